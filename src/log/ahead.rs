@@ -3,8 +3,10 @@
 use crate::fault::IndexFault;
 use crate::log::Log;
 use crate::log::collect::{Relocate, collect_one};
+use crate::log::tape::Tape;
 use crate::nand::{Cause, Nand};
 use crate::units::Ppn;
+use alloc::vec::Vec;
 
 /// Weak pages that are kept in mind.
 pub(super) const WEAK_MAX: usize = 8;
@@ -12,23 +14,62 @@ pub(super) const WEAK_MAX: usize = 8;
 /// Blocks beyond those at which an operation would begin to collect.
 const BLOCKS_AHEAD: u32 = 2;
 
+/// Pages that were hard to read, and the round in which others are found.
+#[derive(Default)]
+pub(super) struct Scrubbing {
+    /// Pages that were hard to read, to be written elsewhere.
+    pub(super) weak: Vec<Ppn>,
+    /// One of them is being moved.
+    pub(super) moves_weak: bool,
+    /// Pages that the round has passed.
+    passed: u32,
+}
+
+impl Scrubbing {
+    /// A page was whole at a later read only, or only just.
+    pub(super) fn note_weak(&mut self, ppn: Ppn) {
+        if self.weak.len() < WEAK_MAX && !self.weak.contains(&ppn) {
+            self.weak.push(ppn);
+        }
+    }
+
+    /// Who pays for what is done for this cause now: moving a weak page is no collection.
+    pub(super) fn charged(&self, cause: Cause) -> Cause {
+        if self.moves_weak && cause == Cause::GarbageCollection { Cause::Scrubbing } else { cause }
+    }
+
+    /// The next page of a round over a chip of so many; none at its end.
+    fn next(&mut self, pages: u32) -> Option<Ppn> {
+        let next = (self.passed < pages).then_some(Ppn(self.passed));
+        self.passed = if next.is_some() { self.passed + 1 } else { 0 };
+        next
+    }
+}
+
 /// Collects garbage until some blocks more are free than an operation asks for, or nothing is gained; about
 /// so many pages are read or programmed. Returns the pages of such work that are left.
 pub fn collect_ahead<N: Nand, T: Relocate<N>>(tree: &mut T, budget: u32) -> Result<u32, IndexFault> {
     if tree.log().is_placed() {
         return Ok(0);
     }
-    if tree.log().needs_checkpoint() || (tree.log().lacks_blocks() && tree.log().is_closed()) {
+    let tape = &tree.log().tape;
+    let is_closed = tape.checkpoints.is_closed();
+    if tape.needs_checkpoint() || (tape.is_short_of_blocks(BLOCKS_AHEAD) && is_closed) {
         tree.checkpoint()?;
-        if tree.log().needs_checkpoint() || tree.log().is_closed() {
+        let tape = &tree.log().tape;
+        if tape.needs_checkpoint() || tape.checkpoints.is_closed() {
             return Ok(0);
         }
     }
     let mut done = 0;
-    while tree.log().lacks_blocks() {
+    while tree.log().tape.is_short_of_blocks(BLOCKS_AHEAD) {
         let log = tree.log();
         let pages = log.geometry().pages_per_block;
-        let Some(valid) = log.valid_in_victim()?.filter(|valid| 2 * valid <= pages) else { return Ok(0) };
+        let Some(victim) = log.victim()? else { return Ok(0) };
+        let valid = log.tape.valid_in(victim);
+        if 2 * valid > pages {
+            return Ok(0);
+        }
         if done >= budget {
             return Ok(valid + 1);
         }
@@ -40,61 +81,42 @@ pub fn collect_ahead<N: Nand, T: Relocate<N>>(tree: &mut T, budget: u32) -> Resu
     Ok(0)
 }
 
-impl<N: Nand> Log<N> {
-    /// A page was whole at a later read only, or only just.
-    pub(super) fn note_weak(&mut self, ppn: Ppn) {
-        if self.weak.len() < WEAK_MAX && !self.weak.contains(&ppn) {
-            self.weak.push(ppn);
-        }
-    }
-
+impl<N: Nand> Tape<N> {
     /// A page that should be written elsewhere soon; it counts as dealt with.
     pub(super) fn take_weak(&mut self) -> Option<Ppn> {
-        while let Some(weak) = self.weak.pop() {
-            if self.is_valid(weak) {
-                return Some(weak);
-            }
-        }
-        None
+        let blocks = &self.blocks;
+        let weak = &mut self.medium.scrubbing.weak;
+        core::iter::from_fn(|| weak.pop()).find(|ppn| blocks.is_valid(*ppn))
     }
+}
 
-    fn lacks_blocks(&self) -> bool {
-        self.is_short_of_blocks(BLOCKS_AHEAD)
-    }
-
+impl<N: Nand> Log<N> {
     /// Looks at the next valid page of a round over the chip, so that it is noted where it is weak; none at
     /// the end of the round. A page that is lost already is told to whoever asks for it.
     pub fn look_on(&mut self) -> Result<Option<Ppn>, IndexFault> {
         let pages = self.geometry().pages();
-        while self.scrubbed < pages {
-            let ppn = Ppn(self.scrubbed);
-            self.scrubbed += 1;
+        while let Some(ppn) = self.tape.medium.scrubbing.next(pages) {
             // What waits to be written is not on the chip yet.
             if !self.is_valid(ppn) || self.writes.find(ppn).is_some() {
                 continue;
             }
-            match self.load(ppn, Cause::Scrubbing) {
+            match self.tape.load(ppn, Cause::Scrubbing) {
                 Err(error) if !error.is_loss() => return Err(error),
                 _ => {}
             }
             return Ok(Some(ppn));
         }
-        self.scrubbed = 0;
         Ok(None)
     }
 
     /// Pages of the chip that the round has yet to look at; 0 where none is under way.
     pub fn left_to_look_at(&self) -> u32 {
-        if self.scrubbed == 0 { 0 } else { self.geometry().pages() - self.scrubbed }
+        let passed = self.tape.medium.scrubbing.passed;
+        if passed == 0 { 0 } else { self.geometry().pages() - passed }
     }
 
     /// Whether pages were found that should be written elsewhere.
     pub fn has_weak(&self) -> bool {
-        !self.weak.is_empty()
-    }
-
-    /// Who pays for what is done for this cause now: moving a weak page is no collection.
-    pub(super) fn charged(&self, cause: Cause) -> Cause {
-        if self.moves_weak && cause == Cause::GarbageCollection { Cause::Scrubbing } else { cause }
+        !self.tape.medium.scrubbing.weak.is_empty()
     }
 }

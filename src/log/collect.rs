@@ -2,7 +2,7 @@
 
 use crate::fault::IndexFault;
 use crate::log::counted::know_pages;
-use crate::log::{CLOSES, Log, parts};
+use crate::log::{Log, parts};
 use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
 
@@ -19,9 +19,7 @@ pub trait Relocate<N: Nand> {
     fn checkpoint(&mut self) -> Result<(), IndexFault>;
 
     /// Sees to it that a mount does without a block that is about to be erased; false where that cannot be.
-    fn let_go(&mut self, _victim: Pbn) -> Result<bool, IndexFault> {
-        Ok(true)
-    }
+    fn let_go(&mut self, victim: Pbn) -> Result<bool, IndexFault>;
 
     /// Invalidates what counts as valid after a power cut and cannot be reached; false when nothing was in
     /// doubt.
@@ -31,27 +29,24 @@ pub trait Relocate<N: Nand> {
     fn note_valid_pages(&mut self) -> Result<(), IndexFault>;
 
     /// Does what else lets collection gain; false when nothing came of it.
-    fn help_collection(&mut self) -> Result<bool, IndexFault> {
-        Ok(false)
-    }
+    fn help_collection(&mut self) -> Result<bool, IndexFault>;
 
-    /// Programs that moving one page takes at most.
-    fn programs_per_move(&self) -> u32;
-
-    /// Pages that must be written yet for what moved already.
-    fn owed_pages(&self) -> u32 {
-        0
-    }
-
-    /// Pages that a collection leaves, because what its moves take is not known to the page.
-    fn collection_slack(&self) -> u32 {
-        0
-    }
+    /// The cost of moves as it is now.
+    fn move_cost(&self) -> MoveCost;
 
     /// Whether it pays to collect a block with so many valid pages.
-    fn is_worth(&mut self, _valid: u32) -> bool {
-        true
-    }
+    fn is_worth(&mut self, valid: u32) -> bool;
+}
+
+/// The cost of moving pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MoveCost {
+    /// Programs that moving one page takes at most.
+    pub programs: u32,
+    /// Pages that must be written yet for what moved already.
+    pub owed: u32,
+    /// Pages that a collection leaves, because what its moves take is not known to the page.
+    pub slack: u32,
 }
 
 /// How much an operation needs before it starts.
@@ -69,20 +64,20 @@ pub struct Need {
 /// `WornOut` when even `need` is not met; nothing was changed then but the place of some pages.
 pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexFault> {
     debug_assert!(need.pages <= need.wanted, "{} pages are needed, {} are wanted", need.pages, need.wanted);
-    tree.log().require_numbers()?;
-    if tree.log().needs_checkpoint() {
+    tree.log().tape.require_numbers()?;
+    if tree.log().tape.needs_checkpoint() {
         tree.checkpoint()?;
-        if tree.log().needs_checkpoint() {
+        if tree.log().tape.needs_checkpoint() {
             return Err(refusal(tree, need));
         }
     }
-    if tree.log().is_tight() {
+    if tree.log().tape.is_tight() {
         tree.settle_valid_bits()?;
     }
     loop {
-        if tree.log().wants_collection() && tree.log().is_closed() {
+        if tree.log().tape.wants_collection() && tree.log().tape.checkpoints.is_closed() {
             tree.checkpoint()?;
-            if tree.log().is_closed() {
+            if tree.log().tape.checkpoints.is_closed() {
                 return Err(refusal(tree, need));
             }
         }
@@ -100,15 +95,16 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
 /// Writes a page that was hard to read elsewhere, where there is room besides `need`; moves that fail undo
 /// nothing.
 fn move_weak<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexFault> {
-    while let Some(weak) = tree.log().take_weak() {
-        let programs = tree.programs_per_move() + tree.collection_slack();
+    while let Some(weak) = tree.log().tape.take_weak() {
+        let cost = tree.move_cost();
+        let programs = cost.programs + cost.slack;
         debug_assert!(programs > 0, "a move takes a program");
         if !has_free(tree, need.pages + 2 * programs) {
             return Ok(());
         }
-        tree.log().moves_weak = true;
+        tree.log().tape.medium.scrubbing.moves_weak = true;
         let moved = tree.relocate(weak);
-        tree.log().moves_weak = false;
+        tree.log().tape.medium.scrubbing.moves_weak = false;
         moved?;
     }
     Ok(())
@@ -120,13 +116,13 @@ fn is_met<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> bool {
 }
 
 fn has_free<N: Nand, T: Relocate<N>>(tree: &mut T, pages: u32) -> bool {
-    let owed = tree.owed_pages();
+    let owed = tree.move_cost().owed;
     tree.log().free_pages() >= pages.saturating_add(owed)
 }
 
 fn refusal<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> IndexFault {
-    let (live, cost) = (tree.log().live_pages() as u32, tree.programs_per_move());
-    tree.log().refusal(live, need.pages, cost)
+    let (live, cost) = (tree.log().live_pages() as u32, tree.move_cost().programs);
+    tree.log().tape.refusal(live, need.pages, cost)
 }
 
 /// Reclaims blocks with the fewest valid pages until so many pages are free, as long as each gains, or one of
@@ -135,19 +131,18 @@ fn refusal<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> IndexFault {
 fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<(), IndexFault> {
     let (mut futile_rounds, mut most_free) = (0, tree.log().free_pages());
     while futile_rounds < 8 && !has_free(tree, wanted) {
-        if tree.log().is_closed() {
+        if tree.log().tape.checkpoints.is_closed() {
             tree.checkpoint()?;
         }
-        let (programs_per_move, owed) =
-            (tree.programs_per_move(), tree.owed_pages() + tree.collection_slack());
+        let MoveCost { programs: programs_per_move, owed, slack } = tree.move_cost();
         let log = tree.log();
         let pages = log.geometry().pages_per_block;
         let Some(victim) = log.fewest_valid()? else { return Ok(()) };
-        let programs = log.valid_count(victim) * programs_per_move;
-        let left = log.free_pages().saturating_sub(log.checkpoint_pages());
+        let programs = log.tape.valid_in(victim) * programs_per_move;
+        let left = log.free_pages().saturating_sub(log.tape.checkpoint_pages());
         // Where cuts ate up all else, even a checkpoint's block is lent for as long as this takes.
-        let fits = programs == 0 || programs + owed <= left || programs <= log.free_pages();
-        if programs >= pages || !fits || log.is_closed() {
+        let fits = programs == 0 || programs + owed + slack <= left || programs <= log.free_pages();
+        if programs >= pages || !fits || log.tape.checkpoints.is_closed() {
             return Ok(());
         }
         relocate_all(tree, victim)?;
@@ -166,7 +161,7 @@ fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<(), IndexFa
 /// spends, as when a journal is committed on the way.
 fn collect_while_it_pays<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<(), IndexFault> {
     let (mut futile_rounds, mut most_free) = (0, tree.log().free_pages());
-    while tree.log().wants_collection() && futile_rounds < 8 && collect_one(tree)? {
+    while tree.log().tape.wants_collection() && futile_rounds < 8 && collect_one(tree)? {
         let free = tree.log().free_pages();
         futile_rounds = if free > most_free { 0 } else { futile_rounds + 1 };
         most_free = most_free.max(free);
@@ -176,11 +171,11 @@ fn collect_while_it_pays<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<(), In
 
 /// Reclaims one block; false when no victim is worth it or its pages have nowhere to go.
 pub(super) fn collect_one<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool, IndexFault> {
-    let programs_per_move = tree.programs_per_move();
+    let programs_per_move = tree.move_cost().programs;
     debug_assert!(programs_per_move > 0, "a move takes a program");
     let Some(victim) = tree.log().victim()? else { return Ok(false) };
-    let valid = tree.log().valid_count(victim);
-    let left = tree.log().free_pages().saturating_sub(tree.log().checkpoint_pages());
+    let valid = tree.log().tape.valid_in(victim);
+    let left = tree.log().free_pages().saturating_sub(tree.log().tape.checkpoint_pages());
     if valid * programs_per_move > left || !tree.is_worth(valid) {
         return Ok(false);
     }
@@ -207,67 +202,45 @@ pub(super) fn relocate_all<N: Nand, T: Relocate<N>>(tree: &mut T, victim: Pbn) -
 
 impl<N: Nand> Log<N> {
     /// The block to collect, by the policy; pages waiting for it are programmed first.
-    fn victim(&mut self) -> Result<Option<Pbn>, IndexFault> {
-        let victim = self.blocks.victim(self.config.victim);
+    pub(super) fn victim(&mut self) -> Result<Option<Pbn>, IndexFault> {
+        let victim = self.tape.blocks.victim(self.tape.config.victim);
         self.ready_to_collect(victim)
     }
 
     /// The full block with the fewest valid pages, whatever the policy; pages waiting for it are programmed
     /// first.
     fn fewest_valid(&mut self) -> Result<Option<Pbn>, IndexFault> {
-        let victim = self.blocks.fewest_valid();
+        let victim = self.tape.blocks.fewest_valid();
         self.ready_to_collect(victim)
     }
 
-    /// The valid pages of the next victim.
-    pub(super) fn valid_in_victim(&mut self) -> Result<Option<u32>, IndexFault> {
-        Ok(self.victim()?.map(|victim| self.valid_count(victim)))
-    }
-
     fn ready_to_collect(&mut self, victim: Option<Pbn>) -> Result<Option<Pbn>, IndexFault> {
-        debug_assert!(victim.is_none() || victim != self.frontier.block, "{victim:?} is open and a victim");
-        let waits = |slot: &parts::Slot| Some(self.geometry.block_of(slot.ppn)) == victim;
+        let open = self.tape.head.frontier.block;
+        debug_assert!(victim.is_none() || victim != open, "{victim:?} is open and a victim");
+        let geometry = self.geometry();
+        let waits = |slot: &parts::Slot| Some(geometry.block_of(slot.ppn)) == victim;
         if self.writes.len() > 0 && self.writes.slots.iter().any(waits) {
             self.flush(Cause::CacheEviction)?;
         }
         Ok(victim)
     }
 
-    /// Whether the newest checkpoint is a closing one. Then the block opened first after it is the only sign
-    /// that anything was written, and a reclaim could remove the sign or have another block opened first: a
-    /// plain checkpoint precedes it.
-    pub fn is_closed(&self) -> bool {
-        CLOSES && self.closed
-    }
-
-    fn valid_count(&self, block: Pbn) -> u32 {
-        self.blocks.valid_count(block)
-    }
-
     /// Erases a victim whose pages have moved. What moved is programmed first, lest a cut find it in neither
     /// place.
     fn reclaim(&mut self, home: Pbn) -> Result<(), IndexFault> {
-        assert_eq!(self.valid_count(home), 0, "{home} still holds valid pages");
-        assert!(!self.is_closed(), "{home} is reclaimed while the newest checkpoint is a closing one");
-        debug_assert_ne!(self.frontier.block, Some(home), "the open block {home} is reclaimed");
+        assert_eq!(self.tape.valid_in(home), 0, "{home} still holds valid pages");
+        assert!(
+            !self.tape.checkpoints.is_closed(),
+            "{home} is reclaimed while the newest checkpoint is a closing one"
+        );
+        debug_assert_ne!(self.tape.head.frontier.block, Some(home), "the open block {home} is reclaimed");
         self.flush(Cause::CacheEviction)?;
         // What was read of the block must not answer for the pages that will take its addresses.
-        self.loaded = None;
-        for page in 0..self.geometry.pages_per_block {
-            self.reads.remove(self.geometry.page_at(home, page));
+        self.tape.medium.loaded = None;
+        let geometry = self.geometry();
+        for page in 0..geometry.pages_per_block {
+            self.reads.remove(geometry.page_at(home, page));
         }
-        let block = self.physical_block(home);
-        self.replaced.retain(|pair| pair.0 != home);
-        match self.blocks.erase(&mut self.nand, block, Cause::GarbageCollection) {
-            Ok(true) => self.blocks.release(block),
-            Ok(false) => {}
-            Err(error) => return Err(self.worn_or(error.into())),
-        }
-        if block != home {
-            self.blocks.retire(home);
-        }
-        self.counters.collections += 1;
-        self.recount();
-        Ok(())
+        self.tape.reclaim(home)
     }
 }

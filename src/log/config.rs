@@ -48,7 +48,7 @@ pub struct LogConfig {
     pub collect_at_blocks: u32,
     /// A checkpoint is written after this many blocks were opened.
     pub checkpoint_blocks: u32,
-    /// Whether its owner has addresses held (`Log::hold`).
+    /// Whether its owner has addresses held (`Tape::hold`).
     pub holds: bool,
     /// The cost of the next level where it lies in the page at hand.
     pub same_page: SamePage,

@@ -9,26 +9,24 @@
 
 use crate::blocks::Validity;
 use crate::fault::IndexFault;
-use crate::log::Log;
 use crate::log::collect::Relocate;
+use crate::log::{Log, LogConfig};
 use crate::nand::Nand;
 use crate::units::{Pbn, Ppn};
 
-impl<N: Nand> Log<N> {
+impl LogConfig {
     /// Whether valid pages are counted by block.
-    pub fn counts(&self) -> bool {
-        cfg!(feature = "in-parts") && self.config.validity == Validity::Counts
+    pub(crate) fn counts(&self) -> bool {
+        cfg!(feature = "in-parts") && self.validity == Validity::Counts
     }
+}
 
-    /// Pages of a block that count as valid.
-    pub fn valid_in(&self, block: Pbn) -> u32 {
-        self.blocks.valid_count(block)
-    }
-
+impl<N: Nand> Log<N> {
     /// Nothing leads to this page any more, whatever it counts as.
     pub fn drop_unreached(&mut self, ppn: Ppn) {
         // Among the pages of a block that is not known it may never have counted.
-        if self.counts() && !self.blocks.knows_pages_of(self.geometry.block_of(ppn)) {
+        let block = self.geometry().block_of(ppn);
+        if self.tape.config.counts() && !self.tape.blocks.knows_pages_of(block) {
             return;
         }
         self.invalidate(ppn);
@@ -37,26 +35,29 @@ impl<N: Nand> Log<N> {
 
     /// Begins to count the valid pages of all blocks anew.
     pub fn begin_count(&mut self) {
-        self.blocks.begin_count();
+        self.tape.blocks.begin_count();
     }
 
     /// The tree leads to this page: an answer. It notes each page once.
     pub fn note_valid(&mut self, ppn: Ppn) {
-        self.blocks.note_valid(ppn);
+        self.tape.blocks.note_valid(ppn);
     }
 
     /// The tree noted every page that it leads to, or could not read all of itself.
     pub fn end_count(&mut self, is_whole: bool) {
-        let is_more = self.blocks.end_count(is_whole);
-        debug_assert!(!is_more || self.in_doubt, "T4: more pages are valid than were counted");
+        let is_more = self.tape.blocks.end_count(is_whole);
+        debug_assert!(
+            !is_more || self.tape.checkpoints.in_doubt,
+            "T4: more pages are valid than were counted"
+        );
     }
 
     /// The tree will [keep](Log::keep) every page that it leads to: what was guessed is forgotten, and what
     /// is counted is counted anew.
     pub fn begin_keeping(&mut self) {
         self.begin_count();
-        if core::mem::take(&mut self.is_guessed) {
-            (0..self.geometry.blocks).map(Pbn).for_each(|block| self.blocks.clear_valid(block));
+        if core::mem::take(&mut self.tape.checkpoints.is_guessed) {
+            (0..self.geometry().blocks).map(Pbn).for_each(|block| self.tape.blocks.clear_valid(block));
         }
     }
 }
@@ -64,11 +65,11 @@ impl<N: Nand> Log<N> {
 /// Sees to it that it is known which pages of a victim are valid.
 pub(super) fn know_pages<N: Nand, T: Relocate<N>>(tree: &mut T, victim: Pbn) -> Result<(), IndexFault> {
     let log = tree.log();
-    if !log.counts() || log.blocks.knows_pages_of(victim) {
+    if !log.tape.config.counts() || log.tape.blocks.knows_pages_of(victim) {
         return Ok(());
     }
-    log.blocks.ask_about(victim);
+    log.tape.blocks.ask_about(victim);
     let answered = tree.note_valid_pages();
-    tree.log().blocks.end_asking(answered.is_ok());
+    tree.log().tape.blocks.end_asking(answered.is_ok());
     answered
 }

@@ -17,27 +17,42 @@
 //!   fixed place (`blocks::checkpoint`); mounting reads it and follows what was written since (`recovery`).
 //! * **Program failure**: the block's pages are copied to another block, which answers to the failed block's
 //!   addresses from then on (its home), so that no pointer in the tree changes.
+//!
+//! # Parts
+//!
+//! | part | owns | file |
+//! |---|---|---|
+//! | [`Log`] | the parts of the cache, and the tape | `mod.rs`, `collect.rs` |
+//! | `ReadPart`, `WritePart` | pages in RAM, and what waits to be programmed | `cached.rs`, `parts.rs`, `flush.rs` |
+//! | `Tape` | the parts below: the log without a cache | `tape.rs` |
+//! | `Medium` | chip, page buffer, weak pages | `medium.rs`, `ahead.rs` |
+//! | `Addresses` | which block answers to an address, and which addresses are held or given up | `addresses.rs`, `held.rs` |
+//! | `Head` | open block, numbers, root | `head.rs` |
+//! | `Capacity` | blocks counted for what must stay free | `room.rs` |
+//! | `Checkpoints` | checkpoints, their note, and what is in doubt since a mount | `checkpoints.rs` |
+//! | `Mount` | a mount at work on a tape | `recovery.rs`, `opened.rs`, `placed.rs` |
 
+mod addresses;
 pub mod ahead;
 mod cached;
+mod checkpoints;
 pub mod collect;
 mod config;
 mod counted;
-mod dying;
 mod flush;
+mod head;
 mod held;
-mod needed;
+mod medium;
 mod opened;
 mod parts;
 mod placed;
-mod program;
 mod recovery;
-mod replace;
 mod room;
 mod runs;
 mod seen;
 mod state;
 pub mod tag;
+mod tape;
 
 use crate::fault::IndexFault;
 pub(crate) use cached::HAS_READ_PART;
@@ -48,23 +63,23 @@ pub(crate) use parts::HAS_WRITE_PART;
 pub use parts::Page;
 pub use placed::Placement;
 pub use tag::{Gaps, Tag};
-use tag::{Place, Seal};
 
 use crate::blocks::checkpoint::{CheckpointArea, Contents};
-use crate::blocks::{BlockState, BlockTable, Wear};
-use crate::nand::{Cause, Geometry, Nand, Reading, read_again};
+use crate::blocks::{BlockState, BlockTable};
+use crate::check::IndexError;
+use crate::codec::first_number;
+use crate::nand::{Cause, Geometry, Nand};
 use crate::units::{Pbn, Ppn};
 use ahead::WEAK_MAX;
 use alloc::vec;
 use alloc::vec::Vec;
 use cached::ReadPart;
-use held::Held;
-use needed::Needed;
+use head::Head;
 use parts::WritePart;
-use recovery::check_config;
-use room::Capacity;
+use recovery::{check_config, corrupted, newest_state};
 pub use runs::Runs;
 use state::State;
+use tape::Tape;
 
 /// Whether checkpoints may be closing ones, by what the engine was built with. Without them a mount follows
 /// what was written since, whatever a checkpoint says of itself.
@@ -101,76 +116,13 @@ pub struct LogCounters {
     pub blocks_replaced: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Frontier {
-    block: Option<Pbn>,
-    next_page: u32,
-    block_sequence: u32,
-}
-
 /// The log allocator.
 pub struct Log<N> {
-    nand: N,
-    geometry: Geometry,
-    config: LogConfig,
-    owner: Vec<u8>,
-    blocks: BlockTable,
-    area: CheckpointArea,
-    /// (home, block that answers to its addresses), sorted.
-    replaced: Vec<(Pbn, Pbn)>,
-    frontier: Frontier,
-    needed: Needed,
-    sequence: u64,
-    root: Option<Root>,
-    /// Pages that die when the operation under way is finished.
-    dying: Vec<Ppn>,
-    /// Journal leaves that a mount found after the newest root, oldest first.
-    journal: Runs,
-    /// Addresses that no page is given.
-    held: Held,
-    /// The bytes that the owner has each checkpoint keep, while one is written or just mounted.
-    note: Vec<u8>,
-    /// Bytes that a note may have, or had last, where the owner says it itself.
-    note_bound: usize,
-    /// Blocks marked bad when the chip was formatted.
-    bad_at_format: u32,
-    capacity: Capacity,
-    /// Addresses passed over since the last page that was programmed.
-    passed_over: u32,
-    /// Where pages keep their places: no place below is free.
-    next_free: u32,
-    /// The write part could not be programmed whole: what it holds can be read, and that is all.
-    flush_failed: bool,
-    /// The operation under way has replaced a page of the write part: without its end what the part holds is
-    /// no tree.
-    is_part_divided: bool,
-    /// The low half of each block's number in the order of opening, by home: older pages are no pages of it.
-    openings: Vec<u16>,
-    /// Pages that were hard to read, to be written elsewhere.
-    weak: Vec<Ppn>,
-    /// One of them is being moved.
-    moves_weak: bool,
-    /// Pages that the round of scrubbing has passed.
-    scrubbed: u32,
-    /// The operation under way goes on after the next root: what is programmed of it is no root yet.
-    goes_on: bool,
+    pub(crate) tape: Tape<N>,
     reads: ReadPart,
     writes: WritePart,
-    page: PageBuffer,
-    /// The page whose contents the buffer holds.
-    loaded: Option<Ppn>,
-    blocks_since_checkpoint: u32,
-    /// The newest checkpoint is a closing one: a mount looks for what followed it in one place only.
-    closed: bool,
-    /// The gaps that whoever wrote the checkpoint that was mounted passed over.
-    gaps_before: Gaps,
-    /// The state that a mount found is not behind a checkpoint yet.
-    needs_checkpoint: bool,
-    /// A block that a mount took for reclaimed may be a damaged one: the tree may lead to it.
-    in_doubt: bool,
-    /// Valid bits were guessed from the counts of a checkpoint.
-    is_guessed: bool,
-    counters: LogCounters,
+    /// Journal leaves that a mount found after the newest root, oldest first.
+    journal: Runs,
 }
 
 struct PageBuffer {
@@ -188,9 +140,8 @@ impl PageBuffer {
         }
     }
 
-    /// The place in the log of the page in the buffer, which is whole.
-    fn place(&self) -> Place {
-        tag::place_of(&self.spare)
+    fn contents(&self) -> Page<'_> {
+        Page { tag: &self.tag, data: &self.data }
     }
 }
 
@@ -199,7 +150,7 @@ impl<N: Nand> Log<N> {
     #[inline(never)]
     pub fn format(mut nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexFault> {
         if config.is_placed() {
-            return Log::format_placed(nand, config, owner);
+            return Ok(Log::on(Tape::format_placed(nand, config, owner)?));
         }
         let geometry = nand.geometry();
         check_config(&geometry, &config)?;
@@ -213,118 +164,95 @@ impl<N: Nand> Log<N> {
             }
         }
         let mut state = State::new(blocks, owner);
-        state.sequence = crate::codec::first_number(tag::SEQUENCE_BITS, state.sequence);
-        state.frontier.block_sequence = crate::codec::first_number(tag::BLOCK_BITS, 0) as u32;
-        let mut log = Log::assemble(nand, config, area, state);
-        log.recount();
-        log.bad_at_format = log.geometry.blocks - log.blocks.good_count();
+        let frontier = &mut state.head.frontier;
+        frontier.block_sequence = first_number(tag::BLOCK_BITS, 0) as u32;
+        state.head = Head::new(*frontier, first_number(tag::SEQUENCE_BITS, 0), None);
+        let mut tape = Tape::new(nand, config, area, state);
+        tape.recount();
+        tape.capacity.bad_at_format = geometry.blocks - tape.blocks.good_count();
+        Ok(Log::on(tape))
+    }
+
+    /// Finds the newest state again.
+    #[inline(never)]
+    pub fn mount(mut nand: N, config: LogConfig) -> Result<Log<N>, IndexFault> {
+        let (area, state) = newest_state(&mut nand, &config)?;
+        let gaps = state.gaps;
+        let mut log = Log::on(Tape::new(nand, config, area, state));
+        log.journal = log.tape.find_rest(gaps)?;
         Ok(log)
     }
 
-    fn assemble(nand: N, config: LogConfig, area: CheckpointArea, state: State) -> Log<N> {
-        let geometry = nand.geometry();
-        Log {
-            geometry,
-            config,
-            owner: state.owner,
-            blocks: state.blocks,
-            area,
-            replaced: state.replaced,
-            needed: Needed::since_checkpoint(&state.frontier),
-            frontier: state.frontier,
-            sequence: state.sequence,
-            root: state.root,
-            dying: Vec::new(),
-            journal: Runs::default(),
-            held: Held::default(),
-            note: state.note,
-            note_bound: 0,
-            bad_at_format: state.bad_at_format,
-            capacity: Capacity::default(),
-            passed_over: 0,
-            next_free: 0,
-            flush_failed: false,
-            is_part_divided: false,
-            openings: state.openings,
-            weak: Vec::new(),
-            moves_weak: false,
-            scrubbed: 0,
-            goes_on: false,
-            reads: ReadPart::new(config.read_pages, geometry.page_bytes as usize),
-            writes: WritePart::new(config.write_pages, geometry.page_bytes as usize),
-            page: PageBuffer::new(&geometry),
-            loaded: None,
-            blocks_since_checkpoint: 0,
-            closed: state.closed,
-            gaps_before: state.gaps,
-            needs_checkpoint: false,
-            in_doubt: false,
-            is_guessed: state.is_guessed,
-            counters: LogCounters::default(),
-            nand,
-        }
+    /// Finds the newest root again where pages keep their places. What it leads to is in doubt until the tree
+    /// says so.
+    pub fn mount_placed(nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexFault> {
+        let mut log = Log::on(Tape::place(nand, config, owner)?);
+        log.journal = log.tape.find_rest(Gaps::Any)?;
+        Ok(log)
+    }
+
+    fn on(tape: Tape<N>) -> Log<N> {
+        let page_bytes = tape.medium.geometry.page_bytes;
+        let reads = ReadPart::new(tape.config.read_pages, page_bytes as usize);
+        let writes = WritePart::new(tape.config.write_pages as u32, page_bytes);
+        Log { reads, writes, journal: Runs::default(), tape }
     }
 
     /// The shape of the chip.
     pub fn geometry(&self) -> Geometry {
-        self.geometry
+        self.tape.medium.geometry
     }
 
     /// How the log was set up.
     pub fn config(&self) -> LogConfig {
-        self.config
+        self.tape.config
     }
 
     /// The name of the owner, as [`Log::format`] was told.
     pub fn owner(&self) -> &[u8] {
-        &self.owner
+        &self.tape.medium.owner
     }
 
     /// The page written last that holds a root.
     pub fn root(&self) -> Option<Root> {
-        self.root
+        self.tape.head.root
     }
 
     /// The counters of the log so far.
     pub fn counters(&self) -> LogCounters {
-        self.counters
+        self.tape.counters
+    }
+
+    /// Whether pages keep their places.
+    pub fn is_placed(&self) -> bool {
+        self.tape.config.is_placed()
     }
 
     /// Valid pages on the whole chip.
     pub fn live_pages(&self) -> u64 {
-        u64::from(self.blocks.live_pages())
+        u64::from(self.tape.blocks.live_pages())
     }
 
     /// Whether a page holds something that lives.
     pub fn is_valid(&self, ppn: Ppn) -> bool {
-        ppn.0 < self.geometry.pages() && self.blocks.is_valid(ppn)
+        ppn.0 < self.tape.medium.geometry.pages() && self.tape.blocks.is_valid(ppn)
     }
 
     /// Pages that can still be written before a block must be reclaimed.
     pub fn free_pages(&self) -> u32 {
-        if self.is_placed() {
-            return self.geometry.pages() - self.blocks.live_pages();
-        }
-        debug_assert!(
-            self.frontier.next_page <= self.geometry.pages_per_block,
-            "the open block is more than full"
-        );
-        let open = match self.frontier.block {
-            Some(_) => self.geometry.pages_per_block - self.frontier.next_page,
-            None => 0,
-        };
-        (self.blocks.free_count() * self.geometry.pages_per_block + open).saturating_sub(self.held.ahead())
+        self.tape.free_pages()
     }
 
     /// Bytes of RAM held: block table, cache parts and buffers.
     pub fn ram_bytes(&self) -> usize {
-        let page = self.page.data.len() + self.page.spare.len();
-        let reads = self.reads.pages() * (self.geometry.page_bytes as usize + 64);
-        let lists = self.openings.len() * size_of::<u16>() + WEAK_MAX * size_of::<Ppn>();
-        let tables = self.nand.ram_bytes()
-            + self.blocks.ram_bytes()
-            + self.area.ram_bytes(0)
-            + self.held.ram_bytes()
+        let Tape { medium, addresses, .. } = &self.tape;
+        let page = medium.page.data.len() + medium.page.spare.len();
+        let reads = self.reads.pages() * (medium.geometry.page_bytes as usize + 64);
+        let lists = addresses.openings.len() * size_of::<u16>() + WEAK_MAX * size_of::<Ppn>();
+        let tables = medium.nand.ram_bytes()
+            + self.tape.blocks.ram_bytes()
+            + self.tape.checkpoints.area.ram_bytes(0)
+            + addresses.held.ram_bytes()
             + lists;
         tables + page + reads + self.writes.ram_bytes()
     }
@@ -335,20 +263,21 @@ impl<N: Nand> Log<N> {
             return self.peek(ppn);
         }
         if let Some(frame) = self.reads.find(ppn) {
-            self.counters.cache_hits += 1;
+            self.tape.counters.cache_hits += 1;
             return Ok(self.reads.page(frame));
         }
         if self.writes.find(ppn).is_some() {
-            self.counters.cache_hits += 1;
-            return Ok(self.written(ppn));
+            self.tape.counters.cache_hits += 1;
+            return Ok(self.writes.page(ppn));
         }
-        self.counters.cache_misses += 1;
-        self.load(ppn, cause)?;
+        self.tape.counters.cache_misses += 1;
+        self.tape.load(ppn, cause)?;
+        let medium = &mut self.tape.medium;
         if self.reads.pages() == 0 {
-            return Ok(Page { tag: &self.page.tag, data: &self.page.data });
+            return Ok(medium.page.contents());
         }
-        self.loaded = None;
-        Ok(self.reads.admit(ppn, self.page.tag, &mut self.page.data))
+        medium.loaded = None;
+        Ok(self.reads.admit(ppn, medium.page.tag, &mut medium.page.data))
     }
 
     /// Reads a page that the operation read just before, for another of its nodes: it is still at hand, at no
@@ -358,10 +287,10 @@ impl<N: Nand> Log<N> {
             return Ok(self.reads.page(frame));
         }
         if self.writes.find(ppn).is_some() {
-            return Ok(self.written(ppn));
+            return Ok(self.writes.page(ppn));
         }
-        if self.loaded == Some(ppn) {
-            return Ok(Page { tag: &self.page.tag, data: &self.page.data });
+        if self.tape.medium.loaded == Some(ppn) {
+            return Ok(self.tape.medium.page.contents());
         }
         self.read(ppn, cause)
     }
@@ -369,129 +298,39 @@ impl<N: Nand> Log<N> {
     /// Reads a page for a checker: neither counted nor kept.
     fn peek(&mut self, ppn: Ppn) -> Result<Page<'_>, IndexFault> {
         if self.writes.find(ppn).is_some() {
-            return Ok(self.written(ppn));
+            return Ok(self.writes.page(ppn));
         }
-        self.load(ppn, Cause::Check)?;
-        Ok(Page { tag: &self.page.tag, data: &self.page.data })
-    }
-
-    fn written(&self, ppn: Ppn) -> Page<'_> {
-        debug_assert!(self.writes.find(ppn).is_some(), "{ppn} is not in the write part");
-        match self.writes.find(ppn) {
-            Some(slot) => Page { tag: &slot.tag, data: &slot.data },
-            None => unreachable!("the caller found {ppn} in the write part"),
-        }
-    }
-
-    /// Reads a page from the chip into the buffer and verifies it.
-    fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<(), IndexFault> {
-        if ppn.0 >= self.geometry.pages() {
-            return Err(IndexFault::corrupted("a page address beyond the chip", ppn.0));
-        }
-        let (physical, cause) = (self.physical(ppn), self.charged(cause));
-        self.loaded = None;
-        let seal = Seal { owner: &self.owner, page: self.geometry.page_in_block(ppn) };
-        let reading = read_again(
-            &mut self.nand,
-            (physical, cause),
-            &mut self.page.data,
-            &mut self.page.spare,
-            |data, spare| tag::is_whole(spare, data, seal),
-        )?;
-        if reading == Reading::Broken {
-            return Err(IndexFault::corrupted("the page's checksum does not match", ppn.0));
-        }
-        let (home, account) = (self.geometry.block_of(ppn), self.account());
-        if account.home != home {
-            return Err(IndexFault::corrupted("the page belongs to another address", ppn.0));
-        }
-        if account.number as u16 != self.openings[home.index()] {
-            return Err(IndexFault::corrupted("an old version of the page", ppn.0));
-        }
-        self.page.tag = tag::tag_of(&self.page.spare);
-        self.loaded = Some(ppn);
-        if reading == Reading::Weak {
-            self.note_weak(ppn);
-        }
-        Ok(())
-    }
-
-    fn physical(&self, ppn: Ppn) -> Ppn {
-        if self.replaced.is_empty() {
-            return ppn;
-        }
-        let home = self.geometry.block_of(ppn);
-        self.geometry.page_at(self.physical_block(home), self.geometry.page_in_block(ppn))
-    }
-
-    fn physical_block(&self, home: Pbn) -> Pbn {
-        match self.replaced.binary_search_by_key(&home, |pair| pair.0) {
-            Ok(i) => self.replaced[i].1,
-            Err(_) => home,
-        }
+        self.tape.load(ppn, Cause::Check)?;
+        Ok(self.tape.medium.page.contents())
     }
 
     /// The address the next page will have. The caller made room before ([`collect::make_room`]).
     pub fn allocate(&mut self, cause: Cause) -> Result<Ppn, IndexFault> {
         if self.is_placed() {
-            return self.free_place();
+            let free = self.tape.addresses.free_place(&self.tape.blocks);
+            return Ok(free.ok_or(IndexError::Full)?);
         }
         if self.writes.pages() == 0 {
-            return self.next_address(cause);
+            return self.tape.next_address(cause);
         }
         if let Some(ppn) = self.writes.revive() {
             return Ok(ppn);
         }
-        self.flush_within(cause)?;
-        let ppn = self.next_address(cause)?;
-        self.writes.push(ppn, self.frontier.block_sequence);
+        self.writes.flush_within(&mut self.tape, cause)?;
+        let ppn = self.tape.next_address(cause)?;
+        self.writes.push(ppn, self.tape.head.frontier.block_sequence);
         Ok(ppn)
     }
 
-    fn next_address(&mut self, cause: Cause) -> Result<Ppn, IndexFault> {
-        loop {
-            let ppn = self.next_page(cause)?;
-            if !self.held.contains(ppn) {
-                return Ok(ppn);
-            }
-            self.pass_over(ppn, cause)?;
-        }
-    }
-
-    fn next_page(&mut self, cause: Cause) -> Result<Ppn, IndexFault> {
-        let block = match self.frontier.block {
-            Some(block) if self.frontier.next_page < self.geometry.pages_per_block => block,
-            _ => self.open_block(cause)?,
-        };
-        let ppn = self.geometry.page_at(block, self.frontier.next_page);
-        debug_assert_eq!(self.geometry.block_of(ppn), block, "an address beyond the open block");
-        self.frontier.next_page += 1;
-        Ok(ppn)
-    }
-
-    fn open_block(&mut self, cause: Cause) -> Result<Pbn, IndexFault> {
-        let block = self.take_erased_block(cause)?;
-        debug_assert_ne!(self.frontier.block, Some(block), "{block} is open already");
-        if let Some(full) = self.frontier.block {
-            self.blocks.close(full);
-        }
-        let block_sequence = self.frontier.block_sequence + 1;
-        self.frontier = Frontier { block: Some(block), next_page: 0, block_sequence };
-        self.openings[block.index()] = block_sequence as u16;
-        self.blocks.follow_pages_of(block);
-        self.blocks_since_checkpoint += 1;
-        self.recount();
-        Ok(block)
-    }
-
-    fn take_erased_block(&mut self, cause: Cause) -> Result<Pbn, IndexFault> {
-        let cause = self.charged(cause);
-        match self.blocks.take_erased(&mut self.nand, Wear::Least, cause) {
-            Ok(block) => Ok(block),
-            Err(error) => {
-                self.recount();
-                Err(self.worn_or(error.into()))
-            }
+    /// The address of the page that ends an operation: where pages keep their places, that of the first page
+    /// that died in it.
+    pub fn allocate_last(&mut self, cause: Cause) -> Result<Ppn, IndexFault> {
+        let tape = &mut self.tape;
+        let replaced =
+            if tape.config.is_placed() { tape.addresses.first_given_up(&mut tape.blocks) } else { None };
+        match replaced {
+            Some(ppn) => Ok(ppn),
+            None => self.allocate(cause),
         }
     }
 
@@ -499,13 +338,7 @@ impl<N: Nand> Log<N> {
     pub fn write(&mut self, ppn: Ppn, mut tag: Tag, data: &[u8], cause: Cause) -> Result<(), IndexFault> {
         debug_assert!(!tag.root || tag.height > 0, "R2: a root of no height");
         debug_assert!(usize::from(tag.lowest_level) <= tag::LEVELS_MAX, "R2: level {}", tag.lowest_level);
-        self.sequence += 1;
-        self.blocks.mark_valid(ppn);
-        if tag.root {
-            self.root = Some(Root { ppn, height: tag.height });
-        }
-        tag.root &= !self.goes_on;
-        let sequence = self.sequence;
+        let sequence = self.tape.number(ppn, &mut tag);
         if let Some(slot) = self.writes.find_mut(ppn) {
             slot.sequence = sequence;
             slot.tag = tag;
@@ -513,59 +346,159 @@ impl<N: Nand> Log<N> {
             return Ok(());
         }
         assert_eq!(self.writes.pages(), 0, "{ppn} was not allocated");
-        if tag.root {
-            self.needed = Needed::since(self.frontier.block_sequence);
-        }
-        let place = tag::Place {
-            remaining: 0,
-            block_sequence: self.frontier.block_sequence,
-            sequence,
-            home: self.geometry.block_of(ppn).0,
-            gaps: self.gaps(),
-            passed_over: 0,
-        };
-        self.program(ppn, (&tag, &place), data, cause)
+        self.tape.write(ppn, tag, data, cause)
     }
 
     /// Begins an operation that will write so many pages at most: programs an overfull write part.
     pub fn begin(&mut self, pages: u32) -> Result<(), IndexFault> {
-        self.require_sound_part()?;
+        self.writes.require_sound()?;
         // What an operation that met a damaged page was about to replace is still there.
-        self.dying.clear();
-        self.is_part_divided = false;
+        self.tape.addresses.dying.clear();
+        self.writes.is_divided = false;
         if self.writes.pages() == 0 {
             return Ok(());
         }
-        if self.writes.len() > self.part_limit() {
-            self.flush(Cause::CacheEviction)?;
+        self.writes.flush_if_over(&mut self.tape)?;
+        self.tape.secure(pages)
+    }
+
+    /// Says that nothing in a page can be reached any more once the operation is finished. A page that waits
+    /// in the write part gives up its place at once; one on the chip stays valid until then, because a cut
+    /// may bring it back.
+    pub fn invalidate(&mut self, ppn: Ppn) {
+        self.reads.remove(ppn);
+        self.tape.medium.loaded = None;
+        match self.writes.find_mut(ppn) {
+            // A damaged tree may lead to one page twice.
+            Some(slot) if !slot.live => {}
+            Some(slot) => {
+                slot.live = false;
+                self.writes.is_divided = true;
+                self.tape.blocks.invalidate(ppn);
+            }
+            None => self.tape.addresses.give_up(ppn),
         }
-        self.secure(pages)
     }
 
-    /// Whether enough blocks were filled for another checkpoint.
-    pub fn wants_checkpoint(&self) -> bool {
-        self.blocks_since_checkpoint >= self.config.checkpoint_blocks && !self.is_placed()
-    }
-
-    /// Whether so few blocks are free that garbage should be collected.
-    pub fn wants_collection(&self) -> bool {
-        self.is_short_of_blocks(0)
-    }
-
-    /// Whether garbage should be collected if so many blocks more were to be free.
-    fn is_short_of_blocks(&self, more: u32) -> bool {
-        let held_blocks = self.held.ahead().div_ceil(self.geometry.pages_per_block);
-        self.blocks.free_count() <= self.config.collect_at_blocks + held_blocks + more
+    /// Ends an operation: the pages it replaced die.
+    pub fn finish(&mut self) {
+        self.writes.is_divided = false;
+        let counts = self.tape.config.counts();
+        self.tape.addresses.finish(&mut self.tape.blocks, counts);
     }
 
     /// Says that the operation goes on after the next root, or does so no longer: until then a mount finds
     /// nothing of it.
     pub fn set_goes_on(&mut self, goes_on: bool) {
-        self.goes_on = goes_on;
+        self.tape.head.goes_on = goes_on;
+    }
+
+    /// Makes this the root, for an owner that tells its roots itself.
+    pub fn set_root(&mut self, root: Root) {
+        let pages = self.tape.medium.geometry.pages();
+        debug_assert!(root.height > 0 && root.ppn.0 < pages, "R2: {root:?} is no root");
+        self.tape.head.root = Some(root);
+    }
+
+    /// Programs the write part whole. Afterwards everything written is durable. Where that fails, the part
+    /// keeps its pages and takes no more.
+    pub fn flush(&mut self, cause: Cause) -> Result<(), IndexFault> {
+        self.writes.flush(&mut self.tape, cause)
+    }
+
+    /// Forgets the write part: what waits is of a batch that is given up.
+    pub fn drop_written(&mut self) {
+        self.writes.clear();
+    }
+
+    /// Programs an overfull write part between the changes of a batch. What it drops are pages of the batch,
+    /// which no root leads to yet: whatever waited before was programmed when the batch began.
+    pub fn relieve(&mut self) -> Result<(), IndexFault> {
+        debug_assert!(self.tape.head.goes_on, "what is dropped may be needed");
+        self.writes.flush_if_over(&mut self.tape)
+    }
+
+    /// Keeps so many pages to be read from RAM, none of them now.
+    pub fn read_with(&mut self, pages: usize) {
+        self.tape.config.read_pages = pages;
+        self.reads = ReadPart::new(pages, self.tape.medium.geometry.page_bytes as usize);
+    }
+
+    /// Programs the write part and writes a checkpoint, with what the owner says, or what it had it keep.
+    pub fn checkpoint(&mut self, note: Note<'_>) -> Result<(), IndexFault> {
+        self.flush(Cause::CacheEviction)?;
+        self.tape.write_checkpoint(false, note)
+    }
+
+    /// Closes the log: a checkpoint is written that says so.
+    pub fn close(&mut self, note: Note<'_>) -> Result<(), IndexFault> {
+        if self.is_placed() {
+            return Ok(());
+        }
+        self.flush(Cause::CacheEviction)?;
+        self.tape.close(note)
+    }
+
+    /// Finds the state on the chip again, after an operation that failed half-way, and keeps no page to be
+    /// read from RAM ([`Log::read_with`]). Only where nothing waits in RAM. Where that fails, the log is of
+    /// no more use.
+    pub fn remount(&mut self) -> Result<(), IndexFault> {
+        assert!(self.writes.len() == 0, "what waits to be written would be lost");
+        // The cache takes no RAM until its owner has the state again.
+        self.read_with(0);
+        self.journal.clear();
+        self.journal = self.tape.remount()?;
+        Ok(())
+    }
+
+    /// Journal leaves written after the newest root, oldest first, as the mount found them. Their owner
+    /// enters them and then closes the log.
+    pub fn take_journal(&mut self) -> Runs {
+        core::mem::take(&mut self.journal)
+    }
+
+    /// Whether blocks that count as free, or pages that count as dead, may be damaged ones that the tree
+    /// leads to.
+    pub fn is_in_doubt(&self) -> bool {
+        self.tape.checkpoints.in_doubt
+    }
+
+    /// All that can be reached was kept.
+    pub fn end_doubt(&mut self) {
+        self.tape.checkpoints.in_doubt = false;
+        self.tape.recount();
+    }
+
+    /// The tree leads to this page: it lives, whatever can be read of its block, and nothing takes its place.
+    pub fn keep(&mut self, ppn: Ppn) -> Result<(), IndexFault> {
+        let geometry = self.geometry();
+        let blocks = &mut self.tape.blocks;
+        if ppn.0 >= geometry.pages() {
+            return Err(corrupted("a page address beyond the chip", ppn.0));
+        }
+        blocks.note_valid(ppn);
+        if blocks.is_valid(ppn) {
+            return Ok(());
+        }
+        let block = geometry.block_of(ppn);
+        match blocks.state(block) {
+            BlockState::Free | BlockState::Unclean => {
+                blocks.claim(block);
+                blocks.close(block);
+            }
+            BlockState::Open | BlockState::Full => {}
+            // Nothing is ever programmed there again.
+            BlockState::Bad => return Ok(()),
+            BlockState::Reserved => {
+                return Err(corrupted("the tree leads to a block kept for something else", ppn.0));
+            }
+        }
+        blocks.keep(ppn);
+        Ok(())
     }
 
     /// Gives the chip back.
     pub fn into_nand(self) -> N {
-        self.nand
+        self.tape.medium.nand
     }
 }

@@ -2,11 +2,13 @@
 //!
 //! The first page of a block tells, and the second one where that is damaged, or may be: see `recovery`.
 
+use super::head::Frontier;
+use super::medium::{Account, Found};
+use super::recovery::{Mount, corrupted};
+use super::tape::Tape;
 use crate::bits::{self, Word};
 use crate::blocks::BlockState;
 use crate::fault::IndexFault;
-use crate::log::recovery::{Found, corrupted};
-use crate::log::{Frontier, Log, tag};
 use crate::nand::Nand;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
@@ -20,15 +22,6 @@ pub(super) fn insert(opened: &mut Vec<Opened>, block: Option<Opened>) {
         let at = opened.partition_point(|other| *other < block);
         opened.insert(at, block);
     }
-}
-
-/// The account that the pages of a block give of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Account {
-    /// The block that the pages' addresses name.
-    pub(super) home: Pbn,
-    /// The number of the block in the order of opening.
-    pub(super) number: u32,
 }
 
 /// The blocks that a mount looks at twice: few of a chip, so that it takes no RAM for each of the others.
@@ -55,52 +48,105 @@ impl Good {
     }
 }
 
-impl<N: Nand> Log<N> {
+impl<N: Nand> Tape<N> {
+    /// Whether no page of the log can lie in a block.
+    fn is_unused(&self, block: Pbn) -> bool {
+        matches!(self.blocks.state(block), BlockState::Bad | BlockState::Reserved)
+            && self.addresses.home_of_stand_in(block).is_none()
+    }
+
+    /// A block marked bad since the checkpoint: either another one answers to its addresses, or nothing in it
+    /// lived.
+    fn retire_unless_replaced(&mut self, block: Pbn) {
+        if let Some(home) = self.addresses.home_of_stand_in(block) {
+            self.addresses.end_stand_in(home);
+            self.blocks.clear_valid(home);
+            self.blocks.retire(home);
+        }
+        if !self.addresses.replaced.iter().any(|pair| pair.0 == block) {
+            self.blocks.clear_valid(block);
+            self.blocks.retire(block);
+        }
+    }
+
+    /// Makes a block Full, none of its pages valid yet.
+    fn take_over(&mut self, block: Pbn) {
+        self.blocks.clear_valid(block);
+        if self.blocks.state(block).is_free() {
+            self.blocks.claim(block);
+        }
+        if self.blocks.state(block) == BlockState::Open {
+            self.blocks.close(block);
+        }
+        if self.head.frontier.block == Some(block) {
+            self.head.frontier.block = None;
+        }
+    }
+
+    /// A block that the checkpoint took for used and that was erased since.
+    fn forget(&mut self, block: Pbn, known_home: Option<Pbn>) {
+        self.checkpoints.in_doubt |=
+            [Some(block), known_home].into_iter().flatten().any(|b| self.blocks.valid_count(b) > 0);
+        if let Some(home) = known_home {
+            self.addresses.end_stand_in(home);
+            self.blocks.clear_valid(home);
+            self.blocks.retire(home);
+        }
+        self.blocks.clear_valid(block);
+        self.blocks.discard(block);
+        if self.head.frontier.block == Some(block) {
+            self.head.frontier.block = None;
+        }
+    }
+}
+
+impl<N: Nand> Mount<'_, N> {
     /// The blocks with pages newer than the checkpoint: number, home, first page to look at.
     #[inline(never)]
     pub(super) fn blocks_opened_since(&mut self) -> Result<Vec<Opened>, IndexFault> {
-        let blocks = self.geometry.blocks;
+        let blocks = self.tape.medium.geometry.blocks;
         let mut bad = Vec::new();
         let mut good = Good { telling: Vec::new(), silent: bits::clear(blocks as usize) };
         for block in (0..blocks).map(Pbn) {
-            let unused = matches!(self.blocks.state(block), BlockState::Bad | BlockState::Reserved);
-            if unused && self.home_of_stand_in(block).is_none() {
+            if self.tape.is_unused(block) {
                 continue;
             }
-            if self.nand.is_bad(block)? {
+            if self.tape.medium.nand.is_bad(block)? {
                 bad.push(block);
                 continue;
             }
             let account = self.account_of_block(block)?;
             // The block it stood in for was reclaimed since, and this one was erased and may serve anew.
-            if let Some(home) = self.home_of_stand_in(block)
+            if let Some(home) = self.tape.addresses.home_of_stand_in(block)
                 && account.is_none_or(|account| account.home != home)
             {
-                self.forget(block, Some(home));
+                self.tape.forget(block, Some(home));
             }
             match account {
                 None => good.silence(block),
-                Some(account) if account.number >= self.frontier.block_sequence || account.home != block => {
+                Some(account)
+                    if account.number >= self.tape.head.frontier.block_sequence || account.home != block =>
+                {
                     good.telling.push((block, account));
                 }
                 Some(_) => {}
             }
         }
         self.pass_over_cut_copies(&mut good)?;
-        let since = self.frontier;
+        let since = self.tape.head.frontier;
         let mut opened = Vec::new();
         for block in (0..blocks).map(Pbn) {
             if let Some(account) = good.of(block) {
                 insert(&mut opened, self.look_at_block(block, account, since)?);
             }
         }
-        if let Some(open) = self.frontier.block.take()
-            && self.blocks.state(open) == BlockState::Open
+        if let Some(open) = self.tape.head.frontier.block.take()
+            && self.tape.blocks.state(open) == BlockState::Open
         {
-            self.blocks.close(open);
+            self.tape.blocks.close(open);
         }
         for block in bad {
-            self.retire_unless_replaced(block);
+            self.tape.retire_unless_replaced(block);
         }
         Ok(opened)
     }
@@ -126,10 +172,10 @@ impl<N: Nand> Log<N> {
     /// How much a block holds of the one that it stands in for: whether the checkpoint says that it does, the
     /// last whole page, and how many there are.
     fn written_of(&mut self, block: Pbn, account: Account) -> Result<(bool, u32, u32), IndexFault> {
-        let is_known = self.home_of_stand_in(block) == Some(account.home);
+        let is_known = self.tape.addresses.home_of_stand_in(block) == Some(account.home);
         let (mut last, mut count) = (0, 0);
-        for page in 0..self.geometry.pages_per_block {
-            if self.read_raw(self.geometry.page_at(block, page))? == Found::Page && self.account() == account
+        for page in 0..self.tape.medium.geometry.pages_per_block {
+            if self.tape.medium.read_in(block, page)? == Found::Page && self.tape.medium.account() == account
             {
                 (last, count) = (page, count + 1);
             }
@@ -137,31 +183,20 @@ impl<N: Nand> Log<N> {
         Ok((is_known, last, count))
     }
 
-    /// The block for which this one stands in.
-    fn home_of_stand_in(&self, block: Pbn) -> Option<Pbn> {
-        self.replaced.iter().find(|pair| pair.1 == block).map(|pair| pair.0)
-    }
-
-    /// The account of the page in the buffer.
-    pub(super) fn account(&self) -> Account {
-        let (home, number) = tag::account_of(&self.page.spare);
-        Account { home: Pbn(home), number }
-    }
-
     /// The account of a block by its first page, or by another page if that one cannot be read or is of
     /// another block.
     fn account_of_block(&mut self, block: Pbn) -> Result<Option<Account>, IndexFault> {
-        let home = self.home_of_stand_in(block).unwrap_or(block);
-        let first = self.geometry.page_at(block, 0);
-        let damaged = match self.read_raw(first)? {
+        let home = self.tape.addresses.home_of_stand_in(block).unwrap_or(block);
+        let first = self.tape.medium.geometry.page_at(block, 0);
+        let damaged = match self.tape.medium.read_raw(first)? {
             Found::Page => {
-                let account = self.account();
+                let account = self.tape.medium.account();
                 let is_other = account.home != home
                     && self.second_page(block)? == Found::Page
-                    && self.account().home == home;
-                return Ok(Some(if is_other { self.account() } else { account }));
+                    && self.tape.medium.account().home == home;
+                return Ok(Some(if is_other { self.tape.medium.account() } else { account }));
             }
-            Found::Erased if self.blocks.valid_count(home) == 0 => return Ok(None),
+            Found::Erased if self.tape.blocks.valid_count(home) == 0 => return Ok(None),
             Found::Erased | Found::Foreign => None,
             Found::Garbage => Some(first),
         };
@@ -175,15 +210,15 @@ impl<N: Nand> Log<N> {
         block: Pbn,
         mut damaged: Option<Ppn>,
     ) -> Result<Option<Account>, IndexFault> {
-        for page in 1..self.geometry.pages_per_block {
-            let ppn = self.geometry.page_at(block, page);
-            match self.read_raw(ppn)? {
-                Found::Page => return Ok(Some(self.account())),
+        for page in 1..self.tape.medium.geometry.pages_per_block {
+            let ppn = self.tape.medium.geometry.page_at(block, page);
+            match self.tape.medium.read_raw(ppn)? {
+                Found::Page => return Ok(Some(self.tape.medium.account())),
                 Found::Garbage => damaged = damaged.or(Some(ppn)),
                 Found::Erased | Found::Foreign => {}
             }
         }
-        match damaged.filter(|_| !self.nand.tears()) {
+        match damaged.filter(|_| !self.tape.medium.nand.tears()) {
             Some(page) => Err(corrupted("no page of a block can be read", page.0)),
             None => Ok(None),
         }
@@ -197,14 +232,13 @@ impl<N: Nand> Log<N> {
         opened: &[Opened],
     ) -> Result<Vec<Opened>, IndexFault> {
         let mut hidden = Vec::new();
-        for block in (0..self.geometry.blocks).map(Pbn) {
-            let is_known = opened.iter().any(|entry| self.physical_block(entry.1) == block);
-            let unused = matches!(self.blocks.state(block), BlockState::Bad | BlockState::Reserved);
-            if is_known || (unused && self.home_of_stand_in(block).is_none()) || self.nand.is_bad(block)? {
+        for block in (0..self.tape.medium.geometry.blocks).map(Pbn) {
+            let is_known = opened.iter().any(|entry| self.tape.addresses.physical_block(entry.1) == block);
+            if is_known || self.tape.is_unused(block) || self.tape.medium.nand.is_bad(block)? {
                 continue;
             }
             let account = match self.second_page(block)? {
-                Found::Page => Some(self.account()),
+                Found::Page => Some(self.tape.medium.account()),
                 Found::Garbage => self.later_whole_page(block, None)?,
                 Found::Erased | Found::Foreign => None,
             };
@@ -214,10 +248,13 @@ impl<N: Nand> Log<N> {
         }
         for &(number, home, _) in &hidden {
             let is_known = opened.iter().any(|entry| entry.0 == number);
-            match self.blocks.state(home) {
+            match self.tape.blocks.state(home) {
                 BlockState::Full if !is_known => {}
-                state if state.is_free() && !is_known => self.take_over(home),
-                _ => return Err(corrupted("two blocks take one place", self.geometry.page_at(home, 0).0)),
+                state if state.is_free() && !is_known => self.tape.take_over(home),
+                _ => {
+                    let at = self.tape.medium.geometry.page_at(home, 0).0;
+                    return Err(corrupted("two blocks take one place", at));
+                }
             }
         }
         Ok(hidden)
@@ -225,9 +262,9 @@ impl<N: Nand> Log<N> {
 
     /// The page programmed after the first one of a block; an erased one if there is none.
     pub(super) fn second_page(&mut self, block: Pbn) -> Result<Found, IndexFault> {
-        let pages = self.geometry.pages_per_block;
-        for page in 1..self.gaps_before.most().map_or(pages, |most| pages.min(2 + most)) {
-            let found = self.read_raw(self.geometry.page_at(block, page))?;
+        let pages = self.tape.medium.geometry.pages_per_block;
+        for page in 1..self.gaps.most().map_or(pages, |most| pages.min(2 + most)) {
+            let found = self.tape.medium.read_in(block, page)?;
             if found != Found::Erased {
                 return Ok(found);
             }
@@ -244,10 +281,10 @@ impl<N: Nand> Log<N> {
         since: Frontier,
     ) -> Result<Option<Opened>, IndexFault> {
         let Some(account) = account else {
-            self.forget(block, None);
+            self.tape.forget(block, None);
             return Ok(None);
         };
-        let is_stand_in = self.home_of_stand_in(block).is_some();
+        let is_stand_in = self.tape.addresses.home_of_stand_in(block).is_some();
         let Account { home, number } = account;
         let is_frontier = since.block == Some(home);
         if is_frontier && number == since.block_sequence && (home == block || is_stand_in) {
@@ -259,91 +296,48 @@ impl<N: Nand> Log<N> {
         Ok(None)
     }
 
-    /// A block marked bad since the checkpoint: either another one answers to its addresses, or nothing in it
-    /// lived.
-    fn retire_unless_replaced(&mut self, block: Pbn) {
-        if let Some(home) = self.home_of_stand_in(block) {
-            self.replaced.retain(|pair| pair.0 != home);
-            self.blocks.clear_valid(home);
-            self.blocks.retire(home);
-        }
-        if !self.replaced.iter().any(|pair| pair.0 == block) {
-            self.blocks.clear_valid(block);
-            self.blocks.retire(block);
-        }
-    }
-
-    /// Makes a block Full, none of its pages valid yet.
-    fn take_over(&mut self, block: Pbn) {
-        self.blocks.clear_valid(block);
-        if self.blocks.state(block).is_free() {
-            self.blocks.claim(block);
-        }
-        if self.blocks.state(block) == BlockState::Open {
-            self.blocks.close(block);
-        }
-        if self.frontier.block == Some(block) {
-            self.frontier.block = None;
-        }
-    }
-
     /// Takes over a block written since the checkpoint; `None` for the unfinished copy of a failed block.
     fn adopt(&mut self, block: Pbn, account: Account) -> Result<Option<Pbn>, IndexFault> {
         let home = account.home;
-        let at = self.geometry.page_at(block, 0).0;
-        if home.0 >= self.geometry.blocks {
+        let at = self.tape.medium.geometry.page_at(block, 0).0;
+        if home.0 >= self.tape.medium.geometry.blocks {
             return Err(corrupted("a page's home lies beyond the chip", at));
         }
         if home == block {
-            self.take_over(block);
+            self.tape.take_over(block);
             return Ok(Some(home));
         }
-        let source = self.physical_block(home);
-        if !self.nand.is_bad(source)? || self.blocks.state(home) == BlockState::Bad {
+        let source = self.tape.addresses.physical_block(home);
+        if !self.tape.medium.nand.is_bad(source)? || self.tape.blocks.state(home) == BlockState::Bad {
             // The unfinished copy of a failed block: that one is there, or has been erased and filled anew
             // since, where it could not be marked bad.
-            if self.read_raw(self.geometry.page_at(source, 0))? == Found::Page
-                && (self.account().home != home || self.account().number < account.number)
+            if self.tape.medium.read_in(source, 0)? == Found::Page
+                && (self.tape.medium.account().home != home
+                    || self.tape.medium.account().number < account.number)
             {
                 return Err(corrupted("a block holds the pages of another one", at));
             }
-            self.forget(block, None);
+            self.tape.forget(block, None);
             return Ok(None);
         }
         // A block that failed as itself no longer stood in for another.
-        if let Some(other) = self.home_of_stand_in(home) {
-            self.forget(home, Some(other));
+        if let Some(other) = self.tape.addresses.home_of_stand_in(home) {
+            self.tape.forget(home, Some(other));
         }
-        if self.blocks.state(home) == BlockState::Reserved {
+        if self.tape.blocks.state(home) == BlockState::Reserved {
             return Err(corrupted("a page's home is a block kept for something else", at));
         }
-        self.blocks.clear_valid(block);
-        if !self.blocks.state(block).is_free() {
-            self.blocks.discard(block);
+        self.tape.blocks.clear_valid(block);
+        if !self.tape.blocks.state(block).is_free() {
+            self.tape.blocks.discard(block);
         }
-        self.blocks.reserve(block);
-        let before = self.physical_block(home);
+        self.tape.blocks.reserve(block);
+        let before = self.tape.addresses.physical_block(home);
         if before != home {
-            self.blocks.retire(before);
+            self.tape.blocks.retire(before);
         }
-        self.take_over(home);
-        self.stand_in(home, block);
+        self.tape.take_over(home);
+        self.tape.addresses.stand_in(home, block);
         Ok(Some(home))
-    }
-
-    /// A block that the checkpoint took for used and that was erased since.
-    fn forget(&mut self, block: Pbn, known_home: Option<Pbn>) {
-        self.in_doubt |=
-            [Some(block), known_home].into_iter().flatten().any(|b| self.blocks.valid_count(b) > 0);
-        if let Some(home) = known_home {
-            self.replaced.retain(|pair| pair.0 != home);
-            self.blocks.clear_valid(home);
-            self.blocks.retire(home);
-        }
-        self.blocks.clear_valid(block);
-        self.blocks.discard(block);
-        if self.frontier.block == Some(block) {
-            self.frontier.block = None;
-        }
     }
 }

@@ -34,20 +34,28 @@ pub(super) struct Slot {
 
 /// The write part: pages that have an address and wait to be programmed, in the order of their addresses.
 pub(super) struct WritePart {
-    pages: usize,
-    page_bytes: usize,
+    pages: u32,
+    page_bytes: u32,
     pub(super) slots: Vec<Slot>,
     unused: Vec<Vec<u8>>,
+    /// Addresses passed over since the last page that was programmed.
+    pub(super) passed_over: u32,
+    /// The part could not be programmed whole: what it holds can be read, and that is all.
+    pub(super) has_failed: bool,
+    /// The operation under way has replaced a page of the part: without its end what the part holds is no
+    /// tree.
+    pub(super) is_divided: bool,
 }
 
 impl WritePart {
-    pub(super) fn new(pages: usize, page_bytes: usize) -> WritePart {
-        WritePart { pages, page_bytes, slots: Vec::new(), unused: Vec::new() }
+    pub(super) fn new(pages: u32, page_bytes: u32) -> WritePart {
+        let (slots, unused) = (Vec::new(), Vec::new());
+        WritePart { pages, page_bytes, slots, unused, passed_over: 0, has_failed: false, is_divided: false }
     }
 
     /// Pages it is meant to hold; an operation may exceed them until it ends.
     pub(super) fn pages(&self) -> usize {
-        if HAS_WRITE_PART { self.pages } else { 0 }
+        if HAS_WRITE_PART { self.pages as usize } else { 0 }
     }
 
     /// Pages that wait.
@@ -62,11 +70,24 @@ impl WritePart {
         self.slots.iter().find(|slot| slot.ppn == ppn && slot.live)
     }
 
+    /// The page that waits for this address, which is there.
+    pub(super) fn page(&self, ppn: Ppn) -> Page<'_> {
+        match self.find(ppn) {
+            Some(slot) => Page { tag: &slot.tag, data: &slot.data },
+            None => unreachable!("the caller found {ppn} in the write part"),
+        }
+    }
+
     pub(super) fn find_mut(&mut self, ppn: Ppn) -> Option<&mut Slot> {
         if !HAS_WRITE_PART {
             return None;
         }
         self.slots.iter_mut().find(|slot| slot.ppn == ppn)
+    }
+
+    /// Drops what waits.
+    pub(super) fn clear(&mut self) {
+        *self = WritePart { has_failed: self.has_failed, ..WritePart::new(self.pages, self.page_bytes) };
     }
 
     /// The address of a dead page, alive again for the page that takes its place.
@@ -78,9 +99,9 @@ impl WritePart {
 
     pub(super) fn push(&mut self, ppn: Ppn, block_sequence: u32) {
         debug_assert!(self.slots.iter().all(|slot| slot.ppn != ppn), "{ppn} waits to be written already");
-        let data = self.unused.pop().unwrap_or_else(|| vec![0; self.page_bytes]);
+        let data = self.unused.pop().unwrap_or_else(|| vec![0; self.page_bytes as usize]);
         let tag = Tag::default();
-        debug_assert_eq!(data.len(), self.page_bytes, "a buffer of another size");
+        debug_assert_eq!(data.len(), self.page_bytes as usize, "a buffer of another size");
         self.slots.push(Slot { ppn, block_sequence, sequence: 0, live: true, tag, data });
     }
 
@@ -97,6 +118,6 @@ impl WritePart {
 
     pub(super) fn ram_bytes(&self) -> usize {
         let buffers = self.unused.len() + self.slots.len();
-        buffers.max(self.pages) * (self.page_bytes + size_of::<Slot>())
+        buffers.max(self.pages as usize) * (self.page_bytes as usize + size_of::<Slot>())
     }
 }

@@ -5,9 +5,11 @@ use crate::blocks::{BlockTable, Validity};
 use crate::check::{IndexError, words};
 use crate::codec::{get_u16, get_u32, get_u64};
 use crate::fault::IndexFault;
+use crate::log::Root;
+use crate::log::addresses::Addresses;
 use crate::log::config::{COUNTS_LEFT_OUT, NOTES_LEFT_OUT, left_out};
+use crate::log::head::{Frontier, Head};
 use crate::log::tag::Gaps;
-use crate::log::{Frontier, Root};
 use crate::nand::{Differs, Geometry, Unfit};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
@@ -28,15 +30,12 @@ pub(super) const PAIR_BYTES: usize = 8;
 pub(super) struct State {
     pub(super) blocks: BlockTable,
     pub(super) owner: Vec<u8>,
-    pub(super) replaced: Vec<(Pbn, Pbn)>,
-    pub(super) frontier: Frontier,
-    pub(super) sequence: u64,
-    pub(super) root: Option<Root>,
+    pub(super) addresses: Addresses,
+    pub(super) head: Head,
     pub(super) closed: bool,
     pub(super) gaps: Gaps,
     pub(super) note: Vec<u8>,
     pub(super) bad_at_format: u32,
-    pub(super) openings: Vec<u16>,
     /// Valid bits are guessed from counts.
     pub(super) is_guessed: bool,
 }
@@ -44,18 +43,16 @@ pub(super) struct State {
 impl State {
     pub(super) fn new(blocks: BlockTable, owner: &[u8]) -> State {
         let geometry = blocks.geometry();
+        let frontier = Frontier { block: None, next_page: 0, block_sequence: 0 };
         State {
             blocks,
             owner: owner.to_vec(),
-            replaced: Vec::new(),
-            frontier: Frontier { block: None, next_page: 0, block_sequence: 0 },
-            sequence: 0,
-            root: None,
+            addresses: Addresses::new(Vec::new(), vec![0; geometry.blocks as usize]),
+            head: Head::new(frontier, 0, None),
             closed: false,
             gaps: Gaps::Any,
             note: Vec::new(),
             bad_at_format: 0,
-            openings: vec![0; geometry.blocks as usize],
             is_guessed: false,
         }
     }
@@ -120,22 +117,18 @@ impl State {
             _ => Vec::new(),
         };
         let openings = take_rows(source, geometry.blocks as usize, u16::from_le_bytes).ok()?;
+        let block_sequence = get_u32(&fixed, 10);
+        let frontier = Frontier { block: (block != NONE).then_some(Pbn(block)), next_page, block_sequence };
+        let root = (root != NONE).then_some(Root { ppn: Ppn(root), height: fixed[26] });
         Some(State {
             blocks: BlockTable::decode_into(geometry, source, (from, into)).ok()?,
             owner,
-            replaced,
-            frontier: Frontier {
-                block: (block != NONE).then_some(Pbn(block)),
-                next_page,
-                block_sequence: get_u32(&fixed, 10),
-            },
-            sequence: get_u64(&fixed, 2),
-            root: (root != NONE).then_some(Root { ppn: Ppn(root), height: fixed[26] }),
+            addresses: Addresses::new(replaced, openings),
+            head: Head::new(frontier, get_u64(&fixed, 2), root),
             closed: fixed[1] & 1 != 0,
             gaps: Gaps::from_code(fixed[1] >> 1)?,
             note,
             bad_at_format: get_u32(&fixed, 36),
-            openings,
             is_guessed: (from, into) == (Validity::Counts, Validity::Bits),
         })
     }

@@ -5,7 +5,7 @@
 //! replace stays as it was, and the room for all of them is made beforehand.
 
 use super::room::EMPTYINGS_MAX;
-use super::{RawScheme, RawTree};
+use super::{Nodes, Path, RawScheme, RawTree};
 use crate::fault::IndexFault;
 use crate::log::collect::{Need, make_room};
 use crate::nand::{Cause, Nand};
@@ -19,107 +19,56 @@ pub(crate) const fn batch_pages(changes: usize, height: u8) -> u32 {
     pages + pages / 2
 }
 
-impl<N: Nand, S: RawScheme> RawTree<N, S> {
-    /// Makes room for so many changes at once; `Full` when there is none.
-    pub(crate) fn make_room_for_batch(
-        &mut self,
-        changes: usize,
-        have_inserts: bool,
-    ) -> Result<(), IndexFault> {
-        let made = self.make_room_for(changes, have_inserts);
-        // A move of a node that the chip refused half-way.
-        if self.interrupted && matches!(&made, Err(error) if error.is_refusal()) {
-            self.undo()?;
-        }
-        made
+impl<S: RawScheme> Path<S> {
+    /// Where the keys of the copied leaf end.
+    fn leaf_end(&self) -> Option<Vec<u8>> {
+        (2..=self.height).find_map(|level| {
+            let next = self.slot(level) + 1;
+            (next < self.count(level)).then(|| self.shape(level).key(self.node(level), next).to_vec())
+        })
     }
+}
 
-    fn make_room_for(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexFault> {
-        let pages = self.log.kept_pages() + batch_pages(changes, self.height);
-        let (wanted, live_max) = self.batch_room(changes, self.height);
-        self.moves.allow_emptyings(EMPTYINGS_MAX, self.log.checkpoint_pages() + u32::from(self.height));
-        if !have_inserts {
-            return make_room(self, Need { pages, wanted, live_max: None });
-        }
-        self.settle_before_growth(self.batch_room(changes, self.height + 1).1)?;
-        make_room(self, Need { pages: wanted, wanted, live_max: Some(live_max) })?;
-        self.require_room_for_batch_to_grow(changes)
-    }
-
+impl<N: Nand, S: RawScheme> Nodes<N, S> {
     /// Pages that so many changes want free in a tree of this height, insertions among them; and how many may
     /// live before.
     pub(super) fn batch_room(&self, changes: usize, height: u8) -> (u32, u32) {
-        let pages = self.log.kept_pages() + batch_pages(changes, height);
+        let pages = self.log.tape.kept_pages() + batch_pages(changes, height);
         let wanted = pages + batch_pages(1, height) + self.moves.pages_kept();
         (wanted, self.mapped_live_max(wanted, height).saturating_sub(changes as u32))
     }
 
     /// Refuses changes that may make a nearly full tree higher: each brings the root an entry at most.
     fn require_room_for_batch_to_grow(&mut self, changes: usize) -> Result<(), IndexFault> {
-        let (wanted, live_max) = self.batch_room(changes, self.height + 1);
+        let (wanted, live_max) = self.batch_room(changes, self.path.height + 1);
         let Err(refused) = self.require_room_when_higher(live_max, wanted) else { return Ok(()) };
-        self.path_layout = self.scheme.layout_wanted(self.height);
-        self.copy_node(self.root, self.height, Cause::Host)?;
-        if self.count(self.height) + changes <= self.root_limit() { Ok(()) } else { Err(refused) }
-    }
-
-    /// Applies changes of different keys, in the order of the keys. The room for them was made.
-    pub(in crate::ordered) fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault> {
-        debug_assert!(changes.is_sorted_by(|a, b| a.key < b.key), "the keys of a batch do not ascend");
-        let applied = self.apply_changes(changes);
-        if self.interrupted && matches!(&applied, Err(error) if error.is_refusal()) {
-            self.undo()?;
+        self.path.layout = self.path.scheme.layout_wanted(self.path.height);
+        self.copy_node(self.root, self.path.height, Cause::Host)?;
+        if self.path.count(self.path.height) + changes <= self.path.root_limit() {
+            Ok(())
+        } else {
+            Err(refused)
         }
-        applied
-    }
-
-    fn apply_changes(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault> {
-        assert!(S::MAPS_MOVES, "only a scheme that maps moves says where an operation ends");
-        self.usable()?;
-        self.log.begin(batch_pages(changes.len(), self.height))?;
-        let mut done = 0;
-        let mut written = false;
-        while done < changes.len() {
-            self.path.buffer.resize(self.scheme.path_bytes(self.height + 1), 0xff);
-            self.copy_path(changes[done].key, 1, Cause::Host)?;
-            self.interrupted = true;
-            self.moves.goes_on = true;
-            let (applied, wrote) = self.apply_to_leaf(&changes[done..])?;
-            done += applied;
-            debug_assert!(done <= changes.len(), "more changes were applied than there are");
-            written |= wrote;
-        }
-        if written && self.moves.goes_on {
-            self.moves.goes_on = false;
-            self.copy_node(self.root, self.height, Cause::Host)?;
-            S::write_path(self, self.height, None, Cause::Host)?;
-        }
-        self.moves.goes_on = false;
-        self.end_update()
     }
 
     /// Applies those of the changes that belong to the copied leaf, until it is split or disappears: how
     /// many, and whether anything was written.
     fn apply_to_leaf(&mut self, changes: &[Change<'_>]) -> Result<(usize, bool), IndexFault> {
         debug_assert!(!changes.is_empty(), "a leaf is read for no change");
-        let end = self.leaf_end();
+        let end = self.path.leaf_end();
         let belong = |change: &Change<'_>| end.as_deref().is_none_or(|end| change.key < end);
+        let here = changes.iter().position(|change| !belong(change)).unwrap_or(changes.len());
         let mut changed = false;
-        for (i, change) in changes.iter().enumerate() {
-            if !belong(change) {
-                return self.write_leaf(changed, i);
-            }
-            let (shape, count) = (self.shape(1), self.count(1));
-            match (shape.search(self.node(1), count, change.key), change.value) {
-                (Ok(at), Some(value)) => shape.set_value(self.node_mut(1), at, value),
+        for (i, change) in changes[..here].iter().enumerate() {
+            let (shape, count) = (self.path.shape(1), self.path.count(1));
+            match (self.path.search(change.key), change.value) {
+                (Ok(at), Some(value)) => shape.set_value(self.path.node_mut(1), at, value),
                 (Err(_), None) => continue,
                 (Err(at), Some(value)) if count < shape.capacity => {
-                    shape.insert(self.node_mut(1), count, at, (change.key, value));
-                    self.path.step_mut(1).count += 1;
+                    self.path.insert(1, at, (change.key, value));
                 }
-                (Ok(at), None) if count > 1 || self.height == 1 => {
-                    shape.remove(self.node_mut(1), count, at);
-                    self.path.step_mut(1).count -= 1;
+                (Ok(at), None) if count > 1 || self.path.height == 1 => {
+                    self.path.remove(1, at);
                 }
                 (Ok(at), None) => {
                     self.moves.goes_on = i + 1 < changes.len();
@@ -135,22 +84,79 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             }
             changed = true;
         }
-        self.moves.goes_on = !changed;
-        self.write_leaf(changed, changes.len())
-    }
-
-    fn write_leaf(&mut self, changed: bool, applied: usize) -> Result<(usize, bool), IndexFault> {
+        if here == changes.len() {
+            self.moves.goes_on = !changed;
+        }
         if changed {
             S::write_path(self, 1, None, Cause::Host)?;
         }
-        Ok((applied, changed))
+        Ok((here, changed))
+    }
+}
+
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
+    /// Makes room for so many changes at once; `Full` when there is none.
+    pub(crate) fn make_room_for_batch(
+        &mut self,
+        changes: usize,
+        have_inserts: bool,
+    ) -> Result<(), IndexFault> {
+        let made = self.make_room_for(changes, have_inserts);
+        // A move of a node that the chip refused half-way.
+        if self.nodes.interrupted && matches!(&made, Err(error) if error.is_refusal()) {
+            self.undo()?;
+        }
+        made
     }
 
-    /// Where the keys of the copied leaf end.
-    fn leaf_end(&self) -> Option<Vec<u8>> {
-        (2..=self.height).find_map(|level| {
-            let next = self.slot(level) + 1;
-            (next < self.count(level)).then(|| self.shape(level).key(self.node(level), next).to_vec())
-        })
+    fn make_room_for(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexFault> {
+        let nodes = &mut self.nodes;
+        let height = nodes.path.height;
+        let pages = nodes.log.tape.kept_pages() + batch_pages(changes, height);
+        let (wanted, live_max) = nodes.batch_room(changes, height);
+        nodes.moves.allow_emptyings(EMPTYINGS_MAX, nodes.log.tape.checkpoint_pages() + u32::from(height));
+        if !have_inserts {
+            return make_room(self, Need { pages, wanted, live_max: None });
+        }
+        self.settle_before_growth(self.nodes.batch_room(changes, height + 1).1)?;
+        make_room(self, Need { pages: wanted, wanted, live_max: Some(live_max) })?;
+        self.nodes.require_room_for_batch_to_grow(changes)
+    }
+
+    /// Applies changes of different keys, in the order of the keys. The room for them was made.
+    pub(in crate::ordered) fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault> {
+        debug_assert!(changes.is_sorted_by(|a, b| a.key < b.key), "the keys of a batch do not ascend");
+        let applied = self.apply_changes(changes);
+        if self.nodes.interrupted && matches!(&applied, Err(error) if error.is_refusal()) {
+            self.undo()?;
+        }
+        applied
+    }
+
+    fn apply_changes(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault> {
+        assert!(S::MAPS_MOVES, "only a scheme that maps moves says where an operation ends");
+        let nodes = &mut self.nodes;
+        nodes.usable()?;
+        nodes.log.begin(batch_pages(changes.len(), nodes.path.height))?;
+        let mut done = 0;
+        let mut written = false;
+        while done < changes.len() {
+            nodes.path.make_room_to_grow();
+            nodes.copy_path(changes[done].key, 1, Cause::Host)?;
+            nodes.interrupted = true;
+            nodes.moves.goes_on = true;
+            let (applied, wrote) = nodes.apply_to_leaf(&changes[done..])?;
+            done += applied;
+            debug_assert!(done <= changes.len(), "more changes were applied than there are");
+            written |= wrote;
+        }
+        if written && nodes.moves.goes_on {
+            nodes.moves.goes_on = false;
+            let height = nodes.path.height;
+            nodes.copy_node(nodes.root, height, Cause::Host)?;
+            S::write_path(nodes, height, None, Cause::Host)?;
+        }
+        nodes.moves.goes_on = false;
+        self.end_update()
     }
 }

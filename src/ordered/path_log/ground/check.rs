@@ -1,17 +1,18 @@
 //! The walk over the whole tree that checks invariants R1 to R8.
 
-use super::path::width_of;
-use super::{RawScheme, RawTree, address, named_width};
+use super::{Nodes, RawScheme, address, named_width};
 use crate::check::{CheckReport, Invariant, message};
 use crate::fault::IndexFault;
 use crate::log::Tag;
 use crate::nand::{Cause, Nand};
 use crate::units::Ppn;
 use alloc::collections::BTreeMap;
+use alloc::vec;
 use alloc::vec::Vec;
 
-/// The state of a walk.
-struct Walk {
+/// A walk over the nodes.
+struct Walk<'a, N, S> {
+    nodes: &'a mut Nodes<N, S>,
     report: CheckReport,
     /// Pages reached, with the lowest level they were reached at.
     reached: BTreeMap<Ppn, u8>,
@@ -30,42 +31,42 @@ struct Visit {
     width: Option<u8>,
 }
 
-impl<N: Nand, S: RawScheme> RawTree<N, S> {
-    pub(super) fn walk_all(&mut self) -> Result<CheckReport, IndexFault> {
-        let mut walk = Walk { report: CheckReport::default(), reached: BTreeMap::new(), moved: 0 };
-        let mut todo = Vec::new();
-        todo.push(Visit { named: self.root, level: self.height, low: None, high: None, width: None });
+impl<N: Nand, S: RawScheme> Nodes<N, S> {
+    /// Checks all invariants; where valid bits are in doubt there may be more than pages that are reached.
+    pub(super) fn walk_all(&mut self, bits_in_doubt: bool) -> Result<CheckReport, IndexFault> {
+        let top = Visit { named: self.root, level: self.path.height, low: None, high: None, width: None };
+        let mut walk =
+            Walk { nodes: self, report: CheckReport::default(), reached: BTreeMap::new(), moved: 0 };
+        let mut todo = vec![top];
         while let Some(visit) = todo.pop() {
-            self.check_node(&visit, &mut walk, &mut todo)?;
+            walk.check_node(&visit, &mut todo)?;
         }
-        self.check_pages(&mut walk)?;
-        self.check_moves(walk.moved, &mut walk.report);
+        walk.check_pages(bits_in_doubt)?;
+        walk.nodes.check_moves(walk.moved, &mut walk.report);
         Ok(walk.report)
     }
+}
 
-    fn check_node(
-        &mut self,
-        visit: &Visit,
-        walk: &mut Walk,
-        todo: &mut Vec<Visit>,
-    ) -> Result<(), IndexFault> {
-        let (height, level) = (self.height, visit.level);
-        let ppn = if level < height { self.resolve(level, visit.named) } else { visit.named };
-        let page = self.log.read(ppn, Cause::Check)?;
+impl<N: Nand, S: RawScheme> Walk<'_, N, S> {
+    fn check_node(&mut self, visit: &Visit, todo: &mut Vec<Visit>) -> Result<(), IndexFault> {
+        let (height, level) = (self.nodes.path.height, visit.level);
+        let ppn = if level < height { self.nodes.resolve(level, visit.named) } else { visit.named };
+        let Nodes { log, path, moves, .. } = &mut *self.nodes;
+        let page = log.read(ppn, Cause::Check)?;
         let (tag, at) = (page.tag, u64::from(ppn.0));
-        let report = &mut walk.report;
+        let report = &mut self.report;
         report.nodes += 1;
-        let reached = walk.reached.entry(ppn).or_insert(level);
+        let reached = self.reached.entry(ppn).or_insert(level);
         *reached = level.min(*reached);
-        if tag.layout >= self.scheme.layouts() {
-            let found = message!("layout {} of {}", tag.layout, self.scheme.layouts());
+        if tag.layout >= path.scheme.layouts() {
+            let found = message!("layout {} of {}", tag.layout, path.scheme.layouts());
             report.violation(Invariant::R7, at, found);
             return Ok(());
         }
-        let shape = self.scheme.shape(tag.layout, level, height);
-        let area = self.scheme.page_area(tag.layout, level, height);
+        let shape = path.scheme.shape(tag.layout, level, height);
+        let area = path.scheme.page_area(tag.layout, level, height);
         let overlaps =
-            tag.lowest_level < level && self.scheme.page_area(tag.layout, level - 1, height).start < area.end;
+            tag.lowest_level < level && path.scheme.page_area(tag.layout, level - 1, height).start < area.end;
         if overlaps || area.end > page.data.len() || shape.bytes() > area.len() {
             let found = message!("area {area:?} of level {level} in layout {}", tag.layout);
             report.violation(Invariant::R7, at, found);
@@ -81,10 +82,10 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if let Some(i) = shape.first_unsorted(node, count) {
             report.violation(Invariant::R1, at, message!("key {i} at level {level} does not rise"));
         }
-        check_filling(report, at, (level, height), (count, self.scheme.root_entries_max(tag.layout, height)));
-        let width = width_of(&self.scheme, level, &shape, node, count);
+        check_filling(report, at, (level, height), (count, path.scheme.root_entries_max(tag.layout, height)));
+        let width = path.width(level, &shape, node, count);
         if visit.width.is_some_and(|named| named != width)
-            || (self.scheme.layouts() > 1 && !self.scheme.fits(width, (level, height), count))
+            || (path.scheme.layouts() > 1 && !path.scheme.fits(width, (level, height), count))
         {
             let named = visit.width;
             let found = message!("{count} entries at level {level}, width {width}, {named:?} named");
@@ -105,56 +106,51 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         for i in 0..if level > 1 { count } else { 0 } {
             let high = if i + 1 < count { Some(shape.key(node, i + 1).to_vec()) } else { visit.high.clone() };
             let named = address::<S>(shape.value(node, i));
-            walk.moved += usize::from(self.moves.resolve(named) != named);
+            self.moved += usize::from(moves.resolve(named) != named);
             let width = Some(named_width::<S>(shape.value(node, i)));
             // Where moves are mapped the parent's word counts for the first bound.
             let low =
                 if S::MAPS_MOVES && i == 0 { visit.low.clone() } else { Some(shape.key(node, i).to_vec()) };
             todo.push(Visit { named, level: level - 1, low, high, width });
         }
-        if level > tag.lowest_level {
-            let own = (0..count).any(|i| address::<S>(shape.value(node, i)) == ppn);
-            if !own {
-                let found = message!("the node at level {level} has no child in its page");
-                report.violation(Invariant::R4, at, found);
-            }
+        if level > tag.lowest_level && !(0..count).any(|i| address::<S>(shape.value(node, i)) == ppn) {
+            let found = message!("the node at level {level} has no child in its page");
+            report.violation(Invariant::R4, at, found);
         }
         Ok(())
     }
 
-    fn check_pages(&mut self, walk: &mut Walk) -> Result<(), IndexFault> {
-        for (&page, &level) in &walk.reached {
-            let tag: Tag = *self.log.read(page, Cause::Check)?.tag;
-            if !self.log.is_valid(page) || tag.lowest_level != level {
+    fn check_pages(&mut self, bits_in_doubt: bool) -> Result<(), IndexFault> {
+        for (&page, &level) in &self.reached {
+            let tag: Tag = *self.nodes.log.read(page, Cause::Check)?.tag;
+            if !self.nodes.log.is_valid(page) || tag.lowest_level != level {
                 let found = message!("reached from level {level}, begins at {}", tag.lowest_level);
-                walk.report.violation(Invariant::R5, u64::from(page.0), found);
+                self.report.violation(Invariant::R5, u64::from(page.0), found);
             }
         }
-        self.check_counts(walk);
-        let (live, reached) = (self.log.live_pages(), walk.reached.len() as u64);
-        if live != reached && !(self.bits_in_doubt && live > reached) {
+        self.check_counts();
+        let (live, reached) = (self.nodes.log.live_pages(), self.reached.len() as u64);
+        if live != reached && !(bits_in_doubt && live > reached) {
             let found = message!("{live} valid pages, {reached} that can be reached");
-            walk.report.violation(Invariant::R6, 0, found);
+            self.report.violation(Invariant::R6, 0, found);
         }
         Ok(())
     }
-}
 
-impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Checks R6 block by block, where valid pages are counted.
-    fn check_counts(&self, walk: &mut Walk) {
-        if !self.log.counts() {
+    fn check_counts(&mut self) {
+        if !self.nodes.log.config().counts() {
             return;
         }
         let mut reached = BTreeMap::new();
-        for &page in walk.reached.keys() {
-            *reached.entry(self.log.geometry().block_of(page)).or_insert(0) += 1;
+        for &page in self.reached.keys() {
+            *reached.entry(self.nodes.log.geometry().block_of(page)).or_insert(0) += 1;
         }
         for (block, reached) in reached {
-            let counted = self.log.valid_in(block);
+            let counted = self.nodes.log.tape.valid_in(block);
             if counted < reached {
                 let found = message!("{counted} valid pages counted, {reached} that can be reached");
-                walk.report.violation(Invariant::R6, u64::from(block.0), found);
+                self.report.violation(Invariant::R6, u64::from(block.0), found);
             }
         }
     }

@@ -3,12 +3,12 @@
 //! other page ever takes the place of a damaged one: a reader would take it for the damaged one and answer
 //! wrongly.
 
-use super::{RawScheme, RawTree};
+use super::{Nodes, RawScheme};
 use crate::fault::IndexFault;
 use crate::log::Log;
 use crate::nand::{Cause, Nand};
 
-impl<N: Nand, S: RawScheme> RawTree<N, S> {
+impl<N: Nand, S: RawScheme> Nodes<N, S> {
     /// Walks the inner nodes where a block is in doubt. Where one of them cannot be read, what lies below it
     /// is not known, and where a page's block serves for something else by now, its place cannot be kept:
     /// that is answered, and nothing is written.

@@ -9,7 +9,7 @@
 //! Costs RAM in proportion to the moved leaves, which is what the mu-Tree paper (section 2.3) holds against
 //! it.
 
-use super::{RawScheme, RawTree, address};
+use super::{Nodes, RawScheme, RawTree};
 use crate::check::{IndexError, words};
 use crate::codec::get_u32;
 use crate::fault::IndexFault;
@@ -88,111 +88,25 @@ impl Journal {
     }
 }
 
-impl<N: Nand, S: RawScheme> RawTree<N, S> {
-    /// Keeps a journal of up to `leaves` moved leaves from now on. Where there are more, or none are wanted,
-    /// the next update commits them.
-    pub fn set_journal(&mut self, leaves: usize) {
-        if S::MAPS_MOVES || S::TAKES_JOURNAL {
-            self.journal.capacity = leaves;
-            let entries = leaves.max(self.journal.moved.len()).max(self.moves.entries_max());
-            self.log.expect_note(entries * size_of::<(u32, u32)>());
-        }
-    }
-
-    /// Whether updates go to a journal, or one is left from before. The compiler knows it where a tree has
-    /// none.
-    pub(super) fn is_journaled(&self) -> bool {
-        S::TAKES_JOURNAL && self.journal.is_on()
-    }
-
-    /// The pages that may be owed for a full journal in a tree of this height.
-    pub(super) fn journal_pages(&self, height: u8) -> u32 {
-        if S::TAKES_JOURNAL { self.journal.owed_at_most(height) } else { 0 }
-    }
-
+impl<N: Nand, S: RawScheme> Nodes<N, S> {
     /// Has the next checkpoint keep the journal: one that a mount writes, before it was committed.
     pub(super) fn note_journal(&mut self) {
         let entries = self.journal.moved.iter().flat_map(|&(named, page)| [named, page]);
         let note = entries.flat_map(u32::to_le_bytes).collect();
-        self.log.set_note(note);
-    }
-
-    pub(super) fn insert_journaled(
-        &mut self,
-        (key, value): (&[u8], &[u8]),
-        found: Result<usize, usize>,
-        changes_parent: bool,
-    ) -> Result<bool, IndexFault> {
-        if changes_parent || self.height == 1 {
-            self.commit_journal()?;
-            self.copy_path(key, 1, Cause::Host)?;
-            self.change_leaf(key, value, found)?;
-            return Ok(found.is_ok());
-        }
-        let shape = self.shape(1);
-        match found {
-            Ok(i) => shape.set_value(self.node_mut(1), i, value),
-            Err(i) => {
-                let count = self.count(1);
-                shape.insert(self.node_mut(1), count, i, (key, value));
-                self.path.step_mut(1).count += 1;
-            }
-        }
-        self.move_leaf(Cause::Host)?;
-        Ok(found.is_ok())
-    }
-
-    pub(super) fn remove_journaled(
-        &mut self,
-        key: &[u8],
-        slot: usize,
-        empties: bool,
-    ) -> Result<bool, IndexFault> {
-        if empties || self.height == 1 {
-            self.commit_journal()?;
-            self.copy_path(key, 1, Cause::Host)?;
-            self.take_from_leaf(slot)?;
-            return Ok(true);
-        }
-        let (shape, count) = (self.shape(1), self.count(1));
-        shape.remove(self.node_mut(1), count, slot);
-        self.path.step_mut(1).count -= 1;
-        self.move_leaf(Cause::Host)?;
-        Ok(true)
-    }
-
-    /// Moves a page of a victim block: a leaf by the journal, an inner node with the path above it.
-    pub(super) fn relocate_journaled(&mut self, ppn: Ppn, level: u8) -> Result<(), IndexFault> {
-        if level == 1 && self.height > 1 {
-            return self.move_leaf(Cause::GarbageCollection);
-        }
-        self.commit_journal()?;
-        // The commit may have moved the page.
-        let Some(level) = self.log.is_valid(ppn).then(|| self.find_page(ppn)).transpose()?.flatten() else {
-            if self.log.is_valid(ppn) {
-                self.log.drop_unreached(ppn);
-            }
-            return Ok(());
-        };
-        S::write_path(self, level, None, Cause::GarbageCollection)?;
-        self.log.finish();
-        Ok(())
+        self.log.tape.set_note(note);
     }
 
     /// Programs the path's leaf alone and notes where it went; commits when the journal is full.
-    fn move_leaf(&mut self, cause: Cause) -> Result<(), IndexFault> {
-        let named = address::<S>(self.shape(2).value(self.node(2), self.slot(2)));
+    fn write_moved_leaf(&mut self, cause: Cause) -> Result<(), IndexFault> {
+        let named = self.path.named_child(2);
         self.interrupted = true;
         self.retire(1);
         let page = self.log.allocate(cause)?;
-        let tag = Tag { journal: true, height: self.height, ..self.path.tag(1, 1) };
-        let area = self.scheme.path_area(0, 1, self.height);
+        let tag = Tag { journal: true, height: self.path.height, ..self.path.tag(1, 1) };
+        let area = self.path.scheme.path_area(0, 1, self.path.height);
         self.log.write(page, tag, &self.path.buffer[area], cause)?;
         self.journal.note(named, page);
-        if self.journal.moved.len() >= self.journal.capacity {
-            self.commit_journal()?;
-        }
-        self.end_update()
+        if self.journal.moved.len() >= self.journal.capacity { self.commit_journal() } else { Ok(()) }
     }
 
     /// Writes the nodes above all moved leaves, in key order, each once, the root last.
@@ -204,21 +118,21 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let mut keys = Vec::with_capacity(self.journal.moved.len());
         for &(named, page) in &self.journal.moved {
             let leaf = self.log.read(Ppn(page), Cause::Host)?;
-            keys.push((self.scheme.shape(0, 1, 2).key(leaf.data, 0).to_vec(), Ppn(named)));
+            keys.push((self.path.scheme.shape(0, 1, 2).key(leaf.data, 0).to_vec(), Ppn(named)));
         }
         sort::total(&mut keys);
         let mut bounds: Vec<Option<Vec<u8>>> = Vec::new();
         for (i, (key, named)) in keys.iter().enumerate() {
             if i == 0 {
-                self.copy_node(self.root, self.height, Cause::Host)?;
-                self.descend_bounded(self.height, key, &mut bounds)?;
+                self.copy_node(self.root, self.path.height, Cause::Host)?;
+                self.descend_bounded(self.path.height, key, &mut bounds)?;
             } else {
                 self.turn_to(key, &mut bounds)?;
             }
-            let (shape, count) = (self.shape(2), self.count(2));
-            let slot = shape.child_slot(self.node(2), count, key);
+            let (shape, count) = (self.path.shape(2), self.path.count(2));
+            let slot = shape.child_slot(self.path.node(2), count, key);
             self.path.step_mut(2).slot = slot as u16;
-            let found = address::<S>(shape.value(self.node(2), slot));
+            let found = self.path.named(2, slot);
             if found != *named {
                 return Err(IndexFault::corrupted(
                     "the journal names a leaf that its parent does not",
@@ -226,10 +140,10 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
                 ));
             }
             let page = self.journal.resolve(*named);
-            self.set_child(2, page);
+            self.path.set_child(2, page);
         }
         self.journal.moved.clear();
-        self.log.set_note(Vec::new());
+        self.log.tape.set_note(Vec::new());
         S::write_path(self, 2, None, Cause::Host)?;
         self.log.finish();
         self.interrupted = within_update;
@@ -244,13 +158,13 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         key: &[u8],
         bounds: &mut Vec<Option<Vec<u8>>>,
     ) -> Result<(), IndexFault> {
-        bounds.reserve_exact((usize::from(self.height) - 1).saturating_sub(bounds.len()));
-        bounds.resize(usize::from(self.height) - 1, None);
+        bounds.reserve_exact((usize::from(self.path.height) - 1).saturating_sub(bounds.len()));
+        bounds.resize(usize::from(self.path.height) - 1, None);
         for level in (3..=top).rev() {
-            let (shape, count) = (self.shape(level), self.count(level));
-            let slot = shape.child_slot(self.node(level), count, key);
+            let (shape, count) = (self.path.shape(level), self.path.count(level));
+            let slot = shape.child_slot(self.path.node(level), count, key);
             let end = if slot + 1 < count {
-                Some(shape.key(self.node(level), slot + 1).to_vec())
+                Some(shape.key(self.path.node(level), slot + 1).to_vec())
             } else {
                 bounds[usize::from(level) - 2].clone()
             };
@@ -266,7 +180,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         while bounds[usize::from(level) - 2].as_deref().is_some_and(|end| key >= end) {
             let page = self.write_alone(level, false, Cause::Host)?;
             level += 1;
-            self.set_child(level, page);
+            self.path.set_child(level, page);
         }
         self.descend_bounded(level, key, bounds)
     }
@@ -288,15 +202,93 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
         for &leaf in leaves {
             let page = self.log.read(leaf, Cause::Recovery)?;
-            let key = self.scheme.shape(0, 1, 2).key(page.data, 0).to_vec();
-            if self.height < 2 {
+            let key = self.path.scheme.shape(0, 1, 2).key(page.data, 0).to_vec();
+            if self.path.height < 2 {
                 return Err(IndexFault::corrupted("a journal leaf below no parent", leaf.0));
             }
             self.copy_path(&key, 2, Cause::Recovery)?;
-            let (shape, count) = (self.shape(2), self.count(2));
-            let named = address::<S>(shape.value(self.node(2), shape.child_slot(self.node(2), count, &key)));
-            self.journal.note(named, leaf);
+            let path = &self.path;
+            let slot = path.shape(2).child_slot(path.node(2), path.count(2), &key);
+            self.journal.note(path.named(2, slot), leaf);
         }
         Ok(())
+    }
+}
+
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
+    /// Keeps a journal of up to `leaves` moved leaves from now on. Where there are more, or none are wanted,
+    /// the next update commits them.
+    pub fn set_journal(&mut self, leaves: usize) {
+        let nodes = &mut self.nodes;
+        if S::MAPS_MOVES || S::TAKES_JOURNAL {
+            nodes.journal.capacity = leaves;
+            let entries = leaves.max(nodes.journal.moved.len()).max(nodes.moves.entries_max());
+            nodes.log.tape.expect_note(entries * size_of::<(u32, u32)>());
+        }
+    }
+
+    pub(super) fn insert_journaled(
+        &mut self,
+        (key, value): (&[u8], &[u8]),
+        found: Result<usize, usize>,
+        changes_parent: bool,
+    ) -> Result<bool, IndexFault> {
+        if changes_parent || self.nodes.path.height == 1 {
+            self.nodes.commit_journal()?;
+            self.nodes.copy_path(key, 1, Cause::Host)?;
+            self.change_leaf(key, value, found)?;
+            return Ok(found.is_ok());
+        }
+        let path = &mut self.nodes.path;
+        match found {
+            Ok(i) => path.shape(1).set_value(path.node_mut(1), i, value),
+            Err(i) => path.insert(1, i, (key, value)),
+        }
+        self.move_leaf(Cause::Host)?;
+        Ok(found.is_ok())
+    }
+
+    pub(super) fn remove_journaled(
+        &mut self,
+        key: &[u8],
+        slot: usize,
+        empties: bool,
+    ) -> Result<bool, IndexFault> {
+        if empties || self.nodes.path.height == 1 {
+            self.nodes.commit_journal()?;
+            self.nodes.copy_path(key, 1, Cause::Host)?;
+            self.take_from_leaf(slot)?;
+            return Ok(true);
+        }
+        self.nodes.path.remove(1, slot);
+        self.move_leaf(Cause::Host)?;
+        Ok(true)
+    }
+
+    /// Moves a page of a victim block: a leaf by the journal, an inner node with the path above it.
+    pub(super) fn relocate_journaled(&mut self, ppn: Ppn, level: u8) -> Result<(), IndexFault> {
+        if level == 1 && self.nodes.path.height > 1 {
+            return self.move_leaf(Cause::GarbageCollection);
+        }
+        let nodes = &mut self.nodes;
+        nodes.commit_journal()?;
+        // The commit may have moved the page.
+        if !nodes.log.is_valid(ppn) {
+            return Ok(());
+        }
+        match nodes.find_page(ppn)? {
+            Some(level) => {
+                S::write_path(nodes, level, None, Cause::GarbageCollection)?;
+                nodes.log.finish();
+            }
+            None => nodes.log.drop_unreached(ppn),
+        }
+        Ok(())
+    }
+
+    /// Programs the path's leaf alone and ends the update.
+    fn move_leaf(&mut self, cause: Cause) -> Result<(), IndexFault> {
+        self.nodes.write_moved_leaf(cause)?;
+        self.end_update()
     }
 }

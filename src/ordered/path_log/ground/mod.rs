@@ -12,6 +12,15 @@
 //!   (mu-Tree paper, section 3.4). A root with one child gives way to it.
 //! * A page moves by rewriting the path to its lowest node, found by that node's first key.
 //!
+//! Parts:
+//!
+//! | part | owns | file |
+//! |---|---|---|
+//! | `Path` | the copied nodes, how nodes lie in pages, the tree's height | `path.rs`, `split.rs` |
+//! | `Journal`, `Moves` | which leaves and nodes have moved | `journal.rs`, `moves.rs` |
+//! | [`Nodes`] | these and the log: nodes are read into the path and written from it | `path.rs`, `update.rs`, `reached.rs` |
+//! | [`RawTree`] | the nodes, and how far an operation got: room is made, checkpoints are written | `room.rs`, `service.rs`, `restore.rs` |
+//!
 //! Invariants (`check`):
 //!
 //! * R1: keys rise within a node, and no node holds more entries than its capacity.
@@ -43,23 +52,23 @@ mod restore;
 pub(crate) mod room;
 mod scheme;
 mod service;
+mod split;
 pub(crate) mod update;
 
 use crate::blocks::Validity;
-use crate::check::{CheckReport, IndexError, Invariant, message, words};
+use crate::check::{CheckReport, IndexError, message, words};
 use crate::fault::IndexFault;
+use crate::log::ahead::collect_ahead;
 use crate::log::tag::Tag;
-use crate::log::{Log, LogConfig, Note, Placement, SamePage, left_out};
+use crate::log::{Log, LogConfig, Note, Placement, left_out};
 use crate::nand::{Cause, Differs, Geometry, Nand, Unfit};
 use crate::ordered::change::change_one;
-use crate::ordered::node::NodeShape;
 use crate::ordered::{
     Change as RecordChange, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room,
     Visit,
 };
 use crate::units::Ppn;
 use alloc::vec;
-use alloc::vec::Vec;
 pub use config::RawConfig;
 use core::ops::Bound;
 use journal::Journal;
@@ -81,28 +90,26 @@ pub(in crate::ordered) struct PathCounts {
     pub(in crate::ordered) expelled: u64,
 }
 
-/// A tree on raw NAND.
-pub struct RawTree<N, S> {
+/// The nodes of a tree in the pages of its log: the path at hand, and where nodes are that have moved.
+pub struct Nodes<N, S> {
     pub(in crate::ordered) log: Log<N>,
-    pub(in crate::ordered) scheme: S,
     record: RecordFormat,
     pub(in crate::ordered) root: Ppn,
-    pub(in crate::ordered) height: u8,
-    /// Entries of the root; the most that there can be until one is written.
-    pub(in crate::ordered) root_entries: u16,
-    pub(in crate::ordered) path: Path,
-    /// The layout of the path in the buffer.
-    pub(in crate::ordered) path_layout: u8,
-    /// The page of a half that is not on the path.
-    pub(in crate::ordered) detached: Vec<u8>,
+    pub(in crate::ordered) path: Path<S>,
     pub(in crate::ordered) journal: Journal,
     pub(in crate::ordered) moves: Moves,
     pub(in crate::ordered) counts: PathCounts,
     /// An update began and did not end.
     pub(in crate::ordered) interrupted: bool,
-    /// The update under way got as far as its leaf, and whether it found its key there.
-    pub(in crate::ordered) update_began: bool,
-    pub(in crate::ordered) existed: bool,
+}
+
+/// A tree on raw NAND.
+pub struct RawTree<N, S> {
+    pub(in crate::ordered) nodes: Nodes<N, S>,
+    /// The update under way got as far as its leaf.
+    update_began: bool,
+    /// Whether it found its key there.
+    existed: bool,
     /// Valid bits may be too many since a mount.
     bits_in_doubt: bool,
 }
@@ -118,6 +125,12 @@ struct Setup<S> {
 /// its data area ([`LentSpare`](crate::nand::LentSpare)).
 pub const fn spare_bytes_needed(geometry: &Geometry) -> u32 {
     crate::log::tag::spare_bytes_needed(geometry.pages_per_block) as u32
+}
+
+impl<N: Nand, S: RawScheme> Nodes<N, S> {
+    pub(crate) fn usable(&self) -> Result<(), IndexFault> {
+        if self.interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
+    }
 }
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
@@ -156,7 +169,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let mut tree = RawTree::open(nand, config.record, setup, is_new)?;
         tree.set_journal(config.journal);
         if is_new {
-            tree.require_room_for_a_record()?;
+            tree.nodes.require_room_for_a_record()?;
         }
         Ok(tree)
     }
@@ -204,7 +217,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let mut moves = moves;
         if S::MAPS_MOVES {
             if !is_new {
-                moves.load(&log.take_note(), pages)?;
+                moves.load(&log.tape.take_note(), pages)?;
             }
             log.read_with(read_pages);
         }
@@ -219,11 +232,12 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Writes the root of an empty tree to a chip that was formatted.
     fn plant(&mut self) -> Result<(), IndexFault> {
-        self.root = self.log.allocate(Cause::Checkpoint)?;
+        let nodes = &mut self.nodes;
+        nodes.root = nodes.log.allocate(Cause::Checkpoint)?;
         let tag = Tag { root: true, lowest_level: 1, height: 1, ..Tag::default() };
-        self.log.write(self.root, tag, &self.detached, Cause::Checkpoint)?;
-        self.log.close(None)?;
-        if self.log.counters().checkpoints == 0 && !self.log.is_placed() {
+        nodes.log.write(nodes.root, tag, &nodes.path.detached, Cause::Checkpoint)?;
+        nodes.log.close(None)?;
+        if nodes.log.counters().checkpoints == 0 && !nodes.log.is_placed() {
             return Err(IndexError::Full.into());
         }
         Ok(())
@@ -297,61 +311,42 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     fn assemble(log: Log<N>, scheme: S, record: RecordFormat, moves: Moves, is_new: bool) -> RawTree<N, S> {
-        let height = height_bound(&scheme, log.geometry().pages());
-        let path_bytes_max = scheme.path_bytes(height + 1);
-        RawTree {
-            scheme,
+        // Where nodes have moved, a mount makes the path's buffer once it knows where they are.
+        let most = if is_new || !S::MAPS_MOVES {
+            scheme.path_bytes(height_bound(&scheme, log.geometry().pages()) + 1)
+        } else {
+            0
+        };
+        let nodes = Nodes {
+            path: Path::new(scheme, most, log.geometry().page_bytes as usize),
             record,
             root: Ppn(0),
-            height: 1,
-            root_entries: u16::MAX,
-            // Where nodes have moved, a mount makes it once it knows where they are.
-            path: if is_new || !S::MAPS_MOVES {
-                Path::new(scheme.path_bytes(2), path_bytes_max)
-            } else {
-                Path::new(0, 0)
-            },
-            path_layout: 0,
-            detached: vec![0xff; log.geometry().page_bytes as usize],
             journal: Journal::default(),
             moves,
             counts: PathCounts::default(),
             interrupted: false,
-            update_began: false,
-            existed: false,
-            bits_in_doubt: false,
             log,
-        }
+        };
+        RawTree { nodes, update_began: false, existed: false, bits_in_doubt: false }
     }
 
     fn commit_and_close(&mut self) -> Result<(), IndexFault> {
-        if self.log.is_in_doubt() || !self.is_mount_behind()? {
+        let nodes = &mut self.nodes;
+        if nodes.log.is_in_doubt() || !nodes.is_mount_behind()? {
             return Ok(());
         }
-        self.commit_journal()?;
-        self.log.close(note_of::<S>(&self.moves))
+        nodes.commit_journal()?;
+        nodes.log.close(note_of::<S>(&nodes.moves))
     }
 
     /// The log below, for its counters.
     pub fn log(&self) -> &Log<N> {
-        &self.log
+        &self.nodes.log
     }
 
     /// Gives the chip back.
     pub fn into_nand(self) -> N {
-        self.log.into_nand()
-    }
-
-    /// Where a node at `level` is that its parent says is at `named`.
-    #[inline]
-    fn resolve(&self, level: u8, named: Ppn) -> Ppn {
-        debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
-        let named = if S::TAKES_JOURNAL && level == 1 { self.journal.resolve(named) } else { named };
-        if S::MAPS_MOVES { self.moves.resolve(named) } else { named }
-    }
-
-    pub(crate) fn usable(&self) -> Result<(), IndexFault> {
-        if self.interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
+        self.nodes.log.into_nand()
     }
 }
 
@@ -380,25 +375,6 @@ pub(crate) fn height_bound<S: RawScheme>(scheme: &S, pages: u32) -> u8 {
     height
 }
 
-/// The shape of a page's node at `level` and its entries in use, or what is wrong with them.
-fn node_in<S: RawScheme>(
-    scheme: &S,
-    tag: &Tag,
-    (level, height): (u8, u8),
-    page: Ppn,
-) -> Result<(NodeShape, usize), IndexFault> {
-    debug_assert!((1..=height).contains(&level), "R2: level {level} of a tree of height {height}");
-    if tag.layout >= scheme.layouts() {
-        return Err(IndexFault::corrupted("a page of a layout that this tree does not use", page.0));
-    }
-    let shape = scheme.shape(tag.layout, level, height);
-    let count = usize::from(tag.counts[usize::from(level) - 1]);
-    if tag.lowest_level > level || count > shape.capacity || (count == 0 && level > 1) {
-        return Err(IndexFault::broken(Invariant::R1, "an impossible entry count", page.0));
-    }
-    Ok((shape, count))
-}
-
 const WIDTH_SHIFT: u32 = 30;
 
 /// The child that an inner node's entry names.
@@ -424,72 +400,52 @@ pub(crate) fn child_value<S: RawScheme>(page: Ppn, width: u8) -> [u8; ADDRESS_BY
 
 impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     fn record(&self) -> RecordFormat {
-        self.record
+        self.nodes.record
     }
 
     fn durability(&self) -> Durability {
-        if self.log.config().write_pages == 0 { Durability::EveryOperation } else { Durability::EverySync }
+        if self.nodes.log.config().write_pages == 0 {
+            Durability::EveryOperation
+        } else {
+            Durability::EverySync
+        }
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
-        self.record.check_key(key)?;
-        self.record.check_value(value)?;
-        self.usable()?;
-        if S::MAPS_MOVES {
-            return Ok(self.get_by_path(key, Some(value))?);
-        }
-        let rereads = self.log.config().same_page == SamePage::Read;
-        let (mut ppn, mut level, mut pages) = (self.root, self.height, 0);
-        loop {
-            let page = self.log.read(ppn, Cause::Host)?;
-            pages += 1;
-            loop {
-                let (shape, count) = node_in(&self.scheme, page.tag, (level, self.height), ppn)?;
-                let node = &page.data[self.scheme.page_area(page.tag.layout, level, self.height)];
-                if level == 1 {
-                    self.scheme.note_leaf(LeafUse::Read, Leaf { count, capacity: shape.capacity, pages });
-                    let found = shape.search(node, count, key);
-                    if let Ok(i) = found {
-                        value.copy_from_slice(shape.value(node, i));
-                    }
-                    return Ok(found.is_ok());
-                }
-                let mut child = address::<S>(shape.value(node, shape.child_slot(node, count, key)));
-                level -= 1;
-                if S::TAKES_JOURNAL && level == 1 {
-                    child = self.journal.resolve(child);
-                }
-                if child != ppn || rereads {
-                    ppn = child;
-                    break;
-                }
-            }
-        }
+        let nodes = &mut self.nodes;
+        nodes.record.check_key(key)?;
+        nodes.record.check_value(value)?;
+        nodes.usable()?;
+        let found = match S::MAPS_MOVES {
+            true => nodes.get_by_path(key, Some(value)),
+            false => nodes.look_up(key, Some(value), Cause::Host),
+        };
+        Ok(found?)
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.record.check_key(key)?;
-        self.record.check_value(value)?;
-        self.usable()?;
+        self.nodes.record.check_key(key)?;
+        self.nodes.record.check_value(value)?;
+        self.nodes.usable()?;
         self.update_began = false;
         let outcome = self.insert_entry(key, value);
         Ok(self.settled(outcome, key, Some(value))?)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
-        self.record.check_key(key)?;
-        self.usable()?;
+        self.nodes.record.check_key(key)?;
+        self.nodes.usable()?;
         self.update_began = false;
         let outcome = self.remove_entry(key);
         Ok(self.settled(outcome, key, None)?)
     }
 
     fn batch_max(&self) -> usize {
-        self.changes_max()
+        self.nodes.changes_max()
     }
 
     fn takes_batch(&self, changes: usize) -> Option<bool> {
-        self.takes_changes(changes)
+        self.nodes.takes_changes(changes)
     }
 
     fn apply(&mut self, batch: &[RecordChange<'_>]) -> Result<(), IndexError> {
@@ -500,7 +456,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     }
 
     fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
-        Ok(self.maintain_log(budget)?)
+        Ok(self.ahead(|tree| collect_ahead(tree, budget))?)
     }
 
     fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
@@ -508,7 +464,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     }
 
     fn free(&self) -> Option<Room> {
-        Some(self.room_left())
+        Some(self.nodes.room_left())
     }
 
     fn range(
@@ -518,44 +474,45 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
-        self.usable()?;
-        Ok(self.walk_range((low, high), direction, visit)?)
+        self.nodes.usable()?;
+        Ok(self.nodes.walk_range((low, high), direction, visit)?)
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {
-        self.usable()?;
-        Ok(self.log.flush(Cause::CacheEviction)?)
+        self.nodes.usable()?;
+        Ok(self.nodes.log.flush(Cause::CacheEviction)?)
     }
 
     fn close(&mut self) -> Result<(), IndexError> {
-        self.usable()?;
+        self.nodes.usable()?;
         let closed = self.commit_and_close();
-        if self.interrupted && matches!(&closed, Err(error) if error.is_refusal()) {
+        if self.nodes.interrupted && matches!(&closed, Err(error) if error.is_refusal()) {
             self.undo()?;
         }
         Ok(closed?)
     }
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
-        self.usable()?;
-        Ok(self.walk_all()?)
+        self.nodes.usable()?;
+        Ok(self.nodes.walk_all(self.bits_in_doubt)?)
     }
 
     fn stats(&self) -> IndexStats {
-        let counters = self.log.counters();
+        let nodes = &self.nodes;
+        let counters = nodes.log.counters();
         let mut metrics = vec![
-            Metric { name: "splits", value: self.counts.splits },
-            Metric { name: "expelled", value: self.counts.expelled },
+            Metric { name: "splits", value: nodes.counts.splits },
+            Metric { name: "expelled", value: nodes.counts.expelled },
             Metric { name: "relocations", value: counters.relocations },
             Metric { name: "checkpoints", value: counters.checkpoints },
             Metric { name: "checkpoints_skipped", value: counters.checkpoints_skipped },
             Metric { name: "blocks_replaced", value: counters.blocks_replaced },
         ];
-        self.scheme.add_metrics(&mut metrics);
-        self.moves.add_metrics(&mut metrics);
+        nodes.path.scheme.add_metrics(&mut metrics);
+        nodes.moves.add_metrics(&mut metrics);
         IndexStats {
-            height: u32::from(self.height),
-            live_pages: self.log.live_pages(),
+            height: u32::from(nodes.path.height),
+            live_pages: nodes.log.live_pages(),
             cache_hits: counters.cache_hits,
             cache_misses: counters.cache_misses,
             collections: counters.collections,
@@ -564,11 +521,12 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     }
 
     fn ram_bytes(&self) -> usize {
-        let buffers = self.detached.len() + self.path.buffer.len();
+        let nodes = &self.nodes;
+        let buffers = nodes.path.detached.len() + nodes.path.buffer.len();
         size_of::<Self>()
             + buffers
-            + self.journal.ram_bytes()
-            + self.moves.table_bytes()
-            + self.log.ram_bytes()
+            + nodes.journal.ram_bytes()
+            + nodes.moves.table_bytes()
+            + nodes.log.ram_bytes()
     }
 }

@@ -4,12 +4,10 @@
 //! a chip of fewer than 65,535 pages, else 8. Open addressing: an address has at most five places in the
 //! table, the first by its remainder, the next ones by a step of 1 to 7; when all five are taken, the move
 //! cannot be entered and the parent must be written. Addresses in the table are held back from allocation
-//! ([`Log::hold`]): a page there would be taken for the one that moved.
-//!
-//! [`Log::hold`]: crate::log::Log::hold
+//! (`Tape::hold`): a page there would be taken for the one that moved.
 
 use super::places::Table;
-use super::{RawScheme, RawTree, address};
+use super::{Nodes, Path, RawScheme, address};
 use crate::bits::{self, Word};
 use crate::blocks::BlockTable;
 use crate::blocks::checkpoint::{Contents, Window};
@@ -387,36 +385,42 @@ impl Contents for Moves {
     }
 }
 
-impl<N: Nand, S: RawScheme> RawTree<N, S> {
+impl<S: RawScheme> Path<S> {
+    /// The place that the path's parent of `level` names.
+    fn named_at(&self, level: u8) -> Ppn {
+        debug_assert!(level < self.height, "R2: nothing names the root at level {level}");
+        self.named_child(level + 1)
+    }
+
+    /// Makes the first bound of the path's node at `level` the least of all keys, as a root's is.
+    pub(crate) fn zero_bound(&mut self, level: u8) {
+        debug_assert!(level > 1 && self.count(level) > 0, "R1: no bound at level {level}");
+        let shape = self.shape(level);
+        shape.set_key(self.node_mut(level), 0, &vec![0; shape.key_bytes]);
+    }
+}
+
+impl<N: Nand, S: RawScheme> Nodes<N, S> {
     /// Notes that the path's node at `level` has moved to `page`; false when its parent must be told instead.
     pub(crate) fn map_move(&mut self, level: u8, page: Ppn) -> Option<Ppn> {
-        let named = self.named_at(level);
+        let named = self.path.named_at(level);
         debug_assert_ne!(named, page, "R9: a node moves to its own place");
         if !self.moves.insert(named.0, page.0) {
             self.moves.parent_rewrites += 1;
             return None;
         }
-        self.log.hold(named);
+        self.log.tape.hold(named);
         Some(named)
     }
 
-    /// The place that the path's parent of `level` names.
-    fn named_at(&self, level: u8) -> Ppn {
-        debug_assert!(level < self.height, "R2: nothing names the root at level {level}");
-        address::<S>(self.shape(level + 1).value(self.node(level + 1), self.slot(level + 1)))
-    }
-
-    /// Nothing names this place any more.
-    pub(super) fn forget_move(&mut self, named: Ppn) {
-        if S::MAPS_MOVES {
-            self.take_move(named);
+    /// Nothing names this place any more: where the node is that had moved from there, if one had.
+    pub(super) fn take_move(&mut self, named: Ppn) -> Option<u32> {
+        if !S::MAPS_MOVES {
+            return None;
         }
-    }
-
-    fn take_move(&mut self, named: Ppn) -> Option<u32> {
         let now = self.moves.take(named.0)?;
         if self.moves.place_of(named.0).is_none() {
-            self.log.release(named);
+            self.log.tape.release(named);
         }
         Some(now)
     }
@@ -425,11 +429,11 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(crate) fn resolve_children(&mut self, level: u8) {
         self.moves.parents_resolved += 1;
         debug_assert!(level > 1, "R2: a leaf has no children");
-        let (shape, count) = (self.shape(level), self.count(level));
+        let (shape, count) = (self.path.shape(level), self.path.count(level));
         for i in 0..count {
-            let named = address::<S>(shape.value(self.node(level), i));
+            let named = self.path.named(level, i);
             if let Some(now) = self.take_move(named) {
-                shape.set_value(self.node_mut(level), i, &now.to_le_bytes());
+                shape.set_value(self.path.node_mut(level), i, &now.to_le_bytes());
             }
         }
     }
@@ -445,7 +449,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         // Entries that come on the way wait for the next time.
         let mut left = self.moves.numbers();
         while let Some((named, now)) = self.moves.next_of(&mut left) {
-            if self.log.free_pages() < self.moves.emptying_floor + u32::from(self.height) {
+            if self.log.free_pages() < self.moves.emptying_floor + u32::from(self.path.height) {
                 break;
             }
             if self.moves.entry(named) != Some(now) {
@@ -453,11 +457,12 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             }
             let page = self.log.read(Ppn(now), Cause::GarbageCollection)?;
             let level = page.tag.lowest_level;
-            if !(1..self.height).contains(&level) {
+            if !(1..self.path.height).contains(&level) {
                 continue;
             }
-            let shape = self.scheme.shape(0, level, self.height);
-            let key = shape.key(&page.data[self.scheme.page_area(0, level, self.height)], 0).to_vec();
+            let shape = self.path.scheme.shape(0, level, self.path.height);
+            let key =
+                shape.key(&page.data[self.path.scheme.page_area(0, level, self.path.height)], 0).to_vec();
             self.copy_path(&key, level + 1, Cause::GarbageCollection)?;
             self.interrupted = true;
             S::write_path(self, level + 1, None, Cause::GarbageCollection)?;
@@ -469,41 +474,17 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     pub(crate) fn get_by_path(&mut self, key: &[u8], value: Option<&mut [u8]>) -> Result<bool, IndexFault> {
         self.copy_path(key, 1, Cause::Host)?;
-        let shape = self.shape(1);
-        let found = shape.search(self.node(1), self.count(1), key);
+        let found = self.path.search(key);
         if let (Ok(i), Some(value)) = (found, value) {
-            value.copy_from_slice(shape.value(self.node(1), i));
+            value.copy_from_slice(self.path.shape(1).value(self.path.node(1), i));
         }
         Ok(found.is_ok())
-    }
-
-    /// Whether the tree holds a key, for a checker: no copy of a node is replaced.
-    pub(crate) fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
-        let (mut ppn, mut level, height) = (self.root, self.height, self.height);
-        loop {
-            let page = self.log.read(ppn, Cause::Check)?;
-            let (shape, count) = super::node_in(&self.scheme, page.tag, (level, height), ppn)?;
-            let node = &page.data[self.scheme.page_area(page.tag.layout, level, height)];
-            if level == 1 {
-                return Ok(shape.search(node, count, key).is_ok());
-            }
-            let named = address::<S>(shape.value(node, shape.child_slot(node, count, key)));
-            level -= 1;
-            ppn = self.resolve(level, named);
-        }
-    }
-
-    /// Makes the first bound of the path's node at `level` the least of all keys, as a root's is.
-    pub(crate) fn zero_bound(&mut self, level: u8) {
-        debug_assert!(level > 1 && self.count(level) > 0, "R1: no bound at level {level}");
-        let key_bytes = usize::from(self.record.key_bytes);
-        self.shape(level).set_key(self.node_mut(level), 0, &vec![0; key_bytes]);
     }
 
     /// Holds the addresses of all entries.
     pub(crate) fn hold_moved(&mut self) {
         for (named, _) in self.moves.iter() {
-            self.log.hold(Ppn(named));
+            self.log.tape.hold(Ppn(named));
             // What a mount took for valid for want of a word to the contrary.
             if self.log.is_valid(Ppn(named)) {
                 self.log.invalidate(Ppn(named));
@@ -515,7 +496,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Takes out the entries of which no node in the tree names the place. `all`: bits for all places that
     /// are named.
     pub(crate) fn keep_moves_in_use(&mut self, mut all: Option<&mut [Word]>) -> Result<(), IndexFault> {
-        let height = self.height;
+        let height = self.path.height;
         let pages = self.log.geometry().pages();
         let mut in_use = bits::clear(self.moves.table.len() + self.moves.surplus.len());
         let mut todo = Vec::from([(self.root, height)]);
@@ -524,8 +505,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
                 continue;
             }
             let page = self.log.read(ppn, Cause::Recovery)?;
-            let (shape, count) = super::node_in(&self.scheme, page.tag, (level, height), ppn)?;
-            let node = &page.data[self.scheme.page_area(page.tag.layout, level, height)];
+            let (shape, count, node) = self.path.node_in(page, level, ppn)?;
             for i in 0..count {
                 let named = address::<S>(shape.value(node, i));
                 if let Some(all) = all.as_deref_mut().filter(|_| named.0 < pages) {

@@ -1,24 +1,36 @@
 //! A path from the root in RAM: copies of its nodes, and where they came from.
 
-use super::{RawScheme, RawTree, address, child_value, named_width, node_in};
+use super::journal::Journal;
+use super::moves::Moves;
+use super::{Leaf, LeafUse, Nodes, RawScheme, address, child_value, named_width};
 use crate::check::Invariant;
 use crate::fault::IndexFault;
-use crate::log::SamePage;
 use crate::log::tag::{LEVELS_MAX, Tag};
+use crate::log::{Page, SamePage};
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
 use crate::units::Ppn;
+use alloc::vec;
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 use core::ops::{Deref, Range};
 
-/// A path from the root, its nodes copied.
-pub(crate) struct Path {
+/// A path from the root, its nodes copied, and how nodes lie in a tree of this height.
+pub(crate) struct Path<S> {
+    pub(crate) scheme: S,
+    pub(crate) height: u8,
+    /// Entries of the root; the most that there can be until one is written.
+    pub(crate) root_entries: u16,
+    /// The layout of the path in the buffer.
+    pub(crate) layout: u8,
     pub(crate) buffer: Vec<u8>,
     steps: [Step; LEVELS_MAX],
     /// The level of the node in the buffer, where that holds one at a time.
     at_hand: u8,
     /// The key that nodes which are yet to be read again take for their lower bound, where that is less.
     lowered: Vec<u8>,
+    /// The page of a half that is not on the path.
+    pub(crate) detached: Vec<u8>,
 }
 
 /// One node of a path.
@@ -78,12 +90,29 @@ pub struct Sibling {
     pub width: u8,
 }
 
-impl Path {
-    /// A buffer of so many bytes, which may become so many without being moved.
-    pub(crate) fn new(bytes: usize, most: usize) -> Path {
-        let mut buffer = Vec::with_capacity(most.max(bytes));
-        buffer.resize(bytes, 0xff);
-        Path { buffer, steps: Default::default(), at_hand: 0, lowered: Vec::new() }
+impl<S: RawScheme> Path<S> {
+    /// A path in a tree of one level, whose buffer may come to so many bytes without being moved.
+    pub(crate) fn new(scheme: S, most: usize, page_bytes: usize) -> Path<S> {
+        let mut buffer = Vec::with_capacity(most);
+        buffer.resize(most.min(scheme.path_bytes(2)), 0xff);
+        Path {
+            scheme,
+            height: 1,
+            root_entries: u16::MAX,
+            layout: 0,
+            buffer,
+            steps: Default::default(),
+            at_hand: 0,
+            lowered: Vec::new(),
+            detached: vec![0xff; page_bytes],
+        }
+    }
+
+    /// Begins anew in a tree of this height, with an empty buffer.
+    pub(super) fn restart(&mut self, height: u8) {
+        (self.height, self.root_entries) = (height, u16::MAX);
+        self.buffer.clear();
+        self.forget();
     }
 
     /// No copy counts any more.
@@ -123,40 +152,19 @@ impl Path {
     }
 }
 
-impl<N: Nand, S: RawScheme> RawTree<N, S> {
-    /// Writes the path's node at `level` to a page of its own; the old one dies. For trees with one node in a
-    /// page.
-    pub(in crate::ordered) fn write_alone(
-        &mut self,
-        level: u8,
-        is_root: bool,
-        cause: Cause,
-    ) -> Result<Ppn, IndexFault> {
-        debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
-        debug_assert!(!is_root || level == self.height, "R2: a root at level {level} of {}", self.height);
-        self.retire(level);
-        let page = self.log.allocate(cause)?;
-        let tag = Tag { root: is_root, height: self.height, ..self.path.tag(level, level) };
-        let area = self.scheme.path_area(0, level, self.height);
-        self.log.write(page, tag, &self.path.buffer[area], cause)?;
-        if is_root {
-            (self.root, self.root_entries) = (page, self.path.step(level).count);
-        }
-        Ok(page)
-    }
-
+impl<S: RawScheme> Path<S> {
     pub(crate) fn shape(&self, level: u8) -> NodeShape {
         self.scheme.shape(self.layout_at(level), level, self.height)
     }
 
     /// The layout of the path's node at `level`: the path's, unless the node is aside.
     pub(crate) fn layout_at(&self, level: u8) -> u8 {
-        if self.scheme.layouts() > 1 { self.path.step(level).layout } else { 0 }
+        if self.scheme.layouts() > 1 { self.step(level).layout } else { 0 }
     }
 
     /// Whether the path's node at `level` is kept aside.
     pub(crate) fn is_aside(&self, level: u8) -> bool {
-        self.scheme.layouts() > 1 && self.path.step(level).aside
+        self.scheme.layouts() > 1 && self.step(level).aside
     }
 
     /// Where in the buffer the path's node at `level` is.
@@ -164,36 +172,14 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if self.is_aside(level) {
             return self.scheme.aside_area(level, self.height);
         }
-        assert!(!self.scheme.holds_one() || self.path.at_hand == level, "level {level} is not at hand");
-        self.scheme.path_area(self.path_layout, level, self.height)
-    }
-
-    /// Brings the path's node at `level` into the buffer, where that holds one at a time: nothing is to be
-    /// written any more of the one that is there.
-    pub(crate) fn fetch(&mut self, level: u8, cause: Cause) -> Result<(), IndexFault> {
-        if !self.scheme.holds_one() || self.path.at_hand == level {
-            return Ok(());
-        }
-        let (ppn, height) = (Ppn(self.path.step(level).page), self.height);
-        let page = self.log.read(ppn, cause)?;
-        let (shape, count) = node_in(&self.scheme, page.tag, (level, height), ppn)?;
-        debug_assert_eq!(count, usize::from(self.path.step(level).count), "R1: another node at {ppn}");
-        let area = self.scheme.path_area(0, level, height);
-        self.path.buffer[area.clone()].copy_from_slice(page.data);
-        self.path.at_hand = level;
-        if !self.path.lowered.is_empty() && self.slot(level) == 0 {
-            let node = &mut self.path.buffer[area];
-            if self.path.lowered[..] < *shape.key(node, 0) {
-                shape.set_key(node, 0, &self.path.lowered);
-            }
-        }
-        Ok(())
+        assert!(!self.scheme.holds_one() || self.at_hand == level, "level {level} is not at hand");
+        self.scheme.path_area(self.layout, level, self.height)
     }
 
     /// A node comes into being at `level` of the path, in the place of one that is written, if that holds one
     /// at a time.
     pub(crate) fn make_room_for_node(&mut self, level: u8) -> &mut [u8] {
-        self.path.at_hand = level;
+        self.at_hand = level;
         let node = self.node_mut(level);
         node.fill(0xff);
         node
@@ -201,20 +187,20 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// The copy of the path's node at `level`.
     pub(crate) fn node(&self, level: u8) -> &[u8] {
-        &self.path.buffer[self.node_area(level)]
+        &self.buffer[self.node_area(level)]
     }
 
     pub(crate) fn node_mut(&mut self, level: u8) -> &mut [u8] {
         let area = self.node_area(level);
-        &mut self.path.buffer[area]
+        &mut self.buffer[area]
     }
 
     pub(crate) fn count(&self, level: u8) -> usize {
-        usize::from(self.path.step(level).count)
+        usize::from(self.step(level).count)
     }
 
     pub(crate) fn slot(&self, level: u8) -> usize {
-        usize::from(self.path.step(level).slot)
+        usize::from(self.step(level).slot)
     }
 
     /// Makes the path's child at `level` the one at `page`.
@@ -237,7 +223,11 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// fits into one page, that of the layout of its leaf's width if of no other, and moving a page or
     /// removing a record never splits a node.
     pub(crate) fn width(&self, level: u8, shape: &NodeShape, node: &[u8], count: usize) -> u8 {
-        width_of(&self.scheme, level, shape, node, count)
+        match (self.scheme.layouts(), level) {
+            (1, _) => 0,
+            (_, 1) => self.scheme.width_of_leaf(count),
+            _ => (0..count).map(|i| self.width_of_child(shape, node, i)).max().unwrap_or(0),
+        }
     }
 
     /// The width that an inner node names for one of its children.
@@ -245,9 +235,29 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         named_width::<S>(shape.value(node, i))
     }
 
+    /// The node at `level` in a page: its shape, its entries in use and its bytes; or what is wrong with it.
+    pub(super) fn node_in<'p>(
+        &self,
+        page: Page<'p>,
+        level: u8,
+        ppn: Ppn,
+    ) -> Result<(NodeShape, usize, &'p [u8]), IndexFault> {
+        let (tag, height) = (page.tag, self.height);
+        debug_assert!((1..=height).contains(&level), "R2: level {level} of a tree of height {height}");
+        if tag.layout >= self.scheme.layouts() {
+            return Err(IndexFault::corrupted("a page of a layout that this tree does not use", ppn.0));
+        }
+        let shape = self.scheme.shape(tag.layout, level, height);
+        let count = usize::from(tag.counts[usize::from(level) - 1]);
+        if tag.lowest_level > level || count > shape.capacity || (count == 0 && level > 1) {
+            return Err(IndexFault::broken(Invariant::R1, "an impossible entry count", ppn.0));
+        }
+        Ok((shape, count, &page.data[self.scheme.page_area(tag.layout, level, height)]))
+    }
+
     /// The layout whose capacity the path's node at `level` may not exceed.
     pub(crate) fn limit_at(&self, level: u8) -> u8 {
-        if self.scheme.layouts() > 1 { self.path_layout.max(self.path.step(level).width_beside) } else { 0 }
+        if self.scheme.layouts() > 1 { self.layout.max(self.step(level).width_beside) } else { 0 }
     }
 
     /// Entries that the path's node at `level`, not being the root, may hold.
@@ -258,37 +268,6 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Entries with which the path's root stays as it is.
     pub(crate) fn root_limit(&self) -> usize {
         self.scheme.root_entries_max(self.limit_at(self.height), self.height)
-    }
-
-    /// Copies the path to the node at level `lowest` where `key` belongs.
-    pub(super) fn copy_path(&mut self, key: &[u8], lowest: u8, cause: Cause) -> Result<(), IndexFault> {
-        debug_assert!((1..=self.height).contains(&lowest), "R2: level {lowest} of {}", self.height);
-        self.path_layout = self.scheme.layout_wanted(self.height);
-        self.copy_node(self.root, self.height, cause)?;
-        self.copy_path_from(self.height, key, lowest, cause)
-    }
-
-    /// Copies a path whose nodes down to `from` are copied already.
-    pub(super) fn copy_path_from(
-        &mut self,
-        from: u8,
-        key: &[u8],
-        lowest: u8,
-        cause: Cause,
-    ) -> Result<(), IndexFault> {
-        debug_assert!(from <= self.height, "R2: level {from} of {}", self.height);
-        for level in (lowest + 1..=from).rev() {
-            let (shape, count) = (self.shape(level), self.count(level));
-            let slot = shape.child_slot(self.node(level), count, key);
-            debug_assert!(slot < count, "R3: child {slot} of {count}");
-            self.path.step_mut(level).slot = slot as u16;
-            let child = address::<S>(shape.value(self.node(level), slot));
-            self.copy_node(child, level - 1, cause)?;
-            if S::MAPS_MOVES && level > 2 {
-                self.take_over_bound(level);
-            }
-        }
-        Ok(())
     }
 
     /// Gives the copied child of the path's node at `level` the first bound that its parent names, which may
@@ -302,10 +281,133 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
     }
 
+    /// The child that the path's node at `level` names at its slot.
+    pub(super) fn named_child(&self, level: u8) -> Ppn {
+        self.named(level, self.slot(level))
+    }
+
+    /// The child that an entry of the path's node at `level` names.
+    pub(super) fn named(&self, level: u8, i: usize) -> Ppn {
+        address::<S>(self.shape(level).value(self.node(level), i))
+    }
+
+    /// Adds an entry to the node at `level`, which has room for it.
+    pub(super) fn insert(&mut self, level: u8, i: usize, entry: (&[u8], &[u8])) {
+        let (shape, count) = (self.shape(level), self.count(level));
+        shape.insert(self.node_mut(level), count, i, entry);
+        self.step_mut(level).count += 1;
+    }
+
+    /// Takes an entry out of the node at `level`.
+    pub(super) fn remove(&mut self, level: u8, i: usize) {
+        let (shape, count) = (self.shape(level), self.count(level));
+        shape.remove(self.node_mut(level), count, i);
+        self.step_mut(level).count -= 1;
+    }
+
+    /// The place of a key in the copied leaf, or the one that it would have.
+    pub(super) fn search(&self, key: &[u8]) -> Result<usize, usize> {
+        self.shape(1).search(self.node(1), self.count(1), key)
+    }
+
+    /// Makes room for the root that comes above one that is split.
+    pub(super) fn make_room_to_grow(&mut self) {
+        self.buffer.resize(self.scheme.path_bytes(self.height + 1), 0xff);
+    }
+
+    /// Whether a new entry in the leaf would split every node up to a root that can neither take an entry nor
+    /// grow.
+    pub(crate) fn root_would_overflow(&self) -> bool {
+        self.height >= self.scheme.height_max(self.limit_at(self.height))
+            && self.count(self.height) >= self.root_limit()
+            && (1..self.height).all(|level| self.count(level) == self.limit(level))
+    }
+
+    /// Insertions before the root may be full in a tree that grows no more, whatever their keys: each adds a
+    /// node at most to each level. Nodes that come hold half of what they may.
+    pub(super) fn room_below_root(&self) -> u64 {
+        let layouts = 0..self.scheme.layouts();
+        let height_max = layouts.clone().map(|layout| self.scheme.height_max(layout)).min().unwrap_or(1);
+        let root_max = |height| {
+            let entries = layouts.clone().map(|layout| self.scheme.root_entries_max(layout, height));
+            entries.min().unwrap_or(0) as u64
+        };
+        let height = self.height;
+        let nodes = match height.cmp(&height_max) {
+            Ordering::Greater => 0,
+            // Entries of the root that are free.
+            Ordering::Equal => root_max(height).saturating_sub(self.root_entries.into()),
+            // The root is one node of its level, of so many as a tree of the greatest height has.
+            Ordering::Less => {
+                let half = |level| (self.scheme.shape(0, level, height_max).capacity / 2).max(1) as u64;
+                let nodes =
+                    (height + 1..height_max).map(half).fold(root_max(height_max), u64::saturating_mul);
+                nodes.saturating_sub(1)
+            }
+        };
+        // Where pages have several layouts, a path that changes its own may divide nodes besides.
+        nodes / u64::from(layouts.end)
+    }
+}
+
+impl<N: Nand, S: RawScheme> Nodes<N, S> {
+    /// Brings the path's node at `level` into the buffer, where that holds one at a time: nothing is to be
+    /// written any more of the one that is there.
+    pub(crate) fn fetch(&mut self, level: u8, cause: Cause) -> Result<(), IndexFault> {
+        if !self.path.scheme.holds_one() || self.path.at_hand == level {
+            return Ok(());
+        }
+        let (ppn, height) = (Ppn(self.path.step(level).page), self.path.height);
+        let page = self.log.read(ppn, cause)?;
+        let (shape, count, _) = self.path.node_in(page, level, ppn)?;
+        debug_assert_eq!(count, usize::from(self.path.step(level).count), "R1: another node at {ppn}");
+        let area = self.path.scheme.path_area(0, level, height);
+        self.path.buffer[area.clone()].copy_from_slice(page.data);
+        self.path.at_hand = level;
+        if !self.path.lowered.is_empty() && self.path.slot(level) == 0 {
+            let node = &mut self.path.buffer[area];
+            if self.path.lowered[..] < *shape.key(node, 0) {
+                shape.set_key(node, 0, &self.path.lowered);
+            }
+        }
+        Ok(())
+    }
+
+    /// Copies the path to the node at level `lowest` where `key` belongs.
+    pub(super) fn copy_path(&mut self, key: &[u8], lowest: u8, cause: Cause) -> Result<(), IndexFault> {
+        debug_assert!((1..=self.path.height).contains(&lowest), "R2: level {lowest} of {}", self.path.height);
+        self.path.layout = self.path.scheme.layout_wanted(self.path.height);
+        self.copy_node(self.root, self.path.height, cause)?;
+        self.copy_path_from(self.path.height, key, lowest, cause)
+    }
+
+    /// Copies a path whose nodes down to `from` are copied already.
+    pub(super) fn copy_path_from(
+        &mut self,
+        from: u8,
+        key: &[u8],
+        lowest: u8,
+        cause: Cause,
+    ) -> Result<(), IndexFault> {
+        debug_assert!(from <= self.path.height, "R2: level {from} of {}", self.path.height);
+        for level in (lowest + 1..=from).rev() {
+            let (shape, count) = (self.path.shape(level), self.path.count(level));
+            let slot = shape.child_slot(self.path.node(level), count, key);
+            debug_assert!(slot < count, "R3: child {slot} of {count}");
+            self.path.step_mut(level).slot = slot as u16;
+            let child = self.path.named(level, slot);
+            self.copy_node(child, level - 1, cause)?;
+            if S::MAPS_MOVES && level > 2 {
+                self.path.take_over_bound(level);
+            }
+        }
+        Ok(())
+    }
+
     /// Copies one node into its place in the path. A leaf is read where the journal says it is.
     pub(super) fn copy_node(&mut self, ppn: Ppn, level: u8, cause: Cause) -> Result<(), IndexFault> {
-        debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
-        let ppn = if level < self.height { self.resolve(level, ppn) } else { ppn };
+        debug_assert!((1..=self.path.height).contains(&level), "R2: level {level} of {}", self.path.height);
+        let ppn = if level < self.path.height { self.resolve(level, ppn) } else { ppn };
         if !self.log.is_valid(ppn) {
             return Err(IndexFault::broken(Invariant::R5, "a page that can be reached is not valid", ppn.0));
         }
@@ -314,15 +416,14 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Copies the node that is in this page into its place in the path, whether the page is valid or not.
     pub(super) fn copy_node_at(&mut self, ppn: Ppn, level: u8, cause: Cause) -> Result<(), IndexFault> {
-        if S::MAPS_MOVES && self.moves.keeps(level, self.height) && self.path.step(level).page == ppn.0 {
+        if S::MAPS_MOVES && self.moves.keeps(level, self.path.height) && self.path.step(level).page == ppn.0 {
             return Ok(());
         }
-        let is_same_page = level < self.height && self.path.step(level + 1).page == ppn.0;
+        let is_same_page = level < self.path.height && self.path.step(level + 1).page == ppn.0;
         let at_hand = is_same_page && self.log.config().same_page == SamePage::Free;
         let page = if at_hand { self.log.again(ppn, cause)? } else { self.log.read(ppn, cause)? };
         let tag = page.tag;
-        let (shape, count) = node_in(&self.scheme, tag, (level, self.height), ppn)?;
-        let node = &page.data[self.scheme.page_area(tag.layout, level, self.height)];
+        let (shape, count, node) = self.path.node_in(page, level, ppn)?;
         let mut step = Step {
             page: ppn.0,
             lowest_level: tag.lowest_level,
@@ -331,43 +432,75 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             ..Step::default()
         };
         self.path.at_hand = level;
-        if level == self.height {
+        if level == self.path.height {
             self.path.lowered.clear();
         }
-        let area = self.scheme.path_area(self.path_layout, level, self.height);
-        if self.scheme.layouts() == 1 || tag.layout == self.path_layout {
+        let area = self.path.scheme.path_area(self.path.layout, level, self.path.height);
+        if self.path.scheme.layouts() == 1 || tag.layout == self.path.layout {
             self.path.buffer[area].copy_from_slice(node);
-        } else if self.scheme.fits(self.path_layout, (level, self.height), count) {
+        } else if self.path.scheme.fits(self.path.layout, (level, self.path.height), count) {
             let place = &mut self.path.buffer[area];
             place.fill(0xff);
-            step.layout = self.path_layout;
-            let into = self.scheme.shape(self.path_layout, level, self.height);
+            step.layout = self.path.layout;
+            let into = self.path.scheme.shape(self.path.layout, level, self.path.height);
             shape.copy_entries((node, 0), count, (&into, place, 0));
         } else {
             step.aside = true;
-            let area = self.scheme.aside_area(level, self.height);
+            let area = self.path.scheme.aside_area(level, self.path.height);
             self.path.buffer[area][..node.len()].copy_from_slice(node);
         }
         debug_assert!(
-            step.aside || usize::from(step.layout) == usize::from(self.path_layout),
+            step.aside || usize::from(step.layout) == usize::from(self.path.layout),
             "R8: a copy of another layout"
         );
         *self.path.step_mut(level) = step;
         Ok(())
     }
+
+    /// Finds a record without a copy of its path.
+    pub(crate) fn look_up(
+        &mut self,
+        key: &[u8],
+        value: Option<&mut [u8]>,
+        cause: Cause,
+    ) -> Result<bool, IndexFault> {
+        let Nodes { log, path, journal, moves, .. } = self;
+        let rereads = log.config().same_page == SamePage::Read;
+        let (mut ppn, mut level, mut pages) = (self.root, path.height, 0);
+        loop {
+            let page = log.read(ppn, cause)?;
+            pages += 1;
+            loop {
+                let (shape, count, node) = path.node_in(page, level, ppn)?;
+                if level == 1 {
+                    path.scheme.note_leaf(LeafUse::Read, Leaf { count, capacity: shape.capacity, pages });
+                    let found = shape.search(node, count, key);
+                    if let (Ok(i), Some(value)) = (found, value) {
+                        value.copy_from_slice(shape.value(node, i));
+                    }
+                    return Ok(found.is_ok());
+                }
+                level -= 1;
+                let named = address::<S>(shape.value(node, shape.child_slot(node, count, key)));
+                let child = resolve::<S>(journal, moves, level, named);
+                if child != ppn || rereads {
+                    ppn = child;
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Where a node at `level` is that its parent says is at `named`.
+    #[inline]
+    pub(super) fn resolve(&self, level: u8, named: Ppn) -> Ppn {
+        debug_assert!((1..=self.path.height).contains(&level), "R2: level {level} of {}", self.path.height);
+        resolve::<S>(&self.journal, &self.moves, level, named)
+    }
 }
 
-/// See [`RawTree::width`].
-pub(super) fn width_of<S: RawScheme>(
-    scheme: &S,
-    level: u8,
-    shape: &NodeShape,
-    node: &[u8],
-    count: usize,
-) -> u8 {
-    match (scheme.layouts(), level) {
-        (1, _) => 0,
-        (_, 1) => scheme.width_of_leaf(count),
-        _ => (0..count).map(|i| named_width::<S>(shape.value(node, i))).max().unwrap_or(0),
-    }
+#[inline]
+fn resolve<S: RawScheme>(journal: &Journal, moves: &Moves, level: u8, named: Ppn) -> Ppn {
+    let named = if S::TAKES_JOURNAL && level == 1 { journal.resolve(named) } else { named };
+    if S::MAPS_MOVES { moves.resolve(named) } else { named }
 }

@@ -1,7 +1,8 @@
 //! The walk over all pages that a tree leads to, by its inner nodes: a leaf is not read for it. Whoever asks
 //! which pages live is answered so: a log that counts valid pages, and a mount in doubt (`doubt`).
 
-use super::{RawScheme, RawTree, address};
+use super::path::Key;
+use super::{Nodes, RawScheme};
 use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::log::Log;
@@ -12,7 +13,7 @@ use crate::units::Ppn;
 /// Told of each page that the tree leads to.
 type Visit<'v, N> = &'v mut dyn FnMut(&mut Log<N>, Ppn) -> Result<(), IndexFault>;
 
-impl<N: Nand, S: RawScheme> RawTree<N, S> {
+impl<N: Nand, S: RawScheme> Nodes<N, S> {
     /// Visits every page that the tree leads to, each once: the nodes in a page are children of one another
     /// (R4). The first damage met on the way, if any: what lies below it was not visited.
     pub(super) fn visit_reached(
@@ -20,12 +21,12 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         cause: Cause,
         visit: Visit<'_, N>,
     ) -> Result<Option<IndexFault>, IndexFault> {
-        self.path_layout = self.scheme.layout_wanted(self.height);
+        self.path.layout = self.path.scheme.layout_wanted(self.path.height);
         let mut damage = None;
-        let mut next = Some((self.root, self.height));
+        let mut next = Some((self.root, self.path.height));
         while let Some((named, level)) = next {
-            let ppn = if level < self.height { self.resolve(level, named) } else { named };
-            let is_new = level == self.height || self.path.step(level + 1).page != ppn.0;
+            let ppn = if level < self.path.height { self.resolve(level, named) } else { named };
+            let is_new = level == self.path.height || self.path.step(level + 1).page != ppn.0;
             let mut visited = if is_new { visit(&mut self.log, ppn) } else { Ok(()) };
             if visited.is_ok() && level > 1 {
                 visited = self.copy_node_at(ppn, level, cause);
@@ -40,7 +41,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             };
             next = if is_entered {
                 self.path.step_mut(level).slot = 0;
-                Some((self.named_child(level), level - 1))
+                Some((self.path.named_child(level), level - 1))
             } else {
                 self.subtree_after(level, cause)?
             };
@@ -50,18 +51,13 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// The subtree that follows the one below `level` of the path: its page, as it is named, and level.
     fn subtree_after(&mut self, level: u8, cause: Cause) -> Result<Option<(Ppn, u8)>, IndexFault> {
-        let mut above = level + 1..=self.height;
-        let Some(above) = above.find(|&above| self.slot(above) + 1 < self.count(above)) else {
+        let mut above = level + 1..=self.path.height;
+        let Some(above) = above.find(|&above| self.path.slot(above) + 1 < self.path.count(above)) else {
             return Ok(None);
         };
         self.path.step_mut(above).slot += 1;
         self.fetch(above, cause)?;
-        Ok(Some((self.named_child(above), above - 1)))
-    }
-
-    /// The child that the path's node at `level` names at its slot.
-    pub(super) fn named_child(&self, level: u8) -> Ppn {
-        address::<S>(self.shape(level).value(self.node(level), self.slot(level)))
+        Ok(Some((self.path.named_child(above), above - 1)))
     }
 
     /// Answers a log that asks which pages are valid.
@@ -82,6 +78,48 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let answered = self.note_reached();
         self.log.end_count(answered.is_ok());
         answered
+    }
+
+    /// Copies the path to the lowest node of a page and returns its level; none when it cannot be reached.
+    pub(super) fn find_page(&mut self, ppn: Ppn) -> Result<Option<u8>, IndexFault> {
+        let level = match self.log.read(ppn, Cause::GarbageCollection) {
+            Ok(page) => page.tag.lowest_level,
+            Err(error) => return if self.is_reachable(ppn)? { Err(error) } else { Ok(None) },
+        };
+        if level == self.path.height && ppn == self.root {
+            self.path.layout = self.path.scheme.layout_wanted(self.path.height);
+            self.copy_node(ppn, level, Cause::GarbageCollection)?;
+            return Ok(Some(level));
+        }
+        if !(1..self.path.height).contains(&level) {
+            return Ok(None);
+        }
+        // An old root's page keeps its lowest node elsewhere; whatever is read there is no key that leads
+        // back here.
+        let page = self.log.again(ppn, Cause::GarbageCollection)?;
+        let shape = self.path.scheme.shape(page.tag.layout, level, self.path.height);
+        if page.tag.layout >= self.path.scheme.layouts() || shape.capacity == 0 {
+            return Ok(None);
+        }
+        let key = Key::of(
+            shape.key(&page.data[self.path.scheme.page_area(page.tag.layout, level, self.path.height)], 0),
+        );
+        self.copy_path(&key, level, Cause::GarbageCollection)?;
+        Ok((self.path.step(level).page == ppn.0).then_some(level))
+    }
+
+    /// Whether an address in the tree leads to this page. A block whose erase was cut short may hold pages
+    /// that count as valid, for no mount can tell, and cannot be read: no key in them says where to look.
+    fn is_reachable(&mut self, wanted: Ppn) -> Result<bool, IndexFault> {
+        let mut is_met = false;
+        let mut visit = |_: &mut Log<N>, ppn| {
+            is_met |= ppn == wanted;
+            Ok(())
+        };
+        match self.visit_reached(Cause::GarbageCollection, &mut visit)? {
+            Some(damage) if !is_met => Err(damage),
+            _ => Ok(is_met),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Finding the tree on the chip: at a mount, and after an update that the chip refused half-way.
 
-use super::{RawScheme, RawTree, height_bound, note_of};
+use super::{Nodes, RawScheme, RawTree, height_bound, note_of};
 use crate::blocks::checkpoint::Contents;
 use crate::check::{IndexError, words};
 use crate::fault::IndexFault;
@@ -11,37 +11,56 @@ use alloc::vec::Vec;
 /// Whether an update that got stuck is undone, by what the engine was built with.
 const UNDOES: bool = cfg!(feature = "embedded");
 
+impl<N: Nand, S: RawScheme> Nodes<N, S> {
+    /// Whether what the mount found is behind a checkpoint, or can be put there now. Until then not even a
+    /// commit of the journal may be programmed: the next mount would take the pages that a cut left for
+    /// damaged ones.
+    pub(super) fn is_mount_behind(&mut self) -> Result<bool, IndexFault> {
+        if let Some(damage) = self.keep_what_is_reached()? {
+            return Err(damage);
+        }
+        if self.log.tape.needs_checkpoint() {
+            if S::TAKES_JOURNAL {
+                self.note_journal();
+            }
+            self.log.tape.end_mount(note_of::<S>(&self.moves))?;
+        }
+        Ok(!self.log.tape.needs_checkpoint())
+    }
+}
+
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Finds root, journal and moves from what the log found.
     pub(super) fn restore(&mut self) -> Result<(), IndexFault> {
-        let Some(root) = self.log.root() else {
-            let found = self.log.unfit(words("the log on the chip has no root"))?;
+        let nodes = &mut self.nodes;
+        let Some(root) = nodes.log.root() else {
+            let found = nodes.log.tape.unfit(words("the log on the chip has no root"))?;
             return Err(IndexError::NotFormatted(found).into());
         };
-        if root.height == 0 || root.height > self.scheme.height_max(0) {
+        if root.height == 0 || root.height > nodes.path.scheme.height_max(0) {
             return Err(IndexFault::corrupted("an impossible height", root.ppn.0));
         }
-        (self.root, self.height, self.root_entries) = (root.ppn, root.height, u16::MAX);
-        self.path.buffer.clear();
-        self.path.forget();
-        let most = self.scheme.path_bytes(height_bound(&self.scheme, self.log.geometry().pages()) + 1);
+        nodes.root = root.ppn;
+        nodes.path.restart(root.height);
+        let scheme = nodes.path.scheme;
+        let most = scheme.path_bytes(height_bound(&scheme, nodes.log.geometry().pages()) + 1);
         // Where nodes have moved, once the list of pages since the checkpoint takes no room any more.
         if !S::MAPS_MOVES {
-            self.path.buffer.reserve_exact(most);
-            self.path.buffer.resize(self.scheme.path_bytes(root.height + 1), 0xff);
+            nodes.path.buffer.reserve_exact(most);
+            nodes.path.make_room_to_grow();
         }
-        self.bits_in_doubt = !self.log.is_placed();
-        S::mounted(self)?;
-        let (journal, note) = (self.log.take_journal(), self.log.take_note());
+        self.bits_in_doubt = !nodes.log.is_placed();
+        S::mounted(nodes)?;
+        let (journal, note) = (nodes.log.take_journal(), nodes.log.tape.take_note());
         if S::MAPS_MOVES {
-            S::restore_moves(self, &journal)?;
+            S::restore_moves(nodes, &journal)?;
             drop((journal, note));
-            self.path.buffer.reserve_exact(most);
-            self.path.buffer.resize(self.scheme.path_bytes(self.height + 1), 0xff);
-            self.log.expect_note(self.moves.byte_count());
-        } else if S::TAKES_JOURNAL && !(self.scheme.holds_one() && note.len() + journal.len() > 0) {
-            self.restore_journal(&note, &journal.iter().collect::<Vec<_>>())?;
-            self.note_journal();
+            nodes.path.buffer.reserve_exact(most);
+            nodes.path.make_room_to_grow();
+            nodes.log.tape.expect_note(nodes.moves.byte_count());
+        } else if S::TAKES_JOURNAL && !(nodes.path.scheme.holds_one() && note.len() + journal.len() > 0) {
+            nodes.restore_journal(&note, &journal.iter().collect::<Vec<_>>())?;
+            nodes.note_journal();
         } else if S::TAKES_JOURNAL {
             let what =
                 words("a journal of moved leaves is committed with more RAM than for one node of a path");
@@ -50,62 +69,47 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             let what = "a journal of moved leaves, which this tree never keeps";
             return Err(IndexFault::corrupted(what, root.ppn.0));
         }
-        self.keep_what_is_reached()?;
+        nodes.keep_what_is_reached()?;
         // What was read is put behind a checkpoint before anything is programmed.
-        if self.log.needs_checkpoint() && !self.log.is_in_doubt() {
-            self.log.end_mount(note_of::<S>(&self.moves))
+        if nodes.log.tape.needs_checkpoint() && !nodes.log.is_in_doubt() {
+            nodes.log.tape.end_mount(note_of::<S>(&nodes.moves))
         } else {
             Ok(())
         }
-    }
-
-    /// Whether what the mount found is behind a checkpoint, or can be put there now. Until then not even a
-    /// commit of the journal may be programmed: the next mount would take the pages that a cut left for
-    /// damaged ones.
-    pub(super) fn is_mount_behind(&mut self) -> Result<bool, IndexFault> {
-        if let Some(damage) = self.keep_what_is_reached()? {
-            return Err(damage);
-        }
-        if self.log.needs_checkpoint() {
-            if S::TAKES_JOURNAL {
-                self.note_journal();
-            }
-            self.log.end_mount(note_of::<S>(&self.moves))?;
-        }
-        Ok(!self.log.needs_checkpoint())
     }
 
     /// After an operation that the chip refused half-way: what it began is undone, so that all else can still
     /// be read. Where pages wait in RAM that is only possible by another mount,
     /// and so it is where undoing is left out.
     pub(super) fn undo(&mut self) -> Result<(), IndexFault> {
-        if self.log.config().write_pages > 0 || !UNDOES { Ok(()) } else { self.find_again() }
+        if self.nodes.log.config().write_pages > 0 || !UNDOES { Ok(()) } else { self.find_again() }
     }
 
     /// Goes back after a batch: all that waits in RAM is of it, for what waited before was programmed first.
     pub(super) fn undo_batch(&mut self) -> Result<(), IndexFault> {
-        self.log.drop_written();
+        self.nodes.log.drop_written();
         if UNDOES { self.find_again() } else { Ok(()) }
     }
 
     fn find_again(&mut self) -> Result<(), IndexFault> {
-        self.path.forget();
+        let nodes = &mut self.nodes;
+        nodes.path.forget();
         if S::TAKES_JOURNAL {
-            self.journal.clear();
+            nodes.journal.clear();
         }
-        let read_pages = self.log.config().read_pages;
+        let read_pages = nodes.log.config().read_pages;
         if S::MAPS_MOVES {
-            self.moves.clear();
+            nodes.moves.clear();
         }
         // Room for what is on the chip.
-        self.path.buffer = Vec::new();
-        self.log.remount()?;
+        nodes.path.buffer = Vec::new();
+        nodes.log.remount()?;
         if S::MAPS_MOVES {
-            self.moves.load(&self.log.take_note(), self.log.geometry().pages())?;
+            nodes.moves.load(&nodes.log.tape.take_note(), nodes.log.geometry().pages())?;
         }
-        self.log.read_with(read_pages);
+        nodes.log.read_with(read_pages);
         self.restore()?;
-        self.interrupted = false;
+        self.nodes.interrupted = false;
         Ok(())
     }
 
@@ -117,11 +121,11 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         value: Option<&[u8]>,
     ) -> Result<bool, IndexFault> {
         let error = match outcome {
-            Err(error) if self.interrupted && error.is_refusal() => error,
+            Err(error) if self.nodes.interrupted && error.is_refusal() => error,
             other => return other,
         };
         self.undo()?;
-        if self.interrupted {
+        if self.nodes.interrupted {
             return Err(error);
         }
         let is_done = self.update_began && holds_change(self, (key, value))?;

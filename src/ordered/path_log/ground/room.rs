@@ -1,7 +1,7 @@
 //! Room for an update: what an insertion must leave, so that removals find theirs for ever and a tree grows
 //! only where a higher one may take another record.
 
-use super::{RawScheme, RawTree};
+use super::{Nodes, RawScheme, RawTree};
 use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
 use crate::log::collect::{Need, Relocate, make_room};
@@ -13,106 +13,57 @@ pub(crate) const INSERT_RESERVE_BLOCKS: u32 = 1;
 /// How often a table of moves is emptied to make room for one update.
 pub(crate) const EMPTYINGS_MAX: u8 = 3;
 
-impl<N: Nand, S: RawScheme> RawTree<N, S> {
-    /// An insertion leaves what a removal needs: then removals find their room for ever (see
-    /// [`crate::log::room`]).
-    pub(super) fn make_room_for_update(&mut self, is_insertion: bool) -> Result<(), IndexFault> {
-        if self.log.is_placed() {
-            return self.require_free_places(is_insertion);
-        }
-        if S::MAPS_MOVES {
-            return self.make_room_for_mapped_update(is_insertion);
-        }
-        let (pages, wanted) = (self.pages_to_remove(), self.pages_to_insert());
-        if is_insertion {
-            self.settle_before_growth(self.live_max(self.height + 1))?;
-        }
-        let live_max = is_insertion.then(|| self.live_max(self.height));
-        make_room(self, Need { pages: if is_insertion { wanted } else { pages }, wanted, live_max })
-    }
-
+impl<N: Nand, S: RawScheme> Nodes<N, S> {
     /// Pages that an update and the commit of a full journal write at most.
     pub(super) fn pages_at_once(&self) -> u32 {
-        self.scheme.pages_per_update(self.height + 1) + self.journal_pages(self.height + 1)
+        self.path.scheme.pages_per_update(self.path.height + 1) + self.journal_pages(self.path.height + 1)
     }
 
     pub(super) fn pages_to_remove(&self) -> u32 {
-        self.log.kept_pages() + self.scheme.pages_per_update(self.height)
+        self.log.tape.kept_pages() + self.path.scheme.pages_per_update(self.path.height)
     }
 
     /// Free pages with which an insertion may begin: what it may take, and what a removal after it needs.
     pub(crate) fn pages_to_insert(&self) -> u32 {
-        let pages = self.pages_to_remove() + self.scheme.pages_per_update(self.height);
-        pages.max(self.log.kept_pages() + self.log.geometry().pages_per_block)
+        let pages = self.pages_to_remove() + self.path.scheme.pages_per_update(self.path.height);
+        pages.max(self.log.tape.kept_pages() + self.log.geometry().pages_per_block)
     }
 
     /// Pages that may live before an insertion into a tree of this height.
     pub(crate) fn live_max(&self, height: u8) -> u32 {
-        let journal = self.journal_pages(height);
-        let most =
-            self.log.live_limit(self.pages_to_insert() + journal, self.scheme.programs_per_move(height));
+        let pages = self.pages_to_insert() + self.journal_pages(height);
+        let most = self.log.tape.live_limit(pages, self.path.scheme.programs_per_move(height));
         // A page for each half and a root.
         most.saturating_sub(u32::from(height) + 1)
     }
 
-    /// Where pages keep their places nothing is collected. A removal takes no new page: the path goes over
-    /// one that dies.
-    fn require_free_places(&mut self, is_insertion: bool) -> Result<(), IndexFault> {
-        self.log.require_numbers()?;
-        if let Some(damage) = self.keep_what_is_reached()? {
-            return Err(damage);
-        }
-        let pages = if is_insertion { self.pages_to_insert() } else { 0 };
-        if self.log.free_pages() >= pages { Ok(()) } else { Err(IndexError::Full.into()) }
-    }
-
-    fn make_room_for_mapped_update(&mut self, is_insertion: bool) -> Result<(), IndexFault> {
-        let update = self.scheme.pages_per_update(self.height);
-        // What an insertion in vain leaves must do for removals.
-        self.moves.allow_emptyings(EMPTYINGS_MAX, self.log.checkpoint_pages() + update);
-        if is_insertion {
-            let pages = self.mapped_pages(self.height + 1);
-            self.settle_before_growth(self.mapped_live_max(pages, self.height + 1))?;
-        }
-        let wanted = self.mapped_pages(self.height);
-        let live_max = is_insertion.then(|| self.mapped_live_max(wanted, self.height));
-        // Moving pages may cost parents too: what inserts leave must do for both.
-        let pages = if is_insertion { wanted } else { self.pages_to_remove() };
-        let need = Need { pages, wanted, live_max };
-        make_room(self, need)?;
-        // Collection is stuck for want of room in the table, or for addresses it holds: help it while there
-        // are pages to do so.
-        if self.log.wants_collection()
-            && (!self.moves.has_room() || self.log.held_ahead() > self.log.free_pages())
-            && self.empty_table()?
-        {
-            make_room(self, need)?;
-        }
-        Ok(())
-    }
-
     /// Free pages that an insertion into a tree of this height wants, where moves are mapped.
     pub(super) fn mapped_pages(&self, height: u8) -> u32 {
-        self.log.kept_pages() + 3 * self.scheme.pages_per_update(height) + self.moves.pages_kept()
+        self.log.tape.kept_pages() + 3 * self.path.scheme.pages_per_update(height) + self.moves.pages_kept()
+    }
+
+    /// Parents of all pages that live, where each is half full.
+    pub(super) fn parents(&self) -> u64 {
+        self.log.live_pages() / (self.path.scheme.shape(0, 2, 3).capacity as u64 / 2) + 1
     }
 
     /// Pages that may live before an insertion where moves are mapped: each takes a program and its share of
     /// the parents that are written to empty the table for it, or at worst the path.
     pub(super) fn mapped_live_max(&self, wanted: u32, height: u8) -> u32 {
         let (entries, height) = (self.moves.entries_max() as u64, u64::from(height));
-        let parents = self.log.live_pages() / (self.scheme.shape(0, 2, 3).capacity as u64 / 2) + 1;
-        let by_table = u64::from(self.log.live_limit(wanted, 1)) * entries / (entries + parents);
-        let by_path = u64::from(self.log.live_limit(wanted, 1)) / height;
+        let parents = self.parents();
+        let by_table = u64::from(self.log.tape.live_limit(wanted, 1)) * entries / (entries + parents);
+        let by_path = u64::from(self.log.tape.live_limit(wanted, 1)) / height;
         by_table.max(by_path).saturating_sub(height + 1) as u32
     }
 
     /// Refuses a chip on which an empty tree takes no record.
     pub(super) fn require_room_for_a_record(&self) -> Result<(), IndexFault> {
         let (pages, live_max) = if S::MAPS_MOVES {
-            let pages = self.mapped_pages(self.height);
-            (pages, self.mapped_live_max(pages, self.height))
+            let pages = self.mapped_pages(self.path.height);
+            (pages, self.mapped_live_max(pages, self.path.height))
         } else {
-            (self.pages_to_insert(), self.live_max(self.height))
+            (self.pages_to_insert(), self.live_max(self.path.height))
         };
         if self.log.free_pages() >= pages && self.log.live_pages() <= u64::from(live_max) {
             return Ok(());
@@ -127,9 +78,9 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// and only a removal that empties a leaf gives one back: so another insertion must find room once the
     /// tree has grown.
     pub(super) fn require_room_to_grow(&self) -> Result<(), IndexFault> {
-        let (height, programs) = (self.height, |height| self.scheme.programs_per_move(height));
-        let grows = self.count(height) >= self.root_limit()
-            && (1..height).all(|level| self.count(level) == self.limit(level));
+        let (height, programs) = (self.path.height, |height| self.path.scheme.programs_per_move(height));
+        let grows = self.path.count(height) >= self.path.root_limit()
+            && (1..height).all(|level| self.path.count(level) == self.path.limit(level));
         if !grows {
             return Ok(());
         }
@@ -143,19 +94,10 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.require_room_when_higher(self.live_max(height + 1), self.pages_to_insert())
     }
 
-    /// Pages that only seem to live since a power cut must not keep the tree from becoming higher: they are
-    /// let go before they might.
-    pub(super) fn settle_before_growth(&mut self, live_max: u32) -> Result<(), IndexFault> {
-        if self.bits_in_doubt && !self.fits_when_higher(live_max) {
-            self.settle_valid_bits()?;
-        }
-        Ok(())
-    }
-
     /// Whether the tree may become higher where it may have so many pages then: half of each node on the
     /// path, and the root.
     fn fits_when_higher(&self, live_max: u32) -> bool {
-        self.log.live_pages() as u32 + u32::from(self.height) < live_max
+        self.log.live_pages() as u32 + u32::from(self.path.height) < live_max
     }
 
     /// Refuses to let the tree become higher where it may have so many pages then, with so many free.
@@ -163,15 +105,88 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if self.fits_when_higher(live_max) {
             return Ok(());
         }
-        let programs = self.scheme.programs_per_move(self.height + 1);
-        Err(self.log.refusal(self.log.live_pages() as u32, free_pages, programs))
+        let programs = self.path.scheme.programs_per_move(self.path.height + 1);
+        Err(self.log.tape.refusal(self.log.live_pages() as u32, free_pages, programs))
     }
 
-    /// Whether a new entry in the leaf would split every node up to a root that can neither take an entry nor
-    /// grow.
-    pub(crate) fn root_would_overflow(&self) -> bool {
-        self.height >= self.scheme.height_max(self.limit_at(self.height))
-            && self.count(self.height) >= self.root_limit()
-            && (1..self.height).all(|level| self.count(level) == self.limit(level))
+    /// Whether updates go to a journal, or one is left from before. The compiler knows it where a tree has
+    /// none.
+    pub(super) fn is_journaled(&self) -> bool {
+        S::TAKES_JOURNAL && self.journal.is_on()
+    }
+
+    /// The pages that may be owed for a full journal in a tree of this height.
+    pub(super) fn journal_pages(&self, height: u8) -> u32 {
+        if S::TAKES_JOURNAL { self.journal.owed_at_most(height) } else { 0 }
+    }
+}
+
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
+    /// An insertion leaves what a removal needs: then removals find their room for ever (see
+    /// [`crate::log::room`]).
+    pub(super) fn make_room_for_update(&mut self, is_insertion: bool) -> Result<(), IndexFault> {
+        if self.nodes.log.is_placed() {
+            return self.require_free_places(is_insertion);
+        }
+        if S::MAPS_MOVES {
+            return self.make_room_for_mapped_update(is_insertion);
+        }
+        let (pages, wanted) = (self.nodes.pages_to_remove(), self.nodes.pages_to_insert());
+        if is_insertion {
+            self.settle_before_growth(self.nodes.live_max(self.nodes.path.height + 1))?;
+        }
+        let live_max = is_insertion.then(|| self.nodes.live_max(self.nodes.path.height));
+        make_room(self, Need { pages: if is_insertion { wanted } else { pages }, wanted, live_max })
+    }
+
+    /// Where pages keep their places nothing is collected. A removal takes no new page: the path goes over
+    /// one that dies.
+    fn require_free_places(&mut self, is_insertion: bool) -> Result<(), IndexFault> {
+        let nodes = &mut self.nodes;
+        nodes.log.tape.require_numbers()?;
+        if let Some(damage) = nodes.keep_what_is_reached()? {
+            return Err(damage);
+        }
+        let pages = if is_insertion { nodes.pages_to_insert() } else { 0 };
+        if nodes.log.free_pages() >= pages { Ok(()) } else { Err(IndexError::Full.into()) }
+    }
+
+    fn make_room_for_mapped_update(&mut self, is_insertion: bool) -> Result<(), IndexFault> {
+        let nodes = &mut self.nodes;
+        let height = nodes.path.height;
+        let update = nodes.path.scheme.pages_per_update(height);
+        // What an insertion in vain leaves must do for removals.
+        nodes.moves.allow_emptyings(EMPTYINGS_MAX, nodes.log.tape.checkpoint_pages() + update);
+        if is_insertion {
+            let pages = nodes.mapped_pages(height + 1);
+            let live_max = nodes.mapped_live_max(pages, height + 1);
+            self.settle_before_growth(live_max)?;
+        }
+        let nodes = &self.nodes;
+        let wanted = nodes.mapped_pages(height);
+        let live_max = is_insertion.then(|| nodes.mapped_live_max(wanted, height));
+        // Moving pages may cost parents too: what inserts leave must do for both.
+        let pages = if is_insertion { wanted } else { nodes.pages_to_remove() };
+        let need = Need { pages, wanted, live_max };
+        make_room(self, need)?;
+        // Collection is stuck for want of room in the table, or for addresses it holds: help it while there
+        // are pages to do so.
+        let nodes = &mut self.nodes;
+        if nodes.log.tape.wants_collection()
+            && (!nodes.moves.has_room() || nodes.log.tape.held_ahead() > nodes.log.free_pages())
+            && nodes.empty_table()?
+        {
+            make_room(self, need)?;
+        }
+        Ok(())
+    }
+
+    /// Pages that only seem to live since a power cut must not keep the tree from becoming higher: they are
+    /// let go before they might.
+    pub(super) fn settle_before_growth(&mut self, live_max: u32) -> Result<(), IndexFault> {
+        if self.bits_in_doubt && !self.nodes.fits_when_higher(live_max) {
+            self.settle_valid_bits()?;
+        }
+        Ok(())
     }
 }

@@ -5,7 +5,7 @@
 //! where the pages of one tree may have several layouts (the mu*-Tree), [`MovedNodes`] where a node may move
 //! without its parent (the VMTree). A tree that does neither says so with an empty `impl`.
 
-use super::RawTree;
+use super::Nodes;
 use super::moves::Moves;
 use super::path::Sibling;
 use crate::fault::IndexFault;
@@ -100,19 +100,19 @@ pub trait Layouts: Shapes {
     }
 
     /// Called after a mount.
-    fn mounted<N: Nand>(_tree: &mut RawTree<N, Self>) -> Result<(), IndexFault> {
+    fn mounted<N: Nand>(_tree: &mut Nodes<N, Self>) -> Result<(), IndexFault> {
         Ok(())
     }
 
     /// Called before an update, when nothing of it has begun.
-    fn before_update<N: Nand>(_tree: &mut RawTree<N, Self>) {}
+    fn before_update<N: Nand>(_tree: &mut Nodes<N, Self>) {}
 
     /// An operation used a leaf.
     fn note_leaf(&mut self, _kind: LeafUse, _leaf: Leaf) {}
 
     /// Brings the nodes of a copied path that are too large for the path's layout into a form that
     /// [`RawScheme::write_path`] can write.
-    fn settle<N: Nand>(_tree: &mut RawTree<N, Self>, _change: Change<'_>) -> Result<(), IndexFault> {
+    fn settle<N: Nand>(_tree: &mut Nodes<N, Self>, _change: Change<'_>) -> Result<(), IndexFault> {
         Ok(())
     }
 
@@ -144,7 +144,7 @@ pub trait MovedNodes: Shapes {
 
     /// Finds again which nodes had moved: from what the newest checkpoint kept, which is in the table, and
     /// the pages written since.
-    fn restore_moves<N: Nand>(_tree: &mut RawTree<N, Self>, _pages: &Runs) -> Result<(), IndexFault> {
+    fn restore_moves<N: Nand>(_tree: &mut Nodes<N, Self>, _pages: &Runs) -> Result<(), IndexFault> {
         Ok(())
     }
 }
@@ -173,7 +173,7 @@ pub trait RawScheme: Layouts + MovedNodes {
     /// Writes the copied path from level `lowest` up, the root last, with the half that a split at `lowest`
     /// left over. The pages that the new ones replace are invalidated on the way.
     fn write_path<N: Nand>(
-        tree: &mut RawTree<N, Self>,
+        tree: &mut Nodes<N, Self>,
         lowest: u8,
         sibling: Option<Sibling>,
         cause: Cause,

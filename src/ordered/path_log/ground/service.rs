@@ -5,28 +5,73 @@
 //! and no page dies, so what was before the batch is whole until that page is there. The room for all of it
 //! is made beforehand.
 
-use super::{RawScheme, RawTree, height_bound};
+use super::{Nodes, RawScheme, RawTree, height_bound};
 use crate::fault::IndexFault;
-use crate::log::ahead::collect_ahead;
 use crate::log::collect::{Need, make_room};
 use crate::nand::{Cause, Nand};
 use crate::ordered::change::{Change, check_batch, newest_by_key, newest_places};
 use crate::ordered::{Room, holds_change};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::cmp::Ordering;
 
 /// Changes that a batch may have: what they replace stays until its end, so they need room for all of it.
 const CHANGES_MAX: usize = 256;
 
-impl<N: Nand, S: RawScheme> RawTree<N, S> {
+impl<N: Nand, S: RawScheme> Nodes<N, S> {
     pub(super) fn changes_max(&self) -> usize {
         if self.is_journaled() || self.log.is_placed() { 1 } else { CHANGES_MAX }
     }
 
+    /// Pages that a batch of so many changes takes, those that are free before it where it inserts, and pages
+    /// that live then at most.
+    fn need_of_changes(&self, changes: u32) -> (u32, u32, u32) {
+        let height = self.path.height + 1;
+        let more = (changes - 1) * self.path.scheme.pages_per_update(height);
+        let grown = (changes - 1) * (u32::from(height) + 1);
+        let (pages, wanted) = (self.pages_to_remove() + more, self.pages_to_insert() + more);
+        (pages, wanted, self.live_max(height).saturating_sub(grown))
+    }
+
+    pub(super) fn takes_changes(&self, changes: usize) -> Option<bool> {
+        if self.log.is_placed() || changes < 2 {
+            return None;
+        }
+        let few = changes.min(CHANGES_MAX);
+        let (wanted, live_max) = if S::MAPS_MOVES {
+            self.batch_room(few, self.path.height)
+        } else {
+            let (_, wanted, live_max) = self.need_of_changes(few as u32);
+            (wanted, live_max)
+        };
+        let has_room = self.log.free_pages() >= wanted && self.log.live_pages() <= u64::from(live_max);
+        Some(changes <= self.changes_max() && has_room)
+    }
+
+    /// The room for what still fits: each page that may live yet may hold a leaf, but for those of its
+    /// ancestors.
+    pub(super) fn room_left(&self) -> Room {
+        let live_max = |height| match S::MAPS_MOVES {
+            true => self.mapped_live_max(self.mapped_pages(height), height),
+            false => self.live_max(height),
+        };
+        // The higher the tree, the more pages it leaves for its own moves.
+        let bound = height_bound(&self.path.scheme, live_max(self.path.height + 1));
+        let height = bound.max(self.path.height + 1);
+        let most = live_max(height);
+        let pages = u64::from(most).saturating_sub(self.log.live_pages());
+        // Of numbers a change takes one for each page of its path, and of what is collected meanwhile.
+        let pages = pages.min(self.log.tape.numbers_left() / (4 * u64::from(height)));
+        let half = |level| (self.path.scheme.shape(0, level, height).capacity / 2).max(1) as u64;
+        let leaves = pages.saturating_sub(pages / half(2) + u64::from(height));
+        let records = leaves * half(1);
+        Room { pages, records, surely: records.min(self.path.room_below_root()) }
+    }
+}
+
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(super) fn apply_as_one(&mut self, batch: &[Change<'_>]) -> Result<(), IndexFault> {
-        self.usable()?;
-        check_batch(self.record, batch, self.changes_max())?;
+        self.nodes.usable()?;
+        check_batch(self.nodes.record, batch, self.nodes.changes_max())?;
         if S::MAPS_MOVES {
             let changes = newest_by_key(batch);
             if changes.is_empty() {
@@ -41,17 +86,17 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let changes = || places.iter().map(|&place| batch[place as usize]);
         let has_inserts = changes().any(|change| change.value.is_some());
         // What waits in a write part is no part of the batch.
-        self.log.flush(Cause::CacheEviction)?;
+        self.nodes.log.flush(Cause::CacheEviction)?;
         let room = self.make_room_for_changes(places.len() as u32, has_inserts);
         let done = room.and_then(|()| self.write_paths(changes(), last));
-        self.log.set_goes_on(false);
+        self.nodes.log.set_goes_on(false);
         let error = match done {
-            Err(error) if self.interrupted && error.is_refusal() => error,
+            Err(error) if self.nodes.interrupted && error.is_refusal() => error,
             other => return other,
         };
         self.undo_batch()?;
         for change in changes() {
-            if self.interrupted || !holds_change(self, (change.key, change.value))? {
+            if self.nodes.interrupted || !holds_change(self, (change.key, change.value))? {
                 return Err(error);
             }
         }
@@ -62,7 +107,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// removal of what is not there.
     fn effective(&mut self, batch: &[Change<'_>]) -> Result<Vec<u32>, IndexFault> {
         let mut places = newest_places(batch);
-        let mut value = vec![0; self.record.value_bytes.into()];
+        let mut value = vec![0; self.nodes.record.value_bytes.into()];
         let mut kept = 0;
         for at in 0..places.len() {
             let change = batch[places[at] as usize];
@@ -75,33 +120,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         Ok(places)
     }
 
-    /// Pages that a batch of so many changes takes, those that are free before it where it inserts, and pages
-    /// that live then at most.
-    fn need_of_changes(&self, changes: u32) -> (u32, u32, u32) {
-        let height = self.height + 1;
-        let more = (changes - 1) * self.scheme.pages_per_update(height);
-        let grown = (changes - 1) * (u32::from(height) + 1);
-        let (pages, wanted) = (self.pages_to_remove() + more, self.pages_to_insert() + more);
-        (pages, wanted, self.live_max(height).saturating_sub(grown))
-    }
-
-    pub(super) fn takes_changes(&self, changes: usize) -> Option<bool> {
-        if self.log.is_placed() || changes < 2 {
-            return None;
-        }
-        let few = changes.min(CHANGES_MAX);
-        let (wanted, live_max) = if S::MAPS_MOVES {
-            self.batch_room(few, self.height)
-        } else {
-            let (_, wanted, live_max) = self.need_of_changes(few as u32);
-            (wanted, live_max)
-        };
-        let has_room = self.log.free_pages() >= wanted && self.log.live_pages() <= u64::from(live_max);
-        Some(changes <= self.changes_max() && has_room)
-    }
-
     fn make_room_for_changes(&mut self, changes: u32, has_inserts: bool) -> Result<(), IndexFault> {
-        let (pages, wanted, live_max) = self.need_of_changes(changes);
+        let (pages, wanted, live_max) = self.nodes.need_of_changes(changes);
         if has_inserts {
             self.settle_before_growth(live_max)?;
         }
@@ -114,106 +134,56 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         changes: impl Iterator<Item = Change<'a>>,
         last: usize,
     ) -> Result<(), IndexFault> {
-        S::before_update(self);
-        self.log.begin((last + 1) as u32 * self.scheme.pages_per_update(self.height + 1))?;
+        let nodes = &mut self.nodes;
+        S::before_update(nodes);
+        let most = nodes.path.scheme.pages_per_update(nodes.path.height + 1);
+        nodes.log.begin((last + 1) as u32 * most)?;
         for (i, change) in changes.enumerate() {
-            self.log.set_goes_on(i < last);
+            nodes.log.set_goes_on(i < last);
             if i > 0 && i < last {
-                self.log.relieve()?;
+                nodes.log.relieve()?;
             }
-            self.path.buffer.resize(self.scheme.path_bytes(self.height + 1), 0xff);
+            nodes.path.make_room_to_grow();
             match change.value {
-                Some(value) => self.put_in_room(change.key, value)?,
-                None => self.remove_in_room(change.key)?,
+                Some(value) => nodes.put_in_room(change.key, value)?,
+                None => nodes.remove_in_room(change.key)?,
             }
         }
         self.end_update()
     }
 
-    /// Collects garbage ahead of time.
-    pub(super) fn maintain_log(&mut self, budget: u32) -> Result<u32, IndexFault> {
-        self.ahead(|tree| collect_ahead(tree, budget))
-    }
-
     /// Looks at pages and moves those that are weak.
     pub(super) fn scrub_log(&mut self, budget: u32) -> Result<u32, IndexFault> {
-        if self.log.is_placed() {
+        if self.nodes.log.is_placed() {
             return Ok(0);
         }
         self.ahead(|tree| {
             for _ in 0..budget {
-                if tree.log.look_on()?.is_none() {
+                if tree.nodes.log.look_on()?.is_none() {
                     return Ok(0);
                 }
-                if tree.log.has_weak() {
+                if tree.nodes.log.has_weak() {
                     tree.make_room_for_update(false)?;
                 }
             }
-            Ok(tree.log.left_to_look_at())
+            Ok(tree.nodes.log.left_to_look_at())
         })
     }
 
     /// Does work that nobody waits for: what is refused for want of room is left.
-    fn ahead(&mut self, work: impl FnOnce(&mut Self) -> Result<u32, IndexFault>) -> Result<u32, IndexFault> {
-        self.usable()?;
+    pub(super) fn ahead(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<u32, IndexFault>,
+    ) -> Result<u32, IndexFault> {
+        self.nodes.usable()?;
         match work(self) {
             Err(error) if error.is_refusal() => {
-                if self.interrupted {
+                if self.nodes.interrupted {
                     self.undo()?;
                 }
                 Ok(0)
             }
             done => done,
         }
-    }
-
-    fn live_max_at(&self, height: u8) -> u32 {
-        if S::MAPS_MOVES {
-            self.mapped_live_max(self.mapped_pages(height), height)
-        } else {
-            self.live_max(height)
-        }
-    }
-
-    /// The room for what still fits: each page that may live yet may hold a leaf, but for those of its
-    /// ancestors.
-    pub(super) fn room_left(&self) -> Room {
-        // The higher the tree, the more pages it leaves for its own moves.
-        let bound = height_bound(&self.scheme, self.live_max_at(self.height + 1));
-        let height = bound.max(self.height + 1);
-        let most = self.live_max_at(height);
-        let pages = u64::from(most).saturating_sub(self.log.live_pages());
-        // Of numbers a change takes one for each page of its path, and of what is collected meanwhile.
-        let pages = pages.min(self.log.numbers_left() / (4 * u64::from(height)));
-        let half = |level| (self.scheme.shape(0, level, height).capacity / 2).max(1) as u64;
-        let leaves = pages.saturating_sub(pages / half(2) + u64::from(height));
-        let records = leaves * half(1);
-        Room { pages, records, surely: records.min(self.room_below_root()) }
-    }
-
-    /// Insertions before the root may be full in a tree that grows no more, whatever their keys: each adds a
-    /// node at most to each level. Nodes that come hold half of what they may.
-    fn room_below_root(&self) -> u64 {
-        let layouts = 0..self.scheme.layouts();
-        let height_max = layouts.clone().map(|layout| self.scheme.height_max(layout)).min().unwrap_or(1);
-        let root_max = |height| {
-            let entries = layouts.clone().map(|layout| self.scheme.root_entries_max(layout, height));
-            entries.min().unwrap_or(0) as u64
-        };
-        let height = self.height;
-        let nodes = match height.cmp(&height_max) {
-            Ordering::Greater => 0,
-            // Entries of the root that are free.
-            Ordering::Equal => root_max(height).saturating_sub(self.root_entries.into()),
-            // The root is one node of its level, of so many as a tree of the greatest height has.
-            Ordering::Less => {
-                let half = |level| (self.scheme.shape(0, level, height_max).capacity / 2).max(1) as u64;
-                let nodes =
-                    (height + 1..height_max).map(half).fold(root_max(height_max), u64::saturating_mul);
-                nodes.saturating_sub(1)
-            }
-        };
-        // Where pages have several layouts, a path that changes its own may divide nodes besides.
-        nodes / u64::from(layouts.end)
     }
 }

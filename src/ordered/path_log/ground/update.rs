@@ -2,119 +2,30 @@
 //! path.
 
 use super::path::Key;
-use super::{Change, Leaf, LeafUse, RawScheme, RawTree, Sibling, address, child_value};
+use super::{Change, Leaf, LeafUse, Nodes, Path, RawScheme, RawTree};
 use crate::check::IndexError;
 use crate::fault::IndexFault;
-use crate::log::collect::Relocate;
+use crate::log::collect::{MoveCost, Relocate};
 use crate::log::tag::Tag;
 use crate::log::{Log, SamePage};
 use crate::nand::{Cause, Nand};
-use crate::ordered::node::NodeShape;
 use crate::units::{Pbn, Ppn};
 
-impl<N: Nand, S: RawScheme> RawTree<N, S> {
-    pub(super) fn insert_entry(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexFault> {
-        S::before_update(self);
-        self.make_room_for_update(true)?;
-        // A split root needs room for the one above it.
-        let path_bytes = self.scheme.path_bytes(self.height + 1);
-        self.path.buffer.resize(path_bytes, 0xff);
-        self.log.begin(self.pages_at_once())?;
-        self.copy_path(key, 1, Cause::Host)?;
-        self.note_update();
-        S::settle(self, Change::Put(key))?;
-        let (shape, count) = (self.shape(1), self.count(1));
-        let found = shape.search(self.node(1), count, key);
-        (self.update_began, self.existed) = (true, found.is_ok());
-        if found.is_err() && self.root_would_overflow() {
-            return Err(IndexError::Full.into());
-        }
-        if found.is_err() {
-            self.require_room_to_grow()?;
-        }
-        if self.is_journaled() {
-            let splits = found.is_err() && count == shape.capacity;
-            return self.insert_journaled((key, value), found, splits || self.lowers_bounds(key));
-        }
-        self.change_leaf(key, value, found)?;
-        Ok(found.is_ok())
-    }
-
-    /// Puts a record as part of a batch, whose room was made.
-    pub(super) fn put_in_room(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexFault> {
-        self.copy_path(key, 1, Cause::Host)?;
-        self.note_update();
-        S::settle(self, Change::Put(key))?;
-        let found = self.shape(1).search(self.node(1), self.count(1), key);
-        if found.is_err() {
-            if self.root_would_overflow() {
-                return Err(IndexError::Full.into());
-            }
-            self.require_room_to_grow()?;
-        }
-        self.write_leaf_of(key, value, found)
-    }
-
-    /// Removes a record as part of a batch, if it is there.
-    pub(super) fn remove_in_room(&mut self, key: &[u8]) -> Result<(), IndexFault> {
-        self.copy_path(key, 1, Cause::Host)?;
-        self.note_update();
-        let Ok(slot) = self.shape(1).search(self.node(1), self.count(1), key) else { return Ok(()) };
-        S::settle(self, Change::Keep(1))?;
-        self.interrupted = true;
-        self.take_entry(slot)
-    }
-
-    /// Changes the copied leaf, writes the path and ends the update.
-    pub(super) fn change_leaf(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        found: Result<usize, usize>,
-    ) -> Result<(), IndexFault> {
-        self.write_leaf_of(key, value, found)?;
-        self.end_update()
-    }
-
-    fn write_leaf_of(
-        &mut self,
-        key: &[u8],
-        value: &[u8],
-        found: Result<usize, usize>,
-    ) -> Result<(), IndexFault> {
-        debug_assert!(found.unwrap_or_else(|at| at) <= self.count(1), "R1: no such place in the leaf");
-        self.interrupted = true;
-        let sibling = match found {
-            Ok(i) => {
-                let shape = self.shape(1);
-                shape.set_value(self.node_mut(1), i, value);
-                None
-            }
-            Err(i) => {
-                self.lower_bounds(key);
-                self.add_entry(1, i, (key, value))?
-            }
-        };
-        S::write_path(self, 1, sibling, Cause::Host)
-    }
-
-    /// Tells the scheme of the path just copied.
-    fn note_update(&mut self) {
-        let page = |level| self.path.step(level).page;
-        let rereads = self.log.config().same_page == SamePage::Read;
-        let costs = |level: &u8| rereads || page(*level) != page(*level + 1);
-        let pages = 1 + (1..self.height).filter(costs).count() as u8;
-        let leaf = Leaf { count: self.count(1), capacity: self.shape(1).capacity, pages };
-        self.scheme.note_leaf(LeafUse::Update, leaf);
-    }
-
-    /// The path's node at `level` is about to be replaced or dropped: its page dies if it begins with that
-    /// node.
-    pub(crate) fn retire(&mut self, level: u8) {
-        debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
-        let step = self.path.step(level);
-        if step.lowest_level == level {
-            self.log.invalidate(Ppn(step.page));
+impl<S: RawScheme> Path<S> {
+    /// Makes the node at `level` the root, of a tree that is no higher.
+    fn become_root(&mut self, level: u8) {
+        let (shape, count, area) = (self.shape(level), self.count(level), self.node_area(level));
+        let bytes = area.len();
+        self.detached[..bytes].copy_from_slice(&self.buffer[area]);
+        let layout = self.scheme.layout_for_root(count, level);
+        (self.height, self.layout) = (level, layout);
+        let step = self.step_mut(level);
+        (step.layout, step.aside) = (layout, false);
+        let (root, area) = (self.shape(level), self.node_area(level));
+        let node = &mut self.buffer[area];
+        shape.copy_entries((&self.detached[..bytes], 0), count, (&root, node, 0));
+        if S::MAPS_MOVES && level > 1 {
+            self.zero_bound(level);
         }
     }
 
@@ -126,7 +37,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Keeps the entries of the path lower bounds of what lies below them, for a new key.
     pub(super) fn lower_bounds(&mut self, key: &[u8]) {
         if self.scheme.holds_one() {
-            return self.path.lower_later(key);
+            return self.lower_later(key);
         }
         for level in 2..=self.height {
             let (shape, slot) = (self.shape(level), self.slot(level));
@@ -135,197 +46,83 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             }
         }
     }
+}
 
-    /// Entries that a node of the path may take; a root may become full, for it is split when it is written.
-    fn room(&self, level: u8) -> usize {
-        if level == self.height { self.shape(level).capacity } else { self.limit(level) }
-    }
-
-    /// Adds an entry to a node of the path. When the node is full it is split, and the half off the path
-    /// written.
-    pub(super) fn add_entry(
-        &mut self,
-        level: u8,
-        i: usize,
-        entry: (&[u8], &[u8]),
-    ) -> Result<Option<Sibling>, IndexFault> {
-        let (shape, count) = (self.shape(level), self.count(level));
-        if count < self.room(level) {
-            shape.insert(self.node_mut(level), count, i, entry);
-            self.path.step_mut(level).count += 1;
-            return Ok(None);
-        }
-        self.split_node(level, i, entry).map(Some)
-    }
-
-    /// Splits a full node that takes one more entry at place `i`: the first ceil((d+1)/2) entries go left. A
-    /// leaf's right half stays on the path, and of an inner node the half with the path's child.
-    fn split_node(&mut self, level: u8, i: usize, entry: (&[u8], &[u8])) -> Result<Sibling, IndexFault> {
-        let (shape, count) = (self.shape(level), self.count(level));
-        debug_assert!(i <= count && count >= 2, "R1: a node of {count} is split at {i}");
-        let left_count = (count + 1).div_ceil(2);
-        let entry_is_left = i < left_count;
-        // Entries of the full node that go left, so that the left half has `left_count` once the new entry is
-        // in.
-        let kept_left = if entry_is_left { left_count - 1 } else { left_count };
-        let path_is_left = level > 1 && entry_is_left;
-        self.detach_half(level, kept_left, !path_is_left);
-        let (node_count, detached_count) =
-            if path_is_left { (kept_left, count - kept_left) } else { (count - kept_left, kept_left) };
-        self.path.step_mut(level).count = node_count as u16;
-        let mut detached_count = detached_count;
-        let at = if entry_is_left { i } else { i - kept_left };
-        if entry_is_left == path_is_left {
-            shape.insert(self.node_mut(level), node_count, at, entry);
-            self.path.step_mut(level).count += 1;
-        } else {
-            let area = self.scheme.page_area(self.layout_at(level), level, self.height);
-            shape.insert(&mut self.detached[area], detached_count, at, entry);
-            detached_count += 1;
-        }
-        debug_assert_eq!(self.count(level) + detached_count, count + 1, "R1: entries lost in a split");
-        debug_assert!(self.count(level) > 0 && detached_count > 0, "R1: a split leaves a node empty");
-        if level > 1 {
-            let slot = if path_is_left { i } else { i - kept_left };
-            self.path.step_mut(level).slot = slot as u16;
-        }
-        debug_assert!(level == 1 || self.slot(level) < self.count(level), "R3: the path lost its child");
-        let right = if path_is_left {
-            &self.detached[self.scheme.page_area(self.layout_at(level), level, self.height)]
-        } else {
-            self.node(level)
-        };
-        let separator = Key::of(shape.key(right, 0));
-        self.sibling(level, detached_count, separator, !path_is_left)
-    }
-
-    /// Moves one half of the path's node to its place in the detached page.
-    fn detach_half(&mut self, level: u8, left_count: usize, left: bool) {
-        let (shape, count) = (self.shape(level), self.count(level));
-        debug_assert!(left_count <= count, "R1: {left_count} of {count} entries go left");
-        self.detached.fill(0xff);
-        let area = self.node_area(level);
-        let detached_area = self.scheme.page_area(self.layout_at(level), level, self.height);
-        let node = &mut self.path.buffer[area];
-        let detached = &mut self.detached[detached_area];
-        if left {
-            shape.copy_entries((node, 0), left_count, (&shape, detached, 0));
-            move_to_front(&shape, node, left_count, count - left_count);
-        } else {
-            shape.copy_entries((node, left_count), count - left_count, (&shape, detached, 0));
-        }
-    }
-
-    /// Writes the half in the detached page.
-    fn sibling(
-        &mut self,
-        level: u8,
-        count: usize,
-        separator: Key,
-        is_left: bool,
-    ) -> Result<Sibling, IndexFault> {
-        debug_assert!(count > 0 && count <= self.shape(level).capacity, "R1: a half of {count} entries");
-        debug_assert_eq!(separator.len(), usize::from(self.record.key_bytes), "a separator of another width");
-        let (layout, shape) = (self.layout_at(level), self.shape(level));
-        let half = &self.detached[self.scheme.page_area(layout, level, self.height)];
-        let width = self.width(level, &shape, half, count);
-        let page = self.write_detached(layout, level, count)?;
-        self.counts.splits += 1;
-        Ok(Sibling { separator, page, is_left, width })
-    }
-
-    /// Writes the node in the detached page, alone in a page of this layout.
-    pub(crate) fn write_detached(&mut self, layout: u8, level: u8, count: usize) -> Result<Ppn, IndexFault> {
-        debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
-        let mut tag = Tag { layout, lowest_level: level, ..Tag::default() };
-        tag.counts[usize::from(level) - 1] = count as u16;
-        S::dress_half(&mut tag, &mut self.detached);
-        let page = self.log.allocate(Cause::Host)?;
-        self.log.write(page, tag, &self.detached, Cause::Host)?;
-        Ok(page)
-    }
-
-    /// Enters the half that a split below left over into the path's node at `level`, which may be split in
-    /// turn. The path's own entry is left to name its child by [`RawTree::set_child`].
-    pub(crate) fn enter_sibling(&mut self, level: u8, half: &Sibling) -> Result<Option<Sibling>, IndexFault> {
-        let (shape, slot) = (self.shape(level), self.slot(level));
-        debug_assert!(level > 1, "R2: a leaf has no child to enter");
-        debug_assert!(slot < self.count(level), "R3: the path's entry {slot} of {}", self.count(level));
-        let address = child_value::<S>(half.page, half.width);
-        if half.is_left {
-            // The entry so far names the left half now; the new one is the path's.
-            shape.set_value(self.node_mut(level), slot, &address);
-            self.path.step_mut(level).slot += 1;
-            self.add_entry(level, slot + 1, (&half.separator, &address))
-        } else {
-            self.add_off_path(level, slot + 1, (&half.separator, &address))
-        }
-    }
-
-    /// Adds an entry that is not the path's, keeping track of the path's slot when the node is split.
-    fn add_off_path(
-        &mut self,
-        level: u8,
-        i: usize,
-        entry: (&[u8], &[u8]),
-    ) -> Result<Option<Sibling>, IndexFault> {
-        debug_assert_eq!(i, self.slot(level) + 1, "the new entry is not the path's right neighbour");
-        let count = self.count(level);
-        if count < self.room(level) {
-            return self.add_entry(level, i, entry);
-        }
-        let slot = self.slot(level);
-        let left_count = (count + 1).div_ceil(2);
-        let kept_left = if i < left_count { left_count - 1 } else { left_count };
-        if (slot < kept_left) == (i < left_count) {
-            let sibling = self.split_node(level, i, entry)?;
-            self.path.step_mut(level).slot -= 1;
-            return Ok(Some(sibling));
-        }
-        self.split_apart(level, i, entry)
-    }
-
-    /// The seam falls between the path's entry (last of the left half) and the new one (first of the right
-    /// half).
-    fn split_apart(
-        &mut self,
-        level: u8,
-        i: usize,
-        entry: (&[u8], &[u8]),
-    ) -> Result<Option<Sibling>, IndexFault> {
-        let (shape, count) = (self.shape(level), self.count(level));
-        debug_assert!(self.slot(level) + 1 == i && i < count, "the seam is not behind the path's entry");
-        self.detach_half(level, i, false);
-        let layout = self.layout_at(level);
-        let area = self.scheme.page_area(layout, level, self.height);
-        shape.insert(&mut self.detached[area], count - i, 0, entry);
-        self.path.step_mut(level).count = i as u16;
-        debug_assert!(self.slot(level) < self.count(level), "R3: the path lost its child in a split");
-        self.sibling(level, count - i + 1, Key::of(entry.0), false).map(Some)
-    }
-
-    pub(super) fn remove_entry(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
-        S::before_update(self);
-        self.make_room_for_update(false)?;
-        self.log.begin(self.pages_at_once())?;
+impl<N: Nand, S: RawScheme> Nodes<N, S> {
+    /// Copies the path to a key and readies it for the key's entry: the place of that, if it is there.
+    fn find_place(&mut self, key: &[u8]) -> Result<Result<usize, usize>, IndexFault> {
         self.copy_path(key, 1, Cause::Host)?;
         self.note_update();
-        let Ok(slot) = self.shape(1).search(self.node(1), self.count(1), key) else { return Ok(false) };
-        (self.update_began, self.existed) = (true, true);
-        if self.is_journaled() {
-            let empties = self.count(1) == 1 && self.height > 1;
-            return self.remove_journaled(key, slot, empties);
-        }
-        S::settle(self, Change::Keep(1))?;
-        self.take_from_leaf(slot)?;
-        Ok(true)
+        S::settle(self, Change::Put(key))?;
+        Ok(self.path.search(key))
     }
 
-    /// Takes an entry out of the copied leaf and ends the update.
-    pub(super) fn take_from_leaf(&mut self, slot: usize) -> Result<(), IndexFault> {
+    /// Refuses an entry for which a root would have to be split that cannot, or must not be.
+    fn require_place(&mut self, found: Result<usize, usize>) -> Result<(), IndexFault> {
+        match found {
+            Ok(_) => Ok(()),
+            Err(_) if self.path.root_would_overflow() => Err(IndexError::Full.into()),
+            Err(_) => self.require_room_to_grow(),
+        }
+    }
+
+    /// Puts a record as part of a batch, whose room was made.
+    pub(super) fn put_in_room(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexFault> {
+        let found = self.find_place(key)?;
+        self.require_place(found)?;
+        self.write_leaf_of(key, value, found)
+    }
+
+    /// Removes a record as part of a batch, if it is there.
+    pub(super) fn remove_in_room(&mut self, key: &[u8]) -> Result<(), IndexFault> {
+        self.copy_path(key, 1, Cause::Host)?;
+        self.note_update();
+        let Ok(slot) = self.path.search(key) else { return Ok(()) };
+        S::settle(self, Change::Keep(1))?;
         self.interrupted = true;
-        self.take_entry(slot)?;
-        self.end_update()
+        self.take_entry(slot)
+    }
+
+    fn write_leaf_of(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        found: Result<usize, usize>,
+    ) -> Result<(), IndexFault> {
+        debug_assert!(found.unwrap_or_else(|at| at) <= self.path.count(1), "R1: no such place in the leaf");
+        self.interrupted = true;
+        let sibling = match found {
+            Ok(i) => {
+                let shape = self.path.shape(1);
+                shape.set_value(self.path.node_mut(1), i, value);
+                None
+            }
+            Err(i) => {
+                self.path.lower_bounds(key);
+                self.add_entry(1, i, (key, value))?
+            }
+        };
+        S::write_path(self, 1, sibling, Cause::Host)
+    }
+
+    /// Tells the scheme of the path just copied.
+    fn note_update(&mut self) {
+        let page = |level| self.path.step(level).page;
+        let rereads = self.log.config().same_page == SamePage::Read;
+        let costs = |level: &u8| rereads || page(*level) != page(*level + 1);
+        let pages = 1 + (1..self.path.height).filter(costs).count() as u8;
+        let leaf = Leaf { count: self.path.count(1), capacity: self.path.shape(1).capacity, pages };
+        self.path.scheme.note_leaf(LeafUse::Update, leaf);
+    }
+
+    /// The path's node at `level` is about to be replaced or dropped: its page dies if it begins with that
+    /// node.
+    pub(crate) fn retire(&mut self, level: u8) {
+        debug_assert!((1..=self.path.height).contains(&level), "R2: level {level} of {}", self.path.height);
+        let step = self.path.step(level);
+        if step.lowest_level == level {
+            self.log.invalidate(Ppn(step.page));
+        }
     }
 
     /// Takes an entry out of the copied leaf, and what becomes empty out of the nodes above, and writes the
@@ -333,169 +130,240 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(super) fn take_entry(&mut self, mut slot: usize) -> Result<(), IndexFault> {
         let mut lowest = 1;
         loop {
-            let (shape, count) = (self.shape(lowest), self.count(lowest));
+            let (shape, count) = (self.path.shape(lowest), self.path.count(lowest));
             debug_assert!(slot < count, "R1: entry {slot} of {count} at level {lowest}");
             // The bound of a node is never lowered: what its parent names may not change.
-            let bound =
-                (S::MAPS_MOVES && lowest > 1 && count > 1).then(|| Key::of(shape.key(self.node(lowest), 0)));
-            shape.remove(self.node_mut(lowest), count, slot);
-            self.path.step_mut(lowest).count -= 1;
+            let bound = (S::MAPS_MOVES && lowest > 1 && count > 1)
+                .then(|| Key::of(shape.key(self.path.node(lowest), 0)));
+            self.path.remove(lowest, slot);
             if let Some(bound) = bound {
-                shape.set_key(self.node_mut(lowest), 0, &bound);
+                shape.set_key(self.path.node_mut(lowest), 0, &bound);
             }
-            if count > 1 || lowest == self.height {
+            if count > 1 || lowest == self.path.height {
                 break;
             }
             self.retire(lowest);
             self.counts.expelled += 1;
             lowest += 1;
-            slot = self.slot(lowest);
+            slot = self.path.slot(lowest);
             self.fetch(lowest, Cause::Host)?;
-            self.forget_move(address::<S>(self.shape(lowest).value(self.node(lowest), slot)));
+            self.take_move(self.path.named(lowest, slot));
         }
         let lowest = self.shrink(lowest)?;
-        debug_assert!((1..=self.height).contains(&lowest), "R2: nothing is left of the path");
+        debug_assert!((1..=self.path.height).contains(&lowest), "R2: nothing is left of the path");
         S::write_path(self, lowest, None, Cause::Host)
     }
 
     /// While the root has one child only, the child becomes the root (mu-Tree paper, Algorithm 5). Returns
     /// the lowest level of the path that is left.
     fn shrink(&mut self, mut lowest: u8) -> Result<u8, IndexFault> {
-        while self.height > 1 && self.count(self.height) == 1 {
-            assert_eq!(lowest, self.height, "R3: a root with one child was left to stand");
-            let level = self.height - 1;
-            let child = address::<S>(self.shape(self.height).value(self.node(self.height), 0));
-            self.retire(self.height);
+        while self.path.height > 1 && self.path.count(self.path.height) == 1 {
+            assert_eq!(lowest, self.path.height, "R3: a root with one child was left to stand");
+            let level = self.path.height - 1;
+            let child = self.path.named(level + 1, 0);
+            self.retire(level + 1);
             self.copy_node(child, level, Cause::Host)?;
-            self.forget_move(child);
-            let (shape, count, area) = (self.shape(level), self.count(level), self.node_area(level));
-            let bytes = area.len();
-            self.detached[..bytes].copy_from_slice(&self.path.buffer[area]);
-            self.height = level;
+            self.take_move(child);
+            self.path.become_root(level);
             lowest = level;
-            self.path_layout = self.scheme.layout_for_root(count, level);
-            let step = self.path.step_mut(level);
-            (step.layout, step.aside) = (self.path_layout, false);
-            let (root, area) = (self.shape(level), self.node_area(level));
-            let node = &mut self.path.buffer[area];
-            shape.copy_entries((&self.detached[..bytes], 0), count, (&root, node, 0));
-            if S::MAPS_MOVES && level > 1 {
-                self.zero_bound(level);
-            }
         }
         Ok(lowest)
     }
 
-    /// Ends an update, which is done: that no checkpoint can be written now changes nothing about it.
-    pub(super) fn end_update(&mut self) -> Result<(), IndexFault> {
+    /// Begins to move a page: copies the path to its lowest node and returns the level of that. None where
+    /// nothing leads to the page, which dies.
+    fn begin_move(&mut self, ppn: Ppn) -> Result<Option<u8>, IndexFault> {
+        let (scheme, height) = (&self.path.scheme, self.path.height);
+        if S::MAPS_MOVES && self.log.free_pages() < scheme.pages_per_update(height) {
+            return Err(IndexError::Full.into());
+        }
+        self.log.begin(scheme.programs_per_move(height) + self.journal_pages(height))?;
+        let found = self.find_page(ppn)?;
+        match found {
+            Some(level) => debug_assert!((1..=height).contains(&level), "R2: level {level} of {height}"),
+            None => self.log.drop_unreached(ppn),
+        }
+        Ok(found)
+    }
+
+    /// Ends an operation, which is complete.
+    pub(super) fn finish(&mut self) {
         self.log.finish();
         self.interrupted = false;
         debug_assert!(self.log.is_valid(self.root), "R5: the root's page {} is not valid", self.root);
-        if !self.log.wants_checkpoint() {
+    }
+
+    /// Writes the path's node at `level` to a page of its own; the old one dies. For trees with one node in a
+    /// page.
+    pub(in crate::ordered) fn write_alone(
+        &mut self,
+        level: u8,
+        is_root: bool,
+        cause: Cause,
+    ) -> Result<Ppn, IndexFault> {
+        debug_assert!((1..=self.path.height).contains(&level), "R2: level {level} of {}", self.path.height);
+        debug_assert!(
+            !is_root || level == self.path.height,
+            "R2: a root at level {level} of {}",
+            self.path.height
+        );
+        self.retire(level);
+        let page = self.log.allocate(cause)?;
+        let tag = Tag { root: is_root, height: self.path.height, ..self.path.tag(level, level) };
+        let area = self.path.scheme.path_area(0, level, self.path.height);
+        self.log.write(page, tag, &self.path.buffer[area], cause)?;
+        if is_root {
+            (self.root, self.path.root_entries) = (page, self.path.step(level).count);
+        }
+        Ok(page)
+    }
+}
+
+impl<N: Nand, S: RawScheme> RawTree<N, S> {
+    pub(super) fn insert_entry(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexFault> {
+        S::before_update(&mut self.nodes);
+        self.make_room_for_update(true)?;
+        let nodes = &mut self.nodes;
+        nodes.path.make_room_to_grow();
+        nodes.log.begin(nodes.pages_at_once())?;
+        let found = nodes.find_place(key)?;
+        (self.update_began, self.existed) = (true, found.is_ok());
+        nodes.require_place(found)?;
+        if nodes.is_journaled() {
+            let splits = found.is_err() && nodes.path.count(1) == nodes.path.shape(1).capacity;
+            let changes_parent = splits || nodes.path.lowers_bounds(key);
+            return self.insert_journaled((key, value), found, changes_parent);
+        }
+        self.change_leaf(key, value, found)?;
+        Ok(found.is_ok())
+    }
+
+    /// Changes the copied leaf, writes the path and ends the update.
+    pub(super) fn change_leaf(
+        &mut self,
+        key: &[u8],
+        value: &[u8],
+        found: Result<usize, usize>,
+    ) -> Result<(), IndexFault> {
+        self.nodes.write_leaf_of(key, value, found)?;
+        self.end_update()
+    }
+
+    pub(super) fn remove_entry(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
+        S::before_update(&mut self.nodes);
+        self.make_room_for_update(false)?;
+        let nodes = &mut self.nodes;
+        nodes.log.begin(nodes.pages_at_once())?;
+        nodes.copy_path(key, 1, Cause::Host)?;
+        nodes.note_update();
+        let Ok(slot) = nodes.path.search(key) else { return Ok(false) };
+        (self.update_began, self.existed) = (true, true);
+        if nodes.is_journaled() {
+            let empties = nodes.path.count(1) == 1 && nodes.path.height > 1;
+            return self.remove_journaled(key, slot, empties);
+        }
+        S::settle(nodes, Change::Keep(1))?;
+        self.take_from_leaf(slot)?;
+        Ok(true)
+    }
+
+    /// Takes an entry out of the copied leaf and ends the update.
+    pub(super) fn take_from_leaf(&mut self, slot: usize) -> Result<(), IndexFault> {
+        self.nodes.interrupted = true;
+        self.nodes.take_entry(slot)?;
+        self.end_update()
+    }
+
+    /// Ends an update, which is done: that no checkpoint can be written now changes nothing about it.
+    pub(super) fn end_update(&mut self) -> Result<(), IndexFault> {
+        self.nodes.finish();
+        if !self.nodes.log.tape.wants_checkpoint() {
             return Ok(());
         }
         match self.checkpoint() {
-            Err(error) if error.is_refusal() && !self.interrupted => Ok(()),
+            Err(error) if error.is_refusal() && !self.nodes.interrupted => Ok(()),
             other => other,
         }
     }
 }
 
-/// Moves `count` entries from place `from` to the front of their node.
-fn move_to_front(shape: &NodeShape, node: &mut [u8], from: usize, count: usize) {
-    debug_assert!(from + count <= shape.capacity, "R1: {count} entries from {from}");
-    let (k, v) = (shape.key_bytes, shape.value_bytes);
-    node.copy_within(from * k..(from + count) * k, 0);
-    let values = shape.capacity * k;
-    node.copy_within(values + from * v..values + (from + count) * v, values);
-}
-
 impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
     fn log(&mut self) -> &mut Log<N> {
-        &mut self.log
+        &mut self.nodes.log
     }
 
     /// Rewrites the path to the page's lowest node, found by that node's first key.
     fn relocate(&mut self, ppn: Ppn) -> Result<(), IndexFault> {
-        if S::MAPS_MOVES && self.log.free_pages() < self.scheme.pages_per_update(self.height) {
-            return Err(IndexError::Full.into());
-        }
-        self.log.begin(self.scheme.programs_per_move(self.height) + self.journal_pages(self.height))?;
-        let Some(level) = self.find_page(ppn)? else {
-            self.log.drop_unreached(ppn);
-            return Ok(());
-        };
-        debug_assert!((1..=self.height).contains(&level), "R2: level {level} of {}", self.height);
-        if self.is_journaled() {
+        let Some(level) = self.nodes.begin_move(ppn)? else { return Ok(()) };
+        if self.nodes.is_journaled() {
             return self.relocate_journaled(ppn, level);
         }
-        S::settle(self, Change::Keep(level))?;
-        self.interrupted = true;
-        S::write_path(self, level, None, Cause::GarbageCollection)?;
-        self.log.finish();
-        self.interrupted = false;
-        debug_assert!(self.log.is_valid(self.root), "R5: the root's page {} is not valid", self.root);
+        S::settle(&mut self.nodes, Change::Keep(level))?;
+        self.nodes.interrupted = true;
+        S::write_path(&mut self.nodes, level, None, Cause::GarbageCollection)?;
+        self.nodes.finish();
         Ok(())
     }
 
     fn checkpoint(&mut self) -> Result<(), IndexFault> {
-        if !self.is_mount_behind()? {
+        let nodes = &mut self.nodes;
+        if !nodes.is_mount_behind()? {
             return Ok(());
         }
-        self.commit_journal()?;
-        self.log.checkpoint(super::note_of::<S>(&self.moves))
+        nodes.commit_journal()?;
+        nodes.log.checkpoint(super::note_of::<S>(&nodes.moves))
     }
 
     fn let_go(&mut self, victim: Pbn) -> Result<bool, IndexFault> {
         // A scheme that maps moves has no order of pages in which a mount could miss one.
-        if S::MAPS_MOVES || !self.log.is_needed(victim) {
+        if S::MAPS_MOVES || !self.nodes.log.tape.is_needed(victim) {
             return Ok(true);
         }
-        if self.log.config().write_pages == 0 {
-            self.commit_journal()?;
+        if self.nodes.log.config().write_pages == 0 {
+            self.nodes.commit_journal()?;
         } else {
             self.checkpoint()?;
         }
-        Ok(!self.log.is_needed(victim))
+        Ok(!self.nodes.log.tape.is_needed(victim))
     }
 
     fn settle_valid_bits(&mut self) -> Result<bool, IndexFault> {
         if !core::mem::take(&mut self.bits_in_doubt) {
             return Ok(false);
         }
-        if self.log.counts() {
-            let counted = self.count_reached();
+        let nodes = &mut self.nodes;
+        if nodes.log.config().counts() {
+            let counted = nodes.count_reached();
             self.bits_in_doubt = counted.is_err();
             return counted.map(|()| true);
         }
-        for ppn in (0..self.log.geometry().pages()).map(Ppn) {
-            if self.log.is_valid(ppn) && self.find_page(ppn)?.is_none() {
+        for ppn in (0..nodes.log.geometry().pages()).map(Ppn) {
+            if nodes.log.is_valid(ppn) && nodes.find_page(ppn)?.is_none() {
                 // One at a time: there may be as many as pages.
-                self.log.drop_unreached(ppn);
+                nodes.log.drop_unreached(ppn);
             }
         }
         Ok(true)
     }
 
     fn note_valid_pages(&mut self) -> Result<(), IndexFault> {
-        self.note_reached()
+        self.nodes.note_reached()
     }
 
     fn help_collection(&mut self) -> Result<bool, IndexFault> {
-        if S::MAPS_MOVES { self.empty_table() } else { Ok(false) }
+        if S::MAPS_MOVES { self.nodes.empty_table() } else { Ok(false) }
     }
 
-    fn owed_pages(&self) -> u32 {
-        if S::TAKES_JOURNAL { self.journal.pages_to_commit(self.height) } else { 0 }
-    }
-
-    fn collection_slack(&self) -> u32 {
-        if S::MAPS_MOVES { self.scheme.pages_per_update(self.height) } else { 0 }
-    }
-
-    fn programs_per_move(&self) -> u32 {
+    fn move_cost(&self) -> MoveCost {
+        let Nodes { path, journal, moves, .. } = &self.nodes;
+        let (scheme, height) = (&path.scheme, path.height);
         // A table with room takes the move; else a parent is written as well, and seldom more.
-        if S::MAPS_MOVES && self.moves.has_room() { 1 } else { self.scheme.programs_per_move(self.height) }
+        let is_mapped = S::MAPS_MOVES && moves.has_room();
+        MoveCost {
+            programs: if is_mapped { 1 } else { scheme.programs_per_move(height) },
+            owed: if S::TAKES_JOURNAL { journal.pages_to_commit(height) } else { 0 },
+            slack: if S::MAPS_MOVES { scheme.pages_per_update(height) } else { 0 },
+        }
     }
 
     /// A move costs a program, and its share of the parents that are written to empty the table for it.
@@ -503,52 +371,9 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
         if !S::MAPS_MOVES {
             return true;
         }
-        let (valid, pages) = (u64::from(valid), u64::from(self.log.geometry().pages_per_block));
-        let parents = self.log.live_pages() / (self.scheme.shape(0, 2, 3).capacity as u64 / 2) + 1;
-        let entries = self.moves.entries_max() as u64;
-        2 * valid < pages || (self.moves.has_room() && valid * (entries + parents) < pages * entries)
-    }
-}
-
-impl<N: Nand, S: RawScheme> RawTree<N, S> {
-    /// Copies the path to the lowest node of a page and returns its level; none when it cannot be reached.
-    pub(super) fn find_page(&mut self, ppn: Ppn) -> Result<Option<u8>, IndexFault> {
-        let level = match self.log.read(ppn, Cause::GarbageCollection) {
-            Ok(page) => page.tag.lowest_level,
-            Err(error) => return if self.is_reachable(ppn)? { Err(error) } else { Ok(None) },
-        };
-        if level == self.height && ppn == self.root {
-            self.path_layout = self.scheme.layout_wanted(self.height);
-            self.copy_node(ppn, level, Cause::GarbageCollection)?;
-            return Ok(Some(level));
-        }
-        if !(1..self.height).contains(&level) {
-            return Ok(None);
-        }
-        // An old root's page keeps its lowest node elsewhere; whatever is read there is no key that leads
-        // back here.
-        let page = self.log.again(ppn, Cause::GarbageCollection)?;
-        let shape = self.scheme.shape(page.tag.layout, level, self.height);
-        if page.tag.layout >= self.scheme.layouts() || shape.capacity == 0 {
-            return Ok(None);
-        }
-        let key =
-            Key::of(shape.key(&page.data[self.scheme.page_area(page.tag.layout, level, self.height)], 0));
-        self.copy_path(&key, level, Cause::GarbageCollection)?;
-        Ok((self.path.step(level).page == ppn.0).then_some(level))
-    }
-
-    /// Whether an address in the tree leads to this page. A block whose erase was cut short may hold pages
-    /// that count as valid, for no mount can tell, and cannot be read: no key in them says where to look.
-    fn is_reachable(&mut self, wanted: Ppn) -> Result<bool, IndexFault> {
-        let mut is_met = false;
-        let mut visit = |_: &mut Log<N>, ppn| {
-            is_met |= ppn == wanted;
-            Ok(())
-        };
-        match self.visit_reached(Cause::GarbageCollection, &mut visit)? {
-            Some(damage) if !is_met => Err(damage),
-            _ => Ok(is_met),
-        }
+        let Nodes { log, moves, .. } = &self.nodes;
+        let (valid, pages) = (u64::from(valid), u64::from(log.geometry().pages_per_block));
+        let (entries, parents) = (moves.entries_max() as u64, self.nodes.parents());
+        2 * valid < pages || (moves.has_room() && valid * (entries + parents) < pages * entries)
     }
 }

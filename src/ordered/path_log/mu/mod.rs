@@ -33,7 +33,7 @@ use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
 use crate::ordered::path_log::ground::{
-    Change, Key, Layouts, Leaf, LeafUse, MovedNodes, RawScheme, RawTree, Shapes, Sibling, child_value,
+    Change, Key, Layouts, Leaf, LeafUse, MovedNodes, Nodes, RawScheme, RawTree, Shapes, Sibling, child_value,
 };
 use crate::ordered::{Metric, RecordFormat};
 use crate::units::Ppn;
@@ -207,27 +207,27 @@ impl<C: LayoutChoice> Layouts for PathPages<C> {
         self.nearest().find(|&layout| self.fits(layout, (height, height), count)).unwrap_or(0)
     }
 
-    fn mounted<N: Nand>(tree: &mut RawTree<N, Self>) -> Result<(), IndexFault> {
-        if tree.scheme.layouts() > 1 {
+    fn mounted<N: Nand>(tree: &mut Nodes<N, Self>) -> Result<(), IndexFault> {
+        if tree.path.scheme.layouts() > 1 {
             let layout = tree.log.read(tree.root, Cause::Recovery)?.tag.layout;
-            if layout < tree.scheme.layouts() {
-                tree.scheme.choice.resume(LeafShare::ALL[usize::from(layout)]);
+            if layout < tree.path.scheme.layouts() {
+                tree.path.scheme.choice.resume(LeafShare::ALL[usize::from(layout)]);
             }
         }
         Ok(())
     }
 
-    fn before_update<N: Nand>(tree: &mut RawTree<N, Self>) {
-        if tree.scheme.choice.is_due() {
+    fn before_update<N: Nand>(tree: &mut Nodes<N, Self>) {
+        if tree.path.scheme.choice.is_due() {
             let geometry = tree.log.geometry();
             let facts = Facts {
-                height: tree.height,
+                height: tree.path.height,
                 live_pages: tree.log.live_pages(),
                 pages: u64::from(geometry.pages()),
                 pages_per_block: u64::from(geometry.pages_per_block),
             };
-            let layout = tree.scheme.layout;
-            tree.scheme.choice.reconsider(&layout, &facts);
+            let layout = tree.path.scheme.layout;
+            tree.path.scheme.choice.reconsider(&layout, &facts);
         }
     }
 
@@ -239,8 +239,8 @@ impl<C: LayoutChoice> Layouts for PathPages<C> {
         self.choice.add_metrics(metrics);
     }
 
-    fn settle<N: Nand>(tree: &mut RawTree<N, Self>, change: Change<'_>) -> Result<(), IndexFault> {
-        if tree.scheme.layouts() == 1 {
+    fn settle<N: Nand>(tree: &mut Nodes<N, Self>, change: Change<'_>) -> Result<(), IndexFault> {
+        if tree.path.scheme.layouts() == 1 {
             return Ok(());
         }
         match change {
@@ -277,41 +277,41 @@ impl<C: LayoutChoice> RawScheme for PathPages<C> {
 
     /// One page for the path, after one for each half that left it.
     fn write_path<N: Nand>(
-        tree: &mut RawTree<N, Self>,
+        tree: &mut Nodes<N, Self>,
         lowest: u8,
         mut sibling: Option<Sibling>,
         cause: Cause,
     ) -> Result<(), IndexFault> {
-        debug_assert!((1..=tree.height).contains(&lowest), "R2: level {lowest} of {}", tree.height);
+        debug_assert!((1..=tree.path.height).contains(&lowest), "R2: level {lowest} of {}", tree.path.height);
         let mut level = lowest;
         while let Some(half) = sibling {
             level += 1;
-            assert!(level <= tree.height, "the root is split before it overflows");
+            assert!(level <= tree.path.height, "the root is split before it overflows");
             sibling = tree.enter_sibling(level, &half)?;
         }
-        for level in lowest..=tree.height {
+        for level in lowest..=tree.path.height {
             tree.retire(level);
         }
-        let (height, layout) = (tree.height, tree.path_layout);
-        let grows = tree.count(height) > tree.root_limit();
+        let (height, layout) = (tree.path.height, tree.path.layout);
+        let grows = tree.path.count(height) > tree.path.root_limit();
         // The root comes last.
         let page = if grows { tree.log.allocate(cause)? } else { tree.log.allocate_last(cause)? };
         for level in lowest + 1..=height {
-            tree.set_child(level, page);
+            tree.path.set_child(level, page);
         }
         debug_assert!(
-            (lowest..=height).all(|level| tree.count(level) <= tree.shape(level).capacity),
+            (lowest..=height).all(|level| tree.path.count(level) <= tree.path.shape(level).capacity),
             "R1: an overfull node is written"
         );
         let (unused, page_bytes) =
-            (tree.scheme.page_area(layout, lowest, height).end, tree.scheme.layout.page_bytes());
+            (tree.path.scheme.page_area(layout, lowest, height).end, tree.path.scheme.layout.page_bytes());
         tree.path.buffer[unused..page_bytes].fill(0xff);
         if grows {
             return grow(tree, lowest, page, cause);
         }
         let tag = Tag { root: true, layout, height, ..tree.path.tag(lowest, height) };
         tree.log.write(page, tag, &tree.path.buffer[..page_bytes], cause)?;
-        (tree.root, tree.root_entries) = (page, tree.path.step(height).count);
+        (tree.root, tree.path.root_entries) = (page, tree.path.step(height).count);
         Ok(())
     }
 }
@@ -319,31 +319,36 @@ impl<C: LayoutChoice> RawScheme for PathPages<C> {
 /// Splits the full root into two inner nodes: the half on the path joins the spine, the other one shares a
 /// page with the new root (Algorithm 3, lines 4 to 12).
 fn grow<N: Nand, C: LayoutChoice>(
-    tree: &mut RawTree<N, PathPages<C>>,
+    tree: &mut Nodes<N, PathPages<C>>,
     lowest: u8,
     page: Ppn,
     cause: Cause,
 ) -> Result<(), IndexFault> {
-    let (level, layout, page_bytes) = (tree.height, tree.path_layout, tree.scheme.layout.page_bytes());
-    let (wide, half) = (tree.shape(level), tree.scheme.shape(layout, level, level + 1));
-    let count = tree.count(level);
+    let (level, layout, page_bytes) =
+        (tree.path.height, tree.path.layout, tree.path.scheme.layout.page_bytes());
+    let (wide, half) = (tree.path.shape(level), tree.path.scheme.shape(layout, level, level + 1));
+    let count = tree.path.count(level);
     let middle = count / 2;
-    let path_is_left = tree.slot(level) < middle;
+    let path_is_left = tree.path.slot(level) < middle;
     let (kept, moved) = if path_is_left { (0, middle) } else { (middle, 0) };
     let kept_count = if path_is_left { middle } else { count - middle };
     debug_assert!(0 < kept_count && kept_count < count, "R1: a half of {kept_count} of {count}");
     debug_assert!(kept_count.max(count - kept_count) <= half.capacity, "R1: a half of the root does not fit");
-    let bound = |tree: &RawTree<N, PathPages<C>>, entry| Key::of(wide.key(tree.node(level), entry));
+    let bound = |tree: &Nodes<N, PathPages<C>>, entry| Key::of(wide.key(tree.path.node(level), entry));
     let (first_bound, middle_bound) = (bound(tree, 0), bound(tree, middle));
-    let root_area = tree.node_area(level);
-    tree.height += 1;
-    debug_assert!(tree.height <= tree.scheme.height_max(layout), "R2: a height of {}", tree.height);
+    let root_area = tree.path.node_area(level);
+    tree.path.height += 1;
+    debug_assert!(
+        tree.path.height <= tree.path.scheme.height_max(layout),
+        "R2: a height of {}",
+        tree.path.height
+    );
     tree.counts.splits += 1;
-    let area = tree.scheme.page_area(layout, level, tree.height);
-    tree.detached.fill(0xff);
+    let area = tree.path.scheme.page_area(layout, level, tree.path.height);
+    tree.path.detached.fill(0xff);
     // The root lies where the half on the path comes to lie, or near it.
     let root = &tree.path.buffer[root_area.clone()];
-    wide.copy_entries((root, moved), count - kept_count, (&half, &mut tree.detached[area.clone()], 0));
+    wide.copy_entries((root, moved), count - kept_count, (&half, &mut tree.path.detached[area.clone()], 0));
     wide.move_entries(&mut tree.path.buffer, (root_area.start, kept), kept_count, (&half, area.start));
     tree.path.buffer[..area.start].fill(0xff);
     tree.path.step_mut(level).count = kept_count as u16;
@@ -351,21 +356,22 @@ fn grow<N: Nand, C: LayoutChoice>(
     tree.log.write(page, tag, &tree.path.buffer[..page_bytes], cause)?;
 
     let root_page = tree.log.allocate_last(cause)?;
-    let area = tree.scheme.page_area(layout, level, tree.height);
-    let path_width = tree.width(level, &half, tree.node(level), kept_count);
-    let moved_width = tree.width(level, &half, &tree.detached[area], count - kept_count);
+    let area = tree.path.scheme.page_area(layout, level, tree.path.height);
+    let path_width = tree.path.width(level, &half, tree.path.node(level), kept_count);
+    let moved_width = tree.path.width(level, &half, &tree.path.detached[area], count - kept_count);
     let on_path = child_value::<PathPages<C>>(page, path_width);
     let off_path = child_value::<PathPages<C>>(root_page, moved_width);
     let (left, right) = if path_is_left { (on_path, off_path) } else { (off_path, on_path) };
-    let top = tree.scheme.shape(layout, tree.height, tree.height);
-    let root = &mut tree.detached[tree.scheme.page_area(layout, tree.height, tree.height)];
+    let top = tree.path.scheme.shape(layout, tree.path.height, tree.path.height);
+    let root =
+        &mut tree.path.detached[tree.path.scheme.page_area(layout, tree.path.height, tree.path.height)];
     top.insert(root, 0, 0, (&*first_bound, &left));
     top.insert(root, 1, 1, (&*middle_bound, &right));
-    let mut tag = Tag { root: true, layout, height: tree.height, lowest_level: level, ..Tag::default() };
+    let mut tag = Tag { root: true, layout, height: tree.path.height, lowest_level: level, ..Tag::default() };
     tag.counts[usize::from(level) - 1] = (count - kept_count) as u16;
     tag.counts[usize::from(level)] = 2;
     debug_assert_ne!(page, root_page, "R3: both halves of the root in one page");
-    tree.log.write(root_page, tag, &tree.detached, cause)?;
-    (tree.root, tree.root_entries) = (root_page, 2);
+    tree.log.write(root_page, tag, &tree.path.detached, cause)?;
+    (tree.root, tree.path.root_entries) = (root_page, 2);
     Ok(())
 }

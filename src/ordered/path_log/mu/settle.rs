@@ -12,7 +12,7 @@
 //!   collection gain nothing. The path takes the layout nearest to the wanted one that has room for all its
 //!   nodes.
 //!
-//! There always is one, by the rule of *widths* ([`RawTree::width`]): while a leaf below an inner node is so
+//! There always is one, by the rule of *widths* (`Path::width`): while a leaf below an inner node is so
 //! large that it needs a layout with small inner nodes, the inner node stays that small, whichever page it
 //! lies in. The entries of inner nodes name the widths, so the rule costs no read.
 //!
@@ -26,14 +26,14 @@ use crate::check::Invariant;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
-use crate::ordered::path_log::ground::{ADDRESS_BYTES, RawTree, Shapes, Step, child_value};
+use crate::ordered::path_log::ground::{ADDRESS_BYTES, Nodes, Shapes, Step, child_value};
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// Pages that a conversion adds to an update at most.
 const CONVERSION_PAGES: u32 = 16;
 
-type Tree<N, C> = RawTree<N, PathPages<C>>;
+type Tree<N, C> = Nodes<N, PathPages<C>>;
 
 /// The parts that a node was divided into: the first key of each part and the value of its entry. One part
 /// is the path's, its entry to be named when the path is written.
@@ -52,10 +52,10 @@ struct Loose {
 /// Readies the path to `key` for an entry.
 pub(super) fn for_put<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, key: &[u8]) -> Result<(), IndexFault> {
     reckon_widths(tree);
-    if !has_aside(tree, 1) && !tree.root_would_overflow() {
+    if !has_aside(tree, 1) && !tree.path.root_would_overflow() {
         return Ok(());
     }
-    for layout in tree.scheme.nearest() {
+    for layout in tree.path.scheme.nearest() {
         if let Some(pages) = pages_to_convert(tree, layout)
             && has_room(tree, pages)
         {
@@ -68,18 +68,19 @@ pub(super) fn for_put<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, key: &[u8
 /// Notes for each inner node of the path how wide the leaves beside the path are, here and below.
 fn reckon_widths<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>) {
     let mut widest = 0;
-    for level in 2..=tree.height {
-        let (shape, slot) = (tree.shape(level), tree.slot(level));
-        let node = tree.node(level);
-        let before = tree.width(level, &shape, node, slot);
-        let after = (slot + 1..tree.count(level)).map(|i| tree.width_of_child(&shape, node, i)).max();
+    for level in 2..=tree.path.height {
+        let (shape, slot) = (tree.path.shape(level), tree.path.slot(level));
+        let node = tree.path.node(level);
+        let before = tree.path.width(level, &shape, node, slot);
+        let after =
+            (slot + 1..tree.path.count(level)).map(|i| tree.path.width_of_child(&shape, node, i)).max();
         widest = widest.max(before).max(after.unwrap_or(0));
         tree.path.step_mut(level).width_beside = widest;
     }
 }
 
 fn has_aside<N: Nand, C: LayoutChoice>(tree: &Tree<N, C>, lowest: u8) -> bool {
-    (lowest..=tree.height).any(|level| tree.is_aside(level))
+    (lowest..=tree.path.height).any(|level| tree.path.is_aside(level))
 }
 
 /// Whether so many pages can be spent on a conversion.
@@ -87,17 +88,17 @@ fn has_room<N: Nand, C: LayoutChoice>(tree: &Tree<N, C>, pages: u32) -> bool {
     let most = match tree.log.config().write_pages {
         0 => CONVERSION_PAGES,
         // The part holds what an update writes beyond its size until the next one begins.
-        write_pages => CONVERSION_PAGES.min(write_pages as u32 + u32::from(tree.height)),
+        write_pages => CONVERSION_PAGES.min(write_pages as u32 + u32::from(tree.path.height)),
     };
     let live = tree.log.live_pages() as u32;
     pages <= most
         && tree.log.free_pages() >= pages + tree.pages_to_insert()
-        && live + pages <= tree.live_max(tree.height + 1)
+        && live + pages <= tree.live_max(tree.path.height + 1)
 }
 
 /// The layout whose capacity bounds the path's node at `level` when the path has this layout.
 fn limit_of<N: Nand, C: LayoutChoice>(tree: &Tree<N, C>, layout: u8, level: u8) -> u8 {
-    layout.max(tree.path.step(level.min(tree.height)).width_beside)
+    layout.max(tree.path.step(level.min(tree.path.height)).width_beside)
 }
 
 /// Parts of a node of `count` entries under such a limit.
@@ -107,10 +108,10 @@ fn parts_of<N: Nand, C: LayoutChoice>(
     (level, height): (u8, u8),
     count: usize,
 ) -> usize {
-    if tree.scheme.fits(limit, (level, height), count) {
+    if tree.path.scheme.fits(limit, (level, height), count) {
         return 1;
     }
-    let capacity = tree.scheme.shape(limit, level, level + 1).capacity;
+    let capacity = tree.path.scheme.shape(limit, level, level + 1).capacity;
     debug_assert!(count > 0, "R1: no entries to divide");
     count.div_ceil(capacity.saturating_sub(1).max(1))
 }
@@ -118,19 +119,19 @@ fn parts_of<N: Nand, C: LayoutChoice>(
 /// Pages that converting the path to this layout takes besides the path's own; none when the tree would
 /// become too high, or could not take the entry afterwards.
 fn pages_to_convert<N: Nand, C: LayoutChoice>(tree: &Tree<N, C>, layout: u8) -> Option<u32> {
-    let top = limit_of(tree, layout, tree.height);
-    let height_max = tree.scheme.height_max(top);
+    let top = limit_of(tree, layout, tree.path.height);
+    let height_max = tree.path.scheme.height_max(top);
     let (mut pages, mut parts, mut is_full, mut level) = (0, 1, true, 0);
-    let mut height = tree.height;
+    let mut height = tree.path.height;
     while level < height {
         level += 1;
         let limit = limit_of(tree, layout, level);
-        let count = if level <= tree.height { tree.count(level) + parts - 1 } else { parts };
+        let count = if level <= tree.path.height { tree.path.count(level) + parts - 1 } else { parts };
         parts = parts_of(tree, limit, (level, height), count);
         pages += parts as u32 - 1;
         is_full &= match (parts, level == height) {
-            (1, true) => count >= tree.scheme.root_entries_max(limit, level),
-            (1, false) => count >= tree.scheme.shape(limit, level, height).capacity,
+            (1, true) => count >= tree.path.scheme.root_entries_max(limit, level),
+            (1, false) => count >= tree.path.scheme.shape(limit, level, height).capacity,
             _ => false,
         };
         if level == height && parts > 1 {
@@ -140,7 +141,7 @@ fn pages_to_convert<N: Nand, C: LayoutChoice>(tree: &Tree<N, C>, layout: u8) -> 
             }
         }
     }
-    let is_too_high = height > height_max.min(tree.scheme.numbered(layout).height_wanted_max());
+    let is_too_high = height > height_max.min(tree.path.scheme.numbered(layout).height_wanted_max());
     let is_stuck = height == height_max && is_full;
     (!is_too_high && !is_stuck).then_some(pages)
 }
@@ -158,23 +159,23 @@ fn convert<N: Nand, C: LayoutChoice>(
     tree.interrupted = true;
     put_aside(tree, 1, layout);
     let (mut level, mut below) = (0, None);
-    while level < tree.height {
+    while level < tree.path.height {
         level += 1;
         let (node, slot) = gather(tree, level, below.take(), key);
-        let limit = tree.limit_at(level);
-        if tree.scheme.fits(limit, (level, tree.height), node.count) {
+        let limit = tree.path.limit_at(level);
+        if tree.path.scheme.fits(limit, (level, tree.path.height), node.count) {
             place(tree, level, &node, (0, node.count), slot);
             continue;
         }
-        let parts = parts_of(tree, limit, (level, tree.height), node.count);
-        if level == tree.height {
+        let parts = parts_of(tree, limit, (level, tree.path.height), node.count);
+        if level == tree.path.height {
             let width_beside = tree.path.step(level).width_beside;
-            tree.height += 1;
+            tree.path.height += 1;
             *tree.path.step_mut(level + 1) = Step { page: u32::MAX, layout, width_beside, ..Step::default() };
         }
         below = Some(divide(tree, level, &node, (slot, parts))?);
     }
-    tree.scheme.choice.note_conversion(pages);
+    tree.path.scheme.choice.note_conversion(pages);
     Ok(())
 }
 
@@ -185,11 +186,11 @@ fn gather<N: Nand, C: LayoutChoice>(
     below: Option<Parts>,
     key: &[u8],
 ) -> (Loose, usize) {
-    let (source, count, slot) = (tree.shape(level), tree.count(level), tree.slot(level));
+    let (source, count, slot) = (tree.path.shape(level), tree.path.count(level), tree.path.slot(level));
     let heads = below.as_ref().map_or(0, |parts| parts.heads.len());
     let shape = NodeShape { capacity: count + heads, ..source };
     let mut node = Loose { shape, bytes: vec![0xff; shape.bytes()], count };
-    source.copy_entries((tree.node(level), 0), count, (&shape, &mut node.bytes, 0));
+    source.copy_entries((tree.path.node(level), 0), count, (&shape, &mut node.bytes, 0));
     if level == 1 {
         let at = shape.search(&node.bytes, count, key).unwrap_or_else(|i| i.saturating_sub(1));
         return (node, at);
@@ -219,12 +220,12 @@ fn place<N: Nand, C: LayoutChoice>(
 ) {
     debug_assert!(from + count <= node.count, "R1: entries {from} to {} of {}", from + count, node.count);
     debug_assert!(slot >= from && slot < from + count.max(1), "R3: the path's entry {slot} is elsewhere");
-    let layout = tree.path_layout;
+    let layout = tree.path.layout;
     let step = tree.path.step_mut(level);
     (step.count, step.slot) = (count as u16, (slot - from) as u16);
     (step.layout, step.aside) = (layout, false);
-    let into = tree.shape(level);
-    node.shape.copy_entries((&node.bytes, from), count, (&into, tree.node_mut(level), 0));
+    let into = tree.path.shape(level);
+    node.shape.copy_entries((&node.bytes, from), count, (&into, tree.path.node_mut(level), 0));
 }
 
 /// Divides a node evenly: the part that holds `slot` joins the path's page, the others are written.
@@ -236,7 +237,7 @@ fn divide<N: Nand, C: LayoutChoice>(
 ) -> Result<Parts, IndexFault> {
     debug_assert!(parts >= 2 && parts <= node.count, "R1: {parts} parts of {} entries", node.count);
     debug_assert!(slot < node.count, "R3: the path's entry {slot} of {}", node.count);
-    let layout = tree.path_layout;
+    let layout = tree.path.layout;
     let (least, larger) = (node.count / parts, node.count % parts);
     let mut divided = Parts { heads: Vec::new(), path_part: 0 };
     let mut from = 0;
@@ -249,16 +250,16 @@ fn divide<N: Nand, C: LayoutChoice>(
             [0xff; ADDRESS_BYTES]
         } else {
             let (shape, area) = (
-                tree.scheme.shape(layout, level, level + 1),
-                tree.scheme.page_area(layout, level, level + 1),
+                tree.path.scheme.shape(layout, level, level + 1),
+                tree.path.scheme.page_area(layout, level, level + 1),
             );
-            tree.detached.fill(0xff);
+            tree.path.detached.fill(0xff);
             node.shape.copy_entries(
                 (&node.bytes, from),
                 count,
-                (&shape, &mut tree.detached[area.clone()], 0),
+                (&shape, &mut tree.path.detached[area.clone()], 0),
             );
-            let width = tree.width(level, &shape, &tree.detached[area], count);
+            let width = tree.path.width(level, &shape, &tree.path.detached[area], count);
             child_value::<PathPages<C>>(tree.write_detached(layout, level, count)?, width)
         };
         divided.heads.push((head, child));
@@ -272,17 +273,17 @@ fn divide<N: Nand, C: LayoutChoice>(
 
 /// Copies every node from `lowest` up aside and gives the emptied path a layout.
 fn put_aside<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, lowest: u8, layout: u8) {
-    debug_assert!((1..=tree.height).contains(&lowest), "R2: level {lowest} of {}", tree.height);
-    for level in lowest..=tree.height {
-        if !tree.is_aside(level) {
-            let area = tree.node_area(level);
-            let aside = tree.scheme.aside_area(level, tree.height);
+    debug_assert!((1..=tree.path.height).contains(&lowest), "R2: level {lowest} of {}", tree.path.height);
+    for level in lowest..=tree.path.height {
+        if !tree.path.is_aside(level) {
+            let area = tree.path.node_area(level);
+            let aside = tree.path.scheme.aside_area(level, tree.path.height);
             tree.path.buffer.copy_within(area, aside.start);
             tree.path.step_mut(level).aside = true;
         }
     }
-    tree.path_layout = layout;
-    let page_bytes = tree.scheme.layout.page_bytes();
+    tree.path.layout = layout;
+    let page_bytes = tree.path.scheme.layout.page_bytes();
     tree.path.buffer[..page_bytes].fill(0xff);
 }
 
@@ -291,17 +292,17 @@ pub(super) fn keep<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, lowest: u8) 
     if !has_aside(tree, lowest) {
         return Ok(());
     }
-    let height = tree.height;
+    let height = tree.path.height;
     let holds = |layout: &u8| {
-        (lowest..=height).all(|level| tree.scheme.fits(*layout, (level, height), tree.count(level)))
+        (lowest..=height).all(|level| tree.path.scheme.fits(*layout, (level, height), tree.path.count(level)))
     };
-    let Some(layout) = tree.scheme.nearest().find(holds) else {
+    let Some(layout) = tree.path.scheme.nearest().find(holds) else {
         return Err(IndexFault::broken(Invariant::R8, "a path that fits no layout", tree.root.0));
     };
     put_aside(tree, lowest, layout);
     for level in lowest..=height {
-        let (source, count, slot) = (tree.shape(level), tree.count(level), tree.slot(level));
-        let node = Loose { shape: source, bytes: tree.node(level).to_vec(), count };
+        let (source, count, slot) = (tree.path.shape(level), tree.path.count(level), tree.path.slot(level));
+        let node = Loose { shape: source, bytes: tree.path.node(level).to_vec(), count };
         place(tree, level, &node, (0, count), slot);
     }
     Ok(())

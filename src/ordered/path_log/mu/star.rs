@@ -172,11 +172,11 @@ impl LayoutChoice for Menu {
 impl<N> MuStarTree<N> {
     /// Chooses the layout of changed paths like this from now on.
     pub fn set_layout(&mut self, policy: LayoutPolicy) {
-        self.scheme.choice.policy_of(policy);
+        self.nodes.path.scheme.choice.policy_of(policy);
     }
 
     /// The leaf share that changed paths take now, where the height of the tree allows it.
     pub fn leaf_share(&self) -> LeafShare {
-        self.scheme.choice.current
+        self.nodes.path.scheme.choice.current
     }
 }

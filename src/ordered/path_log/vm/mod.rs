@@ -65,7 +65,8 @@ use crate::ordered::path_log::ground::moves::Moves;
 pub use crate::ordered::path_log::ground::moves::{Duplicates, Keep};
 use crate::ordered::path_log::ground::room::INSERT_RESERVE_BLOCKS;
 use crate::ordered::path_log::ground::{
-    ADDRESS_BYTES, Layouts, MovedNodes, RawConfig, RawScheme, RawTree, Shapes, Sibling, Step, height_bound,
+    ADDRESS_BYTES, Layouts, MovedNodes, Nodes, RawConfig, RawScheme, RawTree, Shapes, Sibling, Step,
+    height_bound,
 };
 use crate::ordered::{Durability, RecordFormat};
 use crate::units::Ppn;
@@ -186,7 +187,7 @@ impl MovedNodes for MappedPages {
         Header { named: NONE, flags: 0, height: 0, digest: 0 }.encode(page);
     }
 
-    fn restore_moves<N: Nand>(tree: &mut RawTree<N, MappedPages>, pages: &Runs) -> Result<(), IndexFault> {
+    fn restore_moves<N: Nand>(tree: &mut Nodes<N, MappedPages>, pages: &Runs) -> Result<(), IndexFault> {
         restore(tree, pages)
     }
 }
@@ -210,20 +211,20 @@ impl RawScheme for MappedPages {
 
     /// The path's nodes from `lowest` up until the table takes a move, or to the root.
     fn write_path<N: Nand>(
-        tree: &mut RawTree<N, MappedPages>,
+        tree: &mut Nodes<N, MappedPages>,
         lowest: u8,
         mut sibling: Option<Sibling>,
         cause: Cause,
     ) -> Result<(), IndexFault> {
         // Copies of nodes that may be gone.
-        debug_assert!((1..=tree.height).contains(&lowest), "R2: level {lowest} of {}", tree.height);
-        for other in (1..lowest).chain(tree.height + 1..=LEVELS_MAX as u8) {
+        debug_assert!((1..=tree.path.height).contains(&lowest), "R2: level {lowest} of {}", tree.path.height);
+        for other in (1..lowest).chain(tree.path.height + 1..=LEVELS_MAX as u8) {
             tree.path.step_mut(other).page = NONE;
         }
         if lowest > 1 {
             tree.resolve_children(lowest);
         }
-        for level in lowest..tree.height {
+        for level in lowest..tree.path.height {
             tree.retire(level);
             let page = tree.log.allocate(cause)?;
             let named = if sibling.is_none() { tree.map_move(level, page) } else { None };
@@ -236,7 +237,7 @@ impl RawScheme for MappedPages {
             if let Some(half) = sibling.take() {
                 sibling = tree.enter_sibling(level + 1, &half)?;
             }
-            tree.set_child(level + 1, page);
+            tree.path.set_child(level + 1, page);
         }
         match sibling {
             Some(half) => grow(tree, &half, cause),
@@ -312,7 +313,7 @@ fn set_up(nand: &impl Nand, config: &VmConfig) -> Result<(Waiting, RawConfig<Tab
 
 impl<N: Nand> TakesBatches for RawTree<N, MappedPages> {
     fn usable(&self) -> Result<(), IndexFault> {
-        RawTree::usable(self)
+        self.nodes.usable()
     }
 
     fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexFault> {
@@ -324,11 +325,11 @@ impl<N: Nand> TakesBatches for RawTree<N, MappedPages> {
     }
 
     fn holds(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
-        self.get_by_path(key, None)
+        self.nodes.get_by_path(key, None)
     }
 
     fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
-        RawTree::peek_key(self, key)
+        self.nodes.look_up(key, None, Cause::Check)
     }
 }
 
@@ -348,7 +349,7 @@ impl MappedPages {
 }
 
 /// Reads a node that is to be changed again, where three buffers are all there is. The copy is the same.
-fn reread<N: Nand>(tree: &mut RawTree<N, MappedPages>, level: u8, cause: Cause) -> Result<(), IndexFault> {
+fn reread<N: Nand>(tree: &mut Nodes<N, MappedPages>, level: u8, cause: Cause) -> Result<(), IndexFault> {
     if tree.moves.keep() == Keep::ThreeBuffers {
         tree.log.read(Ppn(tree.path.step(level).page), cause)?;
     }
@@ -357,23 +358,23 @@ fn reread<N: Nand>(tree: &mut RawTree<N, MappedPages>, level: u8, cause: Cause) 
 
 /// Programs the path's node at `level`; `named` is the place that leads to it.
 fn write_node<N: Nand>(
-    tree: &mut RawTree<N, MappedPages>,
+    tree: &mut Nodes<N, MappedPages>,
     (level, page): (u8, Ppn),
     named: Option<Ppn>,
     cause: Cause,
 ) -> Result<(), IndexFault> {
-    debug_assert!((1..=tree.height).contains(&level), "R2: level {level} of {}", tree.height);
-    let is_root = level == tree.height;
+    debug_assert!((1..=tree.path.height).contains(&level), "R2: level {level} of {}", tree.path.height);
+    let is_root = level == tree.path.height;
     debug_assert!(named.is_none() || !is_root, "R9: a root has no parent that names it");
     let is_last = (named.is_some() || is_root) && !tree.moves.goes_on;
     let flag = |set, flag| if set { flag } else { 0 };
     let flags = flag(named.is_some(), MAPPED) | flag(is_root, ROOT) | flag(is_last, LAST);
-    let height = tree.height;
+    let height = tree.path.height;
     let root = if is_root { page } else { tree.root };
     let header =
         Header { named: named.map_or(NONE, |p| p.0), flags, height, digest: tree.moves.digest(root) };
     let tag = Tag { journal: true, height, ..tree.path.tag(level, level) };
-    let area = tree.scheme.path_page(level);
+    let area = tree.path.scheme.path_page(level);
     header.encode(&mut tree.path.buffer[area.clone()]);
     tree.log.write(page, tag, &tree.path.buffer[area], cause)?;
     debug_assert!(tree.log.is_valid(page), "R5: {page} was written and is not valid");
@@ -384,44 +385,44 @@ fn write_node<N: Nand>(
     Ok(())
 }
 
-fn write_root<N: Nand>(tree: &mut RawTree<N, MappedPages>, cause: Cause) -> Result<(), IndexFault> {
-    let level = tree.height;
+fn write_root<N: Nand>(tree: &mut Nodes<N, MappedPages>, cause: Cause) -> Result<(), IndexFault> {
+    let level = tree.path.height;
     tree.retire(level);
     place_root(tree, cause)
 }
 
 /// Programs the path's root to a new page.
-fn place_root<N: Nand>(tree: &mut RawTree<N, MappedPages>, cause: Cause) -> Result<(), IndexFault> {
-    let level = tree.height;
+fn place_root<N: Nand>(tree: &mut Nodes<N, MappedPages>, cause: Cause) -> Result<(), IndexFault> {
+    let level = tree.path.height;
     let page = tree.log.allocate(cause)?;
     write_node(tree, (level, page), None, cause)?;
-    (tree.root, tree.root_entries) = (page, tree.path.step(level).count);
+    (tree.root, tree.path.root_entries) = (page, tree.path.step(level).count);
     tree.log.set_root(Root { ppn: page, height: level });
     Ok(())
 }
 
 /// Puts a new root above the two halves of the old one, of which the one on the path is not written yet.
-fn grow<N: Nand>(tree: &mut RawTree<N, MappedPages>, half: &Sibling, cause: Cause) -> Result<(), IndexFault> {
-    let level = tree.height;
+fn grow<N: Nand>(tree: &mut Nodes<N, MappedPages>, half: &Sibling, cause: Cause) -> Result<(), IndexFault> {
+    let level = tree.path.height;
     tree.retire(level);
     let page = tree.log.allocate(cause)?;
-    tree.height += 1;
-    debug_assert!(usize::from(tree.height) <= LEVELS_MAX, "R2: a height of {}", tree.height);
+    tree.path.height += 1;
+    debug_assert!(usize::from(tree.path.height) <= LEVELS_MAX, "R2: a height of {}", tree.path.height);
     write_node(tree, (level, page), None, cause)?;
     let (left, right) = if half.is_left { (half.page, page) } else { (page, half.page) };
-    let top = tree.shape(tree.height);
-    let root = tree.node_mut(level + 1);
+    let top = tree.path.shape(tree.path.height);
+    let root = tree.path.node_mut(level + 1);
     root.fill(0xff);
     top.insert(root, 0, 0, (&half.separator, &left.0.to_le_bytes()));
     top.insert(root, 1, 1, (&half.separator, &right.0.to_le_bytes()));
     *tree.path.step_mut(level + 1) = Step { count: 2, slot: u16::from(half.is_left), ..Step::default() };
-    tree.zero_bound(level + 1);
+    tree.path.zero_bound(level + 1);
     debug_assert_ne!(page, half.page, "R3: both halves of the root in one page");
     place_root(tree, cause)
 }
 
 /// The header of a page, and the level of its node.
-fn header_of<N: Nand>(tree: &mut RawTree<N, MappedPages>, page: Ppn) -> Result<(Header, u8), IndexFault> {
+fn header_of<N: Nand>(tree: &mut Nodes<N, MappedPages>, page: Ppn) -> Result<(Header, u8), IndexFault> {
     tree.log.read(page, Cause::Recovery).map(|page| (Header::decode(page.data), page.tag.lowest_level))
 }
 
@@ -430,13 +431,13 @@ fn header_of<N: Nand>(tree: &mut RawTree<N, MappedPages>, page: Ppn) -> Result<(
 /// neither a place in the table nor the room of a path, which the tree takes after the mount; true if there
 /// are such.
 fn replay<N: Nand>(
-    tree: &mut RawTree<N, MappedPages>,
+    tree: &mut Nodes<N, MappedPages>,
     pages: &Runs,
     (complete, last): (usize, Option<(Header, u8)>),
     named: Option<&[bits::Word]>,
 ) -> Result<bool, IndexFault> {
     let (chip_pages, mut is_short) = (tree.log.geometry().pages(), false);
-    let path_bytes = tree.scheme.path_bytes(height_bound(&tree.scheme, chip_pages) + 1);
+    let path_bytes = tree.path.scheme.path_bytes(height_bound(&tree.path.scheme, chip_pages) + 1);
     let most = path_bytes / (2 * size_of::<(u32, u32)>());
     for (at, page) in pages.iter().take(complete).enumerate() {
         let (header, level) = match last {
@@ -453,14 +454,14 @@ fn replay<N: Nand>(
             if header.height == 0 || header.height > LEVELS_MAX as u8 {
                 return Err(IndexFault::corrupted("an impossible height", page.0));
             }
-            (tree.root, tree.height) = (page, header.height);
+            (tree.root, tree.path.height) = (page, header.height);
         }
     }
     Ok(is_short)
 }
 
 /// See [`RawScheme::restore_moves`].
-fn restore<N: Nand>(tree: &mut RawTree<N, MappedPages>, pages: &Runs) -> Result<(), IndexFault> {
+fn restore<N: Nand>(tree: &mut Nodes<N, MappedPages>, pages: &Runs) -> Result<(), IndexFault> {
     // The last page of the last operation that is whole.
     let (mut complete, mut last, mut last_page) = (pages.len(), None, None);
     for page in pages.iter().rev() {
@@ -476,7 +477,7 @@ fn restore<N: Nand>(tree: &mut RawTree<N, MappedPages>, pages: &Runs) -> Result<
         tree.log.invalidate(page);
     }
     tree.log.finish();
-    tree.log.set_root(Root { ppn: tree.root, height: tree.height });
+    tree.log.set_root(Root { ppn: tree.root, height: tree.path.height });
     if is_short {
         let mut named = bits::clear(tree.log.geometry().pages() as usize);
         tree.keep_moves_in_use(Some(&mut named))?;

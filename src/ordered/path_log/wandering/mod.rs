@@ -25,7 +25,7 @@ use crate::nand::{Cause, Nand};
 use crate::ordered::RecordFormat;
 use crate::ordered::node::NodeShape;
 use crate::ordered::path_log::ground::{
-    ADDRESS_BYTES, Key, Layouts, MovedNodes, RawScheme, RawTree, Shapes, Sibling,
+    ADDRESS_BYTES, Key, Layouts, MovedNodes, Nodes, RawScheme, RawTree, Shapes, Sibling,
 };
 use crate::units::Ppn;
 use core::ops::Range;
@@ -138,16 +138,16 @@ impl RawScheme for OneNodePages {
 
     /// A page for each node of the path from the leaf up, a page for each half that left it, the root last.
     fn write_path<N: Nand>(
-        tree: &mut WanderingTree<N>,
+        tree: &mut Nodes<N, OneNodePages>,
         lowest: u8,
         mut sibling: Option<Sibling>,
         cause: Cause,
     ) -> Result<(), IndexFault> {
-        debug_assert!((1..=tree.height).contains(&lowest), "R2: level {lowest} of {}", tree.height);
-        for level in lowest..=tree.height {
-            let is_root = level == tree.height && sibling.is_none();
+        debug_assert!((1..=tree.path.height).contains(&lowest), "R2: level {lowest} of {}", tree.path.height);
+        for level in lowest..=tree.path.height {
+            let is_root = level == tree.path.height && sibling.is_none();
             let page = tree.write_alone(level, is_root, cause)?;
-            if level == tree.height {
+            if level == tree.path.height {
                 return match sibling {
                     Some(half) => grow(tree, page, &half, cause),
                     None => Ok(()),
@@ -157,7 +157,7 @@ impl RawScheme for OneNodePages {
             if let Some(half) = sibling.take() {
                 sibling = tree.enter_sibling(level + 1, &half)?;
             }
-            tree.set_child(level + 1, page);
+            tree.path.set_child(level + 1, page);
         }
         Ok(())
     }
@@ -165,26 +165,26 @@ impl RawScheme for OneNodePages {
 
 /// Puts a new root above the two halves of the old one.
 fn grow<N: Nand>(
-    tree: &mut WanderingTree<N>,
+    tree: &mut Nodes<N, OneNodePages>,
     page: Ppn,
     half: &Sibling,
     cause: Cause,
 ) -> Result<(), IndexFault> {
-    let level = tree.height;
+    let level = tree.path.height;
     debug_assert!(usize::from(level) < LEVELS_MAX, "R2: no level above {level}");
     debug_assert_ne!(page, half.page, "R3: both halves of the root in one page");
-    let shape = tree.shape(level);
+    let shape = tree.path.shape(level);
     let (left, right) = if half.is_left { (half.page, page) } else { (page, half.page) };
-    let left_node = if half.is_left { &tree.detached[..] } else { tree.node(level) };
+    let left_node = if half.is_left { &tree.path.detached[..] } else { tree.path.node(level) };
     let low = Key::of(shape.key(left_node, 0));
-    tree.height += 1;
-    let top = tree.shape(tree.height);
-    let root = tree.make_room_for_node(level + 1);
+    tree.path.height += 1;
+    let top = tree.path.shape(tree.path.height);
+    let root = tree.path.make_room_for_node(level + 1);
     top.insert(root, 0, 0, (&low, &left.0.to_le_bytes()));
     top.insert(root, 1, 1, (&half.separator, &right.0.to_le_bytes()));
     *tree.path.step_mut(level + 1) =
         crate::ordered::path_log::ground::Step { count: 2, ..Default::default() };
     tree.write_alone(level + 1, true, cause)?;
-    debug_assert_eq!(tree.count(tree.height), 2, "R1: a new root names its two halves");
+    debug_assert_eq!(tree.path.count(tree.path.height), 2, "R1: a new root names its two halves");
     Ok(())
 }

@@ -1,0 +1,166 @@
+//! Checkpoints of the log: root, frontier and block table, and what the owner has them keep.
+
+use super::state::{FIXED_BYTES, HAS_NOTES, LogContents, NONE, VERSION, VERSION_COUNTED};
+use super::tape::Tape;
+use super::{CLOSES, Note};
+use crate::blocks::BlockTable;
+use crate::blocks::checkpoint::{CheckpointArea, Contents};
+use crate::codec::{put_u16, put_u32, put_u64};
+use crate::fault::IndexFault;
+use crate::nand::Nand;
+use alloc::vec::Vec;
+
+/// The checkpoints on the chip, and when the next one is due.
+pub(super) struct Checkpoints {
+    pub(super) area: CheckpointArea,
+    /// The bytes that the owner has each checkpoint keep, while one is written or just mounted.
+    pub(super) note: Vec<u8>,
+    /// Bytes that a note may have, or had last, where the owner says it itself.
+    pub(super) note_bound: usize,
+    /// Blocks opened since the newest one.
+    pub(super) blocks_since: u32,
+    /// The newest one is a closing one: a mount looks for what followed it in one place only.
+    pub(super) closed: bool,
+    /// The state that a mount found is not behind one yet.
+    pub(super) is_needed: bool,
+    /// A block that a mount took for reclaimed may be a damaged one: the tree may lead to it.
+    pub(super) in_doubt: bool,
+    /// Valid bits were guessed from the counts of the newest one.
+    pub(super) is_guessed: bool,
+}
+
+impl Checkpoints {
+    pub(super) fn new(area: CheckpointArea, note: Vec<u8>, closed: bool, is_guessed: bool) -> Checkpoints {
+        Checkpoints {
+            area,
+            note,
+            note_bound: 0,
+            blocks_since: 0,
+            closed,
+            is_needed: false,
+            in_doubt: false,
+            is_guessed,
+        }
+    }
+
+    /// Bytes of a note for which room is kept.
+    pub(super) fn note_bytes(&self) -> usize {
+        self.note_bound.max(self.note.len())
+    }
+
+    /// Whether the newest one is a closing one. Then the block opened first after it is the only sign that
+    /// anything was written, and a reclaim could remove the sign or have another block opened first: a plain
+    /// one precedes it.
+    pub(super) fn is_closed(&self) -> bool {
+        CLOSES && self.closed
+    }
+}
+
+impl<N: Nand> Tape<N> {
+    /// Has the next checkpoints keep these bytes for the owner.
+    pub(crate) fn set_note(&mut self, note: Vec<u8>) {
+        self.checkpoints.note = note;
+    }
+
+    /// Takes the bytes that the newest checkpoint keeps, after a mount, or that the last one was to keep.
+    pub(crate) fn take_note(&mut self) -> Vec<u8> {
+        core::mem::take(&mut self.checkpoints.note)
+    }
+
+    /// Whether a checkpoint must precede the next page.
+    pub(crate) fn needs_checkpoint(&self) -> bool {
+        self.checkpoints.is_needed
+    }
+
+    /// Whether enough blocks were filled for another checkpoint.
+    pub(crate) fn wants_checkpoint(&self) -> bool {
+        self.checkpoints.blocks_since >= self.config.checkpoint_blocks && !self.config.is_placed()
+    }
+
+    /// Leaves the frontier and writes a checkpoint, so that the next mount sees at one glance that nothing
+    /// was written since. Where blocks are scarce, the rest of the frontier is worth more than that.
+    pub(super) fn close(&mut self, note: Note<'_>) -> Result<(), IndexFault> {
+        if !CLOSES || self.is_tight() {
+            return self.write_checkpoint(false, note);
+        }
+        let open = self.head.frontier.block.take();
+        if let Some(open) = open {
+            self.blocks.close(open);
+        }
+        let before = self.counters.checkpoints;
+        self.write_checkpoint(true, note)?;
+        // Without a checkpoint no block is left before it is full: a mount tells by that what is missing.
+        if let Some(open) = open.filter(|_| self.counters.checkpoints == before) {
+            self.blocks.reopen(open);
+            self.head.frontier.block = Some(open);
+        }
+        Ok(())
+    }
+
+    /// Writes the checkpoint that puts what a mount found behind it. Where that is impossible the log can be
+    /// read, and takes no page before one is written: else what a cut left would be taken for part of what
+    /// follows.
+    pub(crate) fn end_mount(&mut self, note: Note<'_>) -> Result<(), IndexFault> {
+        self.checkpoints.is_needed = true;
+        let closes = self.head.frontier.block.is_none();
+        self.write_checkpoint(closes, note)
+    }
+
+    /// Writes a checkpoint. Where no block is left for it (most anchors failed, say) the previous one stays
+    /// the newest and the next mount has more to follow; nothing is lost by that.
+    pub(super) fn write_checkpoint(&mut self, closed: bool, note: Note<'_>) -> Result<(), IndexFault> {
+        if let Some(note) = note.filter(|_| HAS_NOTES) {
+            self.checkpoints.note_bound = note.byte_count();
+        }
+        let geometry = self.medium.geometry;
+        let note = note.unwrap_or(&self.checkpoints.note);
+        let mut contents = LogContents {
+            fixed: self.fixed_part(note),
+            owner: &self.medium.owner,
+            replaced: &self.addresses.replaced,
+            note,
+            openings: &self.addresses.openings,
+            table_bytes: BlockTable::encoded_bytes_with(geometry, self.config.validity),
+        };
+        // A closing checkpoint must be followed by a plain one before anything is reclaimed: see
+        // `Checkpoints::is_closed`.
+        let blocks_needed = CheckpointArea::blocks_needed(geometry, contents.byte_count());
+        let closed = CLOSES && closed && self.blocks.free_count() as usize > blocks_needed;
+        contents.fixed[1] = u8::from(closed) | self.config.gaps().code() << 1;
+        self.checkpoints.blocks_since = 0;
+        // The buffer serves for the pages of the checkpoint meanwhile.
+        self.medium.loaded = None;
+        let (nand, buffer) = (&mut self.medium.nand, &mut self.medium.page.data);
+        match self.checkpoints.area.write(nand, &mut self.blocks, &contents, buffer) {
+            Ok(()) => {
+                self.counters.checkpoints += 1;
+                (self.checkpoints.closed, self.checkpoints.is_needed) = (closed, false);
+                self.head.note_checkpoint();
+            }
+            Err(error) if error.is_refusal() => {
+                self.counters.checkpoints_skipped += 1;
+            }
+            Err(error) => return Err(error.into()),
+        }
+        self.recount();
+        Ok(())
+    }
+
+    fn fixed_part(&self, note: &dyn Contents) -> [u8; FIXED_BYTES] {
+        let note_bytes = if HAS_NOTES { note.byte_count() as u32 } else { 0 };
+        assert!(note_bytes < 1 << 24, "a note of {note_bytes} bytes");
+        let (frontier, root) = (self.head.frontier, self.head.root);
+        let mut fixed = [0; FIXED_BYTES];
+        fixed[0] = if self.config.counts() { VERSION_COUNTED } else { VERSION };
+        put_u64(&mut fixed, 2, self.head.sequence);
+        put_u32(&mut fixed, 10, frontier.block_sequence);
+        put_u32(&mut fixed, 14, frontier.block.map_or(NONE, |b| b.0));
+        put_u32(&mut fixed, 18, frontier.next_page);
+        put_u32(&mut fixed, 22, root.map_or(NONE, |r| r.ppn.0));
+        put_u32(&mut fixed, 26, note_bytes << 8 | u32::from(root.map_or(0, |r| r.height)));
+        put_u16(&mut fixed, 30, self.medium.owner.len() as u16);
+        put_u32(&mut fixed, 32, self.addresses.replaced.len() as u32);
+        put_u32(&mut fixed, 36, self.capacity.bad_at_format);
+        fixed
+    }
+}

@@ -7,8 +7,8 @@
 //!
 //! - *Before the last page of a group*: it commits the others, and every version up to it is required.
 //! - *After it*: the write is acknowledged. So that page is alone between two barriers. Of a group that is
-//!   written ahead ([`super::PageMapFtl::write_ahead`]) this barrier is owed: pages of the next group may come
-//!   before, but for its last one, and nothing else.
+//!   written ahead (`write_ahead`) this barrier is owed: pages of the next group may come before, but for its
+//!   last one, and nothing else.
 //! - *Before each page of a note, or of a checkpoint appended to others*: it tells where copies are, and a
 //!   page that is lost among whole ones of its record is damage.
 //! - *Before each copy of a reference, and behind the last*: nothing of a checkpoint in new blocks is looked

@@ -6,7 +6,7 @@
 //! retire it. A page that cannot be read is lost, which (2) makes known: else an older version of it might be
 //! taken for the newest after a power cut.
 
-use super::state::{LOST, NONE, Stream};
+use super::state::{LOST, NONE, State, Stream};
 use super::{Core, Work};
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::blocks::wear::Move;
@@ -34,20 +34,17 @@ impl Work<'_> {
 
     fn collect_for(&mut self, pages: [u32; 2]) -> Result<(), StoreFault> {
         // A collection may take room from a frontier that is shared.
-        while self.core.state.blocks.free_count()
-            < self.core.limits.floor_blocks + self.core.state.blocks_wanted(pages)
-        {
+        let floor = self.core.limits.floor_blocks;
+        while self.core.state.blocks.free_count() < floor + self.core.state.blocks_wanted(pages) {
             self.collect()?;
         }
         Ok(())
     }
 
     pub(super) fn collect(&mut self) -> Result<(), StoreFault> {
-        let victim = self.core.state.blocks.victim(self.core.settings.victim).ok_or(StoreError::Full)?;
-        debug_assert!(
-            self.core.state.frontiers.iter().flatten().all(|f| f.pbn != victim),
-            "the frontier {victim} is a victim"
-        );
+        let Core { state, settings, .. } = &mut *self.core;
+        let victim = state.blocks.victim(settings.victim).ok_or(StoreError::Full)?;
+        debug_assert!(state.frontier_in(victim).is_none(), "the frontier {victim} is a victim");
         self.core.counters.collections += 1;
         self.evacuate(victim, Cause::GarbageCollection)
     }
@@ -55,15 +52,11 @@ impl Work<'_> {
     /// Moves the block that the leveller names. Cold data get a block for themselves, the worn one if one is
     /// named: among pages that do not stay for long they would be moved again soon.
     fn level_wear(&mut self) -> Result<(), StoreFault> {
-        let Some(Move { cold, worn }) = self.core.leveller.next_move(&self.core.state.blocks) else {
-            return Ok(());
-        };
-        debug_assert!(
-            worn.is_none_or(|pbn| self.core.state.blocks.state(pbn).is_free()),
-            "{worn:?} is in use"
-        );
-        self.core.counters.levelled_blocks += 1;
-        if 4 * self.core.state.blocks.valid_count(cold) < 3 * self.core.geometry.pages_per_block {
+        let Core { leveller, state: State { blocks, .. }, geometry, counters, .. } = &mut *self.core;
+        let Some(Move { cold, worn }) = leveller.next_move(blocks) else { return Ok(()) };
+        debug_assert!(worn.is_none_or(|pbn| blocks.state(pbn).is_free()), "{worn:?} is in use");
+        counters.levelled_blocks += 1;
+        if 4 * blocks.valid_count(cold) < 3 * geometry.pages_per_block {
             return self.evacuate(cold, Cause::WearLevelling);
         }
         let copied = self
@@ -183,18 +176,14 @@ impl Work<'_> {
         cause: Cause,
         data: &[u8],
     ) -> Result<(), StoreFault> {
-        debug_assert!(self.core.state.blocks.is_valid(ppn), "P1: {ppn} moves and is not valid");
-        debug_assert!(
-            self.core.state.map.get(header.number as usize) == ppn.0,
-            "P1: {ppn} moves and is not mapped"
-        );
+        let (state, lpn) = (&self.core.state, Lpn(header.number));
+        debug_assert!(state.blocks.is_valid(ppn), "P1: {ppn} moves and is not valid");
+        debug_assert!(state.map.get(lpn.index()) == ppn.0, "P1: {ppn} moves and is not mapped");
         let copy = self.program(stream, Header { kind: PageKind::Copy, ..header }, data, cause)?;
         debug_assert_ne!(copy, ppn, "P1: {ppn} was moved to itself");
         self.core.counters.moved_pages += 1;
-        self.core.state.map.set(header.number as usize, copy.0);
-        self.core.state.blocks.invalidate(ppn);
-        self.core.state.blocks.mark_valid(copy);
-        self.core.records.note(Lpn(header.number));
+        self.core.state.remap(lpn, copy);
+        self.core.records.note(lpn);
         Ok(())
     }
 
@@ -202,9 +191,8 @@ impl Work<'_> {
     /// it is.
     pub(super) fn rewrite_weak(&mut self) -> Result<(), StoreFault> {
         let stream = self.core.stream_of_moves();
-        if self.core.state.room(stream) == 0
-            && self.core.state.blocks.free_count() <= self.core.limits.floor_blocks
-        {
+        let Core { state, limits, .. } = &*self.core;
+        if state.room(stream) == 0 && state.blocks.free_count() <= limits.floor_blocks {
             // Where chips are in use for long, room comes by collection only.
             let mut pages = [0; 2];
             pages[stream as usize] = 1;

@@ -156,17 +156,14 @@ impl Work<'_> {
     ) -> Result<Ppn, StoreFault> {
         loop {
             let frontier = self.frontier_with_room(stream)?;
-            let ppn = self.core.geometry.page_at(frontier.pbn, frontier.next);
-            debug_assert!(
-                self.core.state.blocks.state(frontier.pbn) == BlockState::Open,
-                "a frontier is open"
-            );
-            debug_assert!(frontier.next < self.core.geometry.pages_per_block, "the frontier's block is full");
-            debug_assert!(!self.core.state.blocks.is_valid(ppn), "P1: {ppn} is valid and programmed again");
-            header.extra = self.core.state.stamp_of(frontier.pbn);
+            let Core { state, geometry, .. } = &mut *self.core;
+            let ppn = geometry.page_at(frontier.pbn, frontier.next);
+            debug_assert!(state.blocks.state(frontier.pbn) == BlockState::Open, "a frontier is open");
+            debug_assert!(frontier.next < geometry.pages_per_block, "the frontier's block is full");
+            debug_assert!(!state.blocks.is_valid(ppn), "P1: {ppn} is valid and programmed again");
+            header.extra = state.stamp_of(frontier.pbn);
             let spare = header.seal(ppn, data);
-            self.core.state.frontiers[stream as usize] =
-                Some(Frontier { next: frontier.next + 1, ..frontier });
+            state.frontiers[stream as usize] = Some(Frontier { next: frontier.next + 1, ..frontier });
             self.core.records.changes.touch(frontier.pbn);
             match self.nand.program(ppn, cause, data, &spare) {
                 Ok(()) => {

@@ -47,21 +47,19 @@ impl<N: Nand> InPlace<N> {
             return Ok(());
         }
         // As if the chip were full of half-full nodes.
-        let (half_full, mut nodes) =
-            (self.pages.shapes.inner.capacity as u32 / 2, self.pages.space.geometry.pages());
+        let (shapes, chip_pages) = (&self.pages.shapes, self.pages.space.geometry.pages());
+        let (half_full, mut nodes) = (shapes.inner.capacity as u32 / 2, chip_pages);
         let (mut height, mut inner_nodes) = (1, 0);
         while nodes > 1 {
             nodes = nodes.div_ceil(half_full);
             inner_nodes += nodes;
             height += 1;
         }
-        let (log, pages) =
-            (self.pages.pages_of(changes), self.pages.shapes.batch_pages(changes, inner_nodes, height));
-        if log > PAGES_MAX || pages + log as u32 > self.pages.space.geometry.pages() / 2 {
+        let (log, pages) = (self.pages.pages_of(changes), shapes.batch_pages(changes, inner_nodes, height));
+        if log > PAGES_MAX || pages + log as u32 > chip_pages / 2 {
             return Err(IndexError::Unsupported(message!(
                 "a log buffer of {changes} records is written to {log} pages and may take {pages} more at once: at most \
-                 {PAGES_MAX}, and half of this chip's {}, are possible",
-                self.pages.space.geometry.pages()
+                 {PAGES_MAX}, and half of this chip's {chip_pages}, are possible",
             ).into()).into());
         }
         Ok(())
@@ -108,18 +106,13 @@ impl<N: Nand> InPlace<N> {
         let bound = self.path.leaf_bound(&self.pages.shapes.inner);
         let belong = |change: &&Change<'_>| bound.as_deref().is_none_or(|bound| change.key <= bound);
         let leaf = self.path.node(1);
-        debug_assert!(
-            leaf.used <= self.pages.shapes.leaf.capacity,
-            "O1: {} slots of {}",
-            leaf.used,
-            self.pages.shapes.leaf.capacity
-        );
-        let mut free = self.pages.shapes.leaf.capacity - leaf.used;
+        let shape = &self.pages.shapes.leaf;
+        debug_assert!(leaf.used <= shape.capacity, "O1: {} slots of {}", leaf.used, shape.capacity);
+        let mut free = shape.capacity - leaf.used;
         let (mut entries, mut dead, mut done) = (Vec::new(), Vec::new(), 0);
         for change in changes.iter().take_while(belong) {
             let old = self.path.leaf_slot(&self.pages.shapes, change.key);
-            let is_there =
-                old.is_some_and(|slot| change.value == Some(self.pages.shapes.leaf.value(&leaf.bytes, slot)));
+            let is_there = old.is_some_and(|slot| change.value == Some(shape.value(&leaf.bytes, slot)));
             if let Some(value) = change.value.filter(|_| !is_there) {
                 if free == 0 {
                     break;
@@ -134,7 +127,7 @@ impl<N: Nand> InPlace<N> {
             done += 1;
         }
         debug_assert!(
-            done <= changes.len() && entries.len().is_multiple_of(self.pages.shapes.leaf.entry_bytes),
+            done <= changes.len() && entries.len().is_multiple_of(shape.entry_bytes),
             "an entry is cut short"
         );
         match changes[0] {
@@ -149,16 +142,12 @@ impl<N: Nand> InPlace<N> {
 
     /// Appends entries to the leaf on the path, then marks these slots dead.
     fn change_leaf(&mut self, entries: &[u8], dead: &[usize]) -> Result<(), IndexFault> {
-        debug_assert!(
-            entries.len().is_multiple_of(self.pages.shapes.leaf.entry_bytes),
-            "an entry is cut short"
-        );
+        let shape = self.pages.shapes.leaf;
+        debug_assert!(entries.len().is_multiple_of(shape.entry_bytes), "an entry is cut short");
         if !entries.is_empty() && !self.append(1, entries, Cause::Host)? {
             let leaf = self.path.node(1);
-            let mut all = self.pages.shapes.leaf.sorted(&leaf.bytes, leaf.used, dead);
-            for entry in entries.chunks_exact(self.pages.shapes.leaf.entry_bytes) {
-                self.pages.shapes.leaf.enter(&mut all, entry);
-            }
+            let mut all = shape.sorted(&leaf.bytes, leaf.used, dead);
+            entries.chunks_exact(shape.entry_bytes).for_each(|entry| shape.enter(&mut all, entry));
             return self.replace(1, &all, Anew::AsIs, Cause::Host);
         }
         if dead.is_empty() {
@@ -203,11 +192,8 @@ impl<N: Nand> InPlace<N> {
         };
         let changes: Vec<Change<'_>> = entries.chunks_exact(shape.entry_bytes).map(change).collect();
         // There was room when the batch was begun; what was lost of it by the cut is won back if it can be.
-        match self.make_room_for(self.pages.shapes.batch_pages(
-            changes.len(),
-            self.inner_nodes,
-            self.path.height,
-        )) {
+        let pages = self.pages.shapes.batch_pages(changes.len(), self.inner_nodes, self.path.height);
+        match self.make_room_for(pages) {
             Err(error) if error.is_full() && !self.pages.interrupted => {}
             other => other?,
         }

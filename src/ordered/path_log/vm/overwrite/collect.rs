@@ -56,11 +56,9 @@ impl<N: Nand> InPlace<N> {
     /// Writes weak pages anew, while there is room in plenty.
     fn renew_weak(&mut self) -> Result<(), IndexFault> {
         while let Some(ppn) = self.pages.weak.pop() {
-            let wanted = 2 * self.path.pages_per_operation() + self.pages.space.geometry.pages_per_block;
-            if self.pages.space.is_live(ppn)
-                && self.pages.space.pinned.is_empty()
-                && self.pages.space.has_free(wanted)
-            {
+            let space = &self.pages.space;
+            let wanted = 2 * self.path.pages_per_operation() + space.geometry.pages_per_block;
+            if space.is_live(ppn) && space.pinned.is_empty() && space.has_free(wanted) {
                 self.pages.interrupted = true;
                 self.move_page(ppn, Cause::Scrubbing)?;
                 self.pages.interrupted = false;

@@ -155,7 +155,7 @@ struct Counters {
 /// A VMTree-OW on a chip.
 pub type OverwriteTree<N> = Logged<InPlace<N>>;
 
-/// The tree on its pages. Parts that own their fields are [`Pages`] and [`NodePath`].
+/// The tree on its pages.
 pub struct InPlace<N> {
     pages: Pages<N>,
     path: NodePath,

@@ -97,12 +97,8 @@ impl<N: Nand> InPlace<N> {
         let mut node = Node { ppn: NONE, used: 0, slot: 0, bytes: vec![0xff; self.pages.birth.len()] };
         self.adopt(root, height, &mut node)?;
         for &(_, ppn, _) in found.roots.iter().filter(|found| found.1 != root) {
-            self.pages.read_page(
-                ppn,
-                self.pages.shapes.at(page::level(&node.bytes)),
-                Cause::Recovery,
-                &mut node.bytes,
-            )?;
+            let shape = self.pages.shapes.at(page::level(&node.bytes));
+            self.pages.read_page(ppn, shape, Cause::Recovery, &mut node.bytes)?;
             self.pages.retire_root(&mut node.bytes, ppn, Cause::Recovery)?;
         }
         match found.batch {
@@ -122,14 +118,11 @@ impl<N: Nand> InPlace<N> {
             return Ok(());
         }
         self.inner_nodes += 1;
-        let live = (0..node.used).filter(|&slot| self.pages.shapes.inner.is_live(&node.bytes, slot));
+        let shapes = &self.pages.shapes;
+        let live = (0..node.used).filter(|&slot| shapes.inner.is_live(&node.bytes, slot));
         let children: Vec<(u32, Vec<u8>, usize)> = live
             .map(|slot| {
-                (
-                    self.pages.shapes.address(&node.bytes, slot),
-                    self.pages.shapes.inner.key(&node.bytes, slot).to_vec(),
-                    slot,
-                )
+                (shapes.address(&node.bytes, slot), shapes.inner.key(&node.bytes, slot).to_vec(), slot)
             })
             .collect();
         let parent = node.bytes.clone();

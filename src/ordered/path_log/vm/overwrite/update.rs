@@ -131,31 +131,25 @@ impl<N: Nand> InPlace<N> {
     ) -> Result<(), IndexFault> {
         let mut entries = entries.to_vec();
         loop {
-            debug_assert!(
-                (1..=self.path.height).contains(&level),
-                "O2: level {level} of {}",
-                self.path.height
-            );
+            let (inner, height) = (self.pages.shapes.inner, self.path.height);
+            debug_assert!((1..=height).contains(&level), "O2: level {level} of {height}");
             let told = self.write_anew(level, &entries, anew, cause)?;
             freed.push(self.path.node(level).ppn);
             self.inner_nodes -= u32::from(level > 1);
-            if level == self.path.height {
+            if level == height {
                 return self.replace_root(&told, cause);
             }
             self.path.node_mut(level).ppn = super::NONE;
             level += 1;
             self.reread(level, cause)?;
             let slot = self.path.node(level).slot;
-            let has_room = self.path.node(level).used + told.len() / self.pages.shapes.inner.entry_bytes
-                <= self.pages.shapes.inner.capacity;
+            let has_room = self.path.node(level).used + told.len() / inner.entry_bytes <= inner.capacity;
             if has_room && self.append(level, &told, cause)? {
                 return self.mark_child_dead(level, slot, cause, freed);
             }
             let parent = self.path.node(level);
-            entries = self.pages.shapes.inner.sorted(&parent.bytes, parent.used, &[slot]);
-            for entry in told.chunks_exact(self.pages.shapes.inner.entry_bytes) {
-                self.pages.shapes.inner.enter(&mut entries, entry);
-            }
+            entries = inner.sorted(&parent.bytes, parent.used, &[slot]);
+            told.chunks_exact(inner.entry_bytes).for_each(|entry| inner.enter(&mut entries, entry));
         }
     }
 

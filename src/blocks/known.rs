@@ -32,8 +32,8 @@ impl BlockTable {
         let now = counts.count(pbn);
         self.live_pages = self.live_pages + now - before;
         if state == BlockState::Full {
-            self.places.remove(pbn, before);
-            self.places.add(pbn, now);
+            self.uses.places.remove(pbn, before);
+            self.uses.places.add(pbn, now);
         }
     }
 

@@ -5,6 +5,8 @@
 //! of closing, from 1; 0 where that order is not kept.
 
 use super::order::Order;
+use super::rows::Rows;
+use super::valid::Valid;
 use super::{BlockState, BlockTable, KEEPS_AGES, Validity};
 use crate::bits::{self, Word};
 use crate::blocks::checkpoint::{Source, Window};
@@ -16,7 +18,6 @@ use crate::nand::Geometry;
 use crate::sort;
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// The clock has 40 bits on the medium; beyond it stands still there.
@@ -56,11 +57,11 @@ impl BlockTable {
 
     /// Says the table for a page of a checkpoint.
     pub fn put(&self, page: &mut Window<'_>) {
-        let ranks = self.ranks();
+        let ranks = self.order.ranks(self.uses.rows.len());
         page.bytes(&self.clock.min(CLOCK_MAX).to_le_bytes());
-        page.rows(self.rows.len(), |at| {
+        page.rows(self.uses.rows.len(), |at| {
             let mut row = [0; ROW_BYTES];
-            let (state, erases) = self.rows.then(at);
+            let (state, erases) = self.uses.rows.then(at);
             row[0] = state as u8;
             put_u32(&mut row, 1, erases);
             put_u40(&mut row, 5, self.modified(Pbn(at as u32)).min(CLOCK_MAX));
@@ -69,21 +70,10 @@ impl BlockTable {
             row
         });
         if self.is_counted() {
-            page.rows(self.rows.len(), |at| (self.valid_count(Pbn(at as u32)) as u16).to_le_bytes());
+            page.rows(self.uses.rows.len(), |at| (self.valid_count(Pbn(at as u32)) as u16).to_le_bytes());
         } else {
             page.rows(self.valid.bits().len(), |at| self.valid.bits()[at].to_le_bytes());
         }
-    }
-
-    /// The rank of each block; none where the order of closing is not kept.
-    fn ranks(&self) -> Vec<u32> {
-        let Order::Closing(closing) = &self.order else { return Vec::new() };
-        if !cfg!(feature = "full") {
-            return Vec::new();
-        }
-        let mut ranks = vec![0; self.rows.len()];
-        (1..).zip(closing.iter()).for_each(|(rank, pbn)| ranks[pbn as usize] = rank);
-        ranks
     }
 
     /// Reads a table back from the next [`BlockTable::encoded_bytes`] of a checkpoint. Free blocks come back
@@ -103,24 +93,39 @@ impl BlockTable {
             return Err(corrupted(source.left()));
         }
         let mut table = BlockTable::keeping(geometry, into);
-        table.places.clear();
+        table.uses.places.clear();
         let mut clock = [0; 8];
         source.take(&mut clock)?;
         table.clock = u64::from_le_bytes(clock);
         if table.clock > CLOCK_MAX {
             return Err(corrupted(0));
         }
-        let mut ranks = Vec::new();
-        for at in 0..table.rows.len() {
+        let mut ranks = Ranks::default();
+        for at in 0..table.uses.rows.len() {
             let mut row = [0; ROW_BYTES];
             source.take(&mut row)?;
-            table.decode_row(at, &row, &mut ranks).ok_or_else(|| corrupted(at))?;
+            let modified = get_u40(&row, 5);
+            let state = BlockState::from_byte(row[0]).filter(|_| modified <= table.clock);
+            let state = match state.ok_or_else(|| corrupted(at))? {
+                BlockState::Free => BlockState::Unclean,
+                state => state,
+            };
+            table.uses.rows.set_state(at, state);
+            table.uses.rows.set_erases(at, get_u32(&row, 1));
+            if KEEPS_AGES && modified > 0 {
+                table.keep_ages();
+                table.ages[at] = modified;
+            }
+            if cfg!(feature = "full") && state == BlockState::Full {
+                ranks.note(&table.uses.rows, at, get_u32(&row, 9) >> 8);
+            }
         }
+        let valid = &mut table.valid;
         match (from, into) {
-            _ if !cfg!(feature = "in-parts") => table.decode_bits(source)?,
-            (Validity::Bits, Validity::Bits) => table.decode_bits(source)?,
-            (Validity::Bits, Validity::Counts) => table.count_bits(source)?,
-            (Validity::Counts, _) => table.decode_counts(source)?,
+            _ if !cfg!(feature = "in-parts") => valid.decode_bits(geometry, source)?,
+            (Validity::Bits, Validity::Bits) => valid.decode_bits(geometry, source)?,
+            (Validity::Bits, Validity::Counts) => valid.count_bits(geometry, source)?,
+            (Validity::Counts, _) => valid.decode_counts(geometry, source)?,
         }
         for pbn in (0..geometry.blocks).map(Pbn) {
             let (state, valid) = (table.state(pbn), table.valid_count(pbn));
@@ -128,24 +133,28 @@ impl BlockTable {
                 return Err(corrupted(pbn.index()));
             }
             table.live_pages += valid;
-            table.link(pbn, state);
+            table.uses.link(pbn, state, &|| valid);
         }
-        table.decode_order(ranks);
+        if cfg!(feature = "full") {
+            table.order = ranks.into_order(table.uses.rows.len());
+        }
         Ok(table)
     }
+}
 
-    fn decode_bits(&mut self, source: &mut dyn Source) -> Result<(), StoreFault> {
-        for word in self.valid.bits_mut() {
+impl Valid {
+    fn decode_bits(&mut self, geometry: Geometry, source: &mut dyn Source) -> Result<(), StoreFault> {
+        for word in self.bits_mut() {
             let mut bytes = [0; size_of::<Word>()];
             source.take(&mut bytes)?;
             *word = Word::from_le_bytes(bytes);
         }
-        let pages = self.geometry.pages() as usize;
-        if bits::is_any_set_from(self.valid.bits(), pages) { Err(corrupted(0)) } else { Ok(()) }
+        let pages = geometry.pages() as usize;
+        if bits::is_any_set_from(self.bits(), pages) { Err(corrupted(0)) } else { Ok(()) }
     }
 
-    fn count_bits(&mut self, source: &mut dyn Source) -> Result<(), StoreFault> {
-        let pages = self.geometry.pages();
+    fn count_bits(&mut self, geometry: Geometry, source: &mut dyn Source) -> Result<(), StoreFault> {
+        let pages = geometry.pages();
         for first in (0..pages).step_by(64) {
             let mut bytes = [0; 8];
             source.take(&mut bytes)?;
@@ -157,68 +166,58 @@ impl BlockTable {
                     return Err(corrupted(0));
                 }
                 // Each has a row, whether it is linked or not.
-                self.valid.insert(Ppn(at));
+                self.insert(Ppn(at));
             }
         }
         Ok(())
     }
 
-    fn decode_counts(&mut self, source: &mut dyn Source) -> Result<(), StoreFault> {
-        let pages = self.geometry.pages_per_block;
-        for pbn in (0..self.geometry.blocks).map(Pbn) {
+    fn decode_counts(&mut self, geometry: Geometry, source: &mut dyn Source) -> Result<(), StoreFault> {
+        let pages = geometry.pages_per_block;
+        for pbn in (0..geometry.blocks).map(Pbn) {
             let mut bytes = [0; COUNT_BYTES];
             source.take(&mut bytes)?;
             let count = u32::from(u16::from_le_bytes(bytes));
             if count > pages {
                 return Err(corrupted(pbn.index()));
             }
-            match self.valid.counts_mut() {
+            match self.counts_mut() {
                 Some(counts) => counts.set_count(pbn, count),
                 None if count == 0 => {}
                 None => {
-                    (0..pages).for_each(|page| _ = self.valid.insert(self.geometry.page_at(pbn, page)));
+                    (0..pages).for_each(|page| _ = self.insert(geometry.page_at(pbn, page)));
                 }
             }
         }
         Ok(())
     }
+}
 
-    /// Takes over the row of a block, which is not linked yet; nothing if it makes no sense.
-    fn decode_row(&mut self, at: usize, row: &[u8; ROW_BYTES], ranks: &mut Vec<(u32, u32)>) -> Option<()> {
-        let state = BlockState::from_byte(row[0])?;
-        let state = if state == BlockState::Free { BlockState::Unclean } else { state };
-        self.rows.set_state(at, state);
-        self.rows.set_erases(at, get_u32(row, 1));
-        let modified = get_u40(row, 5);
-        if modified > self.clock {
-            return None;
+/// The ranks of the full blocks, and their numbers, of a table that is read; empty while none was kept.
+#[derive(Default)]
+struct Ranks(Vec<(u32, u32)>);
+
+impl Ranks {
+    /// Notes the rank of a block that is full, behind those that are among the rows already.
+    fn note(&mut self, rows: &Rows, at: usize, rank: u32) {
+        if rank == 0 && self.0.is_empty() {
+            return;
         }
-        if KEEPS_AGES && modified > 0 {
-            self.keep_ages();
-            self.ages[at] = modified;
+        if self.0.is_empty() {
+            self.0.reserve_exact(rows.len());
+            let before = (0..at).filter(|&at| rows.state(at) == BlockState::Full);
+            self.0.extend(before.map(|at| (0, at as u32)));
         }
-        let rank = get_u32(row, 9) >> 8;
-        if cfg!(feature = "full") && state == BlockState::Full && (rank > 0 || !ranks.is_empty()) {
-            if ranks.is_empty() {
-                ranks.reserve_exact(self.rows.len());
-                ranks.extend(
-                    (0..at as u32)
-                        .filter(|&pbn| self.state(Pbn(pbn)) == BlockState::Full)
-                        .map(|pbn| (0, pbn)),
-                );
-            }
-            ranks.push((rank, at as u32));
-        }
-        Some(())
+        self.0.push((rank, at as u32));
     }
 
-    /// Takes the order of closing over, if it was kept: that of the ranks, whatever they are.
-    fn decode_order(&mut self, mut ranks: Vec<(u32, u32)>) {
-        if cfg!(feature = "full") && !ranks.is_empty() {
-            sort::total(&mut ranks);
-            let full = ranks.into_iter().map(|(_, pbn)| pbn);
-            self.order = Order::new(VictimPolicy::Fifo, self.rows.len(), full, 0);
+    /// The order of closing, if it was kept: that of the ranks, whatever they are.
+    fn into_order(mut self, blocks: usize) -> Order {
+        if self.0.is_empty() {
+            return Order::None;
         }
+        sort::total(&mut self.0);
+        Order::new(VictimPolicy::Fifo, blocks, self.0.into_iter().map(|(_, pbn)| pbn), 0)
     }
 }
 

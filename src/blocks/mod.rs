@@ -21,6 +21,16 @@
 //! A block takes 5 bytes of RAM on a chip with fewer than 65,536 of them (`rows`, `places`), and a bit for
 //! each page, or a byte besides (`valid`).
 //!
+//! # Parts
+//!
+//! | part | owns | file |
+//! |---|---|---|
+//! | `Uses` | use and erases of each block (`rows`), and where it stands by them (`places`) | `uses.rs` |
+//! | `Valid` | which pages are valid, or how many | `valid.rs` |
+//! | `Order` | the order of the full blocks that a policy needs | `order.rs` |
+//!
+//! The table keeps them in step, and knows when blocks were last modified.
+//!
 //! Invariants
 //! - T1: a block is in the pool exactly when it is Free or Unclean, and among those of its valid count
 //!   exactly when Full.
@@ -39,6 +49,7 @@ mod rows;
 pub mod spare;
 #[cfg(test)]
 mod tests;
+mod uses;
 mod valid;
 pub mod victim;
 pub mod wear;
@@ -50,8 +61,7 @@ use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
 use order::Order;
-use places::Places;
-use rows::Rows;
+use uses::Uses;
 use valid::Valid;
 pub use valid::Validity;
 
@@ -112,8 +122,7 @@ pub enum Wear {
 #[derive(Clone, Debug)]
 pub struct BlockTable {
     geometry: Geometry,
-    rows: Rows,
-    places: Places,
+    uses: Uses,
     /// When a page of each block last became valid or invalid; empty where nobody asks.
     ages: Vec<u64>,
     valid: Valid,
@@ -133,8 +142,7 @@ impl BlockTable {
     pub fn keeping(geometry: Geometry, validity: Validity) -> BlockTable {
         BlockTable {
             geometry,
-            rows: Rows::unclean(geometry.blocks),
-            places: Places::unworn(geometry.blocks, geometry.pages_per_block),
+            uses: Uses::unclean(geometry),
             ages: Vec::new(),
             valid: Valid::none(geometry, validity),
             live_pages: 0,
@@ -152,13 +160,13 @@ impl BlockTable {
     /// The use of the block.
     #[inline]
     pub fn state(&self, pbn: Pbn) -> BlockState {
-        self.rows.state(pbn.index())
+        self.uses.state(pbn)
     }
 
     /// Blocks in the pool, erased or not.
     #[inline]
     pub fn free_count(&self) -> u32 {
-        self.places.free() as u32
+        self.uses.places.free() as u32
     }
 
     /// Blocks not marked bad.
@@ -181,7 +189,7 @@ impl BlockTable {
     /// Erases of a block, as far as checkpoints and this session know.
     #[inline]
     pub fn erase_count(&self, pbn: Pbn) -> u32 {
-        self.rows.erases(pbn.index())
+        self.uses.erases(pbn)
     }
 
     /// When a page of a block last became valid or invalid, in pages marked valid so far; 0 where that is not
@@ -195,7 +203,7 @@ impl BlockTable {
     /// by themselves.
     pub fn keep_ages(&mut self) {
         if KEEPS_AGES && self.ages.is_empty() {
-            self.ages = vec![0; self.rows.len()];
+            self.ages = vec![0; self.uses.rows.len()];
         }
     }
 
@@ -206,12 +214,12 @@ impl BlockTable {
 
     /// The blocks of the pool, the most worn one first.
     pub fn free_by_wear(&self) -> impl Iterator<Item = Pbn> + '_ {
-        self.places.by_most_wear()
+        self.uses.places.by_most_wear()
     }
 
     /// The blocks of the pool, the least worn one, which is taken next, first.
     pub fn free_by_least_wear(&self) -> impl Iterator<Item = Pbn> + '_ {
-        self.places.by_least_wear()
+        self.uses.places.by_least_wear()
     }
 
     /// Takes a block out of the pool; it becomes Open. True says that it must be erased first.
@@ -223,10 +231,7 @@ impl BlockTable {
 
     /// The block of the pool that is taken next.
     pub fn first_free(&self, wear: Wear) -> Option<Pbn> {
-        match wear {
-            Wear::Least => self.places.least_worn(),
-            Wear::Most => self.places.most_worn(),
-        }
+        self.uses.first_free(wear)
     }
 
     /// Takes this block out of the pool; it becomes Open. True says that it must be erased before it is
@@ -235,7 +240,7 @@ impl BlockTable {
         let state = self.state(pbn);
         assert!(state.is_free(), "T1: {pbn} is {state:?}, not free");
         debug_assert_eq!(self.valid_count(pbn), 0, "T2: {pbn} is free and has valid pages");
-        if self.rows.take_ahead(pbn.index()) {
+        if self.uses.rows.take_ahead(pbn.index()) {
             self.note_erase(pbn);
         }
         self.set_state(pbn, BlockState::Open);
@@ -319,18 +324,12 @@ impl BlockTable {
 
     /// Counts an erase.
     pub fn note_erase(&mut self, pbn: Pbn) {
-        let state = self.state(pbn);
-        self.unlink(pbn);
-        self.rows.set_erases(pbn.index(), self.erase_count(pbn).saturating_add(1));
-        self.link(pbn, state);
+        self.set_erase_count(pbn, self.erase_count(pbn).saturating_add(1));
     }
 
     /// Sets the erases of a block to what an earlier session counted.
     pub fn set_erase_count(&mut self, pbn: Pbn, erases: u32) {
-        let state = self.state(pbn);
-        self.unlink(pbn);
-        self.rows.set_erases(pbn.index(), erases);
-        self.link(pbn, state);
+        self.uses.set_erases(pbn, erases, &|| self.valid.count(self.geometry, pbn));
     }
 
     /// Marks a page as holding live data.
@@ -368,7 +367,7 @@ impl BlockTable {
         );
         if state == BlockState::Full {
             let valid = self.valid_count(pbn);
-            self.places.regroup(pbn, if more { valid - 1 } else { valid + 1 }, more);
+            self.uses.places.regroup(pbn, if more { valid - 1 } else { valid + 1 }, more);
         }
     }
 
@@ -399,21 +398,6 @@ impl BlockTable {
         good.map(|pbn| self.erase_count(pbn)).max().unwrap_or(0)
     }
 
-    /// A record of the table is begun: pages of it that are encoded later say what is so now.
-    pub(super) fn begin_record(&mut self) {
-        self.rows.begin_record();
-    }
-
-    /// Makes room for blocks that will change their use before the record is written.
-    pub(super) fn expect_changes(&mut self, blocks: usize) {
-        self.rows.expect_changes(blocks);
-    }
-
-    /// The record is written, or given up.
-    pub(super) fn end_record(&mut self) {
-        self.rows.end_record();
-    }
-
     fn set_state(&mut self, pbn: Pbn, state: BlockState) {
         if let Some(counts) = self.valid.counts_mut()
             && !matches!(state, BlockState::Open | BlockState::Full)
@@ -423,29 +407,9 @@ impl BlockTable {
         if self.state(pbn) == BlockState::Full {
             self.order.remove(pbn.0);
         }
-        self.unlink(pbn);
-        self.link(pbn, state);
+        self.uses.set_state(pbn, state, &|| self.valid.count(self.geometry, pbn));
         if state == BlockState::Full {
             self.order.add(pbn.0);
-        }
-    }
-
-    fn unlink(&mut self, pbn: Pbn) {
-        let state = self.state(pbn);
-        if state.is_free() {
-            assert!(self.places.remove_free(&self.rows, pbn), "T1: {pbn} is missing from the pool");
-        } else if state == BlockState::Full {
-            self.places.remove(pbn, self.valid_count(pbn));
-        }
-    }
-
-    fn link(&mut self, pbn: Pbn, state: BlockState) {
-        debug_assert!(!self.places.is_free(&self.rows, pbn), "T1: {pbn} is in the pool");
-        self.rows.set_state(pbn.index(), state);
-        if state.is_free() {
-            self.places.add_free(&self.rows, pbn);
-        } else if state == BlockState::Full {
-            self.places.add(pbn, self.valid_count(pbn));
         }
     }
 }
@@ -497,7 +461,7 @@ impl BlockTable {
         cause: Cause,
     ) -> Result<(), StoreFault> {
         loop {
-            let next = self.places.by_least_wear().take(wanted as usize);
+            let next = self.uses.places.by_least_wear().take(wanted as usize);
             let (mut count, mut unclean) = (0, None);
             for pbn in next {
                 count += 1;
@@ -507,7 +471,7 @@ impl BlockTable {
                 return if count < wanted { Err(StoreError::Full.into()) } else { Ok(()) };
             };
             match nand.erase(pbn, cause) {
-                Ok(()) => self.rows.set_ahead(pbn.index()),
+                Ok(()) => self.uses.rows.set_ahead(pbn.index()),
                 Err(NandError::EraseFailed(_) | NandError::BadBlock(_)) => self.give_up(nand, pbn)?,
                 Err(error) => return Err(error.into()),
             }

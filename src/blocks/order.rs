@@ -14,6 +14,9 @@ use alloc::vec::Vec;
 
 const NONE: u32 = u32::MAX;
 
+/// Draws for each choice wanted, before a greedy one is made.
+const DRAWS_PER_CHOICE: usize = 64;
+
 /// The part of the order of full blocks that a victim policy needs.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Order {
@@ -74,6 +77,37 @@ impl Order {
             Order::Closing(closing) => closing.remove(pbn),
             Order::Drawing(drawing) => drawing.remove(pbn),
         }
+    }
+
+    /// The block with the fewest valid pages among those that a policy looks at, if it goes by this order and
+    /// finds any that has not `all` of them.
+    pub(super) fn choose(
+        &mut self,
+        policy: VictimPolicy,
+        all: u32,
+        valid: impl Fn(u32) -> u32,
+    ) -> Option<u32> {
+        match (self, policy) {
+            (Order::Closing(closing), VictimPolicy::Fifo) => closing.fewest_of_oldest(1, all, valid),
+            (Order::Closing(closing), VictimPolicy::Windowed { blocks }) => {
+                closing.fewest_of_oldest(blocks, all, valid)
+            }
+            (Order::Drawing(drawing), VictimPolicy::Choices { count }) => {
+                drawing.fewest_of_drawn(count, all, valid)
+            }
+            _ => None,
+        }
+    }
+
+    /// The rank of each of so many blocks in the order of closing; none where that is not kept.
+    pub(super) fn ranks(&self, blocks: usize) -> Vec<u32> {
+        let Order::Closing(closing) = self else { return Vec::new() };
+        if !cfg!(feature = "full") {
+            return Vec::new();
+        }
+        let mut ranks = vec![0; blocks];
+        (1..).zip(closing.iter()).for_each(|(rank, pbn)| ranks[pbn as usize] = rank);
+        ranks
     }
 
     /// Bytes of RAM held, ranks of a checkpoint that is written or read included.
@@ -156,7 +190,7 @@ impl Closing {
     }
 
     /// The block closed first goes to the end.
-    pub(super) fn rotate(&mut self) {
+    fn rotate(&mut self) {
         let first = self.first;
         debug_assert_ne!(first, NONE, "T3: no block was closed");
         self.remove(first);
@@ -164,9 +198,19 @@ impl Closing {
     }
 
     /// The blocks, the one closed first in front.
-    pub(super) fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+    fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let next = |pbn: u32| Some(pbn).filter(|&pbn| pbn != NONE);
         core::iter::successors(next(self.first), move |&pbn| next(self.links[pbn as usize].after))
+    }
+
+    /// The block with the fewest valid pages among so many closed first. Blocks with valid pages only that
+    /// come first go to the end; there must be another.
+    fn fewest_of_oldest(&mut self, window: u32, all: u32, valid: impl Fn(u32) -> u32) -> Option<u32> {
+        while valid(self.iter().next()?) == all {
+            self.rotate();
+        }
+        // `min_by_key` keeps the first of equals: the one closed first.
+        self.iter().take(window.max(1) as usize).min_by_key(|&pbn| valid(pbn))
     }
 }
 
@@ -201,9 +245,17 @@ impl Drawing {
     }
 
     /// A full block, evenly at random.
-    pub(super) fn draw(&mut self) -> Option<u32> {
+    fn draw(&mut self) -> Option<u32> {
         let count = self.full.len() as u64;
         (count > 0).then(|| self.full[self.rng.below(count) as usize])
+    }
+
+    /// The block with the fewest valid pages among so many drawn. Those with valid pages only do not count;
+    /// none when the draw finds hardly any others.
+    fn fewest_of_drawn(&mut self, count: u32, all: u32, valid: impl Fn(u32) -> u32) -> Option<u32> {
+        let count = count.max(1) as usize;
+        let drawn = (0..DRAWS_PER_CHOICE * count).filter_map(|_| self.draw());
+        drawn.filter(|&pbn| valid(pbn) < all).take(count).min_by_key(|&pbn| valid(pbn))
     }
 }
 

@@ -328,9 +328,9 @@ impl CheckpointArea {
         contents: &dyn Contents,
         page: &mut [u8],
     ) -> Result<(), StoreFault> {
-        blocks.begin_record();
+        blocks.uses.rows.begin_record();
         let written = self.write_record(nand, blocks, &mut (Record(contents), page));
-        blocks.end_record();
+        blocks.uses.rows.end_record();
         written
     }
 
@@ -352,7 +352,7 @@ impl CheckpointArea {
         }
         let targets = (pages + self.note_pages).div_ceil(self.geometry.pages_per_block);
         self.require_anchor(targets)?;
-        blocks.expect_changes(targets as usize + self.run.blocks.len());
+        blocks.uses.rows.expect_changes(targets as usize + self.run.blocks.len());
         let fresh = self.write_fresh(nand, blocks, draft)?;
         // Should this fail, a reference may exist nevertheless: the new blocks stay Reserved until the next
         // mount.

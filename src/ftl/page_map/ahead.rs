@@ -2,7 +2,7 @@
 //! pages that a patrol found weak.
 
 use super::state::NONE;
-use super::{PageMapFtl, note};
+use super::{PageMapFtl, Work, note};
 use crate::check::message;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand};
@@ -22,38 +22,40 @@ impl<N: Nand> PageMapFtl<N> {
     ///
     /// Those of [`write_atomic`](crate::PageStore::write_atomic).
     pub fn write_ahead(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        self.write_pages(pages, cause, false)
+        Ok(self.work().write_pages(pages, cause, false)?)
     }
 
     /// Pages that are best written ahead at once: larger groups take notes of more than a page.
     pub fn pages_ahead(&self) -> usize {
-        note::told_at_once(self.geometry, self.limits.atomic_pages)
+        note::told_at_once(self.core.geometry, self.core.limits.atomic_pages)
     }
+}
 
+impl Work<'_> {
     pub(super) fn write_pages(
         &mut self,
         pages: &[(Lpn, &[u8])],
         cause: Cause,
         waits: bool,
-    ) -> Result<(), StoreError> {
-        let most = self.limits.atomic_pages;
+    ) -> Result<(), StoreFault> {
+        let most = self.core.limits.atomic_pages;
         if pages.len() > most as usize {
             let what = message!("{} pages at once, this store takes {most}", pages.len());
-            return Err(StoreError::Unsupported(what.into()));
+            return Err(StoreError::Unsupported(what.into()).into());
         }
-        if pages.is_empty() { Ok(()) } else { Ok(self.write_group(pages, cause, waits)?) }
+        if pages.is_empty() { Ok(()) } else { self.write_group(pages, cause, waits) }
     }
 
     /// Collects while blocks that hold half of their pages or less can be had.
     pub(super) fn collect_ahead(&mut self, budget: u32) -> Result<u32, StoreFault> {
         self.wait_for_group()?;
         self.prepare(&[])?;
-        let wanted = self.limits.floor_blocks + BLOCKS_AHEAD;
+        let wanted = self.core.limits.floor_blocks + BLOCKS_AHEAD;
         let mut done = 0;
-        while self.state.blocks.free_count() < wanted {
-            let Some(victim) = self.state.blocks.victim(self.settings.victim) else { return Ok(0) };
-            let valid = self.state.blocks.valid_count(victim);
-            if 2 * valid > self.geometry.pages_per_block {
+        while self.core.state.blocks.free_count() < wanted {
+            let Some(victim) = self.core.state.blocks.victim(self.core.settings.victim) else { return Ok(0) };
+            let valid = self.core.state.blocks.valid_count(victim);
+            if 2 * valid > self.core.geometry.pages_per_block {
                 return Ok(0);
             }
             if done >= budget {
@@ -68,10 +70,10 @@ impl<N: Nand> PageMapFtl<N> {
 
 impl<N: Nand> Patrol for PageMapFtl<N> {
     fn at(&mut self) -> &mut u32 {
-        &mut self.scrubbed
+        &mut self.core.scrubbed
     }
 
     fn move_weak(&mut self) -> Result<(), StoreError> {
-        if self.weak == NONE { Ok(()) } else { Ok(self.prepare(&[])?) }
+        if self.core.weak == NONE { Ok(()) } else { Ok(self.work().prepare(&[])?) }
     }
 }

@@ -3,10 +3,11 @@
 //! The spare area of the first page tells, by its checksum. Where that page looks erased, or is of an old
 //! checkpoint, the second one is asked, since a page alone may have come to look so.
 
-use super::{PageMapFtl, holds_data};
+use super::holds_data;
+use super::recovery::Recovery;
 use crate::blocks::spare::{Found, Header, PageKind, SPARE_BYTES, checksum, read_page};
 use crate::fault::StoreFault;
-use crate::nand::{Cause, Nand, NandError};
+use crate::nand::{Cause, NandError};
 use crate::units::Pbn;
 
 /// Most erases of a block since the record, by which a mount knows that the block was rewritten: far more
@@ -25,14 +26,14 @@ pub(super) enum First {
     Bad,
 }
 
-impl<N: Nand> PageMapFtl<N> {
+impl Recovery<'_> {
     /// The second page of a block, if it was programmed after the checkpoint.
     pub(super) fn second_page(&mut self, pbn: Pbn) -> Result<Option<Header>, StoreFault> {
         if self.geometry.pages_per_block < 2 {
             return Ok(None);
         }
         let ppn = self.geometry.page_at(pbn, 1);
-        let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
+        let found = read_page(&mut self.nand, ppn, Cause::Recovery, self.page)?;
         Ok(match found {
             Found::Page(header, _) if self.is_new(header, pbn) => Some(header),
             _ => None,
@@ -60,7 +61,7 @@ impl<N: Nand> PageMapFtl<N> {
             PageKind::Copy | PageKind::Trim => {
                 let was_erased =
                     self.state.blocks.state(pbn).is_free() && self.state.first_crc[pbn.index()] == 0;
-                let erases = header.extra.wrapping_sub(self.stamp_of(pbn));
+                let erases = header.extra.wrapping_sub(self.state.stamp_of(pbn));
                 (1..=ERASES_MAX).contains(&erases) || (erases == 0 && was_erased)
             }
             _ => false,
@@ -81,13 +82,13 @@ impl<N: Nand> PageMapFtl<N> {
             Err(NandError::BadBlock(_)) => return Ok(First::Bad),
             Err(error) => return Err(error.into()),
         }
-        match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
+        match read_page(&mut self.nand, ppn, Cause::Recovery, self.page)? {
             Found::Page(_, crc) if crc == known => Ok(First::Kept),
             Found::Page(header, crc) if self.is_new(header, pbn) => Ok(First::Rewritten(crc, header)),
             // From before the checkpoint: it came back.
             Found::Page(header, _) if is_data(header.kind) => self.look_past_first(pbn, None),
             Found::Page(header, crc) => {
-                if header.kind == PageKind::Checkpoint && header.version > self.area.version() {
+                if header.kind == PageKind::Checkpoint && header.version > self.records.checkpoint_version() {
                     self.require_no_later_record(pbn)?;
                 }
                 self.look_behind_checkpoint(pbn, First::Foreign(crc))
@@ -102,10 +103,11 @@ impl<N: Nand> PageMapFtl<N> {
     fn require_no_later_record(&mut self, pbn: Pbn) -> Result<(), StoreFault> {
         for page in 0..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
-            match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
+            match read_page(&mut self.nand, ppn, Cause::Recovery, self.page)? {
                 Found::Erased => break,
                 Found::Page(header, _)
-                    if header.kind == PageKind::Checkpoint && header.version > self.area.version() + 1 =>
+                    if header.kind == PageKind::Checkpoint
+                        && header.version > self.records.checkpoint_version() + 1 =>
                 {
                     let what = "there are newer checkpoints than the newest reference says";
                     return Err(StoreFault::corrupted(what, ppn.0));
@@ -126,7 +128,7 @@ impl<N: Nand> PageMapFtl<N> {
     fn look_behind_checkpoint(&mut self, pbn: Pbn, first: First) -> Result<First, StoreFault> {
         for page in 1..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
-            match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
+            match read_page(&mut self.nand, ppn, Cause::Recovery, self.page)? {
                 Found::Page(header, _) if self.is_new(header, pbn) => return Ok(First::Rewritten(0, header)),
                 Found::Erased if page > 1 => break,
                 _ => {}
@@ -141,9 +143,9 @@ impl<N: Nand> PageMapFtl<N> {
         let continued_at = open.map_or(self.geometry.pages_per_block, |f| f.next);
         for page in 1..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
-            if let Found::Page(header, _) = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
+            if let Found::Page(header, _) = read_page(&mut self.nand, ppn, Cause::Recovery, self.page)? {
                 // An open block went on after the checkpoint without having been erased.
-                let went_on = page >= continued_at && header.extra == self.stamp_of(pbn);
+                let went_on = page >= continued_at && header.extra == self.state.stamp_of(pbn);
                 let is_rewritten = self.is_new(header, pbn) && !went_on;
                 return Ok(if is_rewritten { First::Rewritten(0, header) } else { First::Kept });
             }

@@ -57,12 +57,24 @@
 //!   The version of the page that was cut is not given to another.
 //! - P6: what was programmed since the last record is on the chip: no block with such pages is erased, or
 //!   marked bad, before a newer record is complete. So a version that is missing went bad.
+//!
+//! # Parts
+//!
+//! | part | owns | file |
+//! |---|---|---|
+//! | `State` | the map, the blocks, the frontiers and the versions: all that survives a clean end | `state.rs` |
+//! | `Records` | the checkpoint area, the changes since the last record, when one is due | `record.rs` |
+//! | `Recovery` | the pages found by a mount; it lends the others meanwhile | `recovery.rs` |
+//!
+//! An operation is a `Work`: these parts and the chip behind `dyn`, so that one body of code serves every
+//! chip. [`PageMapFtl`] is a thin shell around it.
 
 mod ahead;
 mod event;
 mod look;
 mod map;
 mod note;
+mod record;
 mod recovery;
 mod relocate;
 mod settings;
@@ -75,7 +87,7 @@ pub use settings::{FtlSettings, Separation};
 
 use crate::blocks::checkpoint::{CheckpointArea, NO_CHECKPOINT, Source};
 use crate::blocks::hot::HotFilter;
-use crate::blocks::spare::{Found, Header, PageKind, read_weak_page};
+use crate::blocks::spare::{Found, PageKind, read_weak_page};
 use crate::blocks::wear::WearLeveller;
 use crate::blocks::{BlockState, BlockTable};
 use crate::check::{CheckReport, Invariant, message};
@@ -89,9 +101,10 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use map::PageMap;
-use note::{Changes, NoteContents};
+use record::Records;
+use recovery::Recovery;
 use settings::Limits;
-use state::{LOST, NONE, State, StateContents, VERSION_BITS, lost};
+use state::{LOST, NONE, State, VERSION_BITS, lost};
 
 /// The counters of work that the FTL did besides reading and writing, since it was formatted or mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,25 +130,21 @@ pub struct FtlCounters {
 /// The page-mapping FTL.
 pub struct PageMapFtl<N> {
     nand: UntilLost<N>,
+    core: Core,
+}
+
+/// The FTL without its chip. Parts that own their fields are [`State`] and [`Records`].
+struct Core {
     geometry: Geometry,
     settings: FtlSettings,
     limits: Limits,
     state: State,
-    area: CheckpointArea,
-    /// Since the last record.
-    changes: Changes,
+    records: Records,
     /// Full blocks in which a program failed, to be emptied and retired.
     doomed: Vec<Pbn>,
-    blocks_since_checkpoint: u32,
-    /// Full blocks without valid pages are kept until a checkpoint is complete: after an unclean end (P6).
-    holds_blocks: bool,
     leveller: WearLeveller,
     /// Tells hot pages where the separation asks for it.
     hot: Option<HotFilter>,
-    /// A checkpoint must come before the next program (P5).
-    stale: bool,
-    /// A checkpoint should come before the next write.
-    due: bool,
     /// The last group was written ahead, and nothing waited for it.
     owes_barrier: bool,
     /// A logical page that was hard to read and is to be written anew, or [`NONE`].
@@ -149,9 +158,15 @@ pub struct PageMapFtl<N> {
     counters: FtlCounters,
 }
 
-impl<N: Nand> PageMapFtl<N> {
+/// An operation in hand: the FTL and its chip, whichever that is, so that its code is compiled once.
+struct Work<'a> {
+    nand: &'a mut dyn Nand,
+    core: &'a mut Core,
+}
+
+impl Core {
     /// Erases the chip and starts an empty store on it.
-    pub fn format(mut nand: N, settings: FtlSettings) -> Result<PageMapFtl<N>, StoreError> {
+    fn format(mut nand: &mut dyn Nand, settings: FtlSettings) -> Result<Core, StoreFault> {
         settings.require_built()?;
         let geometry = nand.geometry();
         let mut blocks = BlockTable::new(geometry);
@@ -173,28 +188,24 @@ impl<N: Nand> PageMapFtl<N> {
             next_version: first_number(VERSION_BITS, 1),
             committed: first_number(VERSION_BITS, 1) - 1,
         };
-        let mut ftl = PageMapFtl::assemble(nand, settings, area, state);
-        ftl.checkpoint()?;
-        ftl.counters = FtlCounters::default();
-        Ok(ftl)
+        let mut core = Core::assemble(settings, area, state);
+        Work { nand, core: &mut core }.checkpoint()?;
+        core.counters = FtlCounters::default();
+        Ok(core)
     }
 
-    /// Finds the store on a chip again. Nothing is programmed or erased by this.
-    #[inline(never)]
-    pub fn mount(mut nand: N, settings: FtlSettings) -> Result<PageMapFtl<N>, StoreError> {
+    /// Finds the store on a chip again.
+    fn mount(mut nand: &mut dyn Nand, settings: FtlSettings) -> Result<Core, StoreFault> {
         settings.require_built()?;
         let geometry = nand.geometry();
         let mut decode =
             |before: Option<Box<State>>, source: &mut dyn Source| note::decode(geometry, before, source);
         let Some((area, newest)) = CheckpointArea::mount_since(&mut nand, &mut decode, note::is_base)? else {
-            return Err(StoreError::NotFormatted(crate::nand::unfit(&mut nand, NO_CHECKPOINT)?));
+            return Err(StoreError::NotFormatted(crate::nand::unfit(&mut nand, NO_CHECKPOINT)?).into());
         };
         if let Some(ppn) = newest.unreadable.filter(|_| !nand.tears()) {
-            return Err(StoreFault::corrupted(
-                "a page that may hold the newest record cannot be read",
-                ppn.0,
-            )
-            .into());
+            let what = "a page that may hold the newest record cannot be read";
+            return Err(StoreFault::corrupted(what, ppn.0));
         }
         let mut state = *newest.made;
         // Notes say nothing of valid pages.
@@ -203,16 +214,16 @@ impl<N: Nand> PageMapFtl<N> {
         let is_before = state.note_pages.is_none();
         state.note_pages = state.note_pages.or(Some(Limits::note_pages_of(&state, &settings)));
         state.blocks.reserve_exactly(&area.occupied())?;
-        let mut ftl = PageMapFtl::assemble(nand, settings, area, state);
-        ftl.recover(is_before)?;
-        ftl.stale |= newest.is_ragged || ftl.area.is_ragged() || is_before;
-        ftl.state.blocks.follow(ftl.settings.victim);
-        ftl.leveller = WearLeveller::new(ftl.settings.wear_levelling, &ftl.state.blocks);
-        Ok(ftl)
+        let mut core = Core::assemble(settings, area, state);
+        Recovery::new(nand, &mut core, is_before).recover()?;
+        core.records.stale |= newest.is_ragged || core.records.is_ragged() || is_before;
+        core.state.blocks.follow(settings.victim);
+        core.leveller = WearLeveller::new(settings.wear_levelling, &core.state.blocks);
+        Ok(core)
     }
 
-    fn assemble(nand: N, settings: FtlSettings, mut area: CheckpointArea, mut state: State) -> PageMapFtl<N> {
-        let geometry = nand.geometry();
+    fn assemble(settings: FtlSettings, area: CheckpointArea, mut state: State) -> Core {
+        let geometry = state.blocks.geometry();
         state.blocks.follow(settings.victim);
         if settings.wear_levelling.asks_for_ages() {
             state.blocks.keep_ages();
@@ -221,25 +232,17 @@ impl<N: Nand> PageMapFtl<N> {
             Separation::HotFilter(numbers) if cfg!(feature = "full") => Some(HotFilter::new(numbers)),
             _ => None,
         };
-        let note_pages = state.note_pages.unwrap_or(0);
         let limits = Limits::new(geometry, &settings, state.map.len() as u32, state.atomic_pages);
-        let limits = limits.keeping(geometry, note_pages);
-        area.be_careful(note_pages);
-        PageMapFtl {
+        let limits = limits.keeping(geometry, state.note_pages.unwrap_or(0));
+        Core {
             leveller: WearLeveller::new(settings.wear_levelling, &state.blocks),
             hot,
-            nand: UntilLost::new(nand),
             geometry,
             settings,
             limits,
             state,
-            area,
-            changes: Changes::none(geometry, limits.atomic_pages),
+            records: Records::new(area, geometry, &limits),
             doomed: Vec::new(),
-            blocks_since_checkpoint: 0,
-            holds_blocks: false,
-            stale: false,
-            due: false,
             owes_barrier: false,
             weak: NONE,
             scrubbed: 0,
@@ -248,6 +251,46 @@ impl<N: Nand> PageMapFtl<N> {
             batches: 0,
             counters: FtlCounters::default(),
         }
+    }
+
+    fn require_page(&self, bytes: usize) -> Result<(), StoreFault> {
+        let expected = self.geometry.page_bytes as usize;
+        if bytes == expected { Ok(()) } else { Err(StoreError::WrongLength { expected, got: bytes }.into()) }
+    }
+
+    /// Bytes of RAM behind it.
+    fn held_bytes(&self) -> usize {
+        self.state.map_bytes()
+            + self.state.blocks.ram_bytes()
+            + self.geometry.blocks as usize * 4
+            + self.leveller.ram_bytes()
+            + self.hot.as_ref().map_or(0, HotFilter::ram_bytes)
+            + self.records.ram_bytes(&self.state)
+            + self.limits.atomic_pages as usize * 4
+            // The other one is that of a record.
+            + 2 * self.page.len()
+    }
+}
+
+impl<N: Nand> PageMapFtl<N> {
+    /// Erases the chip and starts an empty store on it.
+    pub fn format(nand: N, settings: FtlSettings) -> Result<PageMapFtl<N>, StoreError> {
+        let mut nand = UntilLost::new(nand);
+        let core = Core::format(&mut nand, settings)?;
+        Ok(PageMapFtl { nand, core })
+    }
+
+    /// Finds the store on a chip again. Nothing is programmed or erased by this.
+    #[inline(never)]
+    pub fn mount(nand: N, settings: FtlSettings) -> Result<PageMapFtl<N>, StoreError> {
+        let mut nand = UntilLost::new(nand);
+        let core = Core::mount(&mut nand, settings)?;
+        Ok(PageMapFtl { nand, core })
+    }
+
+    /// The FTL and its chip, for an operation.
+    fn work(&mut self) -> Work<'_> {
+        Work { nand: &mut self.nand, core: &mut self.core }
     }
 
     /// Writes a checkpoint, so that the next mount need not follow what came before, and gives the chip back.
@@ -273,242 +316,90 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// The table of the blocks.
     pub fn blocks(&self) -> &BlockTable {
-        &self.state.blocks
+        &self.core.state.blocks
     }
 
     /// The counters since the FTL was formatted or mounted.
     pub fn counters(&self) -> FtlCounters {
-        self.counters
+        self.core.counters
     }
 
     /// Writes a checkpoint. When it fails, the previous one still holds.
     pub fn checkpoint(&mut self) -> Result<(), StoreError> {
-        self.wait_for_group()?;
-        self.write_checkpoint().map_err(worn_out)?;
-        Ok(self.wait()?)
+        Ok(self.work().checkpoint()?)
     }
 
-    /// Writes a checkpoint; `Full` where the chip has no block for it.
-    pub(super) fn write_checkpoint(&mut self) -> Result<(), StoreFault> {
-        let versions = self.take_version();
-        let state = &mut self.state;
-        let contents = StateContents {
-            geometry: self.geometry,
-            fixed: state.fixed_part(),
-            first_crc: &state.first_crc,
-            map: &state.map,
-        };
-        // A page of its own: the buffer may hold one that is to be moved.
-        let mut page = vec![0; self.geometry.page_bytes as usize];
-        if let Err(error) = self.area.write(&mut self.nand, &mut state.blocks, &contents, &mut page) {
-            (self.state.next_version, self.state.committed) = versions;
-            // It may be complete nevertheless: nothing gets its version.
-            self.due |= self.area.is_torn() || !error.is_full();
-            return Err(error);
-        }
-        self.release_held();
-        self.changes.clear();
-        self.blocks_since_checkpoint = 0;
-        (self.stale, self.due) = (false, false);
-        self.counters.checkpoints += 1;
-        Ok(())
-    }
-
-    /// Writes what makes everything so far survive a power cut: a note, or where none will do a checkpoint.
-    pub(super) fn write_record(&mut self) -> Result<(), StoreFault> {
-        if self.stale || self.due {
-            return self.write_checkpoint();
-        }
-        self.take_version();
-        self.changes.settle();
-        let note = NoteContents {
-            geometry: self.geometry,
-            next_version: self.state.next_version,
-            frontiers: self.state.frontiers,
-            first_crc: &self.state.first_crc,
-            map: &self.state.map,
-            changes: &self.changes,
-        };
-        let mut page = vec![0; self.geometry.page_bytes as usize];
-        let written = self.area.write_note(&mut self.nand, &self.state.blocks, &note, &mut page);
-        drop(page);
-        if written == Ok(true) {
-            self.changes.clear();
-            self.counters.notes += 1;
-            return Ok(());
-        }
-        // A note that failed may be complete nevertheless: nothing gets its version.
-        self.due = true;
-        written?;
-        self.write_checkpoint()
-    }
-
-    /// A record has a version of its own: where it is lost, that is missing among those that follow. The
-    /// versions before, should it fail.
-    fn take_version(&mut self) -> (u64, u64) {
-        let before = (self.state.next_version, self.state.committed);
-        (self.state.next_version, self.state.committed) = (before.0 + 1, before.0);
-        before
-    }
-
-    /// The newest record does not need the blocks any more that were kept for the one before.
-    fn release_held(&mut self) {
-        if !core::mem::take(&mut self.holds_blocks) {
-            return;
-        }
-        for pbn in (0..self.geometry.blocks).map(Pbn) {
-            let blocks = &mut self.state.blocks;
-            let is_empty = blocks.state(pbn) == BlockState::Full && blocks.valid_count(pbn) == 0;
-            if is_empty && !self.doomed.contains(&pbn) {
-                blocks.discard(pbn);
-            }
-        }
-    }
-
-    /// Notes that a logical page is elsewhere, or nowhere, since the last record.
-    pub(super) fn note_change(&mut self, lpn: Lpn) {
-        self.due |= !self.changes.note(lpn.0);
-    }
-
-    fn map_bytes(&self) -> usize {
-        self.state.map.len() * PageMap::bytes_each(self.geometry.pages())
-    }
-
-    fn page_of(&self, lpn: Lpn) -> Result<u32, StoreFault> {
-        if lpn.index() < self.state.map.len() {
-            return Ok(self.state.map.get(lpn.index()));
-        }
-        Err(StoreError::OutOfRange(lpn).into())
-    }
-
-    /// The stamp that the pages of a block carry since its last erase.
-    fn stamp_of(&self, pbn: Pbn) -> u8 {
-        self.state.blocks.erase_count(pbn) as u8
-    }
-
-    /// Whether a page found in a place is this logical page, written there since the last erase.
-    fn is_of(&self, header: Header, lpn: Lpn, ppn: Ppn) -> bool {
-        holds_data(header.kind)
-            && header.number == lpn.0
-            && header.extra == self.stamp_of(self.geometry.block_of(ppn))
-    }
-
-    fn require_page(&self, bytes: usize) -> Result<(), StoreFault> {
-        let expected = self.geometry.page_bytes as usize;
-        if bytes == expected { Ok(()) } else { Err(StoreError::WrongLength { expected, got: bytes }.into()) }
-    }
-
-    fn check_read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreFault> {
-        let ppn = match self.page_of(lpn)? {
-            NONE => {
-                data.fill(0);
-                return Ok(());
-            }
-            LOST => return Err(lost(lpn)),
-            ppn => Ppn(ppn),
-        };
-        let (found, is_weak) = read_weak_page(&mut self.nand, ppn, cause, data)?;
-        match found {
-            Found::Page(header, _) if self.is_of(header, lpn, ppn) => {
-                if is_weak && self.weak == NONE {
-                    self.weak = lpn.0;
-                }
-                Ok(())
-            }
-            Found::Page(..) => {
-                let what = "a page holds another logical page, or one that is long superseded";
-                Err(StoreFault::corrupted(what, ppn.0))
-            }
-            Found::Erased | Found::Unreadable(_) => {
-                Err(StoreFault::corrupted("a page does not pass its checksum", ppn.0))
-            }
-        }
+    /// Checks the invariants that can be seen between two operations. Costs no counted I/O.
+    pub fn check(&mut self) -> Result<CheckReport, StoreError> {
+        Ok(self.work().check()?)
     }
 }
 
 impl<N: Nand> PageStore for PageMapFtl<N> {
     fn page_bytes(&self) -> usize {
-        self.geometry.page_bytes as usize
+        self.core.geometry.page_bytes as usize
     }
 
     fn page_count(&self) -> u32 {
-        self.limits.page_count
+        self.core.limits.page_count
     }
 
     fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        self.require_page(data.len())?;
-        Ok(self.check_read(lpn, cause, data)?)
+        self.core.require_page(data.len())?;
+        Ok(self.work().read(lpn, cause, data)?)
     }
 
     fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        Ok(self.write_group(&[(lpn, data)], cause, true)?)
+        Ok(self.work().write_group(&[(lpn, data)], cause, true)?)
     }
 
     fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        let old = self.page_of(lpn)?;
-        if old == NONE {
-            return Ok(());
-        }
-        self.state.map.set(lpn.index(), NONE);
-        if old != LOST {
-            self.state.blocks.invalidate(Ppn(old));
-            // The block may not be erased before a record says that nothing is missing there.
-            self.changes.touch(self.geometry.block_of(Ppn(old)));
-        }
-        self.note_change(lpn);
-        self.changes.has_trims = true;
-        if self.due || self.changes.has_room_for(1) {
-            return Ok(());
-        }
-        match self.persist_trims().map_err(worn_out) {
-            // The trim is done; what is missing is the room to say so.
-            Err(error) if matches!(*error, StoreError::WornOut) => Ok(()),
-            other => Ok(other?),
-        }
+        Ok(self.work().trim(lpn)?)
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
-        Ok(self.persist_trims().map_err(worn_out)?)
+        Ok(self.work().persist_trims().map_err(worn_out)?)
     }
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         // Trims are noted as well: where the end of the checkpoint goes bad, nothing else tells of them.
-        match self.persist_trims().map_err(worn_out) {
-            Err(error) if !error.is_refusal() => return Err(error.into()),
+        match self.sync() {
+            Err(error) if !error.is_refusal() => return Err(error),
             _ => {}
         }
         PageMapFtl::checkpoint(self)
     }
 
     fn stats(&self) -> StoreStats {
+        let state = &self.core.state;
         StoreStats {
-            collections: self.counters.collections,
-            moved_pages: self.counters.moved_pages,
-            live_pages: u64::from(self.state.blocks.live_pages()),
-            mapping_bytes: (self.map_bytes() + self.state.blocks.ram_bytes()) as u64,
+            collections: self.core.counters.collections,
+            moved_pages: self.core.counters.moved_pages,
+            live_pages: u64::from(state.blocks.live_pages()),
+            mapping_bytes: (state.map_bytes() + state.blocks.ram_bytes()) as u64,
             ..StoreStats::default()
         }
     }
 
     fn live_page(&self, ppn: Ppn) -> Option<bool> {
-        (ppn.0 < self.geometry.pages()).then(|| self.state.blocks.is_valid(ppn))
+        (ppn.0 < self.core.geometry.pages()).then(|| self.core.state.blocks.is_valid(ppn))
     }
 
     fn atomic_pages_max(&self) -> usize {
-        self.limits.atomic_pages as usize
+        self.core.limits.atomic_pages as usize
     }
 
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        self.write_pages(pages, cause, true)
+        Ok(self.work().write_pages(pages, cause, true)?)
     }
 
     fn begin_batch(&mut self) {
-        self.batches += 1;
+        self.core.batches += 1;
         self.nand.begin_batch();
     }
 
     fn end_batch(&mut self) {
-        self.batches -= 1;
+        self.core.batches -= 1;
         self.nand.end_batch();
     }
 
@@ -521,7 +412,7 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
     }
 
     fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
-        unless_full(self.collect_ahead(budget).map_err(StoreError::from))
+        unless_full(self.work().collect_ahead(budget).map_err(StoreError::from))
     }
 
     fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
@@ -529,34 +420,72 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
     }
 
     fn ram_bytes(&self) -> usize {
-        size_of::<Self>()
-            + self.nand.ram_bytes()
-            + self.map_bytes()
-            + self.state.blocks.ram_bytes()
-            + self.geometry.blocks as usize * 4
-            + self.leveller.ram_bytes()
-            + self.hot.as_ref().map_or(0, HotFilter::ram_bytes)
-            + self.area.ram_bytes(state::encoded_bytes(self.geometry, self.state.map.len() as u32))
-            + self.changes.ram_bytes()
-            + self.limits.atomic_pages as usize * 4
-            // The other one is that of a record.
-            + 2 * self.page.len()
+        size_of::<Self>() + self.nand.ram_bytes() + self.core.held_bytes()
     }
 
     fn mount_ram_bytes(&self) -> usize {
-        self.ram_bytes() + self.mount_bytes()
+        self.ram_bytes() + recovery::mount_bytes(self.core.geometry, &self.core.limits)
     }
 }
 
-/// Looking on.
-impl<N: Nand> PageMapFtl<N> {
-    /// Checks the invariants that can be seen between two operations. Costs no counted I/O.
-    pub fn check(&mut self) -> Result<CheckReport, StoreError> {
+impl Work<'_> {
+    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreFault> {
+        let ppn = match self.core.state.page_of(lpn)? {
+            NONE => {
+                data.fill(0);
+                return Ok(());
+            }
+            LOST => return Err(lost(lpn)),
+            ppn => Ppn(ppn),
+        };
+        let (found, is_weak) = read_weak_page(&mut self.nand, ppn, cause, data)?;
+        match found {
+            Found::Page(header, _) if self.core.state.is_of(header, lpn, ppn) => {
+                if is_weak && self.core.weak == NONE {
+                    self.core.weak = lpn.0;
+                }
+                Ok(())
+            }
+            Found::Page(..) => {
+                let what = "a page holds another logical page, or one that is long superseded";
+                Err(StoreFault::corrupted(what, ppn.0))
+            }
+            Found::Erased | Found::Unreadable(_) => {
+                Err(StoreFault::corrupted("a page does not pass its checksum", ppn.0))
+            }
+        }
+    }
+
+    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreFault> {
+        let Core { state, records, geometry, .. } = &mut *self.core;
+        let old = state.page_of(lpn)?;
+        if old == NONE {
+            return Ok(());
+        }
+        state.map.set(lpn.index(), NONE);
+        if old != LOST {
+            state.blocks.invalidate(Ppn(old));
+            // The block may not be erased before a record says that nothing is missing there.
+            records.changes.touch(geometry.block_of(Ppn(old)));
+        }
+        records.note(lpn);
+        records.changes.has_trims = true;
+        if records.is_due() || records.changes.has_room_for(1) {
+            return Ok(());
+        }
+        match self.persist_trims().map_err(worn_out) {
+            // The trim is done; what is missing is the room to say so.
+            Err(error) if matches!(*error, StoreError::WornOut) => Ok(()),
+            done => done,
+        }
+    }
+
+    fn check(&mut self) -> Result<CheckReport, StoreFault> {
         let mut report = CheckReport::default();
-        let mut unclaimed = self.state.blocks.clone();
-        let mut data = vec![0; self.geometry.page_bytes as usize];
-        for lpn in (0..self.limits.page_count).map(Lpn) {
-            let ppn = self.state.map.get(lpn.index());
+        let mut unclaimed = self.core.state.blocks.clone();
+        let mut data = vec![0; self.core.geometry.page_bytes as usize];
+        for lpn in (0..self.core.limits.page_count).map(Lpn) {
+            let ppn = self.core.state.map.get(lpn.index());
             if ppn >= LOST {
                 continue;
             }
@@ -567,7 +496,7 @@ impl<N: Nand> PageMapFtl<N> {
                 let found = message!("{lpn} is mapped to a page that is not valid");
                 report.violation(Invariant::P1, u64::from(ppn), found);
             }
-            match self.check_read(lpn, Cause::Check, &mut data) {
+            match self.read(lpn, Cause::Check, &mut data) {
                 Err(error) if error.is_corrupted() => {
                     report.violation(Invariant::P2, u64::from(lpn.0), message!("{error}"));
                 }
@@ -578,7 +507,7 @@ impl<N: Nand> PageMapFtl<N> {
             let found = message!("{} valid pages beside the map", unclaimed.live_pages());
             report.violation(Invariant::P1, 0, found);
         }
-        report.nodes = u64::from(self.state.blocks.good_count());
+        report.nodes = u64::from(self.core.state.blocks.good_count());
         Ok(report)
     }
 }

@@ -29,15 +29,17 @@ use super::event::{Event, Since};
 use super::look::{First, is_data};
 use super::map::PageMap;
 use super::note::changes_max;
-use super::state::{LOST, NONE, NOT_ERASED};
-use super::{PageMapFtl, holds_data};
+use super::record::Records;
+use super::settings::Limits;
+use super::state::{LOST, NONE, NOT_ERASED, State};
+use super::{Core, holds_data};
 use crate::bits::{self, Word};
 use crate::blocks::BlockState;
 use crate::blocks::checkpoint;
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::codec::get_u32;
 use crate::fault::StoreFault;
-use crate::nand::{Cause, Nand};
+use crate::nand::{Cause, Geometry, Nand};
 use crate::sort;
 use crate::sorted::{Map, Set};
 use crate::units::{Lpn, Pbn, Ppn};
@@ -78,114 +80,109 @@ struct Scan {
     found_any: bool,
 }
 
-impl<N: Nand> PageMapFtl<N> {
+/// A mount in hand, with all that it may touch: the chip, from which it only reads, the state that the newest
+/// record says, which it brings up to date, and where the next record stands.
+pub(super) struct Recovery<'a> {
+    pub(super) nand: &'a mut dyn Nand,
+    pub(super) geometry: Geometry,
+    pub(super) limits: Limits,
+    pub(super) state: &'a mut State,
+    pub(super) records: &'a mut Records,
+    pub(super) page: &'a mut [u8],
+    scan: Scan,
+}
+
+impl<'a> Recovery<'a> {
+    /// A mount of the store that the newest record says, a checkpoint of a former release or not.
+    pub(super) fn new(nand: &'a mut dyn Nand, core: &'a mut Core, is_before: bool) -> Recovery<'a> {
+        let Core { geometry, limits, state, records, page, .. } = core;
+        let since = Since { first: state.next_version, committed: state.committed };
+        let scan = Scan::new(since, is_before, geometry.blocks);
+        Recovery { nand, geometry: *geometry, limits: *limits, state, records, page, scan }
+    }
+
     /// Finds out what was programmed since the record.
-    pub(super) fn recover(&mut self, is_before: bool) -> Result<(), StoreFault> {
-        let since = Since { first: self.state.next_version, committed: self.state.committed };
-        let mut scan = Scan::new(since, is_before, self.geometry.blocks);
+    pub(super) fn recover(&mut self) -> Result<(), StoreFault> {
+        let is_before = self.scan.is_before;
         // No more than there may be, and never twice: this is what a mount after a cut takes most for.
-        scan.events.reserve_exact(self.events_max());
+        self.scan.events.reserve_exact(events_max(self.geometry, &self.limits));
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             let open = self.state.frontier_in(pbn);
             match self.state.blocks.state(pbn) {
                 BlockState::Bad | BlockState::Reserved => {}
                 // A block that was open then was not given back since (P6), whatever its first page says.
                 BlockState::Open if !is_before && let Some(frontier) = open => {
-                    self.follow_pages(pbn, frontier.next, &mut scan)?;
+                    self.follow_pages(pbn, frontier.next)?;
                 }
                 _ => {
                     let first = self.look_at_first(pbn)?;
-                    self.follow_block(pbn, first, &mut scan)?;
+                    self.follow_block(pbn, first)?;
                 }
             }
         }
-        self.look_again(&mut scan)?;
+        self.look_again()?;
         if is_before {
-            scan.require_trim_log()?;
+            self.scan.require_trim_log()?;
         } else {
-            scan.require_all()?;
+            self.scan.require_all()?;
         }
-        scan.settle();
+        self.scan.settle();
         // The page that was cut may still tell its version, the one after the highest: no other page gets it.
-        let cut_version = u64::from(scan.found_any);
-        self.state.next_version = self.state.next_version.max(scan.highest + 1) + cut_version;
+        let cut_version = u64::from(self.scan.found_any);
+        self.state.next_version = self.state.next_version.max(self.scan.highest + 1) + cut_version;
         let mut alternatives = Vec::new();
-        self.take_newest(&mut scan, &mut alternatives)?;
+        self.take_newest(&mut alternatives)?;
         self.take_fewest_blocks(alternatives)?;
-        self.state.committed = scan.horizon;
+        self.state.committed = self.scan.horizon;
         // What was read is in the map now.
-        scan.events = Vec::new();
-        self.adopt(scan)
-    }
-
-    /// Pages that can have been programmed since the last record: those that it has room for, and those of a
-    /// group that was cut.
-    fn events_max(&self) -> usize {
-        changes_max(self.geometry, self.limits.atomic_pages) + self.limits.atomic_pages as usize
-    }
-
-    /// Bytes of RAM that a mount takes beside what the store holds.
-    pub(super) fn mount_bytes(&self) -> usize {
-        let g = self.geometry;
-        let blocks = g.blocks as usize;
-        // Events, which of them lie elsewhere as well, and which versions there are.
-        let each = size_of::<Event>() + 2 * size_of::<(u32, Ppn)>() + 1;
-        // Valid pages of each block, three bits, and a part of the chip's pages.
-        let tables = 3 * blocks + (g.pages() / 64) as usize;
-        // Records in the checkpoint blocks, and two pages to read them.
-        let records = checkpoint::mount_bytes(g, self.limits.blocks_of_checkpoint());
-        self.events_max() * each + tables + records + size_of::<Scan>()
+        self.scan.events = Vec::new();
+        self.adopt()
     }
 
     /// Looks at the second page of blocks that seem to be as they were: the first one may have gone bad in
     /// such a way that it passes for the old one, and hide all that was written last. Where nothing was found
     /// yet, only one without valid pages can be the first that was opened.
-    fn look_again(&mut self, scan: &mut Scan) -> Result<(), StoreFault> {
+    fn look_again(&mut self) -> Result<(), StoreFault> {
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             let state = self.state.blocks.state(pbn);
-            let is_followed = self.state.frontier_in(pbn).is_some() || bits::is_set(&scan.gone, pbn.index());
-            let may_hide = scan.found_any || self.state.blocks.valid_count(pbn) == 0;
+            let is_followed =
+                self.state.frontier_in(pbn).is_some() || bits::is_set(&self.scan.gone, pbn.index());
+            let may_hide = self.scan.found_any || self.state.blocks.valid_count(pbn) == 0;
             if matches!(state, BlockState::Bad | BlockState::Reserved) || is_followed || !may_hide {
                 continue;
             }
             if self.may_have_second(pbn)?
                 && let Some(page) = self.second_page(pbn)?
             {
-                self.follow_rewritten(pbn, 0, page, scan)?;
+                self.follow_rewritten(pbn, 0, page)?;
             }
         }
         Ok(())
     }
 
-    fn follow_block(&mut self, pbn: Pbn, first: First, scan: &mut Scan) -> Result<(), StoreFault> {
+    fn follow_block(&mut self, pbn: Pbn, first: First) -> Result<(), StoreFault> {
         match first {
             First::Kept => match self.state.frontier_in(pbn) {
-                Some(frontier) => self.follow_pages(pbn, frontier.next, scan),
+                Some(frontier) => self.follow_pages(pbn, frontier.next),
                 None => Ok(()),
             },
-            First::Rewritten(crc, page) => self.follow_rewritten(pbn, crc, page, scan),
+            First::Rewritten(crc, page) => self.follow_rewritten(pbn, crc, page),
             First::Foreign(crc) => {
-                bits::set(&mut scan.gone, pbn.index());
+                bits::set(&mut self.scan.gone, pbn.index());
                 self.state.first_crc[pbn.index()] = crc.max(NOT_ERASED);
                 Ok(())
             }
             First::Bad => {
-                bits::set(&mut scan.gone, pbn.index());
-                scan.bad.push(pbn);
+                bits::set(&mut self.scan.gone, pbn.index());
+                self.scan.bad.push(pbn);
                 Ok(())
             }
         }
     }
 
-    fn follow_rewritten(
-        &mut self,
-        pbn: Pbn,
-        first_crc: u32,
-        page: Header,
-        scan: &mut Scan,
-    ) -> Result<(), StoreFault> {
-        bits::set(&mut scan.gone, pbn.index());
-        let known = self.stamp_of(pbn);
+    fn follow_rewritten(&mut self, pbn: Pbn, first_crc: u32, page: Header) -> Result<(), StoreFault> {
+        bits::set(&mut self.scan.gone, pbn.index());
+        let known = self.state.stamp_of(pbn);
         let erases = page.extra.wrapping_sub(known);
         let erases_of_second = self.second_page(pbn)?.map_or(0, |second| second.extra.wrapping_sub(known));
         // The first page may be one from before another erase that came back.
@@ -194,35 +191,36 @@ impl<N: Nand> PageMapFtl<N> {
         for _ in 0..erases.max(erases_of_second) {
             self.state.blocks.note_erase(pbn);
         }
-        self.follow_pages(pbn, 0, scan)
+        self.follow_pages(pbn, 0)
     }
 
     /// Reads the pages of a block up to the first erased one.
-    fn follow_pages(&mut self, pbn: Pbn, from: u32, scan: &mut Scan) -> Result<(), StoreFault> {
-        let (stamp, mut has_hole) = (self.stamp_of(pbn), false);
+    fn follow_pages(&mut self, pbn: Pbn, from: u32) -> Result<(), StoreFault> {
+        let (stamp, mut has_hole) = (self.state.stamp_of(pbn), false);
         for page in from..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
-            let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
+            let found = read_page(&mut self.nand, ppn, Cause::Recovery, self.page)?;
             let claim = match found {
                 Found::Page(header, _) if is_data(header.kind) && header.extra == stamp => {
-                    self.note_page(header, ppn, scan)?;
-                    bits::set(&mut scan.fresh, pbn.index());
+                    self.note_page(header, ppn)?;
+                    bits::set(&mut self.scan.fresh, pbn.index());
                     if has_hole {
-                        bits::set(&mut scan.torn, pbn.index());
+                        bits::set(&mut self.scan.torn, pbn.index());
                     }
-                    scan.lost_trims
+                    self.scan
+                        .lost_trims
                         .iter_mut()
                         .filter(|lost| self.geometry.block_of(lost.ppn) == pbn)
                         .for_each(|lost| lost.is_last = false);
-                    scan.found_any = true;
+                    self.scan.found_any = true;
                     continue;
                 }
                 Found::Erased if self.is_end(pbn, page + 1)? => break,
                 Found::Unreadable(claim) => claim.filter(|header| header.extra == stamp),
                 Found::Erased | Found::Page(..) => None,
             };
-            scan.found_any = true;
-            has_hole |= !self.note_claim(claim, ppn, scan);
+            self.scan.found_any = true;
+            has_hole |= !self.note_claim(claim, ppn);
         }
         Ok(())
     }
@@ -233,55 +231,55 @@ impl<N: Nand> PageMapFtl<N> {
             return Ok(true);
         }
         let ppn = self.geometry.page_at(pbn, page);
-        Ok(read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? == Found::Erased)
+        Ok(read_page(&mut self.nand, ppn, Cause::Recovery, self.page)? == Found::Erased)
     }
 
     /// Notes what an unreadable page says that it is, with one bit put right. False: nothing that could be.
-    fn note_claim(&self, claim: Option<Header>, ppn: Ppn, scan: &mut Scan) -> bool {
+    fn note_claim(&mut self, claim: Option<Header>, ppn: Ppn) -> bool {
         match claim {
             Some(Header { kind: PageKind::Trim, version, number, .. }) => {
-                scan.lost_trims.push(LostTrims { ppn, version, number, is_last: true });
+                self.scan.lost_trims.push(LostTrims { ppn, version, number, is_last: true });
                 true
             }
             Some(Header { kind, version, number, .. })
                 if holds_data(kind) && number < self.limits.page_count =>
             {
-                bits::set(&mut scan.fresh, self.geometry.block_of(ppn).index());
-                scan.push(number, version, false, ppn);
+                bits::set(&mut self.scan.fresh, self.geometry.block_of(ppn).index());
+                self.scan.push(number, version, false, ppn);
                 true
             }
             _ => false,
         }
     }
 
-    fn note_page(&self, header: Header, ppn: Ppn, scan: &mut Scan) -> Result<(), StoreFault> {
+    fn note_page(&mut self, header: Header, ppn: Ppn) -> Result<(), StoreFault> {
         let Header { kind, number, version, .. } = header;
         if kind != PageKind::More {
-            scan.horizon = scan.horizon.max(version);
+            self.scan.horizon = self.scan.horizon.max(version);
         }
-        scan.highest = scan.highest.max(version);
+        self.scan.highest = self.scan.highest.max(version);
         if kind == PageKind::Trim {
-            scan.trim_page = Some(ppn);
-            scan.trim_numbers.insert(number);
-            return self.note_trims(version, ppn, scan);
+            self.scan.trim_page = Some(ppn);
+            self.scan.trim_numbers.insert(number);
+            return self.note_trims(version, ppn);
         }
         if number >= self.limits.page_count {
             return Err(out_of_range(ppn));
         }
-        scan.push(number, version, true, ppn);
+        self.scan.push(number, version, true, ppn);
         Ok(())
     }
 
-    fn note_trims(&self, version: u64, ppn: Ppn, scan: &mut Scan) -> Result<(), StoreFault> {
-        let count = get_u32(&self.page, 0) as usize;
+    fn note_trims(&mut self, version: u64, ppn: Ppn) -> Result<(), StoreFault> {
+        let count = get_u32(self.page, 0) as usize;
         if count >= self.page.len() / 4 {
             return Err(out_of_range(ppn));
         }
-        for lpn in (0..count).map(|i| get_u32(&self.page, 4 + 4 * i)) {
+        for lpn in (0..count).map(|i| get_u32(self.page, 4 + 4 * i)) {
             if lpn >= self.limits.page_count {
                 return Err(out_of_range(ppn));
             }
-            let highest = scan.trims.entry(lpn).or_insert(version);
+            let highest = self.scan.trims.entry(lpn).or_insert(version);
             *highest = version.max(*highest);
         }
         Ok(())
@@ -289,21 +287,21 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Step 3. Changes the map in its place, and fills `alternatives` with logical pages that lie elsewhere
     /// as well.
-    fn take_newest(&mut self, scan: &mut Scan, alternatives: &mut Vec<(u32, Ppn)>) -> Result<(), StoreFault> {
+    fn take_newest(&mut self, alternatives: &mut Vec<(u32, Ppn)>) -> Result<(), StoreFault> {
         let g = self.geometry;
-        let gone = |ppn: u32| ppn < LOST && bits::is_set(&scan.gone, g.block_of(Ppn(ppn)).index());
+        let gone = |ppn: u32| ppn < LOST && bits::is_set(&self.scan.gone, g.block_of(Ppn(ppn)).index());
         let map = &mut self.state.map;
         for lpn in 0..map.len() {
             if gone(map.get(lpn)) {
                 map.set(lpn, LOST);
             }
         }
-        scan.trims.keys().for_each(|&lpn| map.set(lpn as usize, NONE));
+        self.scan.trims.keys().for_each(|&lpn| map.set(lpn as usize, NONE));
         // The last of each logical page is the one that counts: highest version, readable, in a sound block.
-        let torn = |ppn: Ppn| scan.is_before && bits::is_set(&scan.torn, g.block_of(ppn).index());
-        let (trims, committed, since) = (&scan.trims, self.state.committed, scan.since);
-        sort::unstable_by_key(&mut scan.events, |e| (e.lpn, e.version_and, !torn(e.ppn), e.ppn));
-        for history in scan.events.chunk_by(|a, b| a.lpn == b.lpn) {
+        let torn = |ppn: Ppn| self.scan.is_before && bits::is_set(&self.scan.torn, g.block_of(ppn).index());
+        let (trims, committed, since) = (&self.scan.trims, self.state.committed, self.scan.since);
+        sort::unstable_by_key(&mut self.scan.events, |e| (e.lpn, e.version_and, !torn(e.ppn), e.ppn));
+        for history in self.scan.events.chunk_by(|a, b| a.lpn == b.lpn) {
             let newest = history[history.len() - 1];
             let (lpn, version) = (newest.lpn as usize, since.version(&newest));
             if trims.get(&newest.lpn).is_some_and(|&trimmed| trimmed >= version) {
@@ -367,8 +365,8 @@ impl<N: Nand> PageMapFtl<N> {
     /// of the others.
     fn are_there(&mut self, pages: &[(u32, Ppn)]) -> Result<bool, StoreFault> {
         for &(lpn, ppn) in pages {
-            let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
-            if !matches!(found, Found::Page(header, _) if self.is_of(header, Lpn(lpn), ppn)) {
+            let found = read_page(&mut self.nand, ppn, Cause::Recovery, self.page)?;
+            if !matches!(found, Found::Page(header, _) if self.state.is_of(header, Lpn(lpn), ppn)) {
                 return Ok(false);
             }
         }
@@ -376,16 +374,16 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     /// Step 4.
-    fn adopt(&mut self, mut scan: Scan) -> Result<(), StoreFault> {
+    fn adopt(&mut self) -> Result<(), StoreFault> {
         // The record says that these are open: they are not given back before a newer one says that they are
         // not.
         for frontier in core::mem::take(&mut self.state.frontiers).into_iter().flatten() {
-            self.changes.touch(frontier.pbn);
-            bits::set(&mut scan.fresh, frontier.pbn.index());
+            self.records.changes.touch(frontier.pbn);
+            bits::set(&mut self.scan.fresh, frontier.pbn.index());
         }
         let blocks = &mut self.state.blocks;
         for pbn in (0..self.geometry.blocks).map(Pbn) {
-            if bits::is_set(&scan.gone, pbn.index()) && blocks.state(pbn).is_free() {
+            if bits::is_set(&self.scan.gone, pbn.index()) && blocks.state(pbn).is_free() {
                 blocks.claim(pbn);
             }
             if blocks.state(pbn) == BlockState::Open {
@@ -397,15 +395,33 @@ impl<N: Nand> PageMapFtl<N> {
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             let is_empty = blocks.state(pbn) == BlockState::Full && blocks.valid_count(pbn) == 0;
             match is_empty {
-                true if bits::is_set(&scan.fresh, pbn.index()) => self.holds_blocks = true,
+                true if bits::is_set(&self.scan.fresh, pbn.index()) => self.records.holds_blocks = true,
                 true => blocks.discard(pbn),
                 false => {}
             }
         }
-        scan.bad.iter().for_each(|&pbn| blocks.retire(pbn));
-        self.stale = scan.found_any;
+        self.scan.bad.iter().for_each(|&pbn| blocks.retire(pbn));
+        self.records.stale = self.scan.found_any;
         Ok(())
     }
+}
+
+/// Pages that can have been programmed since the last record: those that it has room for, and those of a
+/// group that was cut.
+fn events_max(geometry: Geometry, limits: &Limits) -> usize {
+    changes_max(geometry, limits.atomic_pages) + limits.atomic_pages as usize
+}
+
+/// Bytes of RAM that a mount takes beside what the store holds.
+pub(super) fn mount_bytes(g: Geometry, limits: &Limits) -> usize {
+    let blocks = g.blocks as usize;
+    // Events, which of them lie elsewhere as well, and which versions there are.
+    let each = size_of::<Event>() + 2 * size_of::<(u32, Ppn)>() + 1;
+    // Valid pages of each block, three bits, and a part of the chip's pages.
+    let tables = 3 * blocks + (g.pages() / 64) as usize;
+    // Records in the checkpoint blocks, and two pages to read them.
+    let records = checkpoint::mount_bytes(g, limits.blocks_of_checkpoint());
+    events_max(g, limits) * each + tables + records + size_of::<Scan>()
 }
 
 impl Scan {

@@ -6,22 +6,22 @@
 //! retire it. A page that cannot be read is lost, which (2) makes known: else an older version of it might be
 //! taken for the newest after a power cut.
 
-use super::PageMapFtl;
-use super::state::{LOST, NONE, Stream};
+use super::state::{LOST, NONE, State, Stream};
+use super::{Core, Work};
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::blocks::wear::Move;
 use crate::fault::StoreFault;
-use crate::nand::{Cause, Nand};
+use crate::nand::Cause;
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 
-impl<N: Nand> PageMapFtl<N> {
+impl Work<'_> {
     /// Collects garbage until the host may take the blocks for so many pages in each frontier (P4), and
     /// levels wear.
     pub(super) fn make_room(&mut self, pages: [u32; 2]) -> Result<(), StoreFault> {
         for stream in [Stream::Host, Stream::Relocation] {
-            if pages[stream as usize] > 0 && self.room(stream) == 0 {
-                self.leave(stream);
+            if pages[stream as usize] > 0 && self.core.state.room(stream) == 0 {
+                self.core.leave(stream);
             }
         }
         self.collect_for(pages)?;
@@ -34,35 +34,35 @@ impl<N: Nand> PageMapFtl<N> {
 
     fn collect_for(&mut self, pages: [u32; 2]) -> Result<(), StoreFault> {
         // A collection may take room from a frontier that is shared.
-        while self.state.blocks.free_count() < self.limits.floor_blocks + self.blocks_wanted(pages) {
+        let floor = self.core.limits.floor_blocks;
+        while self.core.state.blocks.free_count() < floor + self.core.state.blocks_wanted(pages) {
             self.collect()?;
         }
         Ok(())
     }
 
     pub(super) fn collect(&mut self) -> Result<(), StoreFault> {
-        let victim = self.state.blocks.victim(self.settings.victim).ok_or(StoreError::Full)?;
-        debug_assert!(
-            self.state.frontiers.iter().flatten().all(|f| f.pbn != victim),
-            "the frontier {victim} is a victim"
-        );
-        self.counters.collections += 1;
+        let Core { state, settings, .. } = &mut *self.core;
+        let victim = state.blocks.victim(settings.victim).ok_or(StoreError::Full)?;
+        debug_assert!(state.frontier_in(victim).is_none(), "the frontier {victim} is a victim");
+        self.core.counters.collections += 1;
         self.evacuate(victim, Cause::GarbageCollection)
     }
 
     /// Moves the block that the leveller names. Cold data get a block for themselves, the worn one if one is
     /// named: among pages that do not stay for long they would be moved again soon.
     fn level_wear(&mut self) -> Result<(), StoreFault> {
-        let Some(Move { cold, worn }) = self.leveller.next_move(&self.state.blocks) else { return Ok(()) };
-        debug_assert!(worn.is_none_or(|pbn| self.state.blocks.state(pbn).is_free()), "{worn:?} is in use");
-        self.counters.levelled_blocks += 1;
-        if 4 * self.state.blocks.valid_count(cold) < 3 * self.geometry.pages_per_block {
+        let Core { leveller, state: State { blocks, .. }, geometry, counters, .. } = &mut *self.core;
+        let Some(Move { cold, worn }) = leveller.next_move(blocks) else { return Ok(()) };
+        debug_assert!(worn.is_none_or(|pbn| blocks.state(pbn).is_free()), "{worn:?} is in use");
+        counters.levelled_blocks += 1;
+        if 4 * blocks.valid_count(cold) < 3 * geometry.pages_per_block {
             return self.evacuate(cold, Cause::WearLevelling);
         }
         let copied = self
             .open_for_levelling(worn)
             .and_then(|()| self.copy_out(cold, Stream::Levelling, Cause::WearLevelling));
-        self.leave(Stream::Levelling);
+        self.core.leave(Stream::Levelling);
         copied?;
         self.give_back(cold)
     }
@@ -70,24 +70,24 @@ impl<N: Nand> PageMapFtl<N> {
     /// Opens this block, or the most worn free one, for the data of a cold block.
     fn open_for_levelling(&mut self, worn: Option<Pbn>) -> Result<(), StoreFault> {
         let Some(pbn) = worn else { return Ok(()) };
-        if self.state.blocks.claim_erased(&mut self.nand, pbn, Cause::WearLevelling)? {
-            self.start(Stream::Levelling, pbn);
+        if self.core.state.blocks.claim_erased(&mut self.nand, pbn, Cause::WearLevelling)? {
+            self.core.start(Stream::Levelling, pbn);
         }
         Ok(())
     }
 
     /// Retires blocks that failed, apart from what the host has submitted.
     pub(super) fn retire_doomed_apart(&mut self) -> Result<(), StoreFault> {
-        if self.doomed.is_empty() { Ok(()) } else { self.outside_batch(PageMapFtl::retire_doomed) }
+        if self.core.doomed.is_empty() { Ok(()) } else { self.outside_batch(Work::retire_doomed) }
     }
 
     /// Does work of the FTL's own, which waits for what the host has submitted and is not submitted with it.
-    pub(super) fn outside_batch<E: From<StoreFault>>(
+    pub(super) fn outside_batch(
         &mut self,
-        work: impl FnOnce(&mut Self) -> Result<(), E>,
-    ) -> Result<(), E> {
+        work: impl FnOnce(&mut Self) -> Result<(), StoreFault>,
+    ) -> Result<(), StoreFault> {
         self.wait_for_group()?;
-        let open = self.batches;
+        let open = self.core.batches;
         (0..open).for_each(|_| self.nand.end_batch());
         let done = work(self);
         (0..open).for_each(|_| self.nand.begin_batch());
@@ -96,7 +96,7 @@ impl<N: Nand> PageMapFtl<N> {
 
     /// Empties and retires the blocks in which a program failed, as far as the room suffices.
     pub(super) fn retire_doomed(&mut self) -> Result<(), StoreFault> {
-        while let Some(&pbn) = self.doomed.last() {
+        while let Some(&pbn) = self.core.doomed.last() {
             match self.evacuate(pbn, Cause::GarbageCollection) {
                 Ok(()) => {}
                 Err(error) if error.is_full() => break,
@@ -107,46 +107,46 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     fn evacuate(&mut self, pbn: Pbn, cause: Cause) -> Result<(), StoreFault> {
-        self.copy_out(pbn, self.stream_of_moves(), cause)?;
+        self.copy_out(pbn, self.core.stream_of_moves(), cause)?;
         self.give_back(pbn)
     }
 
     /// Step 1.
     fn copy_out(&mut self, pbn: Pbn, stream: Stream, cause: Cause) -> Result<(), StoreFault> {
         let mut page = 0;
-        while let Some(ppn) = self.state.blocks.next_valid(pbn, page) {
+        while let Some(ppn) = self.core.state.blocks.next_valid(pbn, page) {
             self.relocate(ppn, stream, cause)?;
-            page = self.geometry.page_in_block(ppn) + 1;
+            page = self.core.geometry.page_in_block(ppn) + 1;
         }
-        debug_assert_eq!(self.state.blocks.valid_count(pbn), 0, "P1: {pbn} was not emptied");
+        debug_assert_eq!(self.core.state.blocks.valid_count(pbn), 0, "P1: {pbn} was not emptied");
         Ok(())
     }
 
     /// Steps 2 and 3.
     fn give_back(&mut self, pbn: Pbn) -> Result<(), StoreFault> {
-        debug_assert!(self.state.blocks.valid_count(pbn) == 0, "{pbn} was not emptied");
-        if self.changes.has_touched(pbn) || self.stale || self.due {
+        debug_assert!(self.core.state.blocks.valid_count(pbn) == 0, "{pbn} was not emptied");
+        if self.core.records.precedes_return_of(pbn) {
             self.write_record()?;
         }
-        self.changes.touch(pbn);
-        if let Some(i) = self.doomed.iter().position(|&d| d == pbn) {
-            self.state.blocks.give_up(&mut self.nand, pbn)?;
-            self.doomed.swap_remove(i);
-            self.counters.retired_blocks += 1;
+        self.core.records.changes.touch(pbn);
+        if let Some(i) = self.core.doomed.iter().position(|&d| d == pbn) {
+            self.core.state.blocks.give_up(&mut self.nand, pbn)?;
+            self.core.doomed.swap_remove(i);
+            self.core.counters.retired_blocks += 1;
         } else {
-            self.state.blocks.discard(pbn);
+            self.core.state.blocks.discard(pbn);
         }
         Ok(())
     }
 
     /// Moves a valid page, or gives up one that cannot be read.
     fn relocate(&mut self, ppn: Ppn, stream: Stream, cause: Cause) -> Result<(), StoreFault> {
-        if !self.changes.has_room_for(1) {
+        if !self.core.records.changes.has_room_for(1) {
             self.write_record()?;
         }
-        let mut data = core::mem::take(&mut self.page);
+        let mut data = core::mem::take(&mut self.core.page);
         let moved = self.relocate_through(ppn, stream, cause, &mut data);
-        self.page = data;
+        self.core.page = data;
         moved
     }
 
@@ -158,11 +158,11 @@ impl<N: Nand> PageMapFtl<N> {
         data: &mut [u8],
     ) -> Result<(), StoreFault> {
         match read_page(&mut self.nand, ppn, cause, data)? {
-            Found::Page(header, _) if self.is_current(header, ppn) => {
+            Found::Page(header, _) if self.core.state.is_current(header, ppn) => {
                 self.move_page((header, ppn), stream, cause, data)
             }
             _ => {
-                self.lose(ppn);
+                self.core.lose(ppn);
                 Ok(())
             }
         }
@@ -176,26 +176,23 @@ impl<N: Nand> PageMapFtl<N> {
         cause: Cause,
         data: &[u8],
     ) -> Result<(), StoreFault> {
-        debug_assert!(self.state.blocks.is_valid(ppn), "P1: {ppn} moves and is not valid");
-        debug_assert!(
-            self.state.map.get(header.number as usize) == ppn.0,
-            "P1: {ppn} moves and is not mapped"
-        );
+        let (state, lpn) = (&self.core.state, Lpn(header.number));
+        debug_assert!(state.blocks.is_valid(ppn), "P1: {ppn} moves and is not valid");
+        debug_assert!(state.map.get(lpn.index()) == ppn.0, "P1: {ppn} moves and is not mapped");
         let copy = self.program(stream, Header { kind: PageKind::Copy, ..header }, data, cause)?;
         debug_assert_ne!(copy, ppn, "P1: {ppn} was moved to itself");
-        self.counters.moved_pages += 1;
-        self.state.map.set(header.number as usize, copy.0);
-        self.state.blocks.invalidate(ppn);
-        self.state.blocks.mark_valid(copy);
-        self.note_change(Lpn(header.number));
+        self.core.counters.moved_pages += 1;
+        self.core.state.remap(lpn, copy);
+        self.core.records.note(lpn);
         Ok(())
     }
 
     /// Moves the page that was hard to read, where there is room for it; one that is lost by now stays where
     /// it is.
     pub(super) fn rewrite_weak(&mut self) -> Result<(), StoreFault> {
-        let stream = self.stream_of_moves();
-        if self.room(stream) == 0 && self.state.blocks.free_count() <= self.limits.floor_blocks {
+        let stream = self.core.stream_of_moves();
+        let Core { state, limits, .. } = &*self.core;
+        if state.room(stream) == 0 && state.blocks.free_count() <= limits.floor_blocks {
             // Where chips are in use for long, room comes by collection only.
             let mut pages = [0; 2];
             pages[stream as usize] = 1;
@@ -204,29 +201,26 @@ impl<N: Nand> PageMapFtl<N> {
                 done => done?,
             }
         }
-        let lpn = core::mem::replace(&mut self.weak, NONE);
-        let Some(ppn) = self.page_of(Lpn(lpn)).ok().filter(|&ppn| ppn < LOST).map(Ppn) else {
+        let lpn = core::mem::replace(&mut self.core.weak, NONE);
+        let Some(ppn) = self.core.state.page_of(Lpn(lpn)).ok().filter(|&ppn| ppn < LOST).map(Ppn) else {
             return Ok(());
         };
-        if !self.changes.has_room_for(1) {
+        if !self.core.records.changes.has_room_for(1) {
             self.write_record()?;
         }
-        let (mut data, cause) = (core::mem::take(&mut self.page), Cause::Scrubbing);
+        let (mut data, cause) = (core::mem::take(&mut self.core.page), Cause::Scrubbing);
         let moved = match read_page(&mut self.nand, ppn, cause, &mut data) {
-            Ok(Found::Page(header, _)) if self.is_of(header, Lpn(lpn), ppn) => {
+            Ok(Found::Page(header, _)) if self.core.state.is_of(header, Lpn(lpn), ppn) => {
                 self.move_page((header, ppn), stream, cause, &data)
             }
             found => found.map(drop),
         };
-        self.page = data;
+        self.core.page = data;
         moved
     }
+}
 
-    fn is_current(&self, header: Header, ppn: Ppn) -> bool {
-        let lpn = Lpn(header.number);
-        self.page_of(lpn) == Ok(ppn.0) && self.is_of(header, lpn, ppn)
-    }
-
+impl Core {
     /// Gives up a valid page that cannot be read. Which one it was, only a search tells.
     fn lose(&mut self, ppn: Ppn) {
         debug_assert!(self.state.blocks.is_valid(ppn), "P1: {ppn} is lost and was not valid");
@@ -234,17 +228,9 @@ impl<N: Nand> PageMapFtl<N> {
         if let Some(lpn) = lpn {
             self.state.map.set(lpn, LOST);
             self.counters.lost_pages += 1;
-            self.note_change(Lpn(lpn as u32));
+            self.records.note(Lpn(lpn as u32));
         }
         self.state.blocks.invalidate(ppn);
-        self.changes.touch(self.geometry.block_of(ppn));
-    }
-
-    /// Makes the pending trims survive a power cut.
-    pub(super) fn persist_trims(&mut self) -> Result<(), StoreFault> {
-        if self.changes.has_trims {
-            self.outside_batch(PageMapFtl::write_record)?;
-        }
-        self.wait()
+        self.records.changes.touch(self.geometry.block_of(ppn));
     }
 }

@@ -19,9 +19,11 @@
 //! programmed later may be missing for good reason: their blocks were erased without a word. Notes (`note`)
 //! follow a checkpoint of today only.
 
+use super::holds_data;
 use super::map::PageMap;
 use crate::bits::{self, Word};
 use crate::blocks::checkpoint::{Contents, Source, Window, take_rows};
+use crate::blocks::spare::Header;
 use crate::blocks::{BlockState, BlockTable};
 use crate::check::words;
 use crate::codec::{get_u16, get_u32, get_u64, put_u32, put_u64};
@@ -231,6 +233,85 @@ impl State {
             blocks.mark_valid(ppn);
         }
         Ok(())
+    }
+
+    /// Takes a version for a record, which has one of its own: where it is lost, that is missing among those
+    /// that follow. The versions before, should it fail.
+    pub(super) fn take_version(&mut self) -> (u64, u64) {
+        let before = (self.next_version, self.committed);
+        (self.next_version, self.committed) = (before.0 + 1, before.0);
+        before
+    }
+
+    /// The place of a logical page, [`NONE`] or [`LOST`].
+    pub(super) fn page_of(&self, lpn: Lpn) -> Result<u32, StoreFault> {
+        if lpn.index() < self.map.len() {
+            return Ok(self.map.get(lpn.index()));
+        }
+        Err(StoreError::OutOfRange(lpn).into())
+    }
+
+    /// The stamp that the pages of a block carry since its last erase.
+    pub(super) fn stamp_of(&self, pbn: Pbn) -> u8 {
+        self.blocks.erase_count(pbn) as u8
+    }
+
+    /// Whether a page found in a place is this logical page, written there since the last erase.
+    pub(super) fn is_of(&self, header: Header, lpn: Lpn, ppn: Ppn) -> bool {
+        holds_data(header.kind)
+            && header.number == lpn.0
+            && header.extra == self.stamp_of(self.blocks.geometry().block_of(ppn))
+    }
+
+    /// Whether a page found in a place is the logical page that the map has there.
+    pub(super) fn is_current(&self, header: Header, ppn: Ppn) -> bool {
+        let lpn = Lpn(header.number);
+        self.page_of(lpn) == Ok(ppn.0) && self.is_of(header, lpn, ppn)
+    }
+
+    /// Gives the full blocks back that hold nothing, but for those that failed.
+    pub(super) fn discard_empty(&mut self, doomed: &[Pbn]) {
+        let blocks = &mut self.blocks;
+        for pbn in (0..blocks.geometry().blocks).map(Pbn) {
+            let is_empty = blocks.state(pbn) == BlockState::Full && blocks.valid_count(pbn) == 0;
+            if is_empty && !doomed.contains(&pbn) {
+                blocks.discard(pbn);
+            }
+        }
+    }
+
+    pub(super) fn map_bytes(&self) -> usize {
+        self.map.len() * PageMap::bytes_each(self.blocks.geometry().pages())
+    }
+
+    /// A logical page is in this place now, which is valid for it.
+    pub(super) fn remap(&mut self, lpn: Lpn, ppn: Ppn) {
+        debug_assert!(!self.blocks.is_valid(ppn), "P1: {ppn} is another page already");
+        let old = self.map.replace(lpn.index(), ppn.0);
+        debug_assert_ne!(old, ppn.0, "P1: {lpn} is written to its own place");
+        if old < LOST {
+            self.blocks.invalidate(Ppn(old));
+        }
+        self.blocks.mark_valid(ppn);
+    }
+
+    /// Blocks to be opened for so many pages in each frontier.
+    pub(super) fn blocks_wanted(&self, pages: [u32; 2]) -> u32 {
+        let blocks = |stream: Stream| {
+            pages[stream as usize]
+                .saturating_sub(self.room(stream))
+                .div_ceil(self.blocks.geometry().pages_per_block)
+        };
+        blocks(Stream::Host) + blocks(Stream::Relocation)
+    }
+
+    /// Pages left in a frontier.
+    pub(super) fn room(&self, stream: Stream) -> u32 {
+        debug_assert!(
+            self.frontiers.iter().flatten().all(|f| f.next <= self.blocks.geometry().pages_per_block),
+            "a frontier is more than full"
+        );
+        self.frontiers[stream as usize].map_or(0, |f| self.blocks.geometry().pages_per_block - f.next)
     }
 
     /// The frontier in a block, if that is open.

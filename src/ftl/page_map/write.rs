@@ -7,8 +7,8 @@
 //!
 //! - *Before the last page of a group*: it commits the others, and every version up to it is required.
 //! - *After it*: the write is acknowledged. So that page is alone between two barriers. Of a group that is
-//!   written ahead ([`PageMapFtl::write_ahead`]) this barrier is owed: pages of the next group may come
-//!   before, but for its last one, and nothing else.
+//!   written ahead (`write_ahead`) this barrier is owed: pages of the next group may come before, but for its
+//!   last one, and nothing else.
 //! - *Before each page of a note, or of a checkpoint appended to others*: it tells where copies are, and a
 //!   page that is lost among whole ones of its record is damage.
 //! - *Before each copy of a reference, and behind the last*: nothing of a checkpoint in new blocks is looked
@@ -25,17 +25,17 @@
 //! block is erased before it is used. A note that is missing leaves the one before, and every page since.
 
 use super::settings::Separation;
-use super::state::{Frontier, LOST, NONE, Stream, VERSION_BITS};
-use super::{PageMapFtl, worn_out};
+use super::state::{Frontier, NONE, Stream, VERSION_BITS};
+use super::{Core, Work, worn_out};
 use crate::blocks::spare::{Header, PageKind, checksum};
 use crate::blocks::{BlockState, Wear};
 use crate::codec::numbers;
 use crate::fault::StoreFault;
-use crate::nand::{Cause, Nand, NandError};
+use crate::nand::{Cause, NandError};
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 
-impl<N: Nand> PageMapFtl<N> {
+impl Work<'_> {
     /// Programs a group and then changes the map. On an error nothing of it has happened, and nothing of it
     /// will be found by a mount.
     pub(super) fn write_group(
@@ -45,10 +45,10 @@ impl<N: Nand> PageMapFtl<N> {
         waits: bool,
     ) -> Result<(), StoreFault> {
         for (lpn, data) in pages {
-            self.page_of(*lpn)?;
-            self.require_page(data.len())?;
+            self.core.state.page_of(*lpn)?;
+            self.core.require_page(data.len())?;
         }
-        if self.state.next_version >= numbers(VERSION_BITS) || !self.area.has_numbers() {
+        if self.core.state.next_version >= numbers(VERSION_BITS) || !self.core.records.has_numbers() {
             return Err(StoreError::WornOut.into());
         }
         self.prepare(pages).map_err(worn_out)?;
@@ -56,16 +56,17 @@ impl<N: Nand> PageMapFtl<N> {
         let programmed = self.program_group(pages, cause, waits);
         self.nand.end_batch();
         programmed.map_err(worn_out)?;
-        debug_assert!(self.group.len() == pages.len(), "a page of the group has no place");
-        self.state.committed = self.state.next_version - 1;
+        debug_assert!(self.core.group.len() == pages.len(), "a page of the group has no place");
+        self.core.state.committed = self.core.state.next_version - 1;
         for (i, (lpn, _)) in pages.iter().enumerate() {
-            self.remap(*lpn, self.group[i]);
+            self.core.state.remap(*lpn, self.core.group[i]);
+            self.core.records.note(*lpn);
         }
-        self.counters.host_writes += pages.len() as u64;
+        self.core.counters.host_writes += pages.len() as u64;
         // A mount could not tell the failed page from a committed one that is gone, were its repetition
         // erased first.
         let retired = self.retire_doomed_apart();
-        self.stale |= !self.doomed.is_empty();
+        self.core.records.stale |= !self.core.doomed.is_empty();
         match retired {
             // The group is on the chip: what a block that failed still needs is refused to the next one.
             Err(error) if error.is_refusal() => Ok(()),
@@ -80,96 +81,68 @@ impl<N: Nand> PageMapFtl<N> {
         cause: Cause,
         waits: bool,
     ) -> Result<(), StoreFault> {
-        self.group.clear();
+        self.core.group.clear();
         for (i, (lpn, data)) in pages.iter().enumerate() {
             let kind = if i + 1 < pages.len() { PageKind::More } else { PageKind::Host };
             if kind == PageKind::Host {
                 self.wait()?;
             }
-            let version = self.state.next_version;
+            let version = self.core.state.next_version;
             let header = Header { kind, number: lpn.0, version, extra: 0 };
-            match self.program(self.stream_of(*lpn), header, data, cause) {
-                Ok(ppn) => self.group.push(ppn),
+            match self.program(self.core.stream_of(*lpn), header, data, cause) {
+                Ok(ppn) => self.core.group.push(ppn),
                 Err(error) => {
-                    self.stale |= !self.group.is_empty();
+                    self.core.records.stale |= !self.core.group.is_empty();
                     return Err(error);
                 }
             }
-            self.state.next_version += 1;
+            self.core.state.next_version += 1;
         }
-        self.owes_barrier = true;
+        self.core.owes_barrier = true;
         if waits { self.wait() } else { Ok(()) }
     }
 
     /// Waits for all that was programmed.
     pub(super) fn wait(&mut self) -> Result<(), StoreFault> {
         self.nand.barrier()?;
-        self.owes_barrier = false;
+        self.core.owes_barrier = false;
         Ok(())
     }
 
     /// Waits for a group that was written ahead.
     pub(super) fn wait_for_group(&mut self) -> Result<(), StoreFault> {
-        if self.owes_barrier { self.wait() } else { Ok(()) }
-    }
-
-    pub(super) fn remap(&mut self, lpn: Lpn, ppn: Ppn) {
-        debug_assert!(!self.state.blocks.is_valid(ppn), "P1: {ppn} is another page already");
-        let old = self.state.map.replace(lpn.index(), ppn.0);
-        debug_assert_ne!(old, ppn.0, "P1: {lpn} is written to its own place");
-        if old < LOST {
-            self.state.blocks.invalidate(Ppn(old));
-        }
-        self.state.blocks.mark_valid(ppn);
-        self.note_change(lpn);
+        if self.core.owes_barrier { self.wait() } else { Ok(()) }
     }
 
     /// Does what must be done before a group is programmed without interruption.
     pub(super) fn prepare(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreFault> {
-        if self.stale || self.due || self.blocks_since_checkpoint >= self.limits.checkpoint_interval {
-            self.outside_batch(PageMapFtl::checkpoint)?;
-        } else if self.changes.fill_a_note(pages.len()) {
-            self.outside_batch(PageMapFtl::write_record)?;
+        if self.core.records.wants_checkpoint(self.core.limits.checkpoint_interval) {
+            self.outside_batch(Work::checkpoint)?;
+        } else if self.core.records.changes.fill_a_note(pages.len()) {
+            self.outside_batch(Work::write_record)?;
         }
         self.retire_doomed_apart()?;
-        if self.weak != NONE {
-            self.outside_batch(PageMapFtl::rewrite_weak)?;
+        if self.core.weak != NONE {
+            self.outside_batch(Work::rewrite_weak)?;
         }
         let mut wanted = [0; 2];
-        if let Some(filter) = self.hot.as_mut().filter(|_| cfg!(feature = "full")) {
+        if let Some(filter) = self.core.hot.as_mut().filter(|_| cfg!(feature = "full")) {
             pages.iter().for_each(|(lpn, _)| filter.note_write(*lpn));
         }
-        pages.iter().for_each(|(lpn, _)| wanted[self.stream_of(*lpn) as usize] += 1);
-        if self.blocks_wanted(wanted) > 0 {
-            self.outside_batch(|ftl| ftl.make_room(wanted))?;
+        pages.iter().for_each(|(lpn, _)| wanted[self.core.stream_of(*lpn) as usize] += 1);
+        if self.core.state.blocks_wanted(wanted) > 0 {
+            self.outside_batch(|work| work.make_room(wanted))?;
         }
         // Moves may have taken what was left of the page.
-        if self.due || !self.changes.has_room_for(pages.len()) {
-            self.outside_batch(PageMapFtl::write_record)?;
+        if !self.core.records.takes(pages.len()) {
+            self.outside_batch(Work::write_record)?;
         }
         if self.nand.waits() {
             // All at once: then copies, records and erases wait once.
-            let blocks = self.blocks_wanted([wanted[Stream::Host as usize], 0]);
-            self.state.blocks.erase_ahead(&mut self.nand, blocks, Cause::GarbageCollection)?;
+            let blocks = self.core.state.blocks_wanted([wanted[Stream::Host as usize], 0]);
+            self.core.state.blocks.erase_ahead(&mut self.nand, blocks, Cause::GarbageCollection)?;
         }
         Ok(())
-    }
-
-    /// Blocks to be opened for so many pages in each frontier.
-    pub(super) fn blocks_wanted(&self, pages: [u32; 2]) -> u32 {
-        let blocks = |stream: Stream| {
-            pages[stream as usize].saturating_sub(self.room(stream)).div_ceil(self.geometry.pages_per_block)
-        };
-        blocks(Stream::Host) + blocks(Stream::Relocation)
-    }
-
-    /// Pages left in a frontier.
-    pub(super) fn room(&self, stream: Stream) -> u32 {
-        debug_assert!(
-            self.state.frontiers.iter().flatten().all(|f| f.next <= self.geometry.pages_per_block),
-            "a frontier is more than full"
-        );
-        self.state.frontiers[stream as usize].map_or(0, |f| self.geometry.pages_per_block - f.next)
     }
 
     /// Programs the next page of a frontier. Where a program fails, the block is doomed and the next one
@@ -183,24 +156,25 @@ impl<N: Nand> PageMapFtl<N> {
     ) -> Result<Ppn, StoreFault> {
         loop {
             let frontier = self.frontier_with_room(stream)?;
-            let ppn = self.geometry.page_at(frontier.pbn, frontier.next);
-            debug_assert!(self.state.blocks.state(frontier.pbn) == BlockState::Open, "a frontier is open");
-            debug_assert!(frontier.next < self.geometry.pages_per_block, "the frontier's block is full");
-            debug_assert!(!self.state.blocks.is_valid(ppn), "P1: {ppn} is valid and programmed again");
-            header.extra = self.stamp_of(frontier.pbn);
+            let Core { state, geometry, .. } = &mut *self.core;
+            let ppn = geometry.page_at(frontier.pbn, frontier.next);
+            debug_assert!(state.blocks.state(frontier.pbn) == BlockState::Open, "a frontier is open");
+            debug_assert!(frontier.next < geometry.pages_per_block, "the frontier's block is full");
+            debug_assert!(!state.blocks.is_valid(ppn), "P1: {ppn} is valid and programmed again");
+            header.extra = state.stamp_of(frontier.pbn);
             let spare = header.seal(ppn, data);
-            self.state.frontiers[stream as usize] = Some(Frontier { next: frontier.next + 1, ..frontier });
-            self.changes.touch(frontier.pbn);
+            state.frontiers[stream as usize] = Some(Frontier { next: frontier.next + 1, ..frontier });
+            self.core.records.changes.touch(frontier.pbn);
             match self.nand.program(ppn, cause, data, &spare) {
                 Ok(()) => {
                     if frontier.next == 0 {
-                        self.state.first_crc[frontier.pbn.index()] = checksum(&spare);
+                        self.core.state.first_crc[frontier.pbn.index()] = checksum(&spare);
                     }
                     return Ok(ppn);
                 }
                 Err(NandError::ProgramFailed(_) | NandError::BadBlock(_)) => {
-                    self.leave(stream);
-                    self.doomed.push(frontier.pbn);
+                    self.core.leave(stream);
+                    self.core.doomed.push(frontier.pbn);
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -208,26 +182,27 @@ impl<N: Nand> PageMapFtl<N> {
     }
 
     pub(super) fn frontier_with_room(&mut self, stream: Stream) -> Result<Frontier, StoreFault> {
-        if let Some(frontier) = self.state.frontiers[stream as usize]
-            && frontier.next < self.geometry.pages_per_block
+        if let Some(frontier) = self.core.state.frontiers[stream as usize]
+            && frontier.next < self.core.geometry.pages_per_block
         {
             return Ok(frontier);
         }
-        self.leave(stream);
+        self.core.leave(stream);
         let wear = if stream == Stream::Host { Wear::Least } else { Wear::Most };
-        let blocks = &mut self.state.blocks;
+        let blocks = &mut self.core.state.blocks;
         let cause = if stream == Stream::Levelling { Cause::WearLevelling } else { Cause::GarbageCollection };
         let pbn = blocks.take_erased(&mut self.nand, wear, cause)?;
-        Ok(self.start(stream, pbn))
+        Ok(self.core.start(stream, pbn))
     }
+}
 
+impl Core {
     /// Makes a block that is open and erased the frontier.
     pub(super) fn start(&mut self, stream: Stream, pbn: Pbn) -> Frontier {
         debug_assert_eq!(self.state.blocks.state(pbn), BlockState::Open, "{pbn} is no frontier");
         debug_assert_eq!(self.state.blocks.valid_count(pbn), 0, "P1: {pbn} is erased and has valid pages");
         self.state.first_crc[pbn.index()] = 0;
-        self.changes.touch(pbn);
-        self.blocks_since_checkpoint += 1;
+        self.records.open(pbn);
         let frontier = Frontier { pbn, next: 0 };
         self.state.frontiers[stream as usize] = Some(frontier);
         frontier
@@ -237,7 +212,7 @@ impl<N: Nand> PageMapFtl<N> {
     pub(super) fn leave(&mut self, stream: Stream) {
         if let Some(frontier) = self.state.frontiers[stream as usize].take() {
             self.state.blocks.close(frontier.pbn);
-            self.changes.touch(frontier.pbn);
+            self.records.changes.touch(frontier.pbn);
         }
     }
 

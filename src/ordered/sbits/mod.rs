@@ -33,11 +33,21 @@
 //! * S3: no block serves twice.
 //! * S4: the newest partly filled page can be read, up to the time when the next one is programmed.
 //!
+//! # Parts
+//!
+//! | part | owns | file |
+//! |---|---|---|
+//! | `Blocks` | the use of each block, and so the place of each page | `blocks.rs` |
+//! | `Spline` | the way from a key to its page | `spline.rs` |
+//! | `Filling` | the page being filled | here |
+//! | `Loaded` | the page read last | here |
+//!
 //! Deviations: the aggregates and the bitmap index over values of EmbedDB are not here, as the interface asks
 //! for keys alone; its temporary pages lie ahead of the frontier in the same region, ours in blocks of their
 //! own; recovery reads more and relies on less. Confidence: high for layout and look-up (read in the authors'
 //! code and paper), recovery is ours.
 
+mod blocks;
 mod layout;
 mod page;
 mod recovery;
@@ -51,10 +61,9 @@ use crate::fault::IndexFault;
 use crate::index::require_ram;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, within};
-use crate::queue::Queue;
-use crate::units::Pbn;
 use alloc::vec;
 use alloc::vec::Vec;
+use blocks::Blocks;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow, RangeInclusive};
 use page::{HEADER_BYTES, entry, search};
@@ -109,71 +118,45 @@ impl SbitsConfig {
 /// An SBITS store on a chip.
 pub struct Sbits<N> {
     nand: N,
-    geometry: Geometry,
     record: RecordFormat,
     /// Records of a page.
     capacity: usize,
     every_operation: bool,
-    when_full: WhenFull,
-    /// Blocks of full pages, the oldest first. At a mount, all that claim to be.
-    kept: Queue<KeptBlock>,
-    /// The number of the oldest of them.
-    oldest: u32,
-    /// Full pages ever written: the number of the next one.
-    full_pages: u64,
-    /// Nothing may be added to the newest block as it lies there.
-    newest_is_closed: bool,
-    /// The block of partly filled pages and its next page.
-    aside: Option<(Pbn, u32)>,
-    /// Blocks in which a partly filled page failed. The one before it may be there: they are marked bad once
-    /// another page is programmed, since a bad block is not read by a mount.
-    failed: Vec<Pbn>,
-    /// Blocks to be used next, in turn.
-    free: Queue<Pbn>,
+    blocks: Blocks,
     sequence: u64,
     /// The newest program of a partly filled page.
     partial_sequence: u64,
     spline: Spline,
-    /// The page being filled, and how many of its records no sync has seen.
-    filling: Vec<u8>,
-    count: usize,
-    unsynced: usize,
-    closed: bool,
-    largest: Option<Vec<u8>>,
-    /// The page read last, and its number.
-    read: Vec<u8>,
-    read_number: Option<u64>,
+    filling: Filling,
+    read: Loaded,
     interrupted: bool,
     counters: Counters,
 }
 
-/// A block of full pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct KeptBlock {
-    /// The number of the block among all of them.
-    number: u32,
-    place: Pbn,
+/// The page being filled.
+struct Filling {
+    page: Vec<u8>,
+    count: usize,
+    /// Records that no sync has seen.
+    unsynced: usize,
+    closed: bool,
+    /// The largest key of all.
+    largest: Option<Vec<u8>>,
 }
 
-impl KeptBlock {
-    /// In place of a block that a mount did not find.
-    const fn lost(number: u32) -> KeptBlock {
-        KeptBlock { number, place: Pbn(u32::MAX) }
-    }
-
-    /// Where the block is, if a mount found it.
-    fn found(self) -> Option<Pbn> {
-        (self != KeptBlock::lost(self.number)).then_some(self.place)
-    }
+/// The page read last, and its number; [`NO_PAGE`] where it is no full page.
+struct Loaded {
+    page: Vec<u8>,
+    number: u64,
 }
+
+const NO_PAGE: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     partial_programs: u64,
-    blocks_dropped: u64,
     lookup_pages: u64,
     lookups: u64,
-    blocks_retired: u64,
 }
 
 /// The refusal of an insertion or a removal that the rule forbids.
@@ -201,28 +184,15 @@ impl<N: Nand> Sbits<N> {
         }
         Ok(Sbits {
             nand,
-            geometry,
             record,
             capacity,
             every_operation: config.durability == Durability::EveryOperation,
-            when_full: config.when_full,
-            kept: Queue::with_capacity(geometry.blocks as usize),
-            oldest: 0,
-            full_pages: 0,
-            newest_is_closed: false,
-            aside: None,
-            failed: Vec::new(),
-            free: Queue::with_capacity(geometry.blocks as usize),
+            blocks: Blocks::new(geometry, config.when_full),
             sequence: first_number(SEQUENCE_BITS, 0),
             partial_sequence: first_number(SEQUENCE_BITS, 0),
             spline: Spline::new(knots, config.max_error),
-            filling: vec![0xff; page_bytes],
-            count: 0,
-            unsynced: 0,
-            closed: false,
-            largest: None,
-            read: vec![0xff; page_bytes],
-            read_number: None,
+            filling: Filling::new(page_bytes),
+            read: Loaded { page: vec![0xff; page_bytes], number: NO_PAGE },
             interrupted: false,
             counters: Counters::default(),
         })
@@ -245,36 +215,24 @@ impl<N: Nand> Sbits<N> {
         if self.interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
     }
 
-    /// The first page that is kept, by its number.
-    fn first_page(&self) -> u64 {
-        u64::from(self.oldest) * u64::from(self.geometry.pages_per_block)
-    }
-
-    /// Refuses a key that is not above all others.
-    fn require_ascending(&self, key: &[u8]) -> Result<(), IndexFault> {
-        match &self.largest {
-            Some(largest) if key <= &largest[..] => Err(IndexError::NotAscending.into()),
-            _ => Ok(()),
-        }
-    }
-
     fn append(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexFault> {
-        self.require_ascending(key)?;
-        let blocks = u64::from(self.oldest) + self.kept.len() as u64;
-        if self.sequence >= numbers(SEQUENCE_BITS) || blocks >= numbers(BLOCK_BITS) {
+        self.filling.require_ascending(key)?;
+        if self.sequence >= numbers(SEQUENCE_BITS) || self.blocks.ever() >= numbers(BLOCK_BITS) {
             return Err(IndexError::WornOut.into());
         }
-        self.make_room()?;
-        debug_assert!(self.count < self.capacity, "S2: record {} of {}", self.count, self.capacity);
-        let at = HEADER_BYTES + self.count * self.record.entry_bytes();
-        let (key_end, end) = (at + key.len(), at + self.record.entry_bytes());
-        self.filling[at..key_end].copy_from_slice(key);
-        self.filling[key_end..end].copy_from_slice(value);
-        self.count += 1;
-        self.unsynced += 1;
-        self.closed = false;
+        while !self.blocks.make_room()? {
+            self.read.number = NO_PAGE;
+            self.spline.drop_before(self.blocks.first_page());
+        }
+        debug_assert!(
+            self.filling.count < self.capacity,
+            "S2: {} records of {}",
+            self.filling.count,
+            self.capacity
+        );
+        self.filling.push(self.record, key, value);
         self.interrupted = true;
-        let written = if self.count == self.capacity {
+        let written = if self.filling.count == self.capacity {
             self.write_full()
         } else if self.every_operation {
             self.write_partial(false, false)
@@ -283,28 +241,25 @@ impl<N: Nand> Sbits<N> {
         };
         if written.as_ref().is_err_and(|error| error.is_worn_out()) {
             // No block took it: the record is not there.
-            self.count -= 1;
-            self.unsynced -= 1;
+            self.filling.pop();
             self.interrupted = false;
         }
         debug_assert!(
-            self.unsynced <= self.count,
+            self.filling.unsynced <= self.filling.count,
             "{} of {} records are unsynced",
-            self.unsynced,
-            self.count
+            self.filling.unsynced,
+            self.filling.count
         );
         written?;
         self.interrupted = false;
-        let largest = self.largest.get_or_insert_with(|| Vec::with_capacity(key.len()));
-        largest.clear();
-        largest.extend_from_slice(key);
+        self.filling.note_largest(key);
         Ok(())
     }
 
     /// Finds the page that holds a key if any does, and leaves it in the read buffer; false when the key
     /// precedes all.
     fn seek(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
-        let pages = (self.first_page(), self.full_pages);
+        let pages = (self.blocks.first_page(), self.blocks.full_pages);
         if pages.0 >= pages.1 {
             return Ok(false);
         }
@@ -338,17 +293,17 @@ impl<N: Nand> Sbits<N> {
     }
 
     fn read_key(&self, i: usize) -> &[u8] {
-        entry(&self.read, self.record, i).0
+        entry(&self.read.page, self.record, i).0
     }
 
     /// The page from which a walk in this direction begins: the write page counts as the one after the last.
     fn start_of(&mut self, key: &[u8]) -> Result<u64, IndexFault> {
-        let (first, end) = (self.first_page(), self.full_pages);
-        if first >= end || (self.count > 0 && key >= entry(&self.filling, self.record, 0).0) {
+        let (first, end) = (self.blocks.first_page(), self.blocks.full_pages);
+        if first >= end || self.filling.begins_by(self.record, key) {
             return Ok(end);
         }
         self.seek(key)?;
-        Ok(self.read_number.unwrap_or(first))
+        Ok(if self.read.number == NO_PAGE { first } else { self.read.number })
     }
 
     /// Shows the records of page `number` that lie within the bounds; breaks when the walk is over.
@@ -359,11 +314,11 @@ impl<N: Nand> Sbits<N> {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<ControlFlow<()>, IndexFault> {
-        let (page, count) = if number == self.full_pages {
-            (&self.filling, self.count)
+        let (page, count) = if number == self.blocks.full_pages {
+            (&self.filling.page, self.filling.count)
         } else {
             self.read_page(number, Cause::Host)?;
-            (&self.read, self.capacity)
+            (&self.read.page, self.capacity)
         };
         for i in 0..count {
             let i = if direction == Direction::Ascending { i } else { count - 1 - i };
@@ -378,6 +333,53 @@ impl<N: Nand> Sbits<N> {
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+}
+
+impl Filling {
+    fn new(page_bytes: usize) -> Filling {
+        Filling { page: vec![0xff; page_bytes], count: 0, unsynced: 0, closed: false, largest: None }
+    }
+
+    /// Whether a key is not below the first one of the page.
+    fn begins_by(&self, record: RecordFormat, key: &[u8]) -> bool {
+        self.count > 0 && key >= entry(&self.page, record, 0).0
+    }
+
+    /// Refuses a key that is not above all others.
+    fn require_ascending(&self, key: &[u8]) -> Result<(), IndexFault> {
+        match &self.largest {
+            Some(largest) if key <= &largest[..] => Err(IndexError::NotAscending.into()),
+            _ => Ok(()),
+        }
+    }
+
+    fn push(&mut self, record: RecordFormat, key: &[u8], value: &[u8]) {
+        let at = HEADER_BYTES + self.count * record.entry_bytes();
+        let (key_end, end) = (at + key.len(), at + record.entry_bytes());
+        self.page[at..key_end].copy_from_slice(key);
+        self.page[key_end..end].copy_from_slice(value);
+        self.count += 1;
+        self.unsynced += 1;
+        self.closed = false;
+    }
+
+    /// Takes the newest record back.
+    fn pop(&mut self) {
+        self.count -= 1;
+        self.unsynced -= 1;
+    }
+
+    /// No record is in the page any more.
+    fn clear(&mut self) {
+        self.page.fill(0xff);
+        (self.count, self.unsynced) = (0, 0);
+    }
+
+    fn note_largest(&mut self, key: &[u8]) {
+        let largest = self.largest.get_or_insert_with(|| Vec::with_capacity(key.len()));
+        largest.clear();
+        largest.extend_from_slice(key);
     }
 }
 
@@ -409,12 +411,11 @@ fn knots<N: Nand>(config: &SbitsConfig, geometry: Geometry) -> Result<usize, Ind
 
 /// RAM besides the spline's knots, the error of a refusal included.
 fn fixed_bytes<N: Nand>(geometry: Geometry, record: RecordFormat) -> usize {
-    let blocks = geometry.blocks as usize * (size_of::<KeptBlock>() + size_of::<Pbn>());
     size_of::<Sbits<N>>()
         + size_of::<IndexError>()
         + 2 * geometry.page_bytes as usize
         + usize::from(record.key_bytes)
-        + blocks
+        + Blocks::ram_needed(geometry)
 }
 
 /// Where a search goes on that leaps to `aim`: in the middle of what is left where the leap is longer than
@@ -436,19 +437,19 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
         self.record.check_key(key)?;
         self.record.check_value(value)?;
         self.usable()?;
-        if self.count > 0 && key >= entry(&self.filling, self.record, 0).0 {
-            let found = search(&self.filling, self.record, self.count, key);
+        if self.filling.begins_by(self.record, key) {
+            let found = search(&self.filling.page, self.record, self.filling.count, key);
             if let Ok(i) = found {
-                value.copy_from_slice(entry(&self.filling, self.record, i).1);
+                value.copy_from_slice(entry(&self.filling.page, self.record, i).1);
             }
             return Ok(found.is_ok());
         }
-        if self.largest.as_deref().is_none_or(|largest| key > largest) || !self.seek(key)? {
+        if self.filling.largest.as_deref().is_none_or(|largest| key > largest) || !self.seek(key)? {
             return Ok(false);
         }
-        let found = search(&self.read, self.record, self.capacity, key);
+        let found = search(&self.read.page, self.record, self.capacity, key);
         if let Ok(i) = found {
-            value.copy_from_slice(entry(&self.read, self.record, i).1);
+            value.copy_from_slice(entry(&self.read.page, self.record, i).1);
         }
         Ok(found.is_ok())
     }
@@ -486,8 +487,8 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
             | (Direction::Descending, _, Bound::Included(key) | Bound::Excluded(key)) => {
                 self.start_of(key)?
             }
-            (Direction::Ascending, Bound::Unbounded, _) => self.first_page(),
-            (Direction::Descending, _, Bound::Unbounded) => self.full_pages,
+            (Direction::Ascending, Bound::Unbounded, _) => self.blocks.first_page(),
+            (Direction::Descending, _, Bound::Unbounded) => self.blocks.full_pages,
         };
         let mut number = start;
         loop {
@@ -495,8 +496,8 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
                 return Ok(());
             }
             match direction {
-                Direction::Ascending if number < self.full_pages => number += 1,
-                Direction::Descending if number > self.first_page() => number -= 1,
+                Direction::Ascending if number < self.blocks.full_pages => number += 1,
+                Direction::Descending if number > self.blocks.first_page() => number -= 1,
                 _ => return Ok(()),
             }
         }
@@ -504,7 +505,7 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
 
     fn sync(&mut self) -> Result<(), IndexError> {
         self.usable()?;
-        if self.unsynced == 0 {
+        if self.filling.unsynced == 0 {
             return Ok(());
         }
         Ok(self.write_aside(false, false)?)
@@ -512,7 +513,7 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
 
     fn close(&mut self) -> Result<(), IndexError> {
         self.usable()?;
-        if self.closed {
+        if self.filling.closed {
             return Ok(());
         }
         self.write_aside(true, false)?;
@@ -521,7 +522,7 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
             Err(error) if !error.is_worn_out() => return Err(error.into()),
             _ => {}
         }
-        self.closed = true;
+        self.filling.closed = true;
         Ok(())
     }
 
@@ -531,31 +532,29 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
     }
 
     fn stats(&self) -> IndexStats {
-        let partial = u64::from(self.aside.is_some());
+        let partial = u64::from(self.blocks.aside.is_some());
         let counters = self.counters;
         let metrics = [
-            ("full_pages", self.full_pages - self.first_page()),
+            ("full_pages", self.blocks.pages()),
             ("partial_programs", counters.partial_programs),
             ("spline_points", self.spline.knots() as u64),
             ("spline_thinnings", self.spline.thinnings),
             ("lookups", counters.lookups),
             ("lookup_pages", counters.lookup_pages),
-            ("blocks_dropped", counters.blocks_dropped),
-            ("blocks_retired", counters.blocks_retired),
+            ("blocks_dropped", self.blocks.dropped),
+            ("blocks_retired", self.blocks.retired.into()),
         ];
         IndexStats {
             height: 1,
-            live_pages: self.full_pages - self.first_page() + partial,
-            collections: counters.blocks_dropped,
+            live_pages: self.blocks.pages() + partial,
+            collections: self.blocks.dropped,
             metrics: metrics.map(|(name, value)| Metric { name, value }).to_vec(),
             ..IndexStats::default()
         }
     }
 
     fn ram_bytes(&self) -> usize {
-        let buffers = self.filling.len() + self.read.len() + usize::from(self.record.key_bytes);
-        let kept = self.kept.capacity() * size_of::<KeptBlock>();
-        let free = self.free.capacity() * size_of::<Pbn>();
-        size_of::<Sbits<N>>() + buffers + kept + free + self.spline.ram_bytes()
+        let buffers = self.filling.page.len() + self.read.page.len() + usize::from(self.record.key_bytes);
+        size_of::<Sbits<N>>() + buffers + self.blocks.ram_bytes() + self.spline.ram_bytes()
     }
 }

@@ -1,7 +1,8 @@
 //! Formatting and mounting.
 
+use super::blocks::{KeptBlock, read_sound};
 use super::page::{Header, entry, is_blank, is_of_other_chip, newer_version};
-use super::{KeptBlock, Sbits, SbitsConfig, project};
+use super::{Sbits, SbitsConfig, project};
 use crate::blocks::mark_bad;
 use crate::check::{IndexError, Invariant, words};
 use crate::fault::IndexFault;
@@ -42,12 +43,12 @@ impl<N: Nand> Sbits<N> {
     /// Erases the chip and makes an empty store on it.
     pub fn format(nand: N, config: &SbitsConfig) -> Result<Sbits<N>, IndexError> {
         let mut store = Sbits::assemble(nand, config)?;
-        for block in (0..store.geometry.blocks).map(Pbn) {
+        for block in (0..store.blocks.geometry.blocks).map(Pbn) {
             if store.nand.is_bad(block)? {
                 continue;
             }
             match store.nand.erase(block, Cause::Checkpoint) {
-                Ok(()) => store.free.push_back(block),
+                Ok(()) => store.blocks.free.push_back(block),
                 Err(NandError::EraseFailed(_)) => mark_bad(&mut store.nand, block)?,
                 Err(error) => return Err(error.into()),
             }
@@ -83,16 +84,16 @@ impl<N: Nand> Sbits<N> {
         }
         self.require_undamaged(&seen)?;
         self.sequence = newest.sequence;
-        self.oldest = newest.oldest_block;
+        self.blocks.oldest = newest.oldest_block;
         self.adopt(seen.newest_pages)?;
         self.take_partial(seen.partial)?;
-        if newest.number + u64::from(!newest.partial) > self.full_pages {
+        if newest.number + u64::from(!newest.partial) > self.blocks.full_pages {
             return Err(IndexFault::broken_at(Invariant::S2, "full pages are missing", newest.number));
         }
         let expected = seen.full_page.and_then(|header| header.newest_partial());
         if expected.is_some_and(|sequence| self.partial_sequence < sequence) {
             let what = "the newest partly filled page is missing";
-            return Err(IndexFault::broken_at(Invariant::S4, what, self.full_pages));
+            return Err(IndexFault::broken_at(Invariant::S4, what, self.blocks.full_pages));
         }
         self.learn()
     }
@@ -100,10 +101,10 @@ impl<N: Nand> Sbits<N> {
     /// Refuses damage that may hide the newest page: what is in blocks with older ones is the affair of
     /// whoever reads it.
     fn require_undamaged(&self, seen: &Seen) -> Result<(), IndexFault> {
-        let newest = self.kept.last().map(|newest| newest.place);
-        let aside = seen.partial.map(|(_, ppn)| self.geometry.block_of(ppn));
+        let newest = self.blocks.kept.last().map(|newest| newest.place);
+        let aside = seen.partial.map(|(_, ppn)| self.blocks.geometry.block_of(ppn));
         let hides = |&&(_, ppn, is_alone): &&(&str, Ppn, bool)| {
-            let block = Some(self.geometry.block_of(ppn));
+            let block = Some(self.blocks.geometry.block_of(ppn));
             is_alone || block == newest || block == aside
         };
         match seen.damage.iter().find(hides) {
@@ -116,36 +117,36 @@ impl<N: Nand> Sbits<N> {
     fn look_around(&mut self) -> Result<Seen, IndexFault> {
         let mut seen = Seen::default();
         let mut empty = 0;
-        for block in (0..self.geometry.blocks).map(Pbn) {
+        for block in (0..self.blocks.geometry.blocks).map(Pbn) {
             if self.nand.is_bad(block)? {
                 continue;
             }
             match self.look_at(block, 2, &mut seen)? {
-                Kind::Full(number, ..) => self.kept.push_back(KeptBlock { number, place: block }),
+                Kind::Full(number, ..) => self.blocks.kept.push_back(KeptBlock { number, place: block }),
                 // They are used last: the page before the newest one may be the only other copy of what a
                 // sync made last.
-                Kind::Aside => self.free.push_back(block),
+                Kind::Aside => self.blocks.free.push_back(block),
                 Kind::Nothing => {
-                    self.free.row().insert(empty, block);
+                    self.blocks.free.row().insert(empty, block);
                     empty += 1;
                 }
             }
         }
-        let claims = self.kept.len();
-        sort::total(&mut self.kept);
-        let newest = self.kept.last().map(|newest| newest.number);
+        let claims = self.blocks.kept.len();
+        sort::total(&mut self.blocks.kept);
+        let newest = self.blocks.kept.last().map(|newest| newest.number);
         let (mut at, mut best) = (0, 0);
         while at < claims {
-            let number = self.kept[at].number;
-            let copies = self.kept.iter().skip(at).take_while(|kept| kept.number == number).count();
+            let number = self.blocks.kept[at].number;
+            let copies = self.blocks.kept.iter().skip(at).take_while(|kept| kept.number == number).count();
             let pages = self.choose_among(at..at + copies, Some(number) != newest, &mut seen)?;
             if Some(number) == newest {
                 seen.newest_pages = pages;
             }
-            self.kept.swap(best, at);
+            self.blocks.kept.swap(best, at);
             (best, at) = (best + 1, at + copies);
         }
-        self.kept.row().truncate(best);
+        self.blocks.kept.row().truncate(best);
         Ok(seen)
     }
 
@@ -160,7 +161,7 @@ impl<N: Nand> Sbits<N> {
         let enough = if copies.len() == 1 && is_older { 1 } else { u32::MAX };
         let mut best = (0, 0);
         for at in copies.clone() {
-            let place = self.kept[at].place;
+            let place = self.blocks.kept[at].place;
             let this = match self.look_at(place, enough, seen)? {
                 Kind::Full(_, pages, newest) => (pages, newest),
                 _ => (0, 0),
@@ -169,10 +170,10 @@ impl<N: Nand> Sbits<N> {
             if at == copies.start {
                 best = this;
             } else if this <= best {
-                self.free.push_back(place);
+                self.blocks.free.push_back(place);
             } else {
-                self.free.push_back(self.kept[copies.start].place);
-                self.kept[copies.start].place = place;
+                self.blocks.free.push_back(self.blocks.kept[copies.start].place);
+                self.blocks.kept[copies.start].place = place;
                 best = this;
             }
         }
@@ -181,9 +182,9 @@ impl<N: Nand> Sbits<N> {
 
     /// Looks at a block through the read buffer.
     fn look_at(&mut self, block: Pbn, enough: u32, seen: &mut Seen) -> Result<Kind, IndexFault> {
-        let mut page = core::mem::take(&mut self.read);
+        let mut page = core::mem::take(&mut self.read.page);
         let kind = self.look_through(block, enough, (seen, &mut page));
-        self.read = page;
+        self.read.page = page;
         kind
     }
 
@@ -194,7 +195,7 @@ impl<N: Nand> Sbits<N> {
         enough: u32,
         (seen, page): (&mut Seen, &mut [u8]),
     ) -> Result<Kind, IndexFault> {
-        let pages_per_block = self.geometry.pages_per_block;
+        let pages_per_block = self.blocks.geometry.pages_per_block;
         let mut votes: Map<u32, (u32, u32, u64)> = Map::new();
         let (mut is_aside, mut is_erased, mut before, mut damage) = (false, true, 0, None);
         // Behind the last sound page of the block, where no cut leaves one.
@@ -204,8 +205,8 @@ impl<N: Nand> Sbits<N> {
             if at >= enough && !is_aside && (agreed || (is_erased && enough == 2)) {
                 break;
             }
-            let ppn = self.geometry.page_at(block, at);
-            match self.read_sound(ppn, page) {
+            let ppn = self.blocks.geometry.page_at(block, at);
+            match read_sound(&mut self.nand, self.blocks.geometry.blocks, ppn, page) {
                 Ok(()) => is_erased &= is_blank(page),
                 Err(error) if error.is_uncorrectable() => {
                     is_erased = false;
@@ -217,8 +218,8 @@ impl<N: Nand> Sbits<N> {
             if page.iter().all(|&byte| byte == 0) {
                 damage.get_or_insert(("a page reads as zeros", ppn));
             }
-            let Some(header) = Header::decode(page, self.geometry.blocks) else {
-                if let Some(version) = newer_version(page, self.geometry.blocks) {
+            let Some(header) = Header::decode(page, self.blocks.geometry.blocks) else {
+                if let Some(version) = newer_version(page, self.blocks.geometry.blocks) {
                     return Err(IndexError::NotFormatted(Unfit::Newer { version }).into());
                 }
                 seen.is_of_other_chip |= is_of_other_chip(page);
@@ -263,23 +264,23 @@ impl<N: Nand> Sbits<N> {
 
     /// Takes the blocks of full pages from the oldest that is kept to the newest, which has so many.
     fn adopt(&mut self, newest_pages: u32) -> Result<(), IndexFault> {
-        while let Some(old) = self.kept.first().filter(|kept| kept.number < self.oldest) {
-            self.free.push_back(old.place);
-            self.kept.pop_front();
+        while let Some(old) = self.blocks.kept.first().filter(|kept| kept.number < self.blocks.oldest) {
+            self.blocks.free.push_back(old.place);
+            self.blocks.kept.pop_front();
         }
-        self.full_pages = self.first_page();
-        let Some(last) = self.kept.last().map(|newest| newest.number) else { return Ok(()) };
-        if last - self.oldest >= self.geometry.blocks {
+        self.blocks.full_pages = self.blocks.first_page();
+        let Some(last) = self.blocks.kept.last().map(|newest| newest.number) else { return Ok(()) };
+        if last - self.blocks.oldest >= self.blocks.geometry.blocks {
             return Err(IndexFault::broken(Invariant::S2, "more blocks than the chip has", last));
         }
-        for (at, number) in (self.oldest..=last).enumerate() {
-            if self.kept[at].number != number {
-                self.kept.row().insert(at, KeptBlock::lost(number));
+        for (at, number) in (self.blocks.oldest..=last).enumerate() {
+            if self.blocks.kept[at].number != number {
+                self.blocks.kept.row().insert(at, KeptBlock::lost(number));
             }
         }
-        let pages_per_block = self.geometry.pages_per_block;
-        self.full_pages = u64::from(last) * u64::from(pages_per_block) + u64::from(newest_pages);
-        self.newest_is_closed = !newest_pages.is_multiple_of(pages_per_block);
+        let pages_per_block = self.blocks.geometry.pages_per_block;
+        self.blocks.full_pages = u64::from(last) * u64::from(pages_per_block) + u64::from(newest_pages);
+        self.blocks.newest_is_closed = !newest_pages.is_multiple_of(pages_per_block);
         Ok(())
     }
 
@@ -287,48 +288,45 @@ impl<N: Nand> Sbits<N> {
     fn take_partial(&mut self, partial: Option<(Header, Ppn)>) -> Result<(), IndexFault> {
         let Some((header, ppn)) = partial else { return Ok(()) };
         // Its block stays out of use until another partly filled page is programmed.
-        let block = self.geometry.block_of(ppn);
-        self.free.row().retain(|&free| free != block);
-        self.aside = Some((block, self.geometry.pages_per_block));
+        let block = self.blocks.geometry.block_of(ppn);
+        self.blocks.free.row().retain(|&free| free != block);
+        self.blocks.aside = Some((block, self.blocks.geometry.pages_per_block));
         self.partial_sequence = header.sequence;
-        if header.number < self.full_pages {
+        if header.number < self.blocks.full_pages {
             return Ok(());
         }
-        let mut filling = core::mem::take(&mut self.filling);
-        let read = self.read_sound(ppn, &mut filling);
-        self.filling = filling;
-        read?;
-        if Header::decode(&self.filling, self.geometry.blocks) != Some(header)
+        read_sound(&mut self.nand, self.blocks.geometry.blocks, ppn, &mut self.filling.page)?;
+        if Header::decode(&self.filling.page, self.blocks.geometry.blocks) != Some(header)
             || usize::from(header.count) >= self.capacity
         {
             return Err(IndexFault::broken(Invariant::S2, "a page reads otherwise now", ppn.0));
         }
-        self.count = header.count.into();
-        self.closed = header.closed;
+        self.filling.count = header.count.into();
+        self.filling.closed = header.closed;
         Ok(())
     }
 
     /// Builds the spline from the first key of each block, and finds the largest key.
     fn learn(&mut self) -> Result<(), IndexFault> {
-        let pages_per_block = u64::from(self.geometry.pages_per_block);
-        let first_page = self.first_page();
-        for at in 0..self.kept.len() as u64 {
+        let pages_per_block = u64::from(self.blocks.geometry.pages_per_block);
+        let first_page = self.blocks.first_page();
+        for at in 0..self.blocks.kept.len() as u64 {
             let number = first_page + at * pages_per_block;
             // A page that cannot be read is the affair of whoever asks for it.
-            if number < self.full_pages && self.read_page(number, Cause::Recovery).is_ok() {
+            if number < self.blocks.full_pages && self.read_page(number, Cause::Recovery).is_ok() {
                 let key = project(self.read_key(0));
                 self.spline.push(key, number);
             }
         }
-        let last: Option<Vec<u8>> = if self.count > 0 {
-            Some(entry(&self.filling, self.record, self.count - 1).0.to_vec())
-        } else if self.full_pages > first_page {
-            self.read_page(self.full_pages - 1, Cause::Recovery)?;
+        let last: Option<Vec<u8>> = if self.filling.count > 0 {
+            Some(entry(&self.filling.page, self.record, self.filling.count - 1).0.to_vec())
+        } else if self.blocks.full_pages > first_page {
+            self.read_page(self.blocks.full_pages - 1, Cause::Recovery)?;
             Some(self.read_key(self.capacity - 1).to_vec())
         } else {
             None
         };
-        self.largest = last;
+        self.filling.largest = last;
         Ok(())
     }
 }

@@ -117,12 +117,14 @@ fn a_failed_program_leaves_the_page_before_it_readable() {
         append(&mut store, &mut model, 5, &mut rng);
         let faults = Faults { seed, program_failures_ppm: 500_000, ..Faults::default() };
         store.nand.set_faults(faults);
-        let before = store.aside.map(|place| place.0);
+        let before = store.blocks.aside.map(|place| place.0);
         store.sync().unwrap();
         store.nand.set_faults(Faults::default());
-        let Some((block, next)) = store.aside.filter(|place| Some(place.0) != before) else { continue };
+        let Some((block, next)) = store.blocks.aside.filter(|place| Some(place.0) != before) else {
+            continue;
+        };
         checked += 1;
-        let newest = store.geometry.page_at(block, next - 1);
+        let newest = store.blocks.geometry.page_at(block, next - 1);
         // The newest page does not survive the cut that follows.
         let bits: Vec<usize> = (0..64).collect();
         let mut store =
@@ -144,8 +146,8 @@ fn a_mount_erases_the_page_before_the_newest_one_last() {
     let (mut model, mut rng) = (Records::new(), Rng::new(1));
     append(&mut store, &mut model, 45, &mut rng);
     store.close().unwrap();
-    let (block, next) = store.aside.unwrap();
-    let newest = store.geometry.page_at(block, next - 1);
+    let (block, next) = store.blocks.aside.unwrap();
+    let newest = store.blocks.geometry.page_at(block, next - 1);
     let mut store = Sbits::mount(store.into_nand(), &settings).unwrap();
     let closed = model.clone();
     append(&mut store, &mut model, 5, &mut rng);

@@ -1,6 +1,7 @@
 //! Every page in turn, and every block, damaged in every way: after cuts anywhere and after a clean end.
 
 use super::*;
+use crate::blocks::spare::Header;
 use crate::testing::damaged::{Damage, damage, damage_block, set_back};
 use alloc::collections::BTreeSet;
 use alloc::format;

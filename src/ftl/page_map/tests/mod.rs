@@ -113,7 +113,7 @@ fn run_to_cut(
 }
 
 fn remount(ftl: PageMapFtl<SimChip>, model: &mut Model, before: &Model) -> PageMapFtl<SimChip> {
-    let settings = ftl.settings;
+    let settings = ftl.core.settings;
     let mut chip = ftl.into_nand();
     chip.power_on();
     let mut ftl = PageMapFtl::mount(chip, settings).unwrap();
@@ -186,7 +186,7 @@ fn it_is_an_array_of_pages() {
                 assert_eq!(contents(&mut ftl), model.pages);
                 assert_sound(&mut ftl);
                 ftl = PageMapFtl::mount(ftl.close().unwrap(), settings).unwrap();
-                assert!(!ftl.stale, "nothing was written after the checkpoint");
+                assert!(!ftl.core.records.stale, "nothing was written after the checkpoint");
                 model.settle();
                 assert_eq!(contents(&mut ftl), model.pages);
             }
@@ -325,7 +325,7 @@ fn flip_every_bit(seed: u64, settings: FtlSettings) {
 #[test]
 fn a_lost_page_stays_lost_until_it_is_written() {
     let (chip, pages) = aged(3, settings());
-    let lost = PageMapFtl::mount(chip.clone(), settings()).unwrap().state.map.get(3);
+    let lost = PageMapFtl::mount(chip.clone(), settings()).unwrap().core.state.map.get(3);
     let mut ftl = PageMapFtl::mount(Chip::new(chip).with_wrong_bits(Ppn(lost), &[77]), settings()).unwrap();
     let (mut data, bytes) = (vec![0; 64], page(7, 64));
     for round in 0..200 {

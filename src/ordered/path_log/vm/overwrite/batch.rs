@@ -10,7 +10,8 @@
 //! Nothing is collected while a batch is entered: the room is made beforehand. A mount may have to, and
 //! leaves the blocks of these pages alone.
 
-use super::page::{self, Marks, Shape};
+use super::page;
+use super::pages::Pages;
 use super::update::Anew;
 use super::{InPlace, NONE, Node};
 use crate::check::{IndexError, Invariant, message};
@@ -29,36 +30,15 @@ pub(super) const CHANGES: u8 = 0x40;
 const PAGES_MAX: usize = 64;
 
 impl<N: Nand> InPlace<N> {
-    pub(super) fn changes_shape(&self) -> Shape {
-        let value_bytes = 1 + usize::from(self.record.value_bytes);
-        let page_bytes = self.space.geometry.page_bytes as usize;
-        Shape::new(page_bytes, usize::from(self.record.key_bytes), value_bytes, Marks::Bare)
-    }
-
-    /// Pages that hold so many changes.
-    fn pages_of(&self, changes: usize) -> usize {
-        changes.div_ceil(self.changes_shape().capacity)
-    }
-
     /// Pages that a batch of so many changes takes.
     fn pages_of_batch(&self, changes: usize) -> u32 {
-        self.batch_pages(changes, self.inner_nodes, self.height) + self.pages_of(changes) as u32
+        self.pages.shapes.batch_pages(changes, self.inner_nodes, self.path.height)
+            + self.pages.pages_of(changes) as u32
     }
 
     /// Whether they are free, before anything is collected.
     pub(super) fn has_free_for_batch(&self, changes: usize) -> bool {
-        self.space.has_free(self.wanted_for(self.pages_of_batch(changes)))
-    }
-
-    /// Pages that so many changes may write in a tree with so many inner nodes, besides their own.
-    ///
-    /// Each writes two pages instead of a leaf at most. An inner node is written anew, as two at most, when
-    /// it is full; from then on half of it is free, which two entries for each node below that was replaced
-    /// do not fill soon. And it is done no more often than nodes below it are replaced.
-    fn batch_pages(&self, changes: usize, inner_nodes: u32, height: u8) -> u32 {
-        let (changes, height) = (changes as u32 + 1, u32::from(height) + 1);
-        let again = 4 * changes / (self.inner.capacity as u32 - 4);
-        2 * (changes * height).min(changes + inner_nodes + again + height) + height + 4
+        self.pages.space.has_free(self.wanted_for(self.pages_of_batch(changes)))
     }
 
     /// Refuses batches that this chip could not take.
@@ -67,19 +47,19 @@ impl<N: Nand> InPlace<N> {
             return Ok(());
         }
         // As if the chip were full of half-full nodes.
-        let (half_full, mut nodes) = (self.inner.capacity as u32 / 2, self.space.geometry.pages());
+        let (shapes, chip_pages) = (&self.pages.shapes, self.pages.space.geometry.pages());
+        let (half_full, mut nodes) = (shapes.inner.capacity as u32 / 2, chip_pages);
         let (mut height, mut inner_nodes) = (1, 0);
         while nodes > 1 {
             nodes = nodes.div_ceil(half_full);
             inner_nodes += nodes;
             height += 1;
         }
-        let (log, pages) = (self.pages_of(changes), self.batch_pages(changes, inner_nodes, height));
-        if log > PAGES_MAX || pages + log as u32 > self.space.geometry.pages() / 2 {
+        let (log, pages) = (self.pages.pages_of(changes), shapes.batch_pages(changes, inner_nodes, height));
+        if log > PAGES_MAX || pages + log as u32 > chip_pages / 2 {
             return Err(IndexError::Unsupported(message!(
                 "a log buffer of {changes} records is written to {log} pages and may take {pages} more at once: at most \
-                 {PAGES_MAX}, and half of this chip's {}, are possible",
-                self.space.geometry.pages()
+                 {PAGES_MAX}, and half of this chip's {chip_pages}, are possible",
             ).into()).into());
         }
         Ok(())
@@ -87,8 +67,8 @@ impl<N: Nand> InPlace<N> {
 
     /// Writes the changes to pages of their own.
     fn write_changes(&mut self, changes: &[Change<'_>]) -> Result<Vec<u32>, IndexFault> {
-        let shape = self.changes_shape();
-        let pages = self.pages_of(changes.len());
+        let shape = self.pages.changes_shape();
+        let pages = self.pages.pages_of(changes.len());
         debug_assert!(!changes.is_empty(), "a batch of no changes");
         assert!(pages <= PAGES_MAX, "{} changes in a batch", changes.len());
         let mut places = Vec::with_capacity(pages);
@@ -101,10 +81,10 @@ impl<N: Nand> InPlace<N> {
                 entries.extend_from_slice(change.value.unwrap_or(&[]));
                 entries.resize(entries.len().next_multiple_of(shape.entry_bytes), 0);
             }
-            let (sequence, following) = (self.next_sequence(), (pages - 1 - number) as u8);
-            shape.birth(&mut self.birth, (sequence, CHANGES + following), number == 0, &entries);
+            let (sequence, following) = (self.pages.next_sequence(), (pages - 1 - number) as u8);
+            shape.birth(&mut self.pages.birth, (sequence, CHANGES + following), number == 0, &entries);
             self.counters.log_programs += 1;
-            places.push(self.write_birth(shape, Cause::Checkpoint)?);
+            places.push(self.pages.write_birth(shape, Cause::Checkpoint)?);
         }
         debug_assert_eq!(places.len(), pages, "O7: a batch of other pages than reckoned");
         Ok(places)
@@ -114,7 +94,7 @@ impl<N: Nand> InPlace<N> {
     fn enter_all(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault> {
         let mut done = 0;
         while done < changes.len() {
-            self.descend(changes[done].key, false, 1)?;
+            self.path.descend(&mut self.pages, changes[done].key, false, 1)?;
             done += self.enter_into_leaf(&changes[done..])?;
         }
         Ok(())
@@ -123,15 +103,16 @@ impl<N: Nand> InPlace<N> {
     /// Enters those of the changes that belong to the leaf on the path and find a slot in it: how many.
     fn enter_into_leaf(&mut self, changes: &[Change<'_>]) -> Result<usize, IndexFault> {
         debug_assert!(!changes.is_empty(), "a leaf is read for no change");
-        let bound = self.leaf_bound();
+        let bound = self.path.leaf_bound(&self.pages.shapes.inner);
         let belong = |change: &&Change<'_>| bound.as_deref().is_none_or(|bound| change.key <= bound);
-        let leaf = self.node(1);
-        debug_assert!(leaf.used <= self.leaf.capacity, "O1: {} slots of {}", leaf.used, self.leaf.capacity);
-        let mut free = self.leaf.capacity - leaf.used;
+        let leaf = self.path.node(1);
+        let shape = &self.pages.shapes.leaf;
+        debug_assert!(leaf.used <= shape.capacity, "O1: {} slots of {}", leaf.used, shape.capacity);
+        let mut free = shape.capacity - leaf.used;
         let (mut entries, mut dead, mut done) = (Vec::new(), Vec::new(), 0);
         for change in changes.iter().take_while(belong) {
-            let old = self.leaf_slot(change.key);
-            let is_there = old.is_some_and(|slot| change.value == Some(self.leaf.value(&leaf.bytes, slot)));
+            let old = self.path.leaf_slot(&self.pages.shapes, change.key);
+            let is_there = old.is_some_and(|slot| change.value == Some(shape.value(&leaf.bytes, slot)));
             if let Some(value) = change.value.filter(|_| !is_there) {
                 if free == 0 {
                     break;
@@ -146,13 +127,13 @@ impl<N: Nand> InPlace<N> {
             done += 1;
         }
         debug_assert!(
-            done <= changes.len() && entries.len().is_multiple_of(self.leaf.entry_bytes),
+            done <= changes.len() && entries.len().is_multiple_of(shape.entry_bytes),
             "an entry is cut short"
         );
         match changes[0] {
             // The first one finds no slot.
             Change { key, value: Some(value) } if done == 0 => {
-                self.put(&[key, value].concat(), self.leaf_slot(key))?;
+                self.put(&[key, value].concat(), self.path.leaf_slot(&self.pages.shapes, key))?;
                 Ok(1)
             }
             _ => self.change_leaf(&entries, &dead).map(|()| done),
@@ -161,13 +142,12 @@ impl<N: Nand> InPlace<N> {
 
     /// Appends entries to the leaf on the path, then marks these slots dead.
     fn change_leaf(&mut self, entries: &[u8], dead: &[usize]) -> Result<(), IndexFault> {
-        debug_assert!(entries.len().is_multiple_of(self.leaf.entry_bytes), "an entry is cut short");
+        let shape = self.pages.shapes.leaf;
+        debug_assert!(entries.len().is_multiple_of(shape.entry_bytes), "an entry is cut short");
         if !entries.is_empty() && !self.append(1, entries, Cause::Host)? {
-            let leaf = self.node(1);
-            let mut all = self.leaf.sorted(&leaf.bytes, leaf.used, dead);
-            for entry in entries.chunks_exact(self.leaf.entry_bytes) {
-                self.leaf.enter(&mut all, entry);
-            }
+            let leaf = self.path.node(1);
+            let mut all = shape.sorted(&leaf.bytes, leaf.used, dead);
+            entries.chunks_exact(shape.entry_bytes).for_each(|entry| shape.enter(&mut all, entry));
             return self.replace(1, &all, Anew::AsIs, Cause::Host);
         }
         if dead.is_empty() {
@@ -181,40 +161,30 @@ impl<N: Nand> InPlace<N> {
     /// Retires the pages of a batch that is entered.
     fn end_batch(&mut self, places: &[u32]) -> Result<(), IndexFault> {
         if let Some(&last) = places.last() {
-            let mut bytes = core::mem::take(&mut self.birth);
-            let retired = self.retire_changes(last, &mut bytes);
-            self.birth = bytes;
+            let mut bytes = core::mem::take(&mut self.pages.birth);
+            let retired = self.pages.retire_changes(last, &mut bytes);
+            self.pages.birth = bytes;
             retired?;
         }
-        places.iter().for_each(|&ppn| self.space.set_dead(ppn));
-        self.space.pinned.clear();
+        places.iter().for_each(|&ppn| self.pages.space.set_dead(ppn));
+        self.pages.space.pinned.clear();
         Ok(())
-    }
-
-    fn retire_changes(&mut self, ppn: u32, bytes: &mut [u8]) -> Result<(), IndexFault> {
-        let shape = self.changes_shape();
-        self.read_page(ppn, shape, Cause::Checkpoint, bytes)?;
-        if !shape.is_born(bytes, ppn) {
-            return Err(IndexFault::broken(Invariant::O7, "changes of a batch", ppn));
-        }
-        page::retire(bytes);
-        self.program_surely((ppn, shape), Cause::Checkpoint, bytes)
     }
 
     /// Enters the batch whose last page has this sequence, as far as it is not.
     pub(super) fn enter_found(&mut self, sequence: u32) -> Result<(), IndexFault> {
-        let places = self.find_changes(sequence)?;
-        let shape = self.changes_shape();
-        let mut bytes = vec![0xff; self.birth.len()];
+        let places = self.pages.find_changes(sequence)?;
+        let shape = self.pages.changes_shape();
+        let mut bytes = vec![0xff; self.pages.birth.len()];
         let mut entries = Vec::new();
         for &ppn in &places {
-            self.read_page(ppn, shape, Cause::Recovery, &mut bytes)?;
+            self.pages.read_page(ppn, shape, Cause::Recovery, &mut bytes)?;
             if !shape.is_born(&bytes, ppn) {
                 return Err(IndexFault::broken(Invariant::O7, "changes of a batch", ppn));
             }
             (0..page::born(&bytes)).for_each(|slot| entries.extend_from_slice(shape.entry(&bytes, slot)));
-            self.space.set_live(ppn);
-            self.space.pinned.push(self.space.geometry.block_of(Ppn(ppn)).0);
+            self.pages.space.set_live(ppn);
+            self.pages.space.pinned.push(self.pages.space.geometry.block_of(Ppn(ppn)).0);
         }
         let change = |entry| {
             let (key, rest): (&[u8], &[u8]) = <[u8]>::split_at(entry, shape.key_bytes);
@@ -222,29 +192,32 @@ impl<N: Nand> InPlace<N> {
         };
         let changes: Vec<Change<'_>> = entries.chunks_exact(shape.entry_bytes).map(change).collect();
         // There was room when the batch was begun; what was lost of it by the cut is won back if it can be.
-        match self.make_room_for(self.batch_pages(changes.len(), self.inner_nodes, self.height)) {
-            Err(error) if error.is_full() && !self.interrupted => {}
+        let pages = self.pages.shapes.batch_pages(changes.len(), self.inner_nodes, self.path.height);
+        match self.make_room_for(pages) {
+            Err(error) if error.is_full() && !self.pages.interrupted => {}
             other => other?,
         }
-        self.interrupted = true;
-        let entered = match self.read_only {
+        self.pages.interrupted = true;
+        let entered = match self.pages.read_only {
             true => Err(IndexError::WornOut.into()),
             false => self.enter_all(&changes).and_then(|()| self.end_batch(&places)),
         };
-        self.interrupted = false;
+        self.pages.interrupted = false;
         match entered {
             // No block takes them: they wait in RAM, and are entered again by every mount.
             Err(error) if error.is_refusal() => {
-                self.read_only = true;
+                self.pages.read_only = true;
                 self.left = entries;
-                places.iter().for_each(|&ppn| self.space.set_dead(ppn));
-                self.space.pinned.clear();
+                places.iter().for_each(|&ppn| self.pages.space.set_dead(ppn));
+                self.pages.space.pinned.clear();
                 self.readopt().map(drop)
             }
             other => other,
         }
     }
+}
 
+impl<N: Nand> Pages<N> {
     /// The pages of the batch whose last page has this sequence, the first one first.
     fn find_changes(&mut self, sequence: u32) -> Result<Vec<u32>, IndexFault> {
         let shape = self.changes_shape();
@@ -286,10 +259,10 @@ impl<N: Nand> InPlace<N> {
         before: u32,
         error: IndexFault,
     ) -> Result<Entered, IndexFault> {
-        let last = before.saturating_add(self.pages_of(changes.len()) as u32);
+        let last = before.saturating_add(self.pages.pages_of(changes.len()) as u32);
         let found = self.readopt()?;
-        self.interrupted = false;
-        self.space.pinned.clear();
+        self.pages.interrupted = false;
+        self.pages.space.pinned.clear();
         if let [only] = changes {
             let is_done = holds_change(self, (only.key, only.value))?;
             return if is_done { Ok(Entered::All) } else { Err(error) };
@@ -298,21 +271,21 @@ impl<N: Nand> InPlace<N> {
             return Err(error);
         }
         // Every mount enters it again, and no block takes it.
-        self.read_only = true;
+        self.pages.read_only = true;
         Ok(Entered::Waits)
     }
 }
 
 impl<N: Nand> TakesBatches for InPlace<N> {
     fn usable(&self) -> Result<(), IndexFault> {
-        InPlace::usable(self)
+        self.pages.usable()
     }
 
     fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexFault> {
-        self.writable()?;
+        self.pages.writable()?;
         match self.make_room_for(self.pages_of_batch(changes)) {
             // A removal alone writes no page unless a program fails.
-            Err(error) if error.is_full() && changes == 1 && !have_inserts && !self.interrupted => {
+            Err(error) if error.is_full() && changes == 1 && !have_inserts && !self.pages.interrupted => {
                 self.require_spare_pages()
             }
             other => other.map_err(|error| self.given_up(error)),
@@ -320,37 +293,38 @@ impl<N: Nand> TakesBatches for InPlace<N> {
     }
 
     fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<Entered, IndexFault> {
-        self.usable()?;
-        self.writable()?;
-        let before = self.sequence;
-        self.interrupted = true;
+        self.pages.usable()?;
+        self.pages.writable()?;
+        let before = self.pages.sequence;
+        self.pages.interrupted = true;
         match self.write_and_enter(changes) {
             Err(error) if self.refused(error.clone()).is_refusal() => {
                 self.end_refused(changes, before, self.refused(error))
             }
             Err(error) => Err(error),
             Ok(()) => {
-                self.interrupted = false;
+                self.pages.interrupted = false;
                 Ok(Entered::All)
             }
         }
     }
 
     fn holds(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
-        self.descend(key, false, 1)?;
-        Ok(self.leaf_slot(key).is_some())
+        self.path.descend(&mut self.pages, key, false, 1)?;
+        Ok(self.path.leaf_slot(&self.pages.shapes, key).is_some())
     }
 
     fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
-        let mut node = Node { ppn: self.root, used: 0, slot: 0, bytes: vec![0xff; self.birth.len()] };
-        for level in (2..=self.height).rev() {
-            node.used = self.read_node(node.ppn, level, Cause::Check, &mut node.bytes)?;
-            let slot = self.child_slot(&node, key, false);
+        let mut node =
+            Node { ppn: self.path.root, used: 0, slot: 0, bytes: vec![0xff; self.pages.birth.len()] };
+        for level in (2..=self.path.height).rev() {
+            node.used = self.pages.read_node(node.ppn, level, Cause::Check, &mut node.bytes)?;
+            let slot = self.pages.shapes.child_slot(&node, key, false);
             let what = "no child has a bound that high";
             let slot = slot.ok_or(IndexError::broken(Invariant::O3, what, u64::from(node.ppn)))?;
-            node.ppn = self.address(&node.bytes, slot);
+            node.ppn = self.pages.shapes.address(&node.bytes, slot);
         }
-        node.used = self.read_node(node.ppn, 1, Cause::Check, &mut node.bytes)?;
-        Ok(self.slot_in(&node, key).is_some())
+        node.used = self.pages.read_node(node.ppn, 1, Cause::Check, &mut node.bytes)?;
+        Ok(self.pages.shapes.slot_in(&node, key).is_some())
     }
 }

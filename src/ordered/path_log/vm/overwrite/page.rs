@@ -55,7 +55,7 @@ pub(super) struct Shape {
     /// The place of the dead marks of bare slots.
     dead_at: usize,
     slots_at: usize,
-    marks: Marks,
+    pub(super) marks: Marks,
 }
 
 /// The state of a slot, by its marks.
@@ -170,6 +170,13 @@ impl Shape {
         debug_assert!(slot < self.capacity, "O1: slot {slot} of {}", self.capacity);
         let at = self.slots_at + slot * self.slot_bytes;
         &page[at..at + self.slot_bytes]
+    }
+
+    /// Whether a later live slot has the key of this one.
+    pub(super) fn is_superseded(&self, bytes: &[u8], slot: usize, used: usize) -> bool {
+        let key = self.key(bytes, slot);
+        let is_later = |later| self.state(bytes, later) == SlotState::Live && self.key(bytes, later) == key;
+        self.is_live(bytes, slot) && (slot + 1..used).any(is_later)
     }
 
     /// Whether the check of a slot holds.
@@ -325,6 +332,17 @@ pub(super) fn is_retired(page: &[u8]) -> bool {
 
 pub(super) fn retire(page: &mut [u8]) {
     page[RETIRED_AT] = 0;
+}
+
+/// Refuses a page that is not the one which the slot of its parent was filled for: it is younger than the
+/// parent exactly if the slot was filled after the parent's birth.
+pub(super) fn require_child(parent: &[u8], slot: usize, child: &[u8], ppn: u32) -> Result<(), IndexFault> {
+    let is_younger = sequence(child) > sequence(parent);
+    if is_younger == (slot >= born(parent)) {
+        return Ok(());
+    }
+    Err(IndexError::broken(Invariant::O8, "another version of the page that its parent names", ppn.into())
+        .into())
 }
 
 /// The version of the settings that say on which chip the tree stands.

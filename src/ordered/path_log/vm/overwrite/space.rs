@@ -1,7 +1,8 @@
 //! Which pages are live, and where the next one goes: blocks without live pages in turn, erased just before.
 
+use super::NONE;
 use super::page::Shape;
-use super::{InPlace, NONE};
+use super::pages::Pages;
 use crate::blocks::mark_bad;
 use crate::check::IndexError;
 use crate::fault::IndexFault;
@@ -156,7 +157,7 @@ impl Space {
     }
 }
 
-impl<N: Nand> InPlace<N> {
+impl<N: Nand> Pages<N> {
     /// The next page to be written.
     fn allocate(&mut self, cause: Cause) -> Result<u32, IndexFault> {
         let per_block = self.space.geometry.pages_per_block;
@@ -199,7 +200,7 @@ impl<N: Nand> InPlace<N> {
     pub(super) fn discard(&mut self, block: u32) -> Result<(), IndexFault> {
         debug_assert_eq!(self.space.live_of(block), 0, "O5: block {block} is retired and holds live pages");
         self.space.bad[block as usize] = true;
-        self.counters.blocks_retired += 1;
+        self.retired += 1;
         Ok(mark_bad(&mut self.nand, Pbn(block))?)
     }
 

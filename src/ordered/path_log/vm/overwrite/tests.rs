@@ -333,7 +333,7 @@ fn fail_and_go_on(settings: &OverwriteConfig, blocks: u32, least_bad: usize) {
         }
     }
     assert_holds(&mut tree, &model);
-    let bad = (0..blocks).filter(|&block| tree.tree.nand.is_bad(Pbn(block)).unwrap()).count();
+    let bad = (0..blocks).filter(|&block| tree.tree.pages.nand.is_bad(Pbn(block)).unwrap()).count();
     assert!(bad > least_bad, "{bad} blocks are bad");
 }
 
@@ -426,22 +426,22 @@ fn records_of_one_leaf_are_entered_by_one_overwrite() {
     for key in 0..20u32 {
         assert!(!tree.insert(&key.to_be_bytes(), &[1; 4]).unwrap());
     }
-    let programs = tree.tree.nand.lock().counters().page_programs_total();
+    let programs = tree.tree.pages.nand.lock().counters().page_programs_total();
     assert!(tree.insert(&7u32.to_be_bytes(), &[2; 4]).unwrap(), "it waits");
-    assert_eq!(tree.tree.nand.lock().counters().page_programs_total(), programs);
+    assert_eq!(tree.tree.pages.nand.lock().counters().page_programs_total(), programs);
     tree.sync().unwrap();
     // A page of changes; the slots and their mark; the page of changes is retired.
-    assert_eq!(tree.tree.nand.lock().counters().page_programs_total(), programs + 4);
+    assert_eq!(tree.tree.pages.nand.lock().counters().page_programs_total(), programs + 4);
     let metrics = tree.stats().metrics;
     let metric = |name| metrics.iter().find(|metric| metric.name == name).unwrap().value;
     assert_eq!((metric("overwrites"), metric("log_programs"), metric("log_records")), (1, 1, 0));
     // One change alone is an operation of itself, and what is there already is not written again.
     tree.insert(&7u32.to_be_bytes(), &[2; 4]).unwrap();
     tree.sync().unwrap();
-    assert_eq!(tree.tree.nand.lock().counters().page_programs_total(), programs + 4);
+    assert_eq!(tree.tree.pages.nand.lock().counters().page_programs_total(), programs + 4);
     tree.remove(&7u32.to_be_bytes()).unwrap();
     tree.sync().unwrap();
-    assert_eq!(tree.tree.nand.lock().counters().page_programs_total(), programs + 5);
+    assert_eq!(tree.tree.pages.nand.lock().counters().page_programs_total(), programs + 5);
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Changes of the tree: slots appended and marked dead in place, and pages written anew when they are full.
 
-use super::page::Shape;
-use super::{ADDRESS_BYTES, InPlace, Keep, LEVELS_MAX, Node, page};
+use super::{ADDRESS_BYTES, InPlace, Keep, LEVELS_MAX};
 use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
@@ -21,8 +20,8 @@ pub(super) enum Anew {
 impl<N: Nand> InPlace<N> {
     /// Enters a record into the leaf on the path; `old` is the slot of the key.
     pub(super) fn put(&mut self, entry: &[u8], old: Option<usize>) -> Result<(), IndexFault> {
-        debug_assert_eq!(entry.len(), self.leaf.entry_bytes, "O1: an entry of another size");
-        let anew = if self.node(1).used < self.leaf.capacity {
+        debug_assert_eq!(entry.len(), self.pages.shapes.leaf.entry_bytes, "O1: an entry of another size");
+        let anew = if self.path.node(1).used < self.pages.shapes.leaf.capacity {
             if self.append(1, entry, Cause::Host)? {
                 return match old {
                     Some(slot) => self.mark_dead(1, &[slot], Cause::Host),
@@ -33,17 +32,17 @@ impl<N: Nand> InPlace<N> {
         } else {
             Anew::AsFull
         };
-        let leaf = self.node(1);
-        let mut entries = self.leaf.sorted(&leaf.bytes, leaf.used, old.as_slice());
-        self.leaf.enter(&mut entries, entry);
+        let leaf = self.path.node(1);
+        let mut entries = self.pages.shapes.leaf.sorted(&leaf.bytes, leaf.used, old.as_slice());
+        self.pages.shapes.leaf.enter(&mut entries, entry);
         self.replace(1, &entries, anew, Cause::Host)
     }
 
     /// Programs entries into the next slots of the path's node, then the mark that commits them; false when a
     /// program failed.
     pub(super) fn append(&mut self, level: u8, entries: &[u8], cause: Cause) -> Result<bool, IndexFault> {
-        let shape = self.shape(level);
-        let node = &mut self.path[usize::from(level) - 1];
+        let shape = self.pages.shapes.at(level);
+        let node = &mut self.path.nodes[usize::from(level) - 1];
         let end = node.used + entries.len() / shape.entry_bytes;
         debug_assert!(end <= shape.capacity, "O1: {end} slots of {}", shape.capacity);
         debug_assert!(entries.len().is_multiple_of(shape.entry_bytes), "O1: an entry is cut short");
@@ -54,20 +53,20 @@ impl<N: Nand> InPlace<N> {
         self.counters.overwrites += 1;
         let ppn = node.ppn;
         let mut bytes = core::mem::take(&mut node.bytes);
-        let mut done = self.overwrite((ppn, shape), cause, &mut bytes);
+        let mut done = self.pages.overwrite((ppn, shape), cause, &mut bytes);
         if done == Ok(true) {
             shape.mark_used(&mut bytes, end);
-            done = self.overwrite((ppn, shape), cause, &mut bytes);
+            done = self.pages.overwrite((ppn, shape), cause, &mut bytes);
             if done == Ok(false) {
                 // What the chip holds decides, not what it said: a mark that is there counts at the next
                 // mount.
-                done = self.reread_page(ppn, shape, cause).map(|(page, used)| {
+                done = self.pages.reread_page(ppn, shape, cause).map(|(page, used)| {
                     bytes.copy_from_slice(&page);
                     used == end
                 });
             }
         }
-        let node = &mut self.path[usize::from(level) - 1];
+        let node = &mut self.path.nodes[usize::from(level) - 1];
         node.bytes = bytes;
         if done == Ok(true) {
             node.used = end;
@@ -75,48 +74,30 @@ impl<N: Nand> InPlace<N> {
         done
     }
 
-    /// Programs a page that is in use, again where that fails; false when it stays so.
-    fn overwrite(&mut self, place: (u32, Shape), cause: Cause, bytes: &mut [u8]) -> Result<bool, IndexFault> {
-        match self.program_surely(place, cause, bytes) {
-            Ok(()) => Ok(true),
-            Err(error) if error.is_worn_out() => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Overwrites the path's node, as it is in RAM.
     fn overwrite_node(&mut self, level: u8, cause: Cause) -> Result<bool, IndexFault> {
-        let shape = self.shape(level);
-        let node = self.node_mut(level);
+        let shape = self.pages.shapes.at(level);
+        let node = self.path.node_mut(level);
         let ppn = node.ppn;
         let mut bytes = core::mem::take(&mut node.bytes);
-        let done = self.overwrite((ppn, shape), cause, &mut bytes);
-        self.node_mut(level).bytes = bytes;
+        let done = self.pages.overwrite((ppn, shape), cause, &mut bytes);
+        self.path.node_mut(level).bytes = bytes;
         done
-    }
-
-    /// The contents of a page of which a program failed, and its slots in use: as a mount would find it.
-    fn reread_page(&mut self, ppn: u32, shape: Shape, cause: Cause) -> Result<(Vec<u8>, usize), IndexFault> {
-        let mut bytes = vec![0xff; self.birth.len()];
-        self.read_page(ppn, shape, cause, &mut bytes)?;
-        let frontier = shape.frontier(&bytes, u64::from(ppn))?;
-        let used = if frontier.is_halfway { shape.complete(&mut bytes, frontier) } else { frontier.used };
-        Ok((bytes, used))
     }
 
     /// Marks slots of the path's node dead.
     pub(super) fn mark_dead(&mut self, level: u8, slots: &[usize], cause: Cause) -> Result<(), IndexFault> {
-        let shape = self.shape(level);
-        let node = &mut self.path[usize::from(level) - 1];
+        let shape = self.pages.shapes.at(level);
+        let node = &mut self.path.nodes[usize::from(level) - 1];
         debug_assert!(slots.iter().all(|&slot| slot < node.used), "O1: a slot beyond {}", node.used);
         slots.iter().for_each(|&slot| shape.mark_dead(&mut node.bytes, slot));
         let (ppn, used) = (node.ppn, node.used);
         if self.overwrite_node(level, cause)? {
             return Ok(());
         }
-        let bytes = self.node(level).bytes.clone();
+        let bytes = self.path.node(level).bytes.clone();
         // What the chip holds decides, not what it said.
-        let (found, _) = self.reread_page(ppn, shape, cause)?;
+        let (found, _) = self.pages.reread_page(ppn, shape, cause)?;
         if slots.iter().all(|&slot| !shape.is_live(&found, slot)) {
             return Ok(());
         }
@@ -136,7 +117,7 @@ impl<N: Nand> InPlace<N> {
         self.replace_up(level, entries, (anew, cause), &mut freed)?;
         // Not before the new ones are in use: an erase must not overtake that.
         for ppn in freed {
-            self.space.set_dead(ppn);
+            self.pages.space.set_dead(ppn);
         }
         Ok(())
     }
@@ -150,26 +131,25 @@ impl<N: Nand> InPlace<N> {
     ) -> Result<(), IndexFault> {
         let mut entries = entries.to_vec();
         loop {
-            debug_assert!((1..=self.height).contains(&level), "O2: level {level} of {}", self.height);
+            let (inner, height) = (self.pages.shapes.inner, self.path.height);
+            debug_assert!((1..=height).contains(&level), "O2: level {level} of {height}");
             let told = self.write_anew(level, &entries, anew, cause)?;
-            freed.push(self.node(level).ppn);
+            freed.push(self.path.node(level).ppn);
             self.inner_nodes -= u32::from(level > 1);
-            if level == self.height {
+            if level == height {
                 return self.replace_root(&told, cause);
             }
-            self.node_mut(level).ppn = super::NONE;
+            self.path.node_mut(level).ppn = super::NONE;
             level += 1;
             self.reread(level, cause)?;
-            let slot = self.node(level).slot;
-            let has_room = self.node(level).used + told.len() / self.inner.entry_bytes <= self.inner.capacity;
+            let slot = self.path.node(level).slot;
+            let has_room = self.path.node(level).used + told.len() / inner.entry_bytes <= inner.capacity;
             if has_room && self.append(level, &told, cause)? {
                 return self.mark_child_dead(level, slot, cause, freed);
             }
-            let parent = self.node(level);
-            entries = self.inner.sorted(&parent.bytes, parent.used, &[slot]);
-            for entry in told.chunks_exact(self.inner.entry_bytes) {
-                self.inner.enter(&mut entries, entry);
-            }
+            let parent = self.path.node(level);
+            entries = inner.sorted(&parent.bytes, parent.used, &[slot]);
+            told.chunks_exact(inner.entry_bytes).for_each(|entry| inner.enter(&mut entries, entry));
         }
     }
 
@@ -182,14 +162,14 @@ impl<N: Nand> InPlace<N> {
         cause: Cause,
         freed: &mut Vec<u32>,
     ) -> Result<(), IndexFault> {
-        let node = &mut self.path[usize::from(level) - 1];
+        let node = &mut self.path.nodes[usize::from(level) - 1];
         debug_assert!(slot < node.used, "O3: child {slot} of {}", node.used);
-        self.inner.mark_dead(&mut node.bytes, slot);
+        self.pages.shapes.inner.mark_dead(&mut node.bytes, slot);
         if self.overwrite_node(level, cause)? {
             return Ok(());
         }
-        let node = self.node(level);
-        let entries = self.inner.sorted(&node.bytes, node.used, &[]);
+        let node = self.path.node(level);
+        let entries = self.pages.shapes.inner.sorted(&node.bytes, node.used, &[]);
         self.replace_up(level, &entries, (Anew::AsIs, cause), freed)
     }
 
@@ -201,17 +181,17 @@ impl<N: Nand> InPlace<N> {
         anew: Anew,
         cause: Cause,
     ) -> Result<Vec<u8>, IndexFault> {
-        let shape = self.shape(level);
+        let shape = self.pages.shapes.at(level);
         let count = entries.len() / shape.entry_bytes;
         debug_assert!(entries.len().is_multiple_of(shape.entry_bytes), "O1: an entry is cut short");
         let most = if anew == Anew::AsIs { shape.capacity } else { shape.capacity / 2 };
-        let is_root = level == self.height;
+        let is_root = level == self.path.height;
         let bound = if is_root {
-            vec![0xff; usize::from(self.record.key_bytes)]
+            vec![0xff; usize::from(self.pages.shapes.record().key_bytes)]
         } else {
-            self.bound(level + 1).to_vec()
+            self.path.bound(&self.pages.shapes.inner, level + 1).to_vec()
         };
-        let mut told = Vec::with_capacity(2 * self.inner.entry_bytes);
+        let mut told = Vec::with_capacity(2 * self.pages.shapes.inner.entry_bytes);
         let mut right = entries;
         if count > most {
             let (left, rest) = entries.split_at(count.div_ceil(2) * shape.entry_bytes);
@@ -227,7 +207,7 @@ impl<N: Nand> InPlace<N> {
         told.extend_from_slice(&bound);
         told.extend_from_slice(&ppn.to_le_bytes());
         debug_assert!(
-            told.len() == self.inner.entry_bytes * if count > most { 2 } else { 1 },
+            told.len() == self.pages.shapes.inner.entry_bytes * if count > most { 2 } else { 1 },
             "O3: the parent is told of other nodes"
         );
         Ok(told)
@@ -240,46 +220,42 @@ impl<N: Nand> InPlace<N> {
         entries: &[u8],
         cause: Cause,
     ) -> Result<u32, IndexFault> {
-        let (shape, sequence) = (self.shape(level), self.next_sequence());
-        debug_assert!((1..=self.height + 1).contains(&level), "O2: level {level} above {}", self.height);
-        shape.birth(&mut self.birth, (sequence, level), is_root, entries);
+        let (shape, sequence) = (self.pages.shapes.at(level), self.pages.next_sequence());
+        debug_assert!(
+            (1..=self.path.height + 1).contains(&level),
+            "O2: level {level} above {}",
+            self.path.height
+        );
+        shape.birth(&mut self.pages.birth, (sequence, level), is_root, entries);
         self.counters.new_pages += 1;
         self.inner_nodes += u32::from(level > 1);
-        self.write_birth(shape, cause)
+        self.pages.write_birth(shape, cause)
     }
 
     /// Makes the new page, or one above the two, the root; `told` is what a parent would hold.
     fn replace_root(&mut self, told: &[u8], cause: Cause) -> Result<(), IndexFault> {
-        let old = (self.root, self.height);
-        let at = self.inner.entry_bytes - ADDRESS_BYTES;
-        if told.len() == self.inner.entry_bytes {
-            self.root = crate::codec::get_u32(told, at);
+        let old = (self.path.root, self.path.height);
+        let at = self.pages.shapes.inner.entry_bytes - ADDRESS_BYTES;
+        if told.len() == self.pages.shapes.inner.entry_bytes {
+            self.path.root = crate::codec::get_u32(told, at);
         } else {
-            if self.height == LEVELS_MAX {
+            if self.path.height == LEVELS_MAX {
                 return Err(IndexError::Full.into());
             }
-            self.root = self.write_node(self.height + 1, true, told, cause)?;
-            self.height += 1;
+            self.path.root = self.write_node(self.path.height + 1, true, told, cause)?;
+            self.path.height += 1;
         }
-        let mut node = self.path[usize::from(old.1) - 1].clone();
-        self.retire_root(&mut node, old.0, cause)?;
-        self.forget_path();
+        let mut node = self.path.nodes[usize::from(old.1) - 1].clone();
+        self.pages.retire_root(&mut node.bytes, old.0, cause)?;
+        self.path.forget();
         Ok(())
-    }
-
-    /// Marks a root retired, such that no mount takes it for the newest one.
-    pub(super) fn retire_root(&mut self, node: &mut Node, ppn: u32, cause: Cause) -> Result<(), IndexFault> {
-        let shape = self.shape(page::level(&node.bytes));
-        page::retire(&mut node.bytes);
-        // An older root that stays is retired by a mount.
-        self.overwrite((ppn, shape), cause, &mut node.bytes).map(drop)
     }
 
     /// Reads a parent that is to be changed, where three buffers are all there is. The copy is the same.
     fn reread(&mut self, level: u8, cause: Cause) -> Result<(), IndexFault> {
-        if self.keep == Keep::ThreeBuffers && level < self.height {
-            let ppn = self.node(level).ppn;
-            self.nand.read(Ppn(ppn), cause, &mut self.birth, &mut [])?;
+        if self.path.keep == Keep::ThreeBuffers && level < self.path.height {
+            let ppn = self.path.node(level).ppn;
+            self.pages.nand.read(Ppn(ppn), cause, &mut self.pages.birth, &mut [])?;
         }
         Ok(())
     }
@@ -293,28 +269,28 @@ impl<N: Nand> InPlace<N> {
 
     /// Takes the leaf on the path out of the tree if it is empty.
     pub(super) fn prune_if_empty(&mut self) -> Result<(), IndexFault> {
-        let leaf = self.node(1);
-        let is_empty = (0..leaf.used).all(|slot| !self.leaf.is_live(&leaf.bytes, slot));
+        let leaf = self.path.node(1);
+        let is_empty = (0..leaf.used).all(|slot| !self.pages.shapes.leaf.is_live(&leaf.bytes, slot));
         if is_empty && leaf.ppn != super::NONE { self.prune() } else { Ok(()) }
     }
 
     /// Marks dead the entry of the highest node of the path that has nothing below it but the empty leaf and
     /// is not the last child of its parent: the neighbour to the right takes over its keys.
     fn prune(&mut self) -> Result<(), IndexFault> {
-        for level in 2..=self.height {
-            let node = self.node(level);
-            let live = (0..node.used).filter(|&slot| self.inner.is_live(&node.bytes, slot));
-            let greatest = live.clone().max_by_key(|&slot| self.inner.key(&node.bytes, slot));
+        for level in 2..=self.path.height {
+            let node = self.path.node(level);
+            let live = (0..node.used).filter(|&slot| self.pages.shapes.inner.is_live(&node.bytes, slot));
+            let greatest = live.clone().max_by_key(|&slot| self.pages.shapes.inner.key(&node.bytes, slot));
             if greatest != Some(node.slot) {
-                let freed: Vec<u32> = (1..level).map(|below| self.node(below).ppn).collect();
+                let freed: Vec<u32> = (1..level).map(|below| self.path.node(below).ppn).collect();
                 let slot = node.slot;
                 self.counters.overwrites += 1;
                 self.mark_dead(level, &[slot], Cause::Host)?;
                 for ppn in freed {
-                    self.space.set_dead(ppn);
+                    self.pages.space.set_dead(ppn);
                 }
                 self.inner_nodes -= u32::from(level) - 2;
-                self.forget_path();
+                self.path.forget();
                 return Ok(());
             }
             if live.count() > 1 {

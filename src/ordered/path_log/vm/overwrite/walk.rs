@@ -6,58 +6,14 @@ use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, holds_change, within,
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, holds_change,
 };
 use crate::sort;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::cmp::Ordering;
-use core::ops::{Bound, ControlFlow};
+use core::ops::Bound;
 
 impl<N: Nand> InPlace<N> {
-    /// Shows the records of the leaf on the path that lie within the bounds; breaks when the walk is over.
-    fn show_leaf(
-        &self,
-        bounds: (Bound<&[u8]>, Bound<&[u8]>),
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> ControlFlow<()> {
-        let leaf = self.node(1);
-        let entries = self.leaf.sorted(&leaf.bytes, leaf.used, &[]);
-        let mut show = |entry: &[u8]| {
-            let (key, value) = entry.split_at(self.leaf.key_bytes);
-            match (within(key, bounds), direction) {
-                (Ordering::Equal, _) => visit(key, value),
-                (Ordering::Greater, Direction::Ascending) | (Ordering::Less, Direction::Descending) => {
-                    ControlFlow::Break(())
-                }
-                _ => ControlFlow::Continue(()),
-            }
-        };
-        let mut entries = entries.chunks_exact(self.leaf.entry_bytes);
-        match direction {
-            Direction::Ascending => entries.try_for_each(&mut show),
-            Direction::Descending => entries.rev().try_for_each(&mut show),
-        }
-    }
-
-    /// The bound of the leaf on the path; none when it is the last.
-    pub(super) fn leaf_bound(&self) -> Option<Vec<u8>> {
-        let bound = if self.height > 1 { self.bound(2).to_vec() } else { return None };
-        if bound.iter().all(|&byte| byte == 0xff) { None } else { Some(bound) }
-    }
-
-    /// The bound of the leaf before the one on the path; none when it is the first.
-    fn bound_before(&self) -> Option<Vec<u8>> {
-        (2..=self.height).find_map(|level| {
-            let node = self.node(level);
-            let own = self.inner.key(&node.bytes, node.slot);
-            let live = (0..node.used).filter(|&slot| self.inner.is_live(&node.bytes, slot));
-            let bounds = live.map(|slot| self.inner.key(&node.bytes, slot));
-            bounds.filter(|&bound| bound < own).max().map(<[u8]>::to_vec)
-        })
-    }
-
     fn check_node(
         &mut self,
         place: (u32, u8),
@@ -65,9 +21,9 @@ impl<N: Nand> InPlace<N> {
         walk: &mut Walk,
     ) -> Result<(), IndexFault> {
         let ((ppn, level), (low, high)) = (place, bounds);
-        let (at, shape) = (u64::from(ppn), self.shape(level));
-        let mut bytes = vec![0xff; self.birth.len()];
-        let used = match self.read_node(ppn, level, Cause::Check, &mut bytes) {
+        let (at, shape) = (u64::from(ppn), self.pages.shapes.at(level));
+        let mut bytes = vec![0xff; self.pages.birth.len()];
+        let used = match self.pages.read_node(ppn, level, Cause::Check, &mut bytes) {
             Ok(used) => used,
             Err(error) => {
                 let IndexError::Corrupted { invariant, what, at } = *error else { return Err(error) };
@@ -77,7 +33,7 @@ impl<N: Nand> InPlace<N> {
         };
         walk.report.nodes += 1;
         walk.pages.push(ppn);
-        if page::is_root(&bytes) != (ppn == self.root) || page::is_retired(&bytes) {
+        if page::is_root(&bytes) != (ppn == self.path.root) || page::is_retired(&bytes) {
             walk.report.violation(Invariant::O2, at, message!("marks of a root at level {level}"));
         }
         let entries = shape.sorted(&bytes, used, &[]);
@@ -125,27 +81,27 @@ impl<N: Nand> InPlace<N> {
         existed: &mut Option<bool>,
     ) -> Result<bool, IndexFault> {
         self.make_room()?;
-        self.descend(key, false, 1)?;
-        let old = self.leaf_slot(key);
+        self.path.descend(&mut self.pages, key, false, 1)?;
+        let old = self.path.leaf_slot(&self.pages.shapes, key);
         *existed = Some(old.is_some());
-        self.interrupted = true;
+        self.pages.interrupted = true;
         self.put(&[key, value].concat(), old)?;
-        self.interrupted = false;
+        self.pages.interrupted = false;
         Ok(old.is_some())
     }
 
     fn remove_record(&mut self, key: &[u8], existed: &mut Option<bool>) -> Result<bool, IndexFault> {
         // A removal writes no page unless a program fails.
         match self.make_room() {
-            Err(error) if error.is_full() && !self.interrupted => self.require_spare_pages()?,
+            Err(error) if error.is_full() && !self.pages.interrupted => self.require_spare_pages()?,
             other => other?,
         }
-        self.descend(key, false, 1)?;
-        let Some(slot) = self.leaf_slot(key) else { return Ok(false) };
+        self.path.descend(&mut self.pages, key, false, 1)?;
+        let Some(slot) = self.path.leaf_slot(&self.pages.shapes, key) else { return Ok(false) };
         *existed = Some(true);
-        self.interrupted = true;
+        self.pages.interrupted = true;
         self.take(slot)?;
-        self.interrupted = false;
+        self.pages.interrupted = false;
         Ok(true)
     }
 
@@ -158,7 +114,7 @@ impl<N: Nand> InPlace<N> {
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Result<bool, IndexFault> {
-        let was_begun = self.interrupted;
+        let was_begun = self.pages.interrupted;
         let outcome = outcome.map_err(|error| self.given_up(error));
         if !was_begun || !outcome.as_ref().is_err_and(|error| error.is_refusal()) {
             return outcome;
@@ -173,7 +129,7 @@ impl<N: Nand> InPlace<N> {
 
 impl<N: Nand> OrderedIndex for InPlace<N> {
     fn record(&self) -> RecordFormat {
-        self.record
+        self.pages.shapes.record()
     }
 
     fn durability(&self) -> Durability {
@@ -185,29 +141,29 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
-        self.record.check_key(key)?;
-        self.record.check_value(value)?;
-        self.usable()?;
-        self.descend(key, false, 1)?;
-        let slot = self.leaf_slot(key);
+        self.pages.shapes.record().check_key(key)?;
+        self.pages.shapes.record().check_value(value)?;
+        self.pages.usable()?;
+        self.path.descend(&mut self.pages, key, false, 1)?;
+        let slot = self.path.leaf_slot(&self.pages.shapes, key);
         if let Some(slot) = slot {
-            value.copy_from_slice(self.leaf.value(&self.node(1).bytes, slot));
+            value.copy_from_slice(self.pages.shapes.leaf.value(&self.path.node(1).bytes, slot));
         }
         Ok(slot.is_some())
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.record.check_key(key)?;
-        self.record.check_value(value)?;
-        self.usable()?;
+        self.pages.shapes.record().check_key(key)?;
+        self.pages.shapes.record().check_value(value)?;
+        self.pages.usable()?;
         let mut existed = None;
         let outcome = self.insert_record(key, value, &mut existed);
         Ok(self.settled(outcome, existed, key, Some(value))?)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
-        self.record.check_key(key)?;
-        self.usable()?;
+        self.pages.shapes.record().check_key(key)?;
+        self.pages.usable()?;
         let mut existed = None;
         let outcome = self.remove_record(key, &mut existed);
         Ok(self.settled(outcome, existed, key, None)?)
@@ -220,8 +176,9 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
-        self.usable()?;
-        let (zeros, ones) = (vec![0; self.leaf.key_bytes], vec![0xff; self.leaf.key_bytes]);
+        self.pages.usable()?;
+        let (zeros, ones) =
+            (vec![0; self.pages.shapes.leaf.key_bytes], vec![0xff; self.pages.shapes.leaf.key_bytes]);
         let (from, other) = match direction {
             Direction::Ascending => (low, &zeros),
             Direction::Descending => (high, &ones),
@@ -230,27 +187,27 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
             Bound::Included(key) | Bound::Excluded(key) => key,
             Bound::Unbounded => &other[..],
         };
-        self.descend(start, false, 1)?;
-        while self.show_leaf((low, high), direction, &mut *visit).is_continue() {
+        self.path.descend(&mut self.pages, start, false, 1)?;
+        while self.pages.shapes.show(self.path.node(1), (low, high), direction, &mut *visit).is_continue() {
             let next = match direction {
-                Direction::Ascending => self.leaf_bound(),
-                Direction::Descending => self.bound_before(),
+                Direction::Ascending => self.path.leaf_bound(&self.pages.shapes.inner),
+                Direction::Descending => self.path.bound_before(&self.pages.shapes.inner),
             };
             let Some(bound) = next else { break };
-            self.descend(&bound, direction == Direction::Ascending, 1)?;
+            self.path.descend(&mut self.pages, &bound, direction == Direction::Ascending, 1)?;
         }
         Ok(())
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {
-        Ok(self.usable()?)
+        Ok(self.pages.usable()?)
     }
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
-        self.usable()?;
+        self.pages.usable()?;
         let mut walk = Walk { report: CheckReport::default(), pages: Vec::new(), leaves: 0 };
-        let ones = vec![0xff; self.leaf.key_bytes];
-        self.check_node((self.root, self.height), (&[], &ones), &mut walk)?;
+        let ones = vec![0xff; self.pages.shapes.leaf.key_bytes];
+        self.check_node((self.path.root, self.path.height), (&[], &ones), &mut walk)?;
         if walk.leaves + u64::from(self.inner_nodes) != walk.report.nodes {
             let found = message!("{} nodes, {} leaves", walk.report.nodes, walk.leaves);
             walk.report.violation(Invariant::O5, u64::from(NONE), found);
@@ -258,7 +215,7 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
         walk.pages.push(self.settings_page);
         sort::total(&mut walk.pages);
         let live: Vec<u32> =
-            (0..self.space.geometry.pages()).filter(|&ppn| self.space.is_live(ppn)).collect();
+            (0..self.pages.space.geometry.pages()).filter(|&ppn| self.pages.space.is_live(ppn)).collect();
         if live != walk.pages {
             let found = message!("{} live pages, {} in the tree", live.len(), walk.pages.len());
             walk.report.violation(Invariant::O5, u64::from(NONE), found);
@@ -270,8 +227,8 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
         let metric = |name, value| Metric { name, value };
         let counters = &self.counters;
         IndexStats {
-            height: u32::from(self.height),
-            live_pages: self.space.live_pages(),
+            height: u32::from(self.path.height),
+            live_pages: self.pages.space.live_pages(),
             collections: counters.collections,
             metrics: vec![
                 metric("overwrites", counters.overwrites),
@@ -279,14 +236,14 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
                 metric("splits", counters.splits),
                 metric("moved_pages", counters.moved_pages),
                 metric("log_programs", counters.log_programs),
-                metric("blocks_retired", counters.blocks_retired),
-                metric("free_pages", u64::from(self.space.free_pages())),
+                metric("blocks_retired", self.pages.retired.into()),
+                metric("free_pages", u64::from(self.pages.space.free_pages())),
             ],
             ..IndexStats::default()
         }
     }
 
     fn ram_bytes(&self) -> usize {
-        self.ram_bytes_at(self.path.len() as u8)
+        self.ram_bytes_at(self.path.nodes.len() as u8)
     }
 }

@@ -1,0 +1,204 @@
+//! The records on the chip, checkpoints and notes: what the next one must say, and whether it is due.
+
+use super::note::{Changes, NoteContents};
+use super::settings::Limits;
+use super::state::{self, State, StateContents};
+use super::{Work, worn_out};
+use crate::blocks::checkpoint::CheckpointArea;
+use crate::fault::StoreFault;
+use crate::nand::{Geometry, Nand};
+use crate::units::{Lpn, Pbn};
+use alloc::vec;
+
+/// The records: where they lie, what has changed since the last one, and when the next one must come.
+pub(super) struct Records {
+    area: CheckpointArea,
+    /// Since the last record.
+    pub(super) changes: Changes,
+    blocks_since_checkpoint: u32,
+    /// Full blocks without valid pages are kept until a checkpoint is complete: after an unclean end (P6).
+    pub(super) holds_blocks: bool,
+    /// A checkpoint must come before the next program (P5).
+    pub(super) stale: bool,
+    /// A checkpoint should come before the next write.
+    due: bool,
+}
+
+impl Records {
+    pub(super) fn new(mut area: CheckpointArea, geometry: Geometry, limits: &Limits) -> Records {
+        area.be_careful(limits.note_pages);
+        Records {
+            area,
+            changes: Changes::none(geometry, limits.atomic_pages),
+            blocks_since_checkpoint: 0,
+            holds_blocks: false,
+            stale: false,
+            due: false,
+        }
+    }
+
+    /// Notes that a logical page is elsewhere, or nowhere, since the last record.
+    pub(super) fn note(&mut self, lpn: Lpn) {
+        self.due |= !self.changes.note(lpn.0);
+    }
+
+    /// Notes that a block was opened.
+    pub(super) fn open(&mut self, pbn: Pbn) {
+        self.changes.touch(pbn);
+        self.blocks_since_checkpoint += 1;
+    }
+
+    /// Whether so many more logical pages can be noted before the next record.
+    pub(super) fn takes(&self, pages: usize) -> bool {
+        !self.due && self.changes.has_room_for(pages)
+    }
+
+    /// Whether a checkpoint should come before the next write.
+    pub(super) fn is_due(&self) -> bool {
+        self.due
+    }
+
+    /// Whether a note will not do.
+    fn needs_checkpoint(&self) -> bool {
+        self.stale || self.due
+    }
+
+    /// Whether a checkpoint comes before a write, where one does after so many opened blocks.
+    pub(super) fn wants_checkpoint(&self, interval: u32) -> bool {
+        self.needs_checkpoint() || self.blocks_since_checkpoint >= interval
+    }
+
+    /// Whether a record comes before this block is given back (P6).
+    pub(super) fn precedes_return_of(&self, pbn: Pbn) -> bool {
+        self.changes.has_touched(pbn) || self.needs_checkpoint()
+    }
+
+    /// Whether there are numbers left for records.
+    pub(super) fn has_numbers(&self) -> bool {
+        self.area.has_numbers()
+    }
+
+    /// The version of the newest checkpoint.
+    pub(super) fn checkpoint_version(&self) -> u64 {
+        self.area.version()
+    }
+
+    /// Whether pages behind the newest record cannot be programmed.
+    pub(super) fn is_ragged(&self) -> bool {
+        self.area.is_ragged()
+    }
+
+    pub(super) fn ram_bytes(&self, state: &State) -> usize {
+        let bytes = state::encoded_bytes(state.blocks.geometry(), state.map.len() as u32);
+        self.area.ram_bytes(bytes) + self.changes.ram_bytes()
+    }
+
+    /// Writes a checkpoint. When it fails, the previous record still holds.
+    fn write_checkpoint(&mut self, mut nand: &mut dyn Nand, state: &mut State) -> Result<(), StoreFault> {
+        let versions = state.take_version();
+        let geometry = state.blocks.geometry();
+        let contents = StateContents {
+            geometry,
+            fixed: state.fixed_part(),
+            first_crc: &state.first_crc,
+            map: &state.map,
+        };
+        // A page of its own: the buffer may hold one that is to be moved.
+        let mut page = vec![0; geometry.page_bytes as usize];
+        if let Err(error) = self.area.write(&mut nand, &mut state.blocks, &contents, &mut page) {
+            (state.next_version, state.committed) = versions;
+            // It may be complete nevertheless: nothing gets its version.
+            self.due |= self.area.is_torn() || !error.is_full();
+            return Err(error);
+        }
+        self.changes.clear();
+        self.blocks_since_checkpoint = 0;
+        (self.stale, self.due) = (false, false);
+        Ok(())
+    }
+
+    /// Writes a note. False: only a checkpoint will do.
+    fn write_note(&mut self, mut nand: &mut dyn Nand, state: &mut State) -> Result<bool, StoreFault> {
+        if self.needs_checkpoint() {
+            return Ok(false);
+        }
+        state.take_version();
+        self.changes.settle();
+        let geometry = state.blocks.geometry();
+        let note = NoteContents {
+            geometry,
+            next_version: state.next_version,
+            frontiers: state.frontiers,
+            first_crc: &state.first_crc,
+            map: &state.map,
+            changes: &self.changes,
+        };
+        let mut page = vec![0; geometry.page_bytes as usize];
+        let written = self.area.write_note(&mut nand, &state.blocks, &note, &mut page);
+        match written {
+            Ok(true) => self.changes.clear(),
+            // A note that failed may be complete nevertheless: nothing gets its version.
+            _ => self.due = true,
+        }
+        written
+    }
+}
+
+impl Work<'_> {
+    /// Writes a checkpoint, and waits for it.
+    pub(super) fn checkpoint(&mut self) -> Result<(), StoreFault> {
+        self.wait_for_group()?;
+        self.write_checkpoint().map_err(worn_out)?;
+        self.wait()
+    }
+
+    /// Writes a checkpoint; `Full` where the chip has no block for it.
+    fn write_checkpoint(&mut self) -> Result<(), StoreFault> {
+        let core = &mut *self.core;
+        core.records.write_checkpoint(self.nand, &mut core.state)?;
+        core.counters.checkpoints += 1;
+        if core::mem::take(&mut core.records.holds_blocks) {
+            core.state.discard_empty(&core.doomed);
+        }
+        Ok(())
+    }
+
+    /// Writes what makes everything so far survive a power cut: a note, or where none will do a checkpoint.
+    pub(super) fn write_record(&mut self) -> Result<(), StoreFault> {
+        let core = &mut *self.core;
+        if !core.records.write_note(self.nand, &mut core.state)? {
+            return self.write_checkpoint();
+        }
+        core.counters.notes += 1;
+        Ok(())
+    }
+
+    /// Makes the pending trims survive a power cut.
+    pub(super) fn persist_trims(&mut self) -> Result<(), StoreFault> {
+        if self.core.records.changes.has_trims {
+            self.outside_batch(Work::write_record)?;
+        }
+        self.wait()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::FtlSettings;
+    use super::super::note::changes_max;
+    use super::*;
+
+    #[test]
+    fn a_change_that_no_note_tells_makes_a_checkpoint_due() {
+        let geometry = Geometry::new(64, 16, 4, 22);
+        let limits = Limits::for_chip(geometry, &FtlSettings::default(), 22).unwrap();
+        let mut records = Records::new(CheckpointArea::empty(geometry), geometry, &limits);
+        records.open(Pbn(5));
+        assert!(records.precedes_return_of(Pbn(5)) && !records.precedes_return_of(Pbn(6)));
+        assert!(records.wants_checkpoint(1) && !records.wants_checkpoint(2));
+        (0..changes_max(geometry, limits.atomic_pages)).for_each(|lpn| records.note(Lpn(lpn as u32)));
+        assert!(records.takes(0) && !records.takes(1) && !records.is_due());
+        records.note(Lpn(0));
+        assert!(records.is_due() && !records.takes(0) && records.precedes_return_of(Pbn(6)));
+    }
+}

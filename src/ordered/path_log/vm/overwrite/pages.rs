@@ -1,0 +1,295 @@
+//! The pages of the chip: how they are read, and programmed as surely as the chip allows.
+
+use super::page::{self, Marks, Shape};
+use super::shapes::NodeShapes;
+use super::space::Space;
+use crate::check::{IndexError, Invariant};
+use crate::fault::IndexFault;
+use crate::nand::{Cause, Nand, NandError, Reading, read_again};
+use crate::store::StoreError;
+use crate::units::Ppn;
+use alloc::vec;
+use alloc::vec::Vec;
+
+/// Programs of a page before it is given up.
+const ATTEMPTS: u32 = 4;
+
+/// The chip, and what is known of its pages.
+pub(super) struct Pages<N> {
+    pub(super) nand: N,
+    pub(super) shapes: NodeShapes,
+    pub(super) space: Space,
+    /// A page that is put together.
+    pub(super) birth: Vec<u8>,
+    pub(super) sequence: u32,
+    pub(super) retired: u32,
+    /// Pages that had to be read more than once, to be written anew.
+    pub(super) weak: Vec<u32>,
+    pub(super) interrupted: bool,
+    /// The mount could not end what a power cut or a failing block left undone: nothing is changed any more.
+    pub(super) read_only: bool,
+}
+
+impl<N: Nand> Pages<N> {
+    pub(super) fn usable(&self) -> Result<(), IndexFault> {
+        if self.interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
+    }
+
+    pub(super) fn writable(&self) -> Result<(), IndexFault> {
+        if self.read_only { Err(IndexError::WornOut.into()) } else { Ok(()) }
+    }
+
+    /// A height that the tree does not exceed unless it is mostly empty.
+    pub(super) fn height_bound(&self) -> u8 {
+        let fanout = (self.shapes.inner.capacity as u64 / 4).max(2);
+        let (mut height, mut nodes) = (1, u64::from(self.space.geometry.pages()));
+        while nodes > 1 {
+            nodes = nodes.div_ceil(fanout);
+            height += 1;
+        }
+        height
+    }
+
+    pub(super) fn changes_shape(&self) -> Shape {
+        let value_bytes = 1 + usize::from(self.shapes.record().value_bytes);
+        let page_bytes = self.space.geometry.page_bytes as usize;
+        Shape::new(page_bytes, usize::from(self.shapes.record().key_bytes), value_bytes, Marks::Bare)
+    }
+
+    /// Pages that hold so many changes.
+    pub(super) fn pages_of(&self, changes: usize) -> usize {
+        changes.div_ceil(self.changes_shape().capacity)
+    }
+
+    /// Reads a page into a buffer and checks that it is a sound node of this level; returns its slots in use.
+    pub(super) fn read_node(
+        &mut self,
+        ppn: u32,
+        level: u8,
+        cause: Cause,
+        bytes: &mut [u8],
+    ) -> Result<usize, IndexFault> {
+        let at = u64::from(ppn);
+        if ppn >= self.space.geometry.pages() {
+            return Err(IndexError::broken(Invariant::O2, "a child beyond the chip", at).into());
+        }
+        let shape = self.shapes.at(level);
+        self.read_page(ppn, shape, cause, bytes)?;
+        if page::level(bytes) != level || !shape.is_born(bytes, ppn) {
+            return Err(
+                IndexError::broken(Invariant::O1, "no node of this level, or not born whole", at).into()
+            );
+        }
+        let frontier = shape.frontier(bytes, at)?;
+        if frontier.soiled > frontier.used || frontier.is_halfway {
+            // Where programs fail, what was torn may have to stay so.
+            if self.read_only || self.space.has_failed(self.space.geometry.block_of(Ppn(ppn)).0) {
+                return Ok(shape.complete(bytes, frontier));
+            }
+            return Err(IndexError::broken(Invariant::O1, "a slot is torn", at).into());
+        }
+        Ok(frontier.used)
+    }
+
+    /// Reads a page, again where it is not one of this shape and place; what stays so is returned as it is.
+    pub(super) fn read_page(
+        &mut self,
+        ppn: u32,
+        shape: Shape,
+        cause: Cause,
+        bytes: &mut [u8],
+    ) -> Result<(), IndexFault> {
+        const WEAK_MAX: usize = 4;
+        // What looks torn may have been read wrongly.
+        let is_sound = |frontier: page::Frontier| frontier.soiled <= frontier.used && !frontier.is_halfway;
+        let is_whole = |data: &[u8], _: &[u8]| {
+            shape.is_born(data, ppn) && shape.frontier(data, u64::from(ppn)).is_ok_and(is_sound)
+        };
+        let reading = read_again(&mut self.nand, (Ppn(ppn), cause), bytes, &mut [], is_whole)?;
+        if reading == Reading::Weak && self.weak.len() < WEAK_MAX && !self.weak.contains(&ppn) {
+            self.weak.push(ppn);
+        }
+        Ok(())
+    }
+
+    /// Programs a page; false when the chip says that it failed.
+    pub(super) fn program(nand: &mut N, ppn: u32, cause: Cause, bytes: &[u8]) -> Result<bool, IndexFault> {
+        match nand.program(Ppn(ppn), cause, bytes, &[]) {
+            Ok(()) => Ok(true),
+            Err(NandError::ProgramFailed(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Programs a page that is in use, again where that fails; false when it stays so.
+    pub(super) fn overwrite(
+        &mut self,
+        place: (u32, Shape),
+        cause: Cause,
+        bytes: &mut [u8],
+    ) -> Result<bool, IndexFault> {
+        match self.program_surely(place, cause, bytes) {
+            Ok(()) => Ok(true),
+            Err(error) if error.is_worn_out() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The contents of a page of which a program failed, and its slots in use: as a mount would find it.
+    pub(super) fn reread_page(
+        &mut self,
+        ppn: u32,
+        shape: Shape,
+        cause: Cause,
+    ) -> Result<(Vec<u8>, usize), IndexFault> {
+        let mut bytes = vec![0xff; self.birth.len()];
+        self.read_page(ppn, shape, cause, &mut bytes)?;
+        let frontier = shape.frontier(&bytes, u64::from(ppn))?;
+        let used = if frontier.is_halfway { shape.complete(&mut bytes, frontier) } else { frontier.used };
+        Ok((bytes, used))
+    }
+
+    /// Marks a root retired, such that no mount takes it for the newest one.
+    pub(super) fn retire_root(&mut self, bytes: &mut [u8], ppn: u32, cause: Cause) -> Result<(), IndexFault> {
+        let shape = self.shapes.at(page::level(bytes));
+        page::retire(bytes);
+        // An older root that stays is retired by a mount.
+        self.overwrite((ppn, shape), cause, bytes).map(drop)
+    }
+
+    /// Marks the last page of a batch retired.
+    pub(super) fn retire_changes(&mut self, ppn: u32, bytes: &mut [u8]) -> Result<(), IndexFault> {
+        let shape = self.changes_shape();
+        self.read_page(ppn, shape, Cause::Checkpoint, bytes)?;
+        if !shape.is_born(bytes, ppn) {
+            return Err(IndexFault::broken(Invariant::O7, "changes of a batch", ppn));
+        }
+        page::retire(bytes);
+        self.program_surely((ppn, shape), Cause::Checkpoint, bytes)
+    }
+
+    /// Goes on filling the block of the newest page behind all that was programmed there: its erase was
+    /// whole, as pages followed. Otherwise every mount would take from what a full chip keeps free.
+    pub(super) fn resume_block(&mut self, newest: u32) -> Result<(), IndexFault> {
+        let geometry = self.space.geometry;
+        let block = geometry.block_of(Ppn(newest)).0;
+        let first = block * geometry.pages_per_block;
+        let mut bytes = vec![0xff; self.birth.len()];
+        let mut next = geometry.pages_per_block;
+        while first + next > newest + 1 && self.is_blank(first + next - 1, &mut bytes)? {
+            next -= 1;
+        }
+        self.space.resume(block, next);
+        Ok(())
+    }
+
+    /// Whether nothing was programmed to a page. A reading that fails once says nothing: the rest of a block
+    /// is at stake.
+    fn is_blank(&mut self, ppn: u32, bytes: &mut [u8]) -> Result<bool, IndexFault> {
+        let is_blank = |data: &[u8], _: &[u8]| data.iter().all(|&byte| byte == 0xff);
+        match read_again(&mut self.nand, (Ppn(ppn), Cause::Recovery), bytes, &mut [], is_blank) {
+            Ok(_) => Ok(is_blank(bytes, &[])),
+            Err(NandError::Uncorrectable(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Reads a page in search of something: its level, if it bears the mark of this tree and can be read.
+    pub(super) fn read_born(&mut self, ppn: u32, bytes: &mut [u8]) -> Result<Option<u8>, IndexFault> {
+        if self.space.is_bad(self.space.geometry.block_of(Ppn(ppn)).0) {
+            return Ok(None);
+        }
+        let shapes =
+            [page::settings_shape(bytes.len()), self.shapes.leaf, self.shapes.inner, self.changes_shape()];
+        let is_whole = |data: &[u8], _: &[u8]| {
+            let is_blank = !page::has_magic(data) && data.iter().all(|&byte| byte == 0xff);
+            is_blank || shapes.iter().any(|shape| shape.is_born(data, ppn))
+        };
+        match read_again(&mut self.nand, (Ppn(ppn), Cause::Recovery), bytes, &mut [], is_whole) {
+            Ok(_) => Ok(page::has_magic(bytes).then(|| page::level(bytes))),
+            Err(NandError::Uncorrectable(_)) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Programs what a node is completed to; where that fails, it is completed in RAM each time it is read.
+    pub(super) fn try_repair(&mut self, place: (u32, Shape), bytes: &mut [u8]) -> Result<(), IndexFault> {
+        match self.program_surely(place, Cause::Recovery, bytes) {
+            Err(error) if error.is_worn_out() => {
+                self.read_only = true;
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    /// Programs a page, again where the chip says that it failed. [`IndexError::WornOut`] where it does each
+    /// time. The copy becomes what the page holds where it was read wrongly.
+    fn program_surely(
+        &mut self,
+        (ppn, shape): (u32, Shape),
+        cause: Cause,
+        bytes: &mut [u8],
+    ) -> Result<(), IndexFault> {
+        let mut refused = 0;
+        for _ in 0..ATTEMPTS {
+            match Self::program(&mut self.nand, ppn, cause, bytes) {
+                Ok(true) => return Ok(()),
+                Ok(false) => self.program_failed(ppn),
+                Err(error)
+                    if matches!(*error, IndexError::Store(StoreError::Nand(NandError::SetsBits { .. }))) =>
+                {
+                    refused += 1;
+                    if refused == ATTEMPTS {
+                        return Err(error);
+                    }
+                    self.clear_what_is_clear(ppn, shape, cause, bytes)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(IndexError::WornOut.into())
+    }
+
+    /// Clears the bits of a copy that are clear in its page: no check covers a dead slot, so that one may
+    /// have been read wrongly.
+    fn clear_what_is_clear(
+        &mut self,
+        ppn: u32,
+        shape: Shape,
+        cause: Cause,
+        bytes: &mut [u8],
+    ) -> Result<(), IndexFault> {
+        let mut found = vec![0xff; bytes.len()];
+        self.read_page(ppn, shape, cause, &mut found)?;
+        bytes.iter_mut().zip(&found).for_each(|(byte, found)| *byte &= found);
+        if !shape.is_born(bytes, ppn) {
+            return Err(IndexError::broken(Invariant::O1, "not born whole", ppn.into()).into());
+        }
+        shape.frontier(bytes, ppn.into()).map(drop)
+    }
+
+    pub(super) fn write_settings(&mut self, cause: Cause) -> Result<u32, IndexFault> {
+        let shape = page::settings_shape(self.birth.len());
+        let settings = page::settings(self.shapes.record(), self.shapes.marks(), self.space.geometry);
+        let sequence = self.next_sequence();
+        shape.birth(&mut self.birth, (sequence, 0), false, &settings);
+        self.write_birth(shape, cause)
+    }
+
+    /// Whether a block holds anything.
+    pub(super) fn is_written(&mut self, block: u32, per_block: u32) -> Result<bool, IndexFault> {
+        let mut bytes = core::mem::take(&mut self.birth);
+        let mut written = Ok(false);
+        for ppn in block * per_block..(block + 1) * per_block {
+            match self.nand.read(Ppn(ppn), Cause::Checkpoint, &mut bytes, &mut []) {
+                Ok(_) if bytes.iter().all(|&byte| byte == 0xff) => continue,
+                Ok(_) | Err(NandError::Uncorrectable(_)) => written = Ok(true),
+                Err(error) => written = Err(error.into()),
+            }
+            break;
+        }
+        self.birth = bytes;
+        written
+    }
+}

@@ -1,0 +1,142 @@
+//! How the nodes of a tree are laid out, and the search in one.
+
+use super::page::{Marks, Shape};
+use super::{ADDRESS_BYTES, Node};
+use crate::check::{IndexError, message};
+use crate::codec::get_u32;
+use crate::fault::IndexFault;
+use crate::ordered::{Direction, RecordFormat, Visit, within};
+use core::cmp::Ordering;
+use core::ops::{Bound, ControlFlow};
+
+/// The shapes of leaves and of the nodes above them.
+pub(super) struct NodeShapes {
+    pub(super) leaf: Shape,
+    pub(super) inner: Shape,
+}
+
+impl NodeShapes {
+    pub(super) fn new(
+        page_bytes: usize,
+        record: RecordFormat,
+        marks: Marks,
+    ) -> Result<NodeShapes, IndexFault> {
+        let (key_bytes, value_bytes) = (usize::from(record.key_bytes), usize::from(record.value_bytes));
+        let leaf = Shape::new(page_bytes, key_bytes, value_bytes, marks);
+        let inner = Shape::new(page_bytes, key_bytes, ADDRESS_BYTES, marks);
+        if leaf.capacity < 4 || inner.capacity < 8 {
+            return Err(IndexError::Unsupported(message!(
+                "a VMTree-OW needs pages of 4 records and 8 children; these of {page_bytes} bytes hold {} and {}",
+                leaf.capacity, inner.capacity
+            ).into()).into());
+        }
+        Ok(NodeShapes { leaf, inner })
+    }
+
+    pub(super) fn record(&self) -> RecordFormat {
+        let value_bytes = self.leaf.entry_bytes - self.leaf.key_bytes;
+        RecordFormat::new(self.leaf.key_bytes as u8, value_bytes as u8)
+    }
+
+    pub(super) fn marks(&self) -> Marks {
+        self.leaf.marks
+    }
+
+    pub(super) fn at(&self, level: u8) -> Shape {
+        if level == 1 { self.leaf } else { self.inner }
+    }
+
+    /// The slot of the smallest bound that is not below the key, or is above it; of equal ones the latest.
+    pub(super) fn child_slot(&self, node: &Node, key: &[u8], beyond: bool) -> Option<usize> {
+        debug_assert!(node.used <= self.inner.capacity, "O1: {} slots of {}", node.used, self.inner.capacity);
+        let mut best: Option<usize> = None;
+        for slot in 0..node.used {
+            let bound = self.inner.key(&node.bytes, slot);
+            let reaches = if beyond { bound > key } else { bound >= key };
+            let is_better = |best: usize| bound <= self.inner.key(&node.bytes, best);
+            if reaches && self.inner.is_live(&node.bytes, slot) && best.is_none_or(is_better) {
+                best = Some(slot);
+            }
+        }
+        debug_assert!(
+            best.is_none_or(|slot| self.inner.is_live(&node.bytes, slot)),
+            "O3: a dead child is chosen"
+        );
+        best
+    }
+
+    /// The page that a slot of an inner node leads to.
+    pub(super) fn address(&self, bytes: &[u8], slot: usize) -> u32 {
+        get_u32(self.inner.value(bytes, slot), 0)
+    }
+
+    /// The slot of a key in a leaf.
+    pub(super) fn slot_in(&self, leaf: &Node, key: &[u8]) -> Option<usize> {
+        let is_it =
+            |&slot: &usize| self.leaf.key(&leaf.bytes, slot) == key && self.leaf.is_live(&leaf.bytes, slot);
+        (0..leaf.used).rev().find(is_it)
+    }
+
+    /// Shows the records of a leaf that lie within the bounds; breaks when the walk is over.
+    pub(super) fn show(
+        &self,
+        leaf: &Node,
+        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        direction: Direction,
+        visit: Visit<'_>,
+    ) -> ControlFlow<()> {
+        let entries = self.leaf.sorted(&leaf.bytes, leaf.used, &[]);
+        let mut show = |entry: &[u8]| {
+            let (key, value) = entry.split_at(self.leaf.key_bytes);
+            match (within(key, bounds), direction) {
+                (Ordering::Equal, _) => visit(key, value),
+                (Ordering::Greater, Direction::Ascending) | (Ordering::Less, Direction::Descending) => {
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        };
+        let mut entries = entries.chunks_exact(self.leaf.entry_bytes);
+        match direction {
+            Direction::Ascending => entries.try_for_each(&mut show),
+            Direction::Descending => entries.rev().try_for_each(&mut show),
+        }
+    }
+
+    /// Pages that so many changes may write in a tree with so many inner nodes, besides their own.
+    ///
+    /// Each writes two pages instead of a leaf at most. An inner node is written anew, as two at most, when
+    /// it is full; from then on half of it is free, which two entries for each node below that was replaced
+    /// do not fill soon. And it is done no more often than nodes below it are replaced.
+    pub(super) fn batch_pages(&self, changes: usize, inner_nodes: u32, height: u8) -> u32 {
+        let (changes, height) = (changes as u32 + 1, u32::from(height) + 1);
+        let again = 4 * changes / (self.inner.capacity as u32 - 4);
+        2 * (changes * height).min(changes + inner_nodes + again + height) + height + 4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn of_equal_bounds_the_latest_child_is_chosen_and_no_dead_one() {
+        let record = RecordFormat::new(4, 2);
+        let shapes = NodeShapes::new(256, record, Marks::Checked).unwrap();
+        assert_eq!((shapes.record(), shapes.marks()), (record, Marks::Checked));
+        let mut node = Node { ppn: 0, used: 3, slot: 0, bytes: vec![0xff; 256] };
+        for (slot, (bound, page)) in [(5u32, 1u32), (9, 2), (5, 3)].into_iter().enumerate() {
+            let entry = [bound.to_be_bytes(), page.to_le_bytes()].concat();
+            shapes.inner.fill(&mut node.bytes, slot, &entry);
+        }
+        let child = |node: &Node, key: u32, beyond| {
+            let slot = shapes.child_slot(node, &key.to_be_bytes(), beyond);
+            slot.map(|slot| shapes.address(&node.bytes, slot))
+        };
+        assert_eq!((child(&node, 5, false), child(&node, 5, true)), (Some(3), Some(2)));
+        assert_eq!((child(&node, 9, false), child(&node, 9, true)), (Some(2), None));
+        shapes.inner.mark_dead(&mut node.bytes, 2);
+        assert_eq!(child(&node, 5, false), Some(1));
+    }
+}

@@ -1,15 +1,9 @@
-//! The ground of the trees that hold updates back in RAM: orders over slots of tables, walks over a tree and
-//! the changes that wait for it, and what an update answers.
+//! The ground of the trees that hold updates back in RAM: walks over a tree and the changes that wait for it, and
+//! what an update answers.
 
-mod chunked;
 mod merged;
-mod order;
-#[doc(hidden)]
-pub use chunked::Chunked;
 #[doc(hidden)]
 pub use merged::{Merge, Pending};
-#[doc(hidden)]
-pub use order::Order;
 
 /// The answer of an insertion or a removal, where updates wait in RAM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,16 +14,4 @@ pub enum Answers {
     /// Whether the updates that wait hold the key; `false` where they do not know. The papers' algorithms,
     /// which answer nothing: no leaf is read for an update, only what is above it.
     Pool,
-}
-
-/// The knowledge that the tree has of the key of an update that waits.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Below {
-    /// The key is not in the tree.
-    Absent,
-    /// The key is in the tree.
-    Present,
-    /// Nobody looked.
-    Unknown,
 }

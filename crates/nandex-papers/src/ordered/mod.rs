@@ -10,6 +10,7 @@
 //! | [`ipl`] | in-page logging, IPL and dIPL |
 
 mod bplus_nodes;
+mod buffered;
 pub mod clustered;
 pub mod ipl;
 pub mod journal;

@@ -1,10 +1,10 @@
 //! Caches under every policy keep what was written, and some are LRU where they should be.
 
-use crate::cache::catalogue::{POLICIES, PolicyEntry, policy};
 use crate::cache::PolicySettings;
-use nandex::cache::Replacement;
+use crate::cache::catalogue::{POLICIES, PolicyEntry, policy};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use nandex::cache::Replacement;
 use nandex::cache::{CacheConfig, CacheCounters, PageCache, WriteMode};
 use nandex::nand::Cause;
 use nandex::rng::Rng;

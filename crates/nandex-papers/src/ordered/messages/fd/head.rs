@@ -1,11 +1,11 @@
 //! The head: the newest records, in RAM, in key order.
 
+use crate::ordered::buffered::Order;
 use crate::ordered::messages::ground::Shape;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use nandex::ordered::Direction;
-use nandex::ordered::buffered::Order;
 
 /// The kind of a slot that has no record.
 const NO_RECORD: u8 = 0;

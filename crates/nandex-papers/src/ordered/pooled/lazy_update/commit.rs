@@ -1,8 +1,8 @@
 //! Commits: the choice of a group, its way into the tree, and the regrouping after it.
 
 use super::{CommitCounts, GroupTree, Hints, Pooled};
+use crate::ordered::buffered::Below;
 use nandex::check::{IndexError, Invariant};
-use nandex::ordered::buffered::Below;
 use nandex::ordered::change::Change;
 
 impl<T: GroupTree> Pooled<T> {

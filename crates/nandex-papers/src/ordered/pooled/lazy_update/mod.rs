@@ -119,6 +119,7 @@ pub(in crate::ordered) use pool::{Demand, Pool};
 pub use settings::{LazyUpdateConfig, Pairs, PoolCount};
 pub(in crate::ordered) use settings::{PoolSetup, requests_in};
 
+use crate::ordered::buffered::Below;
 use crate::ordered::journal::Buffered;
 use alloc::string::ToString;
 use core::ops::Bound;
@@ -126,7 +127,6 @@ use nandex::check::{CheckReport, IndexError, Invariant, message};
 use nandex::nand::Cause;
 use nandex::ordered::bplus::ground::Lookup;
 use nandex::ordered::bplus::{BPlusTree, Fill};
-use nandex::ordered::buffered::Below;
 use nandex::ordered::change::Change;
 use nandex::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,

@@ -14,10 +14,10 @@ mod requests;
 
 use super::policy::CommitPolicy;
 use super::settings::PoolSetup;
+use crate::ordered::buffered::{Below, Order};
 use groups::Groups;
 use nandex::ordered::RecordFormat;
 use nandex::ordered::bplus::ground::LeafSpan;
-use nandex::ordered::buffered::{Below, Order};
 use nandex::ordered::change::Change;
 use requests::Requests;
 

@@ -23,12 +23,12 @@
 //! none, and a search goes through the cells between.
 
 use super::units::{NONE, Part, Units};
+use crate::ordered::buffered::Below;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use nandex::codec::{get_u32, put_u32};
 use nandex::ordered::RecordFormat;
-use nandex::ordered::buffered::Below;
 use nandex::ordered::change::Change;
 
 const HEADER_BYTES: usize = 12;

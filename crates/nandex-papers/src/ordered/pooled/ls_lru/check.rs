@@ -1,12 +1,12 @@
 //! The checker of the buffer, and what the index tells about itself.
 
 use super::LsLruTree;
+use crate::ordered::buffered::Below;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 use nandex::check::{CheckReport, IndexError, Invariant, message};
 use nandex::nand::Cause;
-use nandex::ordered::buffered::Below;
 use nandex::store::PageStore;
 
 use super::units::{UNCOUNTED, Waiting};

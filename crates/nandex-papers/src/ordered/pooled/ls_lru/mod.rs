@@ -131,13 +131,13 @@ pub use nandex::ordered::buffered::Answers;
 pub use settings::{CommitPolicy, Inner, LeafSplit, LsLruConfig, UnitRam};
 pub use victims::write_minimized;
 
+use crate::ordered::buffered::Below;
 use buffer::Buffer;
 use cells::{Cells, Entry};
 use core::ops::Bound;
 use nandex::check::{CheckReport, IndexError};
 use nandex::nand::Cause;
 use nandex::ordered::bplus::{BPlusTree, Fill};
-use nandex::ordered::buffered::Below;
 use nandex::ordered::change::Change;
 use nandex::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit,

@@ -9,10 +9,10 @@
 
 use super::settings::{CommitPolicy, Counted, Inner, LeafSplit};
 use super::unit::FREE;
+use crate::ordered::buffered::{Chunked, Order};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-use nandex::ordered::buffered::{Chunked, Order};
 use nandex::units::Lpn;
 
 pub(super) use super::unit::{NONE, Part, Place, State, UNCOUNTED, Unit, Waiting};

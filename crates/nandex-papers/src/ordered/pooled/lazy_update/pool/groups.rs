@@ -1,5 +1,6 @@
 //! The groups of a pool, by rank.
 
+use crate::ordered::buffered::Order;
 use crate::ordered::lazy_update::CommitPolicy;
 use crate::ordered::lazy_update::policy::{Rank, leaves_written};
 use alloc::vec;
@@ -7,7 +8,6 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::ordered::bplus::ground::LeafSpan;
-use nandex::ordered::buffered::Order;
 
 #[derive(Clone, Copy, Debug)]
 struct Group {

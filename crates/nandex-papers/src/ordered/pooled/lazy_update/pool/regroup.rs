@@ -78,6 +78,7 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ordered::buffered::Below;
     use crate::ordered::lazy_update::policy::Rank;
     use crate::ordered::lazy_update::{CommitPolicy, Pairs, PoolSetup};
     use alloc::boxed::Box;
@@ -85,7 +86,7 @@ mod tests {
     use alloc::vec::Vec;
     use nandex::ordered::RecordFormat;
     use nandex::ordered::bplus::ground::{LeafSpan, NewLeaf};
-    use nandex::ordered::buffered::{Answers, Below};
+    use nandex::ordered::buffered::Answers;
     use nandex::ordered::change::Change;
     use nandex::units::Lpn;
     use proptest::prelude::*;

@@ -1,12 +1,12 @@
 //! The requests of a pool, by key.
 
+use crate::ordered::buffered::{Below, Order};
 use crate::ordered::lazy_update::Pairs;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::ordered::RecordFormat;
-use nandex::ordered::buffered::{Below, Order};
 use nandex::ordered::change::Change;
 
 #[derive(Clone, Copy, Debug)]

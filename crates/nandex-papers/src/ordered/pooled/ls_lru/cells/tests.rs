@@ -1,12 +1,12 @@
 //! Chains of cells against sorted maps, and posts that are where a search looks for them.
 
 use super::*;
+use crate::ordered::buffered::Below;
 use crate::ordered::ls_lru::units::Sizes;
 use crate::ordered::ls_lru::{CommitPolicy, Inner, LeafSplit, LsLruConfig};
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
-use nandex::ordered::buffered::Below;
 use nandex::units::Lpn;
 use proptest::prelude::*;
 

@@ -7,8 +7,8 @@
 //! steps in the mean.
 
 use super::Chunked;
-use crate::rng::split_mix;
 use core::cmp::Ordering;
+use nandex::rng::split_mix;
 
 const NONE: u32 = u32::MAX;
 
@@ -22,7 +22,7 @@ enum Link {
 
 /// Slots in order.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub(in crate::ordered) struct Order {
     /// The subtree before and the one after each slot.
     links: Chunked<(u32, u32)>,
     root: u32,
@@ -37,34 +37,34 @@ impl Default for Order {
 
 impl Order {
     /// An empty order over slots `0..slots`.
-    pub fn new(slots: usize) -> Order {
+    pub(in crate::ordered) fn new(slots: usize) -> Order {
         let mut links = Chunked::new(slots, 1);
         links.grow((NONE, NONE));
         Order { links, root: NONE }
     }
 
     /// An empty order over no slots, which [`Order::grow`] adds a chunk at a time.
-    pub fn in_chunks(chunk_slots: usize, chunks_max: usize) -> Order {
+    pub(in crate::ordered) fn in_chunks(chunk_slots: usize, chunks_max: usize) -> Order {
         Order { links: Chunked::new(chunk_slots, chunks_max), root: NONE }
     }
 
     /// Adds a chunk of slots that are not in the order.
-    pub fn grow(&mut self) {
+    pub(in crate::ordered) fn grow(&mut self) {
         self.links.grow((NONE, NONE));
     }
 
     /// Bytes of RAM that the links take besides [`Order::slot_bytes`] for each slot.
-    pub const fn directory_bytes(chunks_max: usize) -> usize {
+    pub(in crate::ordered) const fn directory_bytes(chunks_max: usize) -> usize {
         Chunked::<(u32, u32)>::directory_bytes(chunks_max)
     }
 
     /// Bytes of RAM that a slot takes.
-    pub const fn slot_bytes() -> usize {
+    pub(in crate::ordered) const fn slot_bytes() -> usize {
         size_of::<(u32, u32)>()
     }
 
     /// Takes all slots out.
-    pub fn clear(&mut self) {
+    pub(in crate::ordered) fn clear(&mut self) {
         self.root = NONE;
     }
 
@@ -85,7 +85,7 @@ impl Order {
     }
 
     /// Puts a slot in; `place` is asked for other slots only.
-    pub fn insert(&mut self, slot: u32, place: impl Fn(u32) -> Ordering) {
+    pub(in crate::ordered) fn insert(&mut self, slot: u32, place: impl Fn(u32) -> Ordering) {
         let mut link = Link::Root;
         let mut rest = self.root;
         while rest != NONE && rank(rest) > rank(slot) {
@@ -110,7 +110,7 @@ impl Order {
     }
 
     /// Takes a slot out.
-    pub fn remove(&mut self, slot: u32, place: impl Fn(u32) -> Ordering) {
+    pub(in crate::ordered) fn remove(&mut self, slot: u32, place: impl Fn(u32) -> Ordering) {
         let mut link = Link::Root;
         loop {
             let at = self.at(link);
@@ -136,12 +136,12 @@ impl Order {
     }
 
     /// The slot that is the one sought.
-    pub fn find(&self, place: impl Fn(u32) -> Ordering) -> Option<u32> {
+    pub(in crate::ordered) fn find(&self, place: impl Fn(u32) -> Ordering) -> Option<u32> {
         self.next(&place).filter(|&slot| place(slot) == Ordering::Equal)
     }
 
     /// The first slot that is not before the one sought.
-    pub fn next(&self, place: impl Fn(u32) -> Ordering) -> Option<u32> {
+    pub(in crate::ordered) fn next(&self, place: impl Fn(u32) -> Ordering) -> Option<u32> {
         let (mut at, mut best) = (self.root, None);
         while at != NONE {
             if place(at) == Ordering::Less {
@@ -155,7 +155,7 @@ impl Order {
     }
 
     /// The last slot that is not after the one sought.
-    pub fn previous(&self, place: impl Fn(u32) -> Ordering) -> Option<u32> {
+    pub(in crate::ordered) fn previous(&self, place: impl Fn(u32) -> Ordering) -> Option<u32> {
         let (mut at, mut best) = (self.root, None);
         while at != NONE {
             if place(at) == Ordering::Greater {
@@ -170,7 +170,7 @@ impl Order {
 
     /// The slots from the first that is not before the one sought, in order. `compare` tells how two slots
     /// stand.
-    pub fn walk<'a, C: Fn(u32, u32) -> Ordering + Copy + 'a>(
+    pub(in crate::ordered) fn walk<'a, C: Fn(u32, u32) -> Ordering + Copy + 'a>(
         &'a self,
         place: impl Fn(u32) -> Ordering,
         compare: C,
@@ -188,7 +188,7 @@ const PATH_SLOTS: usize = 32;
 /// The slots of an order, one after the other: a step from one to the next takes two looks at links in the
 /// mean, where a search takes as many as the order is deep.
 #[derive(Clone, Copy, Debug)]
-pub struct Walk<'a, C> {
+pub(in crate::ordered) struct Walk<'a, C> {
     order: &'a Order,
     compare: C,
     /// The slots of a path from the root that come next, the last first: a ring, of which `depth` counts all
@@ -247,11 +247,11 @@ fn rank(slot: u32) -> (u64, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rng::Rng;
     use alloc::collections::BTreeMap;
     use alloc::vec;
     use alloc::vec::Vec;
     use core::cell::Cell;
+    use nandex::rng::Rng;
 
     fn depth(order: &Order, at: u32) -> usize {
         if at == NONE {

@@ -6,32 +6,31 @@ use core::ops::{Index, IndexMut};
 
 /// Values by slot number, in chunks of equal length.
 #[derive(Clone, Debug)]
-pub struct Chunked<T> {
+pub(in crate::ordered) struct Chunked<T> {
     chunks: Vec<Vec<T>>,
     chunk_slots: usize,
 }
 
 impl<T: Copy> Chunked<T> {
     /// No chunk yet, of at most `chunks_max` with so many slots each.
-    pub fn new(chunk_slots: usize, chunks_max: usize) -> Chunked<T> {
+    pub(in crate::ordered) fn new(chunk_slots: usize, chunks_max: usize) -> Chunked<T> {
         Chunked { chunks: Vec::with_capacity(chunks_max), chunk_slots }
     }
 
     /// Adds a chunk of this value.
-    pub fn grow(&mut self, value: T) {
+    pub(in crate::ordered) fn grow(&mut self, value: T) {
         let mut chunk = Vec::with_capacity(self.chunk_slots);
         chunk.resize(self.chunk_slots, value);
         self.chunks.push(chunk);
     }
 
     /// Slots of all chunks.
-    #[allow(clippy::len_without_is_empty, reason = "nobody asks")]
-    pub fn len(&self) -> usize {
+    pub(in crate::ordered) fn len(&self) -> usize {
         self.chunks.len() * self.chunk_slots
     }
 
     /// Bytes of RAM besides the chunks themselves, for so many chunks.
-    pub const fn directory_bytes(chunks_max: usize) -> usize {
+    pub(in crate::ordered) const fn directory_bytes(chunks_max: usize) -> usize {
         chunks_max * size_of::<Vec<T>>()
     }
 

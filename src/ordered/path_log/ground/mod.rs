@@ -5,7 +5,7 @@
 //! [`RawScheme`].
 //!
 //! * A search reads the nodes from the root down; a child in the page at hand costs no read, unless
-//!   [`SamePage::Read`] asks for one.
+//!   [`SamePage::Read`](crate::log::SamePage::Read) asks for one.
 //! * An update copies the path into RAM (`path`), changes it there and lets the scheme write it, the root
 //!   last.
 //! * A node that becomes empty disappears; there is no redistribution or merging, which would cost programs

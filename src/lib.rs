@@ -1,5 +1,5 @@
-//! Ordered and spatial indexes for flash memory: those that a product links. The indexes, FTLs and policies of
-//! the literature stand on the same grounds in `nandex-papers`.
+//! Ordered and spatial indexes for flash memory: those that a product links. The indexes, FTLs and policies
+//! of the literature stand on the same grounds in `nandex-papers`.
 //!
 //! The crate is the *engine*: chips, flash translation layers, caches and indexes. It is `no_std` with
 //! `alloc`, deterministic, and reads no clock, spawns no thread, opens no file and prints nothing.

@@ -87,6 +87,7 @@ gate() {
     part "build of the tests" "$cargo" test "${programs[@]}" --no-run
     part "tests" tests
     part "engine without features" "$cargo" check -p nandex --locked --no-default-features
+    part "literature without features" "$cargo" check -p nandex-papers --locked --no-default-features
     part "firmware, if QEMU is there" make --no-print-directory firmware-if-there
     part "Linux devices, if QEMU is there" linux_devices
 }

@@ -1,5 +1,5 @@
-//! The ground of the trees that hold updates back in RAM: walks over a tree and the changes that wait for it, and
-//! what an update answers.
+//! The ground of the trees that hold updates back in RAM: walks over a tree and the changes that wait for it,
+//! and what an update answers.
 
 mod merged;
 #[doc(hidden)]

@@ -1,4 +1,5 @@
-//! The ground of the trees that hold updates back in RAM: orders over slots of tables, and what is known of a key.
+//! The ground of the trees that hold updates back in RAM: orders over slots of tables, and the knowledge of a
+//! key.
 
 mod chunked;
 mod order;

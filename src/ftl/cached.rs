@@ -66,7 +66,7 @@ impl CachedTable {
             let what = "the size of the cached mapping table makes no sense";
             return Err(StoreFault::corrupted(what, entries));
         }
-        if flash.is_counted() {
+        if flash.state.is_counted() {
             return CachedTable::open_told(flash, mounted, entries as usize);
         }
         let mut table = MapTable::open(flash, &mut mounted.live)?;

@@ -58,7 +58,7 @@ impl Room {
     fn known_or<N: Nand>(self, flash: &Flash<N>, victim: Pbn) -> Pbn {
         let blocks = flash.blocks();
         let is_of_table = flash.tag(victim).role == Some(PageKind::Map);
-        if !flash.is_counted()
+        if !flash.state.is_counted()
             || is_of_table
             || self.victim != VictimPolicy::Greedy
             || blocks.knows_pages_of(victim)
@@ -197,7 +197,7 @@ pub trait Collecting {
         if self.cached().untold.is_empty() {
             return Ok(());
         }
-        let is_counted = flash.is_counted();
+        let is_counted = flash.state.is_counted();
         flash.begin(|| if is_counted { self.cached().encode() } else { Vec::new() })?;
         self.make_room(flash)
     }

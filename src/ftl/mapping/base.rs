@@ -30,18 +30,18 @@
 //! record before it, and that of the logical pages it lists nothing older is left. Base and notes together
 //! are one newer base.
 
-use super::counted::is_counted;
+use super::Rules;
 use super::marks::Marks;
 use super::slots::Slots;
+use super::state::State;
 use super::tags::{BlockTag, BlockTags, TAG_BYTES};
 use super::trims::Trims;
-use super::{Flash, Rules};
 use crate::blocks::checkpoint::{Contents, Source, Window, take_bytes, take_rows};
 use crate::blocks::{BlockState, BlockTable, Validity};
 use crate::check::words;
 use crate::codec::{get_u16, get_u32, get_u64, put_u32, put_u64};
 use crate::fault::StoreFault;
-use crate::nand::{Differs, Geometry, Nand, Unfit};
+use crate::nand::{Differs, Geometry, Unfit};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
@@ -67,14 +67,8 @@ pub(super) const VERSION_BITS: u32 = 39;
 
 /// A base as read back.
 pub(super) struct Base {
-    pub(super) page_count: u32,
-    pub(super) setup: [u32; 4],
+    pub(super) state: State,
     pub(super) is_clean: bool,
-    pub(super) next_version: u64,
-    pub(super) blocks: BlockTable,
-    pub(super) slots: Slots,
-    pub(super) tags: BlockTags,
-    pub(super) lost: BTreeSet<u32>,
     pub(super) extra: Vec<u8>,
 }
 
@@ -85,7 +79,7 @@ pub(super) fn encoded_bytes(geometry: Geometry, validity: Validity, extra_bytes:
     FIXED_BYTES + blocks + Slots::encoded_bytes(geometry) + tags + extra_bytes
 }
 
-impl<N: Nand> Flash<N> {
+impl State {
     /// The beginning of a base.
     pub(super) fn fixed_part(&self, is_clean: bool, extra_bytes: usize) -> [u8; FIXED_BYTES] {
         let g = self.geometry;
@@ -106,12 +100,9 @@ impl<N: Nand> Flash<N> {
 /// A note as the contents of a checkpoint: pages that were trimmed, and the blocks that have changed since
 /// the last record.
 pub(super) struct NoteContents<'a> {
-    pub(super) geometry: Geometry,
-    pub(super) next_version: u64,
+    pub(super) state: &'a State,
     pub(super) trimmed: &'a Trims,
     pub(super) changed: &'a Marks,
-    pub(super) slots: &'a Slots,
-    pub(super) tags: &'a BlockTags,
     /// The scheme's own bytes, where valid pages are counted.
     pub(super) own: Option<&'a [u8]>,
     /// The note is filled up to so many bytes.
@@ -120,16 +111,16 @@ pub(super) struct NoteContents<'a> {
 
 impl Contents for NoteContents<'_> {
     fn byte_count(&self) -> usize {
-        let rows = row_bytes(self.geometry, self.own.is_some()) * self.changed.count() as usize;
+        let rows = row_bytes(self.state.geometry, self.own.is_some()) * self.changed.count() as usize;
         let own = self.own.map_or(0, |own| LENGTH_BYTES + own.len());
         let bytes = NOTE_BYTES + 4 * self.trimmed.len() + rows + own;
         bytes.max(self.bytes_min)
     }
 
     fn put(&self, blocks: &BlockTable, page: &mut Window<'_>) {
-        let changed = (0..self.geometry.blocks).map(Pbn).filter(|&pbn| self.changed.has(pbn));
+        let changed = (0..self.state.geometry.blocks).map(Pbn).filter(|&pbn| self.changed.has(pbn));
         page.bytes(&[NOTE]);
-        page.bytes(&self.next_version.to_le_bytes());
+        page.bytes(&self.state.next_version.to_le_bytes());
         page.bytes(&(self.trimmed.len() as u32).to_le_bytes());
         page.bytes(&self.changed.count().to_le_bytes());
         self.trimmed.iter().for_each(|n| page.bytes(&n.to_le_bytes()));
@@ -143,20 +134,23 @@ impl Contents for NoteContents<'_> {
 
 impl NoteContents<'_> {
     fn put_row(&self, pbn: Pbn, blocks: &BlockTable, page: &mut Window<'_>) {
-        let (g, tag) = (self.geometry, self.tags.get(pbn.index()));
-        debug_assert!(self.slots.next(pbn) <= g.pages_per_block, "more spent pages in {pbn} than it has");
+        let (g, tag) = (self.state.geometry, self.state.tags.get(pbn.index()));
+        debug_assert!(
+            self.state.slots.next(pbn) <= g.pages_per_block,
+            "more spent pages in {pbn} than it has"
+        );
         page.bytes(&pbn.0.to_le_bytes());
         page.bytes(&[blocks.state(pbn) as u8, tag.role_byte()]);
         page.bytes(&tag.owner.to_le_bytes());
         page.bytes(&blocks.erase_count(pbn).to_le_bytes());
-        page.bytes(&(self.slots.next(pbn) as u16).to_le_bytes());
-        page.bytes(&self.slots.first(pbn).map_or(NO_PAGE, |page| page as u16).to_le_bytes());
+        page.bytes(&(self.state.slots.next(pbn) as u16).to_le_bytes());
+        page.bytes(&self.state.slots.first(pbn).map_or(NO_PAGE, |page| page as u16).to_le_bytes());
         match self.own {
             Some(_) => page.bytes(&(blocks.valid_count(pbn) as u16).to_le_bytes()),
             None => put_bits(g, page, |place| blocks.is_valid(g.page_at(pbn, place))),
         }
         if g.random_order {
-            put_bits(g, page, |place| !self.slots.is_open(pbn, place));
+            put_bits(g, page, |place| !self.state.slots.is_open(pbn, place));
         }
     }
 }
@@ -284,17 +278,9 @@ impl Base {
         if lost.iter().any(|&lpn| lpn >= page_count) {
             return Err(corrupted(46));
         }
-        Ok(Base {
-            page_count,
-            setup,
-            is_clean: fixed[37] == 1,
-            next_version,
-            blocks,
-            slots,
-            tags,
-            lost,
-            extra: take_bytes(source, extra)?,
-        })
+        let state =
+            State { geometry: g, rules: *rules, page_count, setup, blocks, slots, tags, next_version, lost };
+        Ok(Base { state, is_clean: fixed[37] == 1, extra: take_bytes(source, extra)? })
     }
 }
 
@@ -307,21 +293,21 @@ impl Base {
         note.take(&mut fixed).map_err(|_| corrupted(0))?;
         let stamp = get_u64(&fixed, 1);
         let (trims, rows) = (get_u32(&fixed, 9) as usize, get_u32(&fixed, 13) as usize);
-        let counts = is_counted(&self.blocks);
+        let counts = self.state.is_counted();
         let row_bytes = row_bytes(g, counts);
         let total = NOTE_BYTES as u64 + 4 * trims as u64 + row_bytes as u64 * rows as u64;
-        if !(self.next_version..VERSION_MAX).contains(&stamp) || total > len as u64 {
+        if !(self.state.next_version..VERSION_MAX).contains(&stamp) || total > len as u64 {
             return Err(corrupted(1));
         }
         for _ in 0..trims {
             let mut lpn = [0; 4];
             note.take(&mut lpn)?;
-            self.lost.remove(&u32::from_le_bytes(lpn));
+            self.state.lost.remove(&u32::from_le_bytes(lpn));
         }
         let mut row = vec![0; row_bytes];
         for _ in 0..rows {
             note.take(&mut row)?;
-            self.update_block(g, &row).ok_or_else(|| corrupted(17))?;
+            self.state.update_block(g, &row).ok_or_else(|| corrupted(17))?;
         }
         if counts {
             // Not both at a time.
@@ -330,11 +316,13 @@ impl Base {
             note.take(&mut length)?;
             self.extra = take_bytes(note, u32::from_le_bytes(length) as usize)?;
         }
-        self.next_version = stamp;
+        self.state.next_version = stamp;
         self.is_clean = false;
         Ok(())
     }
+}
 
+impl State {
     fn update_block(&mut self, g: Geometry, row: &[u8]) -> Option<()> {
         let pbn = Some(Pbn(get_u32(row, 0))).filter(|pbn| pbn.0 < g.blocks)?;
         let state = BlockState::from_byte(row[4])?;
@@ -343,7 +331,7 @@ impl Base {
         if u32::from(next) > g.pages_per_block || !fits(first) {
             return None;
         }
-        let counts = is_counted(&self.blocks);
+        let counts = self.is_counted();
         let (valid, spent) = row[ROW_BYTES..].split_at(valid_bytes(g, counts));
         self.tags.set(pbn.index(), BlockTag::from_bytes(row[5], get_u32(row, 6))?);
         let first = Some(u32::from(first)).filter(|_| first != NO_PAGE);

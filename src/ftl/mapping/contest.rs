@@ -9,19 +9,18 @@
 //! ([`Rules::old_may_stay_valid`](super::Rules)) the newer one is in a block of the host's pages or of
 //! copies: all of these count as programmed since.
 
-use super::Flash;
 use super::elect::{Key, Live, Rotten};
 use super::marks::Marks;
-use super::scan::{Scan, Seen, reserve};
+use super::scan::{Recovery, Scan, Seen, reserve};
+use super::state::State;
 use super::tags::Kinds;
 use crate::blocks::spare::PageKind;
 use crate::fault::StoreFault;
-use crate::nand::Nand;
 use crate::sort;
 use crate::units::Pbn;
 use alloc::vec::Vec;
 
-impl<N: Nand> Flash<N> {
+impl State {
     /// Pages that a scan holds: those between two records and of one write, those of a victim that they
     /// dispute, those of the mapping table, and those beside which an older version may be valid.
     pub(super) fn held_max(&self) -> usize {
@@ -48,57 +47,79 @@ impl<N: Nand> Flash<N> {
         let is_young = matches!(self.tag(pbn).role, Some(PageKind::Host | PageKind::More | PageKind::Copy));
         self.rules.old_may_stay_valid && is_young
     }
+}
 
+impl Recovery<'_> {
     /// Holds what may lose among the pages that the record calls valid.
-    pub(super) fn scan_valid(&mut self, scan: &mut Scan) -> Result<(), StoreFault> {
-        for pbn in (0..self.geometry.blocks).map(Pbn) {
-            if self.may_supersede(pbn) {
-                self.scan_valid_in(pbn, scan)?;
+    pub(super) fn scan_valid(&mut self) -> Result<(), StoreFault> {
+        for pbn in (0..self.state.geometry.blocks).map(Pbn) {
+            if self.state.may_supersede(pbn) {
+                self.scan_valid_in(pbn)?;
             }
         }
-        sort::unstable_by_key(&mut scan.pages, |page| (page.key, page.version, page.ppn));
-        scan.since = Some(scan.pages.len());
-        scan.in_dispute = self.in_dispute(scan)?;
-        for pbn in (0..self.geometry.blocks).map(Pbn) {
-            if !self.may_supersede(pbn) {
-                self.scan_valid_in(pbn, scan)?;
+        sort::unstable_by_key(&mut self.scan.pages, |page| (page.key, page.version, page.ppn));
+        self.scan.since = Some(self.scan.pages.len());
+        self.scan.in_dispute = self.scan.find_disputes(self.state)?;
+        for pbn in (0..self.state.geometry.blocks).map(Pbn) {
+            if !self.state.may_supersede(pbn) {
+                self.scan_valid_in(pbn)?;
             }
         }
         Ok(())
     }
 
-    fn scan_valid_in(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreFault> {
-        let stamp = self.blocks.erase_count(pbn) as u8;
+    fn scan_valid_in(&mut self, pbn: Pbn) -> Result<(), StoreFault> {
+        let stamp = self.state.blocks.erase_count(pbn) as u8;
         let mut at = 0;
-        while let Some(ppn) = self.blocks.next_valid(pbn, at) {
-            at = self.geometry.page_in_block(ppn) + 1;
-            match self.number_in_place(ppn) {
+        while let Some(ppn) = self.state.blocks.next_valid(pbn, at) {
+            at = self.state.geometry.page_in_block(ppn) + 1;
+            match self.state.number_in_place(ppn) {
                 Some(number) => {
                     let key = Key::of(PageKind::Data, number);
-                    self.hold_page(Live { key, ppn, version: 0 }, scan)?;
+                    self.hold_page(Live { key, ppn, version: 0 })?;
                 }
                 None => {
-                    self.scan_page(ppn, (stamp, true), &mut Seen::default(), scan)?;
+                    self.scan_page(ppn, (stamp, true), &mut Seen::default())?;
                 }
             }
         }
         Ok(())
     }
 
+    /// Takes a page into account that may be alive.
+    pub(super) fn hold_page(&mut self, page: Live) -> Result<(), StoreFault> {
+        let (scan, state) = (&mut self.scan, &mut *self.state);
+        if scan.since.is_some() {
+            if scan.has_lost(state, &page) {
+                state.blocks.invalidate(page.ppn);
+                return Ok(());
+            }
+            if !scan.is_contested(state, page.key) {
+                if let Some(place) = scan.map.get_mut(page.number() as usize) {
+                    *place = page.ppn.0;
+                }
+                return Ok(());
+            }
+        }
+        scan.hold(state, page)
+    }
+}
+
+impl Scan {
     /// The logical blocks of which every page is held.
-    fn in_dispute(&self, scan: &Scan) -> Result<Vec<u32>, StoreFault> {
-        let pages_per_block = self.geometry.pages_per_block;
+    fn find_disputes(&self, state: &State) -> Result<Vec<u32>, StoreFault> {
+        let pages_per_block = state.geometry.pages_per_block;
         let block_of = |page: &Live| page.number() / pages_per_block;
         let mut blocks = Vec::new();
-        let chunks = scan.pages.chunk_by(|a, b| block_of(a) == block_of(b));
-        for pages in chunks.filter(|_| self.rules.one_data_block) {
-            if self.has_rivals(scan, block_of(&pages[0]), pages) {
+        let chunks = self.pages.chunk_by(|a, b| block_of(a) == block_of(b));
+        for pages in chunks.filter(|_| state.rules.one_data_block) {
+            if self.has_rivals(state, block_of(&pages[0]), pages) {
                 reserve(&mut blocks, 1)?;
                 blocks.push(block_of(&pages[0]));
             }
         }
-        for rotten in scan.rotten.iter().filter(|rotten| !rotten.is_old && rotten.claim.is_none()) {
-            if let Some(number) = self.named_by_place(scan, rotten.ppn) {
+        for rotten in self.rotten.iter().filter(|rotten| !rotten.is_old && rotten.claim.is_none()) {
+            if let Some(number) = self.named_by_place(state, rotten.ppn) {
                 reserve(&mut blocks, 1)?;
                 blocks.push(number / pages_per_block);
             }
@@ -108,64 +129,48 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Whether a logical block has several data blocks, given its pages programmed since.
-    fn has_rivals(&self, scan: &Scan, lbn: u32, pages: &[Live]) -> bool {
-        let block = |page: &Live| self.geometry.block_of(page.ppn);
+    fn has_rivals(&self, state: &State, lbn: u32, pages: &[Live]) -> bool {
+        let block = |page: &Live| state.geometry.block_of(page.ppn);
         let mut data =
-            pages.iter().map(block).filter(|&pbn| scan.kinds.get(pbn.index()) == Some(PageKind::Data));
+            pages.iter().map(block).filter(|&pbn| self.kinds.get(pbn.index()) == Some(PageKind::Data));
         let Some(one) = data.next() else { return false };
         let is_other = |pbn: Pbn| {
-            let tag = self.tag(pbn);
-            tag.role == Some(PageKind::Data) && tag.owner == lbn && self.blocks.valid_count(pbn) > 0
+            let tag = state.tag(pbn);
+            tag.role == Some(PageKind::Data) && tag.owner == lbn && state.blocks.valid_count(pbn) > 0
         };
         // A block of the record in which pages are valid is the only one there.
-        let mut others = (0..self.geometry.blocks).map(Pbn).filter(|&pbn| pbn != one);
-        data.any(|pbn| pbn != one) || self.blocks.valid_count(one) == 0 && others.any(is_other)
+        let mut others = (0..state.geometry.blocks).map(Pbn).filter(|&pbn| pbn != one);
+        data.any(|pbn| pbn != one) || state.blocks.valid_count(one) == 0 && others.any(is_other)
     }
 
     /// Whether a page that the record calls valid may lose, or the scheme must be told of it.
-    pub(super) fn is_contested(&self, scan: &Scan, since: &[Live], key: Key) -> bool {
+    pub(super) fn is_contested(&self, state: &State, key: Key) -> bool {
         let claims = |rotten: &Rotten| rotten.claim.is_some_and(|h| key.is_of(&h));
         key.is_map()
-            || since.binary_search_by_key(&key, |page| page.key).is_ok()
-            || scan.in_dispute.binary_search(&(key.number() / self.geometry.pages_per_block)).is_ok()
-            || scan.rotten.iter().any(claims)
+            || self.since().binary_search_by_key(&key, |page| page.key).is_ok()
+            || self.in_dispute.binary_search(&(key.number() / state.geometry.pages_per_block)).is_ok()
+            || self.rotten.iter().any(claims)
     }
 
     /// Whether a page that the record calls valid has lost for sure: there is an acknowledged version after
     /// the record. The highest is not known to be acknowledged; and pages in a data block tell whose the
     /// others there are.
-    pub(super) fn has_lost(&self, scan: &Scan, since: &[Live], page: &Live) -> bool {
+    pub(super) fn has_lost(&self, state: &State, page: &Live) -> bool {
+        let since = self.since();
         let end = since.partition_point(|other| other.key <= page.key);
-        let newest = |other: &&Live| other.key == page.key && other.version <= scan.committed;
+        let newest = |other: &&Live| other.key == page.key && other.version <= self.committed;
         let newest = since[..end].iter().rev().find(newest).map_or(0, |other| other.version);
-        let older = if self.rules.old_may_stay_valid { page.version } else { self.next_version - 1 };
-        let is_data = self.tag(self.geometry.block_of(page.ppn)).role == Some(PageKind::Data);
-        newest > older && newest < scan.highest && !is_data
-    }
-
-    /// Takes a page into account that may be alive.
-    pub(super) fn hold_page(&mut self, page: Live, scan: &mut Scan) -> Result<(), StoreFault> {
-        if let Some(since) = scan.since.map(|since| &scan.pages[..since]) {
-            if self.has_lost(scan, since, &page) {
-                self.blocks.invalidate(page.ppn);
-                return Ok(());
-            }
-            if !self.is_contested(scan, since, page.key) {
-                if let Some(place) = scan.map.get_mut(page.number() as usize) {
-                    *place = page.ppn.0;
-                }
-                return Ok(());
-            }
-        }
-        self.hold(page, scan)
+        let older = if state.rules.old_may_stay_valid { page.version } else { state.next_version - 1 };
+        let is_data = state.tag(state.geometry.block_of(page.ppn)).role == Some(PageKind::Data);
+        newest > older && newest < self.highest && !is_data
     }
 
     /// Holds a page that may lose.
-    pub(super) fn hold(&self, page: Live, scan: &mut Scan) -> Result<(), StoreFault> {
-        if scan.pages.len() == scan.pages.capacity() {
-            reserve(&mut scan.pages, self.geometry.pages_per_block as usize)?;
+    pub(super) fn hold(&mut self, state: &State, page: Live) -> Result<(), StoreFault> {
+        if self.pages.len() == self.pages.capacity() {
+            reserve(&mut self.pages, state.geometry.pages_per_block as usize)?;
         }
-        scan.pages.push(page);
+        self.pages.push(page);
         Ok(())
     }
 }

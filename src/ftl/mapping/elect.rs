@@ -14,12 +14,13 @@
 //!    named the mount is refused: no older version is passed off for it.
 
 use super::marks::Marks;
-use super::scan::Scan;
-use super::{BlockTag, Flash, NOBODY, UNUSED};
+use super::scan::{Recovery, Scan};
+use super::state::State;
+use super::{BlockTag, NOBODY, UNUSED};
 use crate::blocks::BlockState;
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::fault::StoreFault;
-use crate::nand::{Cause, Nand};
+use crate::nand::{Cause, Geometry};
 use crate::sort;
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
@@ -97,135 +98,69 @@ pub(super) struct Rotten {
     pub(super) version: u64,
 }
 
-impl<N: Nand> Flash<N> {
+impl Recovery<'_> {
     /// Chooses, and makes table, tags and spent pages say so. The valid pages among those that the scan
     /// holds, by place; others are valid as the record says.
-    pub(super) fn elect(&mut self, scan: &mut Scan) -> Result<Vec<Live>, StoreFault> {
-        let past = self.next_version;
-        let all_differ = self.rules.old_may_stay_valid;
+    pub(super) fn elect(&mut self) -> Result<Vec<Live>, StoreFault> {
+        let past = self.state.next_version;
+        let all_differ = self.state.rules.old_may_stay_valid;
         let version_of = |raw: u64| if raw < past && !all_differ { 0 } else { raw };
-        let mut missing = self.missing(scan)?;
-        scan.pages.retain(|c| c.version <= scan.committed);
-        for page in &mut scan.pages {
+        let mut missing = self.scan.missing(self.state)?;
+        self.scan.pages.retain(|c| c.version <= self.scan.committed);
+        for page in &mut self.scan.pages {
             page.version = version_of(page.version);
         }
-        if !self.is_counted() {
-            self.take_out(scan);
+        if !self.state.is_counted() {
+            self.take_out();
         }
-        self.drop_half_erased(scan)?;
-        if self.rules.one_data_block {
-            self.keep_one_data_block(scan)?;
+        self.drop_half_erased()?;
+        if self.state.rules.one_data_block {
+            self.scan.keep_one_data_block(self.state.geometry)?;
         }
-        keep_newest(&mut scan.pages);
+        keep_newest(&mut self.scan.pages);
         let mut lost = BTreeSet::new();
-        for rotten in &scan.rotten {
-            let Some(h) = rotten.claim.filter(|h| h.number < self.page_count) else { continue };
+        for rotten in &self.scan.rotten {
+            let Some(h) = rotten.claim.filter(|h| h.number < self.state.page_count) else { continue };
             if !rotten.is_old && !missing.remove(&h.version) {
                 continue;
             }
             let loss = (Key::of(h.kind, h.number), version_of(rotten.version), rotten.ppn);
-            lose_found(&mut scan.pages, &mut lost, loss)?;
+            lose_found(&mut self.scan.pages, &mut lost, loss)?;
         }
-        self.lose_missing(scan, &missing, &mut lost)?;
-        self.shun_half_erased(scan);
-        self.keep_fewest_blocks(&mut scan.pages);
-        self.refuse_unnamed(scan)?;
-        for page in scan.pages.iter().filter(|page| !page.key.is_map()) {
-            self.lost.remove(&page.key.number());
+        self.scan.lose_missing(self.state, &missing, &mut lost)?;
+        self.scan.shun_half_erased(self.state.geometry);
+        self.scan.keep_fewest_blocks(self.state);
+        self.scan.refuse_unnamed()?;
+        for page in self.scan.pages.iter().filter(|page| !page.key.is_map()) {
+            self.state.lost.remove(&page.key.number());
         }
-        self.lost.extend(lost);
-        self.next_version = scan.highest + 1;
-        self.adopt(scan)
+        self.state.lost.extend(lost);
+        self.state.next_version = self.scan.highest + 1;
+        self.adopt()
     }
 
     /// No page that may lose is valid until it is chosen.
-    fn take_out(&mut self, scan: &Scan) {
-        for ppn in scan.pages.iter().map(|page| page.ppn).chain(scan.rotten.iter().map(|r| r.ppn)) {
-            if self.blocks.is_valid(ppn) {
-                self.blocks.invalidate(ppn);
+    fn take_out(&mut self) {
+        for ppn in self.scan.pages.iter().map(|page| page.ppn).chain(self.scan.rotten.iter().map(|r| r.ppn)) {
+            if self.state.blocks.is_valid(ppn) {
+                self.state.blocks.invalidate(ppn);
             }
         }
-    }
-
-    /// Versions since the record of which no page was found, but for those of a group that was cut: they were
-    /// acknowledged, and nothing programmed since the record was erased (F5).
-    fn missing(&self, scan: &mut Scan) -> Result<BTreeSet<u64>, StoreFault> {
-        let since = self.next_version..scan.committed + 1;
-        if since.end.saturating_sub(since.start) > u64::from(self.geometry.pages()) {
-            let what = "there are more versions since the last record than the chip has pages";
-            return Err(StoreError::Corrupted { what, at: scan.committed }.into());
-        }
-        sort::unstable_by_key(&mut scan.pages, |c| (c.version, c.ppn));
-        let mut missing = BTreeSet::new();
-        let mut found =
-            scan.pages.iter().map(|c| c.version).skip_while(|&v| v < self.next_version).peekable();
-        for version in since {
-            let mut is_found = false;
-            while found.next_if_eq(&version).is_some() {
-                is_found = true;
-            }
-            if !is_found {
-                missing.insert(version);
-            }
-            // Each of them has its page among those that cannot be read, or the mount is refused.
-            if missing.len() > scan.rotten.len() {
-                return Err(StoreError::Corrupted { what: NOT_FOUND, at: version }.into());
-            }
-        }
-        Ok(missing)
-    }
-
-    /// The number of a page in a data block, by the place and the other pages there.
-    pub(super) fn named_by_place(&self, scan: &Scan, ppn: Ppn) -> Option<u32> {
-        let (g, pbn) = (self.geometry, self.geometry.block_of(ppn));
-        scan.kinds.get(pbn.index()).filter(|&kind| kind == PageKind::Data)?;
-        let other = scan.pages.iter().find(|p| g.block_of(p.ppn) == pbn);
-        // Pages that are not held are valid as the record says, and so is whose the block is.
-        let recorded = || self.number_in_place(ppn).filter(|_| self.blocks.valid_count(pbn) > 0);
-        let number = other.map(|p| p.number() / g.pages_per_block * g.pages_per_block + g.page_in_block(ppn));
-        number.or_else(recorded).filter(|&number| number < self.page_count)
-    }
-
-    /// Pages that were acknowledged and say nothing of themselves any more. In a data block the place tells
-    /// whose they are.
-    fn lose_missing(
-        &self,
-        scan: &mut Scan,
-        missing: &BTreeSet<u64>,
-        lost: &mut BTreeSet<u32>,
-    ) -> Result<(), StoreFault> {
-        let (Some(&first), Some(&last)) = (missing.first(), missing.last()) else { return Ok(()) };
-        // The last page of a block may be torn, and then no version of it is missing; or it is the missing
-        // one, and another is a copy.
-        let since = scan.rotten.iter().filter(|r| !r.is_old && r.claim.is_none());
-        let may_be_torn = since.clone().any(|r| !r.is_followed);
-        let named: Vec<(Ppn, Option<u32>)> =
-            since.map(|r| (r.ppn, self.named_by_place(scan, r.ppn))).collect();
-        let all_named = named.iter().all(|(_, number)| number.is_some());
-        if may_be_torn || named.len() != missing.len() || !all_named {
-            let at = named.first().map_or(first, |(ppn, _)| u64::from(ppn.0));
-            return Err(StoreError::Corrupted { what: NOT_FOUND, at }.into());
-        }
-        for (ppn, number) in named {
-            let Some(number) = number else { continue };
-            lose_found(&mut scan.pages, lost, (Key::of(PageKind::Data, number), last, ppn))?;
-        }
-        Ok(())
     }
 
     /// The base's word for a page is not enough where the page was copied since: its block may be half
     /// erased.
-    fn drop_half_erased(&mut self, scan: &mut Scan) -> Result<(), StoreFault> {
-        sort::unstable_by_key(&mut scan.pages, |c| (c.key, c.version, c.ppn));
+    fn drop_half_erased(&mut self) -> Result<(), StoreFault> {
+        sort::unstable_by_key(&mut self.scan.pages, |c| (c.key, c.version, c.ppn));
         let mut done = Ok(());
-        thin(&mut scan.pages, same_key, |copies| {
+        thin(&mut self.scan.pages, same_key, |copies| {
             let same = copies.partition_point(|c| c.version == 0);
             if same < 2 {
                 return copies.len();
             }
             keep(copies, |at, copy| {
                 at >= same
-                    || match read_page(&mut self.nand, copy.ppn, Cause::Recovery, &mut self.page) {
+                    || match read_page(&mut self.nand, copy.ppn, Cause::Recovery, self.page) {
                         Ok(found) => matches!(found, Found::Page(h, _) if h.number == copy.number()),
                         Err(error) => {
                             done = Err(error);
@@ -237,15 +172,137 @@ impl<N: Nand> Flash<N> {
         done
     }
 
+    fn adopt(&mut self) -> Result<Vec<Live>, StoreFault> {
+        let g = self.state.geometry;
+        for pbn in (0..g.blocks).map(Pbn).filter(|&pbn| self.state.blocks.valid_count(pbn) == 0) {
+            self.state.tags.set(pbn.index(), UNUSED);
+        }
+        let mut live = core::mem::take(&mut self.scan.pages);
+        sort::unstable_by_key(&mut live, |page| page.ppn);
+        for page in &live {
+            let (number, pbn) = (page.number(), g.block_of(page.ppn));
+            let kind = self.scan.kinds.get(pbn.index()).unwrap_or(PageKind::Data);
+            let owner = if kind == PageKind::Data { number / g.pages_per_block } else { NOBODY };
+            let tag = BlockTag { role: Some(kind), owner };
+            // Pages that are not held are known by the block that theirs is.
+            if kind == PageKind::Data && self.state.blocks.valid_count(pbn) > 0 && self.state.tag(pbn) != tag
+            {
+                let what = "a data block holds pages of two logical blocks";
+                return Err(StoreFault::corrupted(what, page.ppn.0));
+            }
+            self.state.tags.set(pbn.index(), tag);
+            if self.state.blocks.state(pbn).is_free() {
+                self.state.blocks.claim(pbn);
+            }
+            self.state.blocks.mark_valid(page.ppn);
+            if let Some(place) = self.scan.map.get_mut(number as usize).filter(|_| !page.is_map()) {
+                *place = page.ppn.0;
+            }
+        }
+        for pbn in (0..g.blocks).map(Pbn) {
+            if self.state.blocks.state(pbn) == BlockState::Open {
+                self.state.blocks.close(pbn);
+            }
+            let is_full = self.state.blocks.state(pbn) == BlockState::Full;
+            if is_full && self.state.blocks.valid_count(pbn) == 0 && self.scan.spare.has(pbn) {
+                self.state.blocks.discard(pbn);
+            }
+        }
+        self.keep_until_base();
+        Ok(live)
+    }
+
+    /// F5 until the next base: what this record knows, or was programmed since, stays on the chip.
+    fn keep_until_base(&mut self) {
+        for pbn in (0..self.state.geometry.blocks).map(Pbn).filter(|&pbn| !self.scan.spare.has(pbn)) {
+            match self.state.blocks.state(pbn) {
+                BlockState::Free | BlockState::Unclean => {
+                    self.state.blocks.claim(pbn);
+                    self.state.blocks.close(pbn);
+                }
+                BlockState::Full if self.state.blocks.valid_count(pbn) == 0 => {}
+                _ => continue,
+            }
+            self.records.held.push(pbn);
+        }
+    }
+}
+
+impl Scan {
+    /// Versions since the record of which no page was found, but for those of a group that was cut: they were
+    /// acknowledged, and nothing programmed since the record was erased (F5).
+    fn missing(&mut self, state: &State) -> Result<BTreeSet<u64>, StoreFault> {
+        let since = state.next_version..self.committed + 1;
+        if since.end.saturating_sub(since.start) > u64::from(state.geometry.pages()) {
+            let what = "there are more versions since the last record than the chip has pages";
+            return Err(StoreError::Corrupted { what, at: self.committed }.into());
+        }
+        sort::unstable_by_key(&mut self.pages, |c| (c.version, c.ppn));
+        let mut missing = BTreeSet::new();
+        let mut found =
+            self.pages.iter().map(|c| c.version).skip_while(|&v| v < state.next_version).peekable();
+        for version in since {
+            let mut is_found = false;
+            while found.next_if_eq(&version).is_some() {
+                is_found = true;
+            }
+            if !is_found {
+                missing.insert(version);
+            }
+            // Each of them has its page among those that cannot be read, or the mount is refused.
+            if missing.len() > self.rotten.len() {
+                return Err(StoreError::Corrupted { what: NOT_FOUND, at: version }.into());
+            }
+        }
+        Ok(missing)
+    }
+
+    /// The number of a page in a data block, by the place and the other pages there.
+    pub(super) fn named_by_place(&self, state: &State, ppn: Ppn) -> Option<u32> {
+        let (g, pbn) = (state.geometry, state.geometry.block_of(ppn));
+        self.kinds.get(pbn.index()).filter(|&kind| kind == PageKind::Data)?;
+        let other = self.pages.iter().find(|p| g.block_of(p.ppn) == pbn);
+        // Pages that are not held are valid as the record says, and so is whose the block is.
+        let recorded = || state.number_in_place(ppn).filter(|_| state.blocks.valid_count(pbn) > 0);
+        let number = other.map(|p| p.number() / g.pages_per_block * g.pages_per_block + g.page_in_block(ppn));
+        number.or_else(recorded).filter(|&number| number < state.page_count)
+    }
+
+    /// Pages that were acknowledged and say nothing of themselves any more. In a data block the place tells
+    /// whose they are.
+    fn lose_missing(
+        &mut self,
+        state: &State,
+        missing: &BTreeSet<u64>,
+        lost: &mut BTreeSet<u32>,
+    ) -> Result<(), StoreFault> {
+        let (Some(&first), Some(&last)) = (missing.first(), missing.last()) else { return Ok(()) };
+        // The last page of a block may be torn, and then no version of it is missing; or it is the missing
+        // one, and another is a copy.
+        let since = self.rotten.iter().filter(|r| !r.is_old && r.claim.is_none());
+        let may_be_torn = since.clone().any(|r| !r.is_followed);
+        let named: Vec<(Ppn, Option<u32>)> =
+            since.map(|r| (r.ppn, self.named_by_place(state, r.ppn))).collect();
+        let all_named = named.iter().all(|(_, number)| number.is_some());
+        if may_be_torn || named.len() != missing.len() || !all_named {
+            let at = named.first().map_or(first, |(ppn, _)| u64::from(ppn.0));
+            return Err(StoreError::Corrupted { what: NOT_FOUND, at }.into());
+        }
+        for (ppn, number) in named {
+            let Some(number) = number else { continue };
+            lose_found(&mut self.pages, lost, (Key::of(PageKind::Data, number), last, ppn))?;
+        }
+        Ok(())
+    }
+
     /// Step 3: drops the pages of data blocks that are superseded or incomplete.
-    fn keep_one_data_block(&self, scan: &mut Scan) -> Result<(), StoreFault> {
-        let g = self.geometry;
-        let (kinds, unacknowledged) = (&scan.kinds, scan.highest);
+    fn keep_one_data_block(&mut self, g: Geometry) -> Result<(), StoreFault> {
+        let (kinds, unacknowledged) = (&self.kinds, self.highest);
         let lbn = |page: &Live| page.number() / g.pages_per_block;
         let is_data = |page: &Live| kinds.get(g.block_of(page.ppn).index()) == Some(PageKind::Data);
         let mut done = Ok(());
         thin(
-            &mut scan.pages,
+            &mut self.pages,
             |a, b| lbn(a) == lbn(b),
             |pages| {
                 let mut rivals: Vec<Pbn> = Vec::new();
@@ -259,10 +316,10 @@ impl<N: Nand> Flash<N> {
                 }
                 sort::total(&mut rivals);
                 let mut count = pages.len();
-                let mut holder = self.best_holder(pages, &rivals, &is_data);
+                let mut holder = best_holder(g, pages, &rivals, &is_data);
                 if holder.is_none() {
                     count = keep(pages, |_, p| !(p.version == unacknowledged && is_data(p)));
-                    holder = self.best_holder(&pages[..count], &rivals, &is_data);
+                    holder = best_holder(g, &pages[..count], &rivals, &is_data);
                 }
                 let Some(holder) = holder else {
                     let what = "no data block of a logical block is complete";
@@ -275,42 +332,26 @@ impl<N: Nand> Flash<N> {
         done
     }
 
-    /// The data block to keep, given the pages of a logical block by key and version: it holds all winners,
-    /// or all that no log block holds.
-    fn best_holder(&self, pages: &[Live], rivals: &[Pbn], is_data: &impl Fn(&Live) -> bool) -> Option<Pbn> {
-        let newest = |copies: &&[Live]| copies.last().map_or(0, |c| c.version);
-        let winners = || {
-            let copies = pages.chunk_by(same_key);
-            copies.map(move |w| &w[w.partition_point(|c| c.version < newest(&w))..])
-        };
-        let in_block = |w: &[Live], pbn: Pbn| w.iter().any(|c| self.geometry.block_of(c.ppn) == pbn);
-        let in_log = |w: &[Live]| w.iter().any(|c| !is_data(c));
-        let alone = rivals.iter().find(|&&pbn| winners().all(|w| in_block(w, pbn)));
-        let held = |pbn: Pbn| winners().filter(|w| in_block(w, pbn)).count();
-        let with_logs = rivals.iter().filter(|&&pbn| winners().all(|w| in_block(w, pbn) || in_log(w)));
-        alone.or(with_logs.max_by_key(|&&pbn| held(pbn))).copied()
-    }
-
     /// A block in which a page that the base knows cannot be read may be half erased: other copies are
     /// better.
-    fn shun_half_erased(&self, scan: &mut Scan) {
-        let g = self.geometry;
+    fn shun_half_erased(&mut self, g: Geometry) {
         let block = |ppn: Ppn| g.block_of(ppn);
-        let suspects: BTreeSet<Pbn> = scan.rotten.iter().filter(|r| r.is_old).map(|r| block(r.ppn)).collect();
+        let suspects: BTreeSet<Pbn> = self.rotten.iter().filter(|r| r.is_old).map(|r| block(r.ppn)).collect();
         if suspects.is_empty() {
             return;
         }
-        thin(&mut scan.pages, same_key, |copies| {
+        thin(&mut self.pages, same_key, |copies| {
             let kept = keep(copies, |_, copy| !suspects.contains(&block(copy.ppn)));
             if kept == 0 { copies.len() } else { kept }
         });
     }
 
     /// Step 4: one copy of each stays.
-    fn keep_fewest_blocks(&self, pages: &mut Vec<Live>) {
-        let g = self.geometry;
+    fn keep_fewest_blocks(&mut self, state: &State) {
+        let pages = &mut self.pages;
+        let g = state.geometry;
         let mut kept = Marks::none(g.blocks);
-        let in_use = (0..g.blocks).map(Pbn).filter(|&pbn| self.blocks.valid_count(pbn) > 0);
+        let in_use = (0..g.blocks).map(Pbn).filter(|&pbn| state.blocks.valid_count(pbn) > 0);
         in_use.for_each(|pbn| kept.set(pbn));
         for only in pages.chunk_by(same_key).filter(|copies| copies.len() == 1) {
             kept.set(g.block_of(only[0].ppn));
@@ -334,8 +375,8 @@ impl<N: Nand> Flash<N> {
     }
 
     /// Step 5.
-    fn refuse_unnamed(&self, scan: &Scan) -> Result<(), StoreFault> {
-        match scan.rotten.iter().find(|r| r.is_old && r.claim.is_none()) {
+    fn refuse_unnamed(&self) -> Result<(), StoreFault> {
+        match self.rotten.iter().find(|r| r.is_old && r.claim.is_none()) {
             None => Ok(()),
             Some(rotten) => {
                 let what = "a page that may be the newest of its kind cannot be read";
@@ -343,62 +384,22 @@ impl<N: Nand> Flash<N> {
             }
         }
     }
-
-    fn adopt(&mut self, scan: &mut Scan) -> Result<Vec<Live>, StoreFault> {
-        let g = self.geometry;
-        for pbn in (0..g.blocks).map(Pbn).filter(|&pbn| self.blocks.valid_count(pbn) == 0) {
-            self.tags.set(pbn.index(), UNUSED);
-        }
-        let mut live = core::mem::take(&mut scan.pages);
-        sort::unstable_by_key(&mut live, |page| page.ppn);
-        for page in &live {
-            let (number, pbn) = (page.number(), g.block_of(page.ppn));
-            let kind = scan.kinds.get(pbn.index()).unwrap_or(PageKind::Data);
-            let owner = if kind == PageKind::Data { number / g.pages_per_block } else { NOBODY };
-            let tag = BlockTag { role: Some(kind), owner };
-            // Pages that are not held are known by the block that theirs is.
-            if kind == PageKind::Data && self.blocks.valid_count(pbn) > 0 && self.tag(pbn) != tag {
-                let what = "a data block holds pages of two logical blocks";
-                return Err(StoreFault::corrupted(what, page.ppn.0));
-            }
-            self.tags.set(pbn.index(), tag);
-            if self.blocks.state(pbn).is_free() {
-                self.blocks.claim(pbn);
-            }
-            self.blocks.mark_valid(page.ppn);
-            if let Some(place) = scan.map.get_mut(number as usize).filter(|_| !page.is_map()) {
-                *place = page.ppn.0;
-            }
-        }
-        for pbn in (0..g.blocks).map(Pbn) {
-            if self.blocks.state(pbn) == BlockState::Open {
-                self.blocks.close(pbn);
-            }
-            let is_full = self.blocks.state(pbn) == BlockState::Full;
-            if is_full && self.blocks.valid_count(pbn) == 0 && scan.spare.has(pbn) {
-                self.blocks.discard(pbn);
-            }
-        }
-        self.keep_until_base(scan);
-        Ok(live)
-    }
 }
 
-impl<N: Nand> Flash<N> {
-    /// F5 until the next base: what this record knows, or was programmed since, stays on the chip.
-    fn keep_until_base(&mut self, scan: &Scan) {
-        for pbn in (0..self.geometry.blocks).map(Pbn).filter(|&pbn| !scan.spare.has(pbn)) {
-            match self.blocks.state(pbn) {
-                BlockState::Free | BlockState::Unclean => {
-                    self.blocks.claim(pbn);
-                    self.blocks.close(pbn);
-                }
-                BlockState::Full if self.blocks.valid_count(pbn) == 0 => {}
-                _ => continue,
-            }
-            self.held.push(pbn);
-        }
-    }
+/// The data block to keep, given the pages of a logical block by key and version: it holds all winners,
+/// or all that no log block holds.
+fn best_holder(g: Geometry, pages: &[Live], rivals: &[Pbn], is_data: &impl Fn(&Live) -> bool) -> Option<Pbn> {
+    let newest = |copies: &&[Live]| copies.last().map_or(0, |c| c.version);
+    let winners = || {
+        let copies = pages.chunk_by(same_key);
+        copies.map(move |w| &w[w.partition_point(|c| c.version < newest(&w))..])
+    };
+    let in_block = |w: &[Live], pbn: Pbn| w.iter().any(|c| g.block_of(c.ppn) == pbn);
+    let in_log = |w: &[Live]| w.iter().any(|c| !is_data(c));
+    let alone = rivals.iter().find(|&&pbn| winners().all(|w| in_block(w, pbn)));
+    let held = |pbn: Pbn| winners().filter(|w| in_block(w, pbn)).count();
+    let with_logs = rivals.iter().filter(|&&pbn| winners().all(|w| in_block(w, pbn) || in_log(w)));
+    alone.or(with_logs.max_by_key(|&&pbn| held(pbn))).copied()
 }
 
 /// A page that cannot be read is the newest of its number, unless another copy is as new.

@@ -4,6 +4,7 @@
 //! fails half-way is dropped, and nothing was lost.
 
 use super::Flash;
+use super::state::State;
 use crate::blocks::Wear;
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::fault::StoreFault;
@@ -23,19 +24,19 @@ pub enum Source<'a> {
 /// A page programmed by a merge: where it came from, none for the host's.
 type Move = (Option<Ppn>, Ppn);
 
-impl<N: Nand> Flash<N> {
-    /// Bytes of RAM that a merge takes.
-    pub(super) fn merge_bytes(&self) -> usize {
-        let page = size_of::<Option<Source<'_>>>() + size_of::<Move>();
-        let merges = self.rules.has_owners && !self.rules.has_map;
-        if merges { self.geometry.pages_per_block as usize * page } else { 0 }
-    }
+/// Bytes of RAM that a merge takes.
+pub(super) fn merge_bytes(state: &State) -> usize {
+    let page = size_of::<Option<Source<'_>>>() + size_of::<Move>();
+    let merges = state.rules.has_owners && !state.rules.has_map;
+    if merges { state.geometry.pages_per_block as usize * page } else { 0 }
+}
 
+impl<N: Nand> Flash<N> {
     /// A full merge: gathers a logical block in a new block, page `n` from `sources[n]`. Sources that cannot
     /// be read are lost. The old blocks are left without the pages that moved.
     pub fn gather(&mut self, lbn: Lbn, sources: &[Option<Source<'_>>]) -> Result<Pbn, StoreFault> {
         debug_assert!(
-            sources.len() <= self.geometry.pages_per_block as usize,
+            sources.len() <= self.state.geometry.pages_per_block as usize,
             "more sources than a block has pages"
         );
         loop {
@@ -73,15 +74,15 @@ impl<N: Nand> Flash<N> {
         sources: &[Option<Source<'_>>],
     ) -> Result<bool, StoreFault> {
         debug_assert!(
-            first as usize + sources.len() <= self.geometry.pages_per_block as usize,
+            first as usize + sources.len() <= self.state.geometry.pages_per_block as usize,
             "sources beyond the block"
         );
-        let kind = self.tag(pbn).role.unwrap_or(PageKind::Data);
-        let version = self.next_version;
+        let kind = self.state.tag(pbn).role.unwrap_or(PageKind::Data);
+        let version = self.state.next_version;
         let mut moves: Vec<Move> = Vec::with_capacity(sources.len());
         let mut lost: Vec<(Ppn, u32)> = Vec::new();
         for (page, source) in (first..).zip(sources) {
-            let (to, lpn) = (self.geometry.page_at(pbn, page), self.lpn_at(lbn, page));
+            let (to, lpn) = (self.state.geometry.page_at(pbn, page), self.lpn_at(lbn, page));
             let (from, programmed) = match source {
                 None => continue,
                 Some(Source::Host(data, cause)) => {
@@ -109,10 +110,10 @@ impl<N: Nand> Flash<N> {
     /// Copies a page under its version; none when it cannot be read.
     fn copy(&mut self, from: Ppn, kind: PageKind, lpn: u32, to: Ppn) -> Result<Option<bool>, StoreFault> {
         let mut page = self.lend_page();
-        let cause = self.charged(Cause::Merge);
+        let cause = self.upkeep.charged(Cause::Merge);
         let found = read_page(&mut self.nand, from, cause, &mut page);
         let programmed = match found {
-            Ok(Found::Page(header, _)) if header.number == lpn && self.is_of_now(from, header) => {
+            Ok(Found::Page(header, _)) if header.number == lpn && self.state.is_of_now(from, header) => {
                 self.program(to, Header { kind, ..header }, Cause::Merge, &page).map(Some)
             }
             Ok(_) => Ok(None),
@@ -132,7 +133,7 @@ impl<N: Nand> Flash<N> {
                 }
                 None => {
                     self.pass_version();
-                    let page = self.geometry.page_in_block(to);
+                    let page = self.state.geometry.page_in_block(to);
                     self.note_written(self.lpn_at(lbn, page));
                 }
             }

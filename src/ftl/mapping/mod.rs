@@ -50,6 +50,16 @@
 //!   included; those above belong to one session.
 //! - F5: a block is erased only if the newest record on the chip (base or note) says that nothing in it is
 //!   valid, and nothing was programmed in it since that record.
+//!
+//! # Parts
+//!
+//! | part | owns | file |
+//! |---|---|---|
+//! | `State` | all that a record keeps: blocks, spent pages, uses, versions | `state.rs` |
+//! | `Records` | the checkpoint area, and what the next record must say | `records.rs` |
+//! | `Upkeep` | blocks to be retired or erased later, and the levelling of wear | `block_use.rs` |
+//! | `Scan` | the pages that a mount found, and which of them stay | `scan.rs`, `contest.rs`, `elect.rs` |
+//! | `Recovery` | `Scan`; it reads the chip, and makes `State` what was found | the same |
 
 mod base;
 mod block_use;
@@ -64,6 +74,7 @@ mod records;
 mod scan;
 mod scheme;
 mod slots;
+mod state;
 mod tags;
 mod told;
 mod trims;
@@ -79,18 +90,15 @@ pub(crate) use told::{Told, entries_per_page};
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::spare::PageKind;
 use crate::blocks::{BlockState, BlockTable, Validity};
-use crate::codec::first_number;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand, UntilLost};
 use crate::units::{Lbn, Pbn, Ppn};
-use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
-use base::Base;
-use marks::Marks;
-use slots::Slots;
-use tags::{BlockTags, UNUSED};
-use trims::Trims;
+use block_use::Upkeep;
+use records::Records;
+use state::State;
+use tags::UNUSED;
 
 /// Once a block was erased so often since the last base, another one is due: pages carry the low byte of the
 /// count.
@@ -194,38 +202,9 @@ pub(crate) enum Mark {
 /// A chip under a mapping scheme.
 pub struct Flash<N> {
     nand: UntilLost<N>,
-    geometry: Geometry,
-    rules: Rules,
-    page_count: u32,
-    setup: [u32; 4],
-    blocks: BlockTable,
-    area: CheckpointArea,
-    slots: Slots,
-    tags: BlockTags,
-    next_version: u64,
-    /// A page of the next version was programmed, and its write is not done.
-    is_next_begun: bool,
-    /// Trimmed since the last record that says so.
-    trimmed: Trims,
-    /// Logical pages whose newest version cannot be read.
-    lost: BTreeSet<u32>,
-    /// Blocks in which a program failed, to be retired once they are empty.
-    doomed: BTreeSet<Pbn>,
-    /// By block; made by the first base, so that a mount need not hold it.
-    erases_since_base: Vec<u8>,
-    /// Pages programmed since the last record.
-    pub(crate) since_record: u32,
-    opened_blocks: bool,
-    is_levelling: bool,
-    /// The block to take for cold data, if it is still free.
-    worn: Option<Pbn>,
-    pub(crate) mark: Mark,
-    /// Blocks that changed since the last record.
-    changed: Marks,
-    /// Blocks without valid pages that could not be erased, for want of a record that says so.
-    unfreed: Vec<Pbn>,
-    /// After an unclean end: blocks that no base may be written to before there is a new one (F5).
-    held: Vec<Pbn>,
+    pub(crate) state: State,
+    pub(crate) records: Records,
+    upkeep: Upkeep,
     /// Logical pages that needed more than one read, to be written anew.
     weak: Vec<u32>,
     /// The logical page written last, since this was cleared.
@@ -253,58 +232,27 @@ impl<N: Nand> Flash<N> {
                 blocks.release(pbn);
             }
         }
-        let base = Base {
-            page_count: 0,
-            setup: [0; 4],
-            is_clean: true,
-            next_version: first_number(base::VERSION_BITS, 1),
-            blocks,
-            slots: Slots::new(geometry),
-            tags: BlockTags::unused(geometry.blocks),
-            lost: BTreeSet::new(),
-            extra: Vec::new(),
-        };
-        Ok(Flash::assemble(nand, rules, area, base))
+        Ok(Flash::assemble(nand, area, State::new(rules, blocks)))
     }
 
     /// Sets what the scheme was formatted with; once, before the first base.
     pub(crate) fn set_up(&mut self, page_count: u32, setup: [u32; 4]) {
-        debug_assert!(page_count <= self.geometry.pages(), "more logical pages than the chip has");
-        debug_assert!(self.rules.validity(setup).is_ok_and(|kept| kept == self.blocks.validity()));
-        (self.page_count, self.setup) = (page_count, setup);
+        let state = &mut self.state;
+        debug_assert!(page_count <= state.geometry.pages(), "more logical pages than the chip has");
+        debug_assert!(state.rules.validity(setup).is_ok_and(|kept| kept == state.blocks.validity()));
+        (state.page_count, state.setup) = (page_count, setup);
     }
 
-    fn assemble(nand: N, rules: Rules, mut area: CheckpointArea, base: Base) -> Flash<N> {
-        let geometry = nand.geometry();
-        area.be_careful(note_pages(geometry));
+    fn assemble(nand: N, area: CheckpointArea, state: State) -> Flash<N> {
         Flash {
             nand: UntilLost::new(nand),
-            geometry,
-            rules,
-            page_count: base.page_count,
-            setup: base.setup,
-            blocks: base.blocks,
-            area,
-            slots: base.slots,
-            tags: base.tags,
-            next_version: base.next_version,
-            is_next_begun: false,
-            trimmed: Trims::for_pages_of(geometry),
-            lost: base.lost,
-            doomed: BTreeSet::new(),
-            erases_since_base: Vec::new(),
-            since_record: 0,
-            opened_blocks: false,
-            is_levelling: false,
-            worn: None,
-            mark: Mark::Base,
-            changed: Marks::none(geometry.blocks),
-            unfreed: Vec::new(),
-            held: Vec::new(),
+            records: Records::new(area, state.geometry),
+            upkeep: Upkeep::none(),
             weak: Vec::new(),
             last_written: None,
             replaced: None,
-            page: vec![0; geometry.page_bytes as usize],
+            page: vec![0; state.geometry.page_bytes as usize],
+            state,
             loaded: None,
             counters: FlashCounters::default(),
         }
@@ -312,111 +260,96 @@ impl<N: Nand> Flash<N> {
 
     /// The shape of the chip.
     pub fn geometry(&self) -> Geometry {
-        self.geometry
+        self.state.geometry
     }
 
     /// The table of the blocks.
     pub fn blocks(&self) -> &BlockTable {
-        &self.blocks
+        &self.state.blocks
     }
 
     /// The block table, to choose victims by.
     pub fn blocks_mut(&mut self) -> &mut BlockTable {
-        &mut self.blocks
+        &mut self.state.blocks
     }
 
     /// Logical pages.
     pub fn page_count(&self) -> u32 {
-        self.page_count
+        self.state.page_count
     }
 
     /// The numbers the scheme was formatted with.
     pub fn setup(&self) -> [u32; 4] {
-        self.setup
+        self.state.setup
     }
 
     /// The use of the block.
     pub fn tag(&self, pbn: Pbn) -> BlockTag {
-        self.tags.get(pbn.index())
+        self.state.tags.get(pbn.index())
     }
 
     /// The use of a block in which pages are valid.
     pub fn live_role(&self, pbn: Pbn) -> Option<PageKind> {
-        self.tag(pbn).role.filter(|_| self.blocks.valid_count(pbn) > 0)
+        self.state.tag(pbn).role.filter(|_| self.state.blocks.valid_count(pbn) > 0)
     }
 
     /// Whether a page can be programmed: erased, and not below a programmed one where the chip minds.
     pub fn is_open(&self, pbn: Pbn, page: u32) -> bool {
-        self.slots.is_open(pbn, page)
+        self.state.slots.is_open(pbn, page)
     }
 
     /// One above the highest page spent in a block.
     pub fn next_page(&self, pbn: Pbn) -> u32 {
-        self.slots.next(pbn)
+        self.state.slots.next(pbn)
     }
 
     /// The page to program next in a block; none if all are spent.
     pub fn next_ppn(&self, pbn: Pbn) -> Option<Ppn> {
         let page = self.next_page(pbn);
-        (page < self.geometry.pages_per_block).then(|| self.geometry.page_at(pbn, page))
-    }
-
-    /// Whether valid pages are counted by block.
-    pub(crate) fn is_counted(&self) -> bool {
-        counted::is_counted(&self.blocks)
+        (page < self.state.geometry.pages_per_block).then(|| self.state.geometry.page_at(pbn, page))
     }
 
     /// Whether a page holds live data; where valid pages are counted, whether it may.
     pub fn is_valid(&self, ppn: Ppn) -> bool {
-        self.blocks.is_valid(ppn)
+        self.state.blocks.is_valid(ppn)
     }
 
     /// The logical block of a logical page, and its place there.
     pub fn split(&self, lpn: u32) -> (Lbn, u32) {
-        let pages = self.geometry.pages_per_block;
+        let pages = self.state.geometry.pages_per_block;
         (Lbn(lpn / pages), lpn % pages)
     }
 
     /// The logical page at a place of a logical block.
     pub fn lpn_at(&self, lbn: Lbn, page: u32) -> u32 {
-        debug_assert!(page < self.geometry.pages_per_block, "page {page} of a logical block");
-        lbn.0 * self.geometry.pages_per_block + page
-    }
-
-    /// Pages that are programmed between two records at most, but for those of one write.
-    pub(crate) fn record_interval(&self) -> u32 {
-        // With few blocks no note is long.
-        let percent = if note_pages(self.geometry) == 0 { 100 } else { self.rules.record_percent };
-        u32::try_from(u64::from(record_interval(self.geometry)) * u64::from(percent) / 100)
-            .unwrap_or(u32::MAX)
+        debug_assert!(page < self.state.geometry.pages_per_block, "page {page} of a logical block");
+        lbn.0 * self.state.geometry.pages_per_block + page
     }
 
     /// Bytes of RAM held.
     pub(crate) fn ram_bytes(&self, extra_bytes_max: usize) -> usize {
         // Where blocks have few pages, many wait between two records.
-        let blocks = self.geometry.blocks as usize;
-        let erases = if self.geometry.pages_per_block < FEW_PAGES { blocks * 3 / 2 } else { blocks };
+        let blocks = self.state.geometry.blocks as usize;
+        let erases = if self.state.geometry.pages_per_block < FEW_PAGES { blocks * 3 / 2 } else { blocks };
         // Short lists, which a page of usual size has room for.
-        let short = 1024usize.saturating_sub(self.geometry.page_bytes as usize);
+        let short = 1024usize.saturating_sub(self.state.geometry.page_bytes as usize);
         self.ram_bytes_of_mount(extra_bytes_max)
             + erases
             + short
-            + self.merge_bytes()
-            + self.trimmed.ram_bytes()
+            + gather::merge_bytes(&self.state)
+            + self.records.trimmed.ram_bytes()
     }
 
     /// Bytes of RAM held while the chip is mounted, but for what the mount finds.
     pub(crate) fn ram_bytes_of_mount(&self, extra_bytes_max: usize) -> usize {
+        let State { geometry, blocks, .. } = &self.state;
+        let base = base::encoded_bytes(*geometry, blocks.validity(), extra_bytes_max);
         size_of::<Self>()
             + self.nand.ram_bytes()
-            + self.table_bytes()
-            + self.changed.ram_bytes()
-            + self.area.ram_bytes(self.base_bytes(extra_bytes_max))
-            + self.geometry.page_bytes as usize
-    }
-
-    fn base_bytes(&self, extra_bytes_max: usize) -> usize {
-        base::encoded_bytes(self.geometry, self.blocks.validity(), extra_bytes_max)
+            + self.state.table_bytes()
+            + self.records.changed.ram_bytes()
+            + self.records.area.ram_bytes(base)
+            + self.page.len()
     }
 
     /// The page of RAM; what it holds is forgotten.
@@ -439,13 +372,6 @@ impl<N: Nand> Flash<N> {
 
     fn return_page(&mut self, page: Vec<u8>) {
         self.page = page;
-    }
-
-    /// Bytes of RAM that the tables of the blocks take.
-    pub(crate) fn table_bytes(&self) -> usize {
-        self.blocks.ram_bytes()
-            + self.slots.ram_bytes()
-            + BlockTags::ram_bytes(self.geometry.blocks, self.rules.has_owners)
     }
 }
 

@@ -20,43 +20,12 @@ impl<N: Nand> Flash<N> {
         data: &mut [u8],
     ) -> Result<(), StoreFault> {
         let (found, is_weak) = read_weak_page(&mut self.nand, ppn, cause, data)?;
-        match found {
-            Found::Page(header, _) if !self.is_of_now(ppn, header) => {
-                Err(StoreFault::corrupted("a page is older than its block", ppn.0))
-            }
-            Found::Page(header, _) if header.number == number => {
-                let is_logical = header.kind != PageKind::Map && cause != Cause::Check;
-                if is_weak && is_logical && self.weak.len() < WEAK_MAX && !self.weak.contains(&number) {
-                    self.weak.push(number);
-                }
-                Ok(())
-            }
-            Found::Page(..) => Err(StoreFault::corrupted("a page holds another logical page", ppn.0)),
-            Found::Erased | Found::Unreadable(_) => {
-                Err(StoreFault::corrupted("a page does not pass its checksum", ppn.0))
-            }
+        let header = self.state.require(ppn, number, found)?;
+        let is_logical = header.kind != PageKind::Map && cause != Cause::Check;
+        if is_weak && is_logical && self.weak.len() < WEAK_MAX && !self.weak.contains(&number) {
+            self.weak.push(number);
         }
-    }
-
-    /// Whether a page holds live data, and it is known that it does.
-    pub(super) fn is_surely_valid(&self, ppn: Ppn) -> bool {
-        self.blocks.is_valid(ppn) && self.blocks.knows_pages_of(self.geometry.block_of(ppn))
-    }
-
-    /// Whether a page was programmed since the last erase of its block, as far as the low byte of their count
-    /// tells.
-    pub(super) fn is_of_now(&self, ppn: Ppn, header: Header) -> bool {
-        header.extra == self.blocks.erase_count(self.geometry.block_of(ppn)) as u8
-    }
-
-    /// Whether a logical page is to be written anew because it was hard to read.
-    pub(crate) fn has_weak(&self) -> bool {
-        !self.weak.is_empty()
-    }
-
-    /// The next logical page to be written anew because it was hard to read.
-    pub(crate) fn next_weak(&mut self) -> Option<u32> {
-        self.weak.pop()
+        Ok(())
     }
 
     /// The copy `old` of the logical page that is written next ceases to be valid as soon as that write is
@@ -66,8 +35,8 @@ impl<N: Nand> Flash<N> {
     }
 
     pub(super) fn mark_valid(&mut self, ppn: Ppn) {
-        self.touch(self.geometry.block_of(ppn));
-        self.blocks.mark_valid(ppn);
+        self.records.changed.set(self.state.geometry.block_of(ppn));
+        self.state.blocks.mark_valid(ppn);
     }
 
     /// Writes a logical page, as a new version, to a page that can be programmed. False: the program failed;
@@ -79,8 +48,8 @@ impl<N: Nand> Flash<N> {
         cause: Cause,
         data: &[u8],
     ) -> Result<bool, StoreFault> {
-        debug_assert!(lpn < self.page_count && kind != PageKind::Map, "logical page {lpn} as {kind:?}");
-        let header = Header { kind, number: lpn, version: self.next_version, extra: 0 };
+        debug_assert!(lpn < self.state.page_count && kind != PageKind::Map, "logical page {lpn} as {kind:?}");
+        let header = Header { kind, number: lpn, version: self.state.next_version, extra: 0 };
         if !self.program(ppn, header, cause, data)? {
             return Ok(false);
         }
@@ -95,20 +64,14 @@ impl<N: Nand> Flash<N> {
         if let Some(old) = self.replaced.take() {
             self.invalidate(old);
         }
-        if !self.lost.is_empty() {
-            self.lost.remove(&lpn);
+        if !self.state.lost.is_empty() {
+            self.state.lost.remove(&lpn);
         }
-        if !self.trimmed.is_empty() {
-            self.trimmed.remove(lpn);
+        if !self.records.trimmed.is_empty() {
+            self.records.trimmed.remove(lpn);
         }
         self.counters.host_writes += 1;
         self.last_written = Some(lpn);
-    }
-
-    /// Which logical page was written last: that of a write that is refused, if all that failed came after
-    /// it.
-    pub(crate) fn last_written(&self) -> Option<u32> {
-        self.last_written
     }
 
     /// Notes the logical page written last.
@@ -118,7 +81,7 @@ impl<N: Nand> Flash<N> {
 
     /// Whether blocks have failed, here or in the factory.
     pub(crate) fn has_failed_blocks(&self) -> bool {
-        !self.doomed.is_empty() || self.blocks.good_count() < self.geometry.blocks
+        !self.upkeep.doomed.is_empty() || self.state.blocks.good_count() < self.state.geometry.blocks
     }
 
     /// [`Flash::read`] into the page of RAM.
@@ -131,7 +94,7 @@ impl<N: Nand> Flash<N> {
 
     /// Writes the page of RAM as a new version of a page of the mapping table; false as for [`Flash::write`].
     pub(crate) fn write_map(&mut self, ppn: Ppn, number: u32) -> Result<bool, StoreFault> {
-        let header = Header { kind: PageKind::Map, number, version: self.next_version, extra: 0 };
+        let header = Header { kind: PageKind::Map, number, version: self.state.next_version, extra: 0 };
         let page = self.lend_page();
         let programmed = self.program(ppn, header, Cause::Mapping, &page);
         self.return_page(page);
@@ -150,9 +113,9 @@ impl<N: Nand> Flash<N> {
         cause: Cause,
         page: &mut [u8],
     ) -> Result<Option<Header>, StoreFault> {
-        let cause = self.charged(cause);
+        let cause = self.upkeep.charged(cause);
         Ok(match read_page(&mut self.nand, ppn, cause, page)? {
-            Found::Page(header, _) => Some(header).filter(|&header| self.is_of_now(ppn, header)),
+            Found::Page(header, _) => Some(header).filter(|&header| self.state.is_of_now(ppn, header)),
             Found::Erased | Found::Unreadable(_) => None,
         })
     }
@@ -205,37 +168,31 @@ impl<N: Nand> Flash<N> {
 
     /// A valid page cannot be read: the logical page is lost until it is written.
     pub fn lose(&mut self, ppn: Ppn, lpn: u32) {
-        debug_assert!(lpn < self.page_count, "a page beyond the store is lost");
+        debug_assert!(lpn < self.state.page_count, "a page beyond the store is lost");
         self.invalidate(ppn);
-        self.lost.insert(lpn);
+        self.state.lost.insert(lpn);
         self.counters.lost_pages += 1;
-        self.mark = Mark::Base;
+        self.records.mark = Mark::Base;
     }
 
     /// Takes back pages of a group that cannot be completed; a base must say so before anything else is
     /// programmed.
     pub(crate) fn abandon(&mut self, pages: &[Ppn]) {
         pages.iter().for_each(|&ppn| self.invalidate(ppn));
-        self.mark = Mark::Base;
+        self.records.mark = Mark::Base;
     }
 
     /// Marks a page as superseded or trimmed.
     pub fn invalidate(&mut self, ppn: Ppn) {
-        self.touch(self.geometry.block_of(ppn));
-        self.blocks.invalidate(ppn);
+        self.records.changed.set(self.state.geometry.block_of(ppn));
+        self.state.blocks.invalidate(ppn);
     }
 
     /// Refuses a write where nearly all versions are given: pages can be read, and what is said of them
     /// noted.
     pub(super) fn require_versions(&self) -> Result<(), StoreFault> {
-        let has_versions = self.next_version < numbers(VERSION_BITS) && self.area.has_numbers();
+        let has_versions = self.state.next_version < numbers(VERSION_BITS) && self.records.area.has_numbers();
         if has_versions { Ok(()) } else { Err(StoreError::WornOut.into()) }
-    }
-
-    /// The next version is that of a page, or of none ever.
-    pub(super) fn pass_version(&mut self) {
-        self.next_version += 1;
-        self.is_next_begun = false;
     }
 
     pub(super) fn program(
@@ -245,35 +202,36 @@ impl<N: Nand> Flash<N> {
         cause: Cause,
         data: &[u8],
     ) -> Result<bool, StoreFault> {
-        let pbn = self.geometry.block_of(ppn);
+        let pbn = self.state.geometry.block_of(ppn);
         debug_assert_eq!(
             data.len(),
-            self.geometry.page_bytes as usize,
+            self.state.geometry.page_bytes as usize,
             "a page of another size is programmed"
         );
-        debug_assert!(!self.is_surely_valid(ppn), "F1: {ppn} is valid and programmed again");
-        assert!(self.mark != Mark::Note, "F3: begin comes first");
-        header.extra = self.blocks.erase_count(pbn) as u8;
-        debug_assert!(header.version <= self.next_version, "F4: {ppn} gets a version not given yet");
-        self.is_next_begun |= header.version == self.next_version;
-        self.touch(pbn);
-        self.since_record += 1;
-        let behind = self.slots.spend(pbn, self.geometry.page_in_block(ppn));
+        debug_assert!(!self.state.is_surely_valid(ppn), "F1: {ppn} is valid and programmed again");
+        assert!(self.records.mark != Mark::Note, "F3: begin comes first");
+        header.extra = self.state.blocks.erase_count(pbn) as u8;
+        debug_assert!(header.version <= self.state.next_version, "F4: {ppn} gets a version not given yet");
+        self.records.is_next_begun |= header.version == self.state.next_version;
+        self.records.changed.set(pbn);
+        self.records.since += 1;
+        let behind = self.state.slots.spend(pbn, self.state.geometry.page_in_block(ppn));
         debug_assert!(
-            !self.slots.is_open(pbn, self.geometry.page_in_block(ppn)),
+            !self.state.slots.is_open(pbn, self.state.geometry.page_in_block(ppn)),
             "{ppn} can be programmed again"
         );
         self.counters.out_of_order_programs += u64::from(behind);
-        if self.slots.next(pbn) == self.geometry.pages_per_block && self.blocks.state(pbn) == BlockState::Open
+        if self.state.slots.next(pbn) == self.state.geometry.pages_per_block
+            && self.state.blocks.state(pbn) == BlockState::Open
         {
-            self.blocks.close(pbn);
+            self.state.blocks.close(pbn);
         }
-        let cause = self.charged(cause);
+        let cause = self.upkeep.charged(cause);
         match self.nand.program(ppn, cause, data, &header.seal(ppn, data)) {
             Ok(()) => Ok(true),
             Err(NandError::ProgramFailed(_) | NandError::BadBlock(_)) => {
                 self.seal(pbn);
-                self.doomed.insert(pbn);
+                self.upkeep.doomed.insert(pbn);
                 Ok(false)
             }
             Err(error) => Err(error.into()),

@@ -1,62 +1,151 @@
 //! Records: bases and notes, and what may be done before the next one.
 
 use super::base::{BaseContents, NoteContents};
-use super::{Flash, Mark};
+use super::marks::Marks;
+use super::state::State;
+use super::trims::Trims;
+use super::{ERASES_PER_BASE_MAX, Flash, Mark, note_pages};
+use crate::blocks::checkpoint::CheckpointArea;
 use crate::fault::StoreFault;
-use crate::nand::Nand;
+use crate::nand::{Geometry, Nand};
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
+
+/// The records, and what the next one must say.
+pub(crate) struct Records {
+    pub(super) area: CheckpointArea,
+    pub(crate) mark: Mark,
+    /// A page of the next version was programmed, and its write is not done.
+    pub(super) is_next_begun: bool,
+    /// Pages programmed since the last record.
+    pub(crate) since: u32,
+    /// Trimmed since the last record that says so.
+    pub(super) trimmed: Trims,
+    /// Blocks that changed since the last record.
+    pub(super) changed: Marks,
+    /// Erases since the last base, by block; made by the first base, so that a mount need not hold it.
+    erases: Vec<u8>,
+    /// After an unclean end: blocks that no base may be written to before there is a new one (F5).
+    pub(super) held: Vec<Pbn>,
+}
+
+impl Records {
+    pub(super) fn new(mut area: CheckpointArea, geometry: Geometry) -> Records {
+        area.be_careful(note_pages(geometry));
+        Records {
+            area,
+            mark: Mark::Base,
+            is_next_begun: false,
+            since: 0,
+            trimmed: Trims::for_pages_of(geometry),
+            changed: Marks::none(geometry.blocks),
+            erases: Vec::new(),
+            held: Vec::new(),
+        }
+    }
+
+    /// A block is not any more what the last record says: it was erased.
+    pub(super) fn note_erase(&mut self, pbn: Pbn) {
+        self.changed.set(pbn);
+        // There are none yet where a base is due anyway.
+        if let Some(erases) = self.erases.get_mut(pbn.index()) {
+            *erases = erases.saturating_add(1);
+            if *erases >= ERASES_PER_BASE_MAX {
+                self.mark = Mark::Base;
+            }
+        }
+    }
+
+    fn begin_anew(&mut self, mark: Mark) {
+        self.mark = mark;
+        self.trimmed.clear();
+        self.changed.clear();
+        self.since = 0;
+    }
+
+    fn write_base(
+        &mut self,
+        mut nand: &mut dyn Nand,
+        state: &mut State,
+        (is_clean, extra): (bool, &[u8]),
+        page: &mut [u8],
+    ) -> Result<(), StoreFault> {
+        let contents = BaseContents {
+            geometry: state.geometry,
+            validity: state.blocks.validity(),
+            fixed: state.fixed_part(is_clean, extra.len()),
+            slots: &state.slots,
+            tags: &state.tags,
+            lost: &state.lost,
+            extra,
+        };
+        self.mark = Mark::Base;
+        self.area.write(&mut nand, &mut state.blocks, &contents, page)?;
+        for pbn in core::mem::take(&mut self.held) {
+            state.blocks.discard(pbn);
+        }
+        self.begin_anew(if is_clean { Mark::Note } else { Mark::Nothing });
+        self.erases.clear();
+        self.erases.resize(state.geometry.blocks as usize, 0);
+        Ok(())
+    }
+
+    /// Writes a note; false where a base must be written instead.
+    fn write_note(
+        &mut self,
+        mut nand: &mut dyn Nand,
+        state: &State,
+        own: Option<&[u8]>,
+        page: &mut [u8],
+    ) -> Result<bool, StoreFault> {
+        let note = NoteContents {
+            state,
+            trimmed: &self.trimmed,
+            changed: &self.changed,
+            own,
+            // On two pages: if one that says that a clean base is one no more goes bad, the other tells.
+            bytes_min: if self.mark == Mark::Note { page.len() } else { 0 },
+        };
+        let is_written = self.area.write_note(&mut nand, &state.blocks, &note, page)?;
+        if is_written {
+            self.begin_anew(Mark::Nothing);
+        }
+        Ok(is_written)
+    }
+}
 
 impl<N: Nand> Flash<N> {
     /// Must be called before the first program of an operation. `extra` are the scheme's own bytes, should a
     /// base be written.
     pub fn begin(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreFault> {
-        match self.mark {
-            Mark::Nothing if self.is_record_due() => self.write_note(extra),
+        match self.records.mark {
+            Mark::Nothing if self.records.since >= self.state.record_interval() => self.write_note(extra),
             Mark::Nothing => Ok(()),
             Mark::Base => self.write_base(false, &extra()),
             Mark::Note => self.write_note(extra),
         }
     }
 
-    fn is_record_due(&self) -> bool {
-        self.since_record >= self.record_interval()
-    }
-
     /// A write that failed half-way may have left a whole page of the next version: it must be in the past of
     /// the record that follows (F4), or it would pass for one that was programmed after it.
     fn leave_begun_version(&mut self) {
-        if self.is_next_begun {
+        debug_assert!(!self.page.is_empty(), "the page of RAM is lent while a record is due");
+        self.loaded = None;
+        if self.records.is_next_begun {
             self.pass_version();
         }
+    }
+
+    /// The next version is that of a page, or of none ever.
+    pub(super) fn pass_version(&mut self) {
+        self.state.next_version += 1;
+        self.records.is_next_begun = false;
     }
 
     /// Writes a base. When it fails, the previous one still holds.
     pub(crate) fn write_base(&mut self, is_clean: bool, extra: &[u8]) -> Result<(), StoreFault> {
         self.leave_begun_version();
-        let mut page = self.lend_page();
-        let contents = BaseContents {
-            geometry: self.geometry,
-            validity: self.blocks.validity(),
-            fixed: self.fixed_part(is_clean, extra.len()),
-            slots: &self.slots,
-            tags: &self.tags,
-            lost: &self.lost,
-            extra,
-        };
-        self.mark = Mark::Base;
-        let written = self.area.write(&mut self.nand, &mut self.blocks, &contents, &mut page);
-        self.return_page(page);
-        written?;
-        for pbn in core::mem::take(&mut self.held) {
-            self.blocks.discard(pbn);
-        }
-        self.mark = if is_clean { Mark::Note } else { Mark::Nothing };
-        self.trimmed.clear();
-        self.changed.clear();
-        self.since_record = 0;
-        self.erases_since_base.clear();
-        self.erases_since_base.resize(self.geometry.blocks as usize, 0);
+        self.records.write_base(&mut self.nand, &mut self.state, (is_clean, extra), &mut self.page)?;
         self.counters.bases += 1;
         Ok(())
     }
@@ -65,30 +154,13 @@ impl<N: Nand> Flash<N> {
     fn write_note(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreFault> {
         self.leave_begun_version();
         // Where valid pages are counted the map says which they are, and every record what the map is.
-        let is_counted = self.is_counted();
+        let is_counted = self.state.is_counted();
         let (own, later) = if is_counted { (extra(), None) } else { (Vec::new(), Some(extra)) };
-        let mut page = self.lend_page();
-        let note = NoteContents {
-            geometry: self.geometry,
-            next_version: self.next_version,
-            trimmed: &self.trimmed,
-            changed: &self.changed,
-            slots: &self.slots,
-            tags: &self.tags,
-            own: is_counted.then_some(&own),
-            // On two pages: if one that says that a clean base is one no more goes bad, the other tells.
-            bytes_min: if self.mark == Mark::Note { page.len() } else { 0 },
-        };
-        let written = self.area.write_note(&mut self.nand, &self.blocks, &note, &mut page);
-        self.return_page(page);
-        if !written? {
-            return self.write_base(false, &later.map_or(own, |extra| extra()));
+        let said = is_counted.then_some(&own[..]);
+        if self.records.write_note(&mut self.nand, &self.state, said, &mut self.page)? {
+            return Ok(());
         }
-        self.mark = Mark::Nothing;
-        self.trimmed.clear();
-        self.changed.clear();
-        self.since_record = 0;
-        Ok(())
+        self.write_base(false, &later.map_or(own, |extra| extra()))
     }
 
     /// Before a block is erased: the record that F5 asks for.
@@ -97,27 +169,18 @@ impl<N: Nand> Flash<N> {
         pbn: Pbn,
         extra: impl FnOnce() -> Vec<u8>,
     ) -> Result<(), StoreFault> {
-        if self.mark == Mark::Base {
+        if self.records.mark == Mark::Base {
             self.write_base(false, &extra())
-        } else if self.has_changed(pbn) {
+        } else if self.records.changed.has(pbn) {
             self.write_note(extra)
         } else {
             Ok(())
         }
     }
 
-    /// A block is not any more what the last record says.
-    pub(super) fn touch(&mut self, pbn: Pbn) {
-        self.changed.set(pbn);
-    }
-
-    pub(super) fn has_changed(&self, pbn: Pbn) -> bool {
-        self.changed.has(pbn)
-    }
-
     /// Makes the trims so far survive a power cut.
     pub(crate) fn sync(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreFault> {
-        match (self.trimmed.is_empty(), self.mark) {
+        match (self.records.trimmed.is_empty(), self.records.mark) {
             (true, _) => Ok(()),
             (false, Mark::Base) => self.write_base(false, &extra()),
             (false, _) => self.write_note(extra),
@@ -126,22 +189,17 @@ impl<N: Nand> Flash<N> {
 
     /// Notes that a logical page was dropped; the scheme has invalidated it.
     pub(crate) fn note_trim(&mut self, lpn: u32, ppn: Option<Ppn>) {
-        debug_assert!(lpn < self.page_count, "a page beyond the store is trimmed");
-        debug_assert!(ppn.is_none_or(|ppn| !self.is_surely_valid(ppn)), "F1: a trimmed page is valid");
-        if !self.trimmed.insert(lpn) {
+        debug_assert!(lpn < self.state.page_count, "a page beyond the store is trimmed");
+        debug_assert!(ppn.is_none_or(|ppn| !self.state.is_surely_valid(ppn)), "F1: a trimmed page is valid");
+        if !self.records.trimmed.insert(lpn) {
             // Only what every block holds can tell of this one, too.
-            self.mark = Mark::Base;
+            self.records.mark = Mark::Base;
         }
-        self.lost.remove(&lpn);
-    }
-
-    /// Whether no further trim can be remembered before the next record.
-    pub(crate) fn has_many_trims(&self) -> bool {
-        self.trimmed.is_full()
+        self.state.lost.remove(&lpn);
     }
 
     /// Whether the newest version of a logical page cannot be read.
     pub(crate) fn is_lost(&self, lpn: u32) -> bool {
-        self.lost.contains(&lpn)
+        self.state.lost.contains(&lpn)
     }
 }

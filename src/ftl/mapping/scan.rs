@@ -16,8 +16,10 @@
 use super::base::{self, Base};
 use super::elect::{Key, Live, Rotten};
 use super::marks::Marks;
+use super::records::Records;
+use super::state::State;
 use super::tags::Kinds;
-use super::{Flash, Mounted, NOBODY, Rules, UNUSED};
+use super::{Flash, Mounted, Rules, UNUSED};
 use crate::blocks::BlockState;
 use crate::blocks::checkpoint::{CheckpointArea, NO_CHECKPOINT, Source};
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
@@ -64,6 +66,33 @@ pub(super) struct Scan {
 }
 
 impl Scan {
+    /// Nothing was looked at.
+    fn new(state: &State) -> Result<Scan, StoreFault> {
+        let (past, mut map) = (state.next_version - 1, Vec::new());
+        if state.rules.has_map {
+            reserve(&mut map, state.page_count as usize)?;
+            map.resize(state.page_count as usize, u32::MAX);
+        }
+        Ok(Scan {
+            pages: Vec::new(),
+            since: None,
+            in_dispute: Vec::new(),
+            map,
+            rotten: Vec::new(),
+            named: Vec::new(),
+            spare: Marks::none(state.geometry.blocks),
+            committed: past,
+            highest: past,
+            kinds: Kinds::none(state.geometry.blocks),
+            unreferred: None,
+        })
+    }
+
+    /// Pages programmed since the record, by key; none while they are being found.
+    pub(super) fn since(&self) -> &[Live] {
+        &self.pages[..self.since.unwrap_or(0)]
+    }
+
     fn add_rotten(&mut self, rotten: Rotten) -> Result<(), StoreFault> {
         if self.rotten.len() == self.rotten.capacity() {
             let more = self.rotten.len() / 4 + 1;
@@ -72,6 +101,15 @@ impl Scan {
         self.rotten.push(rotten);
         Ok(())
     }
+}
+
+/// A mount that looks at the chip, and the pages that it found.
+pub(super) struct Recovery<'a> {
+    pub(super) nand: &'a mut dyn Nand,
+    pub(super) state: &'a mut State,
+    pub(super) records: &'a mut Records,
+    pub(super) page: &'a mut [u8],
+    pub(super) scan: Scan,
 }
 
 const NEWER_CHECKPOINT: &str = "there are newer checkpoints than the newest reference says";
@@ -87,101 +125,38 @@ impl<N: Nand> Flash<N> {
             return Err(StoreError::NotFormatted(found).into());
         };
         let mut base = newest.made;
-        base.blocks.reserve_exactly(&area.occupied())?;
+        base.state.blocks.reserve_exactly(&area.occupied())?;
         // What cannot be read may be the note that there is more.
         let is_clean = base.is_clean && !newest.is_ragged;
         let extra = core::mem::take(&mut base.extra);
-        let mut flash = Flash::assemble(nand, rules, area, *base);
+        let mut flash = Flash::assemble(nand, area, base.state);
         let mut mounted = Mounted { extra, is_clean, ..Mounted::default() };
-        if is_clean && flash.is_newest()? {
-            mounted.map = flash.empty_map()?;
-            mounted.live = flash.list_known(&mut mounted.map)?;
-            if flash.is_counted() {
-                mounted.live = flash.list_told(&mounted.extra)?;
+        let Flash { nand, state, records, page, .. } = &mut flash;
+        let scan = Scan::new(state)?;
+        let mut recovery = Recovery { nand, state, records, page, scan };
+        mounted.is_clean = is_clean && recovery.is_newest()?;
+        if mounted.is_clean {
+            mounted.live = recovery.list_known()?;
+            if recovery.state.is_counted() {
+                mounted.live = recovery.list_told(&mounted.extra)?;
             }
-            return Ok((flash, mounted));
+        } else {
+            recovery.scan(&mounted.extra)?;
+            mounted.live = recovery.elect()?;
+            recovery.lose_named(&mounted.live);
         }
-        mounted.is_clean = false;
-        let mut scan = flash.scan(&mounted.extra)?;
-        mounted.live = flash.elect(&mut scan)?;
-        flash.lose_named(&scan, &mounted.live);
-        mounted.map = core::mem::take(&mut scan.map);
-        drop(scan);
+        mounted.map = core::mem::take(&mut recovery.scan.map);
         Ok((flash, mounted))
-    }
-
-    /// Whether no base was begun after this clean one, as far as the block tells which it would have taken.
-    fn is_newest(&mut self) -> Result<bool, StoreFault> {
-        for pbn in self.blocks.free_by_least_wear() {
-            if self.nand.is_bad(pbn)? {
-                continue;
-            }
-            let ppn = self.geometry.page_at(pbn, 0);
-            let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
-            let is_newer = |h: Header| match h.kind {
-                PageKind::Checkpoint => h.version > self.area.version(),
-                PageKind::Anchor => false,
-                _ => h.version >= self.next_version,
-            };
-            return Ok(!matches!(found, Found::Page(header, _) if is_newer(header)));
-        }
-        Ok(true)
-    }
-
-    /// A map that knows no logical page, if the scheme has one.
-    fn empty_map(&self) -> Result<Vec<u32>, StoreFault> {
-        let mut map = Vec::new();
-        if self.rules.has_map {
-            reserve(&mut map, self.page_count as usize)?;
-            map.resize(self.page_count as usize, u32::MAX);
-        }
-        Ok(map)
-    }
-
-    /// After a clean end: the valid pages of the mapping table; and the map, if the scheme has one.
-    fn list_known(&mut self, map: &mut [u32]) -> Result<Vec<Live>, StoreFault> {
-        let mut live = Vec::new();
-        for pbn in (0..self.geometry.blocks).map(Pbn) {
-            let in_use = matches!(self.blocks.state(pbn), BlockState::Open | BlockState::Full);
-            if in_use && self.blocks.valid_count(pbn) == 0 {
-                // Not free before the next base: that one must go where `is_newest` will look for it.
-                if self.blocks.state(pbn) == BlockState::Open {
-                    self.blocks.close(pbn);
-                }
-                self.held.push(pbn);
-                self.tags.set(pbn.index(), UNUSED);
-            }
-            let is_map = self.tag(pbn).role == Some(PageKind::Map);
-            if self.is_counted() {
-                continue;
-            }
-            if is_map {
-                reserve(&mut live, self.blocks.valid_count(pbn) as usize)?;
-            } else if !self.rules.has_map {
-                continue;
-            }
-            let mut at = 0;
-            while let Some(ppn) = self.blocks.next_valid(pbn, at) {
-                at = self.geometry.page_in_block(ppn) + 1;
-                let number = self.number_on_chip(ppn)?;
-                if is_map {
-                    live.push(Live { key: Key::of(PageKind::Map, number), ppn, version: 0 });
-                } else if let Some(place) = map.get_mut(number as usize) {
-                    *place = ppn.0;
-                }
-            }
-        }
-        Ok(live)
     }
 
     /// The valid pages of a block after a mount, and whose they are: by what the mount holds, by the place in
     /// a data block, else by the page itself.
     pub fn live_in(&mut self, pbn: Pbn, held: &[Live]) -> Result<Vec<(u32, Ppn)>, StoreFault> {
         let mut live = Vec::new();
-        reserve(&mut live, self.blocks.valid_count(pbn) as usize)?;
+        reserve(&mut live, self.state.blocks.valid_count(pbn) as usize)?;
         let mut at = 0;
-        while let Some(ppn) = self.blocks.next_valid(pbn, at) {
-            at = self.geometry.page_in_block(ppn) + 1;
+        while let Some(ppn) = self.state.blocks.next_valid(pbn, at) {
+            at = self.state.geometry.page_in_block(ppn) + 1;
             live.push((self.number_of(ppn, held)?, ppn));
         }
         Ok(live)
@@ -191,115 +166,139 @@ impl<N: Nand> Flash<N> {
     pub(crate) fn number_of(&mut self, ppn: Ppn, held: &[Live]) -> Result<u32, StoreFault> {
         match held.binary_search_by_key(&ppn, |page| page.ppn) {
             Ok(at) => Ok(held[at].number()),
-            Err(_) => match self.number_in_place(ppn) {
+            Err(_) => match self.state.number_in_place(ppn) {
                 Some(number) => Ok(number),
-                None => self.number_on_chip(ppn),
+                None => self.state.number_on_chip(&mut self.nand, ppn, &mut self.page),
             },
         }
     }
+}
 
-    /// Whose a valid page is, by itself.
-    pub(crate) fn number_on_chip(&mut self, ppn: Ppn) -> Result<u32, StoreFault> {
-        match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
-            Found::Page(h, _) | Found::Unreadable(Some(h))
-                if is_ours(h) && h.number < self.page_count && self.is_of_now(ppn, h) =>
-            {
-                Ok(h.number)
+impl Recovery<'_> {
+    /// Whether no base was begun after this clean one, as far as the block tells which it would have taken.
+    fn is_newest(&mut self) -> Result<bool, StoreFault> {
+        for pbn in self.state.blocks.free_by_least_wear() {
+            if self.nand.is_bad(pbn)? {
+                continue;
             }
-            _ => Err(StoreFault::corrupted("a live page cannot be read", ppn.0)),
+            let ppn = self.state.geometry.page_at(pbn, 0);
+            let found = read_page(&mut self.nand, ppn, Cause::Recovery, self.page)?;
+            let is_newer = |h: Header| match h.kind {
+                PageKind::Checkpoint => h.version > self.records.area.version(),
+                PageKind::Anchor => false,
+                _ => h.version >= self.state.next_version,
+            };
+            return Ok(!matches!(found, Found::Page(header, _) if is_newer(header)));
         }
+        Ok(true)
     }
 
-    /// The number of a page that lies in its place in a data block.
-    pub(super) fn number_in_place(&self, ppn: Ppn) -> Option<u32> {
-        let tag = self.tag(self.geometry.block_of(ppn));
-        let place = self.geometry.page_in_block(ppn);
-        let known = tag.role == Some(PageKind::Data) && tag.owner != NOBODY;
-        let first = tag.owner.checked_mul(self.geometry.pages_per_block).filter(|_| known)?;
-        first.checked_add(place).filter(|&number| number < self.page_count)
+    /// After a clean end: the valid pages of the mapping table; and the map, if the scheme has one.
+    fn list_known(&mut self) -> Result<Vec<Live>, StoreFault> {
+        let mut live = Vec::new();
+        for pbn in (0..self.state.geometry.blocks).map(Pbn) {
+            let in_use = matches!(self.state.blocks.state(pbn), BlockState::Open | BlockState::Full);
+            if in_use && self.state.blocks.valid_count(pbn) == 0 {
+                // Not free before the next base: that one must go where `is_newest` will look for it.
+                if self.state.blocks.state(pbn) == BlockState::Open {
+                    self.state.blocks.close(pbn);
+                }
+                self.records.held.push(pbn);
+                self.state.tags.set(pbn.index(), UNUSED);
+            }
+            let is_map = self.state.tag(pbn).role == Some(PageKind::Map);
+            if self.state.is_counted() {
+                continue;
+            }
+            if is_map {
+                reserve(&mut live, self.state.blocks.valid_count(pbn) as usize)?;
+            } else if !self.state.rules.has_map {
+                continue;
+            }
+            let mut at = 0;
+            while let Some(ppn) = self.state.blocks.next_valid(pbn, at) {
+                at = self.state.geometry.page_in_block(ppn) + 1;
+                let number = self.state.number_on_chip(&mut self.nand, ppn, self.page)?;
+                if is_map {
+                    live.push(Live { key: Key::of(PageKind::Map, number), ppn, version: 0 });
+                } else if let Some(place) = self.scan.map.get_mut(number as usize) {
+                    *place = ppn.0;
+                }
+            }
+        }
+        Ok(live)
     }
 
-    /// The pages found before anything was looked at.
-    pub(super) fn no_scan(&self) -> Result<Scan, StoreFault> {
-        let past = self.next_version - 1;
-        Ok(Scan {
-            pages: Vec::new(),
-            since: None,
-            in_dispute: Vec::new(),
-            map: self.empty_map()?,
-            rotten: Vec::new(),
-            named: Vec::new(),
-            spare: Marks::none(self.geometry.blocks),
-            committed: past,
-            highest: past,
-            kinds: Kinds::none(self.geometry.blocks),
-            unreferred: None,
-        })
-    }
-
-    fn scan(&mut self, own: &[u8]) -> Result<Scan, StoreFault> {
-        let mut scan = self.no_scan()?;
-        reserve(&mut scan.pages, self.held_max())?;
-        for pbn in (0..self.geometry.blocks).map(Pbn) {
-            match self.blocks.state(pbn) {
+    fn scan(&mut self, own: &[u8]) -> Result<(), StoreFault> {
+        reserve(&mut self.scan.pages, self.state.held_max())?;
+        for pbn in (0..self.state.geometry.blocks).map(Pbn) {
+            match self.state.blocks.state(pbn) {
                 BlockState::Bad | BlockState::Reserved => continue,
-                _ if self.nand.is_bad(pbn)? => self.scan_bad(pbn, &mut scan)?,
-                _ => self.scan_block(pbn, &mut scan)?,
+                _ if self.nand.is_bad(pbn)? => self.scan_bad(pbn)?,
+                _ => self.scan_block(pbn)?,
             }
         }
-        if self.is_counted() {
-            self.scan_told(own, &mut scan)?;
+        if self.state.is_counted() {
+            self.scan_told(own)?;
         } else {
-            self.scan_valid(&mut scan)?;
+            self.scan_valid()?;
         }
-        if let Some((ppn, version)) = scan.unreferred.filter(|&(_, version)| scan.highest >= version) {
-            debug_assert!(version >= self.next_version, "the base at {ppn} is older than the newest");
+        if let Some((ppn, version)) =
+            self.scan.unreferred.filter(|&(_, version)| self.scan.highest >= version)
+        {
+            debug_assert!(version >= self.state.next_version, "the base at {ppn} is older than the newest");
             return Err(StoreError::Corrupted { what: NEWER_CHECKPOINT, at: u64::from(ppn.0) }.into());
         }
-        Ok(scan)
-    }
-
-    /// A block is marked bad only when it is empty: what the record calls valid in it is lost.
-    fn scan_bad(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreFault> {
-        if self.is_counted() && self.blocks.valid_count(pbn) > 0 {
-            let what = "a block that holds live pages is marked bad";
-            return Err(StoreFault::corrupted(what, self.geometry.page_at(pbn, 0).0));
-        }
-        while let Some(ppn) = self.blocks.next_valid(pbn, 0) {
-            scan.add_rotten(Rotten { ppn, claim: None, is_old: true, is_followed: false, version: 0 })?;
-            self.blocks.invalidate(ppn);
-        }
-        self.blocks.retire(pbn);
         Ok(())
     }
 
-    fn scan_block(&mut self, pbn: Pbn, scan: &mut Scan) -> Result<(), StoreFault> {
-        let stamp = self.blocks.erase_count(pbn) as u8;
-        let is_held = self.blocks.valid_count(pbn) > 0;
+    /// A block is marked bad only when it is empty: what the record calls valid in it is lost.
+    fn scan_bad(&mut self, pbn: Pbn) -> Result<(), StoreFault> {
+        if self.state.is_counted() && self.state.blocks.valid_count(pbn) > 0 {
+            let what = "a block that holds live pages is marked bad";
+            return Err(StoreFault::corrupted(what, self.state.geometry.page_at(pbn, 0).0));
+        }
+        while let Some(ppn) = self.state.blocks.next_valid(pbn, 0) {
+            self.scan.add_rotten(Rotten {
+                ppn,
+                claim: None,
+                is_old: true,
+                is_followed: false,
+                version: 0,
+            })?;
+            self.state.blocks.invalidate(ppn);
+        }
+        self.state.blocks.retire(pbn);
+        Ok(())
+    }
+
+    fn scan_block(&mut self, pbn: Pbn) -> Result<(), StoreFault> {
+        let stamp = self.state.blocks.erase_count(pbn) as u8;
+        let is_held = self.state.blocks.valid_count(pbn) > 0;
         let is_known = self.is_as_recorded(pbn, stamp)?.unwrap_or(is_held);
         if is_held && !is_known {
             let what = "a block was erased after the newest record that can be found";
-            return Err(StoreFault::corrupted(what, self.geometry.page_at(pbn, 0).0));
+            return Err(StoreFault::corrupted(what, self.state.geometry.page_at(pbn, 0).0));
         }
-        scan.kinds.set(pbn.index(), self.tag(pbn).role.filter(|_| is_known));
+        self.scan.kinds.set(pbn.index(), self.state.tag(pbn).role.filter(|_| is_known));
         let mut seen = Seen {
-            first: self.slots.first(pbn).filter(|_| is_known),
+            first: self.state.slots.first(pbn).filter(|_| is_known),
             last: None,
             erases: None,
             any: is_known,
         };
-        let rotten_before = scan.rotten.len();
-        let found_before = scan.pages.len();
+        let rotten_before = self.scan.rotten.len();
+        let found_before = self.scan.pages.len();
         let has_holes = self.has_holes();
         let mut erased = 0;
-        for page in 0..self.geometry.pages_per_block {
-            let is_old = is_known && !self.slots.is_open(pbn, page);
+        for page in 0..self.state.geometry.pages_per_block {
+            let is_old = is_known && !self.state.slots.is_open(pbn, page);
             if is_old {
                 // What the record knows: valid pages have their turn later.
                 continue;
             }
             let is_erased =
-                self.scan_page(self.geometry.page_at(pbn, page), (stamp, is_known), &mut seen, scan)?;
+                self.scan_page(self.state.geometry.page_at(pbn, page), (stamp, is_known), &mut seen)?;
             erased = if is_erased { erased + 1 } else { 0 };
             if erased == ERASED_IN_A_ROW && !has_holes {
                 // Nothing is programmed in what was not read before the next erase.
@@ -307,48 +306,49 @@ impl<N: Nand> Flash<N> {
                 break;
             }
         }
-        if !is_held && scan.pages.len() == found_before {
-            scan.spare.set(pbn);
+        if !is_held && self.scan.pages.len() == found_before {
+            self.scan.spare.set(pbn);
         }
-        let last = seen.last.filter(|_| !self.geometry.random_order);
-        for rotten in &mut scan.rotten[rotten_before..] {
-            rotten.is_followed = last.is_some_and(|last| self.geometry.page_in_block(rotten.ppn) < last);
+        let last = seen.last.filter(|_| !self.state.geometry.random_order);
+        for rotten in &mut self.scan.rotten[rotten_before..] {
+            rotten.is_followed =
+                last.is_some_and(|last| self.state.geometry.page_in_block(rotten.ppn) < last);
         }
         let gained = seen.erases.map_or(0, |found: u8| found.wrapping_sub(stamp));
-        (0..gained).for_each(|_| self.blocks.note_erase(pbn));
-        self.slots.clear(pbn);
+        (0..gained).for_each(|_| self.state.blocks.note_erase(pbn));
+        self.state.slots.clear(pbn);
         if seen.any {
-            self.slots.seal(pbn);
+            self.state.slots.seal(pbn);
         }
-        self.slots.set_first(pbn, seen.first);
+        self.state.slots.set_first(pbn, seen.first);
         Ok(())
     }
 
     /// Whether pages of a block may be left out.
     fn has_holes(&self) -> bool {
-        self.geometry.random_order || !self.rules.fills_in_order
+        self.state.geometry.random_order || !self.state.rules.fills_in_order
     }
 
     /// Whether a block still holds the page by which the record knows it; none where that cannot be read.
     fn is_as_recorded(&mut self, pbn: Pbn, stamp: u8) -> Result<Option<bool>, StoreFault> {
-        let Some(first) = self.slots.first(pbn) else { return Ok(Some(false)) };
-        let known = self.is_page_as_recorded(self.geometry.page_at(pbn, first), stamp)?;
-        let end = self.slots.next(pbn);
-        if known != Some(true) || self.blocks.valid_count(pbn) > 0 {
+        let Some(first) = self.state.slots.first(pbn) else { return Ok(Some(false)) };
+        let known = self.is_page_as_recorded(self.state.geometry.page_at(pbn, first), stamp)?;
+        let end = self.state.slots.next(pbn);
+        if known != Some(true) || self.state.blocks.valid_count(pbn) > 0 {
             return Ok(known);
         }
         // It may have been erased since (F5): the one page might be what stood there once, and hide all that
         // followed. The last page tells, or the one before it where a program was cut in the last.
         for page in (first + 1..end).rev().take(2) {
-            if let Some(same) = self.is_page_as_recorded(self.geometry.page_at(pbn, page), stamp)? {
+            if let Some(same) = self.is_page_as_recorded(self.state.geometry.page_at(pbn, page), stamp)? {
                 return Ok(Some(same));
             }
         }
         // Of a block in which the record knows this page alone: others of a later life tell, around it.
         let most = if self.has_holes() { usize::MAX } else { ERASED_IN_A_ROW as usize };
-        let behind = (end.max(first + 1)..self.geometry.pages_per_block).take(most);
+        let behind = (end.max(first + 1)..self.state.geometry.pages_per_block).take(most);
         for page in behind.chain(0..first) {
-            if self.is_of_later_life(self.geometry.page_at(pbn, page), stamp)? {
+            if self.is_of_later_life(self.state.geometry.page_at(pbn, page), stamp)? {
                 return Ok(Some(false));
             }
         }
@@ -357,14 +357,14 @@ impl<N: Nand> Flash<N> {
 
     /// Whether a page was programmed after its block had been erased since the record.
     fn is_of_later_life(&mut self, ppn: Ppn, stamp: u8) -> Result<bool, StoreFault> {
-        Ok(match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
+        Ok(match read_page(&mut self.nand, ppn, Cause::Recovery, self.page)? {
             Found::Page(h, _) => is_ours(h) && (1..=ERASES_MAX).contains(&h.extra.wrapping_sub(stamp)),
             Found::Erased | Found::Unreadable(_) => false,
         })
     }
 
     fn is_page_as_recorded(&mut self, ppn: Ppn, stamp: u8) -> Result<Option<bool>, StoreFault> {
-        Ok(match read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? {
+        Ok(match read_page(&mut self.nand, ppn, Cause::Recovery, self.page)? {
             Found::Page(h, _) => Some(is_ours(h) && h.extra == stamp),
             Found::Erased => Some(false),
             Found::Unreadable(_) => None,
@@ -377,13 +377,12 @@ impl<N: Nand> Flash<N> {
         ppn: Ppn,
         (stamp, is_known): (u8, bool),
         seen: &mut Seen,
-        scan: &mut Scan,
     ) -> Result<bool, StoreFault> {
-        let (pbn, place) = (self.geometry.block_of(ppn), self.geometry.page_in_block(ppn));
-        let was_spent = !self.slots.is_open(pbn, place);
+        let (pbn, place) = (self.state.geometry.block_of(ppn), self.state.geometry.page_in_block(ppn));
+        let was_spent = !self.state.slots.is_open(pbn, place);
         // Where valid pages are counted the map tells of them, and not the pages.
-        let was_valid = !self.is_counted() && self.blocks.is_valid(ppn);
-        let found = read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)?;
+        let was_valid = !self.state.is_counted() && self.state.blocks.is_valid(ppn);
+        let found = read_page(&mut self.nand, ppn, Cause::Recovery, self.page)?;
         seen.any |= found != Found::Erased;
         let (header, readable) = match found {
             Found::Erased if was_valid => (None, false),
@@ -392,7 +391,7 @@ impl<N: Nand> Flash<N> {
             Found::Unreadable(claim) => (claim, false),
         };
         if readable && let Some(h) = header.filter(|h| h.kind == PageKind::Checkpoint) {
-            self.note_checkpoint(ppn, h, scan)?;
+            self.note_checkpoint(ppn, h)?;
         }
         let header = header.filter(|h| is_ours(*h));
         // A whole page of an earlier life of the block has come back.
@@ -408,47 +407,47 @@ impl<N: Nand> Flash<N> {
         }
         let Some(header) = header else {
             if !readable {
-                scan.add_rotten(Rotten { ppn, claim: None, is_old, is_followed: false, version: 0 })?;
+                self.scan.add_rotten(Rotten { ppn, claim: None, is_old, is_followed: false, version: 0 })?;
             }
             return Ok(false);
         };
-        let version = if is_old && !self.rules.old_may_stay_valid { 0 } else { header.version };
+        let version = if is_old && !self.state.rules.old_may_stay_valid { 0 } else { header.version };
         if !readable {
-            scan.add_rotten(Rotten { ppn, claim: Some(header), is_old, is_followed: false, version })?;
+            self.scan.add_rotten(Rotten { ppn, claim: Some(header), is_old, is_followed: false, version })?;
             return Ok(false);
         }
         seen.note(place, header);
-        self.note_page(ppn, header, version, scan)?;
+        self.note_page(ppn, header, version)?;
         Ok(false)
     }
 
     /// A base that was cut short has the next version, and nothing was programmed after it: more follows only
     /// where there was a reference to it.
-    fn note_checkpoint(&self, ppn: Ppn, h: Header, scan: &mut Scan) -> Result<(), StoreFault> {
-        let newest = self.area.version();
+    fn note_checkpoint(&mut self, ppn: Ppn, h: Header) -> Result<(), StoreFault> {
+        let newest = self.records.area.version();
         if h.version > newest + 1 {
             return Err(StoreError::Corrupted { what: NEWER_CHECKPOINT, at: u64::from(ppn.0) }.into());
         }
         if h.version == newest + 1 && h.number == 0 {
             // In front of the record stands its length.
             let next_version = self.page.get(4..).and_then(base::next_version_of);
-            scan.unreferred = next_version.map(|version| (ppn, version)).or(scan.unreferred);
+            self.scan.unreferred = next_version.map(|version| (ppn, version)).or(self.scan.unreferred);
         }
         Ok(())
     }
 
-    fn note_page(&mut self, ppn: Ppn, h: Header, version: u64, scan: &mut Scan) -> Result<(), StoreFault> {
-        if h.number >= self.page_count {
+    fn note_page(&mut self, ppn: Ppn, h: Header, version: u64) -> Result<(), StoreFault> {
+        if h.number >= self.state.page_count {
             let what = "a page names a logical page beyond the store";
             return Err(StoreFault::corrupted(what, ppn.0));
         }
-        scan.highest = scan.highest.max(h.version);
+        self.scan.highest = self.scan.highest.max(h.version);
         if h.kind != PageKind::More {
-            scan.committed = scan.committed.max(h.version);
+            self.scan.committed = self.scan.committed.max(h.version);
         }
-        let block = self.geometry.block_of(ppn).index();
-        scan.kinds.set(block, scan.kinds.get(block).or(Some(h.kind)));
-        self.hold_page(Live { key: Key::of(h.kind, h.number), ppn, version }, scan)
+        let block = self.state.geometry.block_of(ppn).index();
+        self.scan.kinds.set(block, self.scan.kinds.get(block).or(Some(h.kind)));
+        self.hold_page(Live { key: Key::of(h.kind, h.number), ppn, version })
     }
 }
 
@@ -475,6 +474,6 @@ impl Seen {
     }
 }
 
-fn is_ours(header: Header) -> bool {
+pub(super) fn is_ours(header: Header) -> bool {
     !matches!(header.kind, PageKind::Checkpoint | PageKind::Anchor | PageKind::Trim)
 }

@@ -267,7 +267,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
 
     /// Bytes of the map that a record says, where valid pages are counted.
     fn told_bytes(&self) -> usize {
-        if self.flash.is_counted() { S::extra_bytes_max(self.flash.setup()) } else { 0 }
+        if self.flash.state.is_counted() { S::extra_bytes_max(self.flash.setup()) } else { 0 }
     }
 
     fn require(&self, lpn: Lpn, bytes: usize) -> Result<(), StoreFault> {
@@ -285,7 +285,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
             return Err(StoreError::Full.into());
         }
         self.rewrite_weak()?;
-        if self.flash.opened_blocks() {
+        if core::mem::take(&mut self.flash.upkeep.has_opened) {
             self.level_wear()?;
         }
         Ok(())
@@ -293,7 +293,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
 
     /// Writes a logical page anew that was hard to read, one for each write of the host.
     fn rewrite_weak(&mut self) -> Result<(), StoreFault> {
-        let Some(lpn) = self.flash.next_weak() else { return Ok(()) };
+        let Some(lpn) = self.flash.weak.pop() else { return Ok(()) };
         if S::RENEWS {
             self.scheme.renew(&mut self.flash, lpn)?;
             return self.flash.begin(|| self.scheme.encode());
@@ -325,7 +325,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         self.flash.note_last_written(None);
         match self.scheme.write(&mut self.flash, lpn.0, cause, data) {
             // The page is on the chip; what could not be done is to free a block after that.
-            Err(error) if error.is_refusal() && self.flash.last_written() == Some(lpn.0) => Ok(()),
+            Err(error) if error.is_refusal() && self.flash.last_written == Some(lpn.0) => Ok(()),
             done => done,
         }
     }
@@ -333,9 +333,9 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     fn level_wear(&mut self) -> Result<(), StoreFault> {
         let Some(Move { cold, worn }) = self.leveller.next_move(self.flash.blocks()) else { return Ok(()) };
         debug_assert!(worn.is_none_or(|pbn| self.flash.blocks().state(pbn).is_free()), "{worn:?} is in use");
-        self.flash.begin_levelling(worn);
+        self.flash.upkeep.set_levelling(true, worn);
         let moved = self.scheme.evacuate(&mut self.flash, cold);
-        self.flash.end_levelling();
+        self.flash.upkeep.set_levelling(false, None);
         match moved {
             Ok(moved) => self.flash.counters.levelled_blocks += u64::from(moved),
             // Levelling can wait; the write may still find room.
@@ -361,7 +361,7 @@ impl<N: Nand, S: Scheme> Patrol for SchemeFtl<N, S> {
     }
 
     fn move_weak(&mut self) -> Result<(), StoreError> {
-        if self.flash.has_weak() { Ok(self.begin()?) } else { Ok(()) }
+        if !self.flash.weak.is_empty() { Ok(self.begin()?) } else { Ok(()) }
     }
 }
 
@@ -404,7 +404,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
         if old.is_some() || self.flash.is_lost(lpn.0) {
             self.flash.note_trim(lpn.0, old);
         }
-        if !self.flash.has_many_trims() {
+        if !self.flash.records.trimmed.is_full() {
             return Ok(());
         }
         match self.sync() {
@@ -476,7 +476,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
     }
 
     fn mount_ram_bytes(&self) -> usize {
-        let (pages, scan) = self.flash.scan_bytes(self.scheme.known_pages_max());
+        let (pages, scan) = self.flash.state.scan_bytes(self.scheme.known_pages_max());
         let mount = size_of::<S>()
             + self.flash.ram_bytes_of_mount(S::extra_bytes_max(self.flash.setup()))
             + self.told_bytes()
@@ -499,7 +499,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
             full_merges: counters.full_merges,
             log_blocks: self.scheme.log_blocks().into(),
             out_of_order_programs: counters.out_of_order_programs,
-            mapping_bytes: (self.scheme.mapping_bytes() + self.flash.table_bytes()) as u64,
+            mapping_bytes: (self.scheme.mapping_bytes() + self.flash.state.table_bytes()) as u64,
             ..StoreStats::default()
         }
     }

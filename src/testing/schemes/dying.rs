@@ -148,7 +148,7 @@ pub fn leaves_the_version_of_a_failed_merge<S: Scheme>(settings: impl Fn(u64) ->
         ftl.nand_mut().set_faults(faults);
         ftl.nand_mut().plan_power_cut(PowerCut { at_operation, when, torn, seed });
         let (flash, _) = ftl.parts_mut();
-        flash.mark = Mark::Base;
+        flash.records.mark = Mark::Base;
         if flash.gather(Lbn(0), &sources).is_err() {
             remount(ftl, &mut model, &before, settings(0));
             cuts += 1;

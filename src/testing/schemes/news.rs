@@ -41,8 +41,8 @@ pub fn survives_cuts_among_records<S: Scheme>(settings: impl Fn(u64) -> S::Setti
                     Err(StoreError::Nand(_)) => break,
                     Err(error) => panic!("seed {seed} round {round}: {error:?}"),
                 }
-                let since = ftl.flash().record_interval() + 2 * geometry.pages_per_block;
-                assert!(ftl.flash().since_record <= since, "{} programs", ftl.flash().since_record);
+                let since = ftl.flash().state.record_interval() + 2 * geometry.pages_per_block;
+                assert!(ftl.flash().records.since <= since, "{} programs", ftl.flash().records.since);
             }
             let mut nand = ftl.into_nand();
             nand.power_on();

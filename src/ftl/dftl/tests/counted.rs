@@ -24,7 +24,7 @@ fn a_victim_is_asked_of_the_map_together_with_the_next_ones() {
             ftl.write(Lpn(lpn), Cause::Host, &[i as u8; 512]).unwrap();
         }
         assert!(ftl.check().unwrap().is_sound());
-        assert_eq!(ftl.flash().is_counted(), validity == Validity::Counts);
+        assert_eq!(ftl.flash().state.is_counted(), validity == Validity::Counts);
         let victims = ftl.counters().collections - ftl.scheme().cache_counters().table_victims;
         (table_io(&ftl), victims, ftl.counters().moved_pages, ftl.page_count().div_ceil(128))
     };
@@ -73,7 +73,7 @@ fn what_was_formatted_stays_so() {
         for other in others {
             ftl.write(Lpn(7), Cause::Host, &[7; 512]).unwrap();
             ftl = DftlFtl::mount(ftl.into_nand(), other).unwrap();
-            assert_eq!(ftl.flash().is_counted(), validity == Validity::Counts);
+            assert_eq!(ftl.flash().state.is_counted(), validity == Validity::Counts);
             ftl = DftlFtl::mount(ftl.close().unwrap(), other).unwrap();
             let mut data = [0; 512];
             ftl.read(Lpn(7), Cause::Host, &mut data).unwrap();

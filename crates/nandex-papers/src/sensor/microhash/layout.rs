@@ -1,21 +1,101 @@
 //! Where the pages of MicroHash go: blocks taken in turn, the log in ascending order, partly filled pages to
 //! the side.
 
-use super::page::{Header, Kind, Place, is_blank};
-use super::{Free, MicroHash, Segment};
+use super::index::Index;
+use super::page::{Header, Kind, NONE, Place, is_blank};
+use super::{BLOCK_BITS, Counters, Filling, Free, NUMBER_BITS, Segment};
+use alloc::collections::VecDeque;
+use alloc::vec;
 use alloc::vec::Vec;
 use nandex::blocks::mark_bad;
 use nandex::check::{IndexError, Invariant};
-use nandex::nand::{Cause, Nand, NandError, Reading as Outcome, read_again};
+use nandex::codec::{first_number, numbers};
+use nandex::nand::{Cause, Geometry, Nand, NandError, Reading as Outcome, read_again};
 use nandex::units::{Pbn, Ppn};
 
 /// Blocks that are free before one is taken. A block is given up once a page says so that was programmed in
 /// one of these: what finds no block for that page has given none up.
 const FREE_MIN: usize = 3;
 
-impl<N: Nand> MicroHash<N> {
+/// Blocks of the chip, used in turn, and the pages of the log in them.
+pub(super) struct Ring<N> {
+    pub(super) nand: N,
+    pub(super) geometry: Geometry,
+    /// Blocks of the log, the oldest first, and the number of that one.
+    pub(super) kept: VecDeque<Segment>,
+    pub(super) oldest: u32,
+    /// The newest one with readings, which is not given up.
+    pub(super) newest_data: u32,
+    /// How many of them the next page that is programmed gives up.
+    giving: u32,
+    /// Whether the newest of them takes more pages.
+    open: bool,
+    /// The page of the log programmed last.
+    pub(super) last: u64,
+    /// The block of partly filled pages and its next page.
+    pub(super) aside: Option<(Pbn, u32)>,
+    /// Blocks to be used next, in turn.
+    pub(super) free: VecDeque<Free>,
+    /// Readings ever put into data pages, and the time of the last.
+    pub(super) stored: u64,
+    pub(super) stored_time: u64,
+    /// The page read last, and its number.
+    pub(super) read: Vec<u8>,
+    read_header: Option<Header>,
+    /// Nothing can be programmed any more.
+    pub(super) worn: bool,
+    pub(super) counters: Counters,
+}
+
+impl<N: Nand> Ring<N> {
+    /// No block of the chip is known.
+    pub(super) fn new(nand: N) -> Ring<N> {
+        let geometry = nand.geometry();
+        let blocks = geometry.blocks as usize;
+        Ring {
+            nand,
+            geometry,
+            kept: VecDeque::with_capacity(blocks),
+            oldest: 0,
+            newest_data: 0,
+            giving: 0,
+            open: false,
+            last: 0,
+            aside: None,
+            free: VecDeque::with_capacity(blocks),
+            stored: first_number(NUMBER_BITS, 0),
+            stored_time: 0,
+            read: vec![0xff; geometry.page_bytes as usize],
+            read_header: None,
+            worn: false,
+            counters: Counters::default(),
+        }
+    }
+
     pub(super) fn pages_per_block(&self) -> u64 {
         u64::from(self.geometry.pages_per_block)
+    }
+
+    /// Whether there are numbers for more readings, pages and blocks than the last ones.
+    pub(super) fn has_numbers(&self) -> bool {
+        let blocks = u64::from(self.oldest) + self.kept.len() as u64;
+        self.stored.max(self.last) < numbers(NUMBER_BITS) && blocks < numbers(BLOCK_BITS)
+    }
+
+    /// The header with what all headers have in common.
+    pub(super) fn header(&self, kind: Kind) -> Header {
+        Header {
+            kind,
+            closed: false,
+            previous_failed: false,
+            count: 0,
+            previous: 0,
+            number: self.last,
+            readings: self.stored,
+            time: self.stored_time,
+            oldest: self.oldest + self.giving,
+            links: [NONE; 2],
+        }
     }
 
     /// The first page of the log that is kept, by its number.
@@ -32,7 +112,7 @@ impl<N: Nand> MicroHash<N> {
     }
 
     /// A page was programmed that says which block is the oldest: those before it are free.
-    fn said(&mut self) {
+    fn said(&mut self, index: &mut Index) {
         if self.giving == 0 {
             return;
         }
@@ -43,13 +123,12 @@ impl<N: Nand> MicroHash<N> {
             self.free.extend(gone.block.map(|block| Free { block, failed: gone.failed }));
         }
         self.read_header = None;
-        let first = self.first_page();
-        self.pending.retain(|pending| pending.page >= first);
+        index.forget_before(self.first_page());
     }
 
     /// Says it in a page without readings to the side, where there is no block for another one; false where
     /// that takes none.
-    fn say_aside(&mut self) -> Result<bool, IndexError> {
+    fn say_aside(&mut self, index: &mut Index) -> Result<bool, IndexError> {
         let end = self.geometry.pages_per_block;
         let Some((block, at)) = self.aside.filter(|aside| self.giving > 0 && aside.1 < end) else {
             return Ok(false);
@@ -66,7 +145,7 @@ impl<N: Nand> MicroHash<N> {
         match programmed {
             Ok(()) => {
                 self.counters.partial_pages += 1;
-                self.said();
+                self.said(index);
                 Ok(true)
             }
             Err(NandError::ProgramFailed(_)) => Ok(false),
@@ -75,11 +154,11 @@ impl<N: Nand> MicroHash<N> {
     }
 
     /// The next block in turn, erased.
-    fn take_block(&mut self) -> Result<Pbn, IndexError> {
+    fn take_block(&mut self, index: &mut Index) -> Result<Pbn, IndexError> {
         loop {
             self.plan_giving();
             let Some(Free { block, failed }) = self.free.pop_front() else {
-                if self.say_aside()? {
+                if self.say_aside(index)? {
                     continue;
                 }
                 return Err(IndexError::WornOut);
@@ -107,12 +186,17 @@ impl<N: Nand> MicroHash<N> {
     }
 
     /// Programs the next page of the log, which is told its number, and returns that.
-    pub(super) fn program_log(&mut self, header: Header, page: &mut [u8]) -> Result<u64, IndexError> {
+    pub(super) fn program_log(
+        &mut self,
+        index: &mut Index,
+        header: Header,
+        page: &mut [u8],
+    ) -> Result<u64, IndexError> {
         loop {
             let is_open = self.open
                 && self.kept.back().is_some_and(|newest| u64::from(newest.pages) < self.pages_per_block());
             if !is_open {
-                self.open_segment()?;
+                self.open_segment(index)?;
             }
             let number = self.last + 1;
             let ppn = self.place_of(number)?;
@@ -123,7 +207,7 @@ impl<N: Nand> MicroHash<N> {
                         newest.pages += 1;
                     }
                     self.last = number;
-                    self.said();
+                    self.said(index);
                     return Ok(number);
                 }
                 Err(NandError::ProgramFailed(_)) => {
@@ -139,14 +223,14 @@ impl<N: Nand> MicroHash<N> {
     }
 
     /// Begins the next block of the log with the directory.
-    fn open_segment(&mut self) -> Result<(), IndexError> {
+    fn open_segment(&mut self, index: &mut Index) -> Result<(), IndexError> {
         self.open = false;
         loop {
-            let block = self.take_block()?;
+            let block = self.take_block(index)?;
             let number = (u64::from(self.oldest) + self.kept.len() as u64) * self.pages_per_block();
             let mut page = core::mem::take(&mut self.read);
             self.read_header = None;
-            let header = self.fill_directory(number, &mut page);
+            let header = index.fill_directory(self, number, &mut page);
             let ppn = self.geometry.page_at(block, 0);
             header.encode(&mut page, self.spot(ppn));
             let programmed = self.nand.program(ppn, Cause::Host, &page, &[]);
@@ -156,7 +240,7 @@ impl<N: Nand> MicroHash<N> {
                     self.kept.push_back(Segment { block: Some(block), pages: 1, failed: false });
                     (self.last, self.open) = (number, true);
                     self.counters.directory_pages += 1;
-                    self.said();
+                    self.said(index);
                     return Ok(());
                 }
                 Err(NandError::ProgramFailed(_)) => self.retire(block)?,
@@ -165,38 +249,16 @@ impl<N: Nand> MicroHash<N> {
         }
     }
 
-    /// Writes the directory into the log, as it is now.
-    pub(super) fn write_directory(&mut self) -> Result<(), IndexError> {
-        let mut page = core::mem::take(&mut self.chain);
-        let header = self.fill_directory(self.last + 1, &mut page);
-        let written = self.program_log(header, &mut page);
-        self.chain = page;
-        self.counters.directory_pages += 1;
-        written.map(|_| ())
-    }
-
-    /// The buckets in a page, and the header it needs.
-    fn fill_directory(&self, number: u64, page: &mut [u8]) -> Header {
-        page.fill(0xff);
-        self.directory.encode(page);
-        let floor = self.pending.first().map_or(self.last + 1, |first| first.page);
-        // A directory at the beginning of a block tells of the block before; any other, of its own block so
-        // far.
-        let newest = self.kept.back();
-        Header {
-            number,
-            count: self.directory.buckets.len() as u16,
-            previous: newest.map_or(0, |newest| newest.pages),
-            previous_failed: newest.is_some_and(|newest| newest.failed),
-            links: [floor, self.directory.indexed_from],
-            ..self.header(Kind::Directory)
-        }
-    }
-
     /// Programs the page being filled as it is to the side; with `elsewhere`, to another block than the one
     /// before. What was there is as it was when this fails for want of blocks.
-    pub(super) fn write_aside(&mut self, closed: bool, elsewhere: bool) -> Result<(), IndexError> {
-        let time = self.newest_time();
+    pub(super) fn write_aside(
+        &mut self,
+        index: &mut Index,
+        filling: &mut Filling,
+        closed: bool,
+        elsewhere: bool,
+    ) -> Result<(), IndexError> {
+        let time = filling.newest.map_or(self.stored_time, |newest| newest.time);
         let (old, end) = (self.aside, self.geometry.pages_per_block);
         let mut place = old.filter(|place| place.1 < end && !elsewhere);
         // What a block holds that fails is needed until the page is elsewhere: a bad block is not read by a
@@ -205,16 +267,16 @@ impl<N: Nand> MicroHash<N> {
         let written = loop {
             let (block, page) = match place.take() {
                 Some(place) => place,
-                None => match self.take_block() {
+                None => match self.take_block(index) {
                     Ok(block) => (block, 0),
                     Err(error) => break Err(error),
                 },
             };
-            let header = Header { closed, count: self.count as u16, time, ..self.header(Kind::Partial) };
+            let header = Header { closed, count: filling.count as u16, time, ..self.header(Kind::Partial) };
             let ppn = self.geometry.page_at(block, page);
             let spot = self.spot(ppn);
-            header.encode(&mut self.filling, spot);
-            match self.nand.program(ppn, Cause::Host, &self.filling, &[]) {
+            header.encode(&mut filling.page, spot);
+            match self.nand.program(ppn, Cause::Host, &filling.page, &[]) {
                 Ok(()) => break Ok((block, page + 1)),
                 Err(NandError::ProgramFailed(_)) => {
                     // Nothing is added behind a page that failed.
@@ -228,7 +290,7 @@ impl<N: Nand> MicroHash<N> {
         };
         if let Ok(place) = &written {
             self.aside = Some(*place);
-            self.said();
+            self.said(index);
         }
         let kept = self.aside.map(|place| place.0);
         failed.retain(|&block| Some(block) != kept);
@@ -238,7 +300,7 @@ impl<N: Nand> MicroHash<N> {
         written?;
         let old = old.map(|old| old.0).filter(|old| Some(*old) != kept && !failed.contains(old));
         self.free.extend(old.map(|block| Free { block, failed: false }));
-        self.unsynced = 0;
+        filling.unsynced = 0;
         self.counters.partial_pages += 1;
         Ok(())
     }

@@ -30,6 +30,9 @@
 //! * M4: every reading in a data page is found by value, once.
 //! * M5: buckets ascend and leave no value out; an index page names older pages only.
 //!
+//! Parts: `Ring` (`layout.rs`) owns the chip, its blocks and the numbers of the log; `Index` (`index.rs`) the
+//! directory and the list in RAM, and is lent the ring to write; `Filling` the page being filled.
+//!
 //! Source: the abstract and what is published about it; the text was not at hand. Pages of the four kinds,
 //! chains, the directory that is split and shrunk, the ring and the names of the searches are published;
 //! recovery, damage, failing blocks, which bucket is split where and which entries leave RAM are ours.
@@ -68,6 +71,7 @@
 //! ```
 
 mod directory;
+mod index;
 mod layout;
 mod page;
 mod query;
@@ -76,17 +80,17 @@ mod recovery;
 mod tests;
 
 use super::{Reading, SensorLog, Show};
-use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
-use directory::{Bucket, Directory};
+use directory::Bucket;
+use index::Index;
+use layout::Ring;
 use nandex::check::{CheckReport, IndexError, message};
-use nandex::codec::{first_number, numbers};
 use nandex::index::{IndexStats, Metric};
-use nandex::nand::{Cause, Geometry, Nand};
+use nandex::nand::{Cause, Nand};
 use nandex::units::Pbn;
-use page::{Header, Kind, NONE, buckets_of, entries_of, put_bounds, put_entry, put_reading, readings_of};
+use page::{Header, Kind, buckets_of, entries_of, put_reading, readings_of};
 
 /// Bits of the numbers of readings and pages, and of blocks.
 const NUMBER_BITS: u32 = 40;
@@ -185,49 +189,27 @@ struct Counters {
 
 /// A log of readings on a chip.
 pub struct MicroHash<N> {
-    nand: N,
-    geometry: Geometry,
-    settings: Settings,
-    /// Readings of a page.
-    capacity: usize,
-    /// Blocks of the log, the oldest first, and the number of that one.
-    kept: VecDeque<Segment>,
-    oldest: u32,
-    /// The newest one with readings, which is not given up.
-    newest_data: u32,
-    /// How many of them the next page that is programmed gives up.
-    giving: u32,
-    /// Whether the newest of them takes more pages.
-    open: bool,
-    /// The page of the log programmed last.
-    last: u64,
-    /// The block of partly filled pages and its next page.
-    aside: Option<(Pbn, u32)>,
-    /// Blocks to be used next, in turn.
-    free: VecDeque<Free>,
-    directory: Directory,
-    /// In the order of the log.
-    pending: Vec<Pending>,
-    /// The page of the log from which on the next repartition may be.
-    repartition_at: u64,
-    /// Readings ever put into data pages, and the time of the last.
-    stored: u64,
-    stored_time: u64,
-    /// The newest reading; none where a mount has not read it.
-    newest: Option<Reading>,
-    /// The page being filled, and how many of its readings no sync has seen.
-    filling: Vec<u8>,
-    count: usize,
-    unsynced: usize,
-    /// The page read last, and its number.
-    read: Vec<u8>,
-    read_header: Option<Header>,
-    /// The index page being read or written.
-    chain: Vec<u8>,
-    /// Nothing can be programmed any more.
-    worn: bool,
+    ring: Ring<N>,
+    index: Index,
+    filling: Filling,
     interrupted: bool,
-    counters: Counters,
+}
+
+/// The page being filled.
+struct Filling {
+    page: Vec<u8>,
+    /// Readings in it.
+    count: usize,
+    /// Readings that no sync has seen.
+    unsynced: usize,
+    /// The newest reading of the log; none where a mount has not read it.
+    newest: Option<Reading>,
+}
+
+impl Filling {
+    fn reading(&self, i: usize) -> Reading {
+        page::reading(&self.page, i)
+    }
 }
 
 impl<N: Nand> MicroHash<N> {
@@ -268,61 +250,27 @@ impl<N: Nand> MicroHash<N> {
                 .into(),
             ));
         }
-        let blocks = geometry.blocks as usize;
+        let page = || vec![0xff; page_bytes];
         Ok(MicroHash {
-            nand,
-            geometry,
-            settings,
-            capacity,
-            kept: VecDeque::with_capacity(blocks),
-            oldest: 0,
-            newest_data: 0,
-            giving: 0,
-            open: false,
-            last: 0,
-            aside: None,
-            free: VecDeque::with_capacity(blocks),
-            directory: Directory::equal_width(settings.buckets, settings.values, 0),
-            pending: Vec::with_capacity(settings.entries),
-            repartition_at: u64::from(geometry.pages_per_block),
-            stored: first_number(NUMBER_BITS, 0),
-            stored_time: 0,
-            newest: None,
-            filling: vec![0xff; page_bytes],
-            count: 0,
-            unsynced: 0,
-            read: vec![0xff; page_bytes],
-            read_header: None,
-            chain: vec![0xff; page_bytes],
-            worn: false,
+            ring: Ring::new(nand),
+            index: Index::new(settings, page(), geometry.pages_per_block.into()),
+            filling: Filling { page: page(), count: 0, unsynced: 0, newest: None },
             interrupted: false,
-            counters: Counters::default(),
         })
     }
 
     /// Gives the chip back.
     pub fn into_nand(self) -> N {
-        self.nand
+        self.ring.nand
     }
 
     /// The chip.
     pub fn nand(&self) -> &N {
-        &self.nand
-    }
-
-    /// The time of the newest reading; 0 where there is none.
-    fn newest_time(&self) -> u64 {
-        self.newest.map_or(self.stored_time, |newest| newest.time)
+        &self.ring.nand
     }
 
     fn usable(&self) -> Result<(), IndexError> {
         if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
-    }
-
-    /// Whether there are numbers for more readings, pages and blocks than the last ones.
-    fn has_numbers(&self) -> bool {
-        let blocks = u64::from(self.oldest) + self.kept.len() as u64;
-        self.stored.max(self.last) < numbers(NUMBER_BITS) && blocks < numbers(BLOCK_BITS)
     }
 
     /// Does what changes the chip; when it fails other than for want of blocks, only a mount knows what is
@@ -336,171 +284,57 @@ impl<N: Nand> MicroHash<N> {
 
     /// Programs the full page as a data page and lists its readings.
     fn write_data(&mut self) -> Result<(), IndexError> {
-        while self.pending.len() + self.count > self.settings.entries {
-            self.write_index(self.next_to_leave())?;
+        let MicroHash { ring, index, filling, .. } = self;
+        while index.pending.len() + filling.count > index.settings.entries {
+            index.write(ring, index.next_to_leave())?;
         }
-        let last = page::reading(&self.filling, self.count - 1);
-        let header = Header { count: self.count as u16, time: last.time, ..self.header(Kind::Data) };
-        let mut page = core::mem::take(&mut self.filling);
-        let written = self.program_log(header, &mut page);
-        self.filling = page;
-        let number = written?;
-        self.newest_data = (number / self.pages_per_block()) as u32;
-        for i in 0..self.count {
-            let value = page::reading(&self.filling, i).value;
-            self.pending.push(Pending { page: number, value, place: i as u16 });
-            let bucket = self.directory.bucket_of(value);
-            let added = &mut self.directory.buckets[bucket].added;
-            *added = added.saturating_add(1);
+        let last = filling.reading(filling.count - 1);
+        let header = Header { count: filling.count as u16, time: last.time, ..ring.header(Kind::Data) };
+        let number = ring.program_log(index, header, &mut filling.page)?;
+        ring.newest_data = (number / ring.pages_per_block()) as u32;
+        for i in 0..filling.count {
+            index.add(Pending { page: number, value: filling.reading(i).value, place: i as u16 });
         }
-        self.counters.data_pages += 1;
-        self.stored += self.count as u64;
-        self.stored_time = last.time;
-        self.filling.fill(0xff);
-        (self.count, self.unsynced) = (0, 0);
-        match self.tend_index() {
+        ring.counters.data_pages += 1;
+        ring.stored += filling.count as u64;
+        ring.stored_time = last.time;
+        filling.page.fill(0xff);
+        (filling.count, filling.unsynced) = (0, 0);
+        match index.tend(ring) {
             // The readings are stored all the same; nothing is added from now on.
             Err(IndexError::WornOut) => {
-                self.worn = true;
+                ring.worn = true;
                 Ok(())
             }
             tended => tended,
         }
-    }
-
-    /// The header with what all headers have in common.
-    fn header(&self, kind: Kind) -> Header {
-        Header {
-            kind,
-            closed: false,
-            previous_failed: false,
-            count: 0,
-            previous: 0,
-            number: self.last,
-            readings: self.stored,
-            time: self.stored_time,
-            oldest: self.oldest + self.giving,
-            links: [NONE; 2],
-        }
-    }
-
-    /// The bucket whose entries leave RAM next.
-    fn next_to_leave(&self) -> usize {
-        let oldest = self.pending.first().map_or(0, |pending| self.directory.bucket_of(pending.value));
-        if self.settings.eviction == Eviction::Oldest {
-            return oldest;
-        }
-        // Without a table of counts: buckets are few, and an index page is seldom.
-        let listed = |bucket: usize| {
-            let (low, high) = self.directory.bounds(bucket);
-            self.pending.iter().filter(|pending| (low..=high).contains(&pending.value)).count()
-        };
-        (0..self.directory.buckets.len()).max_by_key(|&bucket| listed(bucket)).unwrap_or(oldest)
-    }
-
-    /// Writes an index page of the oldest entries of a bucket; none where it has none.
-    fn write_index(&mut self, bucket: usize) -> Result<(), IndexError> {
-        let (low, high) = self.directory.bounds(bucket);
-        let mut page = core::mem::take(&mut self.chain);
-        page.fill(0xff);
-        put_bounds(&mut page, (low, high));
-        let (mut count, mut cover, room) = (0, (0, 0), entries_of(page.len()));
-        for pending in self.pending.iter().filter(|p| (low..=high).contains(&p.value)).take(room) {
-            cover = (pending.page, pending.place);
-            put_entry(&mut page, count, cover);
-            count += 1;
-        }
-        let links = self.directory.buckets[bucket].heads;
-        let header = Header { count: count as u16, links, ..self.header(Kind::Index) };
-        let written = if count == 0 { Ok(NONE) } else { self.program_log(header, &mut page) };
-        self.chain = page;
-        let number = written?;
-        if count > 0 {
-            let bucket = &mut self.directory.buckets[bucket];
-            (bucket.heads, bucket.cover) = ([number, NONE], cover);
-            self.pending.retain(|p| !(low..=high).contains(&p.value) || (p.page, p.place) > cover);
-            self.counters.index_pages += 1;
-            self.counters.index_entries += count as u64;
-        }
-        Ok(())
-    }
-
-    /// Writes what has waited too long, and repartitions where that is due.
-    fn tend_index(&mut self) -> Result<(), IndexError> {
-        while let Some(&first) = self.pending.first()
-            && first.page + u64::from(self.settings.horizon) <= self.last
-        {
-            self.write_index(self.directory.bucket_of(first.value))?;
-        }
-        if self.last >= self.repartition_at {
-            self.repartition_at = self.last + u64::from(self.geometry.pages_per_block);
-            self.repartition()?;
-        }
-        Ok(())
-    }
-
-    /// Splits the bucket with most readings of late, at their mean, and merges the two neighbours with least.
-    fn repartition(&mut self) -> Result<(), IndexError> {
-        let Some((mut hot, cut)) = self.directory.hottest().and_then(|hot| Some((hot, self.cut(hot)?)))
-        else {
-            self.directory.age();
-            return Ok(());
-        };
-        let heads = |bucket: usize| {
-            let (low, high) = self.directory.bounds(bucket);
-            let waits = self.pending.iter().any(|pending| (low..=high).contains(&pending.value));
-            if waits { 1 } else { self.directory.buckets[bucket].heads() }
-        };
-        if let Some(cold) = self.directory.coldest_pair(hot, heads) {
-            for bucket in [cold, cold + 1] {
-                let (low, high) = self.directory.bounds(bucket);
-                while self.pending.iter().any(|pending| (low..=high).contains(&pending.value)) {
-                    self.write_index(bucket)?;
-                }
-            }
-            self.directory.merge(cold, (self.last, u16::MAX));
-            hot -= usize::from(cold < hot);
-            self.directory.split(hot, cut);
-            self.counters.repartitions += 1;
-            self.write_directory()?;
-        }
-        self.directory.age();
-        Ok(())
-    }
-
-    /// The least value of the upper half of a bucket that is to be split.
-    fn cut(&self, bucket: usize) -> Option<i32> {
-        let (low, high) = self.directory.bounds(bucket);
-        let of_bucket = self.pending.iter().filter(|pending| (low..=high).contains(&pending.value));
-        let (sum, count) = of_bucket.fold((0, 0), |(sum, count), p| (sum + i64::from(p.value), count + 1));
-        let middle = if count == 0 { i64::midpoint(low.into(), high.into()) } else { sum / count };
-        (low < high).then(|| (middle as i32).clamp(low + 1, high))
     }
 }
 
 impl<N: Nand> SensorLog for MicroHash<N> {
     fn append(&mut self, reading: Reading) -> Result<(), IndexError> {
         self.usable()?;
-        if reading.time < self.newest_time() {
+        let MicroHash { ring, filling, .. } = self;
+        if reading.time < filling.newest.map_or(ring.stored_time, |newest| newest.time) {
             return Err(IndexError::NotAscending);
         }
-        if self.worn || !self.has_numbers() {
+        if ring.worn || !ring.has_numbers() {
             return Err(IndexError::WornOut);
         }
-        put_reading(&mut self.filling, self.count, reading);
-        self.count += 1;
-        self.unsynced += 1;
-        if self.count == self.capacity {
+        put_reading(&mut filling.page, filling.count, reading);
+        filling.count += 1;
+        filling.unsynced += 1;
+        if filling.count == readings_of(filling.page.len()) {
             let written = self.change(Self::write_data);
             if written == Err(IndexError::WornOut) {
                 // No block took the page: the reading is not there.
-                self.worn = true;
-                self.count -= 1;
-                self.unsynced -= 1;
+                self.ring.worn = true;
+                self.filling.count -= 1;
+                self.filling.unsynced -= 1;
             }
             written?;
         }
-        self.newest = Some(reading);
+        self.filling.newest = Some(reading);
         Ok(())
     }
 
@@ -521,25 +355,25 @@ impl<N: Nand> SensorLog for MicroHash<N> {
 
     fn newest(&mut self) -> Result<Option<Reading>, IndexError> {
         self.usable()?;
-        if self.newest.is_none() && self.stored > 0 {
-            self.newest = self.last_reading()?;
+        if self.filling.newest.is_none() && self.ring.stored > 0 {
+            self.filling.newest = self.ring.last_reading()?;
         }
-        Ok(self.newest)
+        Ok(self.filling.newest)
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {
         self.usable()?;
-        if self.unsynced == 0 {
+        if self.filling.unsynced == 0 {
             return Ok(());
         }
-        self.change(|log| log.write_aside(false, false))
+        self.change(|MicroHash { ring, index, filling, .. }| ring.write_aside(index, filling, false, false))
     }
 
     fn close(&mut self) -> Result<(), IndexError> {
         self.usable()?;
-        self.change(|log| {
-            log.write_aside(true, false)?;
-            log.write_aside(true, true)
+        self.change(|MicroHash { ring, index, filling, .. }| {
+            ring.write_aside(index, filling, true, false)?;
+            ring.write_aside(index, filling, true, true)
         })
     }
 
@@ -550,10 +384,10 @@ impl<N: Nand> SensorLog for MicroHash<N> {
 
     fn stats(&self) -> IndexStats {
         let metric = |name, value| Metric { name, value };
-        let c = self.counters;
+        let c = self.ring.counters;
         IndexStats {
             height: 1,
-            live_pages: self.kept.iter().map(|segment| u64::from(segment.pages)).sum(),
+            live_pages: self.ring.kept.iter().map(|segment| u64::from(segment.pages)).sum(),
             collections: c.blocks_dropped,
             metrics: vec![
                 metric("data_pages", c.data_pages),
@@ -564,7 +398,7 @@ impl<N: Nand> SensorLog for MicroHash<N> {
                 metric("repartitions", c.repartitions),
                 metric("blocks_dropped", c.blocks_dropped),
                 metric("blocks_retired", c.blocks_retired),
-                metric("waiting_entries", self.pending.len() as u64),
+                metric("waiting_entries", self.index.pending.len() as u64),
             ],
             ..IndexStats::default()
         }
@@ -572,12 +406,13 @@ impl<N: Nand> SensorLog for MicroHash<N> {
 
     /// Three pages, the blocks, the buckets with what a walk over their chains takes, and the list.
     fn ram_bytes(&self) -> usize {
-        let blocks = self.kept.capacity() * size_of::<Segment>() + self.free.capacity() * size_of::<Free>();
-        let buckets = self.directory.buckets.capacity() * (size_of::<Bucket>() + 2 * size_of::<u64>());
+        let blocks =
+            self.ring.kept.capacity() * size_of::<Segment>() + self.ring.free.capacity() * size_of::<Free>();
+        let buckets = self.index.directory.buckets.capacity() * (size_of::<Bucket>() + 2 * size_of::<u64>());
         size_of::<MicroHash<()>>()
-            + 3 * self.geometry.page_bytes as usize
+            + 3 * self.ring.geometry.page_bytes as usize
             + blocks
             + buckets
-            + self.pending.capacity() * size_of::<Pending>()
+            + self.index.pending.capacity() * size_of::<Pending>()
     }
 }

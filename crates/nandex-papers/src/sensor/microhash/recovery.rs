@@ -1,6 +1,7 @@
 //! Formatting and mounting.
 
 use super::directory::Directory;
+use super::layout::Ring;
 use super::page::{self, Header, Kind, NONE, bounds, entry, is_blank};
 use super::{Free, MicroHash, Pending, Segment, Settings};
 use alloc::collections::{BTreeMap, VecDeque};
@@ -64,17 +65,17 @@ impl<N: Nand> MicroHash<N> {
     /// Erases the chip and makes an empty log on it.
     pub fn format(nand: N, settings: &Settings) -> Result<MicroHash<N>, IndexError> {
         let mut log = MicroHash::assemble(nand, settings)?;
-        for block in (0..log.geometry.blocks).map(Pbn) {
-            if log.nand.is_bad(block)? {
+        for block in (0..log.ring.geometry.blocks).map(Pbn) {
+            if log.ring.nand.is_bad(block)? {
                 continue;
             }
-            match log.nand.erase(block, Cause::Checkpoint) {
-                Ok(()) => log.free.push_back(Free { block, failed: false }),
-                Err(NandError::EraseFailed(_)) => mark_bad(&mut log.nand, block)?,
+            match log.ring.nand.erase(block, Cause::Checkpoint) {
+                Ok(()) => log.ring.free.push_back(Free { block, failed: false }),
+                Err(NandError::EraseFailed(_)) => mark_bad(&mut log.ring.nand, block)?,
                 Err(error) => return Err(error.into()),
             }
         }
-        log.write_directory()?;
+        log.index.write_directory(&mut log.ring)?;
         crate::sensor::SensorLog::close(&mut log)?;
         Ok(log)
     }
@@ -82,31 +83,103 @@ impl<N: Nand> MicroHash<N> {
     /// Finds the log on the chip again; `values` and `buckets` are what the chip says.
     pub fn mount(nand: N, settings: &Settings) -> Result<MicroHash<N>, IndexError> {
         let mut log = MicroHash::assemble(nand, settings)?;
-        let mut seen = log.look_around()?;
+        let mut seen = log.ring.look_around()?;
         let Some((&newest, &(block, _))) = seen.log.last_key_value() else {
             if seen.is_of_other_chip {
                 let what = "the pages on the chip are of another number of blocks";
                 return Err(IndexError::other(Differs::Geometry, what));
             }
-            let found = nandex::nand::unfit(&mut log.nand, "the chip holds no page of MicroHash")?;
+            let found = nandex::nand::unfit(&mut log.ring.nand, "the chip holds no page of MicroHash")?;
             return Err(IndexError::NotFormatted(found));
         };
-        let (pages, base) = log.read_newest(newest, block, &mut seen)?;
+        let (pages, base) = log.ring.read_newest(newest, block, &mut seen)?;
         let Some(last) = pages.last else {
             return Err(IndexError::broken(Invariant::M2, "the newest block cannot be read now", newest));
         };
-        let aside = log.newest_aside(&mut seen)?;
-        log.adopt(seen, newest, &pages)?;
-        log.last = last.number;
-        log.repartition_at = log.last + log.pages_per_block();
-        log.stored = last.readings_up_to();
-        log.stored_time = last.time;
+        let aside = log.ring.newest_aside(&mut seen)?;
+        log.ring.adopt(seen, newest, &pages)?;
+        log.ring.last = last.number;
+        log.index.repartition_at = log.ring.last + log.ring.pages_per_block();
+        log.ring.stored = last.readings_up_to();
+        log.ring.stored_time = last.time;
         log.take_aside(aside)?;
         log.take_index(base, pages.gap)?;
-        log.newest = (log.count > 0).then(|| page::reading(&log.filling, log.count - 1));
+        log.filling.newest = log.filling.count.checked_sub(1).map(|last| log.filling.reading(last));
         Ok(log)
     }
 
+    /// Fills the page being filled from the newest partly filled one, unless a data page has followed it.
+    fn take_aside(&mut self, aside: Option<(Header, Ppn)>) -> Result<(), IndexError> {
+        let Some((header, ppn)) = aside else { return Ok(()) };
+        // Its block stays out of use until another such page is programmed: the next one is torn, for all we
+        // know.
+        let block = self.ring.geometry.block_of(ppn);
+        self.ring.free.retain(|free| free.block != block);
+        self.ring.aside = Some((block, self.ring.geometry.pages_per_block));
+        if header.number > self.ring.last || header.readings > self.ring.stored {
+            return Err(IndexError::broken(
+                Invariant::M2,
+                "the newest pages of the log are missing",
+                header.number,
+            ));
+        }
+        if header.readings < self.ring.stored {
+            return Ok(());
+        }
+        let is_read = self.ring.look(ppn, &mut self.filling.page)?;
+        if !is_read || Header::decode(&self.filling.page, self.ring.spot(ppn)) != Some(header) {
+            return Err(IndexError::broken(Invariant::M2, "a page reads otherwise now", ppn.0.into()));
+        }
+        self.filling.count = header.count.into();
+        Ok(())
+    }
+
+    /// Takes the directory, and lists the readings that had no entry on flash. Without one a new index
+    /// begins.
+    fn take_index(&mut self, base: Option<Base>, gap: bool) -> Result<(), IndexError> {
+        let found = base.filter(|_| !gap);
+        if let Some((directory, floor)) = found {
+            self.index.directory = directory;
+            let is_listed = self.list_from(floor.max(self.index.directory.indexed_from))?;
+            if is_listed {
+                return Ok(());
+            }
+        }
+        self.index.pending.clear();
+        let settings = self.index.settings;
+        self.index.directory = Directory::equal_width(settings.buckets, settings.values, self.ring.last + 1);
+        Ok(())
+    }
+
+    /// Lists the readings from this page on that have no entry on flash; false where a page cannot be read or
+    /// they are too many.
+    fn list_from(&mut self, floor: u64) -> Result<bool, IndexError> {
+        let mut next = self.ring.data_from(floor.max(self.ring.first_page()));
+        while next <= self.ring.last {
+            let header = match self.ring.read_page(next, Cause::Recovery) {
+                Ok(header) => header,
+                Err(
+                    error @ IndexError::Store(StoreError::Nand(NandError::PowerLost | NandError::Device(_))),
+                ) => return Err(error),
+                Err(_) => return Ok(false),
+            };
+            for place in (0..header.count).filter(|_| header.kind == Kind::Data) {
+                let value = page::reading(&self.ring.read, place.into()).value;
+                let bucket = &self.index.directory.buckets[self.index.directory.bucket_of(value)];
+                if (next, place) > bucket.cover {
+                    if self.index.pending.len() == self.index.settings.entries {
+                        return Ok(false);
+                    }
+                    self.index.pending.push(Pending { page: next, value, place });
+                }
+            }
+            next = self.ring.at_or_after(next + 1);
+        }
+        Ok(true)
+    }
+}
+
+impl<N: Nand> Ring<N> {
     fn look_around(&mut self) -> Result<Seen, IndexError> {
         let mut seen = Seen::default();
         for block in (0..self.geometry.blocks).map(Pbn) {
@@ -323,78 +396,6 @@ impl<N: Nand> MicroHash<N> {
         let readings = pages.last.map_or(0, |last| last.readings_up_to());
         let is_followed = next.is_none_or(|next| next.readings == readings);
         Ok(if is_followed { pages.count } else { self.geometry.pages_per_block })
-    }
-
-    /// Fills the page being filled from the newest partly filled one, unless a data page has followed it.
-    fn take_aside(&mut self, aside: Option<(Header, Ppn)>) -> Result<(), IndexError> {
-        let Some((header, ppn)) = aside else { return Ok(()) };
-        // Its block stays out of use until another such page is programmed: the next one is torn, for all we
-        // know.
-        let block = self.geometry.block_of(ppn);
-        self.free.retain(|free| free.block != block);
-        self.aside = Some((block, self.geometry.pages_per_block));
-        if header.number > self.last || header.readings > self.stored {
-            return Err(IndexError::broken(
-                Invariant::M2,
-                "the newest pages of the log are missing",
-                header.number,
-            ));
-        }
-        if header.readings < self.stored {
-            return Ok(());
-        }
-        let mut filling = core::mem::take(&mut self.filling);
-        let is_read = self.look(ppn, &mut filling);
-        self.filling = filling;
-        if !is_read? || Header::decode(&self.filling, self.spot(ppn)) != Some(header) {
-            return Err(IndexError::broken(Invariant::M2, "a page reads otherwise now", ppn.0.into()));
-        }
-        self.count = header.count.into();
-        Ok(())
-    }
-
-    /// Takes the directory, and lists the readings that had no entry on flash. Without one a new index
-    /// begins.
-    fn take_index(&mut self, base: Option<Base>, gap: bool) -> Result<(), IndexError> {
-        let found = base.filter(|_| !gap);
-        if let Some((directory, floor)) = found {
-            self.directory = directory;
-            let is_listed = self.list_from(floor.max(self.directory.indexed_from))?;
-            if is_listed {
-                return Ok(());
-            }
-        }
-        self.pending.clear();
-        let settings = self.settings;
-        self.directory = Directory::equal_width(settings.buckets, settings.values, self.last + 1);
-        Ok(())
-    }
-
-    /// Lists the readings from this page on that have no entry on flash; false where a page cannot be read or
-    /// they are too many.
-    fn list_from(&mut self, floor: u64) -> Result<bool, IndexError> {
-        let mut next = self.data_from(floor.max(self.first_page()));
-        while next <= self.last {
-            let header = match self.read_page(next, Cause::Recovery) {
-                Ok(header) => header,
-                Err(
-                    error @ IndexError::Store(StoreError::Nand(NandError::PowerLost | NandError::Device(_))),
-                ) => return Err(error),
-                Err(_) => return Ok(false),
-            };
-            for place in (0..header.count).filter(|_| header.kind == Kind::Data) {
-                let value = page::reading(&self.read, place.into()).value;
-                let bucket = &self.directory.buckets[self.directory.bucket_of(value)];
-                if (next, place) > bucket.cover {
-                    if self.pending.len() == self.settings.entries {
-                        return Ok(false);
-                    }
-                    self.pending.push(Pending { page: next, value, place });
-                }
-            }
-            next = self.at_or_after(next + 1);
-        }
-        Ok(true)
     }
 }
 

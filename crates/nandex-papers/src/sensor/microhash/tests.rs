@@ -139,7 +139,7 @@ fn readings_are_found_by_time_and_by_value_in_every_setting() {
             assert_eq!(model.len(), before, "all of it was synced");
         }
         let repartitions = log.stats().metrics.iter().find(|m| m.name == "repartitions").unwrap().value;
-        assert!(repartitions > 0 || log.counters.data_pages < 70, "{repartitions} repartitions");
+        assert!(repartitions > 0 || log.ring.counters.data_pages < 70, "{repartitions} repartitions");
     }
 }
 
@@ -200,7 +200,7 @@ fn the_oldest_block_goes_first_when_the_ring_wraps_many_times() {
         }
     }
     let wear = log.nand().wear().to_vec();
-    assert!(log.oldest > 300, "{} blocks given up", log.oldest);
+    assert!(log.ring.oldest > 300, "{} blocks given up", log.ring.oldest);
     let (least, most) = (wear.iter().min().unwrap(), wear.iter().max().unwrap());
     assert!(*least * 2 > *most, "blocks wear evenly: {wear:?}");
 }
@@ -245,7 +245,7 @@ fn a_power_cut_at_any_operation_loses_nothing_that_was_synced() {
             chip.power_on();
             let mut log = MicroHash::mount(chip, &settings).unwrap();
             let all = by_time(&mut log, 0..=u64::MAX).unwrap();
-            let appended = log.stored as usize + log.count;
+            let appended = log.ring.stored as usize + log.filling.count;
             let at = format!(
                 "{appended} of {durable} to {}, cut at {at_operation} {when:?} {torn:?}",
                 model.len()
@@ -265,7 +265,7 @@ fn a_power_cut_at_any_operation_loses_nothing_that_was_synced() {
     }
     assert!(cuts > 500, "{cuts} cuts");
     let log = MicroHash::mount(end, &settings).unwrap();
-    assert!(log.oldest > 5, "{} blocks given up: the ring has wrapped", log.oldest);
+    assert!(log.ring.oldest > 5, "{} blocks given up: the ring has wrapped", log.ring.oldest);
 }
 
 /// A chip that has wrapped, synced with a page partly filled and closed or not, and what it holds.
@@ -340,7 +340,7 @@ fn damage_of_any_page_of_a_closed_log_is_named_or_harmless() {
 fn damage_of_any_page_but_the_last_of_a_synced_log_is_named_or_harmless() {
     let (chip, model, settings) = filled(false);
     let log = MicroHash::mount(chip.clone(), &settings).unwrap();
-    let (block, _) = log.aside.unwrap();
+    let (block, _) = log.ring.aside.unwrap();
     let geometry = chip.geometry();
     let last = (0..geometry.pages_per_block).map(|page| geometry.page_at(block, page));
     let last = last.rev().find(|&ppn| chip.stored_page(ppn).is_some()).unwrap();
@@ -363,11 +363,11 @@ fn damage_of_any_page_but_the_last_of_a_synced_log_is_named_or_harmless() {
 fn a_lost_directory_costs_reads_and_no_reading() {
     let (chip, mut model, settings) = filled(true);
     let log = MicroHash::mount(chip.clone(), &settings).unwrap();
-    let newest = log.place_of(log.last - log.last % 8).unwrap();
+    let newest = log.ring.place_of(log.ring.last - log.ring.last % 8).unwrap();
     let mut damaged = chip;
     damaged.make_unreadable(newest);
     let mut log = MicroHash::mount(damaged, &settings).unwrap();
-    assert_eq!((log.directory.indexed_from, log.pending.len()), (log.last + 1, 0));
+    assert_eq!((log.index.directory.indexed_from, log.index.pending.len()), (log.ring.last + 1, 0));
     let expected = sorted(model.iter().copied().filter(|r| (400..600).contains(&r.value)));
     assert!(by_value(&mut log, 400..=599).unwrap() == expected);
     let mut sensor = Sensor { time: 1 << 20, ..Sensor::new(6) };
@@ -375,7 +375,7 @@ fn a_lost_directory_costs_reads_and_no_reading() {
     log.sync().unwrap();
     let mut log = MicroHash::mount(log.into_nand(), &settings).unwrap();
     assert_holds(&mut log, &mut model, &mut Rng::new(1));
-    assert!(log.directory.indexed_from < log.first_page(), "what was not indexed has gone");
+    assert!(log.index.directory.indexed_from < log.ring.first_page(), "what was not indexed has gone");
 }
 
 #[test]
@@ -399,7 +399,7 @@ fn failing_programs_and_erases_and_factory_bad_blocks_lose_nothing() {
         }
         assert_holds(&mut log, &mut model, &mut rng);
         log.close().unwrap();
-        retired += log.counters.blocks_retired;
+        retired += log.ring.counters.blocks_retired;
         log = MicroHash::mount(log.into_nand(), &settings()).unwrap();
         assert_holds(&mut log, &mut model, &mut rng);
     }
@@ -412,7 +412,7 @@ fn a_worn_out_chip_refuses_and_keeps_what_it_has() {
     let (mut model, mut sensor) = (Vec::new(), Sensor::new(2));
     append(&mut log, &mut model, 1_000, &mut sensor);
     let held = by_time(&mut log, 0..=u64::MAX).unwrap();
-    log.nand.set_faults(Faults { seed: 1, program_failures_ppm: 1_000_000, ..Faults::default() });
+    log.ring.nand.set_faults(Faults { seed: 1, program_failures_ppm: 1_000_000, ..Faults::default() });
     let mut more = 0;
     let error = loop {
         match log.append(sensor.next()) {
@@ -477,11 +477,11 @@ fn an_append_programs_a_share_of_a_page_and_a_query_reads_few() {
     let by_value_reads = reads(&log) - before;
     let expected = model.iter().filter(|reading| reading.value % 10 == 0).count() as u64;
     assert_eq!(hits, expected);
-    let pages: u64 = log.kept.iter().map(|segment| u64::from(segment.pages)).sum();
+    let pages: u64 = log.ring.kept.iter().map(|segment| u64::from(segment.pages)).sum();
     let figures = format!(
         "{per_thousand} programs for 1,000 readings; {a_time} tenths of a read for a time; {by_value_reads} reads for 100 \
          values with {hits} readings of {pages} pages; {:?}",
-        log.counters
+        log.ring.counters
     );
     std::println!("{figures}");
     assert!(per_thousand < 60, "{figures}");
@@ -503,7 +503,7 @@ fn every_search_of_a_time_reads_few_pages() {
     for (time_search, most) in
         [(TimeSearch::Binary, 14), (TimeSearch::LowerBound, 20), (TimeSearch::Scale, 12)]
     {
-        log.settings.time_search = time_search;
+        log.index.settings.time_search = time_search;
         let before = log.nand().counters().page_reads[Cause::Host as usize];
         for _ in 0..200 {
             let at = rng.below(time);
@@ -534,9 +534,9 @@ fn cuts_one_after_the_other_on_a_failing_chip_lose_nothing_that_was_synced() {
         let (mut model, mut sensor, mut rng) = (Vec::new(), Sensor::new(seed), Rng::new(seed));
         for life in 0..30 {
             let mut log = MicroHash::mount(chip, &settings).unwrap();
-            let at_operation = log.nand.operations() + rng.below(40);
+            let at_operation = log.ring.nand.operations() + rng.below(40);
             let torn = TornModel::ALL[rng.below(4) as usize];
-            log.nand.plan_power_cut(PowerCut {
+            log.ring.nand.plan_power_cut(PowerCut {
                 at_operation,
                 when: CutWhen::Inside,
                 torn,

@@ -42,7 +42,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
     }
 
     fn group_pages(&self) -> usize {
-        group_pages(&self.store, self.config.unit_nodes)
+        group_pages(&self.medium.store, self.config.unit_nodes)
     }
 
     fn begin_flush(&mut self) -> Result<(), IndexError> {
@@ -59,39 +59,39 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
             let slot = group.len() - 1 - slot;
             self.retrieve(id, Cause::Host, &mut node)?;
             let operation = self.buffer.nodes().get(&id).map_or(0, |waiting| waiting.touched);
-            self.seal(id, &node, operation, slot);
+            self.medium.seal(id, &node, operation, slot);
         }
         self.write_group(group)?;
         self.forget_flushed(group)
     }
 
     fn write_group(&mut self, group: &[NodeId]) -> Result<(), IndexError> {
-        let pages = self.pages.chunks(self.page_bytes()).take(group.len());
+        let pages = self.medium.pages.chunks(self.medium.page_bytes()).take(group.len());
         let pages: Vec<(Lpn, &[u8])> = group.iter().map(|id| Lpn(id.0)).zip(pages.rev()).collect();
         let written = match pages[..] {
-            [(lpn, page)] => self.store.write(lpn, Cause::Host, page),
-            _ => self.store.write_atomic(&pages, Cause::Host),
+            [(lpn, page)] => self.medium.store.write(lpn, Cause::Host, page),
+            _ => self.medium.store.write_atomic(&pages, Cause::Host),
         };
-        self.is_interrupted |= written.as_ref().is_err_and(|error| !error.is_refusal());
+        self.medium.is_interrupted |= written.as_ref().is_err_and(|error| !error.is_refusal());
         Ok(written?)
     }
 
     /// Forgets the modifications of a group whose pages are on the medium.
     fn forget_flushed(&mut self, group: &[NodeId]) -> Result<(), IndexError> {
         self.counts.flushed_nodes += group.len() as u64;
-        let page_bytes = self.page_bytes();
+        let page_bytes = self.medium.page_bytes();
         for (slot, &id) in group.iter().enumerate() {
-            let page = &self.pages[(group.len() - 1 - slot) * page_bytes..][..page_bytes];
+            let page = &self.medium.pages[(group.len() - 1 - slot) * page_bytes..][..page_bytes];
             let Some(waiting) = self.buffer.nodes().get(&id) else { continue };
             if self.control.was_read(id) {
-                self.read_buffer.put(id, waiting.level, page);
+                self.medium.read_buffer.put(id, waiting.level, page);
             } else {
-                self.read_buffer.refresh(id, waiting.level, page);
+                self.medium.read_buffer.refresh(id, waiting.level, page);
             }
             let touched = waiting.touched;
             self.buffer.remove(id);
             let noted = self.log.append_flushed(&[id], touched);
-            self.is_interrupted |= noted.is_err();
+            self.medium.is_interrupted |= noted.is_err();
             noted?;
         }
         self.control.note_written(group);
@@ -100,7 +100,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
 
     pub(super) fn force_log(&mut self) -> Result<(), IndexError> {
         let forced = self.log.force();
-        self.is_interrupted |= forced.as_ref().is_err_and(|error| !error.is_refusal());
+        self.medium.is_interrupted |= forced.as_ref().is_err_and(|error| !error.is_refusal());
         Ok(forced?)
     }
 
@@ -121,20 +121,20 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
     /// Begins the log anew with what the buffer holds.
     pub(super) fn compact(&mut self) -> Result<(), IndexError> {
         let compacted = self.log.compact(self.operation, self.buffer.each());
-        self.is_interrupted |= compacted.as_ref().is_err_and(|error| !error.is_refusal());
+        self.medium.is_interrupted |= compacted.as_ref().is_err_and(|error| !error.is_refusal());
         Ok(compacted?)
     }
 
     /// Logs the operation in hand and puts it into the buffer; after [`IndexError::Full`] nothing of it is in
     /// either.
     pub(super) fn log_and_buffer(&mut self) -> Result<(), IndexError> {
-        let rows = self.changed.len() * NodeBuffer::<C, D>::NODE_BYTES;
+        let rows = self.hand.changed.len() * NodeBuffer::<C, D>::NODE_BYTES;
         // At most: many changes meet an older one of the same entry or node.
-        let more = (self.changes.len() + rows).min(self.config.buffer_bytes);
+        let more = (self.hand.changes.len() + rows).min(self.config.buffer_bytes);
         while self.buffer.bytes() + more > self.config.buffer_bytes && !self.buffer.is_empty() {
             self.flush()?;
         }
-        self.make_room(self.changed.len() as u64)?;
+        self.make_room(self.hand.changed.len() as u64)?;
         self.operation += 1;
         assert!(self.operation < 2 * log::OPERATIONS_MAX, "an operation for every microsecond of four years");
         let mark = self.log.mark();
@@ -142,16 +142,16 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         if logged.is_err() {
             self.log.drop_since(mark);
         }
-        self.is_interrupted |= logged.as_ref().is_err_and(|error| !error.is_refusal());
+        self.medium.is_interrupted |= logged.as_ref().is_err_and(|error| !error.is_refusal());
         logged?;
         self.buffer_changes();
         Ok(())
     }
 
     fn append_changes(&mut self) -> Result<(), StoreError> {
-        let last = self.changed.len() - 1;
-        let mods = self.changes.chunks_exact(mod_bytes(&self.format));
-        for (at, (&node, modification)) in self.changed.iter().zip(mods).enumerate() {
+        let last = self.hand.changed.len() - 1;
+        let mods = self.hand.changes.chunks_exact(mod_bytes(&self.medium.format));
+        for (at, (&node, modification)) in self.hand.changed.iter().zip(mods).enumerate() {
             let head = RecordHead { is_last: at == last, operation: self.operation, node };
             self.log.append(head, modification)?;
         }
@@ -162,17 +162,17 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
     }
 
     fn buffer_changes(&mut self) {
-        let mods = self.changes.chunks_exact(mod_bytes(&self.format));
-        for (&node, modification) in self.changed.iter().zip(mods) {
-            let level = self.held.get(&node).map_or(1, |held| held.level);
+        let mods = self.hand.changes.chunks_exact(mod_bytes(&self.medium.format));
+        for (&node, modification) in self.hand.changed.iter().zip(mods) {
+            let level = self.hand.held.get(&node).map_or(1, |held| held.level);
             if modification[0] == FREE {
                 self.buffer.remove(node);
-                self.read_buffer.remove(node);
+                self.medium.read_buffer.remove(node);
             } else {
                 self.buffer.touch(Touch { node, level, operation: self.operation, modification });
             }
         }
-        for (id, node) in &self.held {
+        for (id, node) in &self.hand.held {
             self.buffer.shorten(*id, node);
         }
     }
@@ -180,13 +180,12 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
     /// Puts into the buffer what the log has and the pages have not: record by record, as it was at each
     /// moment of the log, so that it never holds more than it held then.
     pub(super) fn replay(&mut self) -> Result<(), IndexError> {
-        let BufferedNodes { log, format, buffer, store, read_buffer, pages, .. } = self;
-        let mut medium = Medium { format: *format, store, read_buffer, pages };
+        let BufferedNodes { log, buffer, medium, .. } = self;
         let (mut node, mut known) = (Node::new(1), Known::default());
         // The last operation in a page, and of which node.
         let mut newest = (0, ROOT);
         let mut replayed = 0;
-        let last_operation = log.replay(format.page_count, &mut |head, modification| {
+        let last_operation = log.replay(medium.format.page_count, &mut |head, modification| {
             let RecordHead { operation, node: id, .. } = head;
             if [FLUSHED, FREE].contains(&modification[0]) {
                 buffer.remove(id);
@@ -243,7 +242,7 @@ impl InPage {
     const NONE: InPage = InPage { level: 1, entries: 0, operation: 0 };
 }
 
-impl<S: PageStore> Medium<'_, S> {
+impl<S: PageStore> Medium<S> {
     /// The contents of a node's page. A node whose first flush was to come has no page, and one of which the
     /// log goes on to say that it was given up needs none; that others need it shows at the end.
     fn in_page<C: Coordinate, const D: usize>(

@@ -55,6 +55,12 @@
 //! - B5 No page has an operation of which the log knows nothing.
 //! - J1, J3 The log is what `log/records.rs` says. S1 to S7 as `paged.rs` has them.
 //!
+//! # Parts
+//!
+//! `Medium` owns the store with the nodes' pages and the read buffer; `Hand` (`hand.rs`) the operation in hand;
+//! `NodeBuffer`, `NodeLog` and `TemporalControl` what their names say. [`BufferedNodes`] leads from one to the
+//! other.
+//!
 //! # Deviations
 //!
 //! The publications' log grows to a limit and is compacted by reading it backwards; here the buffer itself
@@ -64,6 +70,7 @@
 mod buffer;
 mod control;
 mod flush;
+mod hand;
 mod log;
 mod nodes;
 mod policy;
@@ -75,12 +82,12 @@ mod tests;
 pub use policy::{Efind, FlushPolicy, Worth};
 pub use read_buffer::ReadOrder;
 
-use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 use buffer::NodeBuffer;
 use control::TemporalControl;
+use hand::Hand;
 use log::NodeLog;
 use nandex::check::{IndexError, Invariant, message, words};
 use nandex::codec::{crc32, get_u32, get_u64, put_u32, put_u64};
@@ -208,36 +215,18 @@ struct BufferedCounts {
 
 /// Nodes behind a buffer and a log.
 pub struct BufferedNodes<S, C: Coordinate, const D: usize> {
-    store: Slice<S>,
+    medium: Medium<S>,
     log: NodeLog<S>,
-    format: NodeFormat,
     config: BufferedConfig,
     space: Space,
     buffer: NodeBuffer<C, D>,
     chooser: Chooser,
-    read_buffer: ReadBuffer,
     control: TemporalControl,
     /// Operations so far, those included that came to nothing.
     operation: u64,
-    /// Nodes held at most by an operation that can be done with fewer.
-    held_max: usize,
-    /// The nodes of the operation in hand, as they are in it.
-    held: BTreeMap<NodeId, Node<C, D>>,
-    /// The modifications of the operation, one after the other, and the node of each.
-    changes: Vec<u8>,
-    changed: Vec<NodeId>,
-    taken: Vec<NodeId>,
-    freed: Vec<NodeId>,
-    /// Nodes whose memory is free for the next ones.
-    spare: Vec<Node<C, D>>,
+    hand: Hand<C, D>,
     /// The node read last outside an operation.
     scratch: Node<C, D>,
-    /// Pages in hand.
-    pages: Vec<u8>,
-    is_in_operation: bool,
-    /// Whether nodes of a bulk load were written since the log was begun anew for them.
-    is_loading: bool,
-    is_interrupted: bool,
     counts: BufferedCounts,
 }
 
@@ -269,14 +258,14 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         }
         let format = NodeFormat { page_count: below.page_count(), layer: LAYER, ..whole };
         let mut nodes = BufferedNodes::over(below, log, format, config);
-        let page_bytes = nodes.page_bytes();
-        nodes.seal(ROOT, &Node::new(1), 0, 0);
-        nodes.store.write(Lpn(ROOT.0), Cause::Checkpoint, &nodes.pages[..page_bytes])?;
-        nodes.store.sync()?;
-        let whole = NodeFormat { page_bytes: page_bytes as u32, ..nodes.format };
-        put_superblock(&whole, true, &mut nodes.pages[..page_bytes]);
-        nodes.store.write(SUPERBLOCK, Cause::Checkpoint, &nodes.pages[..page_bytes])?;
-        nodes.store.sync()?;
+        let page_bytes = nodes.medium.page_bytes();
+        nodes.medium.seal(ROOT, &Node::<C, D>::new(1), 0, 0);
+        nodes.medium.store.write(Lpn(ROOT.0), Cause::Checkpoint, &nodes.medium.pages[..page_bytes])?;
+        nodes.medium.store.sync()?;
+        let whole = NodeFormat { page_bytes: page_bytes as u32, ..nodes.medium.format };
+        put_superblock(&whole, true, &mut nodes.medium.pages[..page_bytes]);
+        nodes.medium.store.write(SUPERBLOCK, Cause::Checkpoint, &nodes.medium.pages[..page_bytes])?;
+        nodes.medium.store.sync()?;
         Ok(nodes)
     }
 
@@ -288,7 +277,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         config: BufferedConfig,
     ) -> Result<BufferedNodes<S, C, D>, IndexError> {
         let nodes = BufferedNodes::mount(store, config)?;
-        tree.require_format(&nodes.format, nodes.format.page_bytes as usize)?;
+        tree.require_format(&nodes.medium.format, nodes.medium.format.page_bytes as usize)?;
         Ok(nodes)
     }
 
@@ -322,64 +311,42 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         space.claim(Lpn(ROOT.0));
         BufferedNodes {
             log,
-            format,
             config,
             space,
             buffer: NodeBuffer::new(format, config.unit_nodes),
             chooser: Chooser::new(config.policy),
-            read_buffer: ReadBuffer::new(config.read_pages, page_bytes, config.read_order),
             control: TemporalControl::new(config.read_list, config.write_list),
             operation: 0,
-            held_max: usize::MAX,
-            held: BTreeMap::new(),
-            changes: Vec::new(),
-            changed: Vec::new(),
-            taken: Vec::new(),
-            freed: Vec::new(),
-            spare: Vec::new(),
+            hand: Hand::new(),
             scratch: Node::with_room(format.entries_max()),
-            pages: vec![0; page_bytes * flush::group_pages(&store, config.unit_nodes)],
-            store,
-            is_in_operation: false,
-            is_loading: false,
-            is_interrupted: false,
+            medium: Medium {
+                format,
+                read_buffer: ReadBuffer::new(config.read_pages, page_bytes, config.read_order),
+                pages: vec![0; page_bytes * flush::group_pages(&store, config.unit_nodes)],
+                store,
+                is_interrupted: false,
+            },
             counts: BufferedCounts::default(),
         }
     }
 
     /// Gives the store back; what was not synced is as after a power cut.
     pub fn into_store(self) -> S {
-        let BufferedNodes { store, log, .. } = self;
+        let BufferedNodes { medium, log, .. } = self;
         log.give_up();
-        let Some(store) = store.into_whole() else {
+        let Some(store) = medium.store.into_whole() else {
             unreachable!("only the nodes and the log hold the store")
         };
         store
     }
 
-    fn page_bytes(&self) -> usize {
-        self.format.page_bytes as usize + TRAILER_BYTES
-    }
-
     fn ready(&self) -> Result<(), IndexError> {
-        if self.is_interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
-    }
-
-    /// Writes a node into page `slot` in hand, as of an operation.
-    fn seal(&mut self, id: NodeId, node: &Node<C, D>, operation: u64, slot: usize) {
-        let page_bytes = self.page_bytes();
-        let page = &mut self.pages[slot * page_bytes..][..page_bytes];
-        let (body, trailer) = page.split_at_mut(self.format.page_bytes as usize);
-        self.format.encode(id, node, body);
-        put_u64(trailer, 0, operation);
-        let crc = crc32(&[&body[..4], &trailer[..8]]);
-        put_u32(trailer, 8, crc);
+        if self.medium.is_interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
     }
 
     /// Reads the page of a node: the node, and the last operation that is in it.
     fn fetch(&mut self, id: NodeId, cause: Cause, node: &mut Node<C, D>) -> Result<u64, IndexError> {
-        let BufferedNodes { format, store, read_buffer, pages, .. } = self;
-        let operation = Medium { format: *format, store, read_buffer, pages }.fetch(id, cause, node)?;
+        let operation = self.medium.fetch(id, cause, node)?;
         if operation > self.operation { Err(ahead_of_log(id)) } else { Ok(operation) }
     }
 
@@ -393,7 +360,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         if is_waiting {
             let applied = self.buffer.apply_to(id, node);
             applied
-                .and_then(|()| record::require_node(&self.format, id, node))
+                .and_then(|()| record::require_node(&self.medium.format, id, node))
                 .map_err(|(invariant, what)| IndexError::broken(invariant, what, u64::from(id.0)))?;
         }
         Ok(())
@@ -406,7 +373,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         while let Some((id, above)) = open.pop() {
             self.retrieve(id, Cause::Recovery, &mut node)?;
             let is_level =
-                |above| node.level < above && (!self.format.is_balanced || node.level + 1 == above);
+                |above| node.level < above && (!self.medium.format.is_balanced || node.level + 1 == above);
             if above.is_some_and(|above| !is_level(above)) {
                 let what = "the node has another level than its parent says";
                 return Err(IndexError::broken(Invariant::S5, what, u64::from(id.0)));
@@ -426,15 +393,37 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
 }
 
 /// The pages of the nodes.
-struct Medium<'a, S> {
+struct Medium<S> {
     format: NodeFormat,
-    store: &'a mut Slice<S>,
-    read_buffer: &'a mut ReadBuffer,
-    /// The first one is where nodes are read to.
-    pages: &'a mut [u8],
+    store: Slice<S>,
+    read_buffer: ReadBuffer,
+    /// Pages in hand; the first one is where nodes are read to.
+    pages: Vec<u8>,
+    is_interrupted: bool,
 }
 
-impl<S: PageStore> Medium<'_, S> {
+impl<S: PageStore> Medium<S> {
+    fn page_bytes(&self) -> usize {
+        self.format.page_bytes as usize + TRAILER_BYTES
+    }
+
+    /// Writes a node into page `slot` in hand, as of an operation.
+    fn seal<C: Coordinate, const D: usize>(
+        &mut self,
+        id: NodeId,
+        node: &Node<C, D>,
+        operation: u64,
+        slot: usize,
+    ) {
+        let page_bytes = self.page_bytes();
+        let page = &mut self.pages[slot * page_bytes..][..page_bytes];
+        let (body, trailer) = page.split_at_mut(self.format.page_bytes as usize);
+        self.format.encode(id, node, body);
+        put_u64(trailer, 0, operation);
+        let crc = crc32(&[&body[..4], &trailer[..8]]);
+        put_u32(trailer, 8, crc);
+    }
+
     /// Reads the page of a node: the node, and the last operation that is in it.
     fn fetch<C: Coordinate, const D: usize>(
         &mut self,
@@ -445,7 +434,8 @@ impl<S: PageStore> Medium<'_, S> {
         if id.0 == SUPERBLOCK.0 || id.0 >= self.format.page_count {
             return Err(IndexError::broken(Invariant::S2, "no such node", u64::from(id.0)));
         }
-        let page = &mut self.pages[..self.format.page_bytes as usize + TRAILER_BYTES];
+        let page_bytes = self.page_bytes();
+        let page = &mut self.pages[..page_bytes];
         let is_counted = cause != Cause::Check;
         let is_here = is_counted && self.read_buffer.get(id, page);
         if !is_here {

@@ -1,9 +1,10 @@
 //! The buffered layer as the tree sees it: operations, bulk load, check and figures.
 
 use super::buffer::Waiting;
+use super::hand::SPARE_NODES;
 use super::log::NodeLog;
 use super::read_buffer::ReadBuffer;
-use super::record::{FREE, mod_bytes, show};
+use super::record::mod_bytes;
 use super::{BufferedConfig, BufferedNodes, SUPERBLOCK};
 use alloc::collections::BTreeSet;
 use alloc::string::ToString;
@@ -19,9 +20,6 @@ use nandex::store::PageStore;
 use nandex::store::space::Space;
 use nandex::units::Lpn;
 
-/// Nodes whose memory is kept for the next operation.
-const SPARE_NODES: usize = 4;
-
 impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
     /// How it is set up.
     pub fn config(&self) -> &BufferedConfig {
@@ -30,7 +28,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
 
     /// Looks at the store below.
     pub fn look<T>(&self, ask: impl FnOnce(&S) -> T) -> T {
-        self.store.look(ask)
+        self.medium.store.look(ask)
     }
 
     /// This layer with operations that hold few nodes, for which [`BufferedNodes::operation_bytes`] are
@@ -38,7 +36,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
     /// narrow.
     #[must_use]
     pub fn narrowed(mut self) -> Self {
-        self.held_max = self.format.held_nodes_max();
+        self.hand.held_max = self.medium.format.held_nodes_max() as u32;
         self
     }
 
@@ -61,27 +59,15 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
             + size_of::<Self>()
     }
 
-    fn end_operation(&mut self) {
-        while let Some((_, node)) = self.held.pop_first() {
-            self.spare.push(node);
-        }
-        self.spare.truncate(SPARE_NODES);
-        self.changes.clear();
-        self.changed.clear();
-        self.taken.clear();
-        self.freed.clear();
-        self.is_in_operation = false;
-    }
-
     /// Gives a page back.
     fn release(&mut self, id: NodeId) -> Result<(), IndexError> {
-        self.read_buffer.remove(id);
+        self.medium.read_buffer.remove(id);
         if self.space.release_written(Lpn(id.0)) { self.trim(Lpn(id.0)) } else { Ok(()) }
     }
 
     /// Trims a page that no node uses. A store with no room for the note of it only keeps the page longer.
     fn trim(&mut self, lpn: Lpn) -> Result<(), IndexError> {
-        match self.store.trim(lpn) {
+        match self.medium.store.trim(lpn) {
             Err(error) if error.is_refusal() => Ok(()),
             done => Ok(done?),
         }
@@ -117,9 +103,9 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
                 Err(error) => report.violation(Invariant::S1, u64::from(id.0), error.to_string()),
             }
         }
-        let mut page = vec![0; self.store.page_bytes()];
-        for (id, kept) in self.read_buffer.pages() {
-            self.store.read(Lpn(id.0), Cause::Check, &mut page)?;
+        let mut page = vec![0; self.medium.store.page_bytes()];
+        for (id, kept) in self.medium.read_buffer.pages() {
+            self.medium.store.read(Lpn(id.0), Cause::Check, &mut page)?;
             if page != kept {
                 let found = "the read buffer has another page".to_string();
                 report.violation(Invariant::B4, u64::from(id.0), found);
@@ -129,11 +115,11 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
     }
 
     fn check_superblock(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
-        let page_bytes = self.page_bytes();
-        let page = &mut self.pages[..page_bytes];
-        self.store.read(SUPERBLOCK, Cause::Check, page)?;
-        match super::layered::<C, D>(page, self.format.page_count) {
-            Ok(format) if format == self.format => {}
+        let page_bytes = self.medium.page_bytes();
+        let page = &mut self.medium.pages[..page_bytes];
+        self.medium.store.read(SUPERBLOCK, Cause::Check, page)?;
+        match super::layered::<C, D>(page, self.medium.format.page_count) {
+            Ok(format) if format == self.medium.format => {}
             Ok(_) => report.violation(Invariant::S7, 0, "the superblock tells another layout".to_string()),
             Err(error) => report.violation(Invariant::S7, 0, error.to_string()),
         }
@@ -143,7 +129,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
 
 impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for BufferedNodes<S, C, D> {
     fn format(&self) -> &NodeFormat {
-        &self.format
+        &self.medium.format
     }
 
     fn durability(&self) -> Durability {
@@ -152,72 +138,52 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for BufferedNodes<
 
     fn begin(&mut self) -> Result<(), IndexError> {
         self.ready()?;
-        assert!(!self.is_in_operation, "an operation within another");
-        self.is_in_operation = true;
+        assert!(!self.hand.is_open, "an operation within another");
+        self.hand.is_open = true;
         Ok(())
     }
 
     fn read(&mut self, id: NodeId, cause: Cause) -> Result<&Node<C, D>, IndexError> {
         self.ready()?;
-        if self.is_in_operation && self.held.contains_key(&id) {
-            return Ok(&self.held[&id]);
+        if self.hand.is_open && self.hand.held.contains_key(&id) {
+            return Ok(&self.hand.held[&id]);
         }
         self.note_read(id, cause);
-        if !self.is_in_operation {
+        if !self.hand.is_open {
             let mut node = core::mem::replace(&mut self.scratch, Node::new(1));
             let retrieved = self.retrieve(id, cause, &mut node);
             self.scratch = node;
             return retrieved.map(|()| &self.scratch);
         }
-        if self.held.len() >= self.held_max {
+        if self.hand.held.len() >= self.hand.held_max as usize {
             return Err(IndexError::Full);
         }
-        let room = self.format.entries_max();
-        let mut node = self.spare.pop().unwrap_or_else(|| Node::with_room(room));
+        let room = self.medium.format.entries_max();
+        let mut node = self.hand.spare.pop().unwrap_or_else(|| Node::with_room(room));
         self.retrieve(id, cause, &mut node)?;
-        Ok(self.held.entry(id).or_insert(node))
+        Ok(self.hand.held.entry(id).or_insert(node))
     }
 
     fn forget(&mut self, id: NodeId) {
-        if !self.changed.contains(&id) {
-            self.spare.extend(self.held.remove(&id));
-        }
+        self.hand.forget(id);
     }
 
     fn allocate(&mut self) -> Result<NodeId, IndexError> {
-        assert!(self.is_in_operation, "a node allocated outside an operation");
+        assert!(self.hand.is_open, "a node allocated outside an operation");
         let id = NodeId(self.space.allocate().ok_or(IndexError::Full)?.0);
-        self.taken.push(id);
+        self.hand.taken.push(id);
         Ok(id)
     }
 
     fn change(&mut self, id: NodeId, change: Change<C, D>) -> Result<(), IndexError> {
-        assert!(self.is_in_operation, "{id} changed outside an operation");
-        let (changes, changed) = (&mut self.changes, &mut self.changed);
-        show(&self.format, &change, &mut |modification| {
-            changes.extend_from_slice(modification);
-            changed.push(id);
-        });
-        if let Change::Whole(mut node) = change {
-            node.set_room(self.format.entries_max());
-            self.spare.extend(self.held.insert(id, node));
-            return Ok(());
-        }
-        let held = self.held.get_mut(&id);
-        assert!(held.is_some(), "{id} changed without having been read");
-        let applied = held.map_or(Ok(()), |node| node.apply(&change));
-        assert!(applied.is_ok(), "{id}: {applied:?}");
+        assert!(self.hand.is_open, "{id} changed outside an operation");
+        self.hand.change(&self.medium.format, id, change);
         Ok(())
     }
 
     fn free(&mut self, id: NodeId) {
-        assert!(self.is_in_operation && id != ROOT, "{id} freed outside an operation");
-        self.spare.extend(self.held.remove(&id));
-        let from = self.changes.len();
-        self.changes.resize(from + mod_bytes(&self.format), 0);
-        self.changes[from] = FREE;
-        self.changed.push(id);
-        self.freed.push(id);
+        assert!(self.hand.is_open && id != ROOT, "{id} freed outside an operation");
+        self.hand.free(&self.medium.format, id);
     }
 
     /// The log takes an operation of any size that it has room for.
@@ -226,53 +192,53 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for BufferedNodes<
     }
 
     fn commit(&mut self) -> Result<(), IndexError> {
-        assert!(self.is_in_operation, "nothing to commit");
-        let done = if self.changed.is_empty() { Ok(()) } else { self.log_and_buffer() };
+        assert!(self.hand.is_open, "nothing to commit");
+        let done = if self.hand.changed.is_empty() { Ok(()) } else { self.log_and_buffer() };
         if done.is_err() {
             self.rollback();
             return done;
         }
-        let freed = core::mem::take(&mut self.freed);
+        let freed = core::mem::take(&mut self.hand.freed);
         let released = freed.iter().try_for_each(|&id| self.release(id));
-        self.freed = freed;
-        self.end_operation();
+        self.hand.freed = freed;
+        self.hand.end();
         released
     }
 
     fn rollback(&mut self) {
-        self.taken.iter().for_each(|id| self.space.release(Lpn(id.0)));
-        self.end_operation();
+        self.hand.taken.iter().for_each(|id| self.space.release(Lpn(id.0)));
+        self.hand.end();
     }
 
     fn load(&mut self, node: &Node<C, D>) -> Result<NodeId, IndexError> {
         self.ready()?;
-        if !self.is_loading {
+        if !self.hand.is_loading {
             // What waits is of an older tree, and must not meet the new nodes.
             self.flush_all()?;
             self.compact()?;
-            self.is_loading = true;
+            self.hand.is_loading = true;
         }
         let lpn = self.space.allocate().ok_or(IndexError::Full)?;
         let id = NodeId(lpn.0);
-        self.seal(id, node, self.operation, 0);
-        let page_bytes = self.page_bytes();
-        let written = self.store.write(lpn, Cause::Host, &self.pages[..page_bytes]);
+        self.medium.seal(id, node, self.operation, 0);
+        let page_bytes = self.medium.page_bytes();
+        let written = self.medium.store.write(lpn, Cause::Host, &self.medium.pages[..page_bytes]);
         if written.is_err() {
             self.space.release(lpn);
         }
-        self.is_interrupted |= written.as_ref().is_err_and(|error| !error.is_refusal());
+        self.medium.is_interrupted |= written.as_ref().is_err_and(|error| !error.is_refusal());
         Ok(written.map(|()| id)?)
     }
 
     fn end_load(&mut self, root: Option<&Node<C, D>>) -> Result<(), IndexError> {
         self.ready()?;
-        self.is_loading = false;
+        self.hand.is_loading = false;
         if let Some(root) = root {
             self.begin()?;
             self.change(ROOT, Change::Whole(root.clone()))?;
             return self.commit();
         }
-        for id in (ROOT.0 + 1..self.format.page_count).map(NodeId) {
+        for id in (ROOT.0 + 1..self.medium.format.page_count).map(NodeId) {
             if self.space.is_used(Lpn(id.0)) {
                 self.release(id)?;
             }
@@ -283,7 +249,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for BufferedNodes<
     fn sync(&mut self) -> Result<(), IndexError> {
         self.ready()?;
         self.force_log()?;
-        self.store.sync()?;
+        self.medium.store.sync()?;
         let mut start = SUPERBLOCK;
         while let Some(lpn) = self.space.next_untrimmed(start) {
             self.trim(lpn)?;
@@ -298,7 +264,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for BufferedNodes<
         self.flush_all()?;
         self.compact()?;
         self.sync()?;
-        Ok(self.store.checkpoint()?)
+        Ok(self.medium.store.checkpoint()?)
     }
 
     fn check(&mut self, reached: &BTreeSet<NodeId>, report: &mut CheckReport) -> Result<(), IndexError> {
@@ -310,14 +276,14 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for BufferedNodes<
     }
 
     fn stats(&self) -> IndexStats {
-        let store = self.store.stats();
+        let store = self.medium.store.stats();
         let metric = |name, value| Metric { name, value };
         IndexStats {
             height: 0,
             live_pages: u64::from(self.space.used_pages()) + u64::from(self.log.used_pages()),
-            cache_hits: self.read_buffer.hits + store.cache_hits,
+            cache_hits: self.medium.read_buffer.hits + store.cache_hits,
             cache_misses: if self.config.read_pages > 0 {
-                self.read_buffer.misses
+                self.medium.read_buffer.misses
             } else {
                 store.cache_misses
             },
@@ -343,16 +309,19 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for BufferedNodes<
 
     fn ram_bytes(&self) -> usize {
         let entries = |node: &Node<C, D>| node.entries.capacity() * size_of::<Entry<C, D>>();
-        let nodes = self.held.values().chain(&self.spare).chain([&self.scratch]);
-        self.store.ram_bytes()
+        let nodes = self.hand.held.values().chain(&self.hand.spare).chain([&self.scratch]);
+        self.medium.store.ram_bytes()
             + size_of::<Self>()
             + self.buffer.bytes()
-            + self.read_buffer.ram_bytes()
+            + self.medium.read_buffer.ram_bytes()
             + self.control.ram_bytes()
             + self.log.ram_bytes()
-            + Space::ram_bytes(self.format.page_count, super::trims_wait(&self.store, &self.config))
-            + self.pages.capacity()
-            + self.changes.capacity()
+            + Space::ram_bytes(
+                self.medium.format.page_count,
+                super::trims_wait(&self.medium.store, &self.config),
+            )
+            + self.medium.pages.capacity()
+            + self.hand.changes.capacity()
             + nodes.map(|node| size_of::<Node<C, D>>() + entries(node)).sum::<usize>()
     }
 }

@@ -1,0 +1,89 @@
+//! The operation in hand: its nodes as they are in it, and its modifications.
+
+use super::record::{FREE, mod_bytes, show};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use nandex::spatial::coordinate::Coordinate;
+use nandex::spatial::node::{Change, Node, NodeFormat, NodeId};
+
+/// Nodes whose memory is kept for the next operation.
+pub(super) const SPARE_NODES: usize = 4;
+
+/// The operation in hand.
+pub(super) struct Hand<C, const D: usize> {
+    /// Nodes held at most by an operation that can be done with fewer.
+    pub(super) held_max: u32,
+    pub(super) is_open: bool,
+    /// Nodes of a bulk load were written since the log was begun anew for them.
+    pub(super) is_loading: bool,
+    /// Its nodes, as they are in it.
+    pub(super) held: BTreeMap<NodeId, Node<C, D>>,
+    /// Its modifications, one after the other, and the node of each.
+    pub(super) changes: Vec<u8>,
+    pub(super) changed: Vec<NodeId>,
+    pub(super) taken: Vec<NodeId>,
+    pub(super) freed: Vec<NodeId>,
+    /// Nodes whose memory is free for the next ones.
+    pub(super) spare: Vec<Node<C, D>>,
+}
+
+impl<C: Coordinate, const D: usize> Hand<C, D> {
+    pub(super) fn new() -> Hand<C, D> {
+        Hand {
+            held_max: u32::MAX,
+            is_open: false,
+            is_loading: false,
+            held: BTreeMap::new(),
+            changes: Vec::new(),
+            changed: Vec::new(),
+            taken: Vec::new(),
+            freed: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    pub(super) fn end(&mut self) {
+        while let Some((_, node)) = self.held.pop_first() {
+            self.spare.push(node);
+        }
+        self.spare.truncate(SPARE_NODES);
+        self.changes.clear();
+        self.changed.clear();
+        self.taken.clear();
+        self.freed.clear();
+        self.is_open = false;
+    }
+
+    /// A node that was not changed is not needed.
+    pub(super) fn forget(&mut self, id: NodeId) {
+        if !self.changed.contains(&id) {
+            self.spare.extend(self.held.remove(&id));
+        }
+    }
+
+    pub(super) fn change(&mut self, format: &NodeFormat, id: NodeId, change: Change<C, D>) {
+        let (changes, changed) = (&mut self.changes, &mut self.changed);
+        show(format, &change, &mut |modification| {
+            changes.extend_from_slice(modification);
+            changed.push(id);
+        });
+        if let Change::Whole(mut node) = change {
+            node.set_room(format.entries_max());
+            self.spare.extend(self.held.insert(id, node));
+            return;
+        }
+        let held = self.held.get_mut(&id);
+        assert!(held.is_some(), "{id} changed without having been read");
+        let applied = held.map_or(Ok(()), |node| node.apply(&change));
+        assert!(applied.is_ok(), "{id}: {applied:?}");
+    }
+
+    pub(super) fn free(&mut self, format: &NodeFormat, id: NodeId) {
+        self.spare.extend(self.held.remove(&id));
+        let from = self.changes.len();
+        self.changes.resize(from + mod_bytes(format), 0);
+        self.changes[from] = FREE;
+        self.changed.push(id);
+        self.freed.push(id);
+    }
+}

@@ -37,8 +37,8 @@
 //!   sectors or alone in a sector of its own. Commits are as in shared sectors, but a node alone is written
 //!   when it changes, before older units that wait.
 //!
-//! [`NodeLayer`] owns what waits in RAM, and decides; `Sectors` (`sectors.rs`) owns the store and the table of
-//! nodes: it gathers nodes, writes commits and compacts lists.
+//! [`NodeLayer`] owns what waits in RAM, and decides; `Sectors` (`sectors.rs`) owns the store and the table
+//! of nodes: it gathers nodes, writes commits and compacts lists.
 //!
 //! # Pages of the store
 //!

@@ -398,8 +398,8 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         Ok(())
     }
 
-    /// Adds the sectors of a commit to the lists of their nodes; the last ones of it are those of so many nodes in
-    /// disk mode, which are listed.
+    /// Adds the sectors of a commit to the lists of their nodes. The last ones are those of so many nodes in
+    /// disk mode, which are not mixed.
     pub(super) fn list_placed(&mut self, whole: usize) -> Result<(), StoreError> {
         let mut beyond: Vec<(u32, Lpn)> = Vec::new();
         for (node, sector) in core::mem::take(&mut self.writer.placed) {

@@ -16,9 +16,9 @@ pub(super) struct Hand<C, const D: usize> {
     pub(super) is_open: bool,
     /// Nodes of a bulk load were written since the log was begun anew for them.
     pub(super) is_loading: bool,
-    /// Its nodes, as they are in it.
+    /// The nodes of the operation, as they are in it.
     pub(super) held: BTreeMap<NodeId, Node<C, D>>,
-    /// Its modifications, one after the other, and the node of each.
+    /// The modifications, one after the other, and the node of each.
     pub(super) changes: Vec<u8>,
     pub(super) changed: Vec<NodeId>,
     pub(super) taken: Vec<NodeId>,

@@ -145,3 +145,18 @@ impl<N: Nand> Flash<N> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_levelling_of_wear_pays_for_what_it_moves() {
+        let mut upkeep = Upkeep::none();
+        let charged = |upkeep: &Upkeep| [Cause::Merge, Cause::Host].map(|cause| upkeep.charged(cause));
+        upkeep.set_levelling(true, Some(Pbn(3)));
+        assert_eq!((charged(&upkeep), upkeep.worn), ([Cause::WearLevelling, Cause::Host], 3));
+        upkeep.set_levelling(false, None);
+        assert_eq!((charged(&upkeep), upkeep.worn), ([Cause::Merge, Cause::Host], NOBODY));
+    }
+}

@@ -203,3 +203,34 @@ impl<N: Nand> Flash<N> {
         self.state.lost.contains(&lpn)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocks::BlockTable;
+    use crate::ftl::dftl::Dftl;
+    use crate::ftl::mapping::Scheme;
+    use crate::nand::sim::SimChip;
+    use crate::testing::schemes::chip;
+    use alloc::vec;
+
+    #[test]
+    fn a_record_says_all_and_many_erases_ask_for_a_base() {
+        let mut nand: SimChip = chip(Geometry::new(128, 16, 8, 60));
+        let mut blocks = BlockTable::new(nand.geometry());
+        let area = CheckpointArea::format(&mut nand, &mut blocks).unwrap();
+        let mut records = Records::new(area, blocks.geometry());
+        let (mut state, mut page) = (State::new(Dftl::RULES, blocks), vec![0; 128]);
+        assert_eq!(records.mark, Mark::Base);
+        records.write_base(&mut nand, &mut state, (true, &[]), &mut page).unwrap();
+        assert_eq!(records.mark, Mark::Note);
+        records.changed.set(Pbn(9));
+        assert!(records.trimmed.insert(7) && records.write_note(&mut nand, &state, None, &mut page).unwrap());
+        assert_eq!((records.mark, records.changed.has(Pbn(9))), (Mark::Nothing, false));
+        assert!(records.trimmed.is_empty());
+        for erase in 1..=ERASES_PER_BASE_MAX {
+            records.note_erase(Pbn(9));
+            assert_eq!(records.mark == Mark::Base, erase == ERASES_PER_BASE_MAX, "{erase} erases");
+        }
+    }
+}

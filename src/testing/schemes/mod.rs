@@ -35,7 +35,7 @@ fn small(seed: u64) -> Geometry {
     Geometry { random_order: seed % 3 == 1, ..Geometry::new(128, 16, 4, 44) }
 }
 
-fn chip(geometry: Geometry) -> SimChip {
+pub(crate) fn chip(geometry: Geometry) -> SimChip {
     SimChip::new(&Part::new("test", geometry, TIMING)).unwrap()
 }
 

@@ -31,6 +31,8 @@ pub struct ReservationBuffer {
     body_bytes: usize,
     identity: Identity,
     eliminates: bool,
+    /// More units wait than there is room for, because the store refuses to take them.
+    pub(super) is_overfull: bool,
     /// Operation, mark and body of each slot.
     slots: Vec<u8>,
     /// The slot after each in its chain, or in that of the free ones.
@@ -51,6 +53,7 @@ impl ReservationBuffer {
             body_bytes,
             identity,
             eliminates,
+            is_overfull: false,
             slots: Vec::new(),
             next: Vec::new(),
             free: NONE,

@@ -16,7 +16,8 @@
 //! ```
 
 use super::config::Room;
-use super::{BODY_BYTES_MAX, LayerConfig, NodeCodec, NodeLayer};
+use super::sectors::Sectors;
+use super::{BODY_BYTES_MAX, LayerConfig, NodeCodec};
 use alloc::vec;
 use nandex::check::{IndexError, Invariant, message};
 use nandex::codec::{crc32, get_u32, put_u16, put_u32};
@@ -44,10 +45,10 @@ fn encode(codec: &impl NodeCodec, config: &LayerConfig, room: Room, pages: u32, 
     put_u32(page, 0, crc);
 }
 
-impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
-    pub(super) fn write_header(&mut self) -> Result<(), StoreError> {
+impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
+    pub(super) fn write_header(&mut self, config: &LayerConfig) -> Result<(), StoreError> {
         let mut page = vec![0; self.store.page_bytes()];
-        encode(&self.codec, &self.config, self.room, self.store.page_count(), &mut page);
+        encode(&self.codec, config, self.room, self.store.page_count(), &mut page);
         self.store.write(Lpn(0), Cause::Checkpoint, &page)
     }
 }

@@ -12,13 +12,13 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     pub(super) fn write_in_place(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         if let [(node, data)] = pages {
             self.recall(*node)?;
-            let known = self.images.get(*node).and_then(|old| self.codec.mark(old));
+            let known = self.images.get(*node).and_then(|old| self.sectors.codec.mark(old));
             let changes = self.count_changes(pages)?;
-            if known.is_some() && known == self.codec.mark(data) && changes <= self.config.units() {
+            if known.is_some() && known == self.sectors.codec.mark(data) && changes <= self.config.units() {
                 let committed = self.commit_down_to(self.config.units() - changes);
                 let reserved = self.finished(committed, pages).unwrap_or_else(|| self.reserve(pages));
                 debug_assert!(
-                    self.is_overfull || reserved.is_err() || self.units.len() <= self.config.units(),
+                    self.units.is_overfull || reserved.is_err() || self.units.len() <= self.config.units(),
                     "N4: {} units wait",
                     self.units.len()
                 );
@@ -31,13 +31,13 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         }
         let homes: Vec<(Lpn, &[u8])> = pages.iter().map(|(node, data)| (Self::home(*node), *data)).collect();
         let written = match &homes[..] {
-            [(home, data)] => self.store.write(*home, cause, data),
-            homes => self.store.write_atomic(homes, cause),
+            [(home, data)] => self.sectors.store.write(*home, cause, data),
+            homes => self.sectors.store.write_atomic(homes, cause),
         };
         if let Some(finished) = self.finished(written, pages) {
             return finished;
         }
-        self.counts.direct_nodes += pages.len() as u64;
+        self.sectors.counts.direct_nodes += pages.len() as u64;
         for (node, _) in pages {
             self.units.remove(node.0);
         }
@@ -55,7 +55,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         match outcome {
             Ok(()) => None,
             Err(error) if error.is_refusal() && self.batch.must_finish() => {
-                self.is_overfull = true;
+                self.units.is_overfull = true;
                 Some(self.count_changes(pages).and_then(|_| self.reserve(pages)))
             }
             Err(error) => Some(Err(error)),
@@ -67,7 +67,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         while self.units.len() > units {
             self.commit_oldest()?;
         }
-        self.is_overfull = false;
+        self.units.is_overfull = false;
         Ok(())
     }
 
@@ -87,17 +87,17 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     /// Reads a node's page, applies all its units, writes it, and drops them.
     fn commit_node(&mut self, node: Lpn) -> Result<(), StoreError> {
         debug_assert!(self.units.set(node.0).is_some(), "N4: no unit waits for {node}");
-        let mut page = core::mem::take(&mut self.node);
+        let mut page = core::mem::take(&mut self.sectors.node);
         let read = self.read_node(node, Cause::Host, &mut page);
         let newest = self.units.set(node.0).map(|set| set.newest);
-        self.store.updates_shown(newest);
-        let done = read.and_then(|()| self.store.write(Self::home(node), Cause::Host, &page));
-        self.store.updates_shown(None);
-        self.node = page;
+        self.sectors.store.updates_shown(newest);
+        let done = read.and_then(|()| self.sectors.store.write(Self::home(node), Cause::Host, &page));
+        self.sectors.store.updates_shown(None);
+        self.sectors.node = page;
         done?;
-        self.counts.commits += 1;
-        self.counts.commit_pages += 1;
-        self.counts.committed_units += self.units.remove(node.0) as u64;
+        self.sectors.counts.commits += 1;
+        self.sectors.counts.commit_pages += 1;
+        self.sectors.counts.committed_units += self.units.remove(node.0) as u64;
         Ok(())
     }
 }

@@ -37,6 +37,9 @@
 //!   sectors or alone in a sector of its own. Commits are as in shared sectors, but a node alone is written
 //!   when it changes, before older units that wait.
 //!
+//! [`NodeLayer`] owns what waits in RAM, and decides; `Sectors` (`sectors.rs`) owns the store and the table
+//! of nodes: it gathers nodes, writes commits and compacts lists.
+//!
 //! # Pages of the store
 //!
 //! Page 0 tells how the layer was formatted (`header.rs`), page 1 is page 0 of the tree, which is no node.
@@ -69,6 +72,7 @@
 //! - N7 (Self-tuning) A node in disk mode has one sector, and no unit waits for it.
 //! - N8 (Self-tuning) Nodes have cost more in their modes than all changes of mode were worth.
 
+mod as_store;
 mod buffer;
 mod codec;
 mod config;
@@ -78,6 +82,7 @@ mod in_place;
 mod modes;
 mod scan;
 mod sector;
+mod sectors;
 mod shared;
 mod table;
 #[cfg(test)]
@@ -91,20 +96,16 @@ pub use config::{CommitPolicy, LayerConfig, Placement};
 pub use modes::{ModeCounts, Modes, Tuning};
 pub use unit::{Op, Unit};
 
-use alloc::string::ToString;
-use alloc::vec;
-use alloc::vec::Vec;
 use codec::{apply, show_changes, show_whole};
 use config::{Room, SECTORS_FROM};
 use images::Images;
-use modes::{Access, ModeTable};
-use nandex::check::{CheckReport, IndexError, Invariant, message};
-use nandex::codec::{first_number, numbers};
+use modes::ModeTable;
+use nandex::check::IndexError;
 use nandex::nand::Cause;
 use nandex::store::batches::Batch;
-use nandex::store::{PageStore, StoreError, StoreStats};
-use nandex::units::{Lpn, Ppn};
-use sector::SectorWriter;
+use nandex::store::{PageStore, StoreError};
+use nandex::units::Lpn;
+use sectors::Sectors;
 use table::NodeTable;
 
 /// Bits of the number of a commit.
@@ -133,36 +134,12 @@ pub struct LayerCounts {
 
 /// A store of nodes above a store of pages.
 pub struct NodeLayer<S, C> {
-    store: S,
-    codec: C,
+    sectors: Sectors<S, C>,
     config: LayerConfig,
-    room: Room,
     units: ReservationBuffer,
     images: Images,
-    table: NodeTable,
     modes: ModeTable,
-    writer: SectorWriter,
-    /// The sectors of the newest commit.
-    newest: Vec<Lpn>,
-    /// Sectors for which a mount found no room in the list of their node, oldest first, until it is known
-    /// which nodes are used.
-    beyond: Vec<(u32, Lpn)>,
     batch: Batch,
-    /// More units wait than there is room for, because the store refuses to take them.
-    is_overfull: bool,
-    /// A sector in hand.
-    page: Vec<u8>,
-    /// A node in hand.
-    node: Vec<u8>,
-    /// The next commit, and the number of its first unit.
-    commit: u32,
-    number: u32,
-    /// Whether sectors of a commit that was given up are still to be dropped: before that none is begun.
-    is_void_left: bool,
-    /// Whether each write is a commit that lasts, or refused.
-    commits_each: bool,
-    is_interrupted: bool,
-    counts: LayerCounts,
 }
 
 impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
@@ -177,8 +154,8 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         store.sync()?;
         let mut layer = NodeLayer::empty(store, codec, config, room);
         layer.make_buffers();
-        layer.write_header()?;
-        layer.store.sync()?;
+        layer.sectors.write_header(&layer.config)?;
+        layer.sectors.store.sync()?;
         Ok(layer)
     }
 
@@ -195,65 +172,42 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 
     /// Makes the buffer and the images; until then a scan has their RAM.
     fn make_buffers(&mut self) {
-        let (body_bytes, identity) = (self.codec.body_bytes(), self.codec.identity());
+        let (body_bytes, identity) = (self.sectors.codec.body_bytes(), self.sectors.codec.identity());
         let config = &self.config;
         self.units = ReservationBuffer::new(config.units(), body_bytes, identity, config.eliminates);
-        self.images = Images::new(config.group_pages, self.store.page_bytes());
+        self.images = Images::new(config.group_pages, self.sectors.store.page_bytes());
     }
 
     fn empty(store: S, codec: C, config: LayerConfig, room: Room) -> Self {
         let (page_bytes, body_bytes) = (store.page_bytes(), codec.body_bytes());
-        let sector_bytes = if config.commit.placement().has_sectors() { page_bytes } else { 0 };
         NodeLayer {
             units: ReservationBuffer::new(0, body_bytes, codec.identity(), config.eliminates),
             images: Images::new(0, page_bytes),
-            table: Self::empty_table(&config, room),
             modes: ModeTable::new(
                 config.tuning,
                 config.page_units(page_bytes, body_bytes),
                 if config.commit.placement().has_modes() { room.nodes as usize } else { 0 },
             ),
-            writer: SectorWriter::new(sector_bytes, body_bytes),
-            newest: Vec::new(),
-            beyond: Vec::new(),
             batch: Batch::new(),
-            is_overfull: false,
-            page: vec![0; sector_bytes],
-            node: vec![0; page_bytes],
-            commit: first_number(COMMIT_BITS, 1) as u32,
-            number: 0,
-            is_void_left: false,
-            commits_each: false,
-            is_interrupted: false,
-            counts: LayerCounts::default(),
-            store,
-            codec,
+            sectors: Sectors::new(store, codec, empty_table(&config, room), room),
             config,
-            room,
         }
-    }
-
-    fn empty_table(config: &LayerConfig, room: Room) -> NodeTable {
-        let length = usize::from(config.list_length());
-        let nodes = if config.commit.placement().has_sectors() { room.nodes as usize } else { 0 };
-        let (sectors, mixed_max) = (room.sectors as usize, room.mixed_max as usize);
-        NodeTable::new((length, nodes), Lpn(SECTORS_FROM), sectors, mixed_max)
     }
 
     /// The store below.
     pub fn store(&self) -> &S {
-        &self.store
+        &self.sectors.store
     }
 
     /// The store below, to change what it does under test.
     #[cfg(test)]
     pub fn store_mut(&mut self) -> &mut S {
-        &mut self.store
+        &mut self.sectors.store
     }
 
     /// Gives the store back; units that wait are lost.
     pub fn into_store(self) -> S {
-        self.store
+        self.sectors.store
     }
 
     /// Whether each write from now on is committed before it returns, so that one that is refused is not
@@ -261,12 +215,12 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     pub(crate) fn set_commits_each(&mut self, commits_each: bool) {
         let placement = self.placement();
         debug_assert!(placement == Placement::SharedSectors, "{placement:?} does not commit each write");
-        self.commits_each = commits_each;
+        self.sectors.commits_each = commits_each;
     }
 
     /// Units that may wait.
     fn waiting_max(&self) -> usize {
-        if self.commits_each { 0 } else { self.config.units() }
+        if self.sectors.commits_each { 0 } else { self.config.units() }
     }
 
     /// Units that wait.
@@ -286,7 +240,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 
     /// The counters of the layer.
     pub fn counts(&self) -> LayerCounts {
-        self.counts
+        self.sectors.counts
     }
 
     /// Where the units of a node lie.
@@ -301,44 +255,38 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 
     /// Sectors in use, and those of them that are mixed.
     pub fn sectors_in_use(&self) -> (usize, usize) {
-        (self.table.sectors() - self.table.free_sectors(), self.table.mixed().len())
+        (self.sectors.table.sectors() - self.sectors.table.free_sectors(), self.sectors.table.mixed().len())
     }
 
     /// Sectors with units of a node, of all nodes together.
     pub fn node_parts(&self) -> u64 {
-        self.table.parts()
+        self.sectors.table.parts()
     }
 
     /// Sectors that reading a node takes.
     pub fn list_length(&self, node: Lpn) -> usize {
-        if self.placement().has_sectors() { self.table.list(node.0).len() } else { 1 }
+        if self.placement().has_sectors() { self.sectors.table.list(node.0).len() } else { 1 }
     }
 
     /// Drops the nodes that are not in use: a mount may find what is left of nodes given up before. To be
     /// called before anything is written.
     pub fn retain(&mut self, is_used: impl Fn(Lpn) -> bool) -> Result<(), StoreError> {
         debug_assert!(self.units.is_empty(), "nodes are dropped while {} units wait", self.units.len());
-        for node in 0..self.table.nodes() {
-            if !self.table.list(node).is_empty() && !is_used(Lpn(node)) {
-                self.table.replace(node, [].into_iter());
+        for node in 0..self.sectors.table.nodes() {
+            if !self.sectors.table.list(node).is_empty() && !is_used(Lpn(node)) {
+                self.sectors.table.replace(node, [].into_iter());
                 self.modes.forget(node);
             }
         }
         let (used, unused) =
-            core::mem::take(&mut self.beyond).into_iter().partition(|(node, _)| is_used(Lpn(*node)));
-        self.beyond = used;
-        unused.into_iter().for_each(|(_, sector): (u32, Lpn)| self.table.unpin(sector));
-        match self.settle() {
+            core::mem::take(&mut self.sectors.beyond).into_iter().partition(|(node, _)| is_used(Lpn(*node)));
+        self.sectors.beyond = used;
+        unused.into_iter().for_each(|(_, sector): (u32, Lpn)| self.sectors.table.unpin(sector));
+        match self.sectors.settle() {
             // They are read as they are, and settled before the first change.
             Err(error) if error.is_refusal() => Ok(()),
             done => done,
         }
-    }
-
-    /// Compacts the nodes that a mount found with too long a list.
-    fn settle(&mut self) -> Result<(), StoreError> {
-        let beyond = core::mem::take(&mut self.beyond);
-        self.compact_beyond(beyond)
     }
 
     /// The store's page with page 0 of the tree, or with a node that is kept in place.
@@ -346,32 +294,24 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         Lpn(node.0 + 1)
     }
 
-    /// Before any change: refuses to go on after a write whose effect is unknown.
-    fn ready(&mut self) -> Result<(), StoreError> {
-        if self.is_interrupted {
-            return Err(StoreError::Interrupted);
-        }
-        if self.beyond.is_empty() { Ok(()) } else { self.settle() }
-    }
-
     /// Makes a page of what the store has of a node, and of the units that wait for it.
     fn read_node(&mut self, node: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
         let is_gathered = match self.placement() {
             Placement::OwnPages => {
-                self.store.read(Self::home(node), cause, data)?;
+                self.sectors.store.read(Self::home(node), cause, data)?;
                 false
             }
-            Placement::SharedSectors | Placement::ByMode => self.gather(node, cause, data)?,
+            Placement::SharedSectors | Placement::ByMode => self.sectors.gather(node, cause, data)?,
         };
         if self.apply_waiting(node, data)? || is_gathered {
-            self.codec.seal(data);
+            self.sectors.codec.seal(data);
         }
         Ok(())
     }
 
     /// Applies the units that wait for a node; whether there are any.
     fn apply_waiting(&self, node: Lpn, data: &mut [u8]) -> Result<bool, StoreError> {
-        self.units.units_of(node.0).try_for_each(|unit| apply(&self.codec, data, unit))?;
+        self.units.units_of(node.0).try_for_each(|unit| apply(&self.sectors.codec, data, unit))?;
         Ok(self.units.set(node.0).is_some())
     }
 
@@ -380,197 +320,37 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         if self.images.touch(node) {
             return Ok(());
         }
-        let mut page = core::mem::take(&mut self.node);
+        let mut page = core::mem::take(&mut self.sectors.node);
         let read = self.read_node(node, Cause::Host, &mut page);
         if read.is_ok() {
             self.images.remember(node, &page);
         }
-        self.node = page;
+        self.sectors.node = page;
         read
     }
 
     /// The number of units that a write comes to.
     fn count_changes(&mut self, pages: &[(Lpn, &[u8])]) -> Result<usize, StoreError> {
         pages.iter().try_for_each(|(node, _)| self.recall(*node))?;
-        let each = pages.iter().map(|write| show_changes(&self.codec, &self.images, *write, &mut |_| {}));
+        let each =
+            pages.iter().map(|write| show_changes(&self.sectors.codec, &self.images, *write, &mut |_| {}));
         each.sum()
     }
 
     /// Puts what the nodes' new images change into the buffer.
     fn reserve(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
-        let NodeLayer { codec, images, units, .. } = self;
+        let NodeLayer { sectors: Sectors { codec, .. }, images, units, .. } = self;
         for write in pages {
             show_changes(codec, images, *write, &mut |unit| units.push(unit))?;
         }
-        self.store.updates_heard(self.units.arrived());
-        Ok(())
-    }
-
-    fn write_nodes(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        self.ready()?;
-        for (node, data) in pages {
-            self.require(*node, data.len())?;
-        }
-        if let [(Lpn(0), data)] = pages {
-            return self.store.write(Self::home(Lpn(0)), cause, data);
-        }
-        if self.placement().has_sectors() && u64::from(self.commit) >= numbers(COMMIT_BITS) {
-            return Err(StoreError::WornOut);
-        }
-        match self.placement() {
-            Placement::OwnPages => self.write_in_place(pages, cause)?,
-            Placement::ByMode => self.write_tuned(pages)?,
-            Placement::SharedSectors => self.write_shared(pages)?,
-        }
-        pages.iter().for_each(|(node, data)| self.images.remember(*node, data));
-        self.batch.took();
-        Ok(())
-    }
-
-    fn require(&self, node: Lpn, got: usize) -> Result<(), StoreError> {
-        let expected = self.store.page_bytes();
-        if node.0 >= self.room.nodes {
-            return Err(StoreError::OutOfRange(node));
-        }
-        if got == expected { Ok(()) } else { Err(StoreError::WrongLength { expected, got }) }
-    }
-
-    /// Looks at all invariants.
-    pub fn check(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
-        if let Some(fault) = self.units.fault() {
-            report.violation(Invariant::N4, 0, fault.to_string());
-        }
-        if self.units.len() > self.config.units() && !self.is_overfull {
-            report.violation(Invariant::N4, 0, message!("{} units wait", self.units.len()));
-        }
-        if self.placement().has_sectors() {
-            self.check_shared(report)?;
-            self.check_modes(report);
-        }
+        self.sectors.store.updates_heard(self.units.arrived());
         Ok(())
     }
 }
 
-impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
-    fn page_bytes(&self) -> usize {
-        self.store.page_bytes()
-    }
-
-    fn page_count(&self) -> u32 {
-        self.room.nodes
-    }
-
-    fn read(&mut self, node: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        self.require(node, data.len())?;
-        if node == Lpn(0) {
-            return self.store.read(Self::home(node), cause, data);
-        }
-        self.read_node(node, cause, data)?;
-        if cause == Cause::Host {
-            self.images.remember(node, data);
-            if self.placement().has_modes() {
-                self.reckon(node, Access::Read, data)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn write(&mut self, node: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        self.write_nodes(&[(node, data)], cause)
-    }
-
-    fn trim(&mut self, node: Lpn) -> Result<(), StoreError> {
-        self.require(node, self.store.page_bytes())?;
-        self.ready()?;
-        self.images.forget(node);
-        self.units.remove(node.0);
-        if node == Lpn(0) || !self.placement().has_sectors() {
-            return self.store.trim(Self::home(node));
-        }
-        self.table.replace(node.0, [].into_iter());
-        self.modes.forget(node.0);
-        self.trim_if_durable()
-    }
-
-    fn sync(&mut self) -> Result<(), StoreError> {
-        self.ready()?;
-        match self.placement() {
-            Placement::OwnPages => self.commit_every_node()?,
-            Placement::SharedSectors | Placement::ByMode => self.commit_all()?,
-        }
-        self.store.sync()?;
-        self.trim_dead()
-    }
-
-    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
-        self.store.maintain(budget)
-    }
-
-    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
-        self.store.scrub(budget)
-    }
-
-    fn checkpoint(&mut self) -> Result<(), StoreError> {
-        self.sync()?;
-        self.store.checkpoint()
-    }
-
-    fn atomic_pages_max(&self) -> usize {
-        if self.placement().has_sectors() { self.config.group_pages } else { self.store.atomic_pages_max() }
-    }
-
-    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        if pages.len() > self.atomic_pages_max() {
-            let what =
-                alloc::format!("{} nodes at once, {} are possible", pages.len(), self.atomic_pages_max());
-            return Err(StoreError::Unsupported(what.into()));
-        }
-        self.write_nodes(pages, cause)
-    }
-
-    fn begin_batch(&mut self) {
-        // Commits to shared sectors are whole or nothing by themselves, after a power cut too.
-        if !self.placement().has_sectors() {
-            self.batch.begin();
-            self.store.begin_batch();
-        }
-    }
-
-    fn end_batch(&mut self) {
-        if !self.placement().has_sectors() {
-            self.batch.end();
-            self.store.end_batch();
-        }
-    }
-
-    fn durable_writes(&self) -> bool {
-        false
-    }
-
-    fn prefix_consistent(&self) -> bool {
-        self.placement() == Placement::SharedSectors
-            && (self.store.durable_writes() || self.store.prefix_consistent())
-    }
-
-    fn ram_bytes(&self) -> usize {
-        let vectors = self.page.len()
-            + self.node.len()
-            + self.newest.capacity() * size_of::<Lpn>()
-            + self.beyond.capacity() * size_of::<(u32, Lpn)>();
-        self.store.ram_bytes() + size_of::<Self>() - size_of::<S>()
-            + vectors
-            + self.units.ram_bytes()
-            + self.images.ram_bytes()
-            + self.table.ram_bytes()
-            + self.modes.ram_bytes()
-            + self.writer.ram_bytes()
-    }
-
-    fn stats(&self) -> StoreStats {
-        self.store.stats()
-    }
-
-    fn live_page(&self, ppn: Ppn) -> Option<bool> {
-        self.store.live_page(ppn)
-    }
+fn empty_table(config: &LayerConfig, room: Room) -> NodeTable {
+    let length = usize::from(config.list_length());
+    let nodes = if config.commit.placement().has_sectors() { room.nodes as usize } else { 0 };
+    let (sectors, mixed_max) = (room.sectors as usize, room.mixed_max as usize);
+    NodeTable::new((length, nodes), Lpn(SECTORS_FROM), sectors, mixed_max)
 }

@@ -12,8 +12,9 @@
 use super::config::FOUND_BYTES;
 use super::modes::Mode;
 use super::sector::{Head, unit_at, units};
+use super::sectors::Sectors;
 use super::table::{NODES_MORE, NodeTable};
-use super::{NodeCodec, NodeLayer, Op, Unit};
+use super::{LayerConfig, NodeCodec, NodeLayer, Op, Unit, empty_table};
 use alloc::collections::BinaryHeap;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -118,30 +119,35 @@ fn is_in_disk_mode(disk: &[bits::Word], list: &[u32]) -> bool {
 impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     /// Takes over what the medium says.
     pub(super) fn adopt_scan(&mut self) -> Result<(), IndexError> {
-        self.table = NodeTable::new((1, 0), Lpn(super::SECTORS_FROM), 0, 0);
-        let scan = self.scan(Cause::Recovery)?;
-        (self.table, self.newest, self.beyond) = (scan.table, scan.newest, scan.beyond);
-        (self.commit, self.number) = (scan.commit, scan.number);
+        self.sectors.table = NodeTable::new((1, 0), Lpn(super::SECTORS_FROM), 0, 0);
+        let scan = self.sectors.scan(&self.config, Cause::Recovery)?;
+        (self.sectors.table, self.sectors.newest, self.sectors.beyond) =
+            (scan.table, scan.newest, scan.beyond);
+        (self.sectors.commit, self.sectors.number) = (scan.commit, scan.number);
         if self.config.commit.placement().has_modes() {
-            for node in (0..self.table.nodes()).filter(|node| !self.table.list(*node).is_empty()) {
-                let is_disk = is_in_disk_mode(&scan.disk, self.table.list(node));
+            for node in
+                (0..self.sectors.table.nodes()).filter(|node| !self.sectors.table.list(*node).is_empty())
+            {
+                let is_disk = is_in_disk_mode(&scan.disk, self.sectors.table.list(node));
                 self.modes.set(node, if is_disk { Mode::Disk } else { Mode::Log });
             }
         }
-        self.is_void_left = !scan.void.is_empty();
-        match self.undo_void() {
+        self.sectors.is_void_left = !scan.void.is_empty();
+        match self.sectors.undo_void() {
             // Then no commit is begun.
             Err(error) if error.is_refusal() => Ok(()),
             done => Ok(done?),
         }
     }
+}
 
+impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
     /// Reads all sectors, and those in use once more.
-    pub(super) fn scan(&mut self, cause: Cause) -> Result<Scan, StoreError> {
-        let most = self.config.scan_sectors(&self.codec, self.node.len(), self.room);
-        let has_modes = self.config.commit.placement().has_modes();
+    pub(super) fn scan(&mut self, config: &LayerConfig, cause: Cause) -> Result<Scan, StoreError> {
+        let most = config.scan_sectors(&self.codec, self.node.len(), self.room);
+        let has_modes = config.commit.placement().has_modes();
         let mut scan = Scan {
-            table: Self::empty_table(&self.config, self.room),
+            table: empty_table(config, self.room),
             beyond: Vec::new(),
             newest: Vec::new(),
             void: Vec::new(),

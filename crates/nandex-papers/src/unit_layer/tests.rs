@@ -3,6 +3,9 @@
 use super::*;
 use crate::inputs::{sized, stride};
 use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+use nandex::check::CheckReport;
 use nandex::codec::{crc32, get_u16, put_u16, put_u32};
 use nandex::rng::Rng;
 use nandex::testing::{SINGLE, Store};
@@ -123,7 +126,7 @@ fn contents<S: PageStore>(layer: &mut NodeLayer<S, Heap>) -> Nodes {
     let mut found = Nodes::new();
     for n in 1..30 {
         layer.read(Lpn(n), Cause::Check, &mut page).unwrap();
-        if layer.codec.mark(&page).is_some() {
+        if layer.sectors.codec.mark(&page).is_some() {
             found.insert(n, entries(&page));
         }
     }
@@ -214,7 +217,7 @@ fn a_cut_leaves_the_nodes_after_some_whole_write_and_none_before_the_last_sync()
         for steps in (2..240).step_by(stride(3)) {
             let mut layer =
                 NodeLayer::format(Store::new(128, 400).with_promise(SINGLE), heap(config), config).unwrap();
-            layer.store.fail_after_calls(steps);
+            layer.sectors.store.fail_after_calls(steps);
             let (mut states, mut synced) = (vec![Nodes::new()], 0);
             let mut rng = Rng::new(steps);
             loop {
@@ -237,7 +240,7 @@ fn a_cut_leaves_the_nodes_after_some_whole_write_and_none_before_the_last_sync()
             store.cut(&mut rng);
             let before = store.counters().trims;
             let mut layer = NodeLayer::mount(store, heap(config), config).unwrap();
-            seen_void += u32::from(layer.store.counters().trims > before);
+            seen_void += u32::from(layer.sectors.store.counters().trims > before);
             let found = contents(&mut layer);
             let Some(at) = states.iter().rposition(|state| *state == found) else {
                 panic!("{commit:?} after {steps} steps: {found:?}");
@@ -276,7 +279,7 @@ fn the_sets_of_a_commit_go_to_the_first_sector_with_room_for_them() {
         assert_eq!((layer.counts().commits, layer.counts().commit_pages), (1, 2), "{commit:?}");
         assert_eq!([9, 4, 7, 2].map(|n| layer.list_length(Lpn(n))), [1; 4]);
         let stream = commit == CommitPolicy::Sorted;
-        let same = |a: u32, b: u32| layer.table.list(a) == layer.table.list(b);
+        let same = |a: u32, b: u32| layer.sectors.table.list(a) == layer.sectors.table.list(b);
         assert!(if stream { same(2, 4) && same(7, 9) } else { same(9, 7) && same(4, 2) }, "{commit:?}");
     }
 }
@@ -324,7 +327,7 @@ fn a_cut_of_tuned_nodes_leaves_each_as_synced_or_later_and_what_was_written_at_o
     for steps in (2..400).step_by(2) {
         let mut layer =
             NodeLayer::format(Store::new(128, 400).with_promise(SINGLE), heap(config), config).unwrap();
-        layer.store.fail_after_calls(steps);
+        layer.sectors.store.fail_after_calls(steps);
         let (mut states, mut groups, mut synced) = (vec![Nodes::new()], Vec::new(), 0);
         let mut rng = Rng::new(steps);
         let mut page = vec![0; 128];
@@ -396,7 +399,7 @@ fn what_cuts_leave_of_nodes_given_up_is_never_taken_for_nodes() {
             NodeLayer::format(Store::new(128, 400).with_promise(SINGLE), heap(config), config).unwrap();
         let mut state = Nodes::new();
         for _ in 0..4 {
-            layer.store.fail_after_calls(20 + rng.below(300));
+            layer.sectors.store.fail_after_calls(20 + rng.below(300));
             let (states, synced) = work_until_the_cut(&mut layer, state, &mut rng);
             let mut store = layer.into_store();
             came_back += store.cut(&mut rng);
@@ -461,7 +464,7 @@ fn work_until_the_cut(
 fn state_of(layer: &mut NodeLayer<Store, Heap>) -> Option<usize> {
     let mut page = vec![0; 128];
     layer.read(Lpn(STATE), Cause::Recovery, &mut page).unwrap();
-    layer.codec.mark(&page)?;
+    layer.sectors.codec.mark(&page)?;
     Some(u16::from_le_bytes(entries(&page)[&[0, 0]]).into())
 }
 
@@ -480,7 +483,7 @@ fn recover(
             return (Err(store), false);
         }
     };
-    let is_long = !layer.beyond.is_empty();
+    let is_long = !layer.sectors.beyond.is_empty();
     // The first cut may have come before anything was synced.
     let at = state_of(&mut layer).unwrap_or(1);
     assert!(at >= synced || states[at] == states[synced], "state {at}, synced {synced}: {config:?}");
@@ -488,7 +491,7 @@ fn recover(
     let retained = layer.retain(|n| state.contains_key(&n.0));
     let is_cut = retained.is_err();
     if let Err(error) = retained {
-        assert!(layer.store.has_failed(), "{config:?}: {error:?}");
+        assert!(layer.sectors.store.has_failed(), "{config:?}: {error:?}");
     }
     if is_cut { (Err(layer.into_store()), is_long) } else { (Ok(layer), is_long) }
 }

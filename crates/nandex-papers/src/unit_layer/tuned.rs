@@ -23,12 +23,12 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         pages.iter().try_for_each(|(node, _)| self.recall(*node))?;
         let mut changes = Vec::with_capacity(pages.len());
         for write in pages {
-            changes.push(show_changes(&self.codec, &self.images, *write, &mut |_| {})?);
+            changes.push(show_changes(&self.sectors.codec, &self.images, *write, &mut |_| {})?);
         }
         let before: Vec<Option<Mode>> = pages.iter().map(|(node, _)| self.modes.mode(node.0)).collect();
         for (node, data) in pages {
-            let old = self.images.get(*node).and_then(|old| self.codec.mark(old));
-            let new = self.codec.mark(data);
+            let old = self.images.get(*node).and_then(|old| self.sectors.codec.mark(old));
+            let new = self.sectors.codec.mark(data);
             if old != new || self.modes.mode(node.0).is_none() {
                 // A leaf has mark 1.
                 self.modes.set(node.0, if new == Some(1) { Mode::Log } else { Mode::Disk });
@@ -82,29 +82,29 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 
     /// Writes a node to a sector of its own; its units are in it.
     fn put_in_disk_mode(&mut self, node: Lpn, data: &[u8], cause: Cause) -> Result<(), StoreError> {
-        self.rewrite(node.0, data, Kind::Disk, cause)?;
+        self.sectors.rewrite(node.0, data, Kind::Disk, cause)?;
         self.units.remove(node.0);
         debug_assert!(
-            self.table.list(node.0).len() == 1 && self.units.set(node.0).is_none(),
+            self.sectors.table.list(node.0).len() == 1 && self.units.set(node.0).is_none(),
             "N7: {node} is in {:?}",
-            self.table.list(node.0)
+            self.sectors.table.list(node.0)
         );
-        self.counts.disk_pages += 1;
-        self.trim_if_durable()
+        self.sectors.counts.disk_pages += 1;
+        self.sectors.trim_if_durable()
     }
 
     /// Reckons with an access to a node, which is this now, and changes its mode if that is due.
     pub(super) fn reckon(&mut self, node: Lpn, access: Access, data: &[u8]) -> Result<(), StoreError> {
         // After a failure, or while sectors wait beyond their list, nothing changes its place.
-        if self.is_interrupted || !self.beyond.is_empty() {
+        if self.sectors.is_interrupted || !self.sectors.beyond.is_empty() {
             return Ok(());
         }
-        let list = self.table.list(node.0).len();
+        let list = self.sectors.table.list(node.0).len();
         let Some(mode) = self.modes.charge(node.0, access, list) else { return Ok(()) };
         if mode == Mode::Disk {
             match self.put_in_disk_mode(node, data, Cause::Merge) {
                 // Another time.
-                Err(error) if error.is_refusal() && !self.is_interrupted => return Ok(()),
+                Err(error) if error.is_refusal() && !self.sectors.is_interrupted => return Ok(()),
                 done => done?,
             }
         }
@@ -114,8 +114,9 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 
     /// N7 and N8.
     pub(super) fn check_modes(&self, report: &mut CheckReport) {
-        for node in (0..self.table.nodes()).filter(|node| self.modes.mode(*node) == Some(Mode::Disk)) {
-            let (list, set) = (self.table.list(node), self.units.set(node));
+        for node in (0..self.sectors.table.nodes()).filter(|node| self.modes.mode(*node) == Some(Mode::Disk))
+        {
+            let (list, set) = (self.sectors.table.list(node), self.units.set(node));
             if list.len() > 1 || set.is_some() {
                 let found = message!("in disk mode, but in {list:?}, with {set:?}");
                 report.violation(Invariant::N7, u64::from(node), found);

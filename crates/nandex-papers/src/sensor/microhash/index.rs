@@ -1,5 +1,5 @@
-//! The index of MicroHash: the directory, the list of readings that have no entry on flash, and the pages that
-//! both become.
+//! The index of MicroHash: the directory, the list of readings that have no entry on flash, and the pages
+//! that both become.
 
 use super::directory::Directory;
 use super::layout::Ring;
@@ -160,5 +160,25 @@ impl Index {
             links: [floor, self.directory.indexed_from],
             ..ring.header(Kind::Directory)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn the_bucket_that_leaves_is_the_fullest_or_the_oldest_one() {
+        let settings = Settings { values: (0, 99), buckets: 10, entries: 8, ..Settings::default() };
+        let mut index = Index::new(settings, vec![0xff; 128], 0);
+        for (page, value) in [(5, 31), (6, 72), (7, 70)] {
+            index.add(Pending { page, value, place: 0 });
+        }
+        assert_eq!((index.next_to_leave(), index.directory.buckets[7].added), (7, 2));
+        index.settings.eviction = Eviction::Oldest;
+        assert_eq!(index.next_to_leave(), 3);
+        index.forget_before(6);
+        assert_eq!((index.next_to_leave(), index.pending.len()), (7, 2));
     }
 }

@@ -16,9 +16,9 @@ pub(super) struct Hand<C, const D: usize> {
     pub(super) is_open: bool,
     /// Nodes of a bulk load were written since the log was begun anew for them.
     pub(super) is_loading: bool,
-    /// Its nodes, as they are in it.
+    /// The nodes of the operation, as they are in it.
     pub(super) held: BTreeMap<NodeId, Node<C, D>>,
-    /// Its modifications, one after the other, and the node of each.
+    /// The modifications, one after the other, and the node of each.
     pub(super) changes: Vec<u8>,
     pub(super) changed: Vec<NodeId>,
     pub(super) taken: Vec<NodeId>,
@@ -85,5 +85,28 @@ impl<C: Coordinate, const D: usize> Hand<C, D> {
         self.changes[from] = FREE;
         self.changed.push(id);
         self.freed.push(id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_node_is_held_to_the_end_and_its_memory_is_kept() {
+        let format = NodeFormat::new::<i32, 2>(*b"test    ", (512, 100), 0);
+        let mut hand: Hand<i32, 2> = Hand::new();
+        let ids = [3, 4, 5].map(NodeId);
+        hand.held.extend(ids[..2].iter().map(|&id| (id, Node::new(1))));
+        hand.change(&format, ids[2], Change::Whole(Node::new(1)));
+        hand.free(&format, ids[1]);
+        ids.into_iter().for_each(|id| hand.forget(id));
+        assert!(hand.held.keys().eq(&ids[2..]), "node 3 was not changed");
+        let mods: Vec<u8> = hand.changes.chunks(mod_bytes(&format)).map(|change| change[0]).collect();
+        assert_eq!((&hand.changed[..], mods.last()), (&[ids[2], ids[1]][..], Some(&FREE)));
+        hand.is_open = true;
+        hand.end();
+        assert!(hand.held.is_empty() && hand.changes.is_empty() && hand.freed.is_empty() && !hand.is_open);
+        assert_eq!(hand.spare.len(), 3);
     }
 }

@@ -57,9 +57,9 @@
 //!
 //! # Parts
 //!
-//! `Medium` owns the store with the nodes' pages and the read buffer; `Hand` (`hand.rs`) the operation in hand;
-//! `NodeBuffer`, `NodeLog` and `TemporalControl` what their names say. [`BufferedNodes`] leads from one to the
-//! other.
+//! `Medium` owns the store with the nodes' pages and the read buffer; `Hand` (`hand.rs`) the operation in
+//! hand; `NodeBuffer`, `NodeLog` and `TemporalControl` what their names say. [`BufferedNodes`] leads from one
+//! to the other.
 //!
 //! # Deviations
 //!

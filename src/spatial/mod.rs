@@ -32,8 +32,8 @@
 //! | `tree/update.rs` | Guttman's insertion and removal over [`tree::update::Grouping`] (choose child, split, reinsert) |
 //! | `r_tree.rs`, `hilbert.rs` | the kinds of tree |
 //!
-//! Other kinds (R*-tree, MR-tree, FOR-tree) and layers below any tree (node buffers of FAST and eFIND, RFTL) are in
-//! `nandex-papers`.
+//! Other kinds (R*-tree, MR-tree, FOR-tree) and layers below any tree (node buffers of FAST and eFIND, RFTL)
+//! are in `nandex-papers`.
 //!
 //! **A tree** that differs in choice and split alone implements `Grouping` and runs as `Grouped<G>` (see
 //! `r_tree.rs`); one that inserts and removes in its own way implements `Rules` (see `hilbert.rs`); search,

@@ -204,8 +204,9 @@ pub type JournaledLsLruTree<S> = Journaled<S, crate::ordered::ls_lru::LsLruTree<
 /// ```
 /// use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 /// use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
-/// use crate::ordered::journal::JournaledLazyUpdateTree;
-/// use nandex::{Durability, JournalConfig, LazyUpdateConfig, OrderedIndex, RecordFormat};
+/// use nandex_papers::ordered::journal::JournaledLazyUpdateTree;
+/// use nandex::{Durability, OrderedIndex, RecordFormat};
+/// use nandex_papers::{JournalConfig, LazyUpdateConfig};
 ///
 /// let chip = nandex::Shared::new(SimChip::new(&mlc_64m())?);
 /// let tree = LazyUpdateConfig::new(RecordFormat::new(4, 4), 1000).published();

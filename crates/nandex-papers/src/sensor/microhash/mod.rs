@@ -42,8 +42,8 @@
 //! ```
 //! use core::ops::ControlFlow;
 //! use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
-//! use nandex::sensor::microhash::{MicroHash, Settings};
-//! use nandex::sensor::{Reading, SensorLog};
+//! use nandex_papers::sensor::microhash::{MicroHash, Settings};
+//! use nandex_papers::sensor::{Reading, SensorLog};
 //!
 //! let chip = SimChip::new(&mlc_64m())?;
 //! // Tenths of a degree, usually between -20 and 50.

@@ -39,10 +39,10 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// First byte of a node behind its checksum.
+/// Byte 9 of every node.
 #[doc(hidden)]
 pub const NODE_MARK: u8 = 0xC1;
-/// Bytes of a page before its entries.
+/// Bytes of a page before its entries, or before the link where nodes have one.
 #[doc(hidden)]
 pub const HEADER_BYTES: usize = 16;
 const ID_BYTES: usize = 8;

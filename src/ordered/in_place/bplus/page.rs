@@ -76,7 +76,7 @@ pub struct Layout {
     pub(crate) overflow: Overflow,
     /// The rule of a node that lost an entry.
     pub(crate) underflow: Underflow,
-    /// The kind of leaves below.
+    /// The index above whose leaves the records name, if they name any.
     pub(crate) above: Above,
 }
 

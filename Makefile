@@ -15,7 +15,7 @@ tools: ## check that rustc, cargo, clippy and rustfmt are there
 
 run: tools ## the main job: compare all indexes on the bundled real trace in every durability class, write report.html
 	$(CARGO) build --release --locked -p nandex-cli
-	./target/release/nandex compare --index all --report report.html
+	"$(RELEASE)/nandex" compare --index all --report report.html
 
 test: tools ## everything the gate tests; prints where its time goes
 	@CARGO="$(CARGO)" tests/gate.sh gate

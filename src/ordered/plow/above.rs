@@ -6,7 +6,7 @@
 
 use super::coder::{Builder, FIXED};
 use super::level::{Part, Place};
-use super::merge::{Source, Step, copy_record};
+use super::merge::{Step, copy_record};
 use super::page::HEADER_BYTES;
 use super::sight::Sight;
 use crate::fault::IndexFault;
@@ -109,8 +109,7 @@ impl<N: Nand> Sight<'_, N> {
         let ppn = self.load_place(upper, place)?;
         step.reads += usize::from(!is_there);
         let mut scratch = vec![0; key_bytes];
-        let mut output = core::mem::take(&mut self.medium.output);
-        let view = self.medium.view()?;
+        let (view, output) = self.medium.view_and_output()?;
         let count = view.count();
         // Below its own cursor the first old page is dead.
         let own = if place.0 == Part::Old { &self.levels[upper].cursor } else { &step.from };
@@ -124,7 +123,6 @@ impl<N: Nand> Sight<'_, N> {
         }
         let last = view.key_owned(count - 1);
         above.move_away(&mut output[HEADER_BYTES..], used, stride);
-        self.medium.output = output;
         let is_whole = end >= count;
         above.copied = Some((place, end, is_whole));
         above.next = Some((place, end)).filter(|_| !is_whole);
@@ -140,9 +138,8 @@ impl<N: Nand> Sight<'_, N> {
     }
 
     /// Whether the level above must be read to know which record is next.
-    pub(super) fn needs_above(&self, step: &Step) -> bool {
+    pub(super) fn needs_above(&self, step: &Step, upper: usize) -> bool {
         let (above, below) = (&step.above, &step.below);
-        let Source::Level(upper) = Source::of(step.level) else { return false };
         if above.held > 0 || above.is_kept {
             return false;
         }
@@ -162,16 +159,10 @@ impl<N: Nand> Sight<'_, N> {
 
     /// The key of the next record above.
     pub(super) fn above_key<'a>(&'a self, step: &'a Step) -> Option<&'a [u8]> {
-        match Source::of(step.level) {
-            Source::Memtable => {
-                (step.above.at < self.memtable.len()).then(|| self.memtable.key(step.above.at))
-            }
-            Source::Level(_) if step.above.is_kept => {
-                Some(&step.above.record[..self.medium.record.key_bytes.into()])
-            }
-            Source::Level(_) => {
-                (step.above.held > 0).then(|| self.copied_key(&self.medium.output, &step.above, 0))
-            }
+        match step.level {
+            0 => (step.above.at < self.memtable.len()).then(|| self.memtable.key(step.above.at)),
+            _ if step.above.is_kept => Some(&step.above.record[..self.medium.record.key_bytes.into()]),
+            _ => (step.above.held > 0).then(|| self.copied_key(&self.medium.output, &step.above, 0)),
         }
     }
 
@@ -194,10 +185,10 @@ impl<N: Nand> Sight<'_, N> {
     /// Goes on to the next record above.
     pub(super) fn advance_above(&mut self, step: &mut Step) {
         let stride = self.medium.stride();
-        match Source::of(step.level) {
-            Source::Memtable => step.above.at += 1,
-            Source::Level(_) if step.above.is_kept => step.above.is_kept = false,
-            Source::Level(_) => step.above.drop_first(&mut self.medium.output[HEADER_BYTES..], stride),
+        match step.level {
+            0 => step.above.at += 1,
+            _ if step.above.is_kept => step.above.is_kept = false,
+            _ => step.above.drop_first(&mut self.medium.output[HEADER_BYTES..], stride),
         }
     }
 }

@@ -130,6 +130,16 @@ impl Blocks {
         blocks.min_by_key(|&i| self.erases[i]).map(|i| Pbn(i as u32))
     }
 
+    /// Notes the bad blocks.
+    pub(super) fn note_bad<N: Nand>(&mut self, nand: &mut N) -> Result<(), IndexFault> {
+        for block in (0..self.states.len() as u32).map(Pbn) {
+            if nand.is_bad(block)? {
+                self.set(block, State::Bad);
+            }
+        }
+        Ok(())
+    }
+
     /// Erases a free block, if there is one, so that it is ready.
     pub(super) fn prepare<N: Nand>(&mut self, nand: &mut N, cause: Cause) -> Result<(), IndexFault> {
         while let Some(block) = self.least_worn(State::Free) {

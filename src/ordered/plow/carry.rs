@@ -55,41 +55,18 @@ impl Commits {
 
     /// Whether the page of a step may carry the change under way: there is one, and nothing is on the chip
     /// or in the levels that the newest commit page does not know of.
-    fn may_carry(&self, newest: u64, levels: usize) -> bool {
+    pub(super) fn may_carry(&self, newest: u64, levels: usize) -> bool {
         cfg!(feature = "full")
             && !self.under_way.is_empty()
             && !self.dirty
             && newest == self.sequence
             && levels == self.levels
     }
-}
 
-impl<N: Nand> Core<N> {
-    /// Bytes of a page that a step keeps for the change under way.
-    pub(super) fn kept_to_carry(&self) -> usize {
-        match self.commits.may_carry(self.medium.sequence, self.levels.len()) {
-            true => bytes_kept(self.medium.record, self.medium.output.len()),
-            false => 0,
-        }
-    }
-
-    /// Writes into the output page what a step did and the change under way, between the bytes that the page
-    /// takes at its ends; whether that page commits.
-    pub(super) fn carry(&mut self, outcome: &Outcome, (front, back): (usize, usize)) -> bool {
-        // The change must find room without another step.
-        if self.kept_to_carry() == 0 {
-            return false;
-        }
-        let is_room = match outcome.level {
-            0 => self.memtable.takes_without(&outcome.from, outcome.stop.as_deref(), outcome.taken[0]),
-            _ => self.memtable.takes(2),
-        };
-        if !is_room {
-            return false;
-        }
-        let end = self.medium.output.len() - back;
-        let Some(gap) = self.medium.output.get_mut(HEADER_BYTES + front..end) else { return false };
-        let (key, value) = self.commits.under_way.split_at(self.medium.record.key_bytes.into());
+    /// Writes what a step did and the change under way into the bytes of a page between its ends; whether
+    /// they fit.
+    pub(super) fn carry(&self, gap: &mut [u8], outcome: &Outcome, key_bytes: u8) -> bool {
+        let (key, value) = self.under_way.split_at(key_bytes.into());
         let mut writer = Writer::new(gap);
         for number in [outcome.level, outcome.used, outcome.taken[0], outcome.taken[1], outcome.passed.len()]
         {
@@ -108,7 +85,9 @@ impl<N: Nand> Core<N> {
         }
         fits
     }
+}
 
+impl<N: Nand> Core<N> {
     /// Does what the whole page in the input buffer carries, which is the newest commit.
     pub(super) fn take_carried(&mut self, ppn: Ppn, header: &Header) -> Result<(), IndexFault> {
         if !cfg!(feature = "full") {

@@ -236,17 +236,17 @@ impl<N: Nand> Core<N> {
     /// Writes unsealed records as a sealed page.
     fn seal(&mut self) -> Result<(), IndexFault> {
         let stand = self.levels.stand();
-        let mut output = core::mem::take(&mut self.medium.output);
-        let mut writer = Writer::new(&mut output[HEADER_BYTES..]);
+        let body = &mut self.medium.output[HEADER_BYTES..];
+        let mut writer = Writer::new(body);
         writer.number(stand.round.into());
         writer.key(&stand.cursor);
         let before = self.commits.sealed.back();
         writer.number(before.map_or(0, |before| u64::from(before.ppn.0) + 1));
         writer.number(before.map_or(0, |before| before.sequence));
         let at = writer.at();
-        let packed = self.memtable.pack(&mut output[HEADER_BYTES + at..], 1);
-        self.medium.output = output;
-        let Some((count, _)) = packed else { return Err(IndexError::Full.into()) };
+        let Some((count, _)) = self.memtable.pack(&mut body[at..], 1) else {
+            return Err(IndexError::Full.into());
+        };
         let ppn = self.program(Target::Sealed, self.commits.header(Kind::Sealed, false, count))?;
         let (mut left, mut last) = (count, 0);
         for i in 0..self.memtable.len() {
@@ -347,6 +347,7 @@ impl Memtable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ordered::plow::blocks::State;
 
     #[test]
     fn a_sweep_passes_what_lies_between() {
@@ -357,5 +358,35 @@ mod tests {
         assert!(from.has_passed(&[8], &stand(8, &[])) && !from.has_passed(&[4], &stand(8, &[3])));
         assert!(from.has_passed(&[4], &stand(9, &[])));
         assert!(!from.has_passed_all(&stand(8, &[4])) && from.has_passed_all(&stand(8, &[5])));
+    }
+
+    #[test]
+    #[cfg(feature = "full")]
+    fn only_the_first_page_behind_a_commit_page_carries() {
+        for (class, carries) in [(Durability::EveryOperation, true), (Durability::EverySync, false)] {
+            let mut commits = Commits::none(class, RecordFormat::new(4, 4));
+            (commits.sequence, commits.levels) = (7, 2);
+            assert!(!commits.may_carry(7, 2), "nothing is under way");
+            commits.begin_change(&[1; 4], Some(&[2; 4]), true);
+            assert_eq!((commits.may_carry(7, 2), commits.may_carry(8, 2)), (carries, false));
+            commits.dirty = true;
+            assert!(!commits.may_carry(7, 2) && !commits.is_done());
+        }
+    }
+
+    #[test]
+    fn blocks_are_left_once_nothing_in_them_is_needed() {
+        let geometry = Geometry::new(512, 16, 8, 8);
+        let mut space = Space::new(geometry, false);
+        let mut commits = Commits::none(Durability::EverySync, RecordFormat::new(4, 4));
+        for block in [0, 1, 2, 3, 3].map(Pbn) {
+            space.blocks.set(block, State::Used);
+            commits.list_block(block);
+        }
+        (commits.open, commits.newest) = (Some((Pbn(2), 1)), Some(Pbn(1)));
+        commits.leave_blocks(&mut space, geometry, Some(Pbn(3)));
+        assert_eq!((&commits.blocks[..], space.blocks.left()), (&[1, 2, 3].map(Pbn)[..], 1));
+        commits.leave_blocks(&mut space, geometry, None);
+        assert_eq!((&commits.blocks[..], space.available()), (&[1, 2].map(Pbn)[..], 6));
     }
 }

@@ -1,11 +1,14 @@
 //! Programming pages, each in the block that its stream is filling.
 
 use super::Core;
-use super::page::Header;
+use super::coder::View;
+use super::level::Part;
+use super::page::{HEADER_BYTES, Header};
 use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
+use core::cell::Cell;
 
 /// Whose block a page goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,5 +93,14 @@ impl<N: Nand> Core<N> {
             self.space.leave_if_dead(block, &self.levels);
         }
         Ok(None)
+    }
+
+    /// Enters the page in the output buffer at the end of a level's new pages, or of the old ones.
+    pub(super) fn adopt(&mut self, (level, part): (usize, Part), ppn: Ppn, count: usize, tombstones: bool) {
+        let body = &self.medium.output[HEADER_BYTES..];
+        if let Some(view) = View::new(body, self.medium.record, count, tombstones) {
+            let known = Cell::default();
+            self.levels.adopt((level, part), ppn, &view.noting(&known), self.planner.plan.pages_max[0]);
+        }
     }
 }

@@ -267,3 +267,55 @@ impl Levels {
             + self.top.as_ref().map_or(0, Vec::capacity)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    /// An empty level above one of ten pages from the middle of a block on.
+    fn levels() -> Levels {
+        let mut levels = Levels::none(8, 0);
+        (0..2).for_each(|_| levels.add());
+        (4..14).for_each(|page: u32| levels[1].new.push(Ppn(page), page.into(), page % 8 > 0));
+        levels[1].open = Some((Pbn(1), 6));
+        levels
+    }
+
+    #[test]
+    fn pages_come_due_with_those_of_their_block() {
+        let levels = levels();
+        assert_eq!(levels.disturbed_with(Ppn(5)), Ppn(0)..Ppn(8));
+        assert_eq!(levels.disturbed_with(Ppn(9)), Ppn(8)..Ppn(14));
+        assert_eq!((levels.next_of(Pbn(0)), levels.next_of(Pbn(1))), (None, Some(6)));
+    }
+
+    #[test]
+    fn a_level_has_holes_once_its_pages_take_a_block_less() {
+        let mut levels = levels();
+        assert_eq!((levels.extents(), levels.last_pages(), levels.pages_of_next_block(1)), (2, 10, 4));
+        for page in 4..6 {
+            assert_eq!(levels.with_holes(), None);
+            levels.drop_page(1, Part::New, Ppn(page));
+        }
+        assert_eq!((levels.with_holes(), levels.pages_of_next_block(1)), (Some(1), 2));
+        (6..8).for_each(|page| levels.drop_page(1, Part::New, Ppn(page)));
+        assert!(!levels.use_block(Pbn(0)) && levels.use_block(Pbn(1)) && levels.uppers_share());
+    }
+
+    #[test]
+    fn what_is_known_of_all_levels_follows_their_pages() {
+        let mut levels = levels();
+        (levels.top, levels.tail) = (Some(vec![3]), Some(Ppn(4)));
+        levels.note_top(&[2]);
+        levels.drop_page(1, Part::New, Ppn(5));
+        assert_eq!((levels.top.as_deref(), levels.tail), (Some(&[3][..]), Some(Ppn(4))));
+        levels.note_top(&[5]);
+        levels.drop_page(1, Part::New, Ppn(4));
+        let full = cfg!(feature = "full");
+        let expected = if full { (Some(&[5][..]), None) } else { (Some(&[3][..]), Some(Ppn(4))) };
+        assert_eq!((levels.top.as_deref(), levels.tail), expected);
+        levels[0].round = 9;
+        assert_eq!((levels.leave_out(0), levels[0].round, levels.len()), (None, 9, 1));
+    }
+}

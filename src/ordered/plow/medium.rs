@@ -54,6 +54,19 @@ pub(super) struct Medium<N> {
     pub(super) scrubbed: u32,
 }
 
+fn view_of<'a>(
+    loaded: Option<Loaded>,
+    input: &'a [u8],
+    record: RecordFormat,
+    known: &'a Cell<Known>,
+) -> Result<View<'a>, IndexFault> {
+    let view = loaded.and_then(|Loaded { count, tombstones, front, .. }| {
+        View::again(&input[HEADER_BYTES..], record, (count.into(), tombstones, front as usize))
+    });
+    view.map(|view| view.noting(known))
+        .ok_or_else(|| IndexFault::broken(Invariant::I3, "the input buffer holds no page", 0))
+}
+
 impl<N: Nand> Medium<N> {
     pub(super) fn new(nand: N, record: RecordFormat) -> Medium<N> {
         let geometry = nand.geometry();
@@ -113,12 +126,13 @@ impl<N: Nand> Medium<N> {
 
     /// The records of the page in the input buffer.
     pub(super) fn view(&self) -> Result<View<'_>, IndexFault> {
-        let view = self.loaded.and_then(|Loaded { count, tombstones, front, .. }| {
-            let fields = (count.into(), tombstones, front as usize);
-            View::again(&self.input[HEADER_BYTES..], self.record, fields)
-        });
-        view.map(|view| view.noting(&self.known))
-            .ok_or_else(|| IndexFault::broken(Invariant::I3, "the input buffer holds no page", 0))
+        view_of(self.loaded, &self.input, self.record, &self.known)
+    }
+
+    /// Those, and the output buffer.
+    pub(super) fn view_and_output(&mut self) -> Result<(View<'_>, &mut [u8]), IndexFault> {
+        let view = view_of(self.loaded, &self.input, self.record, &self.known)?;
+        Ok((view, &mut self.output))
     }
 
     /// Whether the first key of the page in the input buffer is not above this one, and the same of the last.
@@ -182,5 +196,43 @@ impl<N: Nand> Medium<N> {
     /// Bytes held besides the medium itself.
     pub(super) fn ram_bytes(&self) -> usize {
         self.input.capacity() + self.output.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nand::Part;
+    use crate::nand::catalogue::mlc_64m;
+    use crate::nand::sim::SimChip;
+    use crate::ordered::plow::coder::{Builder, Expected};
+
+    #[test]
+    fn a_page_is_read_in_the_life_of_its_block_only() {
+        let (record, geometry) = (RecordFormat::new(4, 4), Geometry::new(512, 16, 8, 8));
+        let mut medium = Medium::new(SimChip::new(&Part { geometry, ..mlc_64m() }).unwrap(), record);
+        let (first, last, newest) = (&[0, 0, 0, 1], &[0, 0, 0, 9], medium.sequence);
+        let body = &mut medium.output[HEADER_BYTES..];
+        let expected = Expected { first, low: first, last, count: 2, tombstones: false };
+        let mut builder = Builder::begin(body, record, expected);
+        assert!(builder.append(body, first, Some(&[7; 4])) && builder.append(body, last, Some(&[8; 4])));
+        let header = Header { erases: 3, commit: newest, ..Header::run(2, false) };
+        assert_eq!(medium.program(Ppn(0), Cause::Merge, header), Ok(true));
+        assert!(medium.load(Ppn(0), 2).is_err() && medium.view().is_err());
+        assert_eq!((medium.load(Ppn(0), 3), medium.spans(last)), (Ok(false), Ok((true, false))));
+        assert!(medium.holds(Some(Ppn(0))) && !medium.holds(None));
+        assert_eq!(medium.examine(Ppn(1)), Ok(Found::Blank));
+        let whole = Header { sequence: newest + 1, ..header };
+        assert_eq!((medium.examine(Ppn(0)), medium.view().is_ok()), (Ok(Found::Whole(whole)), false));
+    }
+
+    #[test]
+    fn who_pays_for_a_merge_is_told_and_put_back() {
+        let chip = SimChip::new(&mlc_64m()).unwrap();
+        let mut medium = Medium::new(chip, RecordFormat::new(4, 4));
+        for (cause, merging) in [(Cause::Host, Cause::Merge), (Cause::Scrubbing, Cause::Scrubbing)] {
+            medium.cause = cause;
+            assert_eq!((medium.begin_merging(), medium.cause), (cause, merging));
+        }
     }
 }

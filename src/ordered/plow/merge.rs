@@ -17,20 +17,6 @@ use core::mem;
 /// Pages that a step reads at most before it writes what it has.
 const READS_MAX: usize = 16;
 
-/// Where the newer records of a step come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Source {
-    Memtable,
-    Level(usize),
-}
-
-impl Source {
-    /// That of a step of this level.
-    pub(super) fn of(level: usize) -> Source {
-        level.checked_sub(1).map_or(Source::Memtable, Source::Level)
-    }
-}
-
 /// The old pages of the level, read one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Below {
@@ -59,7 +45,7 @@ pub(super) struct Step {
     /// Records that are copied at a time.
     pub(super) slice: usize,
     /// Bytes of the page that are kept for the change under way.
-    kept: usize,
+    pub(super) kept: usize,
     pub(super) below: Below,
     pub(super) above: Above,
     pub(super) builder: Option<Builder>,
@@ -88,7 +74,8 @@ enum Next {
 }
 
 impl<N: Nand> Sight<'_, N> {
-    /// A step of a level up to the point where its page is in the output buffer. It copies so many records at a time, and keeps so many bytes of the page.
+    /// A step of a level up to the point where its page is in the output buffer. It copies so many records at
+    /// a time, and keeps so many bytes of the page.
     pub(super) fn merged(
         &mut self,
         level: usize,
@@ -123,9 +110,9 @@ impl<N: Nand> Sight<'_, N> {
             surprise,
             stop: None,
         };
-        match Source::of(level) {
-            Source::Memtable => step.above.at = self.memtable.lower_bound(&step.from),
-            Source::Level(upper) => {
+        match step.upper() {
+            None => step.above.at = self.memtable.lower_bound(&step.from),
+            Some(upper) => {
                 let from = step.from.clone();
                 let sought = self.seek(upper, &from)?;
                 step.reads += 1;
@@ -199,7 +186,7 @@ impl<N: Nand> Sight<'_, N> {
 
     fn merge(&mut self, step: &mut Step) -> Result<(), IndexFault> {
         loop {
-            if let (true, Source::Level(upper)) = (self.needs_above(step), Source::of(step.level)) {
+            if let Some(upper) = step.upper().filter(|&upper| self.needs_above(step, upper)) {
                 if self.copy_above(step, upper)? {
                     continue;
                 }
@@ -231,16 +218,16 @@ impl<N: Nand> Sight<'_, N> {
         let is_last_level = step.level + 1 == self.levels.len();
         let stride = self.medium.stride();
         let mut output = mem::take(&mut self.medium.output);
-        if next != Next::Below && Source::of(step.level) != Source::Memtable {
+        if next != Next::Below && step.level > 0 {
             self.take_copy(&output, &mut step.above);
         }
         let copy = mem::take(&mut step.above.record);
-        let (key, value) = match (next, Source::of(step.level)) {
+        let (key, value) = match (next, step.level) {
             (Next::Below, _) => {
                 (&step.below.key[..], (!step.below.is_tombstone).then_some(&step.below.value[..]))
             }
-            (_, Source::Memtable) => (self.memtable.key(step.above.at), self.memtable.value(step.above.at)),
-            (_, Source::Level(_)) => split_copy(&copy, self.medium.record.key_bytes.into()),
+            (_, 0) => (self.memtable.key(step.above.at), self.memtable.value(step.above.at)),
+            _ => split_copy(&copy, self.medium.record.key_bytes.into()),
         };
         let is_beyond = step.limit.as_ref().is_some_and(|limit| key >= &limit[..]);
         // Where much is hidden or pages are short, a step ends after so many pages all the same.
@@ -327,7 +314,7 @@ impl<N: Nand> Sight<'_, N> {
         (low, last): (Vec<u8>, Vec<u8>),
     ) -> (Vec<u8>, Vec<u8>, usize) {
         let (below, above) = (&step.below, &step.above);
-        let is_pooled = Source::of(step.level) == Source::Memtable;
+        let is_pooled = step.level == 0;
         let (at, end) = if is_pooled { (above.at, self.memtable.len()) } else { (0, above.held) };
         let key = |i: usize| match is_pooled {
             true => self.memtable.key(i),
@@ -341,6 +328,13 @@ impl<N: Nand> Sight<'_, N> {
             Some(i) => (first.to_vec(), key(i).max(first).to_vec(), end - at),
             None => (first.to_vec(), first.to_vec(), 1),
         }
+    }
+}
+
+impl Step {
+    /// The level above; none if that is the memtable.
+    pub(super) fn upper(&self) -> Option<usize> {
+        self.level.checked_sub(1)
     }
 }
 

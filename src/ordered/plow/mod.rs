@@ -44,6 +44,21 @@
 //! * I8: program numbers grow and are never used twice.
 //! * I9: fences, filters and the use of blocks are functions of what the commit page refers to.
 //! * I10: a clean record is the newest version of its key.
+//!
+//! # Parts
+//!
+//! | part | owns | file |
+//! |---|---|---|
+//! | `Medium` | the chip, a page read and one written, the numbers of programs, who pays | `medium` |
+//! | `Space` | the use of blocks, the map, what was last done for room | `space` |
+//! | `Levels` | the levels, their filters, their highest key, the level that goes | `levels` |
+//! | `Memtable` | the records in RAM | `memtable` |
+//! | `Commits` | commit pages and sealed ones, and what the newest does not hold | `commit` |
+//! | `Planner` | shares of the RAM, the plan, the mix of operations, what is lent | `planner` |
+//!
+//! `Core` is these parts, and what takes several of them. Reads are those of `Sight`, which changes nothing
+//! but the medium's buffers. Whether there is room is asked of `Stock`, which changes nothing. A mount looks
+//! at the chip by `Survey`, then takes the root by `Taking`. [`Plow`] is a thin shell around the core.
 
 mod above;
 mod behind;

@@ -30,18 +30,9 @@ pub(super) fn broken_root(page: u32) -> IndexFault {
 }
 
 impl<N: Nand> Core<N> {
-    fn note_bad_blocks(&mut self) -> Result<(), IndexFault> {
-        for block in (0..self.medium.geometry.blocks).map(Pbn) {
-            if self.medium.nand.is_bad(block)? {
-                self.space.blocks.set(block, State::Bad);
-            }
-        }
-        Ok(())
-    }
-
     #[inline(never)]
     pub(super) fn set_up(&mut self) -> Result<(), IndexFault> {
-        self.note_bad_blocks()?;
+        self.space.blocks.note_bad(&mut self.medium.nand)?;
         for _ in 0..self.space.blocks.free() {
             self.space.blocks.prepare(&mut self.medium.nand, Cause::Checkpoint)?;
         }
@@ -54,7 +45,7 @@ impl<N: Nand> Core<N> {
     #[inline(never)]
     pub(super) fn recover(&mut self) -> Result<(), IndexFault> {
         self.medium.cause = Cause::Recovery;
-        self.note_bad_blocks()?;
+        self.space.blocks.note_bad(&mut self.medium.nand)?;
         let Core { medium, space, levels, memtable, commits, planner, .. } = self;
         let record = medium.record;
         let mut chip = Survey::new(medium, &mut space.blocks, Seen::default());

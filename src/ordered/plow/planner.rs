@@ -141,3 +141,39 @@ impl<N: Nand> Core<N> {
         };
     }
 }
+
+#[cfg(test)]
+#[cfg(feature = "full")]
+mod tests {
+    use super::*;
+    use crate::nand::Geometry;
+    use crate::ordered::RecordFormat;
+    use crate::ordered::plow::PlowConfig;
+    use crate::units::Ppn;
+
+    #[test]
+    fn a_level_is_full_by_its_records_or_its_pages() {
+        let config = PlowConfig::new(RecordFormat::new(4, 4));
+        let shares = Shares::new(&config, Geometry::new(512, 16, 8, 64), 0).unwrap();
+        let (mut planner, mut levels) = (Planner::new(shares), Levels::none(8, 0));
+        (0..2).for_each(|_| levels.add());
+        (planner.plan.pages_max[0], levels.page_records) = (3, 10);
+        for (records, pages, is_full, is_far) in [
+            (30, 6, false, false),
+            (31, 6, true, false),
+            (31, 7, true, true),
+            (0, 8, false, false),
+            (0, 9, true, true),
+        ] {
+            levels[0] = Default::default();
+            (0..pages).for_each(|page| levels[0].new.push(Ppn(page), page.into(), true));
+            levels[0].records = records;
+            let found = (planner.is_above_full(&levels, 1), planner.is_above_far_too_full(&levels, 1));
+            assert_eq!(found, (is_full, is_far), "{records} records, {pages} pages");
+        }
+        planner.book_in_vain(1);
+        assert_eq!(planner.credit, READ as u32);
+        planner.book_in_vain(1000);
+        assert_eq!(planner.credit, 2 * PAID);
+    }
+}

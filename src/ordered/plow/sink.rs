@@ -72,10 +72,7 @@ impl<N: Nand> Core<N> {
         if let Some(place) = place {
             self.sight().load_place(0, place)?;
         }
-        let mut output = core::mem::take(&mut self.medium.output);
-        let filled = self.sight().fill_sunk(&mut output[HEADER_BYTES..], from, place.is_some());
-        self.medium.output = output;
-        let Some((held, count, taken)) = filled? else {
+        let Some((held, count, taken)) = self.sight().fill_sunk(from, place.is_some())? else {
             self.levels.tail = None;
             return Ok(false);
         };
@@ -108,19 +105,23 @@ impl<N: Nand> Core<N> {
 }
 
 impl<N: Nand> Sight<'_, N> {
-    /// Fills a page with the live records of the tail, if it is in the input buffer, and with those of the
-    /// memtable; how many came from there, how many there are, and how many records of the memtable were
-    /// dealt with. None if the tail's do not fit.
+    /// Fills the page in the output buffer with the live records of the tail, if it is in the input buffer,
+    /// and with those of the memtable; how many came from there, how many there are, and how many records of
+    /// the memtable were dealt with. None if the tail's do not fit.
     fn fill_sunk(
-        &self,
-        body: &mut [u8],
+        &mut self,
         from: usize,
         has_tail: bool,
     ) -> Result<Option<(usize, usize, usize)>, IndexFault> {
+        let record = self.medium.record;
         let wanted = self.memtable.len() - from;
-        let mut key = alloc::vec![0; self.medium.record.key_bytes.into()];
-        let mut value = alloc::vec![0; self.medium.record.value_bytes.into()];
-        let view = if has_tail { Some(self.medium.view()?) } else { None };
+        let mut key = alloc::vec![0; record.key_bytes.into()];
+        let mut value = alloc::vec![0; record.value_bytes.into()];
+        let (view, body) = match has_tail {
+            true => self.medium.view_and_output().map(|(view, output)| (Some(view), output))?,
+            false => (None, &mut self.medium.output[..]),
+        };
+        let body = &mut body[HEADER_BYTES..];
         // What lies below a cursor is dead.
         let cursor = self.levels[0].cursor.clone().max(self.levels[1].cursor.clone());
         let (live, count) = match view {
@@ -134,7 +135,7 @@ impl<N: Nand> Sight<'_, N> {
         let (first, last) = (key.clone(), self.memtable.key(self.memtable.len() - 1));
         let expected =
             Expected { first: &first, low: &first, last, count: count - live + wanted, tombstones: true };
-        let mut builder = Builder::begin(body, self.medium.record, expected);
+        let mut builder = Builder::begin(body, record, expected);
         if let Some(view) = view {
             for i in live..count {
                 view.key(i, &mut key);

@@ -18,9 +18,10 @@
 //! b = 1 if the step of an operation may begin a block, else 0
 //! ```
 //!
-//! Removals go on down to nothing but S: so S is what a chip must never have less of. When two blocks are
-//! written, one of two is dead whose pages they took, wherever in these the sweeps stood. The third is for
-//! pages that do not take as many records as those before them did, and the fourth for commit pages.
+//! Removals go on down to nothing but S: so S is what a chip must never have less of. One is for commit
+//! pages. When two others are written, one of two is dead whose pages they took, wherever in these the sweeps
+//! stood; the last is for pages that do not take as many records as those before them did. A search over all
+//! layouts of a level that shares no block finds that three are enough for it (below).
 
 use super::blocks::{Blocks, State};
 use super::commit::Commits;
@@ -278,5 +279,111 @@ impl Stock<'_> {
         let body = self.geometry.page_bytes as usize - HEADER_BYTES;
         let records = pages * (body / (self.memtable.record.entry_bytes() + 1)) as u64 / 2;
         Room { pages, records, surely: records }
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "full")]
+mod tests {
+    use super::*;
+    use crate::ordered::{Durability, RecordFormat};
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    const RECORD: RecordFormat = RecordFormat::new(4, 4);
+
+    /// Whether each need finds room on a chip without a page, with so many levels and free blocks.
+    fn found(blocks: u32, levels: usize, is_open: bool, free: u32) -> Vec<bool> {
+        let geometry = Geometry::new(2048, 64, 8, blocks);
+        let mut space = Space::new(geometry, false);
+        (free..blocks).for_each(|block| space.blocks.set(Pbn(block), State::Used));
+        let mut row = Levels::none(geometry.pages_per_block, 0);
+        for level in 0..levels {
+            row.add();
+            row[0].open = is_open.then_some((Pbn(blocks - 1 - level as u32), 1));
+        }
+        let commits = Commits::none(Durability::EverySync, RECORD);
+        let memtable = Memtable::new(RECORD, 40);
+        let stock = Stock { geometry, space: &space, levels: &row, commits: &commits, memtable: &memtable };
+        let needs = [
+            Need::Commit,
+            Need::Remove,
+            Need::Dissolve,
+            Need::Sweep { level: levels - 1 },
+            Need::Insert { records: 1 },
+            Need::Ahead,
+        ];
+        needs.map(|need| stock.has(need)).to_vec()
+    }
+
+    #[test]
+    fn each_need_finds_room_from_its_blocks_on() {
+        for (blocks, levels, free) in (8..=24).flat_map(|b| (1..=3).map(move |l| (b, l, b - 3))) {
+            for free in 0..=free {
+                let from = |least: [u32; 6]| least.map(|least| free >= least).to_vec();
+                assert_eq!(
+                    found(blocks, levels, false, free),
+                    from([1, 4, 5, 5, 5, 7]),
+                    "{free} of {blocks}"
+                );
+                assert_eq!(found(blocks, levels, true, free), from([1, 4, 0, 0, 4, 6]), "{free} of {blocks}");
+            }
+        }
+    }
+
+    /// A sweep over a level whose pages lie in blocks, so many in each, where one page more than it takes is
+    /// written after so many: whether it comes to its end. Of the commit block so many pages are written.
+    fn ends(level: &[u32], pages_per_block: u32, mut free: u32, more_each: u32, commits: u32) -> bool {
+        let (mut open, mut open_commits, mut left, mut written) = (0, pages_per_block - commits, 0, 0);
+        for &pages in level {
+            for page in 0..pages {
+                let more = u32::from((written + 1) % more_each == 0);
+                for _ in 0..1 + more {
+                    if open == 0 && free <= 1 && left > 0 {
+                        // A commit gives back what is dead; the block before its own dies with the next one.
+                        if open_commits == 0 {
+                            (free, open_commits, left) = (free - 1, pages_per_block, left + 1);
+                        }
+                        (free, left, open_commits) = (free + left, 0, open_commits - 1);
+                    }
+                    if open == 0 && free <= 1 {
+                        return false;
+                    }
+                    (free, open) = if open == 0 { (free - 1, pages_per_block) } else { (free, open) };
+                    open -= 1;
+                }
+                written += 1;
+                left += u32::from(page + 1 == pages);
+            }
+        }
+        true
+    }
+
+    /// The fewest free blocks with which all sweeps of levels of so many blocks end, whatever lies in each.
+    fn fewest(pages_per_block: u32, blocks: u32, more_each: u32) -> u32 {
+        let mut layouts = vec![vec![]];
+        for _ in 0..blocks {
+            let longer = |layout: &Vec<u32>| {
+                let layout = layout.clone();
+                (1..=pages_per_block).map(move |pages| [&layout[..], &[pages]].concat())
+            };
+            layouts = layouts.iter().flat_map(longer).collect();
+        }
+        let all_end = |free: &u32| {
+            let mut commits = 0..pages_per_block;
+            commits.all(|used| layouts.iter().all(|l| ends(l, pages_per_block, *free, more_each, used)))
+        };
+        (1..24).find(all_end).unwrap()
+    }
+
+    #[test]
+    fn no_sweep_needs_more_blocks_than_are_kept() {
+        for (pages_per_block, blocks) in [(2, 8), (3, 6), (4, 5)] {
+            let plain = fewest(pages_per_block, blocks, u32::MAX);
+            let long = fewest(pages_per_block, blocks, pages_per_block * blocks / 2);
+            assert_eq!((plain, long), (2, 3), "{pages_per_block} pages a block");
+        }
+        let swept = found(24, 1, false, SWEEP_BLOCKS as u32);
+        assert!(swept[1] && !swept[4]);
     }
 }

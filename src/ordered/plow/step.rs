@@ -2,11 +2,11 @@
 //! range are merged into one page, and the cursor moves.
 
 use super::Core;
-use super::coder::View;
+use super::carry::bytes_kept;
 use super::drain::Drain;
 use super::io::Target;
 use super::level::Part;
-use super::merge::{Source, Step};
+use super::merge::Step;
 use super::page::{HEADER_BYTES, Header};
 use super::space::Need;
 use crate::fault::IndexFault;
@@ -14,7 +14,6 @@ use crate::nand::Nand;
 use crate::units::Ppn;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::cell::Cell;
 
 /// How often a page is begun anew because its code was chosen for other gaps than come.
 const TRIES: usize = 3;
@@ -64,7 +63,11 @@ impl<N: Nand> Core<N> {
 
     /// One step; whether the page ended at the next level's cursor, less than half full.
     fn step_once(&mut self, level: usize) -> Result<bool, IndexFault> {
-        let (slice, kept, mut surprise) = (self.planner.shares.slice, self.kept_to_carry(), None);
+        let (slice, mut surprise) = (self.planner.shares.slice, None);
+        let kept = match self.commits.may_carry(self.medium.sequence, self.levels.len()) {
+            true => bytes_kept(self.medium.record, self.medium.output.len()),
+            false => 0,
+        };
         for _ in 1..TRIES {
             let step = self.sight().merged(level, slice, kept, surprise.take())?;
             let count = step.builder.map_or(0, |builder| builder.count());
@@ -102,7 +105,15 @@ impl<N: Nand> Core<N> {
         let mut written = None;
         if let Some(builder) = step.builder.filter(|_| count > 0) {
             self.medium.output[HEADER_BYTES..][copies].fill(0);
-            let commits = !is_short && self.carry(&outcome, builder.used());
+            // The change must find room without another step.
+            let takes = match level {
+                0 => self.memtable.takes_without(&outcome.from, outcome.stop.as_deref(), outcome.taken[0]),
+                _ => self.memtable.takes(2),
+            };
+            let ((front, back), key_bytes) = (builder.used(), self.medium.record.key_bytes);
+            let gap = HEADER_BYTES + front..self.medium.output.len() - back;
+            let gap = self.medium.output.get_mut(gap).filter(|_| !is_short && step.kept > 0 && takes);
+            let commits = gap.is_some_and(|gap| self.commits.carry(gap, &outcome, key_bytes));
             let header = Header::run(count, level + 1 < self.levels.len());
             written = Some(self.program(Target::Level(level), Header { commits, ..header })?);
         }
@@ -130,9 +141,9 @@ impl<N: Nand> Core<N> {
         self.counters.steps[level] += 1;
         let held = &mut self.levels[level].records;
         *held = (*held + count).saturating_sub(outcome.taken[1]);
-        match Source::of(level) {
-            Source::Memtable => self.memtable.remove_range(&outcome.from, outcome.stop.as_deref()),
-            Source::Level(upper) => {
+        match level.checked_sub(1) {
+            None => self.memtable.remove_range(&outcome.from, outcome.stop.as_deref()),
+            Some(upper) => {
                 let held = &mut self.levels[upper].records;
                 *held = held.saturating_sub(outcome.taken[0]);
                 for (part, ppn, _) in outcome.passed {
@@ -148,15 +159,6 @@ impl<N: Nand> Core<N> {
         match outcome.stop {
             Some(stop) => self.levels[level].cursor = stop.into(),
             None => self.levels[level].wrap(),
-        }
-    }
-
-    /// Enters the page in the output buffer at the end of a level's new pages, or of the old ones.
-    pub(super) fn adopt(&mut self, (level, part): (usize, Part), ppn: Ppn, count: usize, tombstones: bool) {
-        let body = &self.medium.output[HEADER_BYTES..];
-        if let Some(view) = View::new(body, self.medium.record, count, tombstones) {
-            let known = Cell::default();
-            self.levels.adopt((level, part), ppn, &view.noting(&known), self.planner.plan.pages_max[0]);
         }
     }
 

@@ -170,17 +170,15 @@ impl<N: Nand> Core<N> {
         if !self.levels.has_summaries(level) {
             return Ok(());
         }
-        let mut output = core::mem::take(&mut self.medium.output);
-        let mut covered = filled;
+        let (body, mut covered) = (&mut self.medium.output[HEADER_BYTES..], filled);
         let count = loop {
-            let (count, left_out) = self.levels.write_groups(&mut output[HEADER_BYTES..], block, covered);
+            let (count, left_out) = self.levels.write_groups(body, block, covered);
             if left_out == covered {
                 break count;
             }
             // Pages behind those need no group any more, so that others may have room.
             covered = left_out;
         };
-        self.medium.output = output;
         let header = Header { kind: Kind::Summary, count, ..Header::run(0, false) };
         // In another block it would be of no use.
         self.program_once(Target::Level(level), header, false).map(|_| ())

@@ -130,7 +130,7 @@ impl<N: Nand> Sight<'_, N> {
     /// they are all there.
     fn gather(&mut self, at: &At, direction: Direction) -> Result<(usize, Option<Vec<u8>>), IndexFault> {
         let uppers = self.levels.len() - 1;
-        let stride = self.medium.record.entry_bytes() + 1;
+        let (stride, key_bytes) = (self.medium.stride(), usize::from(self.medium.record.key_bytes));
         let quota = self.medium.output.len() / stride / uppers.max(1);
         let (mut gathered, mut edge) = (0, None::<Vec<u8>>);
         for level in 0..uppers {
@@ -142,8 +142,7 @@ impl<N: Nand> Sight<'_, N> {
                 if rest.is_empty() {
                     continue;
                 }
-                let mut output = core::mem::take(&mut self.medium.output);
-                let view = self.medium.view()?;
+                let (view, output) = self.medium.view_and_output()?;
                 let is_cut = rest.len() > quota;
                 let taken = match direction {
                     _ if !is_cut => rest.clone(),
@@ -152,14 +151,13 @@ impl<N: Nand> Sight<'_, N> {
                 };
                 let mut record = vec![0; stride];
                 for i in taken.clone() {
-                    copy_record(&view, i, &mut record, self.medium.record.key_bytes.into());
-                    gathered = insert(&mut output, gathered, &record, self.medium.record.key_bytes.into());
+                    copy_record(&view, i, &mut record, key_bytes);
+                    gathered = insert(output, gathered, &record, key_bytes);
                 }
                 let outermost = match direction {
                     Direction::Ascending => view.key_owned(taken.end - 1),
                     Direction::Descending => view.key_owned(taken.start),
                 };
-                self.medium.output = output;
                 if is_cut || place.is_some() {
                     let is_nearer =
                         edge.as_ref().is_none_or(|edge| ahead(&outermost, edge, direction) == Ordering::Less);

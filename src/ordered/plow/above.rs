@@ -112,8 +112,8 @@ impl<N: Nand> Sight<'_, N> {
         let (view, output) = self.medium.view_and_output()?;
         let count = view.count();
         // Below its own cursor the first old page is dead.
-        let own = if place.0 == Part::Old { &self.levels[upper].cursor } else { &step.from };
-        let start = index.max(view.search(own.max(&step.from), &mut scratch).0);
+        let own = if place.0 == Part::Old { &self.levels[upper].cursor } else { &step.out.from };
+        let start = index.max(view.search(own.max(&step.out.from), &mut scratch).0);
         let end = count.min(start + step.slice.min(room));
         let above = &mut step.above;
         (above.from, above.held) = (used.0, end.saturating_sub(start));
@@ -159,7 +159,7 @@ impl<N: Nand> Sight<'_, N> {
 
     /// The key of the next record above.
     pub(super) fn above_key<'a>(&'a self, step: &'a Step) -> Option<&'a [u8]> {
-        match step.level {
+        match step.out.level {
             0 => (step.above.at < self.memtable.len()).then(|| self.memtable.key(step.above.at)),
             _ if step.above.is_kept => Some(&step.above.record[..self.medium.record.key_bytes.into()]),
             _ => (step.above.held > 0).then(|| self.copied_key(&self.medium.output, &step.above, 0)),
@@ -185,7 +185,7 @@ impl<N: Nand> Sight<'_, N> {
     /// Goes on to the next record above.
     pub(super) fn advance_above(&mut self, step: &mut Step) {
         let stride = self.medium.stride();
-        match step.level {
+        match step.out.level {
             0 => step.above.at += 1,
             _ if step.above.is_kept => step.above.is_kept = false,
             _ => step.above.drop_first(&mut self.medium.output[HEADER_BYTES..], stride),

@@ -121,15 +121,8 @@ impl Levels {
         let mut number = || usize::try_from(reader.number()?).ok();
         let (level, used, taken, passed) = (number()?, number()?, [number()?, number()?], number()?);
         let of_level = self.get(level).filter(|level| used <= level.old.pages())?;
-        let mut outcome = Outcome {
-            level,
-            count,
-            used,
-            taken,
-            passed: Vec::new(),
-            from: of_level.cursor.clone(),
-            stop: None,
-        };
+        let from = of_level.cursor.clone();
+        let mut outcome = Outcome { level, count, used, taken, from, ..Outcome::default() };
         for _ in 0..passed {
             let page = reader.short()?;
             let part = if page & 1 == 1 { Part::Old } else { Part::New };

@@ -14,8 +14,8 @@ use super::cost::READ;
 use super::level::Level;
 use super::levels::Levels;
 use super::planner::PAID;
+use super::room::READY;
 use super::space::Need;
-use super::work::READY;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 

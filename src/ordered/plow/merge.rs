@@ -6,6 +6,7 @@ use super::drain::Drain;
 use super::level::Part;
 use super::page::HEADER_BYTES;
 use super::sight::Sight;
+use super::step::Outcome;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use alloc::boxed::Box;
@@ -36,10 +37,9 @@ pub(super) struct Below {
 }
 
 /// A step under way.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Step {
-    pub(super) level: usize,
-    pub(super) from: Box<[u8]>,
+    pub(super) out: Outcome,
     /// The cursor of the next level, at which the page must end.
     limit: Option<Box<[u8]>>,
     /// Records that are copied at a time.
@@ -52,16 +52,12 @@ pub(super) struct Step {
     pub(super) reads: usize,
     /// The last key merged; empty before the first.
     merged: Vec<u8>,
-    /// Records taken from the level above, and from the old pages.
-    pub(super) taken: [usize; 2],
     /// Whether it ended at the limit.
     pub(super) is_limited: bool,
     /// Whether it ended because of a gap for which the page's code was not chosen.
     pub(super) is_surprised: bool,
     /// The key behind that gap and the records before it, from an earlier try.
     pub(super) surprise: Option<(Vec<u8>, usize)>,
-    /// The first key not merged; none at the end of all keys.
-    pub(super) stop: Option<Vec<u8>>,
 }
 
 /// Which of the two has the next record.
@@ -93,27 +89,12 @@ impl<N: Nand> Sight<'_, N> {
         let limit = limit.map(|other| other.cursor.clone()).filter(|cursor| *cursor > from);
         let (key, value) = (self.medium.record.key_bytes.into(), self.medium.record.value_bytes.into());
         let below = Below { key: vec![0; key], value: vec![0; value], ..Below::default() };
-        let mut step = Step {
-            level,
-            from,
-            limit,
-            slice,
-            kept,
-            below,
-            above: Above::default(),
-            builder: None,
-            reads: 0,
-            merged: Vec::new(),
-            taken: [0; 2],
-            is_limited: false,
-            is_surprised: false,
-            surprise,
-            stop: None,
-        };
+        let out = Outcome { level, from, ..Outcome::default() };
+        let mut step = Step { out, limit, slice, kept, below, surprise, ..Step::default() };
         match step.upper() {
-            None => step.above.at = self.memtable.lower_bound(&step.from),
+            None => step.above.at = self.memtable.lower_bound(&step.out.from),
             Some(upper) => {
-                let from = step.from.clone();
+                let from = step.out.from.clone();
                 let sought = self.seek(upper, &from)?;
                 step.reads += 1;
                 step.above.next = match sought {
@@ -143,12 +124,12 @@ impl<N: Nand> Sight<'_, N> {
     fn read_below(&mut self, step: &mut Step) -> Result<(), IndexFault> {
         let below = &mut step.below;
         below.is_there = false;
-        while let Some(page) = self.levels[step.level].old.page(below.used) {
+        while let Some(page) = self.levels[step.out.level].old.page(below.used) {
             self.load_page(page)?;
             step.reads += 1;
             let view = self.medium.view()?;
-            let mut index = view.search(&step.from, &mut below.key).0;
-            if let Some(next) = self.levels.get(step.level + 1) {
+            let mut index = view.search(&step.out.from, &mut below.key).0;
+            if let Some(next) = self.levels.get(step.out.level + 1) {
                 // What the next level took from the page around its cursor is dead.
                 let taken = view.search(&next.cursor, &mut below.key).0;
                 index = index.max(if taken < view.count() { taken } else { 0 });
@@ -169,7 +150,7 @@ impl<N: Nand> Sight<'_, N> {
     /// The next record of the old pages.
     fn advance_below(&mut self, step: &mut Step) -> Result<(), IndexFault> {
         let below = &mut step.below;
-        let Some(page) = self.levels[step.level].old.page(below.used) else {
+        let Some(page) = self.levels[step.out.level].old.page(below.used) else {
             below.is_there = false;
             return Ok(());
         };
@@ -191,12 +172,12 @@ impl<N: Nand> Sight<'_, N> {
                     continue;
                 }
                 debug_assert!(!step.merged.is_empty(), "an empty page has room for a copy");
-                step.stop = after(&step.merged);
+                step.out.stop = after(&step.merged);
                 return Ok(());
             }
             let next = match (self.above_key(step), step.below.is_there) {
                 (None, false) => {
-                    step.stop = step.limit.as_ref().map(|limit| limit.to_vec());
+                    step.out.stop = step.limit.as_ref().map(|limit| limit.to_vec());
                     return Ok(());
                 }
                 (Some(_), false) => Next::Above,
@@ -215,14 +196,14 @@ impl<N: Nand> Sight<'_, N> {
 
     /// Takes the next record into the page; false where the step ends before it.
     fn take_next(&mut self, step: &mut Step, next: Next) -> Result<bool, IndexFault> {
-        let is_last_level = step.level + 1 == self.levels.len();
+        let is_last_level = step.out.level + 1 == self.levels.len();
         let stride = self.medium.stride();
         let mut output = mem::take(&mut self.medium.output);
-        if next != Next::Below && step.level > 0 {
+        if next != Next::Below && step.out.level > 0 {
             self.take_copy(&output, &mut step.above);
         }
         let copy = mem::take(&mut step.above.record);
-        let (key, value) = match (next, step.level) {
+        let (key, value) = match (next, step.out.level) {
             (Next::Below, _) => {
                 (&step.below.key[..], (!step.below.is_tombstone).then_some(&step.below.value[..]))
             }
@@ -231,7 +212,7 @@ impl<N: Nand> Sight<'_, N> {
         };
         let is_beyond = step.limit.as_ref().is_some_and(|limit| key >= &limit[..]);
         // Where much is hidden or pages are short, a step ends after so many pages all the same.
-        let is_over = step.reads > READS_MAX && key > &step.from[..];
+        let is_over = step.reads > READS_MAX && key > &step.out.from[..];
         let fits = if is_beyond || is_over {
             false
         } else if value.is_none() && is_last_level {
@@ -264,7 +245,7 @@ impl<N: Nand> Sight<'_, N> {
         };
         if !fits {
             step.is_limited = is_beyond;
-            step.stop = match &step.limit {
+            step.out.stop = match &step.limit {
                 Some(limit) if is_beyond => Some(limit.to_vec()),
                 _ => Some(key.to_vec()),
             };
@@ -282,10 +263,10 @@ impl<N: Nand> Sight<'_, N> {
         }
         if next != Next::Below {
             self.advance_above(step);
-            step.taken[0] += 1;
+            step.out.taken[0] += 1;
         }
         if next != Next::Above {
-            step.taken[1] += 1;
+            step.out.taken[1] += 1;
             self.advance_below(step)?;
         }
         Ok(true)
@@ -298,7 +279,7 @@ impl<N: Nand> Sight<'_, N> {
             Some((last, count)) => (first.to_vec(), last.clone(), count + 1),
             None => self.expected(step, output, first, around),
         };
-        let tombstones = step.level + 1 < self.levels.len();
+        let tombstones = step.out.level + 1 < self.levels.len();
         let expected = Expected { first, low: &low, last: &last, count, tombstones };
         let hole = step.above.hole(self.medium.stride());
         let builder = Builder::begin_around(&mut output[HEADER_BYTES..], hole, self.medium.record, expected);
@@ -314,7 +295,7 @@ impl<N: Nand> Sight<'_, N> {
         (low, last): (Vec<u8>, Vec<u8>),
     ) -> (Vec<u8>, Vec<u8>, usize) {
         let (below, above) = (&step.below, &step.above);
-        let is_pooled = step.level == 0;
+        let is_pooled = step.out.level == 0;
         let (at, end) = if is_pooled { (above.at, self.memtable.len()) } else { (0, above.held) };
         let key = |i: usize| match is_pooled {
             true => self.memtable.key(i),
@@ -334,7 +315,7 @@ impl<N: Nand> Sight<'_, N> {
 impl Step {
     /// The level above; none if that is the memtable.
     pub(super) fn upper(&self) -> Option<usize> {
-        self.level.checked_sub(1)
+        self.out.level.checked_sub(1)
     }
 }
 

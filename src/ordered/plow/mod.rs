@@ -104,7 +104,6 @@ mod survey;
 #[cfg(test)]
 mod tests;
 mod walk;
-mod work;
 
 use crate::check::{CheckReport, IndexError};
 use crate::fault::IndexFault;

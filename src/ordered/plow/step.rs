@@ -17,8 +17,9 @@ use alloc::vec::Vec;
 
 /// How often a page is begun anew because its code was chosen for other gaps than come.
 const TRIES: usize = 3;
+
 /// The outcome of a step.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) level: usize,
     /// Records of its page.
@@ -30,21 +31,24 @@ pub(super) struct Outcome {
     /// Pages of the level above that are used up, each with its last key.
     pub(super) passed: Vec<(Part, Ppn, Vec<u8>)>,
     pub(super) from: Box<[u8]>,
-    /// The new cursor; none at the end of all keys.
+    /// The new cursor, the first key not merged; none at the end of all keys.
     pub(super) stop: Option<Vec<u8>>,
 }
 
 impl<N: Nand> Core<N> {
+    /// Whether a step finds a block for its page, after a commit if need be.
+    pub(super) fn can_step(&mut self, level: usize) -> Result<bool, IndexFault> {
+        let target = Target::Level(level);
+        if !self.stock().has_place(target) && self.space.blocks.left() > 0 {
+            self.commit(false)?;
+        }
+        Ok(self.stock().has_place(target))
+    }
+
     /// One step of a level.
     pub(super) fn step(&mut self, level: usize) -> Result<(), IndexFault> {
-        if !self.stock().has_place(Target::Level(level)) {
-            if self.space.blocks.left() == 0 {
-                return Err(self.stock().no_room());
-            }
-            self.commit(false)?;
-            if !self.stock().has_place(Target::Level(level)) {
-                return Err(self.stock().no_room());
-            }
+        if !self.can_step(level)? {
+            return Err(self.stock().no_room());
         }
         let cause = self.medium.begin_merging();
         let mut done = self.step_once(level);
@@ -71,7 +75,7 @@ impl<N: Nand> Core<N> {
         for _ in 1..TRIES {
             let step = self.sight().merged(level, slice, kept, surprise.take())?;
             let count = step.builder.map_or(0, |builder| builder.count());
-            match &step.stop {
+            match &step.out.stop {
                 Some(stop) if step.is_surprised => surprise = Some((stop.clone(), count)),
                 _ => return self.finish(step),
             }
@@ -82,24 +86,16 @@ impl<N: Nand> Core<N> {
 
     /// Programs the page and takes what went into it from where it was.
     fn finish(&mut self, step: Step) -> Result<bool, IndexFault> {
-        let level = step.level;
+        let level = step.out.level;
         let count = step.builder.map_or(0, |builder| builder.count());
         let is_short = step.is_limited && (count as u64) < self.levels.page_records / 2;
         // What was copied and not merged is no part of the page.
         let copies = step.above.hole(self.medium.stride());
-        let mut passed = step.above.passed;
-        if let Some(stop) = &step.stop {
-            passed.retain(|passed| passed.2 < *stop);
+        let mut outcome = step.out;
+        (outcome.count, outcome.used, outcome.passed) = (count, step.below.used, step.above.passed);
+        if let Some(stop) = &outcome.stop {
+            outcome.passed.retain(|passed| passed.2 < *stop);
         }
-        let outcome = Outcome {
-            level,
-            count,
-            used: step.below.used,
-            taken: step.taken,
-            passed,
-            from: step.from,
-            stop: step.stop,
-        };
         // The lists of extents and commits may be copied where they grow: no record is held then.
         drop((step.below, step.surprise));
         let mut written = None;

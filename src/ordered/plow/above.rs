@@ -10,7 +10,6 @@ use super::merge::{Step, copy_record};
 use super::page::HEADER_BYTES;
 use super::sight::Sight;
 use crate::fault::IndexFault;
-use crate::nand::Nand;
 use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -91,7 +90,7 @@ impl Above {
     }
 }
 
-impl<N: Nand> Sight<'_, N> {
+impl Sight<'_> {
     /// Copies the next records of a page of the level above that are not below where the step begins. False
     /// where the page being written has no room for any.
     pub(super) fn copy_above(&mut self, step: &mut Step, upper: usize) -> Result<bool, IndexFault> {

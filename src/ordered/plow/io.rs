@@ -21,7 +21,7 @@ pub(super) enum Target {
     Sealed,
 }
 
-impl<N: Nand> Core<N> {
+impl Core<dyn Nand + '_> {
     fn open_of(&mut self, target: Target) -> &mut Option<(Pbn, u32)> {
         match target {
             Target::Level(level) => &mut self.levels[level].open,

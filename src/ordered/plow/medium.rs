@@ -33,8 +33,7 @@ pub(super) enum Found {
 
 /// A chip, with a page to read and one to write.
 #[derive(Debug)]
-pub(super) struct Medium<N> {
-    pub(super) nand: N,
+pub(super) struct Medium<N: ?Sized> {
     pub(super) geometry: Geometry,
     pub(super) record: RecordFormat,
     /// The page read last.
@@ -52,6 +51,7 @@ pub(super) struct Medium<N> {
     pub(super) weak: Option<Range<Ppn>>,
     /// Pages of the chip that the round of scrubbing has passed.
     pub(super) scrubbed: u32,
+    pub(super) nand: N,
 }
 
 fn view_of<'a>(
@@ -85,7 +85,9 @@ impl<N: Nand> Medium<N> {
             scrubbed: 0,
         }
     }
+}
 
+impl Medium<dyn Nand + '_> {
     /// Whether the input buffer holds this page.
     pub(super) fn holds(&self, ppn: Option<Ppn>) -> bool {
         self.loaded.is_some_and(|loaded| Some(loaded.ppn) == ppn)
@@ -210,7 +212,8 @@ mod tests {
     #[test]
     fn a_page_is_read_in_the_life_of_its_block_only() {
         let (record, geometry) = (RecordFormat::new(4, 4), Geometry::new(512, 16, 8, 8));
-        let mut medium = Medium::new(SimChip::new(&Part { geometry, ..mlc_64m() }).unwrap(), record);
+        let chip = SimChip::new(&Part { geometry, ..mlc_64m() }).unwrap();
+        let medium: &mut Medium<dyn Nand> = &mut Medium::new(chip, record);
         let (first, last, newest) = (&[0, 0, 0, 1], &[0, 0, 0, 9], medium.sequence);
         let body = &mut medium.output[HEADER_BYTES..];
         let expected = Expected { first, low: first, last, count: 2, tombstones: false };
@@ -229,7 +232,7 @@ mod tests {
     #[test]
     fn who_pays_for_a_merge_is_told_and_put_back() {
         let chip = SimChip::new(&mlc_64m()).unwrap();
-        let mut medium = Medium::new(chip, RecordFormat::new(4, 4));
+        let medium: &mut Medium<dyn Nand> = &mut Medium::new(chip, RecordFormat::new(4, 4));
         for (cause, merging) in [(Cause::Host, Cause::Merge), (Cause::Scrubbing, Cause::Scrubbing)] {
             medium.cause = cause;
             assert_eq!((medium.begin_merging(), medium.cause), (cause, merging));

@@ -8,7 +8,6 @@ use super::page::HEADER_BYTES;
 use super::sight::Sight;
 use super::step::Outcome;
 use crate::fault::IndexFault;
-use crate::nand::Nand;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -69,7 +68,7 @@ enum Next {
     Both,
 }
 
-impl<N: Nand> Sight<'_, N> {
+impl Sight<'_> {
     /// A step of a level up to the point where its page is in the output buffer. It copies so many records at
     /// a time, and keeps so many bytes of the page.
     pub(super) fn merged(

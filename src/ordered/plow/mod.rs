@@ -58,7 +58,8 @@
 //!
 //! `Core` is these parts, and what takes several of them. Reads are those of `Sight`, which changes nothing
 //! but the medium's buffers. Whether there is room is asked of `Stock`, which changes nothing. A mount looks
-//! at the chip by `Survey`, then takes the root by `Taking`. [`Plow`] is a thin shell around the core.
+//! at the chip by `Survey`, then takes the root by `Taking`. [`Plow`] is a thin shell around the core, whose
+//! code is there once, whatever the chip.
 
 mod above;
 mod behind;
@@ -132,8 +133,11 @@ pub struct Plow<N> {
     interrupted: bool,
 }
 
+/// The beginning of an index on a chip.
+type Begin = fn(&mut Core<dyn Nand + '_>) -> Result<(), IndexFault>;
+
 /// The parts, each of which owns its fields.
-struct Core<N> {
+struct Core<N: ?Sized> {
     space: Space,
     levels: Levels,
     memtable: Memtable,
@@ -172,7 +176,9 @@ impl<N: Nand> Core<N> {
             medium: Medium::new(nand, record),
         })
     }
+}
 
+impl Core<dyn Nand + '_> {
     /// The parts that answers about room follow from.
     fn stock(&self) -> Stock<'_> {
         let Core { space, levels, commits, memtable, .. } = self;
@@ -180,7 +186,7 @@ impl<N: Nand> Core<N> {
     }
 
     /// The parts that reads of levels go by.
-    fn sight(&mut self) -> Sight<'_, N> {
+    fn sight(&mut self) -> Sight<'_> {
         let Core { medium, levels, space, memtable, .. } = self;
         Sight { medium, levels, blocks: &space.blocks, memtable }
     }
@@ -189,15 +195,17 @@ impl<N: Nand> Core<N> {
 impl<N: Nand> Plow<N> {
     /// Erases the chip and makes an empty index on it.
     pub fn format(nand: N, config: &PlowConfig) -> Result<Plow<N>, IndexError> {
-        let mut core = Core::new(nand, config)?;
-        core.set_up()?;
-        Ok(Plow { core, interrupted: false })
+        Plow::begun(nand, config, |core| core.set_up())
     }
 
     /// Finds the index on the chip again.
     pub fn mount(nand: N, config: &PlowConfig) -> Result<Plow<N>, IndexError> {
+        Plow::begun(nand, config, |core| core.recover())
+    }
+
+    fn begun(nand: N, config: &PlowConfig, begin: Begin) -> Result<Plow<N>, IndexError> {
         let mut core = Core::new(nand, config)?;
-        core.recover()?;
+        begin(&mut core)?;
         Ok(Plow { core, interrupted: false })
     }
 
@@ -206,38 +214,32 @@ impl<N: Nand> Plow<N> {
         self.core.medium.nand
     }
 
-    fn usable(&self) -> Result<(), IndexFault> {
-        if self.interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
+    /// The core, whatever its chip: its code is there once.
+    fn core(&self) -> &Core<dyn Nand + '_> {
+        &self.core
     }
 
-    /// After an error that is neither a refusal nor damage, what is on the chip is not known: only a mount
-    /// finds out.
-    fn judged<T>(&mut self, done: Result<T, IndexFault>) -> Result<T, IndexFault> {
-        self.interrupted = match &done {
-            Err(error) => {
-                // Refused before anything was done.
-                let is_refused = matches!(
-                    **error,
-                    IndexError::NotSorted { .. }
-                        | IndexError::BatchTooLarge { .. }
-                        | IndexError::WrongLength { .. }
-                );
-                !(is_refused || error.is_refusal() || error.is_loss())
-            }
-            Ok(_) => false,
-        };
-        done
-    }
-
-    fn existed(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
-        let found = self.core.exists(key);
-        self.judged(found)
-    }
-
-    /// Puts a value, or a tombstone.
-    fn change(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IndexFault> {
-        let done = self.core.change(key, value);
-        self.judged(done)
+    /// Runs an operation. After an error that is neither a refusal nor damage, what is on the chip is not
+    /// known: only a mount finds out.
+    fn run<T>(
+        &mut self,
+        operation: impl FnOnce(&mut Core<dyn Nand + '_>) -> Result<T, IndexFault>,
+    ) -> Result<T, IndexError> {
+        if self.interrupted {
+            return Err(IndexError::Interrupted);
+        }
+        let done = operation(&mut self.core);
+        self.interrupted = done.as_ref().is_err_and(|error| {
+            // Refused before anything was done.
+            let is_refused = matches!(
+                **error,
+                IndexError::NotSorted { .. }
+                    | IndexError::BatchTooLarge { .. }
+                    | IndexError::WrongLength { .. }
+            );
+            !(is_refused || error.is_refusal() || error.is_loss())
+        });
+        Ok(done?)
     }
 }
 
@@ -251,41 +253,43 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
-        self.usable()?;
-        self.core.medium.record.check_key(key)?;
-        self.core.medium.record.check_value(value)?;
-        if let Ok(i) = self.core.memtable.find(key) {
-            return Ok(self.core.memtable.copy_value(i, value));
-        }
-        let found = self.core.get(key, value);
-        Ok(self.judged(found)?)
+        self.run(|core| {
+            core.medium.record.check_key(key)?;
+            core.medium.record.check_value(value)?;
+            match core.memtable.find(key) {
+                Ok(i) => Ok(core.memtable.copy_value(i, value)),
+                Err(_) => core.get(key, value),
+            }
+        })
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.usable()?;
-        self.core.medium.record.check_key(key)?;
-        self.core.medium.record.check_value(value)?;
-        let existed = self.existed(key)?;
-        self.change(key, Some(value))?;
-        Ok(existed)
+        self.run(|core| {
+            core.medium.record.check_key(key)?;
+            core.medium.record.check_value(value)?;
+            let existed = core.exists(key)?;
+            core.change(key, Some(value)).map(|()| existed)
+        })
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
-        self.usable()?;
-        self.core.medium.record.check_key(key)?;
-        let existed = self.existed(key)?;
-        if existed || self.core.planner.shares.answers == Answers::Pool {
-            self.change(key, None)?;
-        }
-        Ok(existed)
+        self.run(|core| {
+            core.medium.record.check_key(key)?;
+            let existed = core.exists(key)?;
+            if existed || core.planner.shares.answers == Answers::Pool {
+                core.change(key, None)?;
+            }
+            Ok(existed)
+        })
     }
 
     /// No level is asked.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
-        self.usable()?;
-        self.core.medium.record.check_key(key)?;
-        self.core.medium.record.check_value(value)?;
-        Ok(self.change(key, Some(value))?)
+        self.run(|core| {
+            core.medium.record.check_key(key)?;
+            core.medium.record.check_value(value)?;
+            core.change(key, Some(value))
+        })
     }
 
     fn batch_max(&self) -> usize {
@@ -293,7 +297,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn takes_batch(&self, changes: usize) -> Option<bool> {
-        Some(changes <= self.core.memtable.changes_max() && self.core.fits(changes))
+        Some(changes <= self.core.memtable.changes_max() && self.core().fits(changes))
     }
 
     /// Each page is named with its number, and the zeros that end a record are left out.
@@ -302,35 +306,28 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
-        self.usable()?;
-        let done = self.core.apply_all(batch);
-        Ok(self.judged(done)?)
+        self.run(|core| core.apply_all(batch))
     }
 
     fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
-        self.usable()?;
-        let done = self.core.work_ahead(budget);
-        Ok(self.judged(done)?)
+        self.run(|core| core.work_ahead(budget))
     }
 
     fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
-        self.usable()?;
-        let done = self.core.look_on(budget);
-        Ok(self.judged(done)?)
+        self.run(|core| core.look_on(budget))
     }
 
     fn free(&self) -> Option<Room> {
-        Some(self.core.stock().room(self.core.medium.changes_numbered()))
+        let core = self.core();
+        Some(core.stock().room(core.medium.changes_numbered()))
     }
 
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
-        self.usable()?;
-        self.core.medium.require_numbers()?;
-        if !self.core.is_fresh() {
+        self.run(|core| core.medium.require_numbers())?;
+        if !self.core().is_fresh() {
             return load_one_by_one(self, records);
         }
-        let loaded = self.core.load_all(records);
-        Ok(self.judged(loaded)?)
+        self.run(|core| core.load_all(records))
     }
 
     fn range(
@@ -340,35 +337,27 @@ impl<N: Nand> OrderedIndex for Plow<N> {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
-        self.usable()?;
-        let walked = self.core.sight().walk((low, high), direction, visit);
-        Ok(self.judged(walked)?)
+        self.run(|core| core.sight().walk((low, high), direction, visit))
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {
-        self.usable()?;
-        if self.core.commits.is_done() {
-            return Ok(());
-        }
-        let done = self.core.commit_last(false);
-        Ok(self.judged(done)?)
+        self.run(|core| if core.commits.is_done() { Ok(()) } else { core.commit_last(false) })
     }
 
     fn close(&mut self) -> Result<(), IndexError> {
-        self.usable()?;
-        if self.core.commits.clean && self.core.commits.is_done() {
-            return Ok(());
-        }
-        let done = self.core.close();
-        Ok(self.judged(done)?)
+        self.run(|core| match core.commits.clean && core.commits.is_done() {
+            true => Ok(()),
+            false => core.close(),
+        })
     }
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
-        self.usable()?;
-        self.core.medium.cause = Cause::Check;
-        let report = self.core.check_all();
-        self.core.medium.cause = Cause::Host;
-        Ok(self.judged(report)?)
+        self.run(|core| {
+            core.medium.cause = Cause::Check;
+            let report = core.check_all();
+            core.medium.cause = Cause::Host;
+            report
+        })
     }
 
     fn stats(&self) -> IndexStats {
@@ -403,7 +392,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn ram_bytes(&self) -> usize {
-        let Core { space, levels, memtable, commits, medium, .. } = &self.core;
+        let Core { space, levels, memtable, commits, medium, .. } = self.core();
         let held = [space.ram_bytes(), levels.ram_bytes(), memtable.ram_bytes(), commits.ram_bytes()];
         size_of::<Self>() - size_of::<N>() + medium.ram_bytes() + held.into_iter().sum::<usize>()
     }

@@ -9,7 +9,6 @@ use super::level::{Part, Place};
 use super::merge::copy_record;
 use super::sight::Sight;
 use crate::fault::IndexFault;
-use crate::nand::Nand;
 use crate::ordered::{Bounds, Direction, Visit, within};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -36,7 +35,7 @@ struct Last {
     key: Vec<u8>,
 }
 
-impl<N: Nand> Sight<'_, N> {
+impl Sight<'_> {
     /// Visits the records within the bounds.
     pub(super) fn walk(
         &mut self,

@@ -97,7 +97,7 @@ fn nonsense_that_is_carried_is_refused() {
         let front = HEADER_BYTES + builder.used().0;
         plow.core.medium.input[front..front + 40].fill_with(|| rng.below(most) as u8);
         let header = Header { commits: true, ..Header::run(2, true) };
-        refused += u32::from(plow.core.take_carried(Ppn(39 * 16 + 3), &header).is_err());
+        refused += u32::from(plow.run(|core| core.take_carried(Ppn(39 * 16 + 3), &header)).is_err());
     }
     assert!(refused > 300, "{refused} of 400");
 }

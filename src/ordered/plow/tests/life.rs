@@ -93,7 +93,11 @@ fn the_model_foretells_what_updates_cost() {
         };
         let mut rng = Rng::new(7);
         let mut plow = loaded(&set, chip(2048, 32, 96), keys, &mut rng);
-        plow.core.choose_plan();
+        plow.run(|core| {
+            core.choose_plan();
+            Ok(())
+        })
+        .unwrap();
         programs_of_updates(&mut plow, keys, 20_000, &mut rng);
         let (measured, _) = programs_of_updates(&mut plow, keys, 40_000, &mut rng);
         let Forecast { programs, .. } = Forecast::new(&set, plow.core.medium.geometry, keys, (3, 4)).unwrap();

@@ -1,4 +1,4 @@
-//! What fits into a commit page: the root, and records of the memtable beside it.
+//! The root, and the records of the memtable that fit into a commit page beside it.
 
 use super::commit::{ROOT_BLOCK_BYTES, SEALS, STEP_ROOT_BYTES, commit_room_of, root_bytes_of};
 use super::cost::LEVELS_MAX;

@@ -190,7 +190,8 @@ impl Stock<'_> {
         more * (BLOCK_BYTES - 1) * 8 > room
     }
 
-    /// Fills a map page with the extents from a place on; how many. It names the page before it, by its program.
+    /// Fills a map page with the extents from a place on; how many. It names the page before it and its
+    /// program.
     fn fill_map(&self, body: &mut [u8], before: Option<(Ppn, u64)>, from: usize) -> usize {
         body.fill(0);
         put_u32(body, 0, before.map_or(0, |(ppn, _)| ppn.0 + 1));

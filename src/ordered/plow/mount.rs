@@ -107,7 +107,7 @@ impl Core<dyn Nand + '_> {
     }
 }
 
-/// What is taken from a chip that is mounted: its root, and all that this names.
+/// The taking of a root from a chip that is mounted, and of all that it names.
 pub(super) struct Taking<'a> {
     pub(super) chip: Survey<'a>,
     pub(super) levels: &'a mut Levels,

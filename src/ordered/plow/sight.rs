@@ -1,4 +1,4 @@
-//! What reads see: pages of levels by their places, the page that a key belongs in, and the record of a key.
+//! Reads of levels: a page by its place, the page that a key belongs in, and the record of a key.
 
 use super::blocks::Blocks;
 use super::fences::position;

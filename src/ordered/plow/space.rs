@@ -47,7 +47,7 @@ const OPERATION_PAGES: u32 = 4;
 /// A purpose that takes blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
-    /// So many records more than there are.
+    /// Records that join those there are, so many.
     Insert { records: usize },
     /// Work that may as well be done later.
     Ahead,

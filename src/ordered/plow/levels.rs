@@ -277,7 +277,7 @@ mod tests {
     fn levels() -> Levels {
         let mut levels = Levels::none(8, 0);
         (0..2).for_each(|_| levels.add());
-        (4..14).for_each(|page: u32| levels[1].new.push(Ppn(page), page.into(), page % 8 > 0));
+        (4..14).for_each(|page: u32| levels[1].new.push(Ppn(page), page.into(), !page.is_multiple_of(8)));
         levels[1].open = Some((Pbn(1), 6));
         levels
     }

@@ -447,6 +447,16 @@ impl Memtable {
         let narrow = self.narrow().map_or(0, |narrow| narrow.ram_bytes() + size_of::<Narrow>());
         self.bytes.len() + narrow + self.flags.capacity()
     }
+
+    /// Changes that a batch may have: the memtable takes them together, beside others.
+    pub(super) fn changes_max(&self) -> usize {
+        (self.capacity() / 2).max(1)
+    }
+
+    /// The state of a key in the memtable: none if nothing, else whether it is a value.
+    pub(super) fn pooled(&self, key: &[u8]) -> Option<bool> {
+        self.find(key).ok().map(|i| self.value(i).is_some())
+    }
 }
 
 #[cfg(test)]
@@ -528,16 +538,5 @@ mod tests {
                 (0..table.len()).map(|i| (table.key(i), table.value(i).is_some(), table.is_unsealed(i)));
             assert!(held.eq(model.iter().map(|(key, is_value, unsealed)| (&key[..], *is_value, *unsealed))));
         }
-    }
-}
-impl Memtable {
-    /// Changes that a batch may have: the memtable takes them together, beside others.
-    pub(super) fn changes_max(&self) -> usize {
-        (self.capacity() / 2).max(1)
-    }
-
-    /// The state of a key in the memtable: none if nothing, else whether it is a value.
-    pub(super) fn pooled(&self, key: &[u8]) -> Option<bool> {
-        self.find(key).ok().map(|i| self.value(i).is_some())
     }
 }

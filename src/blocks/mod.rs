@@ -415,7 +415,7 @@ impl BlockTable {
 }
 
 /// Marks a block bad on the chip. One that cannot mark it takes no more writes: `WornOut`.
-pub fn mark_bad<N: Nand>(nand: &mut N, pbn: Pbn) -> Result<(), StoreFault> {
+pub fn mark_bad<N: Nand + ?Sized>(nand: &mut N, pbn: Pbn) -> Result<(), StoreFault> {
     Ok(nand.mark_bad(pbn).map_err(|error| match error {
         NandError::BadBlock(_) | NandError::ProgramFailed(_) | NandError::EraseFailed(_) => {
             StoreError::WornOut

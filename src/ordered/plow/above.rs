@@ -6,11 +6,10 @@
 
 use super::coder::{Builder, FIXED};
 use super::level::{Part, Place};
+use super::merge::{Step, copy_record};
 use super::page::HEADER_BYTES;
-use super::step::{Step, copy_record};
-use super::{Plow, Source};
+use super::sight::Sight;
 use crate::fault::IndexFault;
-use crate::nand::Nand;
 use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -91,36 +90,30 @@ impl Above {
     }
 }
 
-impl<N: Nand> Plow<N> {
-    /// Bytes of a copy: key, value, and whether it is a tombstone.
-    pub(super) fn stride(&self) -> usize {
-        self.record.entry_bytes() + 1
-    }
-
+impl Sight<'_> {
     /// Copies the next records of a page of the level above that are not below where the step begins. False
     /// where the page being written has no room for any.
     pub(super) fn copy_above(&mut self, step: &mut Step, upper: usize) -> Result<bool, IndexFault> {
-        let stride = self.stride();
+        let stride = self.medium.stride();
         let Some((place, index)) = step.above.next else { return Ok(true) };
-        let body = self.output.len() - HEADER_BYTES;
-        let key_bytes = usize::from(self.record.key_bytes);
+        let body = self.medium.output.len() - HEADER_BYTES;
+        let key_bytes = usize::from(self.medium.record.key_bytes);
         let used = step.builder.as_ref().map_or((FIXED + key_bytes, 0), Builder::used);
         // A record and its high part come in before the first copy.
         let room = body.saturating_sub(used.0 + used.1 + stride + 16) / stride;
         if room == 0 {
             return Ok(false);
         }
-        let is_there = self.loaded.is_some_and(|loaded| Some(loaded.ppn) == self.levels[upper].page(place));
+        let is_there = self.medium.holds(self.levels[upper].page(place));
         let ppn = self.load_place(upper, place)?;
         step.reads += usize::from(!is_there);
         let mut scratch = vec![0; key_bytes];
-        let mut output = core::mem::take(&mut self.output);
-        let view = self.view()?;
+        let (view, output) = self.medium.view_and_output()?;
         let count = view.count();
         // Below its own cursor the first old page is dead.
-        let own = if place.0 == Part::Old { &self.levels[upper].cursor } else { &step.from };
-        let start = index.max(view.search(own.max(&step.from), &mut scratch).0);
-        let end = count.min(start + self.shares.slice.min(room));
+        let own = if place.0 == Part::Old { &self.levels[upper].cursor } else { &step.out.from };
+        let start = index.max(view.search(own.max(&step.out.from), &mut scratch).0);
+        let end = count.min(start + step.slice.min(room));
         let above = &mut step.above;
         (above.from, above.held) = (used.0, end.saturating_sub(start));
         let at = HEADER_BYTES + above.from;
@@ -129,7 +122,6 @@ impl<N: Nand> Plow<N> {
         }
         let last = view.key_owned(count - 1);
         above.move_away(&mut output[HEADER_BYTES..], used, stride);
-        self.output = output;
         let is_whole = end >= count;
         above.copied = Some((place, end, is_whole));
         above.next = Some((place, end)).filter(|_| !is_whole);
@@ -145,9 +137,8 @@ impl<N: Nand> Plow<N> {
     }
 
     /// Whether the level above must be read to know which record is next.
-    pub(super) fn needs_above(&self, step: &Step) -> bool {
+    pub(super) fn needs_above(&self, step: &Step, upper: usize) -> bool {
         let (above, below) = (&step.above, &step.below);
-        let Source::Level(upper) = self.source(step.level) else { return false };
         if above.held > 0 || above.is_kept {
             return false;
         }
@@ -167,21 +158,17 @@ impl<N: Nand> Plow<N> {
 
     /// The key of the next record above.
     pub(super) fn above_key<'a>(&'a self, step: &'a Step) -> Option<&'a [u8]> {
-        match self.source(step.level) {
-            Source::Memtable => {
-                (step.above.at < self.memtable.len()).then(|| self.memtable.key(step.above.at))
-            }
-            Source::Level(_) if step.above.is_kept => {
-                Some(&step.above.record[..self.record.key_bytes.into()])
-            }
-            Source::Level(_) => (step.above.held > 0).then(|| self.copied_key(&self.output, &step.above, 0)),
+        match step.out.level {
+            0 => (step.above.at < self.memtable.len()).then(|| self.memtable.key(step.above.at)),
+            _ if step.above.is_kept => Some(&step.above.record[..self.medium.record.key_bytes.into()]),
+            _ => (step.above.held > 0).then(|| self.copied_key(&self.medium.output, &step.above, 0)),
         }
     }
 
     /// The key of copy `i` in a page.
     pub(super) fn copied_key<'a>(&self, page: &'a [u8], above: &Above, i: usize) -> &'a [u8] {
-        let at = HEADER_BYTES + above.from + i * self.stride();
-        &page[at..at + usize::from(self.record.key_bytes)]
+        let at = HEADER_BYTES + above.from + i * self.medium.stride();
+        &page[at..at + usize::from(self.medium.record.key_bytes)]
     }
 
     /// Takes the first copy out of the page, so that the page may be written to while it is looked at.
@@ -191,16 +178,16 @@ impl<N: Nand> Plow<N> {
         }
         let at = HEADER_BYTES + above.from;
         above.record.clear();
-        above.record.extend_from_slice(&page[at..at + self.stride()]);
+        above.record.extend_from_slice(&page[at..at + self.medium.stride()]);
     }
 
     /// Goes on to the next record above.
     pub(super) fn advance_above(&mut self, step: &mut Step) {
-        let stride = self.stride();
-        match self.source(step.level) {
-            Source::Memtable => step.above.at += 1,
-            Source::Level(_) if step.above.is_kept => step.above.is_kept = false,
-            Source::Level(_) => step.above.drop_first(&mut self.output[HEADER_BYTES..], stride),
+        let stride = self.medium.stride();
+        match step.out.level {
+            0 => step.above.at += 1,
+            _ if step.above.is_kept => step.above.is_kept = false,
+            _ => step.above.drop_first(&mut self.medium.output[HEADER_BYTES..], stride),
         }
     }
 }

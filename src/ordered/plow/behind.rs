@@ -1,48 +1,39 @@
 //! Blocks that no page of the root lies in: what was begun after the newest commit page that a mount found
 //! names what is newer than the root knows of.
 
-use super::mount::{Found, Seen};
+use super::blocks::State;
+use super::medium::Found;
 use super::root::Worn;
-use super::{Plow, State};
+use super::survey::Survey;
 use crate::check::Invariant;
 use crate::fault::IndexFault;
-use crate::nand::Nand;
 use crate::units::Pbn;
 
-impl<N: Nand> Plow<N> {
+impl Survey<'_> {
     /// Looks at all such blocks, given the newest commit page's program and what its root says of wear.
-    pub(super) fn look_behind_root(
-        &mut self,
-        (sequence, worn): (u64, &Worn),
-        seen: &mut Seen,
-    ) -> Result<(), IndexFault> {
+    pub(super) fn look_behind_root(&mut self, sequence: u64, worn: &Worn) -> Result<(), IndexFault> {
         let mut least: Option<(u16, Pbn)> = None;
         for block in (0..self.geometry.blocks).map(Pbn) {
             if self.blocks.state(block) == State::Free
-                && self.look_behind(block, (sequence, worn), seen)?
+                && self.look_behind(block, sequence, worn)?
                 && least.is_none_or(|least| self.blocks.erases(block) < least.0)
             {
                 least = Some((self.blocks.erases(block), block));
             }
         }
         if let Some(least) = least {
-            self.look_at_second(least, seen)?;
+            self.look_at_second(least)?;
         }
         Ok(())
     }
 
     /// Looks at a block that no page of the root lies in: it may have been begun after the newest commit
     /// page. Whether it holds what is older, and was not erased when the root was written.
-    fn look_behind(
-        &mut self,
-        block: Pbn,
-        (sequence, worn): (u64, &Worn),
-        seen: &mut Seen,
-    ) -> Result<bool, IndexFault> {
+    fn look_behind(&mut self, block: Pbn, sequence: u64, worn: &Worn) -> Result<bool, IndexFault> {
         let first = self.geometry.page_at(block, 0);
-        let (begun, is_blank) = match self.kept_first(block, seen.newest) {
+        let (begun, is_blank) = match self.medium.kept_first(block, self.seen.newest) {
             Some(kept) => kept,
-            None => match self.see(first, seen)? {
+            None => match self.see(first)? {
                 Found::Whole(header) => (header.sequence, false),
                 found => (0, found == Found::Blank),
             },
@@ -56,7 +47,7 @@ impl<N: Nand> Plow<N> {
                 return Err(IndexFault::broken(Invariant::I7, what, first.0));
             }
             if begun > sequence {
-                self.look_at_newest(block, seen)?;
+                self.look_at_newest(block)?;
             }
             return Ok(begun <= sequence && listed.is_none());
         }
@@ -72,8 +63,8 @@ impl<N: Nand> Plow<N> {
 
     /// Looks behind the first page of the block that is erased next: where that page is one of before, the
     /// block may have been erased and begun after the newest commit page.
-    fn look_at_second(&mut self, (erases, block): (u16, Pbn), seen: &mut Seen) -> Result<(), IndexFault> {
-        match self.look_at_page(self.geometry.page_at(block, 1), seen)? {
+    fn look_at_second(&mut self, (erases, block): (u16, Pbn)) -> Result<(), IndexFault> {
+        match self.look_at_page(self.geometry.page_at(block, 1))? {
             Found::Whole(header) if header.erases > erases => {
                 let first = self.geometry.page_at(block, 0);
                 Err(IndexFault::broken(Invariant::I7, "the first page of a block is of before", first.0))

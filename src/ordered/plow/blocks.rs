@@ -130,8 +130,18 @@ impl Blocks {
         blocks.min_by_key(|&i| self.erases[i]).map(|i| Pbn(i as u32))
     }
 
+    /// Notes the bad blocks.
+    pub(super) fn note_bad(&mut self, nand: &mut dyn Nand) -> Result<(), IndexFault> {
+        for block in (0..self.states.len() as u32).map(Pbn) {
+            if nand.is_bad(block)? {
+                self.set(block, State::Bad);
+            }
+        }
+        Ok(())
+    }
+
     /// Erases a free block, if there is one, so that it is ready.
-    pub(super) fn prepare<N: Nand>(&mut self, nand: &mut N, cause: Cause) -> Result<(), IndexFault> {
+    pub(super) fn prepare(&mut self, nand: &mut dyn Nand, cause: Cause) -> Result<(), IndexFault> {
         while let Some(block) = self.least_worn(State::Free) {
             match nand.erase(block, cause) {
                 Ok(()) => {
@@ -149,7 +159,7 @@ impl Blocks {
     }
 
     /// The next block, erased; none if there is none.
-    pub(super) fn take<N: Nand>(&mut self, nand: &mut N) -> Result<Option<Pbn>, IndexFault> {
+    pub(super) fn take(&mut self, nand: &mut dyn Nand) -> Result<Option<Pbn>, IndexFault> {
         if self.ready() == 0 {
             self.prepare(nand, Cause::GarbageCollection)?;
         }
@@ -162,7 +172,7 @@ impl Blocks {
     }
 
     /// Marks a block bad.
-    pub(super) fn retire<N: Nand>(&mut self, nand: &mut N, block: Pbn) -> Result<(), IndexFault> {
+    pub(super) fn retire(&mut self, nand: &mut dyn Nand, block: Pbn) -> Result<(), IndexFault> {
         self.retired += 1;
         self.set(block, State::Bad);
         match mark_bad(nand, block) {
@@ -187,7 +197,7 @@ impl Blocks {
     }
 
     /// Frees what was left: a commit page that does without it is written.
-    pub(super) fn settle<N: Nand>(&mut self, nand: &mut N) -> Result<(), IndexFault> {
+    pub(super) fn settle(&mut self, nand: &mut dyn Nand) -> Result<(), IndexFault> {
         for block in (0..self.states.len() as u32).map(Pbn) {
             match self.state(block) {
                 State::Left => self.set(block, State::Free),

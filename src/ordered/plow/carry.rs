@@ -14,9 +14,11 @@
 //! with the next program number is such a one, makes the same step in RAM and enters the change. So one page
 //! may follow a commit page in this way, and what it leaves is free only once there is another commit page.
 
-use super::Plow;
+use super::Core;
 use super::coder::View;
+use super::commit::Commits;
 use super::level::Part;
+use super::levels::Levels;
 use super::page::{HEADER_BYTES, Header};
 use super::root::{Reader, Writer};
 use super::step::Outcome;
@@ -40,12 +42,12 @@ pub(super) fn bytes_kept(record: RecordFormat, page_bytes: usize) -> usize {
     if is_worth_it { needed } else { 0 }
 }
 
-impl<N: Nand> Plow<N> {
-    /// Notes the change under way, which a step may carry.
-    pub(super) fn begin_change(&mut self, key: &[u8], value: Option<&[u8]>) {
-        self.commits.carried = false;
+impl Commits {
+    /// Notes the change under way, which a step may carry where pages have room for it.
+    pub(super) fn begin_change(&mut self, key: &[u8], value: Option<&[u8]>, has_room: bool) {
+        self.carried = false;
         self.under_way.clear();
-        if cfg!(feature = "full") && self.is_durable() && bytes_kept(self.record, self.output.len()) > 0 {
+        if cfg!(feature = "full") && self.is_durable() && has_room {
             self.under_way.extend_from_slice(key);
             self.under_way.extend_from_slice(value.unwrap_or(&[]));
         }
@@ -53,31 +55,18 @@ impl<N: Nand> Plow<N> {
 
     /// Whether the page of a step may carry the change under way: there is one, and nothing is on the chip
     /// or in the levels that the newest commit page does not know of.
-    pub(super) fn may_carry(&self) -> bool {
+    pub(super) fn may_carry(&self, newest: u64, levels: usize) -> bool {
         cfg!(feature = "full")
             && !self.under_way.is_empty()
             && !self.dirty
-            && self.sequence == self.commits.sequence
-            && self.levels.len() == self.commits.levels
+            && newest == self.sequence
+            && levels == self.levels
     }
 
-    /// Writes into the output page what a step did and the change under way, between the bytes that the page
-    /// takes at its ends; whether that page commits.
-    pub(super) fn carry(&mut self, outcome: &Outcome, (front, back): (usize, usize)) -> bool {
-        // The change must find room without another step.
-        if !self.may_carry() {
-            return false;
-        }
-        let is_room = match outcome.level {
-            0 => self.memtable.takes_without(&outcome.from, outcome.stop.as_deref(), outcome.taken[0]),
-            _ => self.memtable.takes(2),
-        };
-        if !is_room {
-            return false;
-        }
-        let end = self.output.len() - back;
-        let Some(gap) = self.output.get_mut(HEADER_BYTES + front..end) else { return false };
-        let (key, value) = self.under_way.split_at(self.record.key_bytes.into());
+    /// Writes what a step did and the change under way into the bytes of a page between its ends; whether
+    /// they fit.
+    pub(super) fn carry(&self, gap: &mut [u8], outcome: &Outcome, key_bytes: u8) -> bool {
+        let (key, value) = self.under_way.split_at(key_bytes.into());
         let mut writer = Writer::new(gap);
         for number in [outcome.level, outcome.used, outcome.taken[0], outcome.taken[1], outcome.passed.len()]
         {
@@ -96,7 +85,9 @@ impl<N: Nand> Plow<N> {
         }
         fits
     }
+}
 
+impl Core<dyn Nand + '_> {
     /// Does what the whole page in the input buffer carries, which is the newest commit.
     pub(super) fn take_carried(&mut self, ppn: Ppn, header: &Header) -> Result<(), IndexFault> {
         if !cfg!(feature = "full") {
@@ -104,42 +95,38 @@ impl<N: Nand> Plow<N> {
             return Err(IndexError::Unsupported(what.into()).into());
         }
         let broken = || IndexFault::broken(Invariant::I1, "what a page carries makes no sense", ppn.0);
-        core::mem::swap(&mut self.input, &mut self.output);
-        self.loaded = None;
-        let body = &self.output[HEADER_BYTES..];
+        self.medium.keep_examined();
+        let body = &self.medium.output[HEADER_BYTES..];
         let count = usize::from(header.count);
-        let view = View::new(body, self.record, count, header.tombstones).filter(|_| count > 0);
+        let view = View::new(body, self.medium.record, count, header.tombstones).filter(|_| count > 0);
         let at = view.ok_or_else(broken)?.front();
         let mut reader = Reader::new(&body[at..]);
-        let (outcome, key, value) = self.read_carried(&mut reader, count).ok_or_else(broken)?;
+        let carried = self.levels.read_carried(&mut reader, count, self.medium.record);
+        let (outcome, key, value) = carried.ok_or_else(broken)?;
         self.take_over(outcome, Some(ppn));
         self.memtable.put(&key, value.as_deref(), false);
-        self.clean = false;
+        self.commits.clean = false;
         Ok(())
     }
+}
 
+impl Levels {
     fn read_carried(
         &self,
         reader: &mut Reader<'_>,
         count: usize,
+        record: RecordFormat,
     ) -> Option<(Outcome, Vec<u8>, Option<Vec<u8>>)> {
-        let RecordFormat { key_bytes, value_bytes } = self.record;
+        let RecordFormat { key_bytes, value_bytes } = record;
         let mut number = || usize::try_from(reader.number()?).ok();
         let (level, used, taken, passed) = (number()?, number()?, [number()?, number()?], number()?);
-        let of_level = self.levels.get(level).filter(|level| used <= level.old.pages())?;
-        let mut outcome = Outcome {
-            level,
-            count,
-            used,
-            taken,
-            passed: Vec::new(),
-            from: of_level.cursor.clone(),
-            stop: None,
-        };
+        let of_level = self.get(level).filter(|level| used <= level.old.pages())?;
+        let from = of_level.cursor.clone();
+        let mut outcome = Outcome { level, count, used, taken, from, ..Outcome::default() };
         for _ in 0..passed {
             let page = reader.short()?;
             let part = if page & 1 == 1 { Part::Old } else { Part::New };
-            let upper = self.levels.get(level.checked_sub(1)?)?;
+            let upper = self.get(level.checked_sub(1)?)?;
             upper.run(part).uses(Ppn(page / 2), Ppn(page / 2 + 1)).then_some(())?;
             outcome.passed.push((part, Ppn(page / 2), Vec::new()));
         }

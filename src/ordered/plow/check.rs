@@ -1,8 +1,10 @@
 //! The checker: every page of every level against the invariants.
 
-use super::Plow;
+use super::Core;
 use super::blocks::State;
 use super::level::Part;
+use super::sight::Sight;
+use super::space::Stock;
 use crate::check::{CheckReport, Invariant, message};
 use crate::fault::IndexFault;
 use crate::nand::Nand;
@@ -11,25 +13,26 @@ use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
 
-impl<N: Nand> Plow<N> {
+impl Core<dyn Nand + '_> {
     /// Walks over everything.
     pub(super) fn check_all(&mut self) -> Result<CheckReport, IndexFault> {
         let mut report = CheckReport::default();
         for level in 0..self.levels.len() {
-            self.check_level(level, &mut report)?;
+            self.sight().check_level(level, &mut report)?;
         }
-        self.check_blocks(&mut report);
+        self.stock().check_blocks(&mut report);
         for i in 1..self.memtable.len() {
             if self.memtable.key(i - 1) >= self.memtable.key(i) {
                 let found = message!("record {i} of the memtable is not above the one before it");
                 report.violation(Invariant::I5, i as u64, found);
             }
         }
-        self.check_clean(&mut report)?;
+        let clean = self.memtable.clean_records();
+        self.sight().check_clean(clean, &mut report)?;
         let mut count = 0;
         let mut before: Option<Vec<u8>> = None;
         let mut is_sorted = true;
-        self.walk((Bound::Unbounded, Bound::Unbounded), Direction::Ascending, &mut |key, _| {
+        self.sight().walk((Bound::Unbounded, Bound::Unbounded), Direction::Ascending, &mut |key, _| {
             count += 1;
             is_sorted &= before.as_ref().is_none_or(|before| &before[..] < key);
             before = Some(key.to_vec());
@@ -41,19 +44,23 @@ impl<N: Nand> Plow<N> {
         report.records = count;
         Ok(report)
     }
+}
 
+impl Sight<'_> {
     /// Whether clean records are what a look-up finds.
-    fn check_clean(&mut self, report: &mut CheckReport) -> Result<(), IndexFault> {
-        let (credit, counters) = (self.credit, self.counters);
-        let mut found = alloc::vec![0; self.record.value_bytes.into()];
-        for (i, (key, value)) in self.memtable.clean_records().into_iter().enumerate() {
-            let is_there = self.memtable.find(&key).is_err() && self.look_up(&key, &mut found)?;
+    fn check_clean(
+        &mut self,
+        clean: Vec<(Vec<u8>, Vec<u8>)>,
+        report: &mut CheckReport,
+    ) -> Result<(), IndexFault> {
+        let mut found = alloc::vec![0; self.medium.record.value_bytes.into()];
+        for (i, (key, value)) in clean.into_iter().enumerate() {
+            let is_there = self.memtable.find(&key).is_err() && self.look_up(&key, &mut found)?.found;
             if !is_there || found != value {
                 let found = message!("clean record {i} is not what is on flash");
                 report.violation(Invariant::I10, i as u64, found);
             }
         }
-        (self.credit, self.counters) = (credit, counters);
         Ok(())
     }
 
@@ -67,7 +74,7 @@ impl<N: Nand> Plow<N> {
             if self.levels.iter().filter(|level| level.uses(ppn, Ppn(ppn.0 + 1))).count() > 1 {
                 report.violation(Invariant::I9, ppn.0.into(), message!("{ppn} is a page of two levels"));
             }
-            let view = self.view()?;
+            let view = self.medium.view()?;
             let keys: Vec<Vec<u8>> = (0..view.count()).map(|i| view.key_owned(i)).collect();
             let has_tombstones = (0..view.count()).any(|i| view.is_tombstone(i));
             if !keys.is_sorted_by(|a, b| a < b) {
@@ -112,7 +119,7 @@ impl<N: Nand> Plow<N> {
         keys: &[Vec<u8>],
         report: &mut CheckReport,
     ) -> Result<(), IndexFault> {
-        if level == 0 && keys.iter().any(|key| self.is_filtered(level, key)) {
+        if level == 0 && keys.iter().any(|key| self.levels.is_filtered(level, key)) {
             report.violation(Invariant::I9, ppn.0.into(), message!("a filter denies a key of {ppn}"));
         }
         for key in keys.first().into_iter().chain(keys.last()) {
@@ -125,11 +132,13 @@ impl<N: Nand> Plow<N> {
         }
         Ok(())
     }
+}
 
+impl Stock<'_> {
     fn check_blocks(&self, report: &mut CheckReport) {
         let pages = self.geometry.pages_per_block;
         for block in (0..self.geometry.blocks).map(Pbn) {
-            let is_free = !matches!(self.blocks.state(block), State::Used | State::Failing);
+            let is_free = !matches!(self.space.blocks.state(block), State::Used | State::Failing);
             let is_commit = self.commits.blocks.contains(&block);
             let (from, to) = (Ppn(block.0 * pages), Ppn(block.0 * pages + pages));
             let is_owned = self.levels.iter().any(|level| level.uses(from, to));

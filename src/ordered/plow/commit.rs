@@ -6,12 +6,13 @@
 //! those are still in the memtable that the sweep has not passed since, so a sealed page is needed for one
 //! round at most, and none is ever written again.
 
-use super::Plow;
+use super::Core;
 use super::coder::{Builder, Expected};
 use super::io::Target;
-use super::map::MAPS;
+use super::memtable::Memtable;
 use super::page::{After, HEADER_BYTES, Header, Kind};
-use super::root::{Writer, write};
+use super::root::Writer;
+use super::space::Space;
 use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::nand::{Geometry, Nand};
@@ -25,7 +26,7 @@ use alloc::vec::Vec;
 /// of its chip.
 pub(super) const SEALS: bool = cfg!(feature = "full");
 /// Bytes by which a few steps may lengthen the root: some extents, and cursors.
-const STEP_ROOT_BYTES: usize = 64;
+pub(super) const STEP_ROOT_BYTES: usize = 64;
 /// Bytes of a root where nothing is stored, and those of a full block, mostly.
 pub(super) const ROOT_FIXED_BYTES: usize = 96;
 pub(super) const ROOT_BLOCK_BYTES: usize = 8;
@@ -83,9 +84,10 @@ pub(super) struct Sealed {
     pub(super) pages: u32,
 }
 
-/// The commit pages.
-#[derive(Debug, Default)]
+/// The commit pages, and what is not in the newest one.
+#[derive(Debug)]
 pub(super) struct Commits {
+    pub(super) durability: Durability,
     /// The block being filled and its next page.
     pub(super) open: Option<(Pbn, u32)>,
     /// The open block of sealed pages, which live longer.
@@ -104,9 +106,51 @@ pub(super) struct Commits {
     pub(super) carried: bool,
     /// Whether the newest commit page says that changes of the class *none* follow.
     pub(super) followed: bool,
+    /// The change under way, where a step may carry it: key and value.
+    pub(super) under_way: Vec<u8>,
+    /// Whether something is not in the newest commit page.
+    pub(super) dirty: bool,
+    /// Whether that was written by a close.
+    pub(super) clean: bool,
 }
 
 impl Commits {
+    /// No commit page yet.
+    pub(super) fn none(durability: Durability, record: RecordFormat) -> Commits {
+        Commits {
+            durability,
+            open: None,
+            open_sealed: None,
+            blocks: Vec::new(),
+            sealed: VecDeque::new(),
+            sequence: 0,
+            newest: None,
+            levels: 0,
+            carried: false,
+            followed: false,
+            under_way: Vec::with_capacity(record.entry_bytes()),
+            dirty: false,
+            clean: false,
+        }
+    }
+
+    /// Whether every operation is durable.
+    pub(super) fn is_durable(&self) -> bool {
+        self.durability == Durability::EveryOperation
+    }
+
+    /// Whether nothing is left for a sync.
+    pub(super) fn is_done(&self) -> bool {
+        !self.dirty && !self.followed
+    }
+
+    /// Notes a block that holds pages of them.
+    pub(super) fn list_block(&mut self, block: Pbn) {
+        if !self.blocks.contains(&block) {
+            self.blocks.push(block);
+        }
+    }
+
     /// Sealed pages that may be needed.
     pub(super) fn sealed_pages(&self) -> usize {
         if SEALS { self.sealed.iter().map(|sealed| sealed.pages as usize).sum() } else { 0 }
@@ -126,30 +170,11 @@ impl Commits {
     }
 }
 
-impl<N: Nand> Plow<N> {
-    /// Where the first sweep stands.
-    pub(super) fn stand(&self) -> Stand {
-        Stand { round: self.levels[0].round, cursor: self.levels[0].cursor.clone() }
-    }
-
-    /// Bytes of the root, if it were written now.
-    pub(super) fn root_bytes(&self) -> usize {
-        let mut writer = Writer::new(&mut []);
-        self.write_root(&mut writer);
-        writer.at()
-    }
-
-    fn write_root(&self, writer: &mut Writer<'_>) {
-        let newest = self.commits.sealed.back().filter(|_| SEALS);
-        let sealed = (self.commits.sealed_pages(), newest.map(|sealed| (sealed.ppn, sealed.sequence)));
-        let (shape, levels) = ((self.geometry, self.record), (&self.levels[..], &self.blocks, self.map()));
-        write(writer, shape, levels, sealed, self.page_records);
-    }
-
+impl Core<dyn Nand + '_> {
     /// Makes all that was acknowledged durable.
     pub(super) fn commit(&mut self, clean: bool) -> Result<(), IndexFault> {
         if self.commits.sealed_pages() > 0 {
-            let now = self.stand();
+            let now = self.levels.stand();
             while self.commits.sealed.front().is_some_and(|oldest| oldest.stand.has_passed_all(&now)) {
                 self.commits.sealed.pop_front();
             }
@@ -161,24 +186,14 @@ impl<N: Nand> Plow<N> {
             self.memtable.unseal_all();
         }
         let before = self.commits.newest;
-        self.commits.newest = Some(self.geometry.block_of(written?));
-        (self.commits.sequence, self.commits.levels) = (self.sequence, self.levels.len());
-        self.settle_commits(if clean { before } else { None })?;
-        (self.dirty, self.clean) = (false, clean);
+        self.commits.newest = Some(self.medium.geometry.block_of(written?));
+        (self.commits.sequence, self.commits.levels) = (self.medium.sequence, self.levels.len());
+        let geometry = self.medium.geometry;
+        self.commits.leave_blocks(&mut self.space, geometry, before.filter(|_| clean));
+        self.space.blocks.settle(&mut self.medium.nand)?;
+        (self.commits.dirty, self.commits.clean) = (false, clean);
         self.counters.commits += 1;
         Ok(())
-    }
-
-    /// In the class *none*, before the first change that a power cut takes: the newest commit page says so.
-    pub(super) fn admit_change(&mut self) -> Result<(), IndexFault> {
-        if self.durability != Durability::None || self.commits.followed {
-            return Ok(());
-        }
-        self.make_room(false, 1)?;
-        self.commits.followed = true;
-        let opened = self.commit(false);
-        self.commits.followed = opened.is_ok();
-        opened
     }
 
     /// Commits all, after which nothing was changed.
@@ -192,16 +207,17 @@ impl<N: Nand> Plow<N> {
     /// Writes sealed pages until the rest fits into a commit page, and that.
     fn write_commit(&mut self, clean: bool) -> Result<Ppn, IndexFault> {
         loop {
-            let mut output = core::mem::take(&mut self.output);
+            let mut output = core::mem::take(&mut self.medium.output);
             let mut writer = Writer::new(&mut output[HEADER_BYTES..]);
-            self.write_root(&mut writer);
+            self.stock().write_root(&mut writer);
             let root = writer.at();
             let room = output.len() - HEADER_BYTES;
-            let packed = if root > room { None } else { self.pack(&mut output[HEADER_BYTES + root..], 0) };
-            self.output = output;
+            let packed =
+                if root > room { None } else { self.memtable.pack(&mut output[HEADER_BYTES + root..], 0) };
+            self.medium.output = output;
             let Some((count, is_all)) = packed else { return Err(IndexError::Full.into()) };
             if is_all {
-                return self.program(Target::Commits, self.header(Kind::Commit, clean, count));
+                return self.program(Target::Commits, self.commits.header(Kind::Commit, clean, count));
             }
             // What can go to a level for good need not be sealed.
             if self.sink()? {
@@ -209,7 +225,7 @@ impl<N: Nand> Plow<N> {
             }
             if SEALS {
                 self.seal()?;
-            } else if self.memtable.len() > 0 && self.has_place(Target::Level(0)) {
+            } else if self.memtable.len() > 0 && self.stock().has_place(Target::Level(0)) {
                 self.step(0)?;
             } else {
                 return Err(IndexError::Full.into());
@@ -219,19 +235,19 @@ impl<N: Nand> Plow<N> {
 
     /// Writes unsealed records as a sealed page.
     fn seal(&mut self) -> Result<(), IndexFault> {
-        let stand = self.stand();
-        let mut output = core::mem::take(&mut self.output);
-        let mut writer = Writer::new(&mut output[HEADER_BYTES..]);
+        let stand = self.levels.stand();
+        let body = &mut self.medium.output[HEADER_BYTES..];
+        let mut writer = Writer::new(body);
         writer.number(stand.round.into());
         writer.key(&stand.cursor);
         let before = self.commits.sealed.back();
         writer.number(before.map_or(0, |before| u64::from(before.ppn.0) + 1));
         writer.number(before.map_or(0, |before| before.sequence));
         let at = writer.at();
-        let packed = self.pack(&mut output[HEADER_BYTES + at..], 1);
-        self.output = output;
-        let Some((count, _)) = packed else { return Err(IndexError::Full.into()) };
-        let ppn = self.program(Target::Sealed, self.header(Kind::Sealed, false, count))?;
+        let Some((count, _)) = self.memtable.pack(&mut body[at..], 1) else {
+            return Err(IndexError::Full.into());
+        };
+        let ppn = self.program(Target::Sealed, self.commits.header(Kind::Sealed, false, count))?;
         let (mut left, mut last) = (count, 0);
         for i in 0..self.memtable.len() {
             if left > 0 && self.memtable.is_unsealed(i) {
@@ -241,29 +257,49 @@ impl<N: Nand> Plow<N> {
         }
         // A mount takes them from there, whatever was sunk above them.
         let last = self.memtable.key(last).to_vec();
-        self.note_top(&last);
-        self.make_room_for_sealed();
-        self.commits.sealed.push_back(Sealed { ppn, sequence: self.sequence, stand, pages: 1 });
+        self.levels.note_top(&last);
+        let (geometry, capacity) = (self.medium.geometry, self.memtable.capacity());
+        self.commits.make_room_for_sealed(sealed_listed(self.medium.record, geometry, capacity), geometry);
+        self.commits.sealed.push_back(Sealed { ppn, sequence: self.medium.sequence, stand, pages: 1 });
         Ok(())
     }
+}
 
-    /// Makes the list of sealed pages as long as it gets: growing, it would be there twice. Once it is full,
-    /// two entries of a block become one.
-    pub(super) fn make_room_for_sealed(&mut self) {
-        let held = self.commits.sealed.len();
-        if held < self.commits.sealed.capacity() {
+impl Commits {
+    /// Gives back the blocks that no longer hold what a mount would need.
+    fn leave_blocks(&mut self, space: &mut Space, geometry: Geometry, kept: Option<Pbn>) {
+        let mut listed = core::mem::take(&mut self.blocks);
+        listed.retain(|&block| {
+            let is_there = |ppn: Ppn| geometry.block_of(ppn) == block;
+            let stays = Some(block) == self.newest
+                || Some(block) == kept
+                || [self.open, self.open_sealed].iter().flatten().any(|open| open.0 == block)
+                || SEALS && self.sealed.iter().any(|sealed| is_there(sealed.ppn))
+                || space.map().is_some_and(|map| map.pages.iter().any(|&ppn| is_there(ppn)));
+            if !stays {
+                space.blocks.leave(block);
+            }
+            stays
+        });
+        self.blocks = listed;
+    }
+
+    /// Makes the list of sealed pages as long as it gets, `most`: growing, it would be there twice. Once it
+    /// is full, two entries of a block become one.
+    pub(super) fn make_room_for_sealed(&mut self, most: usize, geometry: Geometry) {
+        let held = self.sealed.len();
+        if held < self.sealed.capacity() {
             return;
         }
-        let most = sealed_listed(self.record, self.geometry, self.memtable.capacity());
-        if held < most || !self.join_sealed() {
-            self.commits.sealed.reserve_exact(most.saturating_sub(held).max(4));
+        if held < most || !self.join_sealed(geometry) {
+            self.sealed.reserve_exact(most.saturating_sub(held).max(4));
         }
     }
 
     /// Joins the two neighbours in the list of the fewest pages that lie in one block; false if there are
     /// none.
-    fn join_sealed(&mut self) -> bool {
-        let (geometry, sealed) = (self.geometry, &mut self.commits.sealed);
+    fn join_sealed(&mut self, geometry: Geometry) -> bool {
+        let sealed = &mut self.sealed;
         let of_pair = |i: usize| [&sealed[i - 1], &sealed[i]];
         let is_of_one = |&i: &usize| {
             let [older, newer] = of_pair(i);
@@ -279,130 +315,39 @@ impl<N: Nand> Plow<N> {
     }
 
     fn header(&self, kind: Kind, clean: bool, count: usize) -> Header {
-        let after = match (clean, self.commits.followed && kind == Kind::Commit) {
+        let after = match (clean, self.followed && kind == Kind::Commit) {
             (true, _) => After::Nothing,
             (false, true) => After::Changes,
             (false, false) => After::Unsaid,
         };
         Header { kind, after, ..Header::run(count, true) }
     }
+}
 
+impl Memtable {
     /// Packs the unsealed records; how many went in, and whether these are all. None where fewer than `least`
     /// did.
     fn pack(&self, body: &mut [u8], least: usize) -> Option<(usize, bool)> {
-        let unsealed = |&i: &usize| self.memtable.is_unsealed(i);
-        let mut all = 0..self.memtable.len();
+        let unsealed = |&i: &usize| self.is_unsealed(i);
+        let mut all = 0..self.len();
         let (Some(from), Some(to)) = (all.clone().find(unsealed), all.rfind(unsealed)) else {
             return (least == 0).then_some((0, true));
         };
         if body.len() < 32 + usize::from(self.record.key_bytes) {
             return (least == 0).then_some((0, false));
         }
-        let (first, last, count) = (self.memtable.key(from), self.memtable.key(to), self.memtable.unsealed());
+        let (first, last, count) = (self.key(from), self.key(to), self.unsealed());
         let expected = Expected { first, low: first, last, count, tombstones: true };
         let mut builder = Builder::begin(body, self.record, expected);
-        let is_all = (from..=to)
-            .all(|i| !unsealed(&i) || builder.append(body, self.memtable.key(i), self.memtable.value(i)));
+        let is_all = (from..=to).all(|i| !unsealed(&i) || builder.append(body, self.key(i), self.value(i)));
         (builder.count() >= least).then_some((builder.count(), is_all))
-    }
-
-    /// Gives back the blocks that no longer hold what a mount would need.
-    fn settle_commits(&mut self, kept: Option<Pbn>) -> Result<(), IndexFault> {
-        let map = self.map.as_deref().filter(|_| MAPS);
-        let pages = map.map_or(&[][..], |map| &map.pages);
-        let mut listed = core::mem::take(&mut self.commits.blocks);
-        let needed = |block: Pbn| {
-            let of = |ppn: Ppn| self.geometry.block_of(ppn);
-            Some(block) == self.commits.newest
-                || Some(block) == kept
-                || [self.commits.open, self.commits.open_sealed].iter().flatten().any(|open| open.0 == block)
-                || SEALS && self.commits.sealed.iter().any(|sealed| of(sealed.ppn) == block)
-                || pages.iter().any(|&ppn| of(ppn) == block)
-        };
-        let blocks = &mut self.blocks;
-        listed.retain(|&block| {
-            let stays = needed(block);
-            if !stays {
-                blocks.leave(block);
-            }
-            stays
-        });
-        self.commits.blocks = listed;
-        self.blocks.settle(&mut self.nand)
-    }
-
-    /// Bytes of a page that records and root take.
-    fn commit_room(&self) -> usize {
-        commit_room_of(self.geometry.page_bytes as usize)
-    }
-
-    /// Whether so many records of the memtable fit beside the root, though steps may lengthen it until the
-    /// next commit page.
-    pub(super) fn fits_beside_root(&self, records: usize) -> bool {
-        let bytes = self.memtable.packed_bytes_max(records);
-        let room = self.commit_room() - STEP_ROOT_BYTES.min(self.commit_room() / 8);
-        bytes < room && bytes + self.root_bytes() <= room
-    }
-
-    /// Whether so many records fit beside any root of this chip: it grows as the blocks fill.
-    pub(super) fn fits_for_good(&self, records: usize) -> bool {
-        let most = match self.map().is_some() {
-            true => self.root_max(),
-            false => root_bytes_of(self.blocks.good()),
-        };
-        self.fits_beside(records, most.max(self.root_bytes() + STEP_ROOT_BYTES))
-    }
-
-    /// Whether so many records fit into a commit page beside so many bytes.
-    pub(super) fn fits_beside(&self, records: usize, bytes: usize) -> bool {
-        self.memtable.packed_bytes_max(records) + bytes <= self.commit_room()
-    }
-
-    /// Pages of so many records.
-    fn pages_of(&self, records: usize) -> usize {
-        self.memtable.packed_bytes_max(records).div_ceil(self.commit_room())
-    }
-
-    /// Blocks that the sealed pages and the map of the next commit may take.
-    pub(super) fn sealed_blocks_next(&self) -> usize {
-        // Sweeps of everything come before the change that they make room for, and may lengthen the root.
-        let unsealed = self.memtable.unsealed() + usize::from(!self.sweeping);
-        let fits = match self.sweeping {
-            true => self.fits_beside(unsealed, self.root_bytes()),
-            false => self.fits_beside_root(unsealed),
-        };
-        let sealed = if fits || !SEALS { 0 } else { self.pages_of(unsealed) };
-        let pages = self.map_pages_next() + sealed;
-        let pages_per_block = self.geometry.pages_per_block;
-        let left = self.commits.open_sealed.map_or(0, |(_, next)| (pages_per_block - next) as usize);
-        pages.saturating_sub(left).div_ceil(pages_per_block as usize)
-    }
-
-    /// Blocks that the pages of the first level may take where all of a memtable that is too large for a
-    /// commit page goes there.
-    pub(super) fn dissolved_blocks(&self) -> usize {
-        self.dissolved_blocks_with(1)
-    }
-
-    /// Those, with so many records more.
-    pub(super) fn dissolved_blocks_with(&self, more: usize) -> usize {
-        let records = self.memtable.len() + more;
-        if self.commits.sealed_pages() == 0 && self.fits_for_good(records) {
-            return 0;
-        }
-        1 + self.pages_of(records).div_ceil(self.geometry.pages_per_block as usize)
-    }
-
-    /// Sealed pages beyond which the first sweep is made to go on.
-    pub(super) fn sealed_max(&self) -> usize {
-        let of_a_page = (self.geometry.page_bytes as usize - HEADER_BYTES) / (self.record.entry_bytes() + 1);
-        4 + 3 * self.memtable.capacity() / of_a_page.max(1)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ordered::plow::blocks::State;
 
     #[test]
     fn a_sweep_passes_what_lies_between() {
@@ -413,5 +358,35 @@ mod tests {
         assert!(from.has_passed(&[8], &stand(8, &[])) && !from.has_passed(&[4], &stand(8, &[3])));
         assert!(from.has_passed(&[4], &stand(9, &[])));
         assert!(!from.has_passed_all(&stand(8, &[4])) && from.has_passed_all(&stand(8, &[5])));
+    }
+
+    #[test]
+    #[cfg(feature = "full")]
+    fn only_the_first_page_behind_a_commit_page_carries() {
+        for (class, carries) in [(Durability::EveryOperation, true), (Durability::EverySync, false)] {
+            let mut commits = Commits::none(class, RecordFormat::new(4, 4));
+            (commits.sequence, commits.levels) = (7, 2);
+            assert!(!commits.may_carry(7, 2), "nothing is under way");
+            commits.begin_change(&[1; 4], Some(&[2; 4]), true);
+            assert_eq!((commits.may_carry(7, 2), commits.may_carry(8, 2)), (carries, false));
+            commits.dirty = true;
+            assert!(!commits.may_carry(7, 2) && !commits.is_done());
+        }
+    }
+
+    #[test]
+    fn blocks_are_left_once_nothing_in_them_is_needed() {
+        let geometry = Geometry::new(512, 16, 8, 8);
+        let mut space = Space::new(geometry, false);
+        let mut commits = Commits::none(Durability::EverySync, RecordFormat::new(4, 4));
+        for block in [0, 1, 2, 3, 3].map(Pbn) {
+            space.blocks.set(block, State::Used);
+            commits.list_block(block);
+        }
+        (commits.open, commits.newest) = (Some((Pbn(2), 1)), Some(Pbn(1)));
+        commits.leave_blocks(&mut space, geometry, Some(Pbn(3)));
+        assert_eq!((&commits.blocks[..], space.blocks.left()), (&[1, 2, 3].map(Pbn)[..], 1));
+        commits.leave_blocks(&mut space, geometry, None);
+        assert_eq!((&commits.blocks[..], space.available()), (&[1, 2].map(Pbn)[..], 6));
     }
 }

@@ -91,10 +91,14 @@ pub(super) struct Shares {
     pub(super) fixed: bool,
     /// Whether there are maps.
     pub(super) maps: bool,
+    /// Whether a list that grows has its share for what it was, too.
+    pub(super) lists_twice: bool,
 }
 
 /// Pages of a block below which a chip has about as many extents as blocks.
 const ROWS_BELOW: u32 = 64;
+/// Blocks below which the RAM has no room beside for a list that grows.
+const BLOCKS_FEW: u32 = 64;
 /// Extents that lists have room for, however few blocks there are.
 const EXTENTS_LEAST: usize = 32;
 
@@ -132,6 +136,7 @@ impl Shares {
             levels: levels.unwrap_or(levels_max),
             fixed: levels.is_some(),
             maps: map::is_kept(geometry, record),
+            lists_twice: geometry.blocks < BLOCKS_FEW,
         };
         let Some(ram) = config.ram_bytes else { return Ok(shares) };
         let mut fixed = own + 2 * page + lists_bytes(record, geometry);

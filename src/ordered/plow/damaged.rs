@@ -11,48 +11,48 @@
 //! that was found refuses the mount: where two blocks are exchanged, both may have held what tells of a
 //! newer one.
 
-use super::Plow;
-use super::mount::{Found, Seen};
+use super::medium::Found;
 use super::page::displaced;
+use super::survey::Survey;
 use crate::check::Invariant;
 use crate::fault::IndexFault;
-use crate::nand::Nand;
 use crate::units::Ppn;
 
-impl<N: Nand> Plow<N> {
+impl Survey<'_> {
     /// Reads any page into the input buffer, and keeps in mind that it is damaged.
-    pub(super) fn see(&mut self, ppn: Ppn, seen: &mut Seen) -> Result<Found, IndexFault> {
-        let found = self.examine(ppn)?;
+    pub(super) fn see(&mut self, ppn: Ppn) -> Result<Found, IndexFault> {
+        let found = self.medium.examine(ppn)?;
         if found != Found::Broken {
             return Ok(found);
         }
-        if let Some(header) = displaced(&self.input, self.geometry.pages()) {
-            seen.displaced = seen.displaced.max((header.sequence, ppn.0));
+        if let Some(header) = displaced(&self.medium.input, self.geometry.pages()) {
+            self.seen.displaced = self.seen.displaced.max((header.sequence, ppn.0));
         }
-        if !self.nand.tears() {
+        if !self.medium.nand.tears() {
             let block = self.geometry.block_of(ppn);
-            let of_block = seen.damaged.iter_mut().find(|other| self.geometry.block_of(**other) == block);
+            let of_block =
+                self.seen.damaged.iter_mut().find(|other| self.geometry.block_of(**other) == block);
             match of_block {
                 Some(last) => *last = ppn.max(*last),
-                None => seen.damaged.push(ppn),
+                None => self.seen.damaged.push(ppn),
             }
         }
         Ok(found)
     }
 
-    /// Refuses a damaged page that may have been newer than the newest commit page.
-    pub(super) fn require_older(&mut self, seen: &Seen) -> Result<(), IndexFault> {
-        if seen.displaced.0 > self.commits.sequence {
+    /// Refuses a damaged page that may have been newer than the newest commit page, of this program.
+    pub(super) fn require_older(&mut self, newest: u64) -> Result<(), IndexFault> {
+        if self.seen.displaced.0 > newest {
             let what = "a page of another place is newer than the newest commit page";
-            return Err(IndexFault::broken(Invariant::I1, what, seen.displaced.1));
+            return Err(IndexFault::broken(Invariant::I1, what, self.seen.displaced.1));
         }
-        for &damaged in &seen.damaged {
-            let end =
-                self.geometry.page_at(self.geometry.block_of(damaged), 0).0 + self.geometry.pages_per_block;
+        for damaged in core::mem::take(&mut self.seen.damaged) {
+            let pages = self.geometry.pages_per_block;
+            let end = (self.geometry.block_of(damaged).0 + 1) * pages;
             let mut is_older = false;
             for ppn in (damaged.0 + 1..end).map(Ppn) {
-                if let Found::Whole(header) = self.examine(ppn)? {
-                    is_older = header.sequence <= self.commits.sequence;
+                if let Found::Whole(header) = self.medium.examine(ppn)? {
+                    is_older = header.sequence <= newest;
                     break;
                 }
             }

@@ -9,15 +9,15 @@
 //! wait, and the last level's sweep does not pass the cursor of the level: it follows it, so that new pages
 //! always lie before it, never behind.
 
-use super::Plow;
-use super::cost::{READ, STEP};
+use super::Core;
+use super::cost::READ;
 use super::level::Level;
+use super::levels::Levels;
+use super::planner::PAID;
 use super::room::READY;
+use super::space::Need;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
-
-/// The credit that pays for a step.
-const PAID: u32 = STEP as u32;
 
 /// How far a level is on its way out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,18 +60,7 @@ impl Since {
     }
 }
 
-impl<N: Nand> Plow<N> {
-    /// Books a page of a level that a look-up read in vain.
-    pub(super) fn book_in_vain(&mut self, pages: u32) {
-        if !cfg!(feature = "full") {
-            return;
-        }
-        // Where nothing changes any more, what a step saves is saved for good. Two steps are enough of a
-        // reserve.
-        let worth = if self.mix.only_reads() { 2 } else { 1 };
-        self.credit = (self.credit + worth * pages * READ as u32).min(2 * PAID);
-    }
-
+impl Core<dyn Nand + '_> {
     /// A step towards leaving a level out, if look-ups paid for it. Where the step is refused, or meets a
     /// damaged page, the look-up before it is none the less right.
     pub(super) fn drain_when_paid(&mut self) -> Result<(), IndexFault> {
@@ -85,20 +74,22 @@ impl<N: Nand> Plow<N> {
     }
 
     fn pay_for_drain(&mut self) -> Result<(), IndexFault> {
-        self.require_numbers()?;
-        if self.mix.count(1, 0) {
-            self.replan_for_mix();
-        }
+        self.medium.require_numbers()?;
+        self.count(1, 0);
         let is_to_be_lent = self.to_be_lent() > 0;
         if is_to_be_lent {
-            self.credit = (self.credit + READ as u32 / 4).min(2 * PAID);
+            self.planner.book(READ as u32 / 4);
         }
-        if (self.drain != Drain::Off || is_to_be_lent) && self.credit >= PAID && self.is_roomy() {
-            self.credit -= PAID;
-            if self.blocks.ready() < READY.min(self.blocks.free()) {
-                return self.blocks.prepare(&mut self.nand, crate::nand::Cause::GarbageCollection);
+        let is_wanted = self.levels.drain != Drain::Off || is_to_be_lent;
+        if is_wanted && self.planner.credit >= PAID && self.stock().has(Need::Ahead) {
+            self.planner.credit -= PAID;
+            if self.space.blocks.ready() < READY.min(self.space.blocks.free()) {
+                return self
+                    .space
+                    .blocks
+                    .prepare(&mut self.medium.nand, crate::nand::Cause::GarbageCollection);
             }
-            if self.drain == Drain::Off {
+            if self.levels.drain == Drain::Off {
                 return self.step(0);
             }
             self.drain_step(true)?;
@@ -106,58 +97,53 @@ impl<N: Nand> Plow<N> {
         Ok(())
     }
 
-    /// The level whose step is next. The sweep of the last level follows the other one where records may
-    /// change meanwhile, else it passes it.
-    pub(super) fn drains_next(&self, follows: bool) -> usize {
-        let last = self.levels.len() - 1;
-        let is_upper = match self.drain {
-            Drain::Sweep(since) => {
-                cfg!(feature = "full")
-                    && follows
-                    && !since.is_ahead(&self.levels[last - 1], &self.levels[last])
-            }
-            _ => true,
-        };
-        last - usize::from(is_upper)
-    }
-
     pub(super) fn drain_step(&mut self, follows: bool) -> Result<(), IndexFault> {
         let Some(upper) = self.levels.len().checked_sub(2) else {
-            self.drain = Drain::Off;
+            self.levels.drain = Drain::Off;
             return Ok(());
         };
-        let is_aligned = |plow: &Plow<N>| plow.levels[upper].cursor == plow.levels[upper + 1].cursor;
-        if self.drain == Drain::Align && is_aligned(self) {
-            self.drain = Drain::Sweep(Since::new(&self.levels[upper], &self.levels[upper + 1]));
+        let is_aligned =
+            |core: &Core<dyn Nand + '_>| core.levels[upper].cursor == core.levels[upper + 1].cursor;
+        if self.levels.drain == Drain::Align && is_aligned(self) {
+            self.levels.drain = Drain::Sweep(Since::new(&self.levels[upper], &self.levels[upper + 1]));
             if self.levels[upper].pages() == 0 {
                 self.leave_level_out(upper);
                 return Ok(());
             }
         }
-        self.step(self.drains_next(follows))?;
-        let Drain::Sweep(since) = self.drain else { return Ok(()) };
+        self.step(self.levels.drains_next(follows))?;
+        let Drain::Sweep(since) = self.levels.drain else { return Ok(()) };
         if self.levels[upper].pages() == 0 && is_aligned(self) {
             self.leave_level_out(upper);
         } else if follows && since.is_long_ago(&self.levels[upper + 1]) {
-            self.drain = Drain::Off;
+            self.levels.drain = Drain::Off;
         }
         Ok(())
     }
 
     /// Takes out a level that is empty and whose cursor is that of the next one.
     fn leave_level_out(&mut self, upper: usize) {
-        let gone = self.levels.remove(upper);
-        if let Some((block, _)) = gone.open {
-            self.leave_if_dead(block);
+        if let Some(block) = self.levels.leave_out(upper) {
+            self.space.leave_if_dead(block, &self.levels);
         }
-        if upper == 0 {
-            // Sealed pages say where the first sweep stood: the one that is first now goes on from there.
-            self.levels[0].round = gone.round;
-            self.filters.clear();
-        }
-        self.dirty = true;
+        self.commits.dirty = true;
         self.counters.drained += 1;
-        self.drain = Drain::Off;
+        self.levels.drain = Drain::Off;
         self.choose_plan();
+    }
+}
+
+impl Levels {
+    /// The level whose step is next. The sweep of the last level follows the other one where records may
+    /// change meanwhile, else it passes it.
+    pub(super) fn drains_next(&self, follows: bool) -> usize {
+        let last = self.len() - 1;
+        let is_upper = match self.drain {
+            Drain::Sweep(since) => {
+                cfg!(feature = "full") && follows && !since.is_ahead(&self[last - 1], &self[last])
+            }
+            _ => true,
+        };
+        last - usize::from(is_upper)
     }
 }

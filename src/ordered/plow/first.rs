@@ -6,8 +6,7 @@
 //! ones, the lowest 5 bytes of each, as many as there is room for. A chip of many blocks is mostly blank, or
 //! as full as its buffer allows; programs for all of its blocks would not fit.
 
-use super::Plow;
-use super::mount::Found;
+use super::medium::{Found, Medium};
 use super::page::{low, widened};
 use crate::codec::{get_u40, put_u40};
 use crate::nand::Nand;
@@ -16,7 +15,7 @@ use crate::units::Pbn;
 /// Bytes of a program number.
 const PROGRAM_BYTES: usize = 5;
 
-impl<N: Nand> Plow<N> {
+impl Medium<dyn Nand + '_> {
     /// Bytes of the bits of all blocks, of one kind.
     fn bit_bytes(&self) -> usize {
         self.geometry.blocks.div_ceil(8) as usize

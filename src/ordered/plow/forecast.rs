@@ -100,7 +100,8 @@ impl Forecast {
         let costs =
             cost::costs(&Given { memtable: given.memtable.saturating_sub(2), ..*given }, &pages[..=last]);
         let per_block = u64::from(geometry.pages_per_block);
-        let summaries = if summary::are_written(geometry) { costs.steps / per_block } else { 0 };
+        let summaries =
+            if summary::are_written(geometry.pages_per_block) { costs.steps / per_block } else { 0 };
         Forecast {
             memtable: given.memtable,
             filter_bytes: shares.filter as u64,

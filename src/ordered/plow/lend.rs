@@ -4,11 +4,13 @@
 //! read. How often one would be is found out before anything is lent: of a share of all keys, drawn by their
 //! hashes, `Lending` remembers those looked up last, as many as that share of the clean records would be.
 
-use super::Plow;
+use super::Core;
 use super::clean::hash;
 use super::cost::{self, Given, LEVELS_MAX, READ, STEP, STEP_READS};
-use super::level::Level;
-use super::memtable::LENDS;
+use super::levels::Levels;
+use super::memtable::{LENDS, Memtable};
+use super::planner::Planner;
+use super::space::Need;
 use crate::nand::Nand;
 
 /// Lending is judged anew after this many look-ups ..
@@ -75,80 +77,34 @@ impl Lending {
         }
         Some(at.is_some())
     }
+
+    /// Notes a key that was found below the memtable, or changed, one of so many drawn; whether a window is
+    /// over.
+    fn note(&mut self, key: &[u8], one_of: usize, is_found: bool) -> bool {
+        let known = self.remember(key, one_of, is_found);
+        if !is_found {
+            self.changes += 1;
+            return self.changes == u16::MAX;
+        }
+        self.looked += 1;
+        if let Some(is_known) = known {
+            self.drawn += 1;
+            self.known += u16::from(is_known);
+        }
+        self.looked == u16::MAX || self.looked >= LOOKUPS_MIN && self.drawn >= DRAWN_MIN
+    }
 }
 
-impl<N: Nand> Plow<N> {
-    /// The value of a key of which there is a clean record.
-    pub(super) fn clean_value(&mut self, key: &[u8], value: &mut [u8]) -> bool {
-        if !LENDS || !self.memtable.clean_value(key, value) {
-            return false;
-        }
-        self.lending.served = self.lending.served.saturating_add(1);
-        self.note_found(key);
-        true
-    }
-
-    /// Keeps a record that a look-up found on flash.
-    pub(super) fn keep_clean(&mut self, key: &[u8], value: &[u8]) {
-        if LENDS {
-            self.memtable.keep_clean(key, value);
-            self.note_found(key);
-        }
-    }
-
-    /// Notes that a key was found below the memtable.
-    pub(super) fn note_found(&mut self, key: &[u8]) {
-        let first = self.memtable.lendable(LENT_FIRST);
-        if !LENDS || first == 0 {
-            return;
-        }
-        self.lending.looked += 1;
-        if let Some(is_known) = self.lending.remember(key, first, true) {
-            self.lending.drawn += 1;
-            self.lending.known += u16::from(is_known);
-        }
-        let Lending { looked, drawn, .. } = self.lending;
-        if looked == u16::MAX || looked >= LOOKUPS_MIN && drawn >= DRAWN_MIN {
-            self.judge_lending();
-        }
-        self.lend();
-    }
-
-    /// Notes a change of a key, which takes its clean record out.
-    pub(super) fn note_changed(&mut self, key: &[u8]) {
-        let first = self.memtable.lendable(LENT_FIRST);
-        if !LENDS || first == 0 {
-            return;
-        }
-        self.lending.changes += 1;
-        self.lending.remember(key, first, false);
-        if self.lending.changes == u16::MAX {
-            self.judge_lending();
-        }
-        self.lend();
-    }
-
-    /// Records whose room is to be lent besides that which is.
-    pub(super) fn to_be_lent(&self) -> usize {
-        if !LENDS || self.lending.eighths == 0 || !self.is_roomy() {
-            return 0;
-        }
-        self.memtable.lendable(self.lending.eighths.into()).saturating_sub(self.memtable.lent())
-    }
-
-    /// Lends as much as is wanted, once the memtable is so small.
-    fn lend(&mut self) {
-        let wanted = self.memtable.lendable(self.lending.eighths.into());
-        if wanted != self.memtable.lent() && self.memtable.lend(wanted) {
-            self.choose_plan();
-        }
-    }
-
-    fn judge_lending(&mut self) {
+impl Planner {
+    /// Judges how much is to be lent, where a page has so many bytes.
+    fn judge_lending(&mut self, levels: &Levels, memtable: &Memtable, page_bytes: u32, step: u64) {
         let Lending { looked, drawn, known, changes, eighths, .. } = self.lending;
         let (lent, looked, changes) = (u32::from(eighths), u32::from(looked), u32::from(changes));
         let spared = u64::from(looked) * u64::from(known) / u64::from(drawn.max(1)) * READ;
-        let lost = self.lost_by_lending(lent.max(LENT_FIRST));
+        // The time by which the changes of a window are dearer for what is lent, in shares of a program.
+        let given = self.given(levels, memtable, page_bytes);
+        let lost = u64::from(changes) * more_steps(given, levels, memtable, lent.max(LENT_FIRST));
+        let lost = lost / cost::ONE * step / cost::ONE;
         // What is lent is first to be filled, and what is taken back is lost.
         let pays = if lent > 0 { spared > lost } else { spared > 2 * lost };
         let wanted = if !pays || known < HITS_MIN.max(drawn / HITS_ONE_IN) {
@@ -164,21 +120,56 @@ impl<N: Nand> Plow<N> {
         (self.lending.looked, self.lending.changes) = (0, 0);
         (self.lending.drawn, self.lending.known) = (0, 0);
     }
+}
 
-    /// The time by which the changes of a window are dearer for what is lent, in shares of a program.
-    fn lost_by_lending(&self, eighths: u32) -> u64 {
-        let mut sizes = [0; LEVELS_MAX];
-        let pages = self.levels.iter().map(Level::pages);
-        sizes.iter_mut().zip(pages).for_each(|(size, pages)| *size = pages as u64);
-        let all = self.memtable.capacity();
-        let steps = |records: usize| {
-            let given = Given { memtable: records as u64, ..self.given() };
-            cost::costs(&given, &sizes[..self.levels.len()]).steps
-        };
-        let more = steps(all - self.memtable.lendable(eighths)).saturating_sub(steps(all));
-        // The page of a step is that of the commit, where each change has one.
-        let step = if self.is_durable() { STEP_READS * READ } else { STEP };
-        u64::from(self.lending.changes) * more / cost::ONE * step / cost::ONE
+/// Programs that a change takes more where so many eighths of the memtable are lent.
+fn more_steps(given: Given, levels: &Levels, memtable: &Memtable, eighths: u32) -> u64 {
+    let mut sizes = [0; LEVELS_MAX];
+    sizes.iter_mut().zip(&levels[..]).for_each(|(size, level)| *size = level.pages() as u64);
+    let all = memtable.capacity();
+    let steps = |records: usize| {
+        cost::costs(&Given { memtable: records as u64, ..given }, &sizes[..levels.len()]).steps
+    };
+    steps(all - memtable.lendable(eighths)).saturating_sub(steps(all))
+}
+
+impl Core<dyn Nand + '_> {
+    /// The value of a key of which there is a clean record.
+    pub(super) fn clean_value(&mut self, key: &[u8], value: &mut [u8]) -> bool {
+        if !LENDS || !self.memtable.clean_value(key, value) {
+            return false;
+        }
+        self.planner.lending.served = self.planner.lending.served.saturating_add(1);
+        self.note(key, true);
+        true
+    }
+
+    /// Notes that a key was found below the memtable, or a change of it, which takes its clean record out;
+    /// and lends as much as is wanted, once the memtable is so small.
+    pub(super) fn note(&mut self, key: &[u8], is_found: bool) {
+        let first = self.memtable.lendable(LENT_FIRST);
+        if !LENDS || first == 0 {
+            return;
+        }
+        if self.planner.lending.note(key, first, is_found) {
+            // The page of a step is that of the commit, where each change has one.
+            let step = if self.commits.is_durable() { STEP_READS * READ } else { STEP };
+            let page_bytes = self.medium.geometry.page_bytes;
+            self.planner.judge_lending(&self.levels, &self.memtable, page_bytes, step);
+        }
+        let wanted = self.memtable.lendable(self.planner.lending.eighths.into());
+        if wanted != self.memtable.lent() && self.memtable.lend(wanted) {
+            self.choose_plan();
+        }
+    }
+
+    /// Records whose room is to be lent besides that which is.
+    pub(super) fn to_be_lent(&self) -> usize {
+        let eighths = self.planner.lending.eighths;
+        if !LENDS || eighths == 0 || !self.stock().has(Need::Ahead) {
+            return 0;
+        }
+        self.memtable.lendable(eighths.into()).saturating_sub(self.memtable.lent())
     }
 }
 

@@ -51,6 +51,13 @@ impl Level {
         }
     }
 
+    pub(super) fn run_mut(&mut self, part: Part) -> &mut Run {
+        match part {
+            Part::New => &mut self.new,
+            Part::Old => &mut self.old,
+        }
+    }
+
     /// The part in which a key would be.
     pub(super) fn part_of(&self, key: &[u8]) -> Part {
         if key < &self.cursor[..] { Part::New } else { Part::Old }
@@ -89,14 +96,6 @@ impl Level {
             _ if index > 0 => Some((part, index - 1)),
             Part::Old => self.new.pages().checked_sub(1).map(|index| (Part::New, index)),
             Part::New => None,
-        }
-    }
-
-    /// Removes a page.
-    pub(super) fn remove(&mut self, part: Part, page: Ppn) {
-        match part {
-            Part::New => self.new.remove(page),
-            Part::Old => self.old.remove(page),
         }
     }
 

@@ -1,14 +1,16 @@
 //! Loading sorted records into an empty index: one program a page.
 
-use super::Plow;
+use super::Core;
 use super::coder::{Builder, Expected};
+use super::fences::Run;
 use super::io::Target;
+use super::level::Part;
+use super::medium::Medium;
 use super::page::{HEADER_BYTES, Header};
 use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::ordered::Records;
-use crate::ordered::change::load_one_by_one;
 use alloc::vec::Vec;
 
 /// Facts that the code of the next page is chosen from: a first and a last key, and the records between them.
@@ -19,16 +21,15 @@ struct Before {
     count: usize,
 }
 
-impl<N: Nand> Plow<N> {
+impl Core<dyn Nand + '_> {
+    /// Whether nothing is there, and no sweep stands between keys: it would part pages in the wrong place.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.memtable.len() == 0
+            && self.levels.iter().all(|level| level.pages() == 0 && level.cursor.is_empty())
+    }
+
     /// Loads records whose keys ascend.
     pub(super) fn load_all(&mut self, records: Records<'_, '_>) -> Result<u64, IndexFault> {
-        self.require_numbers()?;
-        let is_empty = self.memtable.len() == 0 && self.levels.iter().all(|level| level.pages() == 0);
-        // A sweep that stands between keys would part the pages in the wrong place.
-        let is_at_start = self.levels.iter().all(|level| level.cursor.is_empty());
-        if !is_empty || !is_at_start {
-            return Ok(load_one_by_one(self, records)?);
-        }
         let loaded = self.load_pages(records);
         match loaded {
             Ok(_) => {
@@ -43,33 +44,32 @@ impl<N: Nand> Plow<N> {
 
     /// Takes back what a load wrote: no commit page names it.
     fn forget_pages(&mut self) {
-        let pages_per_block = self.geometry.pages_per_block;
         let last = self.levels.len() - 1;
-        let blocks = self.levels[last].blocks(pages_per_block);
-        self.levels[last].new = super::fences::Run::default();
+        let blocks = self.levels[last].blocks(self.levels.pages_per_block);
+        self.levels[last].new = Run::default();
         (self.levels[last].open, self.levels[last].records) = (None, 0);
-        blocks.into_iter().for_each(|block| self.blocks.leave(block));
+        blocks.into_iter().for_each(|block| self.space.blocks.leave(block));
     }
 
     fn load_pages(&mut self, records: Records<'_, '_>) -> Result<u64, IndexFault> {
         let (mut loaded, mut builder) = (0, None::<Builder>);
         let mut before = Before::default();
         for (key, value) in records {
-            self.record.check_key(key)?;
-            self.record.check_value(value)?;
+            self.medium.record.check_key(key)?;
+            self.medium.record.check_value(value)?;
             if loaded > 0 && key <= &before.last[..] {
                 return Err(IndexError::NotSorted { position: loaded }.into());
             }
-            let added = builder
-                .as_mut()
-                .is_some_and(|builder| builder.append(&mut self.output[HEADER_BYTES..], key, Some(value)));
+            let added = builder.as_mut().is_some_and(|builder| {
+                builder.append(&mut self.medium.output[HEADER_BYTES..], key, Some(value))
+            });
             if !added {
                 if let Some(full) = builder {
                     before.count = full.count();
                     self.write_loaded(full.count())?;
                 }
-                let mut next = self.begin_loaded(key, &before);
-                next.append(&mut self.output[HEADER_BYTES..], key, Some(value));
+                let mut next = self.medium.begin_loaded(key, &before);
+                next.append(&mut self.medium.output[HEADER_BYTES..], key, Some(value));
                 builder = Some(next);
                 before.first = key.to_vec();
             }
@@ -83,6 +83,22 @@ impl<N: Nand> Plow<N> {
         Ok(loaded)
     }
 
+    fn write_loaded(&mut self, count: usize) -> Result<(), IndexFault> {
+        if self.space.blocks.free() <= self.stock().sweeps() {
+            return Err(self.stock().no_room());
+        }
+        let last = self.levels.len() - 1;
+        let ppn = self.program(Target::Level(last), Header::run(count, false))?;
+        self.adopt((last, Part::New), ppn, count, false);
+        self.summarise_full(last)?;
+        self.levels[last].records += count;
+        self.levels.keep_short(&self.planner.shares);
+        self.commits.dirty = true;
+        Ok(())
+    }
+}
+
+impl Medium<dyn Nand + '_> {
     /// Begins a page, coded for gaps like those of the page before; of the first one, for as many as a page
     /// may hold.
     fn begin_loaded(&mut self, key: &[u8], before: &Before) -> Builder {
@@ -100,19 +116,5 @@ impl<N: Nand> Plow<N> {
             count => Expected { first: key, low: &before.first, last: key, count, tombstones: false },
         };
         Builder::begin(body, self.record, expected)
-    }
-
-    fn write_loaded(&mut self, count: usize) -> Result<(), IndexFault> {
-        if self.blocks.free() <= self.sweep_blocks() {
-            return Err(self.no_room());
-        }
-        let last = self.levels.len() - 1;
-        let ppn = self.program(Target::Level(last), Header::run(count, false))?;
-        self.adopt((last, super::level::Part::New), ppn, count, false);
-        self.summarise_full(last)?;
-        self.levels[last].records += count;
-        self.keep_fences_short();
-        self.dirty = true;
-        Ok(())
     }
 }

@@ -13,15 +13,19 @@
 //!
 //! Map pages lie among the sealed pages. They name one another from the last one on, which the root names.
 
+use super::Core;
+use super::blocks::State;
 use super::commit::ROOT_FIXED_BYTES;
 use super::cost::LEVELS_MAX;
-use super::fences::{Extent, Run};
+use super::fences::Extent;
 use super::io::Target;
 use super::level::Part;
-use super::mount::{Found, Seen, broken_root};
+use super::levels::Levels;
+use super::medium::Found;
+use super::mount::{Taking, broken_root};
 use super::page::{HEADER_BYTES, Header, Kind, low, widened};
 use super::root::{Root, Row};
-use super::{Plow, State};
+use super::space::{Need, Stock};
 use crate::bits::{self, Word};
 use crate::check::{IndexError, Invariant, words};
 use crate::codec::{get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
@@ -155,48 +159,65 @@ impl Map {
     }
 }
 
-impl<N: Nand> Plow<N> {
-    /// The map, where roots may be too long without one.
-    pub(super) fn map(&self) -> Option<&Map> {
-        self.map.as_deref().filter(|_| MAPS)
-    }
-
-    fn runs(&self) -> impl Iterator<Item = &Run> {
-        self.levels.iter().flat_map(|level| [&level.old, &level.new])
-    }
-
-    fn listing(&self) -> Listing {
-        let mut passed = bits::clear(self.geometry.blocks as usize);
-        for (block, _) in self.levels.iter().filter_map(|level| level.open) {
+impl Levels {
+    fn listing(&self, blocks: u32) -> Listing {
+        let mut passed = bits::clear(blocks as usize);
+        for (block, _) in self.iter().filter_map(|level| level.open) {
             bits::set(&mut passed, block.index());
         }
-        Listing { passed, pages_per_block: self.geometry.pages_per_block }
+        Listing { passed, pages_per_block: self.pages_per_block }
     }
+}
 
+impl Stock<'_> {
     /// Pages that the next map may take; none where there are no maps.
     pub(super) fn map_pages_next(&self) -> usize {
-        if self.map().is_none() {
-            return 0;
+        match self.space.map() {
+            Some(_) => self.levels.extents() / per_page(self.geometry) + 1,
+            None => 0,
         }
-        let extents: usize = self.runs().map(|run| run.extents().len()).sum();
-        extents / per_page(self.geometry) + 1
     }
 
     /// Whether the root is long, and a new map would make it much shorter.
     pub(super) fn is_map_due(&self) -> bool {
         let room = self.geometry.page_bytes as usize - HEADER_BYTES;
-        if self.map().is_none() || self.root_bytes() * 8 <= room * 3 {
+        if self.space.map().is_none() || self.root_bytes() * 8 <= room * 3 {
             return false;
         }
-        let mut listing = self.listing();
-        let extents = self.runs().flat_map(|run| run.extents());
+        let mut listing = self.levels.listing(self.geometry.blocks);
+        let extents = self.levels.runs().flat_map(|run| run.extents());
         let more = extents.filter(|extent| listing.takes(extent).is_some() && !extent.is_listed()).count();
         more * (BLOCK_BYTES - 1) * 8 > room
     }
 
+    /// Fills a map page with the extents from a place on; how many. It names the page before it and its
+    /// program.
+    fn fill_map(&self, body: &mut [u8], before: Option<(Ppn, u64)>, from: usize) -> usize {
+        body.fill(0);
+        put_u32(body, 0, before.map_or(0, |(ppn, _)| ppn.0 + 1));
+        put_u40(body, 4, before.map_or(0, |(_, sequence)| low(sequence)));
+        let (geometry, mut listing) = (self.geometry, self.levels.listing(self.geometry.blocks));
+        let extents = self.levels.runs().flat_map(|run| run.extents());
+        let listed = extents.filter_map(|extent| listing.takes(extent).map(|block| (extent, block)));
+        let mut count = 0;
+        for (extent, block) in listed.skip(from).take(per_page(geometry)) {
+            let entry = &mut body[CHAIN_BYTES + count * ENTRY_BYTES..][..ENTRY_BYTES];
+            put_u32(entry, 0, block.0);
+            put_u16(entry, 4, (extent.first().0 % geometry.pages_per_block) as u16);
+            put_u16(entry, 6, extent.pages() as u16);
+            put_u16(entry, 8, self.space.blocks.erases(block));
+            count += 1;
+        }
+        count
+    }
+}
+
+impl Core<dyn Nand + '_> {
     /// Writes a map where one is due and there are pages for it.
     pub(super) fn map_if_due(&mut self) -> Result<(), IndexFault> {
-        if !self.is_map_due() || self.blocks.free().max(1) < self.kept_back() {
+        if !self.stock().is_map_due()
+            || self.space.blocks.free().max(1) < self.stock().blocks_for(Need::Commit)
+        {
             return Ok(());
         }
         match self.write_map() {
@@ -206,26 +227,26 @@ impl<N: Nand> Plow<N> {
     }
 
     fn write_map(&mut self) -> Result<(), IndexFault> {
-        let (per_page, mut pages, mut extents) = (per_page(self.geometry), Vec::new(), 0);
-        pages.reserve_exact(self.map_pages_next());
+        let (per_page, mut pages, mut extents) = (per_page(self.medium.geometry), Vec::new(), 0);
+        pages.reserve_exact(self.stock().map_pages_next());
         loop {
-            let mut output = core::mem::take(&mut self.output);
-            let count = self.fill_map(&mut output[HEADER_BYTES..], pages.last().copied(), extents);
-            self.output = output;
+            let mut output = core::mem::take(&mut self.medium.output);
+            let before = pages.last().map(|&ppn| (ppn, self.medium.sequence));
+            let count = self.stock().fill_map(&mut output[HEADER_BYTES..], before, extents);
+            self.medium.output = output;
             if count > 0 {
-                pages.push(
-                    self.program(Target::Sealed, Header { kind: Kind::Map, ..Header::run(count, false) })?,
-                );
+                let header = Header { kind: Kind::Map, ..Header::run(count, false) };
+                pages.push(self.program(Target::Sealed, header)?);
                 extents += count;
             }
             if count < per_page {
                 break;
             }
         }
-        let mut listing = self.listing();
-        let Some(map) = &mut self.map else { return Ok(()) };
+        let mut listing = self.levels.listing(self.medium.geometry.blocks);
+        let Some(map) = &mut self.space.map else { return Ok(()) };
         let mut place = 0;
-        for level in &mut self.levels {
+        for level in self.levels.iter_mut() {
             for run in [&mut level.old, &mut level.new] {
                 run.list(&mut |extent| {
                     let block = listing.takes(extent);
@@ -237,61 +258,44 @@ impl<N: Nand> Plow<N> {
                 });
             }
         }
-        (map.pages, map.extents, map.sequence) = (pages, extents, self.sequence);
+        (map.pages, map.extents, map.sequence) = (pages, extents, self.medium.sequence);
         map.written += 1;
         Ok(())
     }
+}
 
-    /// Fills a map page with the extents from a place on; how many.
-    fn fill_map(&self, body: &mut [u8], before: Option<Ppn>, from: usize) -> usize {
-        body.fill(0);
-        put_u32(body, 0, before.map_or(0, |before| before.0 + 1));
-        put_u40(body, 4, before.map_or(0, |_| low(self.sequence)));
-        let (geometry, mut listing) = (self.geometry, self.listing());
-        let extents = self.runs().flat_map(|run| run.extents());
-        let listed = extents.filter_map(|extent| listing.takes(extent).map(|block| (extent, block)));
-        let mut count = 0;
-        for (extent, block) in listed.skip(from).take(per_page(geometry)) {
-            let entry = &mut body[CHAIN_BYTES + count * ENTRY_BYTES..][..ENTRY_BYTES];
-            put_u32(entry, 0, block.0);
-            put_u16(entry, 4, (extent.first().0 % geometry.pages_per_block) as u16);
-            put_u16(entry, 6, extent.pages() as u16);
-            put_u16(entry, 8, self.blocks.erases(block));
-            count += 1;
-        }
-        count
-    }
-
+impl Taking<'_> {
     /// Finds the pages of the map, and notes the blocks of its extents that the root names.
-    pub(super) fn take_map(&mut self, root: &Root) -> Result<(), IndexFault> {
+    pub(super) fn map(&mut self, root: &Root) -> Result<(), IndexFault> {
         let Some((extents, newest)) = root.map.filter(|_| MAPS) else { return Ok(()) };
         if self.map.is_none() {
             let what = words("the root's extents lie in map pages, for which this RAM is too little");
             return Err(IndexError::Unsupported(what.into()).into());
         }
-        let of_page = per_page(self.geometry);
+        let geometry = self.chip.geometry;
+        let of_page = per_page(geometry);
         let count = (extents as usize).div_ceil(of_page);
-        let mut pages = Vec::with_capacity(count.min(self.geometry.pages() as usize));
+        let mut pages = Vec::with_capacity(count.min(geometry.pages() as usize));
         let mut next = Some(newest);
         for number in (0..count).rev() {
             let Some((ppn, sequence)) = next else { return Err(missing(Ppn(0))) };
-            match self.examine(ppn)? {
+            match self.chip.medium.examine(ppn)? {
                 Found::Whole(header) if header.kind == Kind::Map && header.sequence == sequence => {}
                 _ => return Err(missing(ppn)),
             }
-            let body = &self.input[HEADER_BYTES..];
-            next = before(body, sequence).filter(|before| before.0.0 < self.geometry.pages());
+            let body = &self.chip.medium.input[HEADER_BYTES..];
+            next = before(body, sequence).filter(|before| before.0.0 < geometry.pages());
             let here = number * of_page..(number + 1) * of_page;
             for item in root.levels.iter().flat_map(|level| level.rows.iter().flatten()) {
                 let Some((from, count)) = item.listed() else { continue };
                 let (from, end) = (from as usize, (from + count) as usize);
                 for place in from.max(here.start)..end.min(here.end) {
-                    let row = entry(body, place - here.start, self.geometry);
+                    let row = entry(body, place - here.start, geometry);
                     let row = row.ok_or_else(|| missing(ppn))?;
-                    self.blocks.set(self.geometry.block_of(row.first), State::Used);
+                    self.chip.blocks.set(geometry.block_of(row.first), State::Used);
                 }
             }
-            self.take_block(self.geometry.block_of(ppn));
+            self.block(geometry.block_of(ppn));
             pages.push(ppn);
         }
         pages.reverse();
@@ -303,31 +307,30 @@ impl<N: Nand> Plow<N> {
 
     /// A row that the map lists. Its page is in the output buffer then, which a mount has no other use for
     /// any more.
-    pub(super) fn listed_row(&mut self, place: usize, seen: &mut Seen) -> Result<Row, IndexFault> {
-        let of_page = per_page(self.geometry);
-        let page = self.map().and_then(|map| map.pages.get(place / of_page)).copied();
+    pub(super) fn listed_row(&mut self, place: usize) -> Result<Row, IndexFault> {
+        let of_page = per_page(self.chip.geometry);
+        let page = self.map.as_ref().and_then(|map| map.pages.get(place / of_page)).copied();
         let ppn = page.ok_or_else(|| broken_root(0))?;
-        if seen.map_page != Some(ppn) {
-            core::mem::swap(&mut self.input, &mut self.output);
-            let found = self.examine(ppn);
-            core::mem::swap(&mut self.input, &mut self.output);
+        let medium = &mut *self.chip.medium;
+        if self.chip.seen.map_page != Some(ppn) {
+            core::mem::swap(&mut medium.input, &mut medium.output);
+            let found = medium.examine(ppn);
+            core::mem::swap(&mut medium.input, &mut medium.output);
             if !matches!(found?, Found::Whole(header) if header.kind == Kind::Map) {
                 return Err(missing(ppn));
             }
-            seen.map_page = Some(ppn);
+            self.chip.seen.map_page = Some(ppn);
         }
-        let row = entry(&self.output[HEADER_BYTES..], place % of_page, self.geometry);
+        let row = entry(&medium.output[HEADER_BYTES..], place % of_page, medium.geometry);
         row.ok_or_else(|| missing(ppn))
     }
 
     /// Notes that the map lists the extent that was taken last, if it is one as the map has it.
     pub(super) fn note_listed(&mut self, (level, part): (usize, Part), row: Row, place: usize) {
-        let of_level = &mut self.levels[level];
-        let run = if part == Part::Old { &mut of_level.old } else { &mut of_level.new };
-        if run.list_last(row.first, row.pages)
+        if self.levels[level].run_mut(part).list_last(row.first, row.pages)
             && let Some(map) = &mut self.map
         {
-            map.set_place(self.geometry.block_of(row.first), place);
+            map.set_place(self.chip.geometry.block_of(row.first), place);
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct Before {
 /// Sorted records: keys with values, and their flags, four records a byte.
 #[derive(Debug)]
 pub(super) struct Memtable {
-    record: RecordFormat,
+    pub(super) record: RecordFormat,
     /// The records, unless they are narrow, and at the end what is lent.
     bytes: Box<[u8]>,
     #[cfg(feature = "full")]
@@ -446,6 +446,16 @@ impl Memtable {
     pub(super) fn ram_bytes(&self) -> usize {
         let narrow = self.narrow().map_or(0, |narrow| narrow.ram_bytes() + size_of::<Narrow>());
         self.bytes.len() + narrow + self.flags.capacity()
+    }
+
+    /// Changes that a batch may have: the memtable takes them together, beside others.
+    pub(super) fn changes_max(&self) -> usize {
+        (self.capacity() / 2).max(1)
+    }
+
+    /// The state of a key in the memtable: none if nothing, else whether it is a value.
+    pub(super) fn pooled(&self, key: &[u8]) -> Option<bool> {
+        self.find(key).ok().map(|i| self.value(i).is_some())
     }
 }
 

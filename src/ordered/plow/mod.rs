@@ -44,13 +44,29 @@
 //! * I8: program numbers grow and are never used twice.
 //! * I9: fences, filters and the use of blocks are functions of what the commit page refers to.
 //! * I10: a clean record is the newest version of its key.
+//!
+//! # Parts
+//!
+//! | part | owns | file |
+//! |---|---|---|
+//! | `Medium` | the chip, a page read and one written, the numbers of programs, who pays | `medium` |
+//! | `Space` | the use of blocks, the map, what was last done for room | `space` |
+//! | `Levels` | the levels, their filters, their highest key, the level that goes | `levels` |
+//! | `Memtable` | the records in RAM | `memtable` |
+//! | `Commits` | commit pages and sealed ones, and what the newest does not hold | `commit` |
+//! | `Planner` | shares of the RAM, the plan, the mix of operations, what is lent | `planner` |
+//!
+//! `Core` is these parts, and what takes several of them. Reads are those of `Sight`, which changes nothing
+//! but the medium's buffers. Whether there is room is asked of `Stock`, which changes nothing. A mount looks
+//! at the chip by `Survey`, then takes the root by `Taking`. [`Plow`] is a thin shell around the core, whose
+//! code is there once, whatever the chip.
 
 mod above;
-mod ahead;
 mod behind;
 mod bits;
 mod blocks;
 mod carry;
+mod change;
 mod check;
 mod clean;
 mod coder;
@@ -62,120 +78,73 @@ mod drain;
 mod fences;
 mod filter;
 mod first;
+mod fit;
 mod forecast;
 mod io;
 mod lend;
 mod level;
+mod levels;
 mod load;
 mod map;
+mod medium;
 mod memtable;
+mod merge;
 mod mount;
 mod narrow;
 mod numbers;
 mod page;
+mod planner;
 mod room;
 mod root;
+mod sight;
 mod sink;
+mod space;
 mod step;
 mod summary;
+mod survey;
 #[cfg(test)]
 mod tests;
 mod walk;
 
 use crate::check::{CheckReport, IndexError};
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Geometry, Nand};
+use crate::nand::{Cause, Nand};
 use crate::ordered::buffered::Answers;
+use crate::ordered::change::load_one_by_one;
 use crate::ordered::{
     Change, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,
 };
-use crate::units::Ppn;
-use alloc::boxed::Box;
-use alloc::vec;
-use alloc::vec::Vec;
-use blocks::{Blocks, State};
-use coder::Known;
 use commit::Commits;
 pub use config::PlowConfig;
 use config::Shares;
-use core::cell::Cell;
-use core::ops::{Bound, Range};
-use cost::{Mix, Plan};
-use drain::Drain;
-use filter::Filters;
+use core::ops::Bound;
 pub use forecast::Forecast;
-use io::Loaded;
-use lend::Lending;
 use level::Level;
-use map::Map;
+use levels::Levels;
+use medium::Medium;
 use memtable::Memtable;
-
-/// Where the newer records of a step come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    Memtable,
-    Level(usize),
-}
+use planner::Planner;
+use sight::Sight;
+use space::{Space, Stock};
 
 /// A plow on a chip.
 pub struct Plow<N> {
-    nand: N,
-    geometry: Geometry,
-    record: RecordFormat,
-    shares: Shares,
-    durability: Durability,
-    memtable: Memtable,
-    levels: Vec<Level>,
-    filters: Filters,
-    blocks: Blocks,
-    commits: Commits,
-    map: Option<Box<Map>>,
-    /// The page read last.
-    input: Vec<u8>,
-    loaded: Option<Loaded>,
-    /// A place in it.
-    known: Cell<Known>,
-    /// The page being written, or records of a range.
-    output: Vec<u8>,
-    /// The newest program.
-    sequence: u64,
-    /// The change under way, where a step may carry it: key and value.
-    under_way: Vec<u8>,
-    /// Whether something is not in the newest commit page.
-    dirty: bool,
-    /// Whether that was written by a close.
-    clean: bool,
-    /// Why pages are read now.
-    cause: Cause,
-    plan: Plan,
-    /// Pages of the last level that the plan was made for.
-    planned_for: usize,
-    /// The highest key of any level or sealed page; none if it is not known.
-    top: Option<Vec<u8>>,
-    /// Pages of a block of which one was hard to read: they are written anew.
-    weak: Option<Range<Ppn>>,
-    /// Pages of the chip that the round of scrubbing has passed.
-    scrubbed: u32,
-    /// A page of the first level with keys above all others, to which more are added.
-    tail: Option<Ppn>,
-    /// Operations of late, and those that the plan was made for.
-    mix: Mix,
-    planned_mix: Mix,
-    lending: Lending,
-    /// Whether the level above the last is to go, and how far that is.
-    drain: Drain,
-    /// Reads of look-ups in vain, in shares of a program: it pays for steps that make look-ups cheaper.
-    credit: u32,
-    /// Records of a full page of the last level.
-    page_records: u64,
-    /// Changes since all was swept for want of room.
-    changes: u64,
-    /// The count when steps for room were last of no use; the highest if they never were.
-    relieved_in_vain: u64,
-    /// Whether all is being swept for want of room.
-    sweeping: bool,
+    core: Core<N>,
     interrupted: bool,
+}
+
+/// The beginning of an index on a chip.
+type Begin = fn(&mut Core<dyn Nand + '_>) -> Result<(), IndexFault>;
+
+/// The parts, each of which owns its fields.
+struct Core<N: ?Sized> {
+    space: Space,
+    levels: Levels,
+    memtable: Memtable,
+    commits: Commits,
+    planner: Planner,
     counters: Counters,
+    medium: Medium<N>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -187,218 +156,148 @@ struct Counters {
     level_lookups: u64,
     sweeps: u32,
     relieved: u32,
-    failed: u32,
     drained: u32,
     sunk: u32,
     scrubbed: u32,
 }
 
-impl<N: Nand> Plow<N> {
-    fn assemble(nand: N, config: &PlowConfig) -> Result<Plow<N>, IndexFault> {
+impl<N: Nand> Core<N> {
+    fn new(nand: N, config: &PlowConfig) -> Result<Core<N>, IndexFault> {
         let (geometry, record) = (nand.geometry(), config.record);
         let own = size_of::<Plow<N>>() - size_of::<N>() + 3 * size_of::<Level>();
         let shares = Shares::new(config, geometry, own)?;
-        let page = geometry.page_bytes as usize;
-        Ok(Plow {
-            nand,
-            geometry,
-            record,
-            shares,
-            durability: config.durability,
+        Ok(Core {
+            space: Space::new(geometry, shares.maps),
+            levels: Levels::none(geometry.pages_per_block, shares.filter),
             memtable: Memtable::new(record, shares.memtable),
-            levels: Vec::with_capacity(cost::LEVELS_MAX),
-            filters: Filters::new(shares.filter),
-            blocks: Blocks::new(geometry.blocks),
-            commits: Commits::default(),
-            map: Map::none(geometry, shares.maps),
-            input: vec![0xff; page],
-            loaded: None,
-            known: Cell::default(),
-            output: vec![0xff; page],
-            sequence: numbers::none(),
-            under_way: Vec::with_capacity(record.entry_bytes()),
-            dirty: false,
-            clean: false,
-            cause: Cause::Host,
-            plan: Plan::default(),
-            planned_for: 0,
-            top: None,
-            tail: None,
-            weak: None,
-            scrubbed: 0,
-            mix: Mix::usual(),
-            planned_mix: Mix::usual(),
-            lending: Lending::default(),
-            drain: Drain::Off,
-            credit: 0,
-            page_records: 1,
-            changes: 0,
-            relieved_in_vain: u64::MAX,
-            sweeping: false,
-            interrupted: false,
+            commits: Commits::none(config.durability, record),
+            planner: Planner::new(shares),
             counters: Counters::default(),
+            medium: Medium::new(nand, record),
         })
+    }
+}
+
+impl Core<dyn Nand + '_> {
+    /// The parts that answers about room follow from.
+    fn stock(&self) -> Stock<'_> {
+        let Core { space, levels, commits, memtable, .. } = self;
+        Stock { geometry: self.medium.geometry, space, levels, commits, memtable }
+    }
+
+    /// The parts that reads of levels go by.
+    fn sight(&mut self) -> Sight<'_> {
+        let Core { medium, levels, space, memtable, .. } = self;
+        Sight { medium, levels, blocks: &space.blocks, memtable }
+    }
+}
+
+impl<N: Nand> Plow<N> {
+    /// Erases the chip and makes an empty index on it.
+    pub fn format(nand: N, config: &PlowConfig) -> Result<Plow<N>, IndexError> {
+        Plow::begun(nand, config, |core| core.set_up())
+    }
+
+    /// Finds the index on the chip again.
+    pub fn mount(nand: N, config: &PlowConfig) -> Result<Plow<N>, IndexError> {
+        Plow::begun(nand, config, |core| core.recover())
+    }
+
+    fn begun(nand: N, config: &PlowConfig, begin: Begin) -> Result<Plow<N>, IndexError> {
+        let mut core = Core::new(nand, config)?;
+        begin(&mut core)?;
+        Ok(Plow { core, interrupted: false })
     }
 
     /// Gives the chip back.
     pub fn into_nand(self) -> N {
-        self.nand
+        self.core.medium.nand
     }
 
-    fn source(&self, level: usize) -> Source {
-        level.checked_sub(1).map_or(Source::Memtable, Source::Level)
+    /// The core, whatever its chip: its code is there once.
+    fn core(&self) -> &Core<dyn Nand + '_> {
+        &self.core
     }
 
-    /// Whether every operation is durable.
-    fn is_durable(&self) -> bool {
-        self.durability == Durability::EveryOperation
-    }
-
-    fn usable(&self) -> Result<(), IndexFault> {
-        if self.interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
-    }
-
-    /// After an error that is neither a refusal nor damage, what is on the chip is not known: only a mount
-    /// finds out.
-    fn judged<T>(&mut self, done: Result<T, IndexFault>) -> Result<T, IndexFault> {
-        self.interrupted = match &done {
-            Err(error) => {
-                // Refused before anything was done.
-                let is_refused = matches!(
-                    **error,
-                    IndexError::NotSorted { .. }
-                        | IndexError::BatchTooLarge { .. }
-                        | IndexError::WrongLength { .. }
-                );
-                !(is_refused || error.is_refusal() || error.is_loss())
-            }
-            Ok(_) => false,
-        };
-        done
-    }
-
-    /// Puts a value, or a tombstone.
-    fn change(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IndexFault> {
-        let done = self.change_inner(key, value);
-        self.judged(done)
-    }
-
-    fn change_inner(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IndexFault> {
-        self.admit_change()?;
-        self.make_room(value.is_some(), 1)?;
-        if self.mix.count(0, 1) {
-            self.replan_for_mix();
+    /// Runs an operation. After an error that is neither a refusal nor damage, what is on the chip is not
+    /// known: only a mount finds out.
+    fn run<T>(
+        &mut self,
+        operation: impl FnOnce(&mut Core<dyn Nand + '_>) -> Result<T, IndexFault>,
+    ) -> Result<T, IndexError> {
+        if self.interrupted {
+            return Err(IndexError::Interrupted);
         }
-        self.note_changed(key);
-        self.begin_change(key, value);
-        let worked = self.work();
-        self.under_way.clear();
-        worked?;
-        let before = self.memtable.put(key, value, false);
-        self.changes += 1;
-        if cfg!(feature = "full") && self.commits.carried {
-            (self.dirty, self.clean) = (false, false);
-            self.counters.carried += 1;
-            return Ok(());
-        }
-        let was_dirty = core::mem::replace(&mut self.dirty, true);
-        if self.is_durable()
-            && let Err(error) = self.commit(false)
-        {
-            self.memtable.restore(key, &before);
-            self.dirty = was_dirty;
-            return Err(error);
-        }
-        Ok(())
-    }
-
-    /// The state of a key in the memtable: none if nothing, else whether it is a value.
-    fn pooled(&self, key: &[u8]) -> Option<bool> {
-        self.memtable.find(key).ok().map(|i| self.memtable.value(i).is_some())
-    }
-
-    /// Whether a key exists, as far as the setting asks.
-    fn exists(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
-        match (self.pooled(key), self.shares.answers) {
-            (Some(known), _) => Ok(known),
-            (None, Answers::Pool) => Ok(false),
-            (None, Answers::Exact) => {
-                let mut value = vec![0; self.record.value_bytes.into()];
-                if self.clean_value(key, &mut value) {
-                    return Ok(true);
-                }
-                self.mix.count(1, 0);
-                let found = self.look_up(key, &mut value);
-                let found = self.judged(found)?;
-                if found {
-                    self.note_found(key);
-                }
-                Ok(found)
-            }
-        }
+        let done = operation(&mut self.core);
+        self.interrupted = done.as_ref().is_err_and(|error| {
+            // Refused before anything was done.
+            let is_refused = matches!(
+                **error,
+                IndexError::NotSorted { .. }
+                    | IndexError::BatchTooLarge { .. }
+                    | IndexError::WrongLength { .. }
+            );
+            !(is_refused || error.is_refusal() || error.is_loss())
+        });
+        Ok(done?)
     }
 }
 
 impl<N: Nand> OrderedIndex for Plow<N> {
     fn record(&self) -> RecordFormat {
-        self.record
+        self.core.medium.record
     }
 
     fn durability(&self) -> Durability {
-        self.durability
+        self.core.commits.durability
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
-        self.usable()?;
-        self.record.check_key(key)?;
-        self.record.check_value(value)?;
-        if let Ok(i) = self.memtable.find(key) {
-            return Ok(self.memtable.copy_value(i, value));
-        }
-        if self.clean_value(key, value) {
-            return Ok(true);
-        }
-        let found = self.look_up(key, value).and_then(|found| self.drain_when_paid().map(|()| found));
-        let found = self.judged(found)?;
-        if found {
-            self.keep_clean(key, value);
-        }
-        Ok(found)
+        self.run(|core| {
+            core.medium.record.check_key(key)?;
+            core.medium.record.check_value(value)?;
+            match core.memtable.find(key) {
+                Ok(i) => Ok(core.memtable.copy_value(i, value)),
+                Err(_) => core.get(key, value),
+            }
+        })
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.usable()?;
-        self.record.check_key(key)?;
-        self.record.check_value(value)?;
-        let existed = self.exists(key)?;
-        self.change(key, Some(value))?;
-        Ok(existed)
+        self.run(|core| {
+            core.medium.record.check_key(key)?;
+            core.medium.record.check_value(value)?;
+            let existed = core.exists(key)?;
+            core.change(key, Some(value)).map(|()| existed)
+        })
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
-        self.usable()?;
-        self.record.check_key(key)?;
-        let existed = self.exists(key)?;
-        if existed || self.shares.answers == Answers::Pool {
-            self.change(key, None)?;
-        }
-        Ok(existed)
+        self.run(|core| {
+            core.medium.record.check_key(key)?;
+            let existed = core.exists(key)?;
+            if existed || core.planner.shares.answers == Answers::Pool {
+                core.change(key, None)?;
+            }
+            Ok(existed)
+        })
     }
 
     /// No level is asked.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
-        self.usable()?;
-        self.record.check_key(key)?;
-        self.record.check_value(value)?;
-        Ok(self.change(key, Some(value))?)
+        self.run(|core| {
+            core.medium.record.check_key(key)?;
+            core.medium.record.check_value(value)?;
+            core.change(key, Some(value))
+        })
     }
 
     fn batch_max(&self) -> usize {
-        self.changes_max()
+        self.core.memtable.changes_max()
     }
 
     fn takes_batch(&self, changes: usize) -> Option<bool> {
-        Some(changes <= self.changes_max() && self.has_room_for(changes))
+        Some(changes <= self.core.memtable.changes_max() && self.core().fits(changes))
     }
 
     /// Each page is named with its number, and the zeros that end a record are left out.
@@ -407,31 +306,28 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
-        self.usable()?;
-        let done = self.apply_all(batch);
-        Ok(self.judged(done)?)
+        self.run(|core| core.apply_all(batch))
     }
 
     fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
-        self.usable()?;
-        let done = self.work_ahead(budget);
-        Ok(self.judged(done)?)
+        self.run(|core| core.work_ahead(budget))
     }
 
     fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
-        self.usable()?;
-        let done = self.look_on(budget);
-        Ok(self.judged(done)?)
+        self.run(|core| core.look_on(budget))
     }
 
     fn free(&self) -> Option<Room> {
-        Some(self.room())
+        let core = self.core();
+        Some(core.stock().room(core.medium.changes_numbered()))
     }
 
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
-        self.usable()?;
-        let loaded = self.load_all(records);
-        Ok(self.judged(loaded)?)
+        self.run(|core| core.medium.require_numbers())?;
+        if !self.core().is_fresh() {
+            return load_one_by_one(self, records);
+        }
+        self.run(|core| core.load_all(records))
     }
 
     fn range(
@@ -441,80 +337,63 @@ impl<N: Nand> OrderedIndex for Plow<N> {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
-        self.usable()?;
-        let walked = self.walk((low, high), direction, visit);
-        Ok(self.judged(walked)?)
+        self.run(|core| core.sight().walk((low, high), direction, visit))
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {
-        self.usable()?;
-        if !self.dirty && !self.commits.followed {
-            return Ok(());
-        }
-        let done = self.commit_last(false);
-        Ok(self.judged(done)?)
+        self.run(|core| if core.commits.is_done() { Ok(()) } else { core.commit_last(false) })
     }
 
     fn close(&mut self) -> Result<(), IndexError> {
-        self.usable()?;
-        if self.clean && !self.dirty && !self.commits.followed {
-            return Ok(());
-        }
-        let done = self.close_inner();
-        Ok(self.judged(done)?)
+        self.run(|core| match core.commits.clean && core.commits.is_done() {
+            true => Ok(()),
+            false => core.close(),
+        })
     }
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
-        self.usable()?;
-        self.cause = Cause::Check;
-        let report = self.check_all();
-        self.cause = Cause::Host;
-        Ok(self.judged(report)?)
+        self.run(|core| {
+            core.medium.cause = Cause::Check;
+            let report = core.check_all();
+            core.medium.cause = Cause::Host;
+            report
+        })
     }
 
     fn stats(&self) -> IndexStats {
-        let counters = self.counters;
+        let Core { space, levels, memtable, commits, planner, counters, .. } = &self.core;
         let metrics = [
-            ("memtable_records", self.memtable.len() as u64),
+            ("memtable_records", memtable.len() as u64),
             ("steps_level_0", counters.steps[0]),
             ("steps_level_1", counters.steps[1]),
             ("steps_level_2", counters.steps[2]),
             ("commit_pages", counters.commits),
             ("commits_carried", counters.carried),
-            ("sealed_pages", self.commits.sealed_pages() as u64),
+            ("sealed_pages", commits.sealed_pages() as u64),
             ("level_lookups", counters.level_lookups),
             ("level_lookups_filtered", counters.filtered),
             ("steps_for_room", counters.relieved.into()),
             ("sweeps_for_room", counters.sweeps.into()),
-            ("look_ups_clean", self.lending.served.into()),
+            ("look_ups_clean", planner.lending.served.into()),
             ("levels_drained", counters.drained.into()),
             ("pages_sunk", counters.sunk.into()),
-            ("maps_written", self.map().map_or(0, |map| map.written)),
+            ("maps_written", space.map().map_or(0, |map| map.written)),
             ("steps_to_scrub", counters.scrubbed.into()),
-            ("blocks_free", (self.blocks.free() + self.blocks.left()) as u64),
-            ("blocks_retired", self.blocks.retired),
+            ("blocks_free", space.available() as u64),
+            ("blocks_retired", space.blocks.retired),
         ];
         IndexStats {
-            height: self.levels.len() as u32,
-            live_pages: self.levels.iter().map(|level| level.pages() as u64).sum(),
-            collections: self.blocks.erased,
+            height: levels.len() as u32,
+            live_pages: levels.iter().map(|level| level.pages() as u64).sum(),
+            collections: space.blocks.erased,
             metrics: metrics.map(|(name, value)| Metric { name, value }).to_vec(),
             ..IndexStats::default()
         }
     }
 
     fn ram_bytes(&self) -> usize {
-        let buffers = self.input.capacity() + self.output.capacity();
-        let levels: usize = self.levels.iter().map(Level::ram_bytes).sum();
-        size_of::<Self>() - size_of::<N>()
-            + buffers
-            + self.memtable.ram_bytes()
-            + self.levels.capacity() * size_of::<Level>()
-            + levels
-            + self.filters.ram_bytes()
-            + self.blocks.ram_bytes()
-            + self.commits.ram_bytes()
-            + self.map().map_or(0, Map::ram_bytes)
-            + self.top.as_ref().map_or(0, Vec::capacity)
+        let Core { space, levels, memtable, commits, medium, .. } = self.core();
+        let held = [space.ram_bytes(), levels.ram_bytes(), memtable.ram_bytes(), commits.ram_bytes()];
+        size_of::<Self>() - size_of::<N>() + medium.ram_bytes() + held.into_iter().sum::<usize>()
     }
 }

@@ -1,7 +1,7 @@
 //! Numbers of programs, which grow and are never used twice, and come to an end.
 
-use super::Plow;
 use super::cost::LEVELS_MAX;
+use super::medium::Medium;
 use crate::check::IndexError;
 use crate::codec::{first_number, numbers};
 use crate::fault::IndexFault;
@@ -18,7 +18,7 @@ pub(super) fn none() -> u64 {
     first_number(BITS, 0)
 }
 
-impl<N: Nand> Plow<N> {
+impl Medium<dyn Nand + '_> {
     /// Numbers newer than those that a mount sees which programs may have taken.
     ///
     /// Of each block begun after the newest commit page the last whole page is read, and so is that of each

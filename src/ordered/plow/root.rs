@@ -458,7 +458,7 @@ pub(super) fn read(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ordered::plow::State;
+    use crate::ordered::plow::blocks::State;
     use alloc::vec;
 
     const RECORD: RecordFormat = RecordFormat::new(4, 4);

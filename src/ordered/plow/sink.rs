@@ -6,46 +6,33 @@
 //! it goes to the end of the last level, so that full pages lie one behind the other there. No level holds
 //! anything of that range, nor an older version.
 
-use super::Plow;
+use super::Core;
 use super::coder::{Builder, Expected};
 use super::io::Target;
-use super::level::{Part, Place};
+use super::level::Part;
 use super::page::{HEADER_BYTES, Header};
+use super::sight::Sight;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use alloc::vec::Vec;
 
-impl<N: Nand> Plow<N> {
-    /// Notes a key that went to a level, or to a sealed page.
-    pub(super) fn note_top(&mut self, key: &[u8]) {
-        if let Some(top) = self.top.as_mut().filter(|top| cfg!(feature = "full") && &top[..] < key) {
-            top.clear();
-            top.extend_from_slice(key);
-        }
-    }
-
+impl Core<dyn Nand + '_> {
     /// The highest key of any level, empty if there is none; read once behind a mount, which does not tell
     /// what sealed pages hold: while there are any, it stays unknown.
     fn find_top(&mut self) -> Result<(), IndexFault> {
-        if self.top.is_some() || self.commits.sealed_pages() > 0 {
+        if self.levels.top.is_some() || self.commits.sealed_pages() > 0 {
             return Ok(());
         }
-        let mut top = Vec::with_capacity(self.record.key_bytes.into());
+        let mut top = Vec::with_capacity(self.medium.record.key_bytes.into());
         for level in 0..self.levels.len() {
             if let Some(place) = self.levels[level].last() {
-                self.load_place(level, place)?;
-                let view = self.view()?;
+                self.sight().load_place(level, place)?;
+                let view = self.medium.view()?;
                 top = view.key_owned(view.count() - 1).max(top);
             }
         }
-        self.top = Some(top);
+        self.levels.top = Some(top);
         Ok(())
-    }
-
-    /// The page of the first level that records above all others are added to.
-    fn tail_place(&self) -> Option<Place> {
-        let place = self.levels[0].last().filter(|place| place.0 == Part::Old)?;
-        (self.levels[0].page(place) == self.tail && self.tail.is_some()).then_some(place)
     }
 
     /// Moves the records of the memtable that lie above all others to the tail or to the last level, as many
@@ -55,13 +42,13 @@ impl<N: Nand> Plow<N> {
         let last = self.levels.len() - 1;
         if !cfg!(feature = "full")
             || last == 0
-            || !self.has_place(Target::Level(0))
-            || !self.has_place(Target::Level(last))
+            || !self.stock().has_place(Target::Level(0))
+            || !self.stock().has_place(Target::Level(last))
         {
             return Ok(false);
         }
         self.find_top()?;
-        let Some(top) = &self.top else { return Ok(false) };
+        let Some(top) = &self.levels.top else { return Ok(false) };
         let mut from = self.memtable.lower_bound(top);
         from += usize::from(from < self.memtable.len() && self.memtable.key(from) == &top[..]);
         let count = self.memtable.len() - from;
@@ -73,65 +60,68 @@ impl<N: Nand> Plow<N> {
         if [0, last].iter().any(|&level| first < &self.levels[level].cursor[..]) {
             return Ok(false);
         }
-        let cause = self.begin_merging();
+        let cause = self.medium.begin_merging();
         let done = self.sink_from(from);
-        self.cause = cause;
+        self.medium.cause = cause;
         done
     }
 
     fn sink_from(&mut self, from: usize) -> Result<bool, IndexFault> {
         let last = self.levels.len() - 1;
-        let place = self.tail_place();
+        let place = self.levels.tail_place();
         if let Some(place) = place {
-            self.load_place(0, place)?;
+            self.sight().load_place(0, place)?;
         }
-        let mut output = core::mem::take(&mut self.output);
-        let filled = self.fill_sunk(&mut output[HEADER_BYTES..], from, place.is_some());
-        self.output = output;
-        let Some((held, count, taken)) = filled? else {
-            self.tail = None;
+        let Some((held, count, taken)) = self.sight().fill_sunk(from, place.is_some())? else {
+            self.levels.tail = None;
             return Ok(false);
         };
         let is_full = from + taken < self.memtable.len();
         let level = if is_full { last } else { 0 };
         if count > 0 {
             let written = self.program(Target::Level(level), Header::run(count, true))?;
-            if let Some(old) = self.tail.filter(|_| place.is_some()) {
-                self.levels[0].remove(Part::Old, old);
-                self.filters.remove(old);
+            if let Some(old) = self.levels.tail.filter(|_| place.is_some()) {
+                self.levels[0].old.remove(old);
+                self.levels.filters.remove(old);
             }
             self.adopt((level, Part::Old), written, count, true);
-            if let Some(old) = self.tail.filter(|_| place.is_some()) {
-                self.leave_if_dead(self.geometry.block_of(old));
+            if let Some(old) = self.levels.tail.filter(|_| place.is_some()) {
+                self.space.leave_if_dead(self.medium.geometry.block_of(old), &self.levels);
             }
-            self.tail = Some(written).filter(|_| !is_full);
+            self.levels.tail = Some(written).filter(|_| !is_full);
             self.summarise_full(level)?;
         }
         self.levels[0].records = self.levels[0].records.saturating_sub(held);
         self.levels[level].records += count;
         self.counters.sunk += 1;
         self.counters.steps[level] += 1;
-        self.dirty = true;
+        self.commits.dirty = true;
         let first = self.memtable.key(from).to_vec();
         let end = is_full.then(|| self.memtable.key(from + taken).to_vec());
         self.memtable.remove_range(&first, end.as_deref());
-        self.keep_fences_short();
+        self.levels.keep_short(&self.planner.shares);
         Ok(true)
     }
+}
 
-    /// Fills a page with the live records of the tail, if it is in the input buffer, and with those of the
-    /// memtable; how many came from there, how many there are, and how many records of the memtable were
-    /// dealt with. None if the tail's do not fit.
+impl Sight<'_> {
+    /// Fills the page in the output buffer with the live records of the tail, if it is in the input buffer,
+    /// and with those of the memtable; how many came from there, how many there are, and how many records of
+    /// the memtable were dealt with. None if the tail's do not fit.
     fn fill_sunk(
-        &self,
-        body: &mut [u8],
+        &mut self,
         from: usize,
         has_tail: bool,
     ) -> Result<Option<(usize, usize, usize)>, IndexFault> {
+        let record = self.medium.record;
         let wanted = self.memtable.len() - from;
-        let mut key = alloc::vec![0; self.record.key_bytes.into()];
-        let mut value = alloc::vec![0; self.record.value_bytes.into()];
-        let view = if has_tail { Some(self.view()?) } else { None };
+        let mut key = alloc::vec![0; record.key_bytes.into()];
+        let mut value = alloc::vec![0; record.value_bytes.into()];
+        let (view, body) = match has_tail {
+            true => self.medium.view_and_output().map(|(view, output)| (Some(view), output))?,
+            false => (None, &mut self.medium.output[..]),
+        };
+        let body = &mut body[HEADER_BYTES..];
         // What lies below a cursor is dead.
         let cursor = self.levels[0].cursor.clone().max(self.levels[1].cursor.clone());
         let (live, count) = match view {
@@ -145,7 +135,7 @@ impl<N: Nand> Plow<N> {
         let (first, last) = (key.clone(), self.memtable.key(self.memtable.len() - 1));
         let expected =
             Expected { first: &first, low: &first, last, count: count - live + wanted, tombstones: true };
-        let mut builder = Builder::begin(body, self.record, expected);
+        let mut builder = Builder::begin(body, record, expected);
         if let Some(view) = view {
             for i in live..count {
                 view.key(i, &mut key);

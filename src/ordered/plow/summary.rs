@@ -16,8 +16,9 @@
 //! them. Former builds left groups out and covered their pages all the same. Such a summary ends less than a
 //! longest group before the end of the page. None ends there any more, and one that does is not trusted.
 
-use super::Plow;
+use super::Core;
 use super::io::Target;
+use super::levels::Levels;
 use super::page::{HEADER_BYTES, Header, Kind};
 use super::root::{Reader, Writer};
 use crate::fault::IndexFault;
@@ -98,60 +99,21 @@ impl Iterator for Groups<'_> {
     }
 }
 
-impl<N: Nand> Plow<N> {
+impl Levels {
     /// Whether the blocks of a level have summaries.
     fn has_summaries(&self, level: usize) -> bool {
-        are_written(self.geometry) && (level > 0 || self.levels.len() == 1)
-    }
-
-    /// Writes the summary of the block being filled, if only its last page is left.
-    pub(super) fn summarise_full(&mut self, level: usize) -> Result<(), IndexFault> {
-        match self.levels[level].open {
-            Some((block, next)) if next + 1 == self.geometry.pages_per_block && self.has_summaries(level) => {
-                self.summarise(level, block, next)
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Writes summaries of all blocks being filled of which a mount would read many pages.
-    pub(super) fn summarise_open(&mut self) -> Result<(), IndexFault> {
-        for level in 0..self.levels.len() {
-            if let Some((block, next)) = self.levels[level].open
-                && self.has_summaries(level)
-                && self.unsummarised(level, block, next) > PAGES_LEFT
-            {
-                self.summarise(level, block, next)?;
-            }
-        }
-        Ok(())
+        are_written(self.pages_per_block) && (level > 0 || self.len() == 1)
     }
 
     /// Pages of the block being filled that follow each other up to its next page: before them may be a
     /// summary.
     fn unsummarised(&self, level: usize, block: Pbn, next: u32) -> u32 {
-        let end = self.geometry.page_at(block, 0).0 + next;
-        let extents = self.levels[level].new.extents().iter().chain(self.levels[level].old.extents());
+        let end = block.0 * self.pages_per_block + next;
+        let extents = self[level].new.extents().iter().chain(self[level].old.extents());
         extents
             .filter(|extent| extent.first().0 + extent.pages() as u32 == end)
             .map(|extent| extent.pages() as u32)
             .sum()
-    }
-
-    fn summarise(&mut self, level: usize, block: Pbn, filled: u32) -> Result<(), IndexFault> {
-        let mut output = core::mem::take(&mut self.output);
-        let mut covered = filled;
-        let count = loop {
-            let (count, left_out) = self.write_groups(&mut output[HEADER_BYTES..], block, covered);
-            if left_out == covered {
-                break count;
-            }
-            // Pages behind those need no group any more, so that others may have room.
-            covered = left_out;
-        };
-        self.output = output;
-        let header = Header { kind: Kind::Summary, count, ..Header::run(0, false) };
-        self.program_in_place(Target::Level(level), header).map(|_| ())
     }
 
     /// Writes the groups of so many pages of a block: how many it took, and the first page that is not
@@ -161,7 +123,7 @@ impl<N: Nand> Plow<N> {
         body.fill(0);
         let mut writer = Writer::new(body);
         writer.number(covered.into());
-        let first = self.geometry.page_at(block, 0);
+        let first = Ppn(block.0 * self.pages_per_block);
         let (mut count, mut before, mut left_out) = (0, 0u64, covered);
         let mut put = |page: Ppn, low: u64| {
             let page = page.0 - first.0;
@@ -175,17 +137,57 @@ impl<N: Nand> Plow<N> {
             (before, count) = (low, count + 1);
         };
         // Where blocks were short, pages of several levels lie in it.
-        for level in &self.levels {
-            level.old.for_groups(first, Ppn(first.0 + covered), &mut put);
-            level.new.for_groups(first, Ppn(first.0 + covered), &mut put);
-        }
+        self.runs().for_each(|run| run.for_groups(first, Ppn(first.0 + covered), &mut put));
         (count, left_out)
     }
 }
 
-/// Whether there are summaries on a chip.
-pub(super) fn are_written(geometry: Geometry) -> bool {
-    cfg!(feature = "full") && geometry.pages_per_block >= PAGES_MIN
+impl Core<dyn Nand + '_> {
+    /// Writes the summary of the block being filled, if only its last page is left.
+    pub(super) fn summarise_full(&mut self, level: usize) -> Result<(), IndexFault> {
+        match self.levels[level].open {
+            Some((block, next)) if next + 1 == self.levels.pages_per_block => {
+                self.summarise(level, block, next)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes summaries of all blocks being filled of which a mount would read many pages.
+    pub(super) fn summarise_open(&mut self) -> Result<(), IndexFault> {
+        for level in 0..self.levels.len() {
+            if let Some((block, next)) = self.levels[level].open
+                && self.levels.unsummarised(level, block, next) > PAGES_LEFT
+            {
+                self.summarise(level, block, next)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the summary of so many pages of a block, where its level has any.
+    fn summarise(&mut self, level: usize, block: Pbn, filled: u32) -> Result<(), IndexFault> {
+        if !self.levels.has_summaries(level) {
+            return Ok(());
+        }
+        let (body, mut covered) = (&mut self.medium.output[HEADER_BYTES..], filled);
+        let count = loop {
+            let (count, left_out) = self.levels.write_groups(body, block, covered);
+            if left_out == covered {
+                break count;
+            }
+            // Pages behind those need no group any more, so that others may have room.
+            covered = left_out;
+        };
+        let header = Header { kind: Kind::Summary, count, ..Header::run(0, false) };
+        // In another block it would be of no use.
+        self.program_once(Target::Level(level), header, false).map(|_| ())
+    }
+}
+
+/// Whether blocks of so many pages have summaries.
+pub(super) fn are_written(pages_per_block: u32) -> bool {
+    cfg!(feature = "full") && pages_per_block >= PAGES_MIN
 }
 
 /// Where the summary of a block may be of which a root names pages up to this one, the likeliest first.

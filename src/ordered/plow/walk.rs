@@ -5,11 +5,10 @@
 //! one read a level and window, and a window reaches as far as the level that ends first. The last level's
 //! pages are read once each, and once more where a window begins within one.
 
-use super::Plow;
 use super::level::{Part, Place};
-use super::step::copy_record;
+use super::merge::copy_record;
+use super::sight::Sight;
 use crate::fault::IndexFault;
-use crate::nand::Nand;
 use crate::ordered::{Bounds, Direction, Visit, within};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -36,7 +35,7 @@ struct Last {
     key: Vec<u8>,
 }
 
-impl<N: Nand> Plow<N> {
+impl Sight<'_> {
     /// Visits the records within the bounds.
     pub(super) fn walk(
         &mut self,
@@ -63,11 +62,12 @@ impl<N: Nand> Plow<N> {
 
     /// The page of a level with which a walk goes on.
     fn begin_in(&mut self, level: usize, at: &At, direction: Direction) -> Result<Option<Place>, IndexFault> {
-        let end = |plow: &Plow<N>| match direction {
-            Direction::Ascending => plow.levels[level].first(),
-            Direction::Descending => plow.levels[level].last(),
+        let Some((key, _)) = at else {
+            return Ok(match direction {
+                Direction::Ascending => self.levels[level].first(),
+                Direction::Descending => self.levels[level].last(),
+            });
         };
-        let Some((key, _)) = at else { return Ok(end(self)) };
         if let Some(place) = self.seek(level, key)? {
             return Ok(Some(place));
         }
@@ -98,8 +98,8 @@ impl<N: Nand> Plow<N> {
         at: &At,
         direction: Direction,
     ) -> Result<Range<usize>, IndexFault> {
-        let view = self.view()?;
-        let mut scratch = vec![0; self.record.key_bytes.into()];
+        let view = self.medium.view()?;
+        let mut scratch = vec![0; self.medium.record.key_bytes.into()];
         let count = view.count();
         let mut first = match place {
             (Part::Old, 0) => view.search(&self.levels[level].cursor, &mut scratch).0,
@@ -129,8 +129,8 @@ impl<N: Nand> Plow<N> {
     /// they are all there.
     fn gather(&mut self, at: &At, direction: Direction) -> Result<(usize, Option<Vec<u8>>), IndexFault> {
         let uppers = self.levels.len() - 1;
-        let stride = self.record.entry_bytes() + 1;
-        let quota = self.output.len() / stride / uppers.max(1);
+        let (stride, key_bytes) = (self.medium.stride(), usize::from(self.medium.record.key_bytes));
+        let quota = self.medium.output.len() / stride / uppers.max(1);
         let (mut gathered, mut edge) = (0, None::<Vec<u8>>);
         for level in 0..uppers {
             let mut place = self.begin_in(level, at, direction)?;
@@ -141,8 +141,7 @@ impl<N: Nand> Plow<N> {
                 if rest.is_empty() {
                     continue;
                 }
-                let mut output = core::mem::take(&mut self.output);
-                let view = self.view()?;
+                let (view, output) = self.medium.view_and_output()?;
                 let is_cut = rest.len() > quota;
                 let taken = match direction {
                     _ if !is_cut => rest.clone(),
@@ -151,14 +150,13 @@ impl<N: Nand> Plow<N> {
                 };
                 let mut record = vec![0; stride];
                 for i in taken.clone() {
-                    copy_record(&view, i, &mut record, self.record.key_bytes.into());
-                    gathered = insert(&mut output, gathered, &record, self.record.key_bytes.into());
+                    copy_record(&view, i, &mut record, key_bytes);
+                    gathered = insert(output, gathered, &record, key_bytes);
                 }
                 let outermost = match direction {
                     Direction::Ascending => view.key_owned(taken.end - 1),
                     Direction::Descending => view.key_owned(taken.start),
                 };
-                self.output = output;
                 if is_cut || place.is_some() {
                     let is_nearer =
                         edge.as_ref().is_none_or(|edge| ahead(&outermost, edge, direction) == Ordering::Less);
@@ -178,8 +176,8 @@ impl<N: Nand> Plow<N> {
         (bounds, direction): (Bounds<'_>, Direction),
         (gathered, visit): (usize, Visit<'_>),
     ) -> Result<ControlFlow<()>, IndexFault> {
-        let key_bytes = usize::from(self.record.key_bytes);
-        let stride = self.record.entry_bytes() + 1;
+        let key_bytes = usize::from(self.medium.record.key_bytes);
+        let stride = self.medium.record.entry_bytes() + 1;
         let mut gathered = 0..gathered;
         let mut pooled = self.pooled_ahead(at, direction);
         let last_level = self.levels.len() - 1;
@@ -187,11 +185,11 @@ impl<N: Nand> Plow<N> {
         let mut last = Last { place, rest: None, key: vec![0; key_bytes] };
         self.load_last(&mut last, at, direction)?;
         let mut key = vec![0; key_bytes];
-        let mut value = vec![0; self.record.value_bytes.into()];
+        let mut value = vec![0; self.medium.record.value_bytes.into()];
         loop {
             let heads = [
                 head(&pooled, direction).map(|i| self.memtable.key(i)),
-                head(&gathered, direction).map(|i| &self.output[i * stride..i * stride + key_bytes]),
+                head(&gathered, direction).map(|i| &self.medium.output[i * stride..i * stride + key_bytes]),
                 last.place.is_some().then_some(&last.key[..]),
             ];
             let Some(next) = heads.into_iter().flatten().min_by(|a, b| ahead(a, b, direction)) else {
@@ -212,14 +210,14 @@ impl<N: Nand> Plow<N> {
             let mut found = None;
             let [in_pool, in_gathered, in_last] = heads.map(|head| head == Some(&key[..]));
             if in_last {
-                let view = self.view()?;
+                let view = self.medium.view()?;
                 if let Some(i) = last.rest.as_ref().and_then(|rest| head(rest, direction)) {
                     view.value(i, &mut value);
                     found = Some(!view.is_tombstone(i));
                 }
             }
             if let (true, Some(i)) = (in_gathered, head(&gathered, direction)) {
-                let record = &self.output[i * stride..(i + 1) * stride];
+                let record = &self.medium.output[i * stride..(i + 1) * stride];
                 value.copy_from_slice(&record[key_bytes..stride - 1]);
                 found = Some(record[stride - 1] == 0);
                 step_on(&mut gathered, direction);
@@ -267,7 +265,7 @@ impl<N: Nand> Plow<N> {
                 }
             };
             if let Some(i) = head(&rest, direction) {
-                self.view()?.key(i, &mut last.key);
+                self.medium.view()?.key(i, &mut last.key);
                 last.rest = Some(rest);
                 return Ok(());
             }

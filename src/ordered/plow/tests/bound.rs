@@ -13,11 +13,11 @@ fn an_operation_makes_a_step_or_an_erase_and_no_more() {
         let (mut steps_seen, mut erases_seen) = (0, 0);
         for i in 0..40_000u64 {
             let key = key(rng.below(40_000), 4);
-            let before = (plow.nand.counters(), plow.counters.steps.iter().sum::<u64>());
+            let before = (plow.core.medium.nand.counters(), plow.core.counters.steps.iter().sum::<u64>());
             if rng.chance(1, 5) { plow.remove(&key) } else { plow.insert(&key, &[i as u8; 4]) }.unwrap();
-            let spent = plow.nand.counters().since(&before.0);
+            let spent = plow.core.medium.nand.counters().since(&before.0);
             // A short page that a sweep would write again is passed at once, which is a second page.
-            let steps = plow.counters.steps.iter().sum::<u64>() - before.1;
+            let steps = plow.core.counters.steps.iter().sum::<u64>() - before.1;
             let erases = spent.block_erases_total();
             let commits = u64::from(class == Durability::EveryOperation);
             assert!(steps <= 2 && erases <= 1, "operation {i}: {steps} steps, {erases} erases");
@@ -30,7 +30,7 @@ fn an_operation_makes_a_step_or_an_erase_and_no_more() {
                 plow.sync().unwrap();
             }
         }
-        assert_eq!(plow.counters.sweeps, 0);
+        assert_eq!(plow.core.counters.sweeps, 0);
         assert!(steps_seen > 500 && erases_seen > 20, "{steps_seen} steps, {erases_seen} erases");
     }
 }
@@ -44,13 +44,15 @@ fn no_level_outgrows_its_plan_where_changes_take_more_than_a_step() {
     let mut levels_seen = 0;
     for i in 0..2_500u64 {
         plow.put(&key(rng.below(3_400), 2), &[i as u8; 102]).unwrap();
-        levels_seen = levels_seen.max(plow.levels.len());
-        for (level, &planned) in plow.levels.iter().zip(&plow.plan.pages_max).take(plow.levels.len() - 1) {
+        levels_seen = levels_seen.max(plow.core.levels.len());
+        for (level, &planned) in
+            plow.core.levels.iter().zip(&plow.core.planner.plan.pages_max).take(plow.core.levels.len() - 1)
+        {
             let pages_max = 2 * planned as usize + 4;
             assert!(level.pages() <= pages_max, "change {i}: {} of {pages_max} pages", level.pages());
         }
     }
-    assert_eq!((levels_seen, plow.counters.sweeps), (3, 0));
+    assert_eq!((levels_seen, plow.core.counters.sweeps), (3, 0));
 }
 
 #[test]
@@ -67,8 +69,8 @@ fn changes_in_batches_cost_what_they_cost_alone() {
                 batch => plow.apply(batch).unwrap(),
             }
         }
-        assert_eq!(plow.levels.len(), 3);
-        plow.nand.counters().page_programs_total()
+        assert_eq!(plow.core.levels.len(), 3);
+        plow.core.medium.nand.counters().page_programs_total()
     };
     let alone = programs(1);
     for at_once in [2, 4] {

@@ -18,7 +18,7 @@ fn every_carried_change_is_found(levels: usize, (page_bytes, key_bytes, value_by
     for i in 0..3000u32 {
         let key = key(rng.below(700), key_bytes);
         let value: Vec<u8> = i.to_le_bytes().into_iter().cycle().take(value_bytes.into()).collect();
-        let programs = plow.nand.counters().page_programs_total();
+        let programs = plow.core.medium.nand.counters().page_programs_total();
         if rng.chance(4, 5) {
             plow.put(&key, &value).unwrap();
             model.insert(key, value);
@@ -26,16 +26,16 @@ fn every_carried_change_is_found(levels: usize, (page_bytes, key_bytes, value_by
             plow.remove(&key).unwrap();
             model.remove(&key);
         }
-        let carried = plow.counters.carried;
+        let carried = plow.core.counters.carried;
         if carried == before {
             continue;
         }
         before = carried;
-        assert_eq!(plow.nand.counters().page_programs_total(), programs + 1, "operation {i}");
+        assert_eq!(plow.core.medium.nand.counters().page_programs_total(), programs + 1, "operation {i}");
         // Not even a sync has anything to write.
         plow.sync().unwrap();
-        assert_eq!(plow.nand.counters().page_programs_total(), programs + 1, "operation {i}");
-        let mut again = Plow::mount(plow.nand.clone(), &set).unwrap();
+        assert_eq!(plow.core.medium.nand.counters().page_programs_total(), programs + 1, "operation {i}");
+        let mut again = Plow::mount(plow.core.medium.nand.clone(), &set).unwrap();
         assert!(everything(&mut again) == model, "operation {i}");
         if carried.is_multiple_of(16) {
             assert_holds(&mut again, &model);
@@ -47,7 +47,7 @@ fn every_carried_change_is_found(levels: usize, (page_bytes, key_bytes, value_by
             assert!(last.get(&[0; 8][..key_bytes.into()], &mut value).unwrap() && value[0] == 1);
         }
     }
-    let steps: u64 = plow.counters.steps.iter().sum();
+    let steps: u64 = plow.core.counters.steps.iter().sum();
     assert!(before * 3 > steps, "{before} of {steps} steps");
     before
 }
@@ -71,7 +71,7 @@ fn small_pages_and_records_without_values_carry_nothing() {
         for i in 0..500 {
             plow.put(&key(i, key_bytes), &vec![7; value_bytes.into()]).unwrap();
         }
-        assert_eq!((plow.counters.carried, plow.counters.commits > 500), (0, true));
+        assert_eq!((plow.core.counters.carried, plow.core.counters.commits > 500), (0, true));
     }
 }
 
@@ -85,19 +85,19 @@ fn nonsense_that_is_carried_is_refused() {
     let (mut rng, mut refused) = (Rng::new(8), 0);
     for _ in 0..400 {
         let mut plow = Plow::mount(formatted.clone(), &set).unwrap();
-        plow.input[HEADER_BYTES..].fill(0);
+        plow.core.medium.input[HEADER_BYTES..].fill(0);
         let (first, last) = (key(3, 4), key(90, 4));
         let expected = Expected { first: &first, low: &first, last: &last, count: 2, tombstones: true };
-        let mut builder = Builder::begin(&mut plow.input[HEADER_BYTES..], set.record, expected);
+        let mut builder = Builder::begin(&mut plow.core.medium.input[HEADER_BYTES..], set.record, expected);
         for key in [&first, &last] {
-            assert!(builder.append(&mut plow.input[HEADER_BYTES..], key, Some(&[5; 4])));
+            assert!(builder.append(&mut plow.core.medium.input[HEADER_BYTES..], key, Some(&[5; 4])));
         }
         // Small numbers get furthest.
         let most = [3, 12, 256][rng.below(3) as usize];
         let front = HEADER_BYTES + builder.used().0;
-        plow.input[front..front + 40].fill_with(|| rng.below(most) as u8);
+        plow.core.medium.input[front..front + 40].fill_with(|| rng.below(most) as u8);
         let header = Header { commits: true, ..Header::run(2, true) };
-        refused += u32::from(plow.take_carried(Ppn(39 * 16 + 3), &header).is_err());
+        refused += u32::from(plow.run(|core| core.take_carried(Ppn(39 * 16 + 3), &header)).is_err());
     }
     assert!(refused > 300, "{refused} of 400");
 }

@@ -109,10 +109,10 @@ fn a_cut_around_the_first_program_of_41_bits_loses_nothing() {
     for (class, memtable) in [(Durability::EveryOperation, 9), (Durability::EverySync, 60)] {
         let set = PlowConfig { levels: Some(2), memtable: Some(memtable), ..settings(8, 12, class) };
         let mut plow = Plow::format(paired(Pairing::None, (4, 48)), &set).unwrap();
-        plow.sequence = (1 << 40) - 150;
+        plow.core.medium.sequence = (1 << 40) - 150;
         (0..50).for_each(|i| plow.put(&key(i, 8), &[7; 12]).unwrap());
         plow.close().unwrap();
-        assert!(plow.sequence < 1 << 40);
+        assert!(plow.core.medium.sequence < 1 << 40);
         cut_from(&set, plow.into_nand(), 300);
     }
 }

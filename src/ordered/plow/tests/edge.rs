@@ -3,6 +3,7 @@
 use super::*;
 use crate::inputs::{sized, stride};
 use crate::nand::sim::Faults;
+use crate::ordered::plow::space::Need;
 use crate::testing::damaged::{Damage, damage};
 use crate::units::Ppn;
 
@@ -20,36 +21,20 @@ fn a_full_chip_refuses_and_takes_records_again_once_some_are_gone() {
                 testing::fill(&mut plow, &mut model, &mut next);
                 assert_holds(&mut plow, &model);
                 held = held.max(model.len());
-                assert!(
-                    model.len() * 4 > held * 3,
-                    "{levels} levels, round {round}: {} of {held} {:?} free {} left {} reserve {} kept {} root {} recs {:?} pages {:?} ext {:?} blocks {:?}",
-                    model.len(),
-                    plow.stats(),
-                    plow.blocks.free(),
-                    plow.blocks.left(),
-                    plow.reserve(),
-                    plow.kept_back(),
-                    plow.root_bytes(),
-                    plow.levels.iter().map(|l| l.records).collect::<Vec<_>>(),
-                    plow.levels.iter().map(|l| l.pages()).collect::<Vec<_>>(),
-                    plow.levels
-                        .iter()
-                        .map(|l| l.old.extents().len() + l.new.extents().len())
-                        .collect::<Vec<_>>(),
-                    plow.levels.iter().map(|l| l.blocks(8).len()).collect::<Vec<_>>()
-                );
+                let (stock, records) = (plow.core().stock(), model.len());
                 let what = alloc::format!(
-                    "{levels} {page} {class:?} round {round}: free {} left {} kept {} root {} mem {} {:?}",
-                    plow.blocks.free(),
-                    plow.blocks.left(),
-                    plow.kept_back(),
-                    plow.root_bytes(),
-                    plow.memtable.len(),
-                    plow.commits
+                    "{levels} levels, pages of {page}, {class:?}, round {round}: {records} of {held}, {} of {} blocks \
+                     kept, a root of {}, {:?}, {:?}",
+                    stock.blocks_for(Need::Commit),
+                    stock.space.available(),
+                    stock.root_bytes(),
+                    stock.levels,
+                    stock.commits
                 );
+                assert!(records * 4 > held * 3, "{what}");
                 plow.sync().unwrap_or_else(|error| panic!("{error}: {what}"));
                 for key in model.keys().take(model.len() * 3 / 4).cloned().collect::<Vec<_>>() {
-                    let removed = plow.remove(&key).unwrap_or_else(|error| panic!("{error}: {levels} {page} {class:?} round {round}: free {} left {} kept {} root {} mem {} {:?}", plow.blocks.free(), plow.blocks.left(), plow.kept_back(), plow.root_bytes(), plow.memtable.len(), plow.commits));
+                    let removed = plow.remove(&key).unwrap_or_else(|error| panic!("{error}: {what}"));
                     assert!(removed && model.remove(&key).is_some());
                 }
                 if round % 2 == 1 {
@@ -57,7 +42,8 @@ fn a_full_chip_refuses_and_takes_records_again_once_some_are_gone() {
                     plow = Plow::mount(plow.into_nand(), &set).unwrap();
                 }
             }
-            let usable = (blocks as usize - plow.reserve() - 3 * levels) * 8 * (page as usize - 40);
+            let usable =
+                (blocks as usize - plow.core().stock().sweeps() - 3 * levels) * 8 * (page as usize - 40);
             assert!(held * 16 * 10 > usable * 7, "{levels} levels: {held} records in {usable} bytes");
             assert_holds(&mut plow, &model);
         }
@@ -97,7 +83,7 @@ fn failing_programs_and_erases_lose_nothing() {
             PlowConfig { levels: Some(levels), memtable: Some(30), ..settings(8, 8, Durability::EverySync) };
         let plow = Plow::format(chip(512, 16, 128).with_faults(faults), &set).unwrap();
         let plow = live(plow, &set, 3000, 8000, &mut Rng::new(levels as u64));
-        assert!(plow.blocks.is_any_bad());
+        assert!(plow.core.space.blocks.is_any_bad());
     }
 }
 
@@ -107,7 +93,7 @@ fn a_chip_that_dies_is_complete() {
     let mut plow = Plow::format(chip(512, 8, 20), &set).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(3));
     let faults = Faults { seed: 9, program_failures_ppm: 20_000, ..Faults::default() };
-    plow.nand.set_faults(faults);
+    plow.core.medium.nand.set_faults(faults);
     for round in 0..20_000u64 {
         let key = key(rng.below(300), 8);
         match put(&mut plow, &mut model, &key, &round.to_be_bytes()) {
@@ -265,9 +251,9 @@ fn filters_of_a_mount_do_not_outlive_the_first_level() {
     }
     plow.close().unwrap();
     let mut plow = Plow::mount(plow.into_nand(), &set).unwrap();
-    assert_eq!(plow.levels.len(), 1);
+    assert_eq!(plow.core.levels.len(), 1);
     (0..12_000).for_each(|_| change(&mut plow, &mut model, 1500));
-    assert!(plow.levels.len() > 1);
+    assert!(plow.core.levels.len() > 1);
     assert_holds(&mut plow, &model);
 }
 
@@ -279,18 +265,18 @@ fn a_weak_page_is_written_anew() {
         let mut plow =
             live(Plow::format(chip(512, 16, 96), &set).unwrap(), &set, 3000, 5000, &mut Rng::new(7));
         let model = everything(&mut plow);
-        let last = plow.levels.len() - 1;
-        let weak = plow.levels[last].page(plow.levels[last].last().unwrap()).unwrap();
-        plow.weak = Some(weak..Ppn(weak.0 + 1));
+        let last = plow.core.levels.len() - 1;
+        let weak = plow.core.levels[last].page(plow.core.levels[last].last().unwrap()).unwrap();
+        plow.core.medium.weak = Some(weak..Ppn(weak.0 + 1));
         // Changes of one key alone would hardly make a step of the last level.
         let (first, value) = model.iter().next().unwrap();
         let mut operations = 0;
-        while plow.weak.is_some() {
+        while plow.core.medium.weak.is_some() {
             plow.insert(first, value).unwrap();
             operations += 1;
             assert!(operations < 2000, "{levels} levels: {weak} is still in use");
         }
-        assert!(plow.counters.scrubbed > 0 && !plow.levels[last].uses(weak, Ppn(weak.0 + 1)));
+        assert!(plow.core.counters.scrubbed > 0 && !plow.core.levels[last].uses(weak, Ppn(weak.0 + 1)));
         assert_holds(&mut plow, &model);
     }
 }

@@ -15,12 +15,12 @@ fn a_mount_looks_twice_at_a_blank_block_and_once_at_others() {
             model.insert(key, value);
         }
         plow.close().unwrap();
-        let used: usize = plow.levels.iter().map(|level| level.blocks(8).len()).sum();
-        let pages: u64 = plow.levels.iter().map(|level| level.pages() as u64).sum();
+        let used: usize = plow.core.levels.iter().map(|level| level.blocks(8).len()).sum();
+        let pages: u64 = plow.core.levels.iter().map(|level| level.pages() as u64).sum();
         let chip = plow.into_nand();
         let before = chip.counters().page_reads_total();
         plow = Plow::mount(chip, &set).unwrap();
-        let reads = plow.nand.counters().page_reads_total() - before;
+        let reads = plow.core.medium.nand.counters().page_reads_total() - before;
         // Blocks of few pages have no summary: the pages of all levels are read.
         let looks = u64::from(2 * BLOCKS) - used as u64;
         assert!(reads < looks + pages + 60, "{used} blocks with {pages} pages: {reads} reads");

@@ -1,6 +1,7 @@
 //! Levels that come and go, sealed pages, and loads.
 
 use super::*;
+use crate::ordered::plow::space::Need;
 
 #[test]
 fn levels_are_added_as_it_grows_and_left_out_where_it_is_only_read() {
@@ -28,9 +29,9 @@ fn levels_are_added_as_it_grows_and_left_out_where_it_is_only_read() {
                 assert_eq!(found.then_some(&value[..]), model.get(&key).map(|value| &value[..]));
             }
             assert_holds(&mut plow, &model);
-            let reads = plow.nand.counters().page_reads_total();
+            let reads = plow.core.medium.nand.counters().page_reads_total();
             (0..1000).for_each(|i| drop(plow.get(&key((i * 40_503 % 65_536) << 16, 4), &mut value)));
-            let reads = plow.nand.counters().page_reads_total() - reads;
+            let reads = plow.core.medium.nand.counters().page_reads_total() - reads;
             assert!((800..1100).contains(&reads), "{reads} reads of 1000 look-ups");
             // A cut: what was drained and not committed lies above again.
             plow = Plow::mount(plow.into_nand(), &set).unwrap();
@@ -50,7 +51,9 @@ fn a_level_is_left_out_where_most_blocks_wait_for_a_commit() {
         PlowConfig { ram_bytes: Some(5600), answers: Answers::Pool, ..settings(4, 4, Durability::EverySync) };
     let (mut plow, mut rng) = (Plow::format(chip(512, 32, 128), &set).unwrap(), Rng::new(1));
     let is_short = |plow: &Plow<SimChip>| {
-        plow.blocks.free() <= plow.reserve() + plow.kept_back() && plow.blocks.left() > 20
+        let (stock, insert) = (plow.core().stock(), Need::Insert { records: 1 });
+        let kept = stock.blocks_for(insert) + stock.blocks_for(Need::Commit);
+        stock.space.blocks.free() <= kept && stock.space.blocks.left() > 20
     };
     let mut puts = 0;
     while puts < 20_000 || !is_short(&plow) {
@@ -64,9 +67,9 @@ fn a_level_is_left_out_where_most_blocks_wait_for_a_commit() {
         plow.get(&key(rng.below(1 << 16) << 16, 4), &mut value).unwrap();
     };
     (0..120_000).for_each(|_| look_up(&mut plow));
-    let reads = plow.nand.counters().page_reads_total();
+    let reads = plow.core.medium.nand.counters().page_reads_total();
     (0..1000).for_each(|_| look_up(&mut plow));
-    let reads = plow.nand.counters().page_reads_total() - reads;
+    let reads = plow.core.medium.nand.counters().page_reads_total() - reads;
     assert!(reads < 1200, "{reads} reads of 1000 look-ups after {puts} puts");
 }
 
@@ -77,7 +80,10 @@ fn a_memtable_of_many_pages_is_sealed_page_by_page() {
     let mut rng = Rng::new(5);
     for round in 0..4 {
         plow = live(plow, &set, [500, 1 << 40][round % 2], 2500, &mut rng);
-        assert!(!plow.commits.sealed.is_empty() && plow.commits.sealed.len() <= plow.sealed_max() + 2);
+        assert!(
+            !plow.core.commits.sealed.is_empty()
+                && plow.core.commits.sealed.len() <= plow.core().stock().sealed_max() + 2
+        );
     }
 }
 
@@ -89,7 +95,11 @@ fn updates_of_few_keys_keep_the_sealed_pages_few() {
         plow.insert(&key(i % 150, 8), &i.to_be_bytes()).unwrap();
         if i % 10 == 9 {
             plow.sync().unwrap();
-            assert!(plow.commits.sealed.len() <= plow.sealed_max() + 2, "{}", plow.commits.sealed.len());
+            assert!(
+                plow.core.commits.sealed.len() <= plow.core().stock().sealed_max() + 2,
+                "{}",
+                plow.core.commits.sealed.len()
+            );
         }
     }
     let mut plow = Plow::mount(plow.into_nand(), &set).unwrap();
@@ -102,13 +112,13 @@ fn sorted_records_are_loaded_at_a_program_a_page() {
     for (levels, count) in [(1, 0u64), (1, 3000), (3, 3000)] {
         let set = PlowConfig { levels: Some(levels), ..settings(8, 8, Durability::EverySync) };
         let mut plow = Plow::format(chip(512, 16, 64), &set).unwrap();
-        let before = plow.nand.counters().page_programs.iter().sum::<u64>();
+        let before = plow.core.medium.nand.counters().page_programs.iter().sum::<u64>();
         let model: Model = (0..count).map(|i| (key(i * 900 + i % 7, 8), key(i, 8))).collect();
         let loaded = plow.load(&mut model.iter().map(|(k, v)| (&k[..], &v[..]))).unwrap();
         assert_eq!(loaded, count);
         let pages = plow.stats().live_pages;
         assert_eq!(
-            plow.nand.counters().page_programs.iter().sum::<u64>() - before,
+            plow.core.medium.nand.counters().page_programs.iter().sum::<u64>() - before,
             pages + 1,
             "a page each, and a commit"
         );
@@ -140,7 +150,7 @@ fn pool_answers_read_nothing() {
     for i in 0..6000u32 {
         let key = key(rng.below(4000), 4);
         if rng.chance(3, 4) {
-            let known = plow.pooled(&key) == Some(true);
+            let known = plow.core.memtable.pooled(&key) == Some(true);
             assert_eq!(plow.insert(&key, &i.to_be_bytes()).unwrap(), known);
             model.insert(key, i.to_be_bytes().to_vec());
         } else {
@@ -149,12 +159,12 @@ fn pool_answers_read_nothing() {
         }
     }
     assert_holds(&mut plow, &model);
-    let reads = plow.nand.counters().page_reads[crate::Cause::Host as usize];
+    let reads = plow.core.medium.nand.counters().page_reads[crate::Cause::Host as usize];
     let before = reads;
     for i in 0..20 {
         plow.insert(&key(i, 4), &[0; 4]).unwrap();
     }
-    assert_eq!(plow.nand.counters().page_reads[crate::Cause::Host as usize], before);
+    assert_eq!(plow.core.medium.nand.counters().page_reads[crate::Cause::Host as usize], before);
 }
 
 /// Keys that ascend, some of them changed and removed again: pages go to the last level at once.
@@ -190,8 +200,8 @@ fn keys_that_ascend_go_to_the_last_level() {
                 assert_holds(&mut plow, &model);
             }
             if i == 2900 {
-                let upper: usize = plow.levels[..2].iter().map(level::Level::pages).sum();
-                assert!(upper < 4 && plow.counters.sunk > 0, "{upper} pages above the last level");
+                let upper: usize = plow.core.levels[..2].iter().map(level::Level::pages).sum();
+                assert!(upper < 4 && plow.core.counters.sunk > 0, "{upper} pages above the last level");
             }
         }
         drop(live(plow, &set, 20_000, 1500, &mut rng));

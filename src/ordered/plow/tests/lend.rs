@@ -27,7 +27,7 @@ fn live_lending(set: &PlowConfig, keys: u64, seed: u64) -> u32 {
             }
             75..85 => drop(take(&mut plow, &mut model, &key).unwrap()),
             85..90 => {
-                let count = 1 + rng.below(plow.changes_max() as u64);
+                let count = 1 + rng.below(plow.core.memtable.changes_max() as u64);
                 let mut batch = Model::new();
                 for _ in 0..count {
                     rng.fill(&mut value);
@@ -48,20 +48,20 @@ fn live_lending(set: &PlowConfig, keys: u64, seed: u64) -> u32 {
                 }
             }
             90..93 => assert_range(&mut plow, &mut model, &mut rng, keys),
-            93..97 => plow.lending.eighths = [0, 2, 4][rng.below(3) as usize],
+            93..97 => plow.core.planner.lending.eighths = [0, 2, 4][rng.below(3) as usize],
             97 => assert_holds(&mut plow, &model),
             _ if rng.chance(1, 8) => {
                 if rng.chance(1, 2) { plow.close() } else { plow.sync() }.unwrap();
-                served += plow.lending.served;
+                served += plow.core.planner.lending.served;
                 plow = Plow::mount(plow.into_nand(), set).unwrap();
             }
             _ => {}
         }
-        seen = seen.max(plow.memtable.lent());
+        seen = seen.max(plow.core.memtable.lent());
     }
     assert_holds(&mut plow, &model);
     assert!(seen > 0, "nothing was ever lent");
-    served + plow.lending.served
+    served + plow.core.planner.lending.served
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn clean_records_are_never_old() {
 
 /// The look-ups that a clean record answered, of 40,000 operations of which a fifth are changes.
 fn served(plow: &mut Plow<SimChip>, keys: u64, is_skewed: bool, rng: &mut Rng) -> u32 {
-    let (mut value, before) = ([0; 4], plow.lending.served);
+    let (mut value, before) = ([0; 4], plow.core.planner.lending.served);
     for i in 0..40_000u32 {
         let key = match is_skewed {
             true => skewed(rng, keys, 4),
@@ -89,7 +89,7 @@ fn served(plow: &mut Plow<SimChip>, keys: u64, is_skewed: bool, rng: &mut Rng) -
             assert!(plow.get(&key, &mut value).unwrap());
         }
     }
-    plow.lending.served - before
+    plow.core.planner.lending.served - before
 }
 
 #[test]
@@ -101,13 +101,13 @@ fn ram_is_lent_where_keys_are_skewed_and_taken_back_where_they_are_not() {
         (0..keys).for_each(|i| plow.put(&key(i * 7919 % keys, 4), &[1; 4]).unwrap());
         // Of keys all alike hardly one is looked up again; what chance lends is taken back.
         let of_all_alike = served(&mut plow, keys, false, &mut rng);
-        assert!(of_all_alike < 320 && plow.memtable.lent() == 0, "{of_all_alike}");
+        assert!(of_all_alike < 320 && plow.core.memtable.lent() == 0, "{of_all_alike}");
         served(&mut plow, keys, true, &mut rng);
-        assert!(plow.memtable.lent() > 0 && plow.check().unwrap().is_sound());
+        assert!(plow.core.memtable.lent() > 0 && plow.check().unwrap().is_sound());
         let of_32_000 = served(&mut plow, keys, true, &mut rng);
         assert!(of_32_000 > 1_500, "{of_32_000} look-ups found a clean record");
         served(&mut plow, keys, false, &mut rng);
-        assert_eq!(plow.memtable.lent(), 0, "what was lent is taken back");
+        assert_eq!(plow.core.memtable.lent(), 0, "what was lent is taken back");
     }
 }
 
@@ -117,11 +117,11 @@ fn a_check_finds_a_clean_record_that_is_old() {
     let set = PlowConfig { memtable: Some(64), ..settings(4, 4, Durability::EverySync) };
     let mut plow = Plow::format(chip(512, 8, 64), &set).unwrap();
     (0..2000).for_each(|i| plow.put(&key(i, 4), &[1; 4]).unwrap());
-    plow.lending.eighths = 4;
+    plow.core.planner.lending.eighths = 4;
     let mut value = [0; 4];
     (0..300).for_each(|i| assert!(plow.get(&key(i, 4), &mut value).unwrap()));
-    assert!(plow.memtable.lent() > 0 && plow.check().unwrap().is_sound());
-    plow.memtable.keep_clean(&key(1500, 4), &[2; 4]);
+    assert!(plow.core.memtable.lent() > 0 && plow.check().unwrap().is_sound());
+    plow.core.memtable.keep_clean(&key(1500, 4), &[2; 4]);
     let found = plow.check().unwrap();
     let [broken] = &found.violations[..] else { panic!("{found:?}") };
     assert_eq!(broken.invariant, crate::Invariant::I10);

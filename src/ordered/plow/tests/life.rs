@@ -28,14 +28,14 @@ fn blocks_wear_evenly_until_the_chip_is_worn_out() {
     // Most of the chip never changes again.
     (0..18_000).for_each(|i| change(&mut plow, i * 7919 % 18_000));
     let mut changes = 0u64;
-    while plow.blocks.retired == 0 {
+    while plow.core.space.blocks.retired == 0 {
         change(&mut plow, skewed(&mut rng, 18_000));
         changes += 1;
         if changes.is_multiple_of(50) {
             plow.sync().unwrap();
         }
     }
-    let wear = plow.nand.wear();
+    let wear = plow.core.medium.nand.wear();
     let (most, sum) = (wear.iter().max().unwrap(), wear.iter().sum::<u32>());
     // The first block that fails was erased as often as its part allows, and so were the others, nearly.
     assert!(*most > endurance && sum * 10 > 9 * endurance * 48, "{most} of {sum} erases, {changes} changes");
@@ -44,19 +44,19 @@ fn blocks_wear_evenly_until_the_chip_is_worn_out() {
 
 /// Programs of steps an update in the steady state, of 1000 x 1000.
 fn programs_of_updates(plow: &mut Plow<SimChip>, keys: u64, updates: u64, rng: &mut Rng) -> (u64, u64) {
-    let before = plow.nand.counters();
-    let syncs = plow.counters.commits;
+    let before = plow.core.medium.nand.counters();
+    let syncs = plow.core.counters.commits;
     let mut slowest = 0;
     for i in 0..updates {
-        let at = plow.nand.time().0;
+        let at = plow.core.medium.nand.time().0;
         plow.insert(&spread(rng.below(keys), keys), &(i as u32).to_be_bytes()).unwrap();
-        slowest = slowest.max(plow.nand.time().0 - at);
+        slowest = slowest.max(plow.core.medium.nand.time().0 - at);
         if i % 100 == 99 {
             plow.sync().unwrap();
         }
     }
-    let spent = plow.nand.counters().since(&before);
-    let programs = spent.page_programs_total() - (plow.counters.commits - syncs);
+    let spent = plow.core.medium.nand.counters().since(&before);
+    let programs = spent.page_programs_total() - (plow.core.counters.commits - syncs);
     (programs * 1_000_000 / updates, slowest)
 }
 
@@ -93,10 +93,14 @@ fn the_model_foretells_what_updates_cost() {
         };
         let mut rng = Rng::new(7);
         let mut plow = loaded(&set, chip(2048, 32, 96), keys, &mut rng);
-        plow.choose_plan();
+        plow.run(|core| {
+            core.choose_plan();
+            Ok(())
+        })
+        .unwrap();
         programs_of_updates(&mut plow, keys, 20_000, &mut rng);
         let (measured, _) = programs_of_updates(&mut plow, keys, 40_000, &mut rng);
-        let Forecast { programs, .. } = Forecast::new(&set, plow.geometry, keys, (3, 4)).unwrap();
+        let Forecast { programs, .. } = Forecast::new(&set, plow.core.medium.geometry, keys, (3, 4)).unwrap();
         let off = programs.abs_diff(measured) * 1000 / measured;
         assert!(off < most, "{levels} levels, {keys} keys: {programs} foretold, {measured} measured");
     }
@@ -114,7 +118,7 @@ fn a_nearly_full_chip_costs_little_more() {
         let mut plow = loaded(&set, chip(2048, 32, blocks), 100_000, &mut rng);
         let cost = programs_of_updates(&mut plow, 100_000, 20_000, &mut rng);
         assert!(plow.check().unwrap().is_sound());
-        (cost, plow.blocks.free(), plow.stats().live_pages)
+        (cost, plow.core.space.blocks.free(), plow.stats().live_pages)
     };
     let ((roomy, _), ..) = measure(96);
     let ((full, slowest), free, pages) = measure(20);

@@ -9,7 +9,7 @@ use crate::testing::damaged::{Damage, damage};
 const MANY: (u32, u32, u32) = (1024, 8, 250);
 
 fn maps(plow: &Plow<SimChip>) -> u64 {
-    plow.map().unwrap().written
+    plow.core.space.map().unwrap().written
 }
 
 fn fill(plow: &mut Plow<SimChip>, model: &mut Model, rng: &mut Rng, keys: u64) {
@@ -27,9 +27,13 @@ fn roots_of_many_blocks_are_short() {
         let (mut model, mut rng) = (Model::new(), Rng::new(seed));
         for round in 0..sized(1, 2) {
             fill(&mut plow, &mut model, &mut rng, 1 << 40);
-            let used: usize = plow.levels.iter().map(|level| level.blocks(pages).len()).sum();
+            let used: usize = plow.core.levels.iter().map(|level| level.blocks(pages).len()).sum();
             assert!(used * 100 > blocks as usize * 93, "{class:?} round {round}: {used} blocks");
-            assert!(plow.root_bytes() <= plow.root_max(), "{} bytes", plow.root_bytes());
+            assert!(
+                plow.core().stock().root_bytes() <= plow.core().stock().root_max(),
+                "{} bytes",
+                plow.core().stock().root_bytes()
+            );
             plow.sync().unwrap();
             plow = Plow::mount(plow.into_nand(), &set).unwrap();
             assert_holds(&mut plow, &model);
@@ -42,7 +46,11 @@ fn roots_of_many_blocks_are_short() {
                 plow.close().unwrap();
                 plow = Plow::mount(plow.into_nand(), &set).unwrap();
             }
-            assert!(plow.root_bytes() <= plow.root_max(), "{} bytes", plow.root_bytes());
+            assert!(
+                plow.core().stock().root_bytes() <= plow.core().stock().root_max(),
+                "{} bytes",
+                plow.core().stock().root_bytes()
+            );
         }
         assert!(maps(&plow) < 200, "{} maps", maps(&plow));
         assert_holds(&mut plow, &model);
@@ -60,10 +68,15 @@ fn a_load_fills_a_chip_of_many_blocks() {
     let loaded = plow.load(&mut model.iter().map(|(key, value)| (&key[..], &value[..])));
     assert_eq!(loaded.unwrap(), 50_000);
     assert!(
-        maps(&plow) > 0 && plow.levels.iter().map(|level| level.blocks(pages).len()).sum::<usize>() > 180
+        maps(&plow) > 0
+            && plow.core.levels.iter().map(|level| level.blocks(pages).len()).sum::<usize>() > 180
     );
     let mut plow = Plow::mount(plow.into_nand(), &set).unwrap();
-    assert!(plow.root_bytes() * 8 <= page as usize * 3, "{} bytes", plow.root_bytes());
+    assert!(
+        plow.core().stock().root_bytes() * 8 <= page as usize * 3,
+        "{} bytes",
+        plow.core().stock().root_bytes()
+    );
     assert_holds(&mut plow, &model);
 }
 
@@ -79,7 +92,7 @@ fn they_live_through_changes_and_mounts() {
         let (page, pages, blocks) = MANY;
         let plow = Plow::format(chip(page, pages, blocks), &set).unwrap();
         let plow = live(plow, &set, 24_000, sized(20_000, 30_000), &mut Rng::new(seed));
-        assert!(plow.map().unwrap().extents > 0, "{levels:?}: no map");
+        assert!(plow.core.space.map().unwrap().extents > 0, "{levels:?}: no map");
     }
 }
 
@@ -88,12 +101,12 @@ fn about_to_write_a_map(set: &PlowConfig) -> (SimChip, Model) {
     let (page, pages, blocks) = MANY;
     let mut plow = Plow::format(chip(page, pages, blocks), set).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(5));
-    let mut before = plow.nand.clone();
+    let mut before = plow.core.medium.nand.clone();
     let mut held = Model::new();
     while maps(&plow) < 2 {
         if model.len() % 300 == 0 {
             plow.sync().unwrap();
-            (before, held) = (plow.nand.clone(), model.clone());
+            (before, held) = (plow.core.medium.nand.clone(), model.clone());
         }
         let (key, value) = (key(rng.below(1 << 30), 8), rng.next_u64().to_be_bytes().repeat(4));
         plow.insert(&key, &value).unwrap();
@@ -129,7 +142,7 @@ fn a_cut_around_a_map_loses_nothing() {
         };
         let (whole, ..) = work(start.clone());
         assert!(maps(&whole) > 0);
-        let last = whole.nand.operations();
+        let last = whole.core.medium.nand.operations();
         // The map pages and the commit page are the last ones.
         for at_operation in last.saturating_sub(14)..last {
             for (i, when) in [CutWhen::Inside, CutWhen::After].into_iter().enumerate() {
@@ -165,7 +178,7 @@ fn a_damaged_map_is_named() {
     let set = settings(8, 32, Durability::EverySync);
     let (chip, _) = about_to_write_a_map(&set);
     let plow = Plow::mount(chip.clone(), &set).unwrap();
-    let pages = plow.map().unwrap().pages.clone();
+    let pages = plow.core.space.map().unwrap().pages.clone();
     assert!(!pages.is_empty());
     for (page, kind) in
         pages.iter().flat_map(|&page| [Damage::Zeros, Damage::Random, Damage::Ones].map(|kind| (page, kind)))

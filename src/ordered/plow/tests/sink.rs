@@ -29,15 +29,15 @@ fn every_mount_finds_the_newest(memtable: usize, seed: u64) -> (u64, usize) {
             plow.put(&key, &value).unwrap();
             model.insert(key, value);
         }
-        most_sealed = most_sealed.max(plow.commits.sealed.len());
-        let mut again = Plow::mount(plow.nand.clone(), &set).unwrap();
+        most_sealed = most_sealed.max(plow.core.commits.sealed.len());
+        let mut again = Plow::mount(plow.core.medium.nand.clone(), &set).unwrap();
         assert!(everything(&mut again) == model, "seed {seed}, operation {i}, {number}");
         if rng.chance(1, 20) {
-            sunk += u64::from(plow.counters.sunk);
+            sunk += u64::from(plow.core.counters.sunk);
             plow = again;
         }
     }
-    (sunk + u64::from(plow.counters.sunk), most_sealed)
+    (sunk + u64::from(plow.core.counters.sunk), most_sealed)
 }
 
 #[test]

@@ -19,7 +19,11 @@ fn records_of_any_length_live_through_changes_and_mounts() {
             let (key, value) = (key(rng.below(1500), record.0), testing::value(rng.next_u64(), set.record));
             plow.put(&key, &value).unwrap();
         }
-        assert!(plow.counters.steps.iter().sum::<u64>() > 5, "{record:?}: {:?}", plow.counters.steps);
+        assert!(
+            plow.core.counters.steps.iter().sum::<u64>() > 5,
+            "{record:?}: {:?}",
+            plow.core.counters.steps
+        );
     }
 }
 
@@ -32,7 +36,7 @@ fn short_values_leave_room_for_more() {
         ..settings(8, 120, Durability::EverySync)
     };
     let mut plow = Plow::format(chip(2048, 32, 40), &set).unwrap();
-    let (capacity, mut most, mut rng) = (plow.memtable.capacity(), 0, Rng::new(1));
+    let (capacity, mut most, mut rng) = (plow.core.memtable.capacity(), 0, Rng::new(1));
     let (mut model, mut fewest) = (Model::new(), usize::MAX);
     for i in 0..12_000u32 {
         // Short ones for a while, then long ones.
@@ -43,9 +47,9 @@ fn short_values_leave_room_for_more() {
         model.insert(key, value);
         assert!(plow.ram_bytes() <= ram, "{} bytes", plow.ram_bytes());
         if i < 6000 {
-            most = most.max(plow.memtable.len());
+            most = most.max(plow.core.memtable.len());
         } else if i > 9000 {
-            fewest = fewest.min(plow.memtable.len());
+            fewest = fewest.min(plow.core.memtable.len());
         }
         if i % 500 == 0 {
             plow.sync().unwrap();

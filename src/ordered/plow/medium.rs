@@ -1,0 +1,241 @@
+//! The medium: the chip, the page of it read last and the page that is written next, the numbers of programs,
+//! and who pays for a read.
+
+use super::coder::{Known, TRIMS, View, is_trimmed_page};
+use super::page::{HEADER_BYTES, Header, Kind, is_blank};
+use crate::check::{IndexError, Invariant, words};
+use crate::fault::IndexFault;
+use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
+use crate::ordered::RecordFormat;
+use crate::units::Ppn;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cell::Cell;
+use core::ops::Range;
+
+/// The page in the input buffer.
+#[derive(Clone, Copy, Debug)]
+struct Loaded {
+    ppn: Ppn,
+    count: u16,
+    tombstones: bool,
+    /// Bits that its records take at the front.
+    front: u32,
+}
+
+/// The nature of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    Whole(Header),
+    Blank,
+    Broken,
+}
+
+/// A chip, with a page to read and one to write.
+#[derive(Debug)]
+pub(super) struct Medium<N: ?Sized> {
+    pub(super) geometry: Geometry,
+    pub(super) record: RecordFormat,
+    /// The page read last.
+    pub(super) input: Vec<u8>,
+    loaded: Option<Loaded>,
+    /// A place in it.
+    known: Cell<Known>,
+    /// The page being written, or records of a range.
+    pub(super) output: Vec<u8>,
+    /// The newest program.
+    pub(super) sequence: u64,
+    /// Why pages are read now.
+    pub(super) cause: Cause,
+    /// Pages of a block of which one was hard to read: they are written anew.
+    pub(super) weak: Option<Range<Ppn>>,
+    /// Pages of the chip that the round of scrubbing has passed.
+    pub(super) scrubbed: u32,
+    pub(super) nand: N,
+}
+
+fn view_of<'a>(
+    loaded: Option<Loaded>,
+    input: &'a [u8],
+    record: RecordFormat,
+    known: &'a Cell<Known>,
+) -> Result<View<'a>, IndexFault> {
+    let view = loaded.and_then(|Loaded { count, tombstones, front, .. }| {
+        View::again(&input[HEADER_BYTES..], record, (count.into(), tombstones, front as usize))
+    });
+    view.map(|view| view.noting(known))
+        .ok_or_else(|| IndexFault::broken(Invariant::I3, "the input buffer holds no page", 0))
+}
+
+impl<N: Nand> Medium<N> {
+    pub(super) fn new(nand: N, record: RecordFormat) -> Medium<N> {
+        let geometry = nand.geometry();
+        let page = geometry.page_bytes as usize;
+        Medium {
+            nand,
+            geometry,
+            record,
+            input: vec![0xff; page],
+            loaded: None,
+            known: Cell::default(),
+            output: vec![0xff; page],
+            sequence: super::numbers::none(),
+            cause: Cause::Host,
+            weak: None,
+            scrubbed: 0,
+        }
+    }
+}
+
+impl Medium<dyn Nand + '_> {
+    /// Whether the input buffer holds this page.
+    pub(super) fn holds(&self, ppn: Option<Ppn>) -> bool {
+        self.loaded.is_some_and(|loaded| Some(loaded.ppn) == ppn)
+    }
+
+    /// Reads a run page of this life of its block into the input buffer, unless it is there; whether it was
+    /// hard to read.
+    pub(super) fn load(&mut self, ppn: Ppn, erases: u16) -> Result<bool, IndexFault> {
+        if self.holds(Some(ppn)) {
+            return Ok(false);
+        }
+        self.loaded = None;
+        let record = self.record;
+        let mut front = 0;
+        let is_whole = |page: &[u8], _: &[u8]| {
+            Header::decode(page, ppn).is_some_and(|header| {
+                let view = View::new(&page[HEADER_BYTES..], record, header.count.into(), header.tombstones);
+                front = view.map_or(0, |view| view.front_bits());
+                header.kind == Kind::Run && header.erases == erases && header.count > 0 && view.is_some()
+            })
+        };
+        let reading = read_again(&mut self.nand, (ppn, self.cause), &mut self.input, &mut [], is_whole)?;
+        self.known.set(Known::default());
+        match Header::decode(&self.input, ppn) {
+            Some(Header { count, tombstones, .. }) if reading != Reading::Broken => {
+                self.loaded = Some(Loaded { ppn, count, tombstones, front: front as u32 });
+                Ok(reading == Reading::Weak)
+            }
+            header => {
+                if !TRIMS && header.is_some() && is_trimmed_page(&self.input[HEADER_BYTES..]) {
+                    let what = words("a page leaves zeros out: this build lacks \"full\"");
+                    return Err(IndexError::Unsupported(what.into()).into());
+                }
+                Err(IndexFault::broken(Invariant::I3, "a page of a level is not whole", ppn.0))
+            }
+        }
+    }
+
+    /// The records of the page in the input buffer.
+    pub(super) fn view(&self) -> Result<View<'_>, IndexFault> {
+        view_of(self.loaded, &self.input, self.record, &self.known)
+    }
+
+    /// Those, and the output buffer.
+    pub(super) fn view_and_output(&mut self) -> Result<(View<'_>, &mut [u8]), IndexFault> {
+        let view = view_of(self.loaded, &self.input, self.record, &self.known)?;
+        Ok((view, &mut self.output))
+    }
+
+    /// Whether the first key of the page in the input buffer is not above this one, and the same of the last.
+    pub(super) fn spans(&self, key: &[u8]) -> Result<(bool, bool), IndexFault> {
+        let view = self.view()?;
+        Ok((&view.key_owned(0)[..] <= key, &view.key_owned(view.count() - 1)[..] < key))
+    }
+
+    /// Reads any page into the input buffer.
+    pub(super) fn examine(&mut self, ppn: Ppn) -> Result<Found, IndexFault> {
+        self.loaded = None;
+        let is_whole = |page: &[u8], _: &[u8]| Header::decode(page, ppn).is_some() || is_blank(page);
+        match read_again(&mut self.nand, (ppn, Cause::Recovery), &mut self.input, &mut [], is_whole) {
+            Ok(Reading::Broken) => return Ok(Found::Broken),
+            Err(NandError::Uncorrectable(_)) => {
+                self.input.fill(0);
+                return Ok(Found::Broken);
+            }
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if is_blank(&self.input) {
+            return Ok(Found::Blank);
+        }
+        Ok(Header::decode(&self.input, ppn).map_or(Found::Broken, Found::Whole))
+    }
+
+    /// Has the page that was examined, which is a run page, in the output buffer.
+    pub(super) fn keep_examined(&mut self) {
+        core::mem::swap(&mut self.input, &mut self.output);
+        self.loaded = None;
+    }
+
+    /// Programs the page in the output buffer, whose contents are in place, under the next number; false if
+    /// the program fails.
+    pub(super) fn program(&mut self, ppn: Ppn, cause: Cause, header: Header) -> Result<bool, IndexFault> {
+        self.sequence += 1;
+        let commit = if header.kind == Kind::Commit { self.sequence } else { header.commit };
+        Header { sequence: self.sequence, commit, ..header }.encode(&mut self.output, ppn);
+        if self.holds(Some(ppn)) {
+            self.loaded = None;
+        }
+        match self.nand.program(ppn, cause, &self.output, &[]) {
+            Ok(()) => Ok(true),
+            Err(NandError::ProgramFailed(_)) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Bytes of a copy of a record: key, value, and whether it is a tombstone.
+    pub(super) fn stride(&self) -> usize {
+        self.record.entry_bytes() + 1
+    }
+
+    /// Reads and programs are a merge's from now on, or a scrub's: who paid before.
+    pub(super) fn begin_merging(&mut self) -> Cause {
+        let merging = if self.cause == Cause::Scrubbing { Cause::Scrubbing } else { Cause::Merge };
+        core::mem::replace(&mut self.cause, merging)
+    }
+
+    /// Bytes held besides the medium itself.
+    pub(super) fn ram_bytes(&self) -> usize {
+        self.input.capacity() + self.output.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::nand::Part;
+    use crate::nand::catalogue::mlc_64m;
+    use crate::nand::sim::SimChip;
+    use crate::ordered::plow::coder::{Builder, Expected};
+
+    #[test]
+    fn a_page_is_read_in_the_life_of_its_block_only() {
+        let (record, geometry) = (RecordFormat::new(4, 4), Geometry::new(512, 16, 8, 8));
+        let chip = SimChip::new(&Part { geometry, ..mlc_64m() }).unwrap();
+        let medium: &mut Medium<dyn Nand> = &mut Medium::new(chip, record);
+        let (first, last, newest) = (&[0, 0, 0, 1], &[0, 0, 0, 9], medium.sequence);
+        let body = &mut medium.output[HEADER_BYTES..];
+        let expected = Expected { first, low: first, last, count: 2, tombstones: false };
+        let mut builder = Builder::begin(body, record, expected);
+        assert!(builder.append(body, first, Some(&[7; 4])) && builder.append(body, last, Some(&[8; 4])));
+        let header = Header { erases: 3, commit: newest, ..Header::run(2, false) };
+        assert_eq!(medium.program(Ppn(0), Cause::Merge, header), Ok(true));
+        assert!(medium.load(Ppn(0), 2).is_err() && medium.view().is_err());
+        assert_eq!((medium.load(Ppn(0), 3), medium.spans(last)), (Ok(false), Ok((true, false))));
+        assert!(medium.holds(Some(Ppn(0))) && !medium.holds(None));
+        assert_eq!(medium.examine(Ppn(1)), Ok(Found::Blank));
+        let whole = Header { sequence: newest + 1, ..header };
+        assert_eq!((medium.examine(Ppn(0)), medium.view().is_ok()), (Ok(Found::Whole(whole)), false));
+    }
+
+    #[test]
+    fn who_pays_for_a_merge_is_told_and_put_back() {
+        let chip = SimChip::new(&mlc_64m()).unwrap();
+        let medium: &mut Medium<dyn Nand> = &mut Medium::new(chip, RecordFormat::new(4, 4));
+        for (cause, merging) in [(Cause::Host, Cause::Merge), (Cause::Scrubbing, Cause::Scrubbing)] {
+            medium.cause = cause;
+            assert_eq!((medium.begin_merging(), medium.cause), (cause, merging));
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! The merge of a step: what its page holds, from the old pages of the level and the level above.
+
+use super::above::Above;
+use super::coder::{Builder, Expected, View};
+use super::drain::Drain;
+use super::level::Part;
+use super::page::HEADER_BYTES;
+use super::sight::Sight;
+use super::step::Outcome;
+use crate::fault::IndexFault;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::mem;
+
+/// Pages that a step reads at most before it writes what it has.
+const READS_MAX: usize = 16;
+
+/// The old pages of the level, read one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Below {
+    /// Pages that are used up.
+    pub(super) used: usize,
+    /// The record of the page after them that is next.
+    index: usize,
+    /// Whether there is one, and its key.
+    pub(super) is_there: bool,
+    pub(super) key: Vec<u8>,
+    value: Vec<u8>,
+    is_tombstone: bool,
+    /// The first and the last key of the page and its records, until the page being written is begun.
+    first: Vec<u8>,
+    last: Vec<u8>,
+    count: usize,
+}
+
+/// A step under way.
+#[derive(Debug, Default)]
+pub(super) struct Step {
+    pub(super) out: Outcome,
+    /// The cursor of the next level, at which the page must end.
+    limit: Option<Box<[u8]>>,
+    /// Records that are copied at a time.
+    pub(super) slice: usize,
+    /// Bytes of the page that are kept for the change under way.
+    pub(super) kept: usize,
+    pub(super) below: Below,
+    pub(super) above: Above,
+    pub(super) builder: Option<Builder>,
+    pub(super) reads: usize,
+    /// The last key merged; empty before the first.
+    merged: Vec<u8>,
+    /// Whether it ended at the limit.
+    pub(super) is_limited: bool,
+    /// Whether it ended because of a gap for which the page's code was not chosen.
+    pub(super) is_surprised: bool,
+    /// The key behind that gap and the records before it, from an earlier try.
+    pub(super) surprise: Option<(Vec<u8>, usize)>,
+}
+
+/// Which of the two has the next record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Above,
+    Below,
+    /// Both have it; the one above is newer.
+    Both,
+}
+
+impl Sight<'_> {
+    /// A step of a level up to the point where its page is in the output buffer. It copies so many records at
+    /// a time, and keeps so many bytes of the page.
+    pub(super) fn merged(
+        &mut self,
+        level: usize,
+        slice: usize,
+        kept: usize,
+        surprise: Option<(Vec<u8>, usize)>,
+    ) -> Result<Step, IndexFault> {
+        let from = self.levels[level].cursor.clone();
+        // A level that is drained goes once the sweep of the last one is at its cursor.
+        let other = match self.levels.drain {
+            Drain::Sweep(_) if level + 1 == self.levels.len() => level.checked_sub(1),
+            _ => Some(level + 1),
+        };
+        let limit = other.and_then(|other| self.levels.get(other));
+        let limit = limit.map(|other| other.cursor.clone()).filter(|cursor| *cursor > from);
+        let (key, value) = (self.medium.record.key_bytes.into(), self.medium.record.value_bytes.into());
+        let below = Below { key: vec![0; key], value: vec![0; value], ..Below::default() };
+        let out = Outcome { level, from, ..Outcome::default() };
+        let mut step = Step { out, limit, slice, kept, below, surprise, ..Step::default() };
+        match step.upper() {
+            None => step.above.at = self.memtable.lower_bound(&step.out.from),
+            Some(upper) => {
+                let from = step.out.from.clone();
+                let sought = self.seek(upper, &from)?;
+                step.reads += 1;
+                step.above.next = match sought {
+                    Some(place) => Some((place, 0)),
+                    // Every page of that part begins after the key.
+                    None => {
+                        let first = (self.levels[upper].part_of(&from), 0);
+                        let is_there = self.levels[upper].page(first).is_some();
+                        let other =
+                            Some((Part::Old, 0)).filter(|&place| self.levels[upper].page(place).is_some());
+                        (if is_there { Some(first) } else { other }).map(|place| (place, 0))
+                    }
+                };
+                // It is in the input buffer now, where the page below comes next.
+                if sought.is_some() {
+                    self.copy_above(&mut step, upper)?;
+                }
+            }
+        }
+        self.read_below(&mut step)?;
+        self.merge(&mut step)?;
+        Ok(step)
+    }
+
+    /// Reads old pages until there is a record not below where the step begins; the page stays in the input
+    /// buffer.
+    fn read_below(&mut self, step: &mut Step) -> Result<(), IndexFault> {
+        let below = &mut step.below;
+        below.is_there = false;
+        while let Some(page) = self.levels[step.out.level].old.page(below.used) {
+            self.load_page(page)?;
+            step.reads += 1;
+            let view = self.medium.view()?;
+            let mut index = view.search(&step.out.from, &mut below.key).0;
+            if let Some(next) = self.levels.get(step.out.level + 1) {
+                // What the next level took from the page around its cursor is dead.
+                let taken = view.search(&next.cursor, &mut below.key).0;
+                index = index.max(if taken < view.count() { taken } else { 0 });
+            }
+            if index < view.count() {
+                (below.index, below.is_there, below.count) = (index, true, view.count());
+                if step.builder.is_none() {
+                    (below.first, below.last) = (view.key_owned(0), view.key_owned(view.count() - 1));
+                }
+                below.take(&view);
+                return Ok(());
+            }
+            below.used += 1;
+        }
+        Ok(())
+    }
+
+    /// The next record of the old pages.
+    fn advance_below(&mut self, step: &mut Step) -> Result<(), IndexFault> {
+        let below = &mut step.below;
+        let Some(page) = self.levels[step.out.level].old.page(below.used) else {
+            below.is_there = false;
+            return Ok(());
+        };
+        self.load_page(page)?;
+        let view = self.medium.view()?;
+        below.index += 1;
+        if below.index < view.count() {
+            below.take(&view);
+            return Ok(());
+        }
+        below.used += 1;
+        self.read_below(step)
+    }
+
+    fn merge(&mut self, step: &mut Step) -> Result<(), IndexFault> {
+        loop {
+            if let Some(upper) = step.upper().filter(|&upper| self.needs_above(step, upper)) {
+                if self.copy_above(step, upper)? {
+                    continue;
+                }
+                debug_assert!(!step.merged.is_empty(), "an empty page has room for a copy");
+                step.out.stop = after(&step.merged);
+                return Ok(());
+            }
+            let next = match (self.above_key(step), step.below.is_there) {
+                (None, false) => {
+                    step.out.stop = step.limit.as_ref().map(|limit| limit.to_vec());
+                    return Ok(());
+                }
+                (Some(_), false) => Next::Above,
+                (None, true) => Next::Below,
+                (Some(above), true) => match above.cmp(&step.below.key) {
+                    Ordering::Less => Next::Above,
+                    Ordering::Equal => Next::Both,
+                    Ordering::Greater => Next::Below,
+                },
+            };
+            if !self.take_next(step, next)? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Takes the next record into the page; false where the step ends before it.
+    fn take_next(&mut self, step: &mut Step, next: Next) -> Result<bool, IndexFault> {
+        let is_last_level = step.out.level + 1 == self.levels.len();
+        let stride = self.medium.stride();
+        let mut output = mem::take(&mut self.medium.output);
+        if next != Next::Below && step.out.level > 0 {
+            self.take_copy(&output, &mut step.above);
+        }
+        let copy = mem::take(&mut step.above.record);
+        let (key, value) = match (next, step.out.level) {
+            (Next::Below, _) => {
+                (&step.below.key[..], (!step.below.is_tombstone).then_some(&step.below.value[..]))
+            }
+            (_, 0) => (self.memtable.key(step.above.at), self.memtable.value(step.above.at)),
+            _ => split_copy(&copy, self.medium.record.key_bytes.into()),
+        };
+        let is_beyond = step.limit.as_ref().is_some_and(|limit| key >= &limit[..]);
+        // Where much is hidden or pages are short, a step ends after so many pages all the same.
+        let is_over = step.reads > READS_MAX && key > &step.out.from[..];
+        let fits = if is_beyond || is_over {
+            false
+        } else if value.is_none() && is_last_level {
+            // Nothing below is left to hide.
+            true
+        } else {
+            let mut builder = match step.builder {
+                Some(builder) => builder,
+                None => {
+                    let around = (mem::take(&mut step.below.first), mem::take(&mut step.below.last));
+                    self.begin(step, &mut output, key, around)
+                }
+            };
+            let body = &mut output[HEADER_BYTES..];
+            let mut fits = builder.append_around(body, step.above.hole(stride), (key, value));
+            while !fits && step.above.held > 0 {
+                step.above.move_away(body, builder.used(), stride);
+                fits = builder.append_around(body, step.above.hole(stride), (key, value));
+                if !fits && !step.above.give_up_half(body, stride) {
+                    // The record may still fit where the last copy lies.
+                    if !step.above.keep_last(body, stride) {
+                        break;
+                    }
+                    fits = builder.append_around(body, step.above.hole(stride), (key, value));
+                }
+            }
+            step.is_surprised = !fits && builder.is_short(body);
+            step.builder = Some(builder);
+            fits
+        };
+        if !fits {
+            step.is_limited = is_beyond;
+            step.out.stop = match &step.limit {
+                Some(limit) if is_beyond => Some(limit.to_vec()),
+                _ => Some(key.to_vec()),
+            };
+        } else {
+            step.merged.clear();
+            step.merged.extend_from_slice(key);
+        }
+        self.medium.output = output;
+        // It may have been the last copy's turn to leave the page.
+        if step.above.record.is_empty() {
+            step.above.record = copy;
+        }
+        if !fits {
+            return Ok(false);
+        }
+        if next != Next::Below {
+            self.advance_above(step);
+            step.out.taken[0] += 1;
+        }
+        if next != Next::Above {
+            step.out.taken[1] += 1;
+            self.advance_below(step)?;
+        }
+        Ok(true)
+    }
+
+    /// Begins the page in the output buffer, whose first key this is: its code is chosen from what the step
+    /// sees, or saw in an earlier try.
+    fn begin(&self, step: &Step, output: &mut [u8], first: &[u8], around: (Vec<u8>, Vec<u8>)) -> Builder {
+        let (low, last, count) = match &step.surprise {
+            Some((last, count)) => (first.to_vec(), last.clone(), count + 1),
+            None => self.expected(step, output, first, around),
+        };
+        let tombstones = step.out.level + 1 < self.levels.len();
+        let expected = Expected { first, low: &low, last: &last, count, tombstones };
+        let hole = step.above.hole(self.medium.stride());
+        let builder = Builder::begin_around(&mut output[HEADER_BYTES..], hole, self.medium.record, expected);
+        builder.keeping(step.kept)
+    }
+
+    /// A first and a last key and the number of records between them, as the step sees them.
+    fn expected(
+        &self,
+        step: &Step,
+        output: &[u8],
+        first: &[u8],
+        (low, last): (Vec<u8>, Vec<u8>),
+    ) -> (Vec<u8>, Vec<u8>, usize) {
+        let (below, above) = (&step.below, &step.above);
+        let is_pooled = step.out.level == 0;
+        let (at, end) = if is_pooled { (above.at, self.memtable.len()) } else { (0, above.held) };
+        let key = |i: usize| match is_pooled {
+            true => self.memtable.key(i),
+            false => self.copied_key(output, above, i),
+        };
+        if below.is_there && below.count > 0 && last > low {
+            let more = (at..end).take_while(|&i| key(i) <= &last[..]).count();
+            return (low, last, below.count + more);
+        }
+        match end.checked_sub(1).filter(|&i| i >= at) {
+            Some(i) => (first.to_vec(), key(i).max(first).to_vec(), end - at),
+            None => (first.to_vec(), first.to_vec(), 1),
+        }
+    }
+}
+
+impl Step {
+    /// The level above; none if that is the memtable.
+    pub(super) fn upper(&self) -> Option<usize> {
+        self.out.level.checked_sub(1)
+    }
+}
+
+impl Below {
+    fn take(&mut self, view: &View<'_>) {
+        view.key(self.index, &mut self.key);
+        view.value(self.index, &mut self.value);
+        self.is_tombstone = view.is_tombstone(self.index);
+    }
+}
+
+/// The lowest key above this one; none if there is none.
+fn after(key: &[u8]) -> Option<Vec<u8>> {
+    let mut next = key.to_vec();
+    let place = next.iter().rposition(|&byte| byte != 0xff)?;
+    next[place] += 1;
+    next[place + 1..].fill(0);
+    Some(next)
+}
+
+/// The key and the value of a copy; none for a tombstone.
+fn split_copy(copy: &[u8], key_bytes: usize) -> (&[u8], Option<&[u8]>) {
+    let (record, flag) = copy.split_at(copy.len() - 1);
+    let (key, value) = record.split_at(key_bytes);
+    (key, (flag[0] == 0).then_some(value))
+}
+
+/// Copies a record as key, value, and whether it is a tombstone.
+pub(super) fn copy_record(view: &View<'_>, i: usize, to: &mut [u8], key_bytes: usize) {
+    let (record, flag) = to.split_at_mut(to.len() - 1);
+    let (key, value) = record.split_at_mut(key_bytes);
+    view.key(i, key);
+    view.value(i, value);
+    flag[0] = u8::from(view.is_tombstone(i));
+}

@@ -1,0 +1,179 @@
+//! The plan: how many levels there are and how large, by what the operations of late were, and what look-ups
+//! paid for.
+
+use super::Core;
+use super::config::Shares;
+use super::cost::{Given, Mix, Plan, READ, STEP, plan, plan_with};
+use super::drain::Drain;
+use super::lend::Lending;
+use super::levels::Levels;
+use super::memtable::Memtable;
+use super::page::HEADER_BYTES;
+use crate::nand::Nand;
+
+/// The credit that pays for a step.
+pub(super) const PAID: u32 = STEP as u32;
+
+/// The shares of the RAM, the plan, and what it was made for.
+#[derive(Debug)]
+pub(super) struct Planner {
+    pub(super) shares: Shares,
+    pub(super) plan: Plan,
+    /// Pages of the last level that the plan was made for.
+    pub(super) planned_for: usize,
+    /// Operations of late, and those that the plan was made for.
+    pub(super) mix: Mix,
+    planned_mix: Mix,
+    pub(super) lending: Lending,
+    /// Reads of look-ups in vain, in shares of a program: it pays for steps that make look-ups cheaper.
+    pub(super) credit: u32,
+}
+
+impl Planner {
+    /// No plan yet.
+    pub(super) fn new(shares: Shares) -> Planner {
+        Planner {
+            shares,
+            plan: Plan::default(),
+            planned_for: 0,
+            mix: Mix::usual(),
+            planned_mix: Mix::usual(),
+            lending: Lending::default(),
+            credit: 0,
+        }
+    }
+
+    /// Books pages of levels that a look-up read in vain.
+    pub(super) fn book_in_vain(&mut self, pages: u32) {
+        // Where nothing changes any more, what a step saves is saved for good.
+        let worth = if self.mix.only_reads() { 2 } else { 1 };
+        self.book(worth * pages * READ as u32);
+    }
+
+    /// Books what pays for steps. Two of them are enough of a reserve.
+    pub(super) fn book(&mut self, credit: u32) {
+        if cfg!(feature = "full") {
+            self.credit = (self.credit + credit).min(2 * PAID);
+        }
+    }
+
+    fn pages_planned(&self, level: usize) -> usize {
+        self.plan.pages_max[level].max(1) as usize
+    }
+
+    /// Whether the level above one holds more than the plan gives it.
+    pub(super) fn is_above_full(&self, levels: &Levels, below: usize) -> bool {
+        let (above, planned) = (&levels[below - 1], self.pages_planned(below - 1));
+        // Pages count too, for filters and fences are theirs.
+        above.records > planned * levels.page_records as usize || above.pages() > 2 * planned + 2
+    }
+
+    /// Whether it holds half more pages than that, and two.
+    pub(super) fn is_above_far_too_full(&self, levels: &Levels, below: usize) -> bool {
+        let (pages, planned) = (levels[below - 1].pages(), self.pages_planned(below - 1));
+        2 * pages > 3 * planned + 4 && self.is_above_full(levels, below)
+    }
+
+    /// Numbers that a plan is made from.
+    pub(super) fn given(&self, levels: &Levels, memtable: &Memtable, page_bytes: u32) -> Given {
+        Given {
+            pages: levels.last_pages() as u64,
+            page_records: levels.page_records,
+            page_bits: 8 * u64::from(page_bytes).saturating_sub(HEADER_BYTES as u64),
+            memtable: memtable.likely_capacity() as u64,
+            filter_bits: self.shares.filter as u64 * 8,
+            levels_max: self.shares.levels,
+            mix: self.mix,
+        }
+    }
+}
+
+impl Core<dyn Nand + '_> {
+    /// Chooses the sizes of the levels anew when the last level has grown or shrunk by an eighth.
+    pub(super) fn replan(&mut self) {
+        let planned_for = self.planner.planned_for;
+        if self.levels.last_pages().abs_diff(planned_for) * 8 > planned_for {
+            self.choose_plan();
+        }
+    }
+
+    /// Counts operations, and plans anew when there are more look-ups, or fewer, than the plan was made for.
+    pub(super) fn count(&mut self, gets: u32, puts: u32) {
+        let Planner { mix, planned_mix, .. } = &mut self.planner;
+        if mix.count(gets, puts) && mix.differs(planned_mix) {
+            self.choose_plan();
+        }
+    }
+
+    /// Chooses how many levels there are and how large, adds those that are missing, and has one that is too
+    /// much drained.
+    pub(super) fn choose_plan(&mut self) {
+        let given = self.planner.given(&self.levels, &self.memtable, self.medium.geometry.page_bytes);
+        let shares = self.planner.shares;
+        let only_reads = given.mix.only_reads();
+        (self.planner.planned_for, self.planner.planned_mix) = (given.pages as usize, given.mix);
+        let best = plan(&given);
+        let wanted = match shares.fixed {
+            true => shares.levels,
+            false if only_reads => 1,
+            false => best.levels.min(self.stock().levels_by_room(shares.levels)),
+        };
+        while self.levels.len() < wanted {
+            self.levels.add();
+        }
+        let least = Plan { levels: self.levels.len(), pages_max: [1, 2], cost: u64::MAX };
+        let cheapest = plan_with(&given, self.levels.len()).unwrap_or(least);
+        let mut chosen = cheapest.near(self.planner.plan, &given);
+        let is_crowded = self.stock().is_crowded(&shares);
+        // Going to and fro costs a sweep each time, and the model is right to a twentieth.
+        let is_worth_it = best.cost < chosen.cost - chosen.cost / 16 || only_reads || is_crowded;
+        let is_too_much = wanted < self.levels.len() && is_worth_it && !shares.fixed;
+        if cfg!(feature = "full") && is_too_much && !is_crowded {
+            // While it goes, the first level may come to its size without it.
+            let next = plan_with(&given, self.levels.len() - 1).unwrap_or(least);
+            chosen.pages_max[0] = chosen.pages_max[0].max(next.pages_max[0]);
+        }
+        self.planner.plan = chosen;
+        self.levels.drain = match self.levels.drain {
+            Drain::Off if is_too_much => Drain::Align,
+            before if is_too_much => before,
+            _ => Drain::Off,
+        };
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "full")]
+mod tests {
+    use super::*;
+    use crate::nand::Geometry;
+    use crate::ordered::RecordFormat;
+    use crate::ordered::plow::PlowConfig;
+    use crate::units::Ppn;
+
+    #[test]
+    fn a_level_is_full_by_its_records_or_its_pages() {
+        let config = PlowConfig::new(RecordFormat::new(4, 4));
+        let shares = Shares::new(&config, Geometry::new(512, 16, 8, 64), 0).unwrap();
+        let (mut planner, mut levels) = (Planner::new(shares), Levels::none(8, 0));
+        (0..2).for_each(|_| levels.add());
+        (planner.plan.pages_max[0], levels.page_records) = (3, 10);
+        for (records, pages, is_full, is_far) in [
+            (30, 6, false, false),
+            (31, 6, true, false),
+            (31, 7, true, true),
+            (0, 8, false, false),
+            (0, 9, true, true),
+        ] {
+            levels[0] = Default::default();
+            (0..pages).for_each(|page| levels[0].new.push(Ppn(page), page.into(), true));
+            levels[0].records = records;
+            let found = (planner.is_above_full(&levels, 1), planner.is_above_far_too_full(&levels, 1));
+            assert_eq!(found, (is_full, is_far), "{records} records, {pages} pages");
+        }
+        planner.book_in_vain(1);
+        assert_eq!(planner.credit, READ as u32);
+        planner.book_in_vain(1000);
+        assert_eq!(planner.credit, 2 * PAID);
+    }
+}

@@ -1,0 +1,116 @@
+//! Reads of levels: a page by its place, the page that a key belongs in, and the record of a key.
+
+use super::blocks::Blocks;
+use super::fences::position;
+use super::level::Place;
+use super::levels::Levels;
+use super::medium::Medium;
+use super::memtable::Memtable;
+use crate::check::Invariant;
+use crate::fault::IndexFault;
+use crate::nand::Nand;
+use crate::units::Ppn;
+
+/// The outcome of a look-up.
+pub(super) struct Looked {
+    /// Whether there is a value; it was copied.
+    pub(super) found: bool,
+    /// Levels of which a page was read, and those that their filters ruled out.
+    pub(super) read: u32,
+    pub(super) filtered: u32,
+}
+
+/// Reads of levels. None changes anything but the buffers of the medium.
+pub(super) struct Sight<'a> {
+    pub(super) medium: &'a mut Medium<dyn Nand + 'a>,
+    pub(super) levels: &'a Levels,
+    pub(super) blocks: &'a Blocks,
+    pub(super) memtable: &'a Memtable,
+}
+
+impl Sight<'_> {
+    /// Reads a run page into the input buffer, unless it is there.
+    pub(super) fn load_page(&mut self, ppn: Ppn) -> Result<(), IndexFault> {
+        let erases = self.blocks.erases(self.medium.geometry.block_of(ppn));
+        if self.medium.load(ppn, erases)? && self.medium.weak.is_none() {
+            self.medium.weak = Some(self.levels.disturbed_with(ppn));
+        }
+        Ok(())
+    }
+
+    /// Reads the page at a place of a level.
+    pub(super) fn load_place(&mut self, level: usize, place: Place) -> Result<Ppn, IndexFault> {
+        let missing = || IndexFault::broken_at(Invariant::I3, "a level has no such page", place.1 as u64);
+        let ppn = self.levels[level].page(place).ok_or_else(missing)?;
+        self.load_page(ppn)?;
+        Ok(ppn)
+    }
+
+    /// The last page of a part of a level whose first key is not above this one; it is in the input buffer
+    /// then.
+    pub(super) fn seek(&mut self, level: usize, key: &[u8]) -> Result<Option<Place>, IndexFault> {
+        let part = self.levels[level].part_of(key);
+        let found = self.levels[level].run(part).find(position(key));
+        let Some((mut low, mut high)) = found else { return Ok(None) };
+        let mut back = 1;
+        loop {
+            let middle = (low + high).div_ceil(2);
+            self.load_place(level, (part, middle))?;
+            let (begins, ends) = self.medium.spans(key)?;
+            if begins {
+                if middle == high || !ends {
+                    return Ok(Some((part, middle)));
+                }
+                low = middle;
+            } else if middle > low {
+                high = middle - 1;
+            } else if low == 0 {
+                return Ok(None);
+            } else {
+                // The fence was rounded down: the page is before it.
+                high = low - 1;
+                low = low.saturating_sub(back);
+                back *= 2;
+            }
+        }
+    }
+
+    /// Whether a record of the page in the input buffer was taken by a step of the next level: the page is
+    /// around that level's cursor, and the key below.
+    fn is_taken(&self, level: usize, key: &[u8]) -> Result<bool, IndexFault> {
+        let Some(below) = self.levels.get(level + 1) else { return Ok(false) };
+        let cursor = &below.cursor[..];
+        if key >= cursor {
+            return Ok(false);
+        }
+        let view = self.medium.view()?;
+        Ok(&view.key_owned(view.count() - 1)[..] >= cursor)
+    }
+
+    /// The record of a key on the levels.
+    pub(super) fn look_up(&mut self, key: &[u8], value: &mut [u8]) -> Result<Looked, IndexFault> {
+        let mut scratch = alloc::vec![0; key.len()];
+        let mut looked = Looked { found: false, read: 0, filtered: 0 };
+        for level in 0..self.levels.len() {
+            if self.levels.is_filtered(level, key) {
+                looked.filtered += 1;
+                continue;
+            }
+            looked.read += 1;
+            if self.seek(level, key)?.is_none() {
+                continue;
+            }
+            let (at, is_there) = self.medium.view()?.search(key, &mut scratch);
+            if !is_there || self.is_taken(level, key)? {
+                continue;
+            }
+            let view = self.medium.view()?;
+            looked.found = !view.is_tombstone(at);
+            if looked.found {
+                view.value(at, value);
+            }
+            break;
+        }
+        Ok(looked)
+    }
+}

@@ -1,0 +1,389 @@
+//! The blocks of the chip, and the one question about them: is there room?
+//!
+//! There is room for a need if as many blocks are free, or will be after the next commit page, as
+//!
+//! ```text
+//! need         sweeps   dissolved   begun   spare
+//! Remove         S        D(1)        0       0
+//! Sweep          S        D(1)        1       0          nothing if the level has a block to write to
+//! Dissolve       S        0           1       0          the same of the first level
+//! Insert(n)      S        D(n)        b       0          and if the root leaves room for what is dissolved
+//! Ahead          S        D(1)        b    C + 1 - D(1)  the same, of one record
+//! Commit                C = 1 + blocks of the sealed pages and of the map that come before it
+//!
+//! S = 4, one more for each level but the first and the last where these have blocks of their own, and those
+//!     of the next map: with so many blocks sweeps go on, whatever is open
+//! D(n) = 0 while the memtable and n records more fit into a commit page for good, else the blocks of their
+//!     pages and one more
+//! b = 1 if the step of an operation may begin a block, else 0
+//! ```
+//!
+//! Removals go on down to nothing but S: so S is what a chip must never have less of. One is for commit
+//! pages. When two others are written, one of two is dead whose pages they took, wherever in these the sweeps
+//! stood; the last is for pages that do not take as many records as those before them did. A search over all
+//! layouts of a level that shares no block finds that three are enough for it (below).
+
+use super::blocks::{Blocks, State};
+use super::commit::Commits;
+use super::config::Shares;
+use super::io::Target;
+use super::level::Level;
+use super::levels::Levels;
+use super::map::{MAPS, Map};
+use super::memtable::Memtable;
+use super::page::HEADER_BYTES;
+use crate::check::IndexError;
+use crate::fault::IndexFault;
+use crate::nand::Geometry;
+use crate::ordered::Room;
+use crate::units::Pbn;
+use alloc::boxed::Box;
+
+/// Blocks with which sweeps go on, whatever is open.
+const SWEEP_BLOCKS: usize = 4;
+/// Pages of a level that one operation may write, its summary among them.
+const OPERATION_PAGES: u32 = 4;
+
+/// A purpose that takes blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Need {
+    /// Records that join those there are, so many.
+    Insert { records: usize },
+    /// Work that may as well be done later.
+    Ahead,
+    /// A change that makes nothing more.
+    Remove,
+    /// A step of a level.
+    Sweep { level: usize },
+    /// A step of the first level that takes records out of a memtable which is too large.
+    Dissolve,
+    /// A commit page, out of blocks that are free now.
+    Commit,
+}
+
+/// The use of the blocks.
+#[derive(Debug)]
+pub(super) struct Space {
+    pub(super) blocks: Blocks,
+    pub(super) map: Option<Box<Map>>,
+    /// Changes since all was swept for want of room.
+    pub(super) changes: u64,
+    /// The count when steps for room were last of no use; the highest if they never were.
+    pub(super) relieved_in_vain: u64,
+    /// Whether all is being swept for want of room.
+    pub(super) sweeping: bool,
+}
+
+impl Space {
+    /// All blocks of the chip, none of them used.
+    pub(super) fn new(geometry: Geometry, has_maps: bool) -> Space {
+        Space {
+            blocks: Blocks::new(geometry.blocks),
+            map: Map::none(geometry, has_maps),
+            changes: 0,
+            relieved_in_vain: u64::MAX,
+            sweeping: false,
+        }
+    }
+
+    /// The map, where roots may be too long without one.
+    pub(super) fn map(&self) -> Option<&Map> {
+        self.map.as_deref().filter(|_| MAPS)
+    }
+
+    /// Blocks that are free, or will be after the next commit page.
+    pub(super) fn available(&self) -> usize {
+        self.blocks.free() + self.blocks.left()
+    }
+
+    /// Gives a block of levels back once none of its pages lives.
+    pub(super) fn leave_if_dead(&mut self, block: Pbn, levels: &Levels) {
+        if levels.next_of(block).is_none()
+            && !levels.use_block(block)
+            && matches!(self.blocks.state(block), State::Used | State::Failing)
+        {
+            self.blocks.leave(block);
+        }
+    }
+
+    /// Bytes held besides the fields themselves.
+    pub(super) fn ram_bytes(&self) -> usize {
+        self.blocks.ram_bytes() + self.map().map_or(0, Map::ram_bytes)
+    }
+}
+
+/// The parts that answers about room follow from. None of them is changed.
+#[derive(Clone, Copy)]
+pub(super) struct Stock<'a> {
+    pub(super) geometry: Geometry,
+    pub(super) space: &'a Space,
+    pub(super) levels: &'a Levels,
+    pub(super) commits: &'a Commits,
+    pub(super) memtable: &'a Memtable,
+}
+
+impl Stock<'_> {
+    /// The terms of the inequality: sweeps, dissolved, begun, spare.
+    fn terms(&self, need: Need) -> [usize; 4] {
+        match need {
+            Need::Commit => [0, 0, 0, 1 + self.sealed_blocks_next()],
+            Need::Sweep { level } if !self.begins_block(level) => [0; 4],
+            Need::Dissolve if !self.begins_block(0) => [0; 4],
+            Need::Dissolve => [self.sweeps(), 0, 1, 0],
+            Need::Remove => [self.sweeps(), self.dissolved(1), 0, 0],
+            Need::Sweep { .. } => [self.sweeps(), self.dissolved(1), 1, 0],
+            Need::Insert { records } => [self.sweeps(), self.dissolved(records), self.begun(), 0],
+            Need::Ahead => {
+                let dissolved = self.dissolved(1);
+                let spare = (self.blocks_for(Need::Commit) + 1).saturating_sub(dissolved);
+                [self.sweeps(), dissolved, self.begun(), spare]
+            }
+        }
+    }
+
+    /// Blocks that a need must find.
+    pub(super) fn blocks_for(&self, need: Need) -> usize {
+        self.terms(need).into_iter().sum()
+    }
+
+    /// Whether there is room.
+    pub(super) fn has(&self, need: Need) -> bool {
+        let terms = self.terms(need);
+        let is_root_short = || match need {
+            Need::Insert { .. } | Need::Ahead => !self.is_root_long(terms[1]),
+            _ => true,
+        };
+        let found = if need == Need::Commit { self.space.blocks.free() } else { self.space.available() };
+        found >= terms.into_iter().sum() && is_root_short()
+    }
+
+    /// Blocks with which sweeps go on, those of a new map among them.
+    pub(super) fn sweeps(&self) -> usize {
+        let apart = if self.levels.uppers_share() { 0 } else { self.levels.len().saturating_sub(2) };
+        SWEEP_BLOCKS + apart + self.map_pages_next().div_ceil(self.geometry.pages_per_block as usize)
+    }
+
+    /// Blocks that the steps of an operation may begin: one, where those that are open are too full.
+    fn begun(&self) -> usize {
+        let last = self.levels.len().saturating_sub(1);
+        let lasts = |level: &Level| {
+            level.open.is_some_and(|(_, next)| next + OPERATION_PAGES <= self.geometry.pages_per_block)
+        };
+        let (upper, lowest) = self.levels.split_at(last);
+        usize::from(!lowest.iter().all(lasts) || !upper.is_empty() && !upper.iter().any(lasts))
+    }
+
+    /// The level whose open block the pages of this one go to, if it has none of its own: where blocks are
+    /// short, that of another one above the last, and where there are no more, any other.
+    pub(super) fn lender(&self, level: usize) -> Option<usize> {
+        let last = self.levels.len() - 1;
+        if self.levels[level].open.is_some() {
+            return None;
+        }
+        let (free, kept) = (self.space.blocks.free(), self.blocks_for(Need::Commit));
+        if free >= kept + SWEEP_BLOCKS {
+            return None;
+        }
+        let (is_out, shares) = (free <= kept, self.levels.uppers_share());
+        let mut lender: Option<(u32, usize)> = None;
+        for (other, of_other) in self.levels.iter().enumerate() {
+            let lends = other != level && (is_out || shares && level != last && other != last);
+            if let Some((_, used)) = of_other.open.filter(|_| lends)
+                && lender.is_none_or(|(least, _)| used < least)
+            {
+                lender = Some((used, other));
+            }
+        }
+        lender.map(|(_, other)| other)
+    }
+
+    /// Whether a step of a level begins a block.
+    pub(super) fn begins_block(&self, level: usize) -> bool {
+        self.levels[level].open.is_none() && self.lender(level).is_none()
+    }
+
+    /// Whether a page can be programmed. Some blocks are kept back for commit pages.
+    pub(super) fn has_place(&self, target: Target) -> bool {
+        let free = self.space.blocks.free();
+        match target {
+            Target::Level(level) => {
+                self.levels[level].open.is_some()
+                    || free > self.blocks_for(Need::Commit)
+                    || self.lender(level).is_some()
+            }
+            Target::Commits => self.commits.open.is_some() || free >= 1,
+            Target::Sealed => self.commits.open_sealed.is_some() || free >= 2,
+        }
+    }
+
+    /// The refusal of an operation that finds no block.
+    pub(super) fn no_room(&self) -> IndexFault {
+        let blocks = &self.space.blocks;
+        let is_worn = blocks.is_any_bad() && blocks.good() <= SWEEP_BLOCKS + 3 * self.levels.len() + 1;
+        if is_worn { IndexError::WornOut.into() } else { IndexError::Full.into() }
+    }
+
+    /// Whether a removal would need a step that takes the blocks of the sweeps.
+    pub(super) fn is_stuck(&self) -> bool {
+        let is_full = self.memtable.is_nearly_full(0) || !self.fits_for_good(self.memtable.len() + 1);
+        is_full && !self.has(Need::Sweep { level: 0 })
+    }
+
+    /// Whether steps of a level give as many blocks back as they begin.
+    pub(super) fn is_worth_it(&self, level: usize) -> bool {
+        let pages = self.levels.pages_of_next_block(level) as u32 + OPERATION_PAGES;
+        self.has(Need::Sweep { level }) || self.has(Need::Remove) && pages <= self.geometry.pages_per_block
+    }
+
+    /// Whether so many levels are more than the blocks are good for, with what their sweeps leave half used.
+    fn is_crowded_with(&self, levels: usize) -> bool {
+        let pages_per_block = self.geometry.pages_per_block as usize;
+        let last = self.levels.last_pages().div_ceil(pages_per_block.saturating_sub(1).max(1)) + 1;
+        // The first level takes a few pages, the others come up to two blocks.
+        let uppers = (2 * levels).saturating_sub(3).max(usize::from(levels > 1));
+        last + uppers + SWEEP_BLOCKS + self.dissolved(1) > self.space.blocks.good()
+    }
+
+    /// Whether there are too many levels.
+    pub(super) fn is_crowded(&self, shares: &Shares) -> bool {
+        let levels = self.levels.len();
+        levels > 1 && !shares.fixed && self.is_crowded_with(levels)
+    }
+
+    /// Levels that the blocks are good for, at most.
+    pub(super) fn levels_by_room(&self, most: usize) -> usize {
+        let held = self.levels.len();
+        // A level that comes and goes costs a sweep each time.
+        let spared = |levels: usize| levels > held && self.is_crowded_with(levels + 1);
+        (2..=most).rev().find(|&n| !self.is_crowded_with(n) && !spared(n)).unwrap_or(1)
+    }
+
+    /// Whether a level of few pages lies in two blocks more than they take, of which one is dead before those
+    /// that are free are full. Levels of many blocks always do, and are swept with a block more.
+    pub(super) fn is_spread(&self, level: usize) -> bool {
+        let pages_per_block = self.geometry.pages_per_block as usize;
+        let of_level = &self.levels[level];
+        let free = self.space.available().saturating_sub(self.blocks_for(Need::Commit));
+        self.levels.uppers_share()
+            && of_level.blocks(self.geometry.pages_per_block).len()
+                > of_level.pages().div_ceil(pages_per_block) + 1
+            && self.levels.pages_of_next_block(level) < free * pages_per_block
+    }
+
+    /// The room for what still fits, by records that share nothing, where programs for so many changes have
+    /// numbers: pages of the last level, but for those in which steps must begin.
+    pub(super) fn room(&self, numbered: u64) -> Room {
+        let kept = self.blocks_for(Need::Insert { records: 1 }) + 2 * self.levels.len();
+        let blocks = self.space.available().saturating_sub(kept);
+        let pages = ((blocks * self.geometry.pages_per_block as usize) as u64).min(numbered);
+        let body = self.geometry.page_bytes as usize - HEADER_BYTES;
+        let records = pages * (body / (self.memtable.record.entry_bytes() + 1)) as u64 / 2;
+        Room { pages, records, surely: records }
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "full")]
+mod tests {
+    use super::*;
+    use crate::ordered::{Durability, RecordFormat};
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    const RECORD: RecordFormat = RecordFormat::new(4, 4);
+
+    /// Whether each need finds room on a chip without a page, with so many levels and free blocks.
+    fn found(blocks: u32, levels: usize, is_open: bool, free: u32) -> Vec<bool> {
+        let geometry = Geometry::new(2048, 64, 8, blocks);
+        let mut space = Space::new(geometry, false);
+        (free..blocks).for_each(|block| space.blocks.set(Pbn(block), State::Used));
+        let mut row = Levels::none(geometry.pages_per_block, 0);
+        for level in 0..levels {
+            row.add();
+            row[0].open = is_open.then_some((Pbn(blocks - 1 - level as u32), 1));
+        }
+        let commits = Commits::none(Durability::EverySync, RECORD);
+        let memtable = Memtable::new(RECORD, 40);
+        let stock = Stock { geometry, space: &space, levels: &row, commits: &commits, memtable: &memtable };
+        let needs = [
+            Need::Commit,
+            Need::Remove,
+            Need::Dissolve,
+            Need::Sweep { level: levels - 1 },
+            Need::Insert { records: 1 },
+            Need::Ahead,
+        ];
+        needs.map(|need| stock.has(need)).to_vec()
+    }
+
+    #[test]
+    fn each_need_finds_room_from_its_blocks_on() {
+        for (blocks, levels, free) in (8..=24).flat_map(|b| (1..=3).map(move |l| (b, l, b - 3))) {
+            for free in 0..=free {
+                let from = |least: [u32; 6]| least.map(|least| free >= least).to_vec();
+                assert_eq!(
+                    found(blocks, levels, false, free),
+                    from([1, 4, 5, 5, 5, 7]),
+                    "{free} of {blocks}"
+                );
+                assert_eq!(found(blocks, levels, true, free), from([1, 4, 0, 0, 4, 6]), "{free} of {blocks}");
+            }
+        }
+    }
+
+    /// A sweep over a level whose pages lie in blocks, so many in each, where one page more than it takes is
+    /// written after so many: whether it comes to its end. Of the commit block so many pages are written.
+    fn ends(level: &[u32], pages_per_block: u32, mut free: u32, more_each: u32, commits: u32) -> bool {
+        let (mut open, mut open_commits, mut left, mut written) = (0, pages_per_block - commits, 0, 0);
+        for &pages in level {
+            for page in 0..pages {
+                let more = u32::from((written + 1) % more_each == 0);
+                for _ in 0..1 + more {
+                    if open == 0 && free <= 1 && left > 0 {
+                        // A commit gives back what is dead; the block before its own dies with the next one.
+                        if open_commits == 0 {
+                            (free, open_commits, left) = (free - 1, pages_per_block, left + 1);
+                        }
+                        (free, left, open_commits) = (free + left, 0, open_commits - 1);
+                    }
+                    if open == 0 && free <= 1 {
+                        return false;
+                    }
+                    (free, open) = if open == 0 { (free - 1, pages_per_block) } else { (free, open) };
+                    open -= 1;
+                }
+                written += 1;
+                left += u32::from(page + 1 == pages);
+            }
+        }
+        true
+    }
+
+    /// The fewest free blocks with which all sweeps of levels of so many blocks end, whatever lies in each.
+    fn fewest(pages_per_block: u32, blocks: u32, more_each: u32) -> u32 {
+        let mut layouts = vec![vec![]];
+        for _ in 0..blocks {
+            let longer = |layout: &Vec<u32>| {
+                let layout = layout.clone();
+                (1..=pages_per_block).map(move |pages| [&layout[..], &[pages]].concat())
+            };
+            layouts = layouts.iter().flat_map(longer).collect();
+        }
+        let all_end = |free: &u32| {
+            let mut commits = 0..pages_per_block;
+            commits.all(|used| layouts.iter().all(|l| ends(l, pages_per_block, *free, more_each, used)))
+        };
+        (1..24).find(all_end).unwrap()
+    }
+
+    #[test]
+    fn no_sweep_needs_more_blocks_than_are_kept() {
+        for (pages_per_block, blocks) in [(2, 8), (3, 6), (4, 5)] {
+            let plain = fewest(pages_per_block, blocks, u32::MAX);
+            let long = fewest(pages_per_block, blocks, pages_per_block * blocks / 2);
+            assert_eq!((plain, long), (2, 3), "{pages_per_block} pages a block");
+        }
+        let swept = found(24, 1, false, SWEEP_BLOCKS as u32);
+        assert!(swept[1] && !swept[4]);
+    }
+}

@@ -7,9 +7,9 @@ use std::fmt::Write;
 
 const HEAD: &str = "# The parts known by name
 
-For example, `25 d` is 25 us from a data sheet. The letter says how far to trust a number: **d** data sheet (directly or
-as quoted by others), **p** a paper, or arithmetic from it, **s** default or calibration of a published simulator,
-**r** remembered: verify before relying on it, **a** our assumption. [Where each number is from](../src/nand/catalogue/SOURCES.md)
+The catalogue has the parts that `--chip` knows by name. The letter beside a number says how far to trust it: **d** data
+sheet (directly or as quoted by others; `25 d` is 25 us of one), **p** a paper, or arithmetic from it, **s** default or
+calibration of a published simulator, **r** remembered: verify before relying on it, **a** our assumption. [Where each number is from](../src/nand/catalogue/SOURCES.md)
 stands beside the catalogue; the test `chip_docs` writes both pages from it.
 
 - **Times** are array times; a read or program adds the transfer of its bytes.
@@ -18,10 +18,10 @@ stands beside the catalogue; the test `chip_docs` writes both pages from it.
 - **NOP** is the programs a page takes between two erases; *any* is NOR flash, whose pages are overwritten, each program clearing
   bits only: VMTree-OW needs that, and the indexes on an FTL run on it too.
 - **`2048+17 of 64`**: the part's ECC leaves 16 of 64 spare bytes to its user, besides the place of the bad-block mark. A tree on
-  raw NAND needs more (45 with 64 pages a block; IPL 49, an FTL 16): then the end of the data area is lent to the spare area
-  (`nandex::nand::LentSpare`), here 28 bytes of 2,048, whoever opens it by name. Nodes are 1.4 % smaller and a page of RAM is
-  held for it. On a parallel bus the controller corrects errors and, as in the papers, is given no spare bytes here; the Hamming code of
-  Linux leaves 38 of 64, BCH of 4 bits 34, of 8 bits 10: say so with `spare_bytes` in a chip file.
+  raw NAND needs more (45 with 64 pages a block; IPL 49, an FTL 16). Opened by name it is lent the end of the data area
+  (`nandex::nand::LentSpare`), here 28 bytes of 2,048: nodes are 1.4 % smaller, and a page of RAM is held for it. On a parallel
+  bus the controller corrects errors and, as in the papers, takes no spare bytes here. The Hamming code of Linux leaves 38 of
+  64, BCH of 4 bits 34, of 8 bits 10: say so with `spare_bytes` in a chip file.
 
 ";
 

@@ -97,7 +97,8 @@ impl WritePart {
                 passed_over,
             };
             let tag = if slot.live { slot.tag } else { Tag { root: false, journal: false, ..slot.tag } };
-            tape.program(slot.ppn, (&tag, &place), &slot.data, cause)?;
+            tape.put_tag(slot.ppn, &tag, &place);
+            tape.program(slot.ppn, &slot.data, cause)?;
         }
         debug_assert_eq!(remaining, 0, "a page of the flush was not programmed");
         Ok(())

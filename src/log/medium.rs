@@ -127,19 +127,12 @@ impl<N: Nand> Medium<N> {
         tag::place_of(&self.page.spare)
     }
 
-    /// Copies the first pages of a block to another one, and programs a page behind them; false where a
-    /// program failed.
-    pub(super) fn copy_block(
-        &mut self,
-        from: Pbn,
-        to: Pbn,
-        last: u32,
-        page: (&[u8], &[u8]),
-    ) -> Result<bool, IndexFault> {
+    /// Copies the first `pages` pages of a block to another one. False if a program failed.
+    pub(super) fn copy_pages(&mut self, from: Pbn, to: Pbn, pages: u32) -> Result<bool, IndexFault> {
         let g = self.geometry;
-        debug_assert!(from != to && last < g.pages_per_block, "{from} is copied to {to} up to page {last}");
+        debug_assert!(from != to && pages < g.pages_per_block, "{pages} pages of {from} are copied to {to}");
         let mut copy = PageBuffer::new(&g);
-        for i in 0..last {
+        for i in 0..pages {
             let source = g.page_at(from, i);
             let seal = Seal { owner: &self.owner, page: i };
             let is_whole = |data: &[u8], spare: &[u8]| {
@@ -152,13 +145,16 @@ impl<N: Nand> Medium<N> {
                 Err(NandError::Uncorrectable(_)) => continue,
                 Err(error) => return Err(error.into()),
             }
-            match self.nand.program(g.page_at(to, i), Cause::Recovery, &copy.data, &copy.spare) {
-                Ok(()) => {}
-                Err(NandError::ProgramFailed(_)) => return Ok(false),
-                Err(error) => return Err(error.into()),
+            if !self.program_at(g.page_at(to, i), &copy.data, &copy.spare)? {
+                return Ok(false);
             }
         }
-        match self.nand.program(g.page_at(to, last), Cause::Recovery, page.0, page.1) {
+        Ok(true)
+    }
+
+    /// Programs a page of a block that stands in for another one. False if the program failed.
+    pub(super) fn program_at(&mut self, ppn: Ppn, data: &[u8], spare: &[u8]) -> Result<bool, IndexFault> {
+        match self.nand.program(ppn, Cause::Recovery, data, spare) {
             Ok(()) => Ok(true),
             Err(NandError::ProgramFailed(_)) => Ok(false),
             Err(error) => Err(error.into()),

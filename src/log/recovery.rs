@@ -32,7 +32,7 @@ use super::checkpoints::Checkpoints;
 use super::config::{NOTES_LEFT_OUT, left_out};
 use super::held::Held;
 use super::medium::Found;
-use super::opened::insert;
+use super::opened::{Opened, insert};
 use super::placed::placed_state;
 use super::runs::Runs;
 use super::seen::Seen;
@@ -209,13 +209,13 @@ impl<N: Nand> Mount<'_, N> {
                 }
                 continue;
             }
-            let Some(&(block_sequence, home, first_page)) = opened.get(at) else { break };
+            let Some(&block @ (block_sequence, home, _)) = opened.get(at) else { break };
             at += 1;
             seen.block(block_sequence, self.tape.medium.geometry.pages_per_block);
             // A stand-in of the frontier is read whole, for its valid pages; what the checkpoint knew says
             // nothing new.
             let known = if block_sequence == since.block_sequence { since.next_page } else { 0 };
-            let written = self.follow_block((block_sequence, home), (first_page, known), &mut seen)?;
+            let written = self.follow_block(block, known, &mut seen)?;
             last = Some((home, written));
             self.tape.addresses.openings[home.index()] = block_sequence as u16;
             let newest = &mut self.tape.head.frontier.block_sequence;
@@ -252,8 +252,8 @@ impl<N: Nand> Mount<'_, N> {
     /// Reads a block's pages from one on; those before `known` were programmed before the checkpoint.
     fn follow_block(
         &mut self,
-        (number, home): (u32, Pbn),
-        (first, known): (u32, u32),
+        (number, home, first): Opened,
+        known: u32,
         seen: &mut Seen,
     ) -> Result<Written, IndexFault> {
         let g = self.tape.medium.geometry;

@@ -149,8 +149,8 @@ pub struct Seal<'a> {
     pub page: u32,
 }
 
-/// Fills `spare` for a page; `valid` is the bit map of a block's last page, else empty.
-pub fn encode(spare: &mut [u8], data: &[u8], (tag, place): (&Tag, &Place), valid: &[u8], seal: Seal<'_>) {
+/// Fills `spare` for a page; `valid` is the bit map of a block's last page, else empty. [`seal`] comes last.
+pub fn encode(spare: &mut [u8], tag: &Tag, place: &Place, valid: &[u8]) {
     spare.fill(0xff);
     assert!(tag.layout < LAYOUTS_MAX, "layout {} has no place in the tag", tag.layout);
     assert!(u32::from(place.passed_over) <= Gaps::NARROW, "{} pages passed over", place.passed_over);
@@ -174,6 +174,10 @@ pub fn encode(spare: &mut [u8], data: &[u8], (tag, place): (&Tag, &Place), valid
         put_u16(spare, COUNTS_AT + 2 * i, *count);
     }
     spare[VALID_AT..VALID_AT + valid.len()].copy_from_slice(valid);
+}
+
+/// Puts the checksum of a page into its encoded spare area.
+pub fn seal(spare: &mut [u8], data: &[u8], seal: Seal<'_>) {
     let crc = checksum(spare, data, seal);
     put_u32(spare, CRC_AT, crc);
 }
@@ -253,7 +257,8 @@ mod tests {
         };
         let mut data = vec![0x5a; 256];
         let mut spare = vec![0; 64];
-        encode(&mut spare, &data, (&tag, &place), &[0b1010_0000; 8], SEAL);
+        encode(&mut spare, &tag, &place, &[0b1010_0000; 8]);
+        seal(&mut spare, &data, SEAL);
         assert_eq!(decode(&spare, &data, SEAL), Some((tag, place)));
         assert_eq!(valid_bits(&spare, 64), [0b1010_0000; 8]);
         for bit in 0..(64 * 8) {

@@ -166,7 +166,8 @@ impl<N: Nand> Tape<N> {
         let mut empty = core::mem::take(&mut self.medium.page.data);
         self.medium.loaded = None;
         empty.fill(0xff);
-        let programmed = self.program(ppn, (&Tag::default(), &place), &empty, cause);
+        self.put_tag(ppn, &Tag::default(), &place);
+        let programmed = self.program(ppn, &empty, cause);
         // Where the program failed, another one was needed meanwhile.
         if self.medium.page.data.is_empty() {
             self.medium.page.data = empty;
@@ -191,24 +192,25 @@ impl<N: Nand> Tape<N> {
             self.head.note_root();
         }
         let place = self.head.place(self.medium.geometry, ppn, self.config.gaps());
-        self.program(ppn, (&tag, &place), data, cause)
+        self.put_tag(ppn, &tag, &place);
+        self.program(ppn, data, cause)
     }
 
-    /// Programs a page, with its tag and checksum in the spare area.
-    pub(super) fn program(
-        &mut self,
-        ppn: Ppn,
-        (tag, place): (&Tag, &Place),
-        data: &[u8],
-        cause: Cause,
-    ) -> Result<(), IndexFault> {
+    /// Fills the spare area for a page; its checksum comes with the program.
+    pub(super) fn put_tag(&mut self, ppn: Ppn, tag: &Tag, place: &Place) {
         let g = self.medium.geometry;
-        let last = g.page_in_block(ppn) + 1 == g.pages_per_block;
-        debug_assert_eq!(data.len(), g.page_bytes as usize, "a page of another size is programmed");
         let mut bits = [0; BITS_BYTES_MAX];
+        let last = g.page_in_block(ppn) + 1 == g.pages_per_block;
         let valid = if last { self.valid_bits(g.block_of(ppn), &mut bits) } else { &[] };
+        tag::encode(&mut self.medium.page.spare, tag, place, valid);
+    }
+
+    /// Programs a page, with the tag put before and its checksum in the spare area.
+    pub(super) fn program(&mut self, ppn: Ppn, data: &[u8], cause: Cause) -> Result<(), IndexFault> {
+        let g = self.medium.geometry;
+        debug_assert_eq!(data.len(), g.page_bytes as usize, "a page of another size is programmed");
         let seal = Seal { owner: &self.medium.owner, page: g.page_in_block(ppn) };
-        tag::encode(&mut self.medium.page.spare, data, (tag, place), valid, seal);
+        tag::seal(&mut self.medium.page.spare, data, seal);
         let physical = self.addresses.physical(g, ppn);
         let cause = self.medium.scrubbing.charged(cause);
         match self.medium.nand.program(physical, cause, data, &self.medium.page.spare) {
@@ -249,7 +251,8 @@ impl<N: Nand> Tape<N> {
         loop {
             let target = self.take_erased_block(Cause::Recovery)?;
             debug_assert_ne!(target, failed, "a failed block is to replace itself");
-            if self.medium.copy_block(failed, target, last, (data, spare))? {
+            let at = geometry.page_at(target, last);
+            if self.medium.copy_pages(failed, target, last)? && self.medium.program_at(at, data, spare)? {
                 let marked = mark_bad(&mut self.medium.nand, failed);
                 marked.map_err(|error| self.capacity.worn_or(error.into()))?;
                 self.blocks.reserve(target);

@@ -3,17 +3,24 @@
 use super::commit::{ROOT_BLOCK_BYTES, SEALS, STEP_ROOT_BYTES, commit_room_of, root_bytes_of};
 use super::cost::LEVELS_MAX;
 use super::page::HEADER_BYTES;
-use super::root::{Writer, write};
+use super::root::{Kept, Writer, write};
 use super::space::Stock;
 
 impl Stock<'_> {
     /// Writes the root.
     pub(super) fn write_root(&self, writer: &mut Writer<'_>) {
         let newest = self.commits.sealed.back().filter(|_| SEALS);
-        let sealed = (self.commits.sealed_pages(), newest.map(|sealed| (sealed.ppn, sealed.sequence)));
-        let levels = (&self.levels[..], &self.space.blocks, self.space.map());
-        let shape = (self.geometry, self.memtable.record);
-        write(writer, shape, levels, sealed, self.levels.page_records);
+        let kept = Kept {
+            geometry: self.geometry,
+            record: self.memtable.record,
+            levels: &self.levels,
+            blocks: &self.space.blocks,
+            map: self.space.map(),
+            sealed: self.commits.sealed_pages(),
+            newest: newest.map(|sealed| (sealed.ppn, sealed.sequence)),
+            page_records: self.levels.page_records,
+        };
+        write(writer, &kept);
     }
 
     /// Bytes of the root, if it were written now.

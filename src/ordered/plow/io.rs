@@ -2,7 +2,7 @@
 
 use super::Core;
 use super::coder::View;
-use super::level::Part;
+use super::level::RunAt;
 use super::page::{HEADER_BYTES, Header};
 use crate::check::IndexError;
 use crate::fault::IndexFault;
@@ -96,7 +96,7 @@ impl Core<dyn Nand + '_> {
     }
 
     /// Enters the page in the output buffer at the end of a level's new pages, or of the old ones.
-    pub(super) fn adopt(&mut self, (level, part): (usize, Part), ppn: Ppn, count: usize, tombstones: bool) {
+    pub(super) fn adopt(&mut self, (level, part): RunAt, ppn: Ppn, count: usize, tombstones: bool) {
         let body = &self.medium.output[HEADER_BYTES..];
         if let Some(view) = View::new(body, self.medium.record, count, tombstones) {
             let known = Cell::default();

@@ -20,6 +20,9 @@ pub(super) enum Part {
     Old,
 }
 
+/// The run of pages that a level and its part name.
+pub(super) type RunAt = (usize, Part);
+
 /// A page of a level: its part and its number there.
 pub(super) type Place = (Part, usize);
 

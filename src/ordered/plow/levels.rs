@@ -6,7 +6,7 @@ use super::config::Shares;
 use super::drain::Drain;
 use super::fences::{Run, position};
 use super::filter::{Answer, FILTERS, Filters};
-use super::level::{Level, Part, Place};
+use super::level::{Level, Part, Place, RunAt};
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut, Range};
@@ -214,7 +214,7 @@ impl Levels {
 
     /// Enters a page at the end of a level's new pages, or of the old ones. The first level is to hold so
     /// many pages.
-    pub(super) fn adopt(&mut self, (level, part): (usize, Part), ppn: Ppn, view: &View<'_>, planned: u64) {
+    pub(super) fn adopt(&mut self, (level, part): RunAt, ppn: Ppn, view: &View<'_>, planned: u64) {
         let count = view.count();
         let first = view.key_owned(0);
         let end = cfg!(feature = "full").then(|| view.key_owned(count - 1));

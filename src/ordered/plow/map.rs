@@ -19,7 +19,7 @@ use super::commit::ROOT_FIXED_BYTES;
 use super::cost::LEVELS_MAX;
 use super::fences::Extent;
 use super::io::Target;
-use super::level::Part;
+use super::level::RunAt;
 use super::levels::Levels;
 use super::medium::Found;
 use super::mount::{Taking, broken_root};
@@ -326,7 +326,7 @@ impl Taking<'_> {
     }
 
     /// Notes that the map lists the extent that was taken last, if it is one as the map has it.
-    pub(super) fn note_listed(&mut self, (level, part): (usize, Part), row: Row, place: usize) {
+    pub(super) fn note_listed(&mut self, (level, part): RunAt, row: Row, place: usize) {
         if self.levels[level].run_mut(part).list_last(row.first, row.pages)
             && let Some(map) = &mut self.map
         {

@@ -13,6 +13,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::mem;
+use core::ops::RangeInclusive;
 
 /// Pages that a step reads at most before it writes what it has.
 const READS_MAX: usize = 16;
@@ -221,8 +222,8 @@ impl Sight<'_> {
             let mut builder = match step.builder {
                 Some(builder) => builder,
                 None => {
-                    let around = (mem::take(&mut step.below.first), mem::take(&mut step.below.last));
-                    self.begin(step, &mut output, key, around)
+                    let below = mem::take(&mut step.below.first)..=mem::take(&mut step.below.last);
+                    self.begin(step, &mut output, key, below)
                 }
             };
             let body = &mut output[HEADER_BYTES..];
@@ -273,10 +274,10 @@ impl Sight<'_> {
 
     /// Begins the page in the output buffer, whose first key this is: its code is chosen from what the step
     /// sees, or saw in an earlier try.
-    fn begin(&self, step: &Step, output: &mut [u8], first: &[u8], around: (Vec<u8>, Vec<u8>)) -> Builder {
+    fn begin(&self, step: &Step, output: &mut [u8], first: &[u8], below: RangeInclusive<Vec<u8>>) -> Builder {
         let (low, last, count) = match &step.surprise {
             Some((last, count)) => (first.to_vec(), last.clone(), count + 1),
-            None => self.expected(step, output, first, around),
+            None => self.expected(step, output, first, below),
         };
         let tombstones = step.out.level + 1 < self.levels.len();
         let expected = Expected { first, low: &low, last: &last, count, tombstones };
@@ -291,9 +292,10 @@ impl Sight<'_> {
         step: &Step,
         output: &[u8],
         first: &[u8],
-        (low, last): (Vec<u8>, Vec<u8>),
+        below_keys: RangeInclusive<Vec<u8>>,
     ) -> (Vec<u8>, Vec<u8>, usize) {
         let (below, above) = (&step.below, &step.above);
+        let (low, last) = below_keys.into_inner();
         let is_pooled = step.out.level == 0;
         let (at, end) = if is_pooled { (above.at, self.memtable.len()) } else { (0, above.held) };
         let key = |i: usize| match is_pooled {

@@ -289,15 +289,24 @@ fn shape(version: u32, geometry: Geometry, record: RecordFormat) -> [u32; 5] {
     [version, geometry.pages_per_block, geometry.blocks, key, value]
 }
 
-/// Writes the root of these levels.
-pub(super) fn write(
-    writer: &mut Writer<'_>,
-    (geometry, record): (Geometry, RecordFormat),
-    (levels, blocks, map): (&[Level], &Blocks, Option<&Map>),
-    (sealed, newest): (usize, Option<(Ppn, u64)>),
-    page_records: u64,
-) {
-    let map = map.filter(|_| MAPS);
+/// The state that a root keeps.
+pub(super) struct Kept<'a> {
+    pub(super) geometry: Geometry,
+    pub(super) record: RecordFormat,
+    pub(super) levels: &'a [Level],
+    pub(super) blocks: &'a Blocks,
+    pub(super) map: Option<&'a Map>,
+    /// Sealed commit pages that hold records of the memtable.
+    pub(super) sealed: usize,
+    /// The newest of these, and the number of its program.
+    pub(super) newest: Option<(Ppn, u64)>,
+    /// Records of a full page.
+    pub(super) page_records: u64,
+}
+
+pub(super) fn write(writer: &mut Writer<'_>, kept: &Kept<'_>) {
+    let Kept { geometry, record, levels, blocks, sealed, newest, page_records, .. } = *kept;
+    let map = kept.map.filter(|_| MAPS);
     let version = if map.is_some() { VERSION_MAPPED } else { VERSION };
     for number in shape(version, geometry, record) {
         writer.number(number.into());
@@ -485,13 +494,18 @@ mod tests {
         let geometry = Geometry::new(512, 16, 16, 32);
         let mut bytes = [0; 120];
         let mut writer = Writer::new(&mut bytes);
-        write(
-            &mut writer,
-            (geometry, RECORD),
-            (&levels(), &blocks(), None),
-            (2, Some((Ppn(9), 1 << 35))),
-            700,
-        );
+        let (levels, blocks) = (levels(), blocks());
+        let mut kept = Kept {
+            geometry,
+            record: RECORD,
+            levels: &levels,
+            blocks: &blocks,
+            map: None,
+            sealed: 2,
+            newest: Some((Ppn(9), 1 << 35)),
+            page_records: 700,
+        };
+        write(&mut writer, &kept);
         let end = writer.at();
         let mut reader = Reader::new(&bytes[..end]);
         let root = read(&mut reader, geometry, RECORD).unwrap();
@@ -513,7 +527,8 @@ mod tests {
         assert_eq!(read(&mut Reader::new(&bytes), other, RECORD), Err(Wrong::Other(Differs::Geometry)));
         let mut short = [0; 10];
         let mut writer = Writer::new(&mut short);
-        write(&mut writer, (geometry, RECORD), (&levels(), &blocks(), None), (0, None), 700);
+        (kept.sealed, kept.newest) = (0, None);
+        write(&mut writer, &kept);
         assert!(writer.at() > 10);
     }
 }

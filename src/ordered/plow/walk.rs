@@ -35,6 +35,14 @@ struct Last {
     key: Vec<u8>,
 }
 
+/// The part of a walk for which the upper levels' records are gathered.
+struct Window<'a> {
+    at: &'a At,
+    edge: Option<&'a [u8]>,
+    /// Records in the output buffer.
+    gathered: usize,
+}
+
 impl Sight<'_> {
     /// Visits the records within the bounds.
     pub(super) fn walk(
@@ -51,7 +59,8 @@ impl Sight<'_> {
         };
         loop {
             let (gathered, edge) = self.gather(&at, direction)?;
-            let end = self.walk_window(&at, edge.as_deref(), (bounds, direction), (gathered, visit))?;
+            let window = Window { at: &at, edge: edge.as_deref(), gathered };
+            let end = self.walk_window(&window, bounds, direction, visit)?;
             // A window that ends at a key has shown all up to it.
             match edge {
                 Some(edge) if end.is_continue() => at = Some((edge, false)),
@@ -171,10 +180,10 @@ impl Sight<'_> {
     /// Visits the records up to the edge; breaks where the walk is over.
     fn walk_window(
         &mut self,
-        at: &At,
-        edge: Option<&[u8]>,
-        (bounds, direction): (Bounds<'_>, Direction),
-        (gathered, visit): (usize, Visit<'_>),
+        &Window { at, edge, gathered }: &Window<'_>,
+        bounds: Bounds<'_>,
+        direction: Direction,
+        visit: Visit<'_>,
     ) -> Result<ControlFlow<()>, IndexFault> {
         let key_bytes = usize::from(self.medium.record.key_bytes);
         let stride = self.medium.record.entry_bytes() + 1;

@@ -10,6 +10,7 @@ use super::merge::{Step, copy_record};
 use super::page::HEADER_BYTES;
 use super::sight::Sight;
 use crate::fault::IndexFault;
+use crate::nand::Nand;
 use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -90,7 +91,7 @@ impl Above {
     }
 }
 
-impl Sight<'_> {
+impl<N: Nand> Sight<'_, N> {
     /// Copies the next records of a page of the level above that are not below where the step begins. False
     /// where the page being written has no room for any.
     pub(super) fn copy_above(&mut self, step: &mut Step, upper: usize) -> Result<bool, IndexFault> {

@@ -7,9 +7,10 @@ use super::root::Worn;
 use super::survey::Survey;
 use crate::check::Invariant;
 use crate::fault::IndexFault;
+use crate::nand::Nand;
 use crate::units::Pbn;
 
-impl Survey<'_> {
+impl<N: Nand> Survey<'_, N> {
     /// Looks at all such blocks, given the newest commit page's program and what its root says of wear.
     pub(super) fn look_behind_root(&mut self, sequence: u64, worn: &Worn) -> Result<(), IndexFault> {
         let mut least: Option<(u16, Pbn)> = None;

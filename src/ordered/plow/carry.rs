@@ -87,7 +87,7 @@ impl Commits {
     }
 }
 
-impl Core<dyn Nand + '_> {
+impl<N: Nand> Core<N> {
     /// Does what the whole page in the input buffer carries, which is the newest commit.
     pub(super) fn take_carried(&mut self, ppn: Ppn, header: &Header) -> Result<(), IndexFault> {
         if !cfg!(feature = "full") {

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 /// Erased blocks that work ahead of time keeps ready.
 const READY_AHEAD: usize = 4;
 
-impl Core<dyn Nand + '_> {
+impl<N: Nand> Core<N> {
     /// The value of a key on the levels, if it has one.
     fn look_up(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexFault> {
         let looked = self.sight().look_up(key, value)?;

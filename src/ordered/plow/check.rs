@@ -13,7 +13,7 @@ use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
 
-impl Core<dyn Nand + '_> {
+impl<N: Nand> Core<N> {
     /// Walks over everything.
     pub(super) fn check_all(&mut self) -> Result<CheckReport, IndexFault> {
         let mut report = CheckReport::default();
@@ -46,7 +46,7 @@ impl Core<dyn Nand + '_> {
     }
 }
 
-impl Sight<'_> {
+impl<N: Nand> Sight<'_, N> {
     /// Whether clean records are what a look-up finds.
     fn check_clean(
         &mut self,

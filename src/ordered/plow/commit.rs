@@ -170,7 +170,7 @@ impl Commits {
     }
 }
 
-impl Core<dyn Nand + '_> {
+impl<N: Nand> Core<N> {
     /// Makes all that was acknowledged durable.
     pub(super) fn commit(&mut self, clean: bool) -> Result<(), IndexFault> {
         if self.commits.sealed_pages() > 0 {

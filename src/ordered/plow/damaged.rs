@@ -16,9 +16,10 @@ use super::page::displaced;
 use super::survey::Survey;
 use crate::check::Invariant;
 use crate::fault::IndexFault;
+use crate::nand::Nand;
 use crate::units::Ppn;
 
-impl Survey<'_> {
+impl<N: Nand> Survey<'_, N> {
     /// Reads any page into the input buffer, and keeps in mind that it is damaged.
     pub(super) fn see(&mut self, ppn: Ppn) -> Result<Found, IndexFault> {
         let found = self.medium.examine(ppn)?;

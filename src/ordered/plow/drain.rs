@@ -60,7 +60,7 @@ impl Since {
     }
 }
 
-impl Core<dyn Nand + '_> {
+impl<N: Nand> Core<N> {
     /// A step towards leaving a level out, if look-ups paid for it. Where the step is refused, or meets a
     /// damaged page, the look-up before it is none the less right.
     pub(super) fn drain_when_paid(&mut self) -> Result<(), IndexFault> {
@@ -102,8 +102,7 @@ impl Core<dyn Nand + '_> {
             self.levels.drain = Drain::Off;
             return Ok(());
         };
-        let is_aligned =
-            |core: &Core<dyn Nand + '_>| core.levels[upper].cursor == core.levels[upper + 1].cursor;
+        let is_aligned = |core: &Self| core.levels[upper].cursor == core.levels[upper + 1].cursor;
         if self.levels.drain == Drain::Align && is_aligned(self) {
             self.levels.drain = Drain::Sweep(Since::new(&self.levels[upper], &self.levels[upper + 1]));
             if self.levels[upper].pages() == 0 {

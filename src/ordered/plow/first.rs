@@ -15,7 +15,7 @@ use crate::units::Pbn;
 /// Bytes of a program number.
 const PROGRAM_BYTES: usize = 5;
 
-impl Medium<dyn Nand + '_> {
+impl<N: Nand> Medium<N> {
     /// Bytes of the bits of all blocks, of one kind.
     fn bit_bytes(&self) -> usize {
         self.geometry.blocks.div_ceil(8) as usize

@@ -21,7 +21,7 @@ pub(super) enum Target {
     Sealed,
 }
 
-impl Core<dyn Nand + '_> {
+impl<N: Nand> Core<N> {
     fn open_of(&mut self, target: Target) -> &mut Option<(Pbn, u32)> {
         match target {
             Target::Level(level) => &mut self.levels[level].open,

@@ -133,7 +133,7 @@ fn more_steps(given: Given, levels: &Levels, memtable: &Memtable, eighths: u32) 
     steps(all - memtable.lendable(eighths)).saturating_sub(steps(all))
 }
 
-impl Core<dyn Nand + '_> {
+impl<N: Nand> Core<N> {
     /// The value of a key of which there is a clean record.
     pub(super) fn clean_value(&mut self, key: &[u8], value: &mut [u8]) -> bool {
         if !LENDS || !self.memtable.clean_value(key, value) {

@@ -21,7 +21,7 @@ struct Before {
     count: usize,
 }
 
-impl Core<dyn Nand + '_> {
+impl<N: Nand> Core<N> {
     /// Whether nothing is there, and no sweep stands between keys: it would part pages in the wrong place.
     pub(super) fn is_fresh(&self) -> bool {
         self.memtable.len() == 0
@@ -98,7 +98,7 @@ impl Core<dyn Nand + '_> {
     }
 }
 
-impl Medium<dyn Nand + '_> {
+impl<N: Nand> Medium<N> {
     /// Begins a page, coded for gaps like those of the page before; of the first one, for as many as a page
     /// may hold.
     fn begin_loaded(&mut self, key: &[u8], before: &Before) -> Builder {

@@ -212,7 +212,7 @@ impl Stock<'_> {
     }
 }
 
-impl Core<dyn Nand + '_> {
+impl<N: Nand> Core<N> {
     /// Writes a map where one is due and there are pages for it.
     pub(super) fn map_if_due(&mut self) -> Result<(), IndexFault> {
         if !self.stock().is_map_due()
@@ -264,7 +264,7 @@ impl Core<dyn Nand + '_> {
     }
 }
 
-impl Taking<'_> {
+impl<N: Nand> Taking<'_, N> {
     /// Finds the pages of the map, and notes the blocks of its extents that the root names.
     pub(super) fn map(&mut self, root: &Root) -> Result<(), IndexFault> {
         let Some((extents, newest)) = root.map.filter(|_| MAPS) else { return Ok(()) };

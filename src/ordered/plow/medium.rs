@@ -33,7 +33,7 @@ pub(super) enum Found {
 
 /// A chip, with a page to read and one to write.
 #[derive(Debug)]
-pub(super) struct Medium<N: ?Sized> {
+pub(super) struct Medium<N> {
     pub(super) geometry: Geometry,
     pub(super) record: RecordFormat,
     /// The page read last.
@@ -87,7 +87,7 @@ impl<N: Nand> Medium<N> {
     }
 }
 
-impl Medium<dyn Nand + '_> {
+impl<N: Nand> Medium<N> {
     /// Whether the input buffer holds this page.
     pub(super) fn holds(&self, ppn: Option<Ppn>) -> bool {
         self.loaded.is_some_and(|loaded| Some(loaded.ppn) == ppn)
@@ -213,7 +213,7 @@ mod tests {
     fn a_page_is_read_in_the_life_of_its_block_only() {
         let (record, geometry) = (RecordFormat::new(4, 4), Geometry::new(512, 16, 8, 8));
         let chip = SimChip::new(&Part { geometry, ..mlc_64m() }).unwrap();
-        let medium: &mut Medium<dyn Nand> = &mut Medium::new(chip, record);
+        let medium = &mut Medium::new(chip, record);
         let (first, last, newest) = (&[0, 0, 0, 1], &[0, 0, 0, 9], medium.sequence);
         let body = &mut medium.output[HEADER_BYTES..];
         let expected = Expected { first, low: first, last, count: 2, tombstones: false };
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn who_pays_for_a_merge_is_told_and_put_back() {
         let chip = SimChip::new(&mlc_64m()).unwrap();
-        let medium: &mut Medium<dyn Nand> = &mut Medium::new(chip, RecordFormat::new(4, 4));
+        let medium = &mut Medium::new(chip, RecordFormat::new(4, 4));
         for (cause, merging) in [(Cause::Host, Cause::Merge), (Cause::Scrubbing, Cause::Scrubbing)] {
             medium.cause = cause;
             assert_eq!((medium.begin_merging(), medium.cause), (cause, merging));

@@ -8,6 +8,7 @@ use super::page::HEADER_BYTES;
 use super::sight::Sight;
 use super::step::Outcome;
 use crate::fault::IndexFault;
+use crate::nand::Nand;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -69,7 +70,7 @@ enum Next {
     Both,
 }
 
-impl Sight<'_> {
+impl<N: Nand> Sight<'_, N> {
     /// A step of a level up to the point where its page is in the output buffer. It copies so many records at
     /// a time, and keeps so many bytes of the page.
     pub(super) fn merged(

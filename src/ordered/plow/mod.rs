@@ -134,10 +134,10 @@ pub struct Plow<N> {
 }
 
 /// The beginning of an index on a chip.
-type Begin = fn(&mut Core<dyn Nand + '_>) -> Result<(), IndexFault>;
+type Begin<N> = fn(&mut Core<N>) -> Result<(), IndexFault>;
 
 /// The parts, each of which owns its fields.
-struct Core<N: ?Sized> {
+struct Core<N> {
     space: Space,
     levels: Levels,
     memtable: Memtable,
@@ -178,15 +178,17 @@ impl<N: Nand> Core<N> {
     }
 }
 
-impl Core<dyn Nand + '_> {
+impl<N: Nand> Core<N> {
     /// The parts that answers about room follow from.
+    // One call is shorter than its five references are.
+    #[inline(never)]
     fn stock(&self) -> Stock<'_> {
         let Core { space, levels, commits, memtable, .. } = self;
         Stock { geometry: self.medium.geometry, space, levels, commits, memtable }
     }
 
     /// The parts that reads of levels go by.
-    fn sight(&mut self) -> Sight<'_> {
+    fn sight(&mut self) -> Sight<'_, N> {
         let Core { medium, levels, space, memtable, .. } = self;
         Sight { medium, levels, blocks: &space.blocks, memtable }
     }
@@ -203,7 +205,7 @@ impl<N: Nand> Plow<N> {
         Plow::begun(nand, config, |core| core.recover())
     }
 
-    fn begun(nand: N, config: &PlowConfig, begin: Begin) -> Result<Plow<N>, IndexError> {
+    fn begun(nand: N, config: &PlowConfig, begin: Begin<N>) -> Result<Plow<N>, IndexError> {
         let mut core = Core::new(nand, config)?;
         begin(&mut core)?;
         Ok(Plow { core, interrupted: false })
@@ -214,16 +216,11 @@ impl<N: Nand> Plow<N> {
         self.core.medium.nand
     }
 
-    /// The core, whatever its chip: its code is there once.
-    fn core(&self) -> &Core<dyn Nand + '_> {
-        &self.core
-    }
-
     /// Runs an operation. After an error that is neither a refusal nor damage, what is on the chip is not
     /// known: only a mount finds out.
     fn run<T>(
         &mut self,
-        operation: impl FnOnce(&mut Core<dyn Nand + '_>) -> Result<T, IndexFault>,
+        operation: impl FnOnce(&mut Core<N>) -> Result<T, IndexFault>,
     ) -> Result<T, IndexError> {
         if self.interrupted {
             return Err(IndexError::Interrupted);
@@ -297,7 +294,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn takes_batch(&self, changes: usize) -> Option<bool> {
-        Some(changes <= self.core.memtable.changes_max() && self.core().fits(changes))
+        Some(changes <= self.core.memtable.changes_max() && self.core.fits(changes))
     }
 
     /// Each page is named with its number, and the zeros that end a record are left out.
@@ -318,13 +315,13 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn free(&self) -> Option<Room> {
-        let core = self.core();
+        let core = &self.core;
         Some(core.stock().room(core.medium.changes_numbered()))
     }
 
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
         self.run(|core| core.medium.require_numbers())?;
-        if !self.core().is_fresh() {
+        if !self.core.is_fresh() {
             return load_one_by_one(self, records);
         }
         self.run(|core| core.load_all(records))
@@ -392,7 +389,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn ram_bytes(&self) -> usize {
-        let Core { space, levels, memtable, commits, medium, .. } = self.core();
+        let Core { space, levels, memtable, commits, medium, .. } = &self.core;
         let held = [space.ram_bytes(), levels.ram_bytes(), memtable.ram_bytes(), commits.ram_bytes()];
         size_of::<Self>() - size_of::<N>() + medium.ram_bytes() + held.into_iter().sum::<usize>()
     }

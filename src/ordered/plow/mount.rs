@@ -29,7 +29,7 @@ pub(super) fn broken_root(page: u32) -> IndexFault {
     IndexFault::broken(Invariant::I1, "the root makes no sense", page)
 }
 
-impl Core<dyn Nand + '_> {
+impl<N: Nand> Core<N> {
     #[inline(never)]
     pub(super) fn set_up(&mut self) -> Result<(), IndexFault> {
         self.space.blocks.note_bad(&mut self.medium.nand)?;
@@ -108,8 +108,8 @@ impl Core<dyn Nand + '_> {
 }
 
 /// The taking of a root from a chip that is mounted, and of all that it names.
-pub(super) struct Taking<'a> {
-    pub(super) chip: Survey<'a>,
+pub(super) struct Taking<'a, N> {
+    pub(super) chip: Survey<'a, N>,
     pub(super) levels: &'a mut Levels,
     memtable: &'a mut Memtable,
     commits: &'a mut Commits,
@@ -122,7 +122,7 @@ pub(super) struct Taking<'a> {
     floor: Option<u64>,
 }
 
-impl Taking<'_> {
+impl<N: Nand> Taking<'_, N> {
     fn root(&mut self, ppn: Ppn, sequence: u64) -> Result<(), IndexFault> {
         let broken = || broken_root(ppn.0);
         let Found::Whole(header) = self.chip.medium.examine(ppn)? else { return Err(broken()) };

@@ -18,7 +18,7 @@ pub(super) fn none() -> u64 {
     first_number(BITS, 0)
 }
 
-impl Medium<dyn Nand + '_> {
+impl<N: Nand> Medium<N> {
     /// Numbers newer than those that a mount sees which programs may have taken.
     ///
     /// Of each block begun after the newest commit page the last whole page is read, and so is that of each

@@ -88,7 +88,7 @@ impl Planner {
     }
 }
 
-impl Core<dyn Nand + '_> {
+impl<N: Nand> Core<N> {
     /// Chooses the sizes of the levels anew when the last level has grown or shrunk by an eighth.
     pub(super) fn replan(&mut self) {
         let planned_for = self.planner.planned_for;

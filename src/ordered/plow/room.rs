@@ -16,7 +16,7 @@ pub(super) const READY: usize = 2;
 /// sealed page is always reckoned with.
 const RECORDS_MIN: usize = 4;
 
-impl Core<dyn Nand + '_> {
+impl<N: Nand> Core<N> {
     /// In the class *none*, before the first change that a power cut takes: the newest commit page says so.
     pub(super) fn admit_change(&mut self) -> Result<(), IndexFault> {
         if self.commits.durability != Durability::None || self.commits.followed {

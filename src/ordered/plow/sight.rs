@@ -21,14 +21,14 @@ pub(super) struct Looked {
 }
 
 /// Reads of levels. None changes anything but the buffers of the medium.
-pub(super) struct Sight<'a> {
-    pub(super) medium: &'a mut Medium<dyn Nand + 'a>,
+pub(super) struct Sight<'a, N> {
+    pub(super) medium: &'a mut Medium<N>,
     pub(super) levels: &'a Levels,
     pub(super) blocks: &'a Blocks,
     pub(super) memtable: &'a Memtable,
 }
 
-impl Sight<'_> {
+impl<N: Nand> Sight<'_, N> {
     /// Reads a run page into the input buffer, unless it is there.
     pub(super) fn load_page(&mut self, ppn: Ppn) -> Result<(), IndexFault> {
         let erases = self.blocks.erases(self.medium.geometry.block_of(ppn));

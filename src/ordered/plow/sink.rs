@@ -16,7 +16,7 @@ use crate::fault::IndexFault;
 use crate::nand::Nand;
 use alloc::vec::Vec;
 
-impl Core<dyn Nand + '_> {
+impl<N: Nand> Core<N> {
     /// The highest key of any level, empty if there is none; read once behind a mount, which does not tell
     /// what sealed pages hold: while there are any, it stays unknown.
     fn find_top(&mut self) -> Result<(), IndexFault> {
@@ -104,7 +104,7 @@ impl Core<dyn Nand + '_> {
     }
 }
 
-impl Sight<'_> {
+impl<N: Nand> Sight<'_, N> {
     /// Fills the page in the output buffer with the live records of the tail, if it is in the input buffer,
     /// and with those of the memtable; how many came from there, how many there are, and how many records of
     /// the memtable were dealt with. None if the tail's do not fit.

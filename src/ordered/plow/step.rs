@@ -35,7 +35,7 @@ pub(super) struct Outcome {
     pub(super) stop: Option<Vec<u8>>,
 }
 
-impl Core<dyn Nand + '_> {
+impl<N: Nand> Core<N> {
     /// Whether a step finds a block for its page, after a commit if need be.
     pub(super) fn can_step(&mut self, level: usize) -> Result<bool, IndexFault> {
         let target = Target::Level(level);

@@ -142,7 +142,7 @@ impl Levels {
     }
 }
 
-impl Core<dyn Nand + '_> {
+impl<N: Nand> Core<N> {
     /// Writes the summary of the block being filled, if only its last page is left.
     pub(super) fn summarise_full(&mut self, level: usize) -> Result<(), IndexFault> {
         match self.levels[level].open {

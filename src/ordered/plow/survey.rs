@@ -30,19 +30,15 @@ pub(super) struct Seen {
 }
 
 /// A look at a chip. It changes nothing but what is known of the erases and the state of blocks.
-pub(super) struct Survey<'a> {
-    pub(super) medium: &'a mut Medium<dyn Nand + 'a>,
+pub(super) struct Survey<'a, N> {
+    pub(super) medium: &'a mut Medium<N>,
     pub(super) geometry: Geometry,
     pub(super) blocks: &'a mut Blocks,
     pub(super) seen: Seen,
 }
 
-impl<'a> Survey<'a> {
-    pub(super) fn new(
-        medium: &'a mut Medium<dyn Nand + 'a>,
-        blocks: &'a mut Blocks,
-        seen: Seen,
-    ) -> Survey<'a> {
+impl<'a, N: Nand> Survey<'a, N> {
+    pub(super) fn new(medium: &'a mut Medium<N>, blocks: &'a mut Blocks, seen: Seen) -> Survey<'a, N> {
         Survey { geometry: medium.geometry, medium, blocks, seen }
     }
 

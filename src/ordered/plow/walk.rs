@@ -9,6 +9,7 @@ use super::level::{Part, Place};
 use super::merge::copy_record;
 use super::sight::Sight;
 use crate::fault::IndexFault;
+use crate::nand::Nand;
 use crate::ordered::{Bounds, Direction, Visit, within};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -43,7 +44,7 @@ struct Window<'a> {
     gathered: usize,
 }
 
-impl Sight<'_> {
+impl<N: Nand> Sight<'_, N> {
     /// Visits the records within the bounds.
     pub(super) fn walk(
         &mut self,

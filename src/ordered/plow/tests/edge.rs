@@ -21,7 +21,7 @@ fn a_full_chip_refuses_and_takes_records_again_once_some_are_gone() {
                 testing::fill(&mut plow, &mut model, &mut next);
                 assert_holds(&mut plow, &model);
                 held = held.max(model.len());
-                let (stock, records) = (plow.core().stock(), model.len());
+                let (stock, records) = (plow.core.stock(), model.len());
                 let what = alloc::format!(
                     "{levels} levels, pages of {page}, {class:?}, round {round}: {records} of {held}, {} of {} blocks \
                      kept, a root of {}, {:?}, {:?}",
@@ -43,7 +43,7 @@ fn a_full_chip_refuses_and_takes_records_again_once_some_are_gone() {
                 }
             }
             let usable =
-                (blocks as usize - plow.core().stock().sweeps() - 3 * levels) * 8 * (page as usize - 40);
+                (blocks as usize - plow.core.stock().sweeps() - 3 * levels) * 8 * (page as usize - 40);
             assert!(held * 16 * 10 > usable * 7, "{levels} levels: {held} records in {usable} bytes");
             assert_holds(&mut plow, &model);
         }

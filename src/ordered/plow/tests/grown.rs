@@ -51,7 +51,7 @@ fn a_level_is_left_out_where_most_blocks_wait_for_a_commit() {
         PlowConfig { ram_bytes: Some(5600), answers: Answers::Pool, ..settings(4, 4, Durability::EverySync) };
     let (mut plow, mut rng) = (Plow::format(chip(512, 32, 128), &set).unwrap(), Rng::new(1));
     let is_short = |plow: &Plow<SimChip>| {
-        let (stock, insert) = (plow.core().stock(), Need::Insert { records: 1 });
+        let (stock, insert) = (plow.core.stock(), Need::Insert { records: 1 });
         let kept = stock.blocks_for(insert) + stock.blocks_for(Need::Commit);
         stock.space.blocks.free() <= kept && stock.space.blocks.left() > 20
     };
@@ -82,7 +82,7 @@ fn a_memtable_of_many_pages_is_sealed_page_by_page() {
         plow = live(plow, &set, [500, 1 << 40][round % 2], 2500, &mut rng);
         assert!(
             !plow.core.commits.sealed.is_empty()
-                && plow.core.commits.sealed.len() <= plow.core().stock().sealed_max() + 2
+                && plow.core.commits.sealed.len() <= plow.core.stock().sealed_max() + 2
         );
     }
 }
@@ -96,7 +96,7 @@ fn updates_of_few_keys_keep_the_sealed_pages_few() {
         if i % 10 == 9 {
             plow.sync().unwrap();
             assert!(
-                plow.core.commits.sealed.len() <= plow.core().stock().sealed_max() + 2,
+                plow.core.commits.sealed.len() <= plow.core.stock().sealed_max() + 2,
                 "{}",
                 plow.core.commits.sealed.len()
             );

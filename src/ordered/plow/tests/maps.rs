@@ -30,9 +30,9 @@ fn roots_of_many_blocks_are_short() {
             let used: usize = plow.core.levels.iter().map(|level| level.blocks(pages).len()).sum();
             assert!(used * 100 > blocks as usize * 93, "{class:?} round {round}: {used} blocks");
             assert!(
-                plow.core().stock().root_bytes() <= plow.core().stock().root_max(),
+                plow.core.stock().root_bytes() <= plow.core.stock().root_max(),
                 "{} bytes",
-                plow.core().stock().root_bytes()
+                plow.core.stock().root_bytes()
             );
             plow.sync().unwrap();
             plow = Plow::mount(plow.into_nand(), &set).unwrap();
@@ -47,9 +47,9 @@ fn roots_of_many_blocks_are_short() {
                 plow = Plow::mount(plow.into_nand(), &set).unwrap();
             }
             assert!(
-                plow.core().stock().root_bytes() <= plow.core().stock().root_max(),
+                plow.core.stock().root_bytes() <= plow.core.stock().root_max(),
                 "{} bytes",
-                plow.core().stock().root_bytes()
+                plow.core.stock().root_bytes()
             );
         }
         assert!(maps(&plow) < 200, "{} maps", maps(&plow));
@@ -73,9 +73,9 @@ fn a_load_fills_a_chip_of_many_blocks() {
     );
     let mut plow = Plow::mount(plow.into_nand(), &set).unwrap();
     assert!(
-        plow.core().stock().root_bytes() * 8 <= page as usize * 3,
+        plow.core.stock().root_bytes() * 8 <= page as usize * 3,
         "{} bytes",
-        plow.core().stock().root_bytes()
+        plow.core.stock().root_bytes()
     );
     assert_holds(&mut plow, &model);
 }

@@ -133,10 +133,9 @@ pub struct Plow<N> {
     interrupted: bool,
 }
 
-/// The beginning of an index on a chip.
 type Begin = fn(&mut Core<dyn Nand + '_>) -> Result<(), IndexFault>;
 
-/// The parts, each of which owns its fields.
+/// The parts of the index, each of which owns its fields.
 struct Core<N: ?Sized> {
     space: Space,
     levels: Levels,
@@ -179,13 +178,13 @@ impl<N: Nand> Core<N> {
 }
 
 impl Core<dyn Nand + '_> {
-    /// The parts that answers about room follow from.
+    /// View of the parts from which answers about room follow.
     fn stock(&self) -> Stock<'_> {
         let Core { space, levels, commits, memtable, .. } = self;
         Stock { geometry: self.medium.geometry, space, levels, commits, memtable }
     }
 
-    /// The parts that reads of levels go by.
+    /// View of the parts that reads of levels need.
     fn sight(&mut self) -> Sight<'_> {
         let Core { medium, levels, space, memtable, .. } = self;
         Sight { medium, levels, blocks: &space.blocks, memtable }
@@ -209,18 +208,18 @@ impl<N: Nand> Plow<N> {
         Ok(Plow { core, interrupted: false })
     }
 
-    /// Gives the chip back.
+    /// Ends the index and gives the chip back.
     pub fn into_nand(self) -> N {
         self.core.medium.nand
     }
 
-    /// The core, whatever its chip: its code is there once.
+    /// The core with its chip's type erased, so that its code is compiled once.
     fn core(&self) -> &Core<dyn Nand + '_> {
         &self.core
     }
 
-    /// Runs an operation. After an error that is neither a refusal nor damage, what is on the chip is not
-    /// known: only a mount finds out.
+    /// Runs an operation. After an error that is neither a refusal nor damage the state of the chip is not
+    /// known, so only a mount goes on.
     fn run<T>(
         &mut self,
         operation: impl FnOnce(&mut Core<dyn Nand + '_>) -> Result<T, IndexFault>,
@@ -283,7 +282,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
         })
     }
 
-    /// No level is asked.
+    /// Puts without a look at any level.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
         self.run(|core| {
             core.medium.record.check_key(key)?;
@@ -300,7 +299,8 @@ impl<N: Nand> OrderedIndex for Plow<N> {
         Some(changes <= self.core.memtable.changes_max() && self.core().fits(changes))
     }
 
-    /// Each page is named with its number, and the zeros that end a record are left out.
+    /// An older version of a page is told: each page names its number, and zeros that end a record are left
+    /// out.
     fn tells_older(&self) -> bool {
         true
     }

@@ -33,8 +33,8 @@
 //! The table keeps them in step, and knows when blocks were last modified.
 //!
 //! Invariants
-//! - T1: a block is in the pool exactly if it is Free or Unclean, and among those of its valid count exactly if
-//!   Full.
+//! - T1: a block is in the pool exactly if it is Free or Unclean, and among those of its valid count exactly
+//!   if Full.
 //! - T2: Free, Unclean, Reserved and Bad blocks have no valid pages.
 
 pub mod checkpoint;

@@ -2,9 +2,9 @@
 //!
 //! * [`Validity::Bits`]: a bit for each page.
 //! * [`Validity::Counts`]: the number of valid pages of each block, and the bits of a few blocks, the *known*
-//!   ones. These are the block opened last, and the blocks that the owner asks about: it learns their valid pages
-//!   from the nodes that lead to them (as the mu-Tree paper, section 5.1, keeps bits for candidates only). In any
-//!   other block each page may be valid, unless the count is 0.
+//!   ones. These are the block opened last, and the blocks that the owner asks about: it learns their valid
+//!   pages from the nodes that lead to them (as the mu-Tree paper, section 5.1, keeps bits for candidates
+//!   only). In any other block each page may be valid, unless the count is 0.
 //!
 //! Invariants of counts
 //! - T4: no fewer pages are counted than are valid. After a mount there may be more, until the owner looks.

@@ -15,8 +15,8 @@ const BLOCKS_AHEAD: u32 = 2;
 
 impl<N: Nand> PageMapFtl<N> {
     /// Writes an atomic group and does not wait for it. On a chip in an image ([`Nand::waits`]) a power cut
-    /// may undo the whole group, until the next write that waits, or the next sync. It undoes no later write
-    /// without undoing this group too.
+    /// may undo the whole group, until the next write that waits, or the next sync. If the group is
+    /// undone, so is every later write.
     ///
     /// # Errors
     ///

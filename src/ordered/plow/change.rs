@@ -1,4 +1,4 @@
-//! Look-ups, changes and batches of them, and work ahead of time.
+//! Look-ups, changes, batches, and work ahead of time.
 
 use super::Core;
 use super::carry::bytes_kept;
@@ -12,11 +12,11 @@ use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Erased blocks that work ahead of time keeps ready.
+/// Work ahead of time keeps this many erased blocks ready.
 const READY_AHEAD: usize = 4;
 
 impl<N: Nand> Core<N> {
-    /// The value of a key on the levels, if it has one.
+    /// Looks a key up on the levels; true if it has a value.
     fn look_up(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexFault> {
         let looked = self.sight().look_up(key, value)?;
         self.counters.level_lookups += u64::from(looked.read);
@@ -25,7 +25,7 @@ impl<N: Nand> Core<N> {
         Ok(looked.found)
     }
 
-    /// Reads the value of a key that the memtable knows nothing of.
+    /// Reads the value of a key that is not in the memtable.
     pub(super) fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexFault> {
         if self.clean_value(key, value) {
             return Ok(true);
@@ -39,7 +39,7 @@ impl<N: Nand> Core<N> {
         Ok(found)
     }
 
-    /// Whether a key exists, as far as the setting asks.
+    /// True if a key exists, as far as [`Answers`] asks: with `Pool` only the memtable is looked at.
     pub(super) fn exists(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
         match (self.memtable.pooled(key), self.planner.shares.answers) {
             (Some(known), _) => Ok(known),
@@ -59,7 +59,7 @@ impl<N: Nand> Core<N> {
         }
     }
 
-    /// Puts a value, or a tombstone.
+    /// Puts a value, or a tombstone if there is none.
     pub(super) fn change(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IndexFault> {
         self.admit_change()?;
         self.make_room(value.is_some(), 1)?;
@@ -88,8 +88,8 @@ impl<N: Nand> Core<N> {
         Ok(())
     }
 
-    /// Room for all changes is made first, so that nothing is written between them: the work of each, and
-    /// then steps until the memtable takes them together.
+    /// Applies a batch. Room for all its changes is made first, so that nothing is written between them: the
+    /// work of each change, then steps until the memtable takes all of them.
     pub(super) fn apply_all(&mut self, batch: &[Change<'_>]) -> Result<(), IndexFault> {
         check_batch(self.medium.record, batch, self.memtable.changes_max())?;
         let inserts = match batch {
@@ -131,7 +131,8 @@ impl<N: Nand> Core<N> {
         done
     }
 
-    /// Erases blocks that were given back, writes weak pages anew, and steps where a level is full.
+    /// Erases free blocks, writes weak pages anew, and makes the steps of full levels. `budget` bounds the
+    /// units of work; returns the units done.
     pub(super) fn work_ahead(&mut self, budget: u32) -> Result<u32, IndexFault> {
         if !self.medium.has_numbers() {
             return Ok(0);
@@ -149,7 +150,8 @@ impl<N: Nand> Core<N> {
         Ok(unready as u32 + u32::from(self.medium.weak.is_some()))
     }
 
-    /// Reads pages of levels, in the order of their places, and writes those anew that are weak.
+    /// Scrubs: reads pages of levels in the order of their places, and writes weak ones anew. Returns the
+    /// pages read, 0 once the chip is passed.
     pub(super) fn look_on(&mut self, budget: u32) -> Result<u32, IndexFault> {
         if !self.medium.has_numbers() {
             return Ok(0);
@@ -171,7 +173,7 @@ impl<N: Nand> Core<N> {
             self.medium.cause = before;
             match read {
                 Err(error) if !error.is_loss() => return Err(error),
-                // What is lost already is told to whoever asks for it.
+                // A page that is lost is reported to whoever asks for it.
                 _ => {}
             }
             while self.medium.weak.is_some() && self.rewrite_weak()? {

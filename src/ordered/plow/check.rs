@@ -1,4 +1,4 @@
-//! The checker: every page of every level against the invariants.
+//! Checker of the invariants, for every page of every level.
 
 use super::Core;
 use super::blocks::State;
@@ -14,7 +14,6 @@ use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
 
 impl<N: Nand> Core<N> {
-    /// Walks over everything.
     pub(super) fn check_all(&mut self) -> Result<CheckReport, IndexFault> {
         let mut report = CheckReport::default();
         for level in 0..self.levels.len() {
@@ -47,7 +46,7 @@ impl<N: Nand> Core<N> {
 }
 
 impl<N: Nand> Sight<'_, N> {
-    /// Whether clean records are what a look-up finds.
+    /// Checks that each clean record is what a look-up finds on flash (I10).
     fn check_clean(
         &mut self,
         clean: Vec<(Vec<u8>, Vec<u8>)>,
@@ -84,7 +83,7 @@ impl<N: Nand> Sight<'_, N> {
                 let found = message!("{ppn} of the last level holds a tombstone");
                 report.violation(Invariant::I4, ppn.0.into(), found);
             }
-            // What lies below the cursor in the first old page is dead.
+            // Keys below the cursor in the first old page are dead.
             let live = match here {
                 (Part::Old, 0) => keys.partition_point(|key| key[..] < cursor[..]),
                 _ => 0,
@@ -109,9 +108,9 @@ impl<N: Nand> Sight<'_, N> {
         Ok(())
     }
 
-    /// Whether a look-up comes to a page for its keys: no filter on the way denies any of them, and fences
-    /// lead there for the first and the last. For those between they do then, too: of a higher key they never
-    /// name a lower group, and from it on the search goes by the keys of the pages.
+    /// Checks that a look-up finds a page by its keys: no filter denies any of them, and the fences lead
+    /// there for the first and the last. Then they lead there for the keys between, too: for a higher key
+    /// they never name a lower group, and from a group on the search goes by the keys of its pages.
     fn check_ways(
         &mut self,
         level: usize,

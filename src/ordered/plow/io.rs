@@ -1,4 +1,4 @@
-//! Programming pages, each in the block that its stream is filling.
+//! Programming of pages, each in the block that its stream is filling.
 
 use super::Core;
 use super::coder::View;
@@ -10,14 +10,14 @@ use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
 use core::cell::Cell;
 
-/// Whose block a page goes to.
+/// Stream that a page belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// A level's.
+    /// Pages of a level.
     Level(usize),
-    /// The stream of the commit pages.
+    /// Commit pages.
     Commits,
-    /// The stream of the sealed pages.
+    /// Sealed pages.
     Sealed,
 }
 
@@ -30,8 +30,8 @@ impl<N: Nand> Core<N> {
         }
     }
 
-    /// Programs the page in the output buffer, whose contents are in place; in another block where the
-    /// program fails.
+    /// Programs the page in the output buffer, whose contents are in place. If a program fails, it is tried
+    /// again in another block.
     pub(super) fn program(&mut self, target: Target, header: Header) -> Result<Ppn, IndexFault> {
         let mut failed = false;
         loop {
@@ -42,7 +42,7 @@ impl<N: Nand> Core<N> {
         }
     }
 
-    /// One try; none where the program fails. It is not the first one if another has `failed`.
+    /// Tries the program once. `None` if it fails. `failed` tells that an earlier try failed.
     pub(super) fn program_once(
         &mut self,
         target: Target,
@@ -73,7 +73,7 @@ impl<N: Nand> Core<N> {
         };
         let ppn = self.medium.geometry.page_at(block, page);
         let erases = self.space.blocks.erases(block);
-        // In another place it is not the first page behind the newest commit page.
+        // In another place the page is not the first one behind the newest commit page.
         let commits = header.commits && !failed;
         let cause = match target {
             Target::Level(_) if self.medium.cause == Cause::Scrubbing => Cause::Scrubbing,
@@ -95,7 +95,7 @@ impl<N: Nand> Core<N> {
         Ok(None)
     }
 
-    /// Enters the page in the output buffer at the end of a level's new pages, or of the old ones.
+    /// Enters the page in the output buffer at the end of a level's new pages, or of its old pages.
     pub(super) fn adopt(&mut self, (level, part): RunAt, ppn: Ppn, count: usize, tombstones: bool) {
         let body = &self.medium.output[HEADER_BYTES..];
         if let Some(view) = View::new(body, self.medium.record, count, tombstones) {

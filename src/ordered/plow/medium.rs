@@ -1,5 +1,5 @@
-//! The medium: the chip, the page of it read last and the page that is written next, the numbers of programs,
-//! and who pays for a read.
+//! The medium: the chip, the page read last and the page written next, the numbers of programs, and who pays
+//! for a read.
 
 use super::coder::{Known, TRIMS, View, is_trimmed_page};
 use super::page::{HEADER_BYTES, Header, Kind, is_blank};
@@ -13,17 +13,17 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 use core::ops::Range;
 
-/// The page in the input buffer.
+/// The run page in the input buffer.
 #[derive(Clone, Copy, Debug)]
 struct Loaded {
     ppn: Ppn,
     count: u16,
     tombstones: bool,
-    /// Bits that its records take at the front.
+    /// Bits that its records take at the front of its body.
     front: u32,
 }
 
-/// The nature of a page.
+/// Kind of a page that was examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Whole(Header),
@@ -31,7 +31,7 @@ pub(super) enum Found {
     Broken,
 }
 
-/// A chip, with a page to read and one to write.
+/// A chip, with a buffer for the page read and one for the page written.
 #[derive(Debug)]
 pub(super) struct Medium<N> {
     pub(super) geometry: Geometry,
@@ -39,17 +39,17 @@ pub(super) struct Medium<N> {
     /// The page read last.
     pub(super) input: Vec<u8>,
     loaded: Option<Loaded>,
-    /// A place in it.
+    /// Place of the record found last in the loaded page.
     known: Cell<Known>,
-    /// The page being written, or records of a range.
+    /// The page being written, or records gathered for a range.
     pub(super) output: Vec<u8>,
-    /// The newest program.
+    /// Number of the newest program.
     pub(super) sequence: u64,
-    /// Why pages are read now.
+    /// Cause to which reads are booked now.
     pub(super) cause: Cause,
-    /// Pages of a block of which one was hard to read: they are written anew.
+    /// Pages of a block of which one was hard to read: they are to be written anew.
     pub(super) weak: Option<Range<Ppn>>,
-    /// Pages of the chip that the round of scrubbing has passed.
+    /// Number of pages of the chip that this round of scrubbing has passed.
     pub(super) scrubbed: u32,
     pub(super) nand: N,
 }
@@ -88,13 +88,13 @@ impl<N: Nand> Medium<N> {
 }
 
 impl<N: Nand> Medium<N> {
-    /// Whether the input buffer holds this page.
+    /// True if the input buffer holds this run page.
     pub(super) fn holds(&self, ppn: Option<Ppn>) -> bool {
         self.loaded.is_some_and(|loaded| Some(loaded.ppn) == ppn)
     }
 
-    /// Reads a run page of this life of its block into the input buffer, unless it is there; whether it was
-    /// hard to read.
+    /// Reads a run page into the input buffer, unless it is there. The page must be of this life of its block
+    /// (`erases`). True if the page was hard to read.
     pub(super) fn load(&mut self, ppn: Ppn, erases: u16) -> Result<bool, IndexFault> {
         if self.holds(Some(ppn)) {
             return Ok(false);
@@ -126,24 +126,24 @@ impl<N: Nand> Medium<N> {
         }
     }
 
-    /// The records of the page in the input buffer.
     pub(super) fn view(&self) -> Result<View<'_>, IndexFault> {
         view_of(self.loaded, &self.input, self.record, &self.known)
     }
 
-    /// Those, and the output buffer.
+    /// The records of the page in the input buffer, and the output buffer.
     pub(super) fn view_and_output(&mut self) -> Result<(View<'_>, &mut [u8]), IndexFault> {
         let view = view_of(self.loaded, &self.input, self.record, &self.known)?;
         Ok((view, &mut self.output))
     }
 
-    /// Whether the first key of the page in the input buffer is not above this one, and the same of the last.
+    /// Two answers about the page in the input buffer: whether its first key is at most `key`, and whether
+    /// its last key is below `key`.
     pub(super) fn spans(&self, key: &[u8]) -> Result<(bool, bool), IndexFault> {
         let view = self.view()?;
         Ok((&view.key_owned(0)[..] <= key, &view.key_owned(view.count() - 1)[..] < key))
     }
 
-    /// Reads any page into the input buffer.
+    /// Reads any page into the input buffer, for a mount.
     pub(super) fn examine(&mut self, ppn: Ppn) -> Result<Found, IndexFault> {
         self.loaded = None;
         let is_whole = |page: &[u8], _: &[u8]| Header::decode(page, ppn).is_some() || is_blank(page);
@@ -162,13 +162,13 @@ impl<N: Nand> Medium<N> {
         Ok(Header::decode(&self.input, ppn).map_or(Found::Broken, Found::Whole))
     }
 
-    /// Has the page that was examined, which is a run page, in the output buffer.
+    /// Moves the page that was examined, a run page, to the output buffer.
     pub(super) fn keep_examined(&mut self) {
         core::mem::swap(&mut self.input, &mut self.output);
         self.loaded = None;
     }
 
-    /// Programs the page in the output buffer, whose contents are in place, under the next number; false if
+    /// Programs the page in the output buffer, whose contents are in place, under the next number. False if
     /// the program fails.
     pub(super) fn program(&mut self, ppn: Ppn, cause: Cause, header: Header) -> Result<bool, IndexFault> {
         self.sequence += 1;
@@ -184,18 +184,17 @@ impl<N: Nand> Medium<N> {
         }
     }
 
-    /// Bytes of a copy of a record: key, value, and whether it is a tombstone.
+    /// Bytes of a copied record: key, value, and a flag for a tombstone.
     pub(super) fn stride(&self) -> usize {
         self.record.entry_bytes() + 1
     }
 
-    /// Reads and programs are a merge's from now on, or a scrub's: who paid before.
+    /// Books reads and programs to a merge from now on, or still to a scrub. Returns the cause before.
     pub(super) fn begin_merging(&mut self) -> Cause {
         let merging = if self.cause == Cause::Scrubbing { Cause::Scrubbing } else { Cause::Merge };
         core::mem::replace(&mut self.cause, merging)
     }
 
-    /// Bytes held besides the medium itself.
     pub(super) fn ram_bytes(&self) -> usize {
         self.input.capacity() + self.output.capacity()
     }

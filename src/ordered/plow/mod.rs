@@ -133,10 +133,9 @@ pub struct Plow<N> {
     interrupted: bool,
 }
 
-/// The beginning of an index on a chip.
 type Begin<N> = fn(&mut Core<N>) -> Result<(), IndexFault>;
 
-/// The parts, each of which owns its fields.
+/// The parts of the index, each of which owns its fields.
 struct Core<N> {
     space: Space,
     levels: Levels,
@@ -187,7 +186,7 @@ impl<N: Nand> Core<N> {
         Stock { geometry: self.medium.geometry, space, levels, commits, memtable }
     }
 
-    /// The parts that reads of levels go by.
+    /// View of the parts that reads of levels need.
     fn sight(&mut self) -> Sight<'_, N> {
         let Core { medium, levels, space, memtable, .. } = self;
         Sight { medium, levels, blocks: &space.blocks, memtable }
@@ -211,7 +210,7 @@ impl<N: Nand> Plow<N> {
         Ok(Plow { core, interrupted: false })
     }
 
-    /// Gives the chip back.
+    /// Ends the index and gives the chip back.
     pub fn into_nand(self) -> N {
         self.core.medium.nand
     }
@@ -280,7 +279,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
         })
     }
 
-    /// No level is asked.
+    /// Puts without a look at any level.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
         self.run(|core| {
             core.medium.record.check_key(key)?;
@@ -297,7 +296,8 @@ impl<N: Nand> OrderedIndex for Plow<N> {
         Some(changes <= self.core.memtable.changes_max() && self.core.fits(changes))
     }
 
-    /// Each page is named with its number, and the zeros that end a record are left out.
+    /// An older version of a page is told: each page names its number, and zeros that end a record are left
+    /// out.
     fn tells_older(&self) -> bool {
         true
     }

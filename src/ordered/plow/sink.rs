@@ -1,10 +1,9 @@
-//! Records above all others: keys that ascend go to the end of the last level at once, and not through every
-//! level.
+//! Records above all others: ascending keys go to the end of the last level at once, not through every level.
 //!
-//! Where at least half of the memtable lies above every key on flash, those records become a page. While it
-//! is not full it is the first level's, where each of its followers replaces it (the *tail*); once it is full
-//! it goes to the end of the last level, so that full pages lie one behind the other there. No level holds
-//! anything of that range, nor an older version.
+//! If at least half of the memtable lies above every key on flash, those records become a page. While the
+//! page is not full it belongs to the first level, and each following one replaces it (the *tail*). Once
+//! full, it goes to the end of the last level, so that full pages lie one behind the other there. No level
+//! holds anything of that range, nor an older version.
 
 use super::Core;
 use super::coder::{Builder, Expected};
@@ -17,8 +16,8 @@ use crate::nand::Nand;
 use alloc::vec::Vec;
 
 impl<N: Nand> Core<N> {
-    /// The highest key of any level, empty if there is none; read once behind a mount, which does not tell
-    /// what sealed pages hold: while there are any, it stays unknown.
+    /// Finds the highest key of any level, empty if there is none. It is read once after a mount. While there
+    /// are sealed pages it stays unknown, since a mount does not note their keys.
     fn find_top(&mut self) -> Result<(), IndexFault> {
         if self.levels.top.is_some() || self.commits.sealed_pages() > 0 {
             return Ok(());
@@ -36,8 +35,8 @@ impl<N: Nand> Core<N> {
     }
 
     /// Moves the records of the memtable that lie above all others to the tail or to the last level, as many
-    /// as a page takes, if they are many and no version of one is in a sealed page, from which a mount would
-    /// take it again; whether it did.
+    /// as a page takes. It does so only if they are many, and no sealed page holds a version of one of them:
+    /// a mount would take that version again. True if records were moved.
     pub(super) fn sink(&mut self) -> Result<bool, IndexFault> {
         let last = self.levels.len() - 1;
         if !cfg!(feature = "full")
@@ -105,9 +104,9 @@ impl<N: Nand> Core<N> {
 }
 
 impl<N: Nand> Sight<'_, N> {
-    /// Fills the page in the output buffer with the live records of the tail, if it is in the input buffer,
-    /// and with those of the memtable; how many came from there, how many there are, and how many records of
-    /// the memtable were dealt with. None if the tail's do not fit.
+    /// Fills the page in the output buffer with the live records of the tail, which is in the input buffer if
+    /// `has_tail`, and with records of the memtable. Returns the number of the tail's records, of all
+    /// records, and of the memtable's records dealt with. `None` if the tail's do not fit.
     fn fill_sunk(
         &mut self,
         from: usize,
@@ -122,7 +121,7 @@ impl<N: Nand> Sight<'_, N> {
             false => (None, &mut self.medium.output[..]),
         };
         let body = &mut body[HEADER_BYTES..];
-        // What lies below a cursor is dead.
+        // Records below a cursor are dead.
         let cursor = self.levels[0].cursor.clone().max(self.levels[1].cursor.clone());
         let (live, count) = match view {
             Some(view) => (view.search(&cursor, &mut key).0, view.count()),

@@ -1,5 +1,5 @@
-//! The step, the one primitive: the records under a level's cursor and those of the level above in the same
-//! range are merged into one page, and the cursor moves.
+//! The step, the one primitive: it merges the records under a level's cursor and those of the level above in
+//! the same range into one page, and the cursor moves.
 
 use super::Core;
 use super::carry::bytes_kept;
@@ -15,28 +15,28 @@ use crate::units::Ppn;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// How often a page is begun anew because its code was chosen for other gaps than come.
+/// A page is begun this many times at most, if its code was chosen for other gaps than those met.
 const TRIES: usize = 3;
 
-/// The outcome of a step.
+/// Outcome of a step.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) level: usize,
-    /// Records of its page.
+    /// Number of records of its page.
     pub(super) count: usize,
-    /// Old pages used up.
+    /// Number of old pages used up.
     pub(super) used: usize,
-    /// Records taken from the level above, and from the old pages.
+    /// Number of records taken from the level above, and from the old pages.
     pub(super) taken: [usize; 2],
     /// Pages of the level above that are used up, each with its last key.
     pub(super) passed: Vec<(Part, Ppn, Vec<u8>)>,
     pub(super) from: Box<[u8]>,
-    /// The new cursor, the first key not merged; none at the end of all keys.
+    /// The new cursor, which is the first key not merged. `None` at the end of all keys.
     pub(super) stop: Option<Vec<u8>>,
 }
 
 impl<N: Nand> Core<N> {
-    /// Whether a step finds a block for its page, after a commit if need be.
+    /// True if a step finds a block for its page, after a commit if need be.
     pub(super) fn can_step(&mut self, level: usize) -> Result<bool, IndexFault> {
         let target = Target::Level(level);
         if !self.stock().has_place(target) && self.space.blocks.left() > 0 {
@@ -45,15 +45,15 @@ impl<N: Nand> Core<N> {
         Ok(self.stock().has_place(target))
     }
 
-    /// One step of a level.
+    /// Makes one step of a level.
     pub(super) fn step(&mut self, level: usize) -> Result<(), IndexFault> {
         if !self.can_step(level)? {
             return Err(self.stock().no_room());
         }
         let cause = self.medium.begin_merging();
         let mut done = self.step_once(level);
-        // A sweep that only ever came up to the next one would write a short page each time: it passes it at
-        // once.
+        // A sweep that always came just up to the next one would write a short page each time: so it passes
+        // it at once.
         if done == Ok(true)
             && self.levels.drain == Drain::Off
             && self.stock().has(Need::Sweep { level })
@@ -65,7 +65,7 @@ impl<N: Nand> Core<N> {
         done.map(|_| ())
     }
 
-    /// One step; whether the page ended at the next level's cursor, less than half full.
+    /// Makes one step. True if its page ended at the next level's cursor, less than half full.
     fn step_once(&mut self, level: usize) -> Result<bool, IndexFault> {
         let (slice, mut surprise) = (self.planner.shares.slice, None);
         let kept = match self.commits.may_carry(self.medium.sequence, self.levels.len()) {
@@ -84,24 +84,24 @@ impl<N: Nand> Core<N> {
         self.finish(step)
     }
 
-    /// Programs the page and takes what went into it from where it was.
+    /// Programs the page, and removes its records from where they were.
     fn finish(&mut self, step: Step) -> Result<bool, IndexFault> {
         let level = step.out.level;
         let count = step.builder.map_or(0, |builder| builder.count());
         let is_short = step.is_limited && (count as u64) < self.levels.page_records / 2;
-        // What was copied and not merged is no part of the page.
+        // Records that were copied but not merged are no part of the page.
         let copies = step.above.hole(self.medium.stride());
         let mut outcome = step.out;
         (outcome.count, outcome.used, outcome.passed) = (count, step.below.used, step.above.passed);
         if let Some(stop) = &outcome.stop {
             outcome.passed.retain(|passed| passed.2 < *stop);
         }
-        // The lists of extents and commits may be copied where they grow: no record is held then.
+        // The lists of extents and commits may be copied when they grow: no record is held meanwhile.
         drop((step.below, step.surprise));
         let mut written = None;
         if let Some(builder) = step.builder.filter(|_| count > 0) {
             self.medium.output[HEADER_BYTES..][copies].fill(0);
-            // The change must find room without another step.
+            // The change that the page carries must find room without another step.
             let takes = match level {
                 0 => self.memtable.takes_without(&outcome.from, outcome.stop.as_deref(), outcome.taken[0]),
                 _ => self.memtable.takes(2),
@@ -122,12 +122,12 @@ impl<N: Nand> Core<N> {
         Ok(is_short)
     }
 
-    /// Enters the page of a step, if it has one, which is in the output buffer, and takes what went into it
-    /// from where it was.
+    /// Enters the page of a step (in the output buffer, if it has one), and removes its records from where
+    /// they were.
     pub(super) fn take_over(&mut self, outcome: Outcome, written: Option<Ppn>) {
         let Outcome { level, count, .. } = outcome;
         if let Some(ppn) = written {
-            // The filter of the new page may have the bytes of theirs.
+            // The filter of the new page may use the bytes of the old pages' filters.
             for used in 0..if level == 0 { outcome.used } else { 0 } {
                 let page = self.levels[level].old.page(used);
                 page.into_iter().for_each(|page| self.levels.filters.remove(page));

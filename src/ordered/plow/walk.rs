@@ -1,9 +1,9 @@
 //! Walks over a range, in windows: the records of all levels but the last are gathered up to some key, then
-//! the last level's pages are read up to there, and all is merged with the memtable.
+//! the last level's pages are read up to there, and all are merged with the memtable.
 //!
-//! Of each upper level a window takes what one page holds of the range, as far as the output buffer has room:
-//! one read a level and window, and a window reaches as far as the level that ends first. The last level's
-//! pages are read once each, and once more where a window begins within one.
+//! From each upper level a window takes the records of the range in one page, as far as the output buffer has
+//! room. So a window costs one read for each level, and reaches as far as the level that ends first. The last
+//! level's pages are read once each, and once more if a window begins within one.
 
 use super::level::{Part, Place};
 use super::merge::copy_record;
@@ -16,11 +16,11 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow, Range};
 
-/// Where a walk is: the key from which it goes on, and whether that one is still to come. None at the end
-/// where it began.
+/// Position of a walk: the key from which it goes on, and whether that key is still to come. `None` at the
+/// end of the keys where the walk began.
 type At = Option<(Vec<u8>, bool)>;
 
-/// How two keys follow each other in a walk.
+/// Order in which two keys follow each other in a walk.
 fn ahead(a: &[u8], b: &[u8], direction: Direction) -> Ordering {
     match direction {
         Direction::Ascending => a.cmp(b),
@@ -28,10 +28,10 @@ fn ahead(a: &[u8], b: &[u8], direction: Direction) -> Ordering {
     }
 }
 
-/// Where the last level stands in a window.
+/// Position in the last level within a window.
 struct Last {
     place: Option<Place>,
-    /// The records of its page that are still to come; none before the page was read.
+    /// Records of the page still to come. `None` before the page was read.
     rest: Option<Range<usize>>,
     key: Vec<u8>,
 }
@@ -100,7 +100,7 @@ impl<N: Nand> Sight<'_, N> {
         }
     }
 
-    /// The records of the page in the input buffer that live and that a walk has still to come to.
+    /// The live records of the page in the input buffer that the walk has still to visit.
     fn rest_of(
         &self,
         level: usize,
@@ -135,8 +135,8 @@ impl<N: Nand> Sight<'_, N> {
         })
     }
 
-    /// Gathers records of all levels but the last in the output buffer; how many, and the key up to which
-    /// they are all there.
+    /// Gathers records of all levels but the last in the output buffer. Returns their number, and the key up
+    /// to which they are complete.
     fn gather(&mut self, at: &At, direction: Direction) -> Result<(usize, Option<Vec<u8>>), IndexFault> {
         let uppers = self.levels.len() - 1;
         let (stride, key_bytes) = (self.medium.stride(), usize::from(self.medium.record.key_bytes));
@@ -178,7 +178,7 @@ impl<N: Nand> Sight<'_, N> {
         Ok((gathered, edge))
     }
 
-    /// Visits the records up to the edge; breaks where the walk is over.
+    /// Visits the records up to the edge. Breaks if the walk is over.
     fn walk_window(
         &mut self,
         &Window { at, edge, gathered }: &Window<'_>,
@@ -249,7 +249,7 @@ impl<N: Nand> Sight<'_, N> {
         }
     }
 
-    /// The memtable's records that a walk has still to come to.
+    /// The records of the memtable that the walk has still to visit.
     fn pooled_ahead(&self, at: &At, direction: Direction) -> Range<usize> {
         let all = 0..self.memtable.len();
         let Some((key, inclusive)) = at else { return all };
@@ -285,7 +285,7 @@ impl<N: Nand> Sight<'_, N> {
     }
 }
 
-/// The next of some records.
+/// Index of the next record in the direction of the walk.
 fn head(rest: &Range<usize>, direction: Direction) -> Option<usize> {
     match direction {
         _ if rest.is_empty() => None,
@@ -301,8 +301,8 @@ fn step_on(rest: &mut Range<usize>, direction: Direction) {
     }
 }
 
-/// Enters a record among sorted ones, unless its key is there: what came first is newer. Returns how many
-/// there are.
+/// Inserts a record among sorted ones, unless its key is there: the one that came first is newer. Returns the
+/// number of records.
 fn insert(records: &mut [u8], count: usize, record: &[u8], key_bytes: usize) -> usize {
     let stride = record.len();
     let key = |i: usize| &records[i * stride..i * stride + key_bytes];

@@ -105,14 +105,14 @@ impl<N: Nand> Sight<'_, N> {
         if room == 0 {
             return Ok(false);
         }
-        let is_there = self.medium.holds(self.levels[upper].page(place));
+        let is_there = self.medium.holds(self.stock.levels[upper].page(place));
         let ppn = self.load_place(upper, place)?;
         step.reads += usize::from(!is_there);
         let mut scratch = vec![0; key_bytes];
         let (view, output) = self.medium.view_and_output()?;
         let count = view.count();
         // Records below the level's own cursor in its first old page are dead.
-        let own = if place.0 == Part::Old { &self.levels[upper].cursor } else { &step.out.from };
+        let own = if place.0 == Part::Old { &self.stock.levels[upper].cursor } else { &step.out.from };
         let start = index.max(view.search(own.max(&step.out.from), &mut scratch).0);
         let end = count.min(start + step.slice.min(room));
         let above = &mut step.above;
@@ -132,7 +132,7 @@ impl<N: Nand> Sight<'_, N> {
                 above.passed.reserve_exact(1);
                 above.passed.push((place.0, ppn, last));
             }
-            above.next = self.levels[upper].next(place).map(|place| (place, 0));
+            above.next = self.stock.levels[upper].next(place).map(|place| (place, 0));
         }
         Ok(true)
     }
@@ -148,10 +148,10 @@ impl<N: Nand> Sight<'_, N> {
             Some((_, index)) if index > 0 || !below.is_there => true,
             // A page that begins after the next record below may wait.
             Some((place, _)) => {
-                let run = self.levels[upper].run(place.0);
+                let run = self.stock.levels[upper].run(place.0);
                 let reached = run.find(super::fences::position(&below.key));
-                place.0 == Part::New && self.levels[upper].part_of(&below.key) == Part::Old
-                    || self.levels[upper].part_of(&below.key) == place.0
+                place.0 == Part::New && self.stock.levels[upper].part_of(&below.key) == Part::Old
+                    || self.stock.levels[upper].part_of(&below.key) == place.0
                         && reached.is_some_and(|(_, last)| place.1 <= last)
             }
         }
@@ -159,7 +159,7 @@ impl<N: Nand> Sight<'_, N> {
 
     pub(super) fn above_key<'a>(&'a self, step: &'a Step) -> Option<&'a [u8]> {
         match step.out.level {
-            0 => (step.above.at < self.memtable.len()).then(|| self.memtable.key(step.above.at)),
+            0 => (step.above.at < self.stock.memtable.len()).then(|| self.stock.memtable.key(step.above.at)),
             _ if step.above.is_kept => Some(&step.above.record[..self.medium.record.key_bytes.into()]),
             _ => (step.above.held > 0).then(|| self.copied_key(&self.medium.output, &step.above, 0)),
         }

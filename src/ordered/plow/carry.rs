@@ -103,11 +103,11 @@ impl<N: Nand> Core<N> {
         let view = View::new(body, self.medium.record, count, header.tombstones).filter(|_| count > 0);
         let at = view.ok_or_else(broken)?.front();
         let mut reader = Reader::new(&body[at..]);
-        let carried = self.levels.read_carried(&mut reader, count, self.medium.record);
+        let carried = self.stock.levels.read_carried(&mut reader, count, self.medium.record);
         let (outcome, key, value) = carried.ok_or_else(broken)?;
         self.take_over(outcome, Some(ppn));
-        self.memtable.put(&key, value.as_deref(), false);
-        self.commits.clean = false;
+        self.stock.memtable.put(&key, value.as_deref(), false);
+        self.stock.commits.clean = false;
         Ok(())
     }
 }

@@ -170,34 +170,35 @@ impl Commits {
 impl<N: Nand> Core<N> {
     /// Makes all acknowledged changes durable.
     pub(super) fn commit(&mut self, clean: bool) -> Result<(), IndexFault> {
-        if self.commits.sealed_pages() > 0 {
-            let now = self.levels.stand();
-            while self.commits.sealed.front().is_some_and(|oldest| oldest.stand.has_passed_all(&now)) {
-                self.commits.sealed.pop_front();
+        if self.stock.commits.sealed_pages() > 0 {
+            let now = self.stock.levels.stand();
+            while self.stock.commits.sealed.front().is_some_and(|oldest| oldest.stand.has_passed_all(&now)) {
+                self.stock.commits.sealed.pop_front();
             }
         }
         let written = self.map_if_due().and_then(|()| self.write_commit(clean));
         if written.is_err() {
             // A sealed page may hold changes that are taken back now.
-            self.commits.forget_sealed();
-            self.memtable.unseal_all();
+            self.stock.commits.forget_sealed();
+            self.stock.memtable.unseal_all();
         }
-        let before = self.commits.newest;
-        self.commits.newest = Some(self.medium.geometry.block_of(written?));
-        (self.commits.sequence, self.commits.levels) = (self.medium.sequence, self.levels.len());
-        let geometry = self.medium.geometry;
-        self.commits.leave_blocks(&mut self.space, geometry, before.filter(|_| clean));
-        self.space.blocks.settle(&mut self.medium.nand)?;
-        (self.commits.dirty, self.commits.clean) = (false, clean);
+        let before = self.stock.commits.newest;
+        self.stock.commits.newest = Some(self.stock.geometry.block_of(written?));
+        (self.stock.commits.sequence, self.stock.commits.levels) =
+            (self.medium.sequence, self.stock.levels.len());
+        let geometry = self.stock.geometry;
+        self.stock.commits.leave_blocks(&mut self.stock.space, geometry, before.filter(|_| clean));
+        self.stock.space.blocks.settle(&mut self.medium.nand)?;
+        (self.stock.commits.dirty, self.stock.commits.clean) = (false, clean);
         self.counters.commits += 1;
         Ok(())
     }
 
     /// Commits, and says that no change of the class *none* follows.
     pub(super) fn commit_last(&mut self, clean: bool) -> Result<(), IndexFault> {
-        let was_open = core::mem::replace(&mut self.commits.followed, false);
+        let was_open = core::mem::replace(&mut self.stock.commits.followed, false);
         let committed = self.commit(clean);
-        self.commits.followed = was_open && committed.is_err();
+        self.stock.commits.followed = was_open && committed.is_err();
         committed
     }
 
@@ -206,15 +207,18 @@ impl<N: Nand> Core<N> {
         loop {
             let mut output = core::mem::take(&mut self.medium.output);
             let mut writer = Writer::new(&mut output[HEADER_BYTES..]);
-            self.stock().write_root(&mut writer);
+            self.stock.write_root(&mut writer);
             let root = writer.at();
             let room = output.len() - HEADER_BYTES;
-            let packed =
-                if root > room { None } else { self.memtable.pack(&mut output[HEADER_BYTES + root..], 0) };
+            let packed = if root > room {
+                None
+            } else {
+                self.stock.memtable.pack(&mut output[HEADER_BYTES + root..], 0)
+            };
             self.medium.output = output;
             let Some((count, is_all)) = packed else { return Err(IndexError::Full.into()) };
             if is_all {
-                return self.program(Target::Commits, self.commits.header(Kind::Commit, clean, count));
+                return self.program(Target::Commits, self.stock.commits.header(Kind::Commit, clean, count));
             }
             // Records that can go to a level for good need not be sealed.
             if self.sink()? {
@@ -222,7 +226,7 @@ impl<N: Nand> Core<N> {
             }
             if SEALS {
                 self.seal()?;
-            } else if self.memtable.len() > 0 && self.stock().has_place(Target::Level(0)) {
+            } else if self.stock.memtable.len() > 0 && self.stock.has_place(Target::Level(0)) {
                 self.step(0)?;
             } else {
                 return Err(IndexError::Full.into());
@@ -232,32 +236,34 @@ impl<N: Nand> Core<N> {
 
     /// Writes unsealed records as a sealed page.
     fn seal(&mut self) -> Result<(), IndexFault> {
-        let stand = self.levels.stand();
+        let stand = self.stock.levels.stand();
         let body = &mut self.medium.output[HEADER_BYTES..];
         let mut writer = Writer::new(body);
         writer.number(stand.round.into());
         writer.key(&stand.cursor);
-        let before = self.commits.sealed.back();
+        let before = self.stock.commits.sealed.back();
         writer.number(before.map_or(0, |before| u64::from(before.ppn.0) + 1));
         writer.number(before.map_or(0, |before| before.sequence));
         let at = writer.at();
-        let Some((count, _)) = self.memtable.pack(&mut body[at..], 1) else {
+        let Some((count, _)) = self.stock.memtable.pack(&mut body[at..], 1) else {
             return Err(IndexError::Full.into());
         };
-        let ppn = self.program(Target::Sealed, self.commits.header(Kind::Sealed, false, count))?;
+        let ppn = self.program(Target::Sealed, self.stock.commits.header(Kind::Sealed, false, count))?;
         let (mut left, mut last) = (count, 0);
-        for i in 0..self.memtable.len() {
-            if left > 0 && self.memtable.is_unsealed(i) {
-                self.memtable.seal(i);
+        for i in 0..self.stock.memtable.len() {
+            if left > 0 && self.stock.memtable.is_unsealed(i) {
+                self.stock.memtable.seal(i);
                 (left, last) = (left - 1, i);
             }
         }
         // A mount takes the records from there, whatever was sunk above them.
-        let last = self.memtable.key(last).to_vec();
-        self.levels.note_top(&last);
-        let (geometry, capacity) = (self.medium.geometry, self.memtable.capacity());
-        self.commits.make_room_for_sealed(sealed_listed(self.medium.record, geometry, capacity), geometry);
-        self.commits.sealed.push_back(Sealed { ppn, sequence: self.medium.sequence, stand, pages: 1 });
+        let last = self.stock.memtable.key(last).to_vec();
+        self.stock.levels.note_top(&last);
+        let (geometry, capacity) = (self.stock.geometry, self.stock.memtable.capacity());
+        self.stock
+            .commits
+            .make_room_for_sealed(sealed_listed(self.medium.record, geometry, capacity), geometry);
+        self.stock.commits.sealed.push_back(Sealed { ppn, sequence: self.medium.sequence, stand, pages: 1 });
         Ok(())
     }
 }

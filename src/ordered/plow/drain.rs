@@ -81,16 +81,17 @@ impl<N: Nand> Core<N> {
         if is_to_be_lent {
             self.planner.book(READ as u32 / 4);
         }
-        let is_wanted = self.levels.drain != Drain::Off || is_to_be_lent;
-        if is_wanted && self.planner.credit >= PAID && self.stock().has(Need::Ahead) {
+        let is_wanted = self.stock.levels.drain != Drain::Off || is_to_be_lent;
+        if is_wanted && self.planner.credit >= PAID && self.stock.has(Need::Ahead) {
             self.planner.credit -= PAID;
-            if self.space.blocks.ready() < READY.min(self.space.blocks.free()) {
+            if self.stock.space.blocks.ready() < READY.min(self.stock.space.blocks.free()) {
                 return self
+                    .stock
                     .space
                     .blocks
                     .prepare(&mut self.medium.nand, crate::nand::Cause::GarbageCollection);
             }
-            if self.levels.drain == Drain::Off {
+            if self.stock.levels.drain == Drain::Off {
                 return self.step(0);
             }
             self.drain_step(true)?;
@@ -99,36 +100,37 @@ impl<N: Nand> Core<N> {
     }
 
     pub(super) fn drain_step(&mut self, follows: bool) -> Result<(), IndexFault> {
-        let Some(upper) = self.levels.len().checked_sub(2) else {
-            self.levels.drain = Drain::Off;
+        let Some(upper) = self.stock.levels.len().checked_sub(2) else {
+            self.stock.levels.drain = Drain::Off;
             return Ok(());
         };
-        let is_aligned = |core: &Self| core.levels[upper].cursor == core.levels[upper + 1].cursor;
-        if self.levels.drain == Drain::Align && is_aligned(self) {
-            self.levels.drain = Drain::Sweep(Since::new(&self.levels[upper], &self.levels[upper + 1]));
-            if self.levels[upper].pages() == 0 {
+        let is_aligned = |levels: &Levels| levels[upper].cursor == levels[upper + 1].cursor;
+        if self.stock.levels.drain == Drain::Align && is_aligned(&self.stock.levels) {
+            self.stock.levels.drain =
+                Drain::Sweep(Since::new(&self.stock.levels[upper], &self.stock.levels[upper + 1]));
+            if self.stock.levels[upper].pages() == 0 {
                 self.leave_level_out(upper);
                 return Ok(());
             }
         }
-        self.step(self.levels.drains_next(follows))?;
-        let Drain::Sweep(since) = self.levels.drain else { return Ok(()) };
-        if self.levels[upper].pages() == 0 && is_aligned(self) {
+        self.step(self.stock.levels.drains_next(follows))?;
+        let Drain::Sweep(since) = self.stock.levels.drain else { return Ok(()) };
+        if self.stock.levels[upper].pages() == 0 && is_aligned(&self.stock.levels) {
             self.leave_level_out(upper);
-        } else if follows && since.is_long_ago(&self.levels[upper + 1]) {
-            self.levels.drain = Drain::Off;
+        } else if follows && since.is_long_ago(&self.stock.levels[upper + 1]) {
+            self.stock.levels.drain = Drain::Off;
         }
         Ok(())
     }
 
     /// Takes out a level that is empty and whose cursor is that of the next one.
     fn leave_level_out(&mut self, upper: usize) {
-        if let Some(block) = self.levels.leave_out(upper) {
-            self.space.leave_if_dead(block, &self.levels);
+        if let Some(block) = self.stock.levels.leave_out(upper) {
+            self.stock.space.leave_if_dead(block, &self.stock.levels);
         }
-        self.commits.dirty = true;
+        self.stock.commits.dirty = true;
         self.counters.drained += 1;
-        self.levels.drain = Drain::Off;
+        self.stock.levels.drain = Drain::Off;
         self.choose_plan();
     }
 }

@@ -17,7 +17,7 @@ const PROGRAM_BYTES: usize = 5;
 impl<N: Nand> Medium<N> {
     /// Bytes that one bit for each block takes.
     fn bit_bytes(&self) -> usize {
-        self.geometry.blocks.div_ceil(8) as usize
+        self.nand.geometry().blocks.div_ceil(8) as usize
     }
 
     /// True if the buffer has room for the bits.

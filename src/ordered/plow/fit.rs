@@ -6,7 +6,7 @@ use super::page::HEADER_BYTES;
 use super::root::{Kept, Writer, write};
 use super::space::Stock;
 
-impl Stock<'_> {
+impl Stock {
     pub(super) fn write_root(&self, writer: &mut Writer<'_>) {
         let newest = self.commits.sealed.back().filter(|_| SEALS);
         let kept = Kept {

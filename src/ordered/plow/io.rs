@@ -24,9 +24,9 @@ pub(super) enum Target {
 impl<N: Nand> Core<N> {
     fn open_of(&mut self, target: Target) -> &mut Option<(Pbn, u32)> {
         match target {
-            Target::Level(level) => &mut self.levels[level].open,
-            Target::Commits => &mut self.commits.open,
-            Target::Sealed => &mut self.commits.open_sealed,
+            Target::Level(level) => &mut self.stock.levels[level].open,
+            Target::Commits => &mut self.stock.commits.open,
+            Target::Sealed => &mut self.stock.commits.open_sealed,
         }
     }
 
@@ -51,28 +51,28 @@ impl<N: Nand> Core<N> {
     ) -> Result<Option<Ppn>, IndexFault> {
         self.medium.require_number()?;
         if let Target::Level(level) = target
-            && let Some(other) = self.stock().lender(level)
+            && let Some(other) = self.stock.lender(level)
         {
-            self.levels[level].open = self.levels[other].open.take();
+            self.stock.levels[level].open = self.stock.levels[other].open.take();
         }
         let (block, page) = match *self.open_of(target) {
             Some(place) => place,
             None => {
-                if !self.stock().has_place(target) {
-                    return Err(if failed { IndexError::WornOut.into() } else { self.stock().no_room() });
+                if !self.stock.has_place(target) {
+                    return Err(if failed { IndexError::WornOut.into() } else { self.stock.no_room() });
                 }
-                let Some(block) = self.space.blocks.take(&mut self.medium.nand)? else {
-                    let is_worn = self.space.blocks.is_any_bad();
-                    return Err(if is_worn { IndexError::WornOut.into() } else { self.stock().no_room() });
+                let Some(block) = self.stock.space.blocks.take(&mut self.medium.nand)? else {
+                    let is_worn = self.stock.space.blocks.is_any_bad();
+                    return Err(if is_worn { IndexError::WornOut.into() } else { self.stock.no_room() });
                 };
                 if !matches!(target, Target::Level(_)) {
-                    self.commits.blocks.push(block);
+                    self.stock.commits.blocks.push(block);
                 }
                 (block, 0)
             }
         };
-        let ppn = self.medium.geometry.page_at(block, page);
-        let erases = self.space.blocks.erases(block);
+        let ppn = self.stock.geometry.page_at(block, page);
+        let erases = self.stock.space.blocks.erases(block);
         // In another place the page is not the first one behind the newest commit page.
         let commits = header.commits && !failed;
         let cause = match target {
@@ -80,17 +80,17 @@ impl<N: Nand> Core<N> {
             Target::Level(_) => Cause::Merge,
             Target::Commits | Target::Sealed => Cause::Host,
         };
-        let header = Header { erases, commit: self.commits.sequence, commits, ..header };
+        let header = Header { erases, commit: self.stock.commits.sequence, commits, ..header };
         if self.medium.program(ppn, cause, header)? {
             let next = page + 1;
-            *self.open_of(target) = (next < self.medium.geometry.pages_per_block).then_some((block, next));
-            self.commits.carried = commits;
+            *self.open_of(target) = (next < self.stock.geometry.pages_per_block).then_some((block, next));
+            self.stock.commits.carried = commits;
             return Ok(Some(ppn));
         }
         *self.open_of(target) = None;
-        self.space.blocks.fail(block);
+        self.stock.space.blocks.fail(block);
         if matches!(target, Target::Level(_)) {
-            self.space.leave_if_dead(block, &self.levels);
+            self.stock.space.leave_if_dead(block, &self.stock.levels);
         }
         Ok(None)
     }
@@ -100,7 +100,7 @@ impl<N: Nand> Core<N> {
         let body = &self.medium.output[HEADER_BYTES..];
         if let Some(view) = View::new(body, self.medium.record, count, tombstones) {
             let known = Cell::default();
-            self.levels.adopt((level, part), ppn, &view.noting(&known), self.planner.plan.pages_max[0]);
+            self.stock.levels.adopt((level, part), ppn, &view.noting(&known), self.planner.plan.pages_max[0]);
         }
     }
 }

@@ -138,7 +138,7 @@ fn more_steps(given: Given, levels: &Levels, memtable: &Memtable, eighths: u32) 
 impl<N: Nand> Core<N> {
     /// Copies the value of a clean record; false if there is none of this key.
     pub(super) fn clean_value(&mut self, key: &[u8], value: &mut [u8]) -> bool {
-        if !LENDS || !self.memtable.clean_value(key, value) {
+        if !LENDS || !self.stock.memtable.clean_value(key, value) {
             return false;
         }
         self.planner.lending.served = self.planner.lending.served.saturating_add(1);
@@ -149,19 +149,19 @@ impl<N: Nand> Core<N> {
     /// Notes that a key was found below the memtable, or was changed (which removes its clean record). Then
     /// lends as much as is wanted, once the memtable holds few enough records.
     pub(super) fn note(&mut self, key: &[u8], is_found: bool) {
-        let first = self.memtable.lendable(LENT_FIRST);
+        let first = self.stock.memtable.lendable(LENT_FIRST);
         if !LENDS || first == 0 {
             return;
         }
         if self.planner.lending.note(key, first, is_found) {
             // In the class *every operation* the page of a step is that of the commit, so it costs only the
             // reads.
-            let step = if self.commits.is_durable() { STEP_READS * READ } else { STEP };
-            let page_bytes = self.medium.geometry.page_bytes;
-            self.planner.judge_lending(&self.levels, &self.memtable, page_bytes, step);
+            let step = if self.stock.commits.is_durable() { STEP_READS * READ } else { STEP };
+            let page_bytes = self.stock.geometry.page_bytes;
+            self.planner.judge_lending(&self.stock.levels, &self.stock.memtable, page_bytes, step);
         }
-        let wanted = self.memtable.lendable(self.planner.lending.eighths.into());
-        if wanted != self.memtable.lent() && self.memtable.lend(wanted) {
+        let wanted = self.stock.memtable.lendable(self.planner.lending.eighths.into());
+        if wanted != self.stock.memtable.lent() && self.stock.memtable.lend(wanted) {
             self.choose_plan();
         }
     }
@@ -169,10 +169,10 @@ impl<N: Nand> Core<N> {
     /// Number of records whose room is still to be lent.
     pub(super) fn to_be_lent(&self) -> usize {
         let eighths = self.planner.lending.eighths;
-        if !LENDS || eighths == 0 || !self.stock().has(Need::Ahead) {
+        if !LENDS || eighths == 0 || !self.stock.has(Need::Ahead) {
             return 0;
         }
-        self.memtable.lendable(eighths.into()).saturating_sub(self.memtable.lent())
+        self.stock.memtable.lendable(eighths.into()).saturating_sub(self.stock.memtable.lent())
     }
 }
 

@@ -168,7 +168,7 @@ impl Levels {
     }
 }
 
-impl Stock<'_> {
+impl Stock {
     /// Pages that the next map may take; 0 on a chip without maps.
     pub(super) fn map_pages_next(&self) -> usize {
         match self.space.map() {
@@ -214,8 +214,8 @@ impl Stock<'_> {
 impl<N: Nand> Core<N> {
     /// Writes a map if one is due and there are blocks for it.
     pub(super) fn map_if_due(&mut self) -> Result<(), IndexFault> {
-        if !self.stock().is_map_due()
-            || self.space.blocks.free().max(1) < self.stock().blocks_for(Need::Commit)
+        if !self.stock.is_map_due()
+            || self.stock.space.blocks.free().max(1) < self.stock.blocks_for(Need::Commit)
         {
             return Ok(());
         }
@@ -226,12 +226,12 @@ impl<N: Nand> Core<N> {
     }
 
     fn write_map(&mut self) -> Result<(), IndexFault> {
-        let (per_page, mut pages, mut extents) = (per_page(self.medium.geometry), Vec::new(), 0);
-        pages.reserve_exact(self.stock().map_pages_next());
+        let (per_page, mut pages, mut extents) = (per_page(self.stock.geometry), Vec::new(), 0);
+        pages.reserve_exact(self.stock.map_pages_next());
         loop {
             let mut output = core::mem::take(&mut self.medium.output);
             let before = pages.last().map(|&ppn| (ppn, self.medium.sequence));
-            let count = self.stock().fill_map(&mut output[HEADER_BYTES..], before, extents);
+            let count = self.stock.fill_map(&mut output[HEADER_BYTES..], before, extents);
             self.medium.output = output;
             if count > 0 {
                 let header = Header { kind: Kind::Map, ..Header::run(count, false) };
@@ -242,10 +242,10 @@ impl<N: Nand> Core<N> {
                 break;
             }
         }
-        let mut listing = self.levels.listing(self.medium.geometry.blocks);
-        let Some(map) = &mut self.space.map else { return Ok(()) };
+        let mut listing = self.stock.levels.listing(self.stock.geometry.blocks);
+        let Some(map) = &mut self.stock.space.map else { return Ok(()) };
         let mut place = 0;
-        for level in self.levels.iter_mut() {
+        for level in self.stock.levels.iter_mut() {
             for run in [&mut level.old, &mut level.new] {
                 run.list(&mut |extent| {
                     let block = listing.takes(extent);
@@ -320,7 +320,7 @@ impl<N: Nand> Taking<'_, N> {
             }
             self.chip.seen.map_page = Some(ppn);
         }
-        let row = entry(&medium.output[HEADER_BYTES..], place % of_page, medium.geometry);
+        let row = entry(&medium.output[HEADER_BYTES..], place % of_page, self.chip.geometry);
         row.ok_or_else(|| missing(ppn))
     }
 

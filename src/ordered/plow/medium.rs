@@ -5,7 +5,7 @@ use super::coder::{Known, TRIMS, View, is_trimmed_page};
 use super::page::{HEADER_BYTES, Header, Kind, is_blank};
 use crate::check::{IndexError, Invariant, words};
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
+use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::ordered::RecordFormat;
 use crate::units::Ppn;
 use alloc::vec;
@@ -34,7 +34,6 @@ pub(super) enum Found {
 /// A chip, with a buffer for the page read and one for the page written.
 #[derive(Debug)]
 pub(super) struct Medium<N> {
-    pub(super) geometry: Geometry,
     pub(super) record: RecordFormat,
     /// The page read last.
     pub(super) input: Vec<u8>,
@@ -73,7 +72,6 @@ impl<N: Nand> Medium<N> {
         let page = geometry.page_bytes as usize;
         Medium {
             nand,
-            geometry,
             record,
             input: vec![0xff; page],
             loaded: None,
@@ -203,7 +201,7 @@ impl<N: Nand> Medium<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nand::Part;
+    use crate::nand::{Geometry, Part};
     use crate::nand::catalogue::mlc_64m;
     use crate::nand::sim::SimChip;
     use crate::ordered::plow::coder::{Builder, Expected};

@@ -80,20 +80,20 @@ impl<N: Nand> Sight<'_, N> {
         kept: usize,
         surprise: Option<(Vec<u8>, usize)>,
     ) -> Result<Step, IndexFault> {
-        let from = self.levels[level].cursor.clone();
+        let from = self.stock.levels[level].cursor.clone();
         // A level that is drained can go once the sweep of the last level is at its cursor.
-        let other = match self.levels.drain {
-            Drain::Sweep(_) if level + 1 == self.levels.len() => level.checked_sub(1),
+        let other = match self.stock.levels.drain {
+            Drain::Sweep(_) if level + 1 == self.stock.levels.len() => level.checked_sub(1),
             _ => Some(level + 1),
         };
-        let limit = other.and_then(|other| self.levels.get(other));
+        let limit = other.and_then(|other| self.stock.levels.get(other));
         let limit = limit.map(|other| other.cursor.clone()).filter(|cursor| *cursor > from);
         let (key, value) = (self.medium.record.key_bytes.into(), self.medium.record.value_bytes.into());
         let below = Below { key: vec![0; key], value: vec![0; value], ..Below::default() };
         let out = Outcome { level, from, ..Outcome::default() };
         let mut step = Step { out, limit, slice, kept, below, surprise, ..Step::default() };
         match step.upper() {
-            None => step.above.at = self.memtable.lower_bound(&step.out.from),
+            None => step.above.at = self.stock.memtable.lower_bound(&step.out.from),
             Some(upper) => {
                 let from = step.out.from.clone();
                 let sought = self.seek(upper, &from)?;
@@ -102,10 +102,10 @@ impl<N: Nand> Sight<'_, N> {
                     Some(place) => Some((place, 0)),
                     // Every page of that part begins after the key.
                     None => {
-                        let first = (self.levels[upper].part_of(&from), 0);
-                        let is_there = self.levels[upper].page(first).is_some();
-                        let other =
-                            Some((Part::Old, 0)).filter(|&place| self.levels[upper].page(place).is_some());
+                        let first = (self.stock.levels[upper].part_of(&from), 0);
+                        let is_there = self.stock.levels[upper].page(first).is_some();
+                        let other = Some((Part::Old, 0))
+                            .filter(|&place| self.stock.levels[upper].page(place).is_some());
                         (if is_there { Some(first) } else { other }).map(|place| (place, 0))
                     }
                 };
@@ -125,12 +125,12 @@ impl<N: Nand> Sight<'_, N> {
     fn read_below(&mut self, step: &mut Step) -> Result<(), IndexFault> {
         let below = &mut step.below;
         below.is_there = false;
-        while let Some(page) = self.levels[step.out.level].old.page(below.used) {
+        while let Some(page) = self.stock.levels[step.out.level].old.page(below.used) {
             self.load_page(page)?;
             step.reads += 1;
             let view = self.medium.view()?;
             let mut index = view.search(&step.out.from, &mut below.key).0;
-            if let Some(next) = self.levels.get(step.out.level + 1) {
+            if let Some(next) = self.stock.levels.get(step.out.level + 1) {
                 // Records that the next level took from the page around its cursor are dead.
                 let taken = view.search(&next.cursor, &mut below.key).0;
                 index = index.max(if taken < view.count() { taken } else { 0 });
@@ -151,7 +151,7 @@ impl<N: Nand> Sight<'_, N> {
     /// Moves on to the next record of the old pages.
     fn advance_below(&mut self, step: &mut Step) -> Result<(), IndexFault> {
         let below = &mut step.below;
-        let Some(page) = self.levels[step.out.level].old.page(below.used) else {
+        let Some(page) = self.stock.levels[step.out.level].old.page(below.used) else {
             below.is_there = false;
             return Ok(());
         };
@@ -197,7 +197,7 @@ impl<N: Nand> Sight<'_, N> {
 
     /// Takes the next record into the page. False if the step ends before it.
     fn take_next(&mut self, step: &mut Step, next: Next) -> Result<bool, IndexFault> {
-        let is_last_level = step.out.level + 1 == self.levels.len();
+        let is_last_level = step.out.level + 1 == self.stock.levels.len();
         let stride = self.medium.stride();
         let mut output = mem::take(&mut self.medium.output);
         if next != Next::Below && step.out.level > 0 {
@@ -208,7 +208,7 @@ impl<N: Nand> Sight<'_, N> {
             (Next::Below, _) => {
                 (&step.below.key[..], (!step.below.is_tombstone).then_some(&step.below.value[..]))
             }
-            (_, 0) => (self.memtable.key(step.above.at), self.memtable.value(step.above.at)),
+            (_, 0) => (self.stock.memtable.key(step.above.at), self.stock.memtable.value(step.above.at)),
             _ => split_copy(&copy, self.medium.record.key_bytes.into()),
         };
         let is_beyond = step.limit.as_ref().is_some_and(|limit| key >= &limit[..]);
@@ -280,7 +280,7 @@ impl<N: Nand> Sight<'_, N> {
             Some((last, count)) => (first.to_vec(), last.clone(), count + 1),
             None => self.expected(step, output, first, below),
         };
-        let tombstones = step.out.level + 1 < self.levels.len();
+        let tombstones = step.out.level + 1 < self.stock.levels.len();
         let expected = Expected { first, low: &low, last: &last, count, tombstones };
         let hole = step.above.hole(self.medium.stride());
         let builder = Builder::begin_around(&mut output[HEADER_BYTES..], hole, self.medium.record, expected);
@@ -298,9 +298,9 @@ impl<N: Nand> Sight<'_, N> {
         let (below, above) = (&step.below, &step.above);
         let (low, last) = below_keys.into_inner();
         let is_pooled = step.out.level == 0;
-        let (at, end) = if is_pooled { (above.at, self.memtable.len()) } else { (0, above.held) };
+        let (at, end) = if is_pooled { (above.at, self.stock.memtable.len()) } else { (0, above.held) };
         let key = |i: usize| match is_pooled {
-            true => self.memtable.key(i),
+            true => self.stock.memtable.key(i),
             false => self.copied_key(output, above, i),
         };
         if below.is_there && below.count > 0 && last > low {

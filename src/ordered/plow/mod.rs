@@ -137,10 +137,7 @@ type Begin<N> = fn(&mut Core<N>) -> Result<(), IndexFault>;
 
 /// The parts of the index, each of which owns its fields.
 struct Core<N> {
-    space: Space,
-    levels: Levels,
-    memtable: Memtable,
-    commits: Commits,
+    stock: Stock,
     planner: Planner,
     counters: Counters,
     medium: Medium<N>,
@@ -165,11 +162,15 @@ impl<N: Nand> Core<N> {
         let (geometry, record) = (nand.geometry(), config.record);
         let own = size_of::<Plow<N>>() - size_of::<N>() + 3 * size_of::<Level>();
         let shares = Shares::new(config, geometry, own)?;
-        Ok(Core {
+        let stock = Stock {
+            geometry,
             space: Space::new(geometry, shares.maps),
             levels: Levels::none(geometry.pages_per_block, shares.filter),
             memtable: Memtable::new(record, shares.memtable),
             commits: Commits::none(config.durability, record),
+        };
+        Ok(Core {
+            stock,
             planner: Planner::new(shares),
             counters: Counters::default(),
             medium: Medium::new(nand, record),
@@ -178,18 +179,9 @@ impl<N: Nand> Core<N> {
 }
 
 impl<N: Nand> Core<N> {
-    /// The parts that answers about room follow from.
-    // One call is shorter than its five references are.
-    #[inline(never)]
-    fn stock(&self) -> Stock<'_> {
-        let Core { space, levels, commits, memtable, .. } = self;
-        Stock { geometry: self.medium.geometry, space, levels, commits, memtable }
-    }
-
     /// View of the parts that reads of levels need.
     fn sight(&mut self) -> Sight<'_, N> {
-        let Core { medium, levels, space, memtable, .. } = self;
-        Sight { medium, levels, blocks: &space.blocks, memtable }
+        Sight { medium: &mut self.medium, stock: &self.stock }
     }
 }
 
@@ -245,15 +237,15 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn durability(&self) -> Durability {
-        self.core.commits.durability
+        self.core.stock.commits.durability
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         self.run(|core| {
             core.medium.record.check_key(key)?;
             core.medium.record.check_value(value)?;
-            match core.memtable.find(key) {
-                Ok(i) => Ok(core.memtable.copy_value(i, value)),
+            match core.stock.memtable.find(key) {
+                Ok(i) => Ok(core.stock.memtable.copy_value(i, value)),
                 Err(_) => core.get(key, value),
             }
         })
@@ -289,11 +281,11 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn batch_max(&self) -> usize {
-        self.core.memtable.changes_max()
+        self.core.stock.memtable.changes_max()
     }
 
     fn takes_batch(&self, changes: usize) -> Option<bool> {
-        Some(changes <= self.core.memtable.changes_max() && self.core.fits(changes))
+        Some(changes <= self.core.stock.memtable.changes_max() && self.core.fits(changes))
     }
 
     /// An older version of a page is told: each page names its number, and zeros that end a record are left
@@ -316,7 +308,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
 
     fn free(&self) -> Option<Room> {
         let core = &self.core;
-        Some(core.stock().room(core.medium.changes_numbered()))
+        Some(core.stock.room(core.medium.changes_numbered()))
     }
 
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
@@ -338,11 +330,11 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {
-        self.run(|core| if core.commits.is_done() { Ok(()) } else { core.commit_last(false) })
+        self.run(|core| if core.stock.commits.is_done() { Ok(()) } else { core.commit_last(false) })
     }
 
     fn close(&mut self) -> Result<(), IndexError> {
-        self.run(|core| match core.commits.clean && core.commits.is_done() {
+        self.run(|core| match core.stock.commits.clean && core.stock.commits.is_done() {
             true => Ok(()),
             false => core.close(),
         })
@@ -358,7 +350,8 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn stats(&self) -> IndexStats {
-        let Core { space, levels, memtable, commits, planner, counters, .. } = &self.core;
+        let Core { stock, planner, counters, .. } = &self.core;
+        let Stock { space, levels, memtable, commits, .. } = stock;
         let metrics = [
             ("memtable_records", memtable.len() as u64),
             ("steps_level_0", counters.steps[0]),
@@ -389,7 +382,8 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn ram_bytes(&self) -> usize {
-        let Core { space, levels, memtable, commits, medium, .. } = &self.core;
+        let Core { stock, medium, .. } = &self.core;
+        let Stock { space, levels, memtable, commits, .. } = stock;
         let held = [space.ram_bytes(), levels.ram_bytes(), memtable.ram_bytes(), commits.ram_bytes()];
         size_of::<Self>() - size_of::<N>() + medium.ram_bytes() + held.into_iter().sum::<usize>()
     }

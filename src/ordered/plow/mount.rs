@@ -14,6 +14,7 @@ use super::medium::Found;
 use super::memtable::Memtable;
 use super::page::{After, HEADER_BYTES, Header, Kind};
 use super::root::{Item, LevelRoot, Reader, Root, Row, Wrong, read};
+use super::space::Stock;
 use super::summary::{Groups, places};
 use super::survey::{Seen, Survey};
 use crate::check::{IndexError, Invariant, message, words};
@@ -32,12 +33,12 @@ pub(super) fn broken_root(page: u32) -> IndexFault {
 impl<N: Nand> Core<N> {
     #[inline(never)]
     pub(super) fn set_up(&mut self) -> Result<(), IndexFault> {
-        self.space.blocks.note_bad(&mut self.medium.nand)?;
-        for _ in 0..self.space.blocks.free() {
-            self.space.blocks.prepare(&mut self.medium.nand, Cause::Checkpoint)?;
+        self.stock.space.blocks.note_bad(&mut self.medium.nand)?;
+        for _ in 0..self.stock.space.blocks.free() {
+            self.stock.space.blocks.prepare(&mut self.medium.nand, Cause::Checkpoint)?;
         }
         for _ in 0..if self.planner.shares.fixed { self.planner.shares.levels } else { 1 } {
-            self.levels.add();
+            self.stock.levels.add();
         }
         self.close()
     }
@@ -45,10 +46,11 @@ impl<N: Nand> Core<N> {
     #[inline(never)]
     pub(super) fn recover(&mut self) -> Result<(), IndexFault> {
         self.medium.cause = Cause::Recovery;
-        self.space.blocks.note_bad(&mut self.medium.nand)?;
-        let Core { medium, space, levels, memtable, commits, planner, .. } = self;
+        self.stock.space.blocks.note_bad(&mut self.medium.nand)?;
+        let Core { medium, stock, planner, .. } = self;
+        let Stock { geometry, space, levels, memtable, commits } = stock;
         let record = medium.record;
-        let mut chip = Survey::new(medium, &mut space.blocks, Seen::default());
+        let mut chip = Survey::new(medium, *geometry, &mut space.blocks, Seen::default());
         let Some((sequence, ppn)) = chip.look_at_all()? else {
             chip.require_older(0)?;
             let found = unfit(&mut self.medium.nand, words("the chip holds no commit page of plow"))?;
@@ -60,11 +62,11 @@ impl<N: Nand> Core<N> {
         taking.root(ppn, sequence)?;
         let (filtered, seen) = (taking.filtered, taking.chip.seen);
         self.planner.planned_for = filtered;
-        if self.commits.followed && self.commits.durability == Durability::None {
+        if self.stock.commits.followed && self.stock.commits.durability == Durability::None {
             return Err(IndexError::NotCleanlyClosed.into());
         }
         // In the other classes that is no news, and is not written again.
-        self.commits.dirty |= core::mem::take(&mut self.commits.followed);
+        self.stock.commits.dirty |= core::mem::take(&mut self.stock.commits.followed);
         if seen.named.0 > sequence {
             let what = "a page names a newer commit page than there is";
             return Err(IndexFault::broken(Invariant::I1, what, seen.named.1));
@@ -72,19 +74,21 @@ impl<N: Nand> Core<N> {
         if let Some((_, ppn)) = seen.carried.filter(|carried| carried.0 == sequence + 1)
             && let Found::Whole(header) = self.medium.examine(ppn)?
         {
-            self.space.blocks.set(self.medium.geometry.block_of(ppn), State::Used);
+            self.stock.space.blocks.set(self.stock.geometry.block_of(ppn), State::Used);
             // The first plan is not made yet; the filter needs this number.
             self.planner.plan.pages_max[0] = self.planner.planned_for as u64;
             self.take_carried(ppn, &header)?;
         }
         let newest = seen.newest.max(sequence);
-        Survey::new(&mut self.medium, &mut self.space.blocks, seen).require_older(sequence)?;
+        let geometry = self.stock.geometry;
+        Survey::new(&mut self.medium, geometry, &mut self.stock.space.blocks, seen)
+            .require_older(sequence)?;
         self.medium.number_behind(newest);
         self.medium.cause = Cause::Host;
         self.choose_plan();
-        self.levels.keep_short(&self.planner.shares);
+        self.stock.levels.keep_short(&self.planner.shares);
         // It is not known what is dead. If there is no room, a sweep finds out.
-        self.space.changes = self.levels.page_records;
+        self.stock.space.changes = self.stock.levels.page_records;
         Ok(())
     }
 
@@ -96,10 +100,10 @@ impl<N: Nand> Core<N> {
         }
         self.commit_last(true)?;
         // A second commit page goes to another block, so that one of the two may be lost.
-        self.commits.open = None;
+        self.stock.commits.open = None;
         match self.commit(true) {
             Err(error) if error.is_refusal() => {
-                (self.commits.dirty, self.commits.clean) = (false, true);
+                (self.stock.commits.dirty, self.stock.commits.clean) = (false, true);
                 Ok(())
             }
             other => other,

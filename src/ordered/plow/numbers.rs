@@ -27,8 +27,8 @@ impl<N: Nand> Medium<N> {
     /// of sealed pages. Those pages may be sealed behind the newest commit page, torn, or damaged since. A
     /// program that fails ends its block, so there are no more of them than blocks.
     fn unseen(&self) -> u64 {
-        let open = LEVELS_MAX as u64 + 2;
-        open * u64::from(self.geometry.pages_per_block) + u64::from(self.geometry.blocks)
+        let (open, geometry) = (LEVELS_MAX as u64 + 2, self.nand.geometry());
+        open * u64::from(geometry.pages_per_block) + u64::from(geometry.blocks)
     }
 
     /// Continues behind all numbers that may have been used. `newest` is the newest that the mount saw.

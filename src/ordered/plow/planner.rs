@@ -93,7 +93,7 @@ impl<N: Nand> Core<N> {
     /// Chooses the sizes of the levels anew if the last level has grown or shrunk by an eighth.
     pub(super) fn replan(&mut self) {
         let planned_for = self.planner.planned_for;
-        if self.levels.last_pages().abs_diff(planned_for) * 8 > planned_for {
+        if self.stock.levels.last_pages().abs_diff(planned_for) * 8 > planned_for {
             self.choose_plan();
         }
     }
@@ -109,7 +109,8 @@ impl<N: Nand> Core<N> {
     /// Chooses the number of levels and their sizes, adds missing levels, and begins to drain a level too
     /// much.
     pub(super) fn choose_plan(&mut self) {
-        let given = self.planner.given(&self.levels, &self.memtable, self.medium.geometry.page_bytes);
+        let given =
+            self.planner.given(&self.stock.levels, &self.stock.memtable, self.stock.geometry.page_bytes);
         let shares = self.planner.shares;
         let only_reads = given.mix.only_reads();
         (self.planner.planned_for, self.planner.planned_mix) = (given.pages as usize, given.mix);
@@ -117,26 +118,26 @@ impl<N: Nand> Core<N> {
         let wanted = match shares.fixed {
             true => shares.levels,
             false if only_reads => 1,
-            false => best.levels.min(self.stock().levels_by_room(shares.levels)),
+            false => best.levels.min(self.stock.levels_by_room(shares.levels)),
         };
-        while self.levels.len() < wanted {
-            self.levels.add();
+        while self.stock.levels.len() < wanted {
+            self.stock.levels.add();
         }
-        let least = Plan { levels: self.levels.len(), pages_max: [1, 2], cost: u64::MAX };
-        let cheapest = plan_with(&given, self.levels.len()).unwrap_or(least);
+        let least = Plan { levels: self.stock.levels.len(), pages_max: [1, 2], cost: u64::MAX };
+        let cheapest = plan_with(&given, self.stock.levels.len()).unwrap_or(least);
         let mut chosen = cheapest.near(self.planner.plan, &given);
-        let is_crowded = self.stock().is_crowded(&shares);
+        let is_crowded = self.stock.is_crowded(&shares);
         // Removing a level and adding it again costs a sweep each time, and the model is right to a
         // twentieth.
         let is_worth_it = best.cost < chosen.cost - chosen.cost / 16 || only_reads || is_crowded;
-        let is_too_much = wanted < self.levels.len() && is_worth_it && !shares.fixed;
+        let is_too_much = wanted < self.stock.levels.len() && is_worth_it && !shares.fixed;
         if cfg!(feature = "full") && is_too_much && !is_crowded {
             // While a level is being removed, the first level may already grow to its size without it.
-            let next = plan_with(&given, self.levels.len() - 1).unwrap_or(least);
+            let next = plan_with(&given, self.stock.levels.len() - 1).unwrap_or(least);
             chosen.pages_max[0] = chosen.pages_max[0].max(next.pages_max[0]);
         }
         self.planner.plan = chosen;
-        self.levels.drain = match self.levels.drain {
+        self.stock.levels.drain = match self.stock.levels.drain {
             Drain::Off if is_too_much => Drain::Align,
             before if is_too_much => before,
             _ => Drain::Off,

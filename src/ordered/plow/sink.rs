@@ -19,18 +19,18 @@ impl<N: Nand> Core<N> {
     /// Finds the highest key of any level, empty if there is none. It is read once after a mount. While there
     /// are sealed pages it stays unknown, since a mount does not note their keys.
     fn find_top(&mut self) -> Result<(), IndexFault> {
-        if self.levels.top.is_some() || self.commits.sealed_pages() > 0 {
+        if self.stock.levels.top.is_some() || self.stock.commits.sealed_pages() > 0 {
             return Ok(());
         }
         let mut top = Vec::with_capacity(self.medium.record.key_bytes.into());
-        for level in 0..self.levels.len() {
-            if let Some(place) = self.levels[level].last() {
+        for level in 0..self.stock.levels.len() {
+            if let Some(place) = self.stock.levels[level].last() {
                 self.sight().load_place(level, place)?;
                 let view = self.medium.view()?;
                 top = view.key_owned(view.count() - 1).max(top);
             }
         }
-        self.levels.top = Some(top);
+        self.stock.levels.top = Some(top);
         Ok(())
     }
 
@@ -38,25 +38,28 @@ impl<N: Nand> Core<N> {
     /// as a page takes. It does so only if they are many, and no sealed page holds a version of one of them:
     /// a mount would take that version again. True if records were moved.
     pub(super) fn sink(&mut self) -> Result<bool, IndexFault> {
-        let last = self.levels.len() - 1;
+        let last = self.stock.levels.len() - 1;
         if !cfg!(feature = "full")
             || last == 0
-            || !self.stock().has_place(Target::Level(0))
-            || !self.stock().has_place(Target::Level(last))
+            || !self.stock.has_place(Target::Level(0))
+            || !self.stock.has_place(Target::Level(last))
         {
             return Ok(false);
         }
         self.find_top()?;
-        let Some(top) = &self.levels.top else { return Ok(false) };
-        let mut from = self.memtable.lower_bound(top);
-        from += usize::from(from < self.memtable.len() && self.memtable.key(from) == &top[..]);
-        let count = self.memtable.len() - from;
-        let is_free = |i: usize| self.memtable.is_unsealed(i);
-        if count == 0 || count * 2 < self.memtable.len() || !(from..self.memtable.len()).all(is_free) {
+        let Some(top) = &self.stock.levels.top else { return Ok(false) };
+        let mut from = self.stock.memtable.lower_bound(top);
+        from += usize::from(from < self.stock.memtable.len() && self.stock.memtable.key(from) == &top[..]);
+        let count = self.stock.memtable.len() - from;
+        let is_free = |i: usize| self.stock.memtable.is_unsealed(i);
+        if count == 0
+            || count * 2 < self.stock.memtable.len()
+            || !(from..self.stock.memtable.len()).all(is_free)
+        {
             return Ok(false);
         }
-        let first = self.memtable.key(from);
-        if [0, last].iter().any(|&level| first < &self.levels[level].cursor[..]) {
+        let first = self.stock.memtable.key(from);
+        if [0, last].iter().any(|&level| first < &self.stock.levels[level].cursor[..]) {
             return Ok(false);
         }
         let cause = self.medium.begin_merging();
@@ -66,39 +69,39 @@ impl<N: Nand> Core<N> {
     }
 
     fn sink_from(&mut self, from: usize) -> Result<bool, IndexFault> {
-        let last = self.levels.len() - 1;
-        let place = self.levels.tail_place();
+        let last = self.stock.levels.len() - 1;
+        let place = self.stock.levels.tail_place();
         if let Some(place) = place {
             self.sight().load_place(0, place)?;
         }
         let Some((held, count, taken)) = self.sight().fill_sunk(from, place.is_some())? else {
-            self.levels.tail = None;
+            self.stock.levels.tail = None;
             return Ok(false);
         };
-        let is_full = from + taken < self.memtable.len();
+        let is_full = from + taken < self.stock.memtable.len();
         let level = if is_full { last } else { 0 };
         if count > 0 {
             let written = self.program(Target::Level(level), Header::run(count, true))?;
-            if let Some(old) = self.levels.tail.filter(|_| place.is_some()) {
-                self.levels[0].old.remove(old);
-                self.levels.filters.remove(old);
+            if let Some(old) = self.stock.levels.tail.filter(|_| place.is_some()) {
+                self.stock.levels[0].old.remove(old);
+                self.stock.levels.filters.remove(old);
             }
             self.adopt((level, Part::Old), written, count, true);
-            if let Some(old) = self.levels.tail.filter(|_| place.is_some()) {
-                self.space.leave_if_dead(self.medium.geometry.block_of(old), &self.levels);
+            if let Some(old) = self.stock.levels.tail.filter(|_| place.is_some()) {
+                self.stock.space.leave_if_dead(self.stock.geometry.block_of(old), &self.stock.levels);
             }
-            self.levels.tail = Some(written).filter(|_| !is_full);
+            self.stock.levels.tail = Some(written).filter(|_| !is_full);
             self.summarise_full(level)?;
         }
-        self.levels[0].records = self.levels[0].records.saturating_sub(held);
-        self.levels[level].records += count;
+        self.stock.levels[0].records = self.stock.levels[0].records.saturating_sub(held);
+        self.stock.levels[level].records += count;
         self.counters.sunk += 1;
         self.counters.steps[level] += 1;
-        self.commits.dirty = true;
-        let first = self.memtable.key(from).to_vec();
-        let end = is_full.then(|| self.memtable.key(from + taken).to_vec());
-        self.memtable.remove_range(&first, end.as_deref());
-        self.levels.keep_short(&self.planner.shares);
+        self.stock.commits.dirty = true;
+        let first = self.stock.memtable.key(from).to_vec();
+        let end = is_full.then(|| self.stock.memtable.key(from + taken).to_vec());
+        self.stock.memtable.remove_range(&first, end.as_deref());
+        self.stock.levels.keep_short(&self.planner.shares);
         Ok(true)
     }
 }
@@ -113,7 +116,7 @@ impl<N: Nand> Sight<'_, N> {
         has_tail: bool,
     ) -> Result<Option<(usize, usize, usize)>, IndexFault> {
         let record = self.medium.record;
-        let wanted = self.memtable.len() - from;
+        let wanted = self.stock.memtable.len() - from;
         let mut key = alloc::vec![0; record.key_bytes.into()];
         let mut value = alloc::vec![0; record.value_bytes.into()];
         let (view, body) = match has_tail {
@@ -122,16 +125,16 @@ impl<N: Nand> Sight<'_, N> {
         };
         let body = &mut body[HEADER_BYTES..];
         // Records below a cursor are dead.
-        let cursor = self.levels[0].cursor.clone().max(self.levels[1].cursor.clone());
+        let cursor = self.stock.levels[0].cursor.clone().max(self.stock.levels[1].cursor.clone());
         let (live, count) = match view {
             Some(view) => (view.search(&cursor, &mut key).0, view.count()),
             None => (0, 0),
         };
         match view.filter(|_| live < count) {
             Some(view) => view.key(live, &mut key),
-            None => key.copy_from_slice(self.memtable.key(from)),
+            None => key.copy_from_slice(self.stock.memtable.key(from)),
         }
-        let (first, last) = (key.clone(), self.memtable.key(self.memtable.len() - 1));
+        let (first, last) = (key.clone(), self.stock.memtable.key(self.stock.memtable.len() - 1));
         let expected =
             Expected { first: &first, low: &first, last, count: count - live + wanted, tombstones: true };
         let mut builder = Builder::begin(body, record, expected);
@@ -146,9 +149,9 @@ impl<N: Nand> Sight<'_, N> {
         }
         let mut taken = 0;
         while taken < wanted {
-            let value = self.memtable.value(from + taken);
+            let value = self.stock.memtable.value(from + taken);
             // A tombstone hides nothing here.
-            if value.is_some() && !builder.append(body, self.memtable.key(from + taken), value) {
+            if value.is_some() && !builder.append(body, self.stock.memtable.key(from + taken), value) {
                 break;
             }
             taken += 1;

@@ -111,16 +111,15 @@ impl Space {
 }
 
 /// The parts from which answers about room follow, for reading only.
-#[derive(Clone, Copy)]
-pub(super) struct Stock<'a> {
+pub(super) struct Stock {
     pub(super) geometry: Geometry,
-    pub(super) space: &'a Space,
-    pub(super) levels: &'a Levels,
-    pub(super) commits: &'a Commits,
-    pub(super) memtable: &'a Memtable,
+    pub(super) space: Space,
+    pub(super) levels: Levels,
+    pub(super) commits: Commits,
+    pub(super) memtable: Memtable,
 }
 
-impl Stock<'_> {
+impl Stock {
     /// Terms of the inequality above: sweeps, dissolved, begun, spare.
     fn terms(&self, need: Need) -> [usize; 4] {
         match need {
@@ -302,7 +301,7 @@ mod tests {
         }
         let commits = Commits::none(Durability::EverySync, RECORD);
         let memtable = Memtable::new(RECORD, 40);
-        let stock = Stock { geometry, space: &space, levels: &row, commits: &commits, memtable: &memtable };
+        let stock = Stock { geometry, space, levels: row, commits, memtable };
         let needs = [
             Need::Commit,
             Need::Remove,

@@ -39,25 +39,25 @@ impl<N: Nand> Core<N> {
     /// True if a step finds a block for its page, after a commit if need be.
     pub(super) fn can_step(&mut self, level: usize) -> Result<bool, IndexFault> {
         let target = Target::Level(level);
-        if !self.stock().has_place(target) && self.space.blocks.left() > 0 {
+        if !self.stock.has_place(target) && self.stock.space.blocks.left() > 0 {
             self.commit(false)?;
         }
-        Ok(self.stock().has_place(target))
+        Ok(self.stock.has_place(target))
     }
 
     /// Makes one step of a level.
     pub(super) fn step(&mut self, level: usize) -> Result<(), IndexFault> {
         if !self.can_step(level)? {
-            return Err(self.stock().no_room());
+            return Err(self.stock.no_room());
         }
         let cause = self.medium.begin_merging();
         let mut done = self.step_once(level);
         // A sweep that always came just up to the next one would write a short page each time: so it passes
         // it at once.
         if done == Ok(true)
-            && self.levels.drain == Drain::Off
-            && self.stock().has(Need::Sweep { level })
-            && self.stock().has_place(Target::Level(level))
+            && self.stock.levels.drain == Drain::Off
+            && self.stock.has(Need::Sweep { level })
+            && self.stock.has_place(Target::Level(level))
         {
             done = self.step_once(level);
         }
@@ -68,7 +68,7 @@ impl<N: Nand> Core<N> {
     /// Makes one step. True if its page ended at the next level's cursor, less than half full.
     fn step_once(&mut self, level: usize) -> Result<bool, IndexFault> {
         let (slice, mut surprise) = (self.planner.shares.slice, None);
-        let kept = match self.commits.may_carry(self.medium.sequence, self.levels.len()) {
+        let kept = match self.stock.commits.may_carry(self.medium.sequence, self.stock.levels.len()) {
             true => bytes_kept(self.medium.record, self.medium.output.len()),
             false => 0,
         };
@@ -88,7 +88,7 @@ impl<N: Nand> Core<N> {
     fn finish(&mut self, step: Step) -> Result<bool, IndexFault> {
         let level = step.out.level;
         let count = step.builder.map_or(0, |builder| builder.count());
-        let is_short = step.is_limited && (count as u64) < self.levels.page_records / 2;
+        let is_short = step.is_limited && (count as u64) < self.stock.levels.page_records / 2;
         // Records that were copied but not merged are no part of the page.
         let copies = step.above.hole(self.medium.stride());
         let mut outcome = step.out;
@@ -103,22 +103,26 @@ impl<N: Nand> Core<N> {
             self.medium.output[HEADER_BYTES..][copies].fill(0);
             // The change that the page carries must find room without another step.
             let takes = match level {
-                0 => self.memtable.takes_without(&outcome.from, outcome.stop.as_deref(), outcome.taken[0]),
-                _ => self.memtable.takes(2),
+                0 => self.stock.memtable.takes_without(
+                    &outcome.from,
+                    outcome.stop.as_deref(),
+                    outcome.taken[0],
+                ),
+                _ => self.stock.memtable.takes(2),
             };
             let ((front, back), key_bytes) = (builder.used(), self.medium.record.key_bytes);
             let gap = HEADER_BYTES + front..self.medium.output.len() - back;
             let gap = self.medium.output.get_mut(gap).filter(|_| !is_short && step.kept > 0 && takes);
-            let commits = gap.is_some_and(|gap| self.commits.carry(gap, &outcome, key_bytes));
-            let header = Header::run(count, level + 1 < self.levels.len());
+            let commits = gap.is_some_and(|gap| self.stock.commits.carry(gap, &outcome, key_bytes));
+            let header = Header::run(count, level + 1 < self.stock.levels.len());
             written = Some(self.program(Target::Level(level), Header { commits, ..header })?);
         }
         self.take_over(outcome, written);
         if written.is_some() {
             self.summarise_full(level)?;
         }
-        self.commits.dirty = true;
-        self.levels.keep_short(&self.planner.shares);
+        self.stock.commits.dirty = true;
+        self.stock.levels.keep_short(&self.planner.shares);
         Ok(is_short)
     }
 
@@ -129,18 +133,18 @@ impl<N: Nand> Core<N> {
         if let Some(ppn) = written {
             // The filter of the new page may use the bytes of the old pages' filters.
             for used in 0..if level == 0 { outcome.used } else { 0 } {
-                let page = self.levels[level].old.page(used);
-                page.into_iter().for_each(|page| self.levels.filters.remove(page));
+                let page = self.stock.levels[level].old.page(used);
+                page.into_iter().for_each(|page| self.stock.levels.filters.remove(page));
             }
-            self.adopt((level, Part::New), ppn, count, level + 1 < self.levels.len());
+            self.adopt((level, Part::New), ppn, count, level + 1 < self.stock.levels.len());
         }
         self.counters.steps[level] += 1;
-        let held = &mut self.levels[level].records;
+        let held = &mut self.stock.levels[level].records;
         *held = (*held + count).saturating_sub(outcome.taken[1]);
         match level.checked_sub(1) {
-            None => self.memtable.remove_range(&outcome.from, outcome.stop.as_deref()),
+            None => self.stock.memtable.remove_range(&outcome.from, outcome.stop.as_deref()),
             Some(upper) => {
-                let held = &mut self.levels[upper].records;
+                let held = &mut self.stock.levels[upper].records;
                 *held = held.saturating_sub(outcome.taken[0]);
                 for (part, ppn, _) in outcome.passed {
                     self.drop_page(upper, part, ppn);
@@ -148,18 +152,18 @@ impl<N: Nand> Core<N> {
             }
         }
         for _ in 0..outcome.used {
-            if let Some(ppn) = self.levels[level].old.page(0) {
+            if let Some(ppn) = self.stock.levels[level].old.page(0) {
                 self.drop_page(level, Part::Old, ppn);
             }
         }
         match outcome.stop {
-            Some(stop) => self.levels[level].cursor = stop.into(),
-            None => self.levels[level].wrap(),
+            Some(stop) => self.stock.levels[level].cursor = stop.into(),
+            None => self.stock.levels[level].wrap(),
         }
     }
 
     fn drop_page(&mut self, level: usize, part: Part, ppn: Ppn) {
-        self.levels.drop_page(level, part, ppn);
-        self.space.leave_if_dead(self.medium.geometry.block_of(ppn), &self.levels);
+        self.stock.levels.drop_page(level, part, ppn);
+        self.stock.space.leave_if_dead(self.stock.geometry.block_of(ppn), &self.stock.levels);
     }
 }

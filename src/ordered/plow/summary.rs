@@ -146,8 +146,8 @@ impl Levels {
 impl<N: Nand> Core<N> {
     /// Writes the summary of the block being filled, if only its last page is left.
     pub(super) fn summarise_full(&mut self, level: usize) -> Result<(), IndexFault> {
-        match self.levels[level].open {
-            Some((block, next)) if next + 1 == self.levels.pages_per_block => {
+        match self.stock.levels[level].open {
+            Some((block, next)) if next + 1 == self.stock.levels.pages_per_block => {
                 self.summarise(level, block, next)
             }
             _ => Ok(()),
@@ -156,9 +156,9 @@ impl<N: Nand> Core<N> {
 
     /// Writes summaries of all blocks being filled of which a mount would otherwise read many pages.
     pub(super) fn summarise_open(&mut self) -> Result<(), IndexFault> {
-        for level in 0..self.levels.len() {
-            if let Some((block, next)) = self.levels[level].open
-                && self.levels.unsummarised(level, block, next) > PAGES_LEFT
+        for level in 0..self.stock.levels.len() {
+            if let Some((block, next)) = self.stock.levels[level].open
+                && self.stock.levels.unsummarised(level, block, next) > PAGES_LEFT
             {
                 self.summarise(level, block, next)?;
             }
@@ -168,12 +168,12 @@ impl<N: Nand> Core<N> {
 
     /// Writes the summary of the first `filled` pages of a block, if its level has summaries.
     fn summarise(&mut self, level: usize, block: Pbn, filled: u32) -> Result<(), IndexFault> {
-        if !self.levels.has_summaries(level) {
+        if !self.stock.levels.has_summaries(level) {
             return Ok(());
         }
         let (body, mut covered) = (&mut self.medium.output[HEADER_BYTES..], filled);
         let count = loop {
-            let (count, left_out) = self.levels.write_groups(body, block, covered);
+            let (count, left_out) = self.stock.levels.write_groups(body, block, covered);
             if left_out == covered {
                 break count;
             }

@@ -39,8 +39,13 @@ pub(super) struct Survey<'a, N> {
 }
 
 impl<'a, N: Nand> Survey<'a, N> {
-    pub(super) fn new(medium: &'a mut Medium<N>, blocks: &'a mut Blocks, seen: Seen) -> Survey<'a, N> {
-        Survey { geometry: medium.geometry, medium, blocks, seen }
+    pub(super) fn new(
+        medium: &'a mut Medium<N>,
+        geometry: Geometry,
+        blocks: &'a mut Blocks,
+        seen: Seen,
+    ) -> Survey<'a, N> {
+        Survey { medium, geometry, blocks, seen }
     }
 
     /// Looks at all blocks. Returns the newest commit page, if there is any.

@@ -74,15 +74,15 @@ impl<N: Nand> Sight<'_, N> {
     fn begin_in(&mut self, level: usize, at: &At, direction: Direction) -> Result<Option<Place>, IndexFault> {
         let Some((key, _)) = at else {
             return Ok(match direction {
-                Direction::Ascending => self.levels[level].first(),
-                Direction::Descending => self.levels[level].last(),
+                Direction::Ascending => self.stock.levels[level].first(),
+                Direction::Descending => self.stock.levels[level].last(),
             });
         };
         if let Some(place) = self.seek(level, key)? {
             return Ok(Some(place));
         }
         // Every page of the key's part begins after it.
-        let (part, of_level) = (self.levels[level].part_of(key), &self.levels[level]);
+        let (part, of_level) = (self.stock.levels[level].part_of(key), &self.stock.levels[level]);
         Ok(match (direction, part) {
             (Direction::Ascending, Part::New) => of_level.first(),
             (Direction::Ascending, Part::Old) => Some((Part::Old, 0)).filter(|&p| of_level.page(p).is_some()),
@@ -95,8 +95,8 @@ impl<N: Nand> Sight<'_, N> {
 
     fn onward(&self, level: usize, place: Place, direction: Direction) -> Option<Place> {
         match direction {
-            Direction::Ascending => self.levels[level].next(place),
-            Direction::Descending => self.levels[level].previous(place),
+            Direction::Ascending => self.stock.levels[level].next(place),
+            Direction::Descending => self.stock.levels[level].previous(place),
         }
     }
 
@@ -112,10 +112,10 @@ impl<N: Nand> Sight<'_, N> {
         let mut scratch = vec![0; self.medium.record.key_bytes.into()];
         let count = view.count();
         let mut first = match place {
-            (Part::Old, 0) => view.search(&self.levels[level].cursor, &mut scratch).0,
+            (Part::Old, 0) => view.search(&self.stock.levels[level].cursor, &mut scratch).0,
             _ => 0,
         };
-        if let Some(below) = self.levels.get(level + 1) {
+        if let Some(below) = self.stock.levels.get(level + 1) {
             let taken = view.search(&below.cursor, &mut scratch).0;
             // A page that ends before that cursor is not the one around it.
             if taken < count {
@@ -138,7 +138,7 @@ impl<N: Nand> Sight<'_, N> {
     /// Gathers records of all levels but the last in the output buffer. Returns their number, and the key up
     /// to which they are complete.
     fn gather(&mut self, at: &At, direction: Direction) -> Result<(usize, Option<Vec<u8>>), IndexFault> {
-        let uppers = self.levels.len() - 1;
+        let uppers = self.stock.levels.len() - 1;
         let (stride, key_bytes) = (self.medium.stride(), usize::from(self.medium.record.key_bytes));
         let quota = self.medium.output.len() / stride / uppers.max(1);
         let (mut gathered, mut edge) = (0, None::<Vec<u8>>);
@@ -190,7 +190,7 @@ impl<N: Nand> Sight<'_, N> {
         let stride = self.medium.record.entry_bytes() + 1;
         let mut gathered = 0..gathered;
         let mut pooled = self.pooled_ahead(at, direction);
-        let last_level = self.levels.len() - 1;
+        let last_level = self.stock.levels.len() - 1;
         let place = self.begin_in(last_level, at, direction)?;
         let mut last = Last { place, rest: None, key: vec![0; key_bytes] };
         self.load_last(&mut last, at, direction)?;
@@ -198,7 +198,7 @@ impl<N: Nand> Sight<'_, N> {
         let mut value = vec![0; self.medium.record.value_bytes.into()];
         loop {
             let heads = [
-                head(&pooled, direction).map(|i| self.memtable.key(i)),
+                head(&pooled, direction).map(|i| self.stock.memtable.key(i)),
                 head(&gathered, direction).map(|i| &self.medium.output[i * stride..i * stride + key_bytes]),
                 last.place.is_some().then_some(&last.key[..]),
             ];
@@ -233,7 +233,7 @@ impl<N: Nand> Sight<'_, N> {
                 step_on(&mut gathered, direction);
             }
             if let (true, Some(i)) = (in_pool, head(&pooled, direction)) {
-                found = Some(self.memtable.copy_value(i, &mut value));
+                found = Some(self.stock.memtable.copy_value(i, &mut value));
                 step_on(&mut pooled, direction);
             }
             if in_last {
@@ -251,9 +251,9 @@ impl<N: Nand> Sight<'_, N> {
 
     /// The records of the memtable that the walk has still to visit.
     fn pooled_ahead(&self, at: &At, direction: Direction) -> Range<usize> {
-        let all = 0..self.memtable.len();
+        let all = 0..self.stock.memtable.len();
         let Some((key, inclusive)) = at else { return all };
-        let (index, found) = match self.memtable.find(key) {
+        let (index, found) = match self.stock.memtable.find(key) {
             Ok(index) => (index, true),
             Err(index) => (index, false),
         };
@@ -265,7 +265,7 @@ impl<N: Nand> Sight<'_, N> {
 
     /// Reads on in the last level until there is a record or no page is left.
     fn load_last(&mut self, last: &mut Last, at: &At, direction: Direction) -> Result<(), IndexFault> {
-        let level = self.levels.len() - 1;
+        let level = self.stock.levels.len() - 1;
         while let Some(place) = last.place {
             let rest = match last.rest.take() {
                 Some(rest) => rest,

@@ -1,4 +1,4 @@
-//! Choosing the victim: each policy of [`VictimPolicy`] over the table of blocks.
+//! Choice of the victim: each policy of [`VictimPolicy`] over the table of blocks.
 
 use super::order::Order;
 use super::{BlockState, BlockTable, TIE_SCAN};
@@ -8,9 +8,9 @@ use crate::units::Pbn;
 use alloc::vec::Vec;
 
 impl BlockTable {
-    /// Keeps from now on what this policy needs, so that it knows the order in which blocks are closed.
-    /// Without this it learns of the policy when [`BlockTable::victim`] is first called, and takes the order
-    /// of the last changes for it.
+    /// Keeps from now on the order that this policy needs, so that it knows the order in which blocks are
+    /// closed. Without this call the table learns of the policy at the first [`BlockTable::victim`], and
+    /// takes the order of the last changes instead.
     pub fn follow(&mut self, policy: VictimPolicy) {
         if !cfg!(feature = "full") {
             return;
@@ -26,10 +26,10 @@ impl BlockTable {
         self.order = Order::new(policy, self.uses.rows.len(), full.into_iter(), self.clock);
     }
 
-    /// The full block to collect next; none when no full block has an invalid page. Each one has.
+    /// Full block to collect next, which has at least one invalid page. `None` if no full block has one.
     pub fn victim(&mut self, policy: VictimPolicy) -> Option<Pbn> {
         self.follow(policy);
-        // Who has the fewest valid pages also says whether there is a victim at all.
+        // The block with the fewest valid pages also tells whether there is a victim at all.
         let greedy = self.fewest_valid()?;
         if !cfg!(feature = "full") {
             return Some(greedy);
@@ -44,7 +44,7 @@ impl BlockTable {
         })
     }
 
-    /// The full block with the fewest valid pages; none when no full block has an invalid page.
+    /// Full block with the fewest valid pages. `None` if no full block has an invalid page.
     pub fn fewest_valid(&mut self) -> Option<Pbn> {
         let valid = self.valid_count(self.uses.places.emptiest()?);
         if valid == self.geometry.pages_per_block {
@@ -55,7 +55,7 @@ impl BlockTable {
         oldest.min_by_key(|pbn| self.uses.rows.erases(pbn.index()))
     }
 
-    /// All full blocks, those with the fewest valid pages first.
+    /// Iterates over all full blocks, those with the fewest valid pages first.
     pub fn full_by_fewest_valid(&self) -> impl Iterator<Item = Pbn> + '_ {
         self.uses.places.by_fewest_valid()
     }

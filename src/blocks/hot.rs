@@ -1,12 +1,13 @@
-//! Which logical pages are hot: the multi-hash-function filter of Hsieh, Kuo and Chang (ACM TOS 2(1), 2006).
+//! Filter that tells hot logical pages: the multi-hash-function filter of Hsieh, Kuo and Chang (ACM TOS 2(1),
+//! 2006).
 //!
-//! A table of small counters, a few hash functions. A write increments the counters to which the functions
-//! send its page; a page is hot when all of them have reached the threshold. After so many writes every
-//! counter is halved, so that what was hot long ago is forgotten. A cold page passes for hot when others
-//! share all its counters; a page written often is never taken for cold.
+//! There is a table of small counters, and there are a few hash functions. A write increments the counters to
+//! which the functions send its page. A page is hot if all of its counters have reached the threshold. After
+//! a number of writes every counter is halved, so that a page that was hot long ago is forgotten. A cold page
+//! passes for hot if others share all its counters; a page written often is never taken for cold.
 //!
-//! State: the counters, two to a byte, and the writes since they were halved. Nothing of it is on the chip:
-//! after a mount the filter starts empty and knows the hot pages again after some thousand writes.
+//! State: the counters, two to a byte, and the number of writes since they were halved. None of it is on the
+//! chip: after a mount the filter starts empty, and knows the hot pages again after some thousand writes.
 //!
 //! Invariants
 //! - M1: no counter of a page is smaller than the page's writes counted the same way (to 15 at most, halved
@@ -25,7 +26,7 @@ use crate::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The largest number a counter holds.
+/// Largest number that a counter holds.
 const COUNT_MAX: u8 = 15;
 
 /// The size and the pace of the filter.
@@ -54,17 +55,17 @@ impl Default for HotSettings {
     }
 }
 
-/// The filter.
+/// Filter that tells hot logical pages.
 #[derive(Clone, Debug)]
 pub struct HotFilter {
     settings: HotSettings,
-    /// Two counters to a byte.
+    /// Counters of 4 bits, two to a byte.
     counters: Vec<u8>,
     writes_since_decay: u32,
 }
 
 impl HotFilter {
-    /// A filter that has seen nothing: every page is cold.
+    /// Makes a filter that has seen nothing: every page is cold.
     pub fn new(settings: HotSettings) -> HotFilter {
         let counters = settings.counters.clamp(2, 1 << 30).next_power_of_two();
         let settings = HotSettings {
@@ -91,7 +92,7 @@ impl HotFilter {
         }
     }
 
-    /// Whether a page was written often of late.
+    /// Tells whether a page was written often recently.
     pub fn is_hot(&self, lpn: Lpn) -> bool {
         places(self.settings, lpn).all(|place| self.count(place) >= self.settings.threshold)
     }
@@ -112,7 +113,7 @@ impl HotFilter {
     }
 }
 
-/// The counters of a page (M2).
+/// Counters of a page (M2).
 fn places(settings: HotSettings, lpn: Lpn) -> impl Iterator<Item = usize> {
     let mixed = split_mix(u64::from(lpn.0));
     let (first, step) = (mixed as u32, (mixed >> 32) as u32 | 1);

@@ -1,18 +1,18 @@
-//! Blocks of which it is known which pages are valid, where valid pages are counted
-//! ([`Validity::Counts`](super::Validity)): who asks about them, and what becomes of the counts.
+//! Blocks whose valid pages are known, in a table that counts valid pages
+//! ([`Validity::Counts`](super::Validity)): questions about them, and changes of the counts.
 
 use super::{BlockState, BlockTable};
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
 impl BlockTable {
-    /// Whether valid pages are counted by block, and the pages of few blocks known.
+    /// True if valid pages are counted by block, and known page by page only in a few blocks.
     #[inline]
     pub fn is_counted(&self) -> bool {
         self.valid.counts().is_some()
     }
 
-    /// No page of a block is valid any more.
+    /// Makes all pages of a block invalid.
     pub fn clear_valid(&mut self, pbn: Pbn) {
         if let Some(counts) = self.valid.counts_mut() {
             counts.forget(pbn);
@@ -23,7 +23,7 @@ impl BlockTable {
         }
     }
 
-    /// Where valid pages are counted: so many of a block may be valid.
+    /// Sets the number of pages of a block that may be valid, in a table that counts valid pages.
     pub fn set_valid_count(&mut self, pbn: Pbn, count: u32) {
         let (state, before) = (self.state(pbn), self.valid_count(pbn));
         let Some(counts) = self.valid.counts_mut().filter(|_| count != before) else { return };
@@ -37,8 +37,8 @@ impl BlockTable {
         }
     }
 
-    /// A page is valid, whether it was counted or not. Where it was not, its block has been misjudged, and
-    /// all pages of it count.
+    /// Makes a page valid, whether it counted as valid or not. In a table of counts its block has been
+    /// misjudged, so all its pages count.
     pub fn keep(&mut self, ppn: Ppn) {
         if self.is_counted() {
             self.set_valid_count(self.geometry.block_of(ppn), self.geometry.pages_per_block);
@@ -47,19 +47,19 @@ impl BlockTable {
         }
     }
 
-    /// A block was opened to be filled: which of its pages are valid will be known.
+    /// Notes that a block was opened to be filled: its valid pages will be known.
     pub fn follow_pages_of(&mut self, pbn: Pbn) {
         if let Some(counts) = self.valid.counts_mut() {
             counts.open(pbn);
         }
     }
 
-    /// Whether it is known which pages of a block are valid.
+    /// Tells whether it is known which pages of a block are valid.
     pub fn knows_pages_of(&self, pbn: Pbn) -> bool {
         self.valid.counts().is_none_or(|counts| counts.knows(pbn))
     }
 
-    /// Begins to ask which pages are valid of this block, and of those that are likely to be collected next.
+    /// Begins to ask which pages are valid, in this block and in those likely to be collected next.
     pub fn ask_about(&mut self, victim: Pbn) {
         let Some(at_once) = self.valid.counts().map(|counts| counts.asked_at_once()) else { return };
         let mut blocks = Vec::with_capacity(at_once);
@@ -71,20 +71,20 @@ impl BlockTable {
         }
     }
 
-    /// The full block with the fewest valid pages among those that were asked about.
+    /// Full block with the fewest valid pages, among those asked about.
     pub fn fewest_valid_known(&self) -> Option<Pbn> {
         let known = self.valid.counts()?.asked_about();
         let full = known.filter(|&pbn| self.state(pbn) == BlockState::Full);
         full.min_by_key(|&pbn| self.valid_count(pbn))
     }
 
-    /// Whether it is asked which pages of a block are valid.
+    /// Tells whether a block is among those asked about.
     pub fn is_asked_about(&self, pbn: Pbn) -> bool {
         self.valid.counts().is_some_and(|counts| counts.asks_about(pbn))
     }
 
-    /// Where valid pages are counted: makes a block what a later record than the table's says of it. False:
-    /// that makes no sense.
+    /// Sets state, erases and number of valid pages of a block from a record later than the table, in a table
+    /// that counts valid pages. False if that makes no sense.
     pub fn restore_count(&mut self, pbn: Pbn, (state, erases): (BlockState, u32), count: u32) -> bool {
         let takes_pages = matches!(state, BlockState::Open | BlockState::Full);
         if !takes_pages && count > 0 || count > self.geometry.pages_per_block {
@@ -102,8 +102,8 @@ impl BlockTable {
         }
     }
 
-    /// All pages that are valid were noted, or, if not `is_whole`, nobody can tell. Whether some block has
-    /// more of them than were counted before.
+    /// Ends a count of all valid pages; without `is_whole` the count is dropped. True if some block has more
+    /// valid pages than were counted before.
     pub fn end_count(&mut self, is_whole: bool) -> bool {
         let mut is_more = false;
         let Some(anew) = self.valid.counts_mut().map(|counts| counts.take_anew()) else { return false };
@@ -117,14 +117,14 @@ impl BlockTable {
         is_more
     }
 
-    /// A page that is valid, of whatever block: each once.
+    /// Notes a valid page of any block, once each.
     pub fn note_valid(&mut self, ppn: Ppn) {
         if let Some(counts) = self.valid.counts_mut() {
             counts.note(ppn);
         }
     }
 
-    /// All pages that are valid were noted, or, if not `is_whole`, nobody can tell.
+    /// Ends the answer about the blocks asked about; without `is_whole` it is dropped.
     pub fn end_asking(&mut self, is_whole: bool) {
         let Some(counts) = self.valid.counts_mut() else { return };
         for (pbn, count) in counts.end(is_whole) {

@@ -1,8 +1,8 @@
 //! The table of blocks as part of a checkpoint.
 //!
-//! Clock u64, then state u8, erases u32, modified u40 and rank u24 of each block, then one bit per page, or
-//! where valid pages are counted u16 for each block. The rank is the place among the full blocks in the order
-//! of closing, from 1; 0 where that order is not kept.
+//! First the clock (u64), then for each block its state (u8), erases (u32), time of modification (u40) and
+//! rank (u24). Then one bit for each page or, if valid pages are counted, a u16 for each block. The rank is
+//! the place among the full blocks in the order of closing, from 1; 0 if that order is not kept.
 
 use super::order::Order;
 use super::rows::Rows;
@@ -20,11 +20,11 @@ use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
-/// The clock has 40 bits on the medium; beyond it stands still there.
+/// Largest clock in a checkpoint, of 40 bits; a higher one is written as this.
 const CLOCK_MAX: u64 = (1 << 40) - 1;
-/// Bytes that one block takes in an encoded table, its valid pages not counted.
+/// Bytes that one block takes in an encoded table, without its valid pages.
 const ROW_BYTES: usize = 13;
-/// Bytes of the count of a block's valid pages.
+/// Bytes of the number of a block's valid pages.
 const COUNT_BYTES: usize = 2;
 
 impl BlockTable {
@@ -33,7 +33,7 @@ impl BlockTable {
         BlockTable::encoded_bytes_with(geometry, Validity::Bits)
     }
 
-    /// Bytes of a table that knows so which pages are valid.
+    /// Bytes of a table with this form of validity.
     pub fn encoded_bytes_with(geometry: Geometry, validity: Validity) -> usize {
         let blocks = geometry.blocks as usize;
         let valid_bytes = match validity {
@@ -43,7 +43,7 @@ impl BlockTable {
         8 + blocks * ROW_BYTES + valid_bytes
     }
 
-    /// How it is known which pages are valid.
+    /// Form in which the table remembers valid pages.
     pub fn validity(&self) -> Validity {
         if self.is_counted() { Validity::Counts } else { Validity::Bits }
     }
@@ -55,7 +55,7 @@ impl BlockTable {
         self.put(&mut Window::of(&mut out[at..]));
     }
 
-    /// Says the table for a page of a checkpoint.
+    /// Writes the table's part of a page of a checkpoint.
     pub fn put(&self, page: &mut Window<'_>) {
         let ranks = self.order.ranks(self.uses.rows.len());
         page.bytes(&self.clock.min(CLOCK_MAX).to_le_bytes());
@@ -76,14 +76,14 @@ impl BlockTable {
         }
     }
 
-    /// Reads a table back from the next [`BlockTable::encoded_bytes`] of a checkpoint. Free blocks come back
-    /// Unclean: a program may have been cut short in one of them since.
+    /// Reads a table from the next [`BlockTable::encoded_bytes`] of a checkpoint. Free blocks become Unclean:
+    /// a program may have been cut short in one of them since.
     pub fn decode(geometry: Geometry, source: &mut dyn Source) -> Result<BlockTable, StoreFault> {
         BlockTable::decode_into(geometry, source, (Validity::Bits, Validity::Bits))
     }
 
-    /// Reads a table back, from one that knows the first way which pages are valid, into one that does the
-    /// other way. What was counted says of no page that it is invalid, but where none is valid.
+    /// Reads a table with the validity `from` into one with the validity `into`. From counts, each page of a
+    /// block with valid pages may be valid.
     pub fn decode_into(
         geometry: Geometry,
         source: &mut dyn Source,
@@ -165,7 +165,7 @@ impl Valid {
                 if at >= pages {
                     return Err(corrupted(0));
                 }
-                // Each has a row, whether it is linked or not.
+                // Each block has its row already, linked or not.
                 self.insert(Ppn(at));
             }
         }
@@ -193,12 +193,12 @@ impl Valid {
     }
 }
 
-/// The ranks of the full blocks, and their numbers, of a table that is read; empty while none was kept.
+/// Ranks of the full blocks and their numbers, while a table is read. Empty if no rank was kept so far.
 #[derive(Default)]
 struct Ranks(Vec<(u32, u32)>);
 
 impl Ranks {
-    /// Notes the rank of a block that is full, behind those that are among the rows already.
+    /// Notes the rank of a full block, behind the full blocks among the rows read before.
     fn note(&mut self, rows: &Rows, at: usize, rank: u32) {
         if rank == 0 && self.0.is_empty() {
             return;
@@ -211,7 +211,7 @@ impl Ranks {
         self.0.push((rank, at as u32));
     }
 
-    /// The order of closing, if it was kept: that of the ranks, whatever they are.
+    /// Order of closing, if it was kept: sorted by rank, whatever the ranks are.
     fn into_order(mut self, blocks: usize) -> Order {
         if self.0.is_empty() {
             return Order::None;

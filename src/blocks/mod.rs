@@ -1,8 +1,8 @@
-//! The table of all blocks: the state of each, its valid pages, its wear. All in RAM; saved with a
-//! checkpoint.
+//! The table of all blocks: the state of each, its valid pages, its wear. All of it is in RAM, and saved with
+//! a checkpoint.
 //!
-//! Shared by the page-mapping FTL and the log of the trees on raw NAND. The table does no I/O of its own
-//! except in [`BlockTable::take_erased`] and [`BlockTable::retire_marked`], which keep states and chip in
+//! It is shared by the page-mapping FTL and the log of the trees on raw NAND. The table does no I/O of its
+//! own except in [`BlockTable::take_erased`] and [`BlockTable::retire_marked`], which keep states and chip in
 //! step.
 //!
 //! ```text
@@ -13,27 +13,28 @@
 //! ```
 //!
 //! Costs (`places`): the next victim of the greedy policy and the next free block are found in O(1). A page
-//! that becomes invalid, or a block that changes its use, takes a look through the blocks with equally many
-//! valid pages, or a move of the pool: bytes in sequence, a fraction of a microsecond at thousands of blocks.
-//! Ties go to the block erased least among the [`TIE_SCAN`] blocks unchanged for longest. The order of
-//! closing and the index of full blocks (`order`) are kept once a policy that needs them is asked for.
+//! that becomes invalid, or a block that changes its use, takes a search through the blocks with equally many
+//! valid pages, or a move of the pool: bytes in sequence, a fraction of a microsecond for thousands of
+//! blocks. Among equals greedy chooses the block erased least of the [`TIE_SCAN`] blocks unchanged for
+//! longest. The order of closing and the index of full blocks (`order`) are kept once a policy that needs
+//! them is asked for.
 //!
-//! A block takes 5 bytes of RAM on a chip with fewer than 65,536 of them (`rows`, `places`), and a bit for
-//! each page, or a byte besides (`valid`).
+//! A block takes 5 bytes of RAM on a chip with fewer than 65,536 blocks (`rows`, `places`), and a bit for
+//! each page, or instead of the bits a byte (`valid`).
 //!
 //! # Parts
 //!
 //! | part | owns | file |
 //! |---|---|---|
-//! | `Uses` | use and erases of each block (`rows`), and where it stands by them (`places`) | `uses.rs` |
-//! | `Valid` | which pages are valid, or how many | `valid.rs` |
+//! | `Uses` | use and erases of each block (`rows`), and its place by them (`places`) | `uses.rs` |
+//! | `Valid` | valid pages, or their numbers | `valid.rs` |
 //! | `Order` | the order of the full blocks that a policy needs | `order.rs` |
 //!
 //! The table keeps them in step, and knows when blocks were last modified.
 //!
 //! Invariants
-//! - T1: a block is in the pool exactly when it is Free or Unclean, and among those of its valid count
-//!   exactly when Full.
+//! - T1: a block is in the pool exactly if it is Free or Unclean, and among those of its valid count exactly
+//!   if Full.
 //! - T2: Free, Unclean, Reserved and Bad blocks have no valid pages.
 
 pub mod checkpoint;
@@ -65,13 +66,13 @@ use uses::Uses;
 use valid::Valid;
 pub use valid::Validity;
 
-/// Blocks with equally few valid pages that greedy compares by wear.
+/// Number of blocks with equally few valid pages that the greedy policy compares by wear.
 pub const TIE_SCAN: usize = 16;
 
-/// Whether anybody may ask when blocks were last modified, by what the engine was built with.
+/// True if the engine was built so that times of modification may be kept.
 const KEEPS_AGES: bool = cfg!(feature = "full");
 
-/// The use of a block.
+/// Use of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BlockState {
@@ -81,16 +82,16 @@ pub enum BlockState {
     Unclean,
     /// Being filled.
     Open,
-    /// Nothing more is programmed before the next erase.
+    /// Not programmed again before the next erase.
     Full,
-    /// Kept out of allocation and collection: checkpoints and anchors.
+    /// Kept out of allocation and collection, for checkpoints and anchors.
     Reserved,
     /// Marked bad.
     Bad,
 }
 
 impl BlockState {
-    /// The state that has this number on the medium.
+    /// State with this number on the medium.
     pub(super) const fn from_byte(byte: u8) -> Option<BlockState> {
         Some(match byte {
             0 => BlockState::Free,
@@ -103,13 +104,13 @@ impl BlockState {
         })
     }
 
-    /// Whether the block is in the pool.
+    /// True if the block is in the pool.
     pub const fn is_free(self) -> bool {
         matches!(self, BlockState::Free | BlockState::Unclean)
     }
 }
 
-/// Which free block is taken.
+/// Rule by which a free block is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wear {
     /// The block erased least: for data that will soon be rewritten.
@@ -123,22 +124,22 @@ pub enum Wear {
 pub struct BlockTable {
     geometry: Geometry,
     uses: Uses,
-    /// When a page of each block last became valid or invalid; empty where nobody asks.
+    /// Time at which a page of each block last became valid or invalid; empty if that is not kept.
     ages: Vec<u64>,
     valid: Valid,
     live_pages: u32,
-    /// Logical time: pages marked valid so far.
+    /// Logical time: number of pages marked valid so far.
     clock: u64,
     order: Order,
 }
 
 impl BlockTable {
-    /// A table for a chip of which nothing is known: every block is Unclean.
+    /// Makes a table for a chip of which nothing is known: every block is Unclean.
     pub fn new(geometry: Geometry) -> BlockTable {
         BlockTable::keeping(geometry, Validity::Bits)
     }
 
-    /// A table for such a chip that knows so which pages are valid.
+    /// Makes a table for such a chip, with this form of validity.
     pub fn keeping(geometry: Geometry, validity: Validity) -> BlockTable {
         BlockTable {
             geometry,
@@ -151,91 +152,90 @@ impl BlockTable {
         }
     }
 
-    /// The shape of the chip.
+    /// Geometry of the chip.
     #[inline]
     pub fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// The use of the block.
+    /// State of a block.
     #[inline]
     pub fn state(&self, pbn: Pbn) -> BlockState {
         self.uses.state(pbn)
     }
 
-    /// Blocks in the pool, erased or not.
+    /// Number of blocks in the pool, erased or not.
     #[inline]
     pub fn free_count(&self) -> u32 {
         self.uses.places.free() as u32
     }
 
-    /// Blocks not marked bad.
+    /// Number of blocks not marked bad.
     pub fn good_count(&self) -> u32 {
         (0..self.geometry.blocks).filter(|&pbn| self.state(Pbn(pbn)) != BlockState::Bad).count() as u32
     }
 
-    /// Valid pages of the chip.
+    /// Number of valid pages of the chip.
     #[inline]
     pub fn live_pages(&self) -> u32 {
         self.live_pages
     }
 
-    /// Valid pages of a block.
+    /// Number of valid pages of a block.
     #[inline]
     pub fn valid_count(&self, pbn: Pbn) -> u32 {
         self.valid.count(self.geometry, pbn)
     }
 
-    /// Erases of a block, as far as checkpoints and this session know.
+    /// Erase count of a block, as far as checkpoints and this session know.
     #[inline]
     pub fn erase_count(&self, pbn: Pbn) -> u32 {
         self.uses.erases(pbn)
     }
 
-    /// When a page of a block last became valid or invalid, in pages marked valid so far; 0 where that is not
-    /// kept.
+    /// Time at which a page of a block last became valid or invalid, in pages marked valid so far; 0 if that
+    /// is not kept.
     #[inline]
     pub fn modified(&self, pbn: Pbn) -> u64 {
         if KEEPS_AGES { self.ages.get(pbn.index()).copied().unwrap_or(0) } else { 0 }
     }
 
-    /// Keeps from now on when each block was last modified, 8 bytes a block. Policies that ask for it do so
-    /// by themselves.
+    /// Keeps from now on the time at which each block was last modified, 8 bytes a block. Policies that need
+    /// the time call this by themselves.
     pub fn keep_ages(&mut self) {
         if KEEPS_AGES && self.ages.is_empty() {
             self.ages = vec![0; self.uses.rows.len()];
         }
     }
 
-    /// The blocks in a state, ascending.
+    /// Iterates over the blocks in a state, in ascending order.
     pub fn in_state(&self, state: BlockState) -> impl Iterator<Item = Pbn> + '_ {
         (0..self.geometry.blocks).map(Pbn).filter(move |pbn| self.state(*pbn) == state)
     }
 
-    /// The blocks of the pool, the most worn one first.
+    /// Iterates over the blocks of the pool, the most worn one first.
     pub fn free_by_wear(&self) -> impl Iterator<Item = Pbn> + '_ {
         self.uses.places.by_most_wear()
     }
 
-    /// The blocks of the pool, the least worn one, which is taken next, first.
+    /// Iterates over the blocks of the pool, the least worn one first, which is taken next.
     pub fn free_by_least_wear(&self) -> impl Iterator<Item = Pbn> + '_ {
         self.uses.places.by_least_wear()
     }
 
-    /// Takes a block out of the pool; it becomes Open. True says that it must be erased first.
+    /// Takes a block out of the pool; it becomes Open. True if it must be erased first.
     pub fn take_free(&mut self, wear: Wear) -> Option<(Pbn, bool)> {
         let pbn = self.first_free(wear)?;
         let needs_erase = self.claim(pbn);
         Some((pbn, needs_erase))
     }
 
-    /// The block of the pool that is taken next.
+    /// Block of the pool that is taken next.
     pub fn first_free(&self, wear: Wear) -> Option<Pbn> {
         self.uses.first_free(wear)
     }
 
-    /// Takes this block out of the pool; it becomes Open. True says that it must be erased before it is
-    /// programmed.
+    /// Takes this block out of the pool; it becomes Open. True if it must be erased before it is programmed.
     pub fn claim(&mut self, pbn: Pbn) -> bool {
         let state = self.state(pbn);
         assert!(state.is_free(), "T1: {pbn} is {state:?}, not free");
@@ -247,24 +247,24 @@ impl BlockTable {
         state == BlockState::Unclean
     }
 
-    /// Ends the filling of an open block.
+    /// Closes an open block; it becomes Full.
     pub fn close(&mut self, pbn: Pbn) {
         assert!(self.state(pbn) == BlockState::Open, "{pbn} is not open");
         self.set_state(pbn, BlockState::Full);
     }
 
-    /// Goes on filling a block that was closed.
+    /// Opens a closed block again, to fill the rest of it.
     pub fn reopen(&mut self, pbn: Pbn) {
         assert!(self.state(pbn) == BlockState::Full, "{pbn} is not full");
         self.set_state(pbn, BlockState::Open);
     }
 
-    /// Gives a block back that was erased just now: it becomes Free.
+    /// Gives back a block that was erased just now; it becomes Free.
     pub fn release(&mut self, pbn: Pbn) {
         self.give_back(pbn, BlockState::Free);
     }
 
-    /// Gives a block back that still holds stale bytes: it becomes Unclean and is erased when it is needed.
+    /// Gives back a block that still holds stale bytes; it becomes Unclean, and is erased when it is needed.
     pub fn discard(&mut self, pbn: Pbn) {
         self.give_back(pbn, BlockState::Unclean);
     }
@@ -283,7 +283,7 @@ impl BlockTable {
         self.set_state(pbn, BlockState::Reserved);
     }
 
-    /// After a mount: these blocks are the reserved ones, whatever the table that was loaded says.
+    /// Makes exactly these blocks Reserved, after a mount, whatever the table that was loaded says.
     pub fn reserve_exactly(&mut self, reserved: &[Pbn]) -> Result<(), StoreFault> {
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             if self.state(pbn) == BlockState::Reserved && !reserved.contains(&pbn) {
@@ -303,7 +303,8 @@ impl BlockTable {
         Ok(())
     }
 
-    /// Makes a block what a later record than the table's says of it. False: that makes no sense.
+    /// Sets state, erases and valid pages of a block from a record later than the table. False if that makes
+    /// no sense.
     pub fn restore(&mut self, pbn: Pbn, (state, erases): (BlockState, u32), valid: &[Ppn]) -> bool {
         let takes_pages = matches!(state, BlockState::Open | BlockState::Full);
         if !takes_pages && !valid.is_empty() {
@@ -322,17 +323,17 @@ impl BlockTable {
         self.set_state(pbn, BlockState::Bad);
     }
 
-    /// Counts an erase.
+    /// Counts an erase of a block.
     pub fn note_erase(&mut self, pbn: Pbn) {
         self.set_erase_count(pbn, self.erase_count(pbn).saturating_add(1));
     }
 
-    /// Sets the erases of a block to what an earlier session counted.
+    /// Sets the erase count of a block, as an earlier session counted it.
     pub fn set_erase_count(&mut self, pbn: Pbn, erases: u32) {
         self.uses.set_erases(pbn, erases, &|| self.valid.count(self.geometry, pbn));
     }
 
-    /// Marks a page as holding live data.
+    /// Makes a page valid.
     #[inline]
     pub fn mark_valid(&mut self, ppn: Ppn) {
         let pbn = self.geometry.block_of(ppn);
@@ -342,7 +343,7 @@ impl BlockTable {
         }
     }
 
-    /// Marks a page as dead.
+    /// Makes a page invalid.
     #[inline]
     pub fn invalidate(&mut self, ppn: Ppn) {
         let pbn = self.geometry.block_of(ppn);
@@ -371,18 +372,18 @@ impl BlockTable {
         }
     }
 
-    /// Whether a page holds live data; where valid pages are counted, whether it may.
+    /// Tells whether a page is valid; in a table of counts, whether it may be.
     #[inline]
     pub fn is_valid(&self, ppn: Ppn) -> bool {
         self.valid.contains(ppn)
     }
 
-    /// The first valid page of a block at or after a place in it.
+    /// First valid page of a block from page `from` on.
     pub fn next_valid(&self, pbn: Pbn, from: u32) -> Option<Ppn> {
         self.valid.next(self.geometry, pbn, from)
     }
 
-    /// The valid pages of a block, ascending.
+    /// Iterates over the valid pages of a block, in ascending order.
     pub fn valid_pages(&self, pbn: Pbn) -> impl Iterator<Item = Ppn> + '_ {
         let mut from = 0;
         core::iter::from_fn(move || {
@@ -392,7 +393,7 @@ impl BlockTable {
         })
     }
 
-    /// The largest erase count of a good block.
+    /// Largest erase count of a good block.
     pub fn most_erases(&self) -> u32 {
         let good = (0..self.geometry.blocks).map(Pbn).filter(|&pbn| self.state(pbn) != BlockState::Bad);
         good.map(|pbn| self.erase_count(pbn)).max().unwrap_or(0)
@@ -414,7 +415,7 @@ impl BlockTable {
     }
 }
 
-/// Marks a block bad on the chip. One that cannot mark it takes no more writes: `WornOut`.
+/// Marks a block bad on the chip. A chip that cannot mark it takes no more writes: `WornOut`.
 pub fn mark_bad<N: Nand + ?Sized>(nand: &mut N, pbn: Pbn) -> Result<(), StoreFault> {
     Ok(nand.mark_bad(pbn).map_err(|error| match error {
         NandError::BadBlock(_) | NandError::ProgramFailed(_) | NandError::EraseFailed(_) => {
@@ -424,7 +425,7 @@ pub fn mark_bad<N: Nand + ?Sized>(nand: &mut N, pbn: Pbn) -> Result<(), StoreFau
     })?)
 }
 
-/// With the chip.
+/// Operations on table and chip together.
 impl BlockTable {
     /// Retires every block that carries a bad-block mark.
     pub fn retire_marked<N: Nand>(&mut self, nand: &mut N) -> Result<(), StoreFault> {
@@ -436,7 +437,8 @@ impl BlockTable {
         Ok(())
     }
 
-    /// Erases a block and counts it. False: the erase failed, and the block is marked bad and retired.
+    /// Erases a block and counts the erase. False if the erase failed; the block is then marked bad and
+    /// retired.
     pub fn erase<N: Nand>(&mut self, nand: &mut N, pbn: Pbn, cause: Cause) -> Result<bool, StoreFault> {
         debug_assert_eq!(self.valid_count(pbn), 0, "T2: {pbn} is erased and has valid pages");
         match nand.erase(pbn, cause) {
@@ -452,8 +454,8 @@ impl BlockTable {
         }
     }
 
-    /// Erases the blocks that are taken next, so many, unless they are: then taking them cannot fail. Their
-    /// turn stays the same. `Full` when there are fewer.
+    /// Erases the `wanted` blocks that are taken next, unless they are erased already: then taking them
+    /// cannot fail. Their order stays the same. `Full` if there are fewer.
     pub fn erase_ahead<N: Nand>(
         &mut self,
         nand: &mut N,
@@ -485,8 +487,8 @@ impl BlockTable {
         Ok(())
     }
 
-    /// Takes a block out of the pool, erased and Open; blocks that fail on the way are retired. `Full` when
-    /// the pool is empty.
+    /// Takes a block out of the pool, erased and Open. Blocks that fail meanwhile are retired. `Full` if the
+    /// pool is empty.
     pub fn take_erased<N: Nand>(
         &mut self,
         nand: &mut N,
@@ -502,7 +504,7 @@ impl BlockTable {
         }
     }
 
-    /// Takes this block out of the pool, erased and Open. False: it failed and was retired.
+    /// Takes this block out of the pool, erased and Open. False if it failed and was retired.
     pub fn claim_erased<N: Nand>(
         &mut self,
         nand: &mut N,

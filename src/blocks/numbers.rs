@@ -1,20 +1,20 @@
-//! Rows of numbers below the count of a chip's blocks: two bytes each where they fit.
+//! Rows of numbers below the number of a chip's blocks: two bytes each if they fit.
 
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// A row of numbers.
+/// Row of numbers.
 #[derive(Clone, Debug)]
 pub(super) enum Numbers {
-    /// The row of a chip with fewer than 65,536 blocks.
+    /// Row for a chip with fewer than 65,536 blocks.
     Narrow(Vec<u16>),
-    /// The row of a larger chip.
+    /// Row for a larger chip.
     Wide(Vec<u32>),
 }
 
 impl Numbers {
-    /// A row of so many places for numbers up to `most`, each 0.
+    /// Makes a row of `places` zeros, for numbers up to `most`.
     pub(super) fn zeros(places: usize, most: u32) -> Numbers {
         match most {
             0..=0xffff => Numbers::Narrow(vec![0; places]),
@@ -45,13 +45,13 @@ impl Numbers {
     #[inline]
     pub(super) fn set(&mut self, at: usize, number: u32) {
         match self {
-            // Below the most that the row was made for.
+            // The number is below the bound for which the row was made.
             Numbers::Narrow(row) => row[at] = number as u16,
             Numbers::Wide(row) => row[at] = number,
         }
     }
 
-    /// Every number of a part of the row becomes one more, or one less.
+    /// Adds one to every number of a part of the row, or subtracts one.
     pub(super) fn step(&mut self, part: Range<usize>, up: bool) {
         match self {
             Numbers::Narrow(row) if up => row[part].iter_mut().for_each(|number| *number += 1),
@@ -69,7 +69,7 @@ impl Numbers {
         }
     }
 
-    /// The place of a number in a part of the row.
+    /// Place of a number in a part of the row.
     pub(super) fn find(&self, part: Range<usize>, number: u32) -> Option<usize> {
         let first = part.start;
         let found = match self {

@@ -1,10 +1,10 @@
-//! The order of the full blocks that some victim policies need besides the lists by valid count.
+//! Order of the full blocks that some victim policies need besides the lists by valid count.
 //!
-//! FIFO and windowed greedy go by the order in which blocks were closed: a doubly linked list through the
+//! FIFO and windowed greedy use the order in which blocks were closed: a doubly linked list through the
 //! blocks. Choices draws full blocks evenly: an array of them, and the place of each in it. Either is kept
 //! only while a policy asks for it, takes 8 bytes a block, and every change is O(1).
 //!
-//! Invariant T3: what is kept holds exactly the full blocks, each once.
+//! Invariant T3: either holds exactly the full blocks, each once.
 
 use crate::blocks::victim::VictimPolicy;
 use crate::rng::Rng;
@@ -14,23 +14,23 @@ use alloc::vec::Vec;
 
 const NONE: u32 = u32::MAX;
 
-/// Draws for each choice wanted, before a greedy one is made.
+/// Number of draws for each choice wanted. If these find too few candidates, a greedy choice is made.
 const DRAWS_PER_CHOICE: usize = 64;
 
-/// The part of the order of full blocks that a victim policy needs.
+/// Order of the full blocks, as a victim policy needs it.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Order {
-    /// Nothing.
+    /// No order.
     #[default]
     None,
-    /// Who was closed before whom.
+    /// Order in which blocks were closed.
     Closing(Box<Closing>),
-    /// Whom to draw from.
+    /// Set of blocks to draw from.
     Drawing(Box<Drawing>),
 }
 
 impl Order {
-    /// Whether this is what a policy needs.
+    /// True if a policy needs this kind of order.
     pub(super) fn suits(&self, policy: VictimPolicy) -> bool {
         match policy {
             VictimPolicy::Fifo | VictimPolicy::Windowed { .. } => matches!(self, Order::Closing(_)),
@@ -41,7 +41,8 @@ impl Order {
         }
     }
 
-    /// The order that a policy needs, over these full blocks out of so many, the one closed first in front.
+    /// Makes the order that a policy needs. `full` are the full blocks, the one closed first in front, on a
+    /// chip of `blocks` blocks.
     pub(super) fn new(
         policy: VictimPolicy,
         blocks: usize,
@@ -59,7 +60,7 @@ impl Order {
         order
     }
 
-    /// A block was closed.
+    /// Adds a block that was closed.
     pub(super) fn add(&mut self, pbn: u32) {
         match self {
             _ if !cfg!(feature = "full") => {}
@@ -69,7 +70,7 @@ impl Order {
         }
     }
 
-    /// A block is not full any more.
+    /// Removes a block that is no longer full.
     pub(super) fn remove(&mut self, pbn: u32) {
         match self {
             _ if !cfg!(feature = "full") => {}
@@ -79,8 +80,8 @@ impl Order {
         }
     }
 
-    /// The block with the fewest valid pages among those that a policy looks at, if it goes by this order and
-    /// finds any that has not `all` of them.
+    /// Chooses the block with the fewest valid pages among those that a policy looks at. `None` if the policy
+    /// does not use this order, or finds only blocks with `all` pages valid.
     pub(super) fn choose(
         &mut self,
         policy: VictimPolicy,
@@ -99,7 +100,7 @@ impl Order {
         }
     }
 
-    /// The rank of each of so many blocks in the order of closing; none where that is not kept.
+    /// Rank of each block in the order of closing; empty if that order is not kept.
     pub(super) fn ranks(&self, blocks: usize) -> Vec<u32> {
         let Order::Closing(closing) = self else { return Vec::new() };
         if !cfg!(feature = "full") {
@@ -110,7 +111,7 @@ impl Order {
         ranks
     }
 
-    /// Bytes of RAM held, ranks of a checkpoint that is written or read included.
+    /// Bytes of RAM held, with those for the ranks while a checkpoint is written or read.
     pub(super) fn ram_bytes(&self) -> usize {
         match self {
             Order::None => 0,
@@ -119,7 +120,7 @@ impl Order {
         }
     }
 
-    /// Bytes of RAM of the order that a policy needs, over so many blocks.
+    /// Bytes of RAM of the order that a policy needs, for `blocks` blocks.
     pub(super) const fn ram_needed(policy: VictimPolicy, blocks: u32) -> usize {
         let each = match policy {
             VictimPolicy::Fifo | VictimPolicy::Windowed { .. } => CLOSING_BYTES,
@@ -130,7 +131,7 @@ impl Order {
     }
 }
 
-/// Bytes of RAM for each block.
+/// Bytes of RAM for each block in the order of closing; [`DRAWING_BYTES`] for drawing.
 const CLOSING_BYTES: usize = size_of::<Link>() + size_of::<(u32, u32)>();
 const DRAWING_BYTES: usize = 2 * size_of::<u32>();
 
@@ -189,7 +190,7 @@ impl Closing {
         }
     }
 
-    /// The block closed first goes to the end.
+    /// Moves the block closed first to the end.
     fn rotate(&mut self) {
         let first = self.first;
         debug_assert_ne!(first, NONE, "T3: no block was closed");
@@ -197,14 +198,14 @@ impl Closing {
         self.push(first);
     }
 
-    /// The blocks, the one closed first in front.
+    /// Iterates over the blocks, the one closed first in front.
     fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         let next = |pbn: u32| Some(pbn).filter(|&pbn| pbn != NONE);
         core::iter::successors(next(self.first), move |&pbn| next(self.links[pbn as usize].after))
     }
 
-    /// The block with the fewest valid pages among so many closed first. Blocks with valid pages only that
-    /// come first go to the end; there must be another.
+    /// Block with the fewest valid pages among the `window` closed first. Blocks at the front with all pages
+    /// valid go to the end first. `None` only if there is no block; another block must have an invalid page.
     fn fewest_of_oldest(&mut self, window: u32, all: u32, valid: impl Fn(u32) -> u32) -> Option<u32> {
         while valid(self.iter().next()?) == all {
             self.rotate();
@@ -218,7 +219,7 @@ impl Closing {
 #[derive(Clone, Debug)]
 pub(super) struct Drawing {
     full: Vec<u32>,
-    /// Where each block stands in `full`.
+    /// Place of each block in `full`.
     places: Vec<u32>,
     rng: Rng,
 }
@@ -244,14 +245,14 @@ impl Drawing {
         }
     }
 
-    /// A full block, evenly at random.
+    /// Draws a full block, evenly at random.
     fn draw(&mut self) -> Option<u32> {
         let count = self.full.len() as u64;
         (count > 0).then(|| self.full[self.rng.below(count) as usize])
     }
 
-    /// The block with the fewest valid pages among so many drawn. Those with valid pages only do not count;
-    /// none when the draw finds hardly any others.
+    /// Block with the fewest valid pages among `count` drawn ones. Blocks with all pages valid do not count.
+    /// `None` if the draws find no other.
     fn fewest_of_drawn(&mut self, count: u32, all: u32, valid: impl Fn(u32) -> u32) -> Option<u32> {
         let count = count.max(1) as usize;
         let drawn = (0..DRAWS_PER_CHOICE * count).filter_map(|_| self.draw());

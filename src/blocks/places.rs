@@ -1,4 +1,4 @@
-//! Where the blocks stand that can be taken and those that can be collected: all in one row.
+//! Places of the free blocks and of the full ones, all in one row.
 //!
 //! ```text
 //! +---------------+------------------+----+-----------------+------------+----------------------------+
@@ -7,30 +7,30 @@
 //! 0            ends[0]            ends[1]             ends[pages]       pool
 //! ```
 //!
-//! A block is full, or free, or neither, so one place for each is enough, and nothing ever asks for memory.
-//! Full blocks with equally many valid pages stand in the order in which they came to have so many. Free ones
-//! stand by their erases, which are looked up in the rows of the table, and then by number.
+//! A block is full, or free, or neither, so one place for each is enough, and memory is allocated only once.
+//! Full blocks with equally many valid pages stand in the order in which they came to that number. Free
+//! blocks stand by their erase counts, which are looked up in the rows of the table, and then by number.
 //!
-//! Costs: a page that becomes invalid moves its block to the neighbouring group, which takes a look through
-//! the group it leaves. The next victim and the next free block are at the ends.
+//! Costs: a page that becomes invalid moves its block to the neighbouring group, for which the group it
+//! leaves is searched. The next victim and the next free block are at the ends.
 
 use super::numbers::Numbers;
 use super::rows::Rows;
 use crate::units::Pbn;
 use core::cmp::Ordering;
 
-/// The full and the free blocks of a chip.
+/// Row of the full and the free blocks of a chip.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     row: Numbers,
-    /// Where the full blocks with so many valid pages end.
+    /// For each number of valid pages, the end of the full blocks with that number.
     ends: Numbers,
-    /// Where the free blocks begin.
+    /// Beginning of the free blocks.
     pool: usize,
 }
 
 impl Places {
-    /// All blocks of a chip are free, none of them erased so far.
+    /// All blocks of a chip, free and never erased.
     pub(super) fn unworn(blocks: u32, pages_per_block: u32) -> Places {
         let mut row = Numbers::zeros(blocks as usize, blocks);
         (0..blocks).for_each(|pbn| row.set(pbn as usize, pbn));
@@ -42,14 +42,13 @@ impl Places {
         (blocks as usize + pages_per_block as usize + 1) * Numbers::bytes_each(blocks)
     }
 
-    /// No block is full or free.
+    /// Empties the row: no block is full or free.
     pub(super) fn clear(&mut self) {
         self.pool = self.row.len();
         (0..self.ends.len()).for_each(|valid| self.ends.set(valid, 0));
     }
 }
 
-/// Full blocks.
 impl Places {
     fn start(&self, valid: usize) -> usize {
         if valid == 0 { 0 } else { self.ends.get(valid - 1) as usize }
@@ -73,12 +72,12 @@ impl Places {
         (0..self.full()).map(|at| Pbn(self.row.get(at)))
     }
 
-    /// The full blocks with so many valid pages, the one first that has had so many for longest.
+    /// Full blocks with `valid` valid pages. The one that has had that number for longest comes first.
     pub(super) fn with_valid(&self, valid: u32) -> impl Iterator<Item = Pbn> + '_ {
         (self.start(valid as usize)..self.end(valid as usize)).map(|at| Pbn(self.row.get(at)))
     }
 
-    /// A block with so many valid pages becomes a full one.
+    /// Adds a full block with `valid` valid pages.
     pub(super) fn add(&mut self, pbn: Pbn, valid: u32) {
         let (at, full) = (self.end(valid as usize), self.full());
         debug_assert!(full < self.pool, "T1: {pbn} is full and has no place");
@@ -87,14 +86,14 @@ impl Places {
         self.ends.step(valid as usize..self.ends.len(), true);
     }
 
-    /// A block is full no more.
+    /// Removes a block that is no longer full.
     pub(super) fn remove(&mut self, pbn: Pbn, valid: u32) {
         let at = self.place_of_full(pbn, valid);
         self.row.shift(at + 1..self.full(), at);
         self.ends.step(valid as usize..self.ends.len(), false);
     }
 
-    /// A full block that had so many valid pages has one more, or one less.
+    /// Moves a full block that had `valid` valid pages, and now has one more or one less.
     pub(super) fn regroup(&mut self, pbn: Pbn, valid: u32, more: bool) {
         let at = self.place_of_full(pbn, valid);
         let valid = valid as usize;
@@ -118,19 +117,18 @@ impl Places {
     }
 }
 
-/// Free blocks.
 impl Places {
-    /// Free blocks.
+    /// Number of free blocks.
     pub(super) fn free(&self) -> usize {
         self.row.len() - self.pool
     }
 
-    /// The free block with the fewest erases, of several the one with the lowest number.
+    /// Free block with the fewest erases; among equals the one with the lowest number.
     pub(super) fn least_worn(&self) -> Option<Pbn> {
         self.by_least_wear().next()
     }
 
-    /// The free block with the most erases, of several the one with the highest number.
+    /// Free block with the most erases; among equals the one with the highest number.
     pub(super) fn most_worn(&self) -> Option<Pbn> {
         self.by_most_wear().next()
     }
@@ -143,7 +141,7 @@ impl Places {
         (self.pool..self.row.len()).rev().map(|at| Pbn(self.row.get(at)))
     }
 
-    /// Where a free block is, or would be.
+    /// Place of a free block; `Err` with the place where it would be.
     fn place_of_free(&self, rows: &Rows, pbn: Pbn) -> Result<usize, usize> {
         let wear = (rows.erases(pbn.index()), pbn.0);
         let (mut low, mut high) = (self.pool, self.row.len());
@@ -172,7 +170,7 @@ impl Places {
         }
     }
 
-    /// Whether the block was there.
+    /// Removes a free block. False if it was not free.
     pub(super) fn remove_free(&mut self, rows: &Rows, pbn: Pbn) -> bool {
         let place = self.place_of_free(rows, pbn);
         if let Ok(place) = place {

@@ -1,4 +1,4 @@
-//! The RAM of a table: what one holds, and what one would, said without making it.
+//! RAM of a table: of an existing one, and of a planned one.
 
 use super::order::Order;
 use super::places::Places;
@@ -20,8 +20,8 @@ impl BlockTable {
         whatever_policy(self.geometry, self.validity()) + self.ages.len() * AGE_BYTES + self.order.ram_bytes()
     }
 
-    /// Bytes of RAM that a table takes on such a chip which knows so which pages are valid and
-    /// [follows](BlockTable::follow) this policy.
+    /// Bytes of RAM for a table with this validity on this chip, after it [follows](BlockTable::follow) this
+    /// policy.
     pub fn ram_needed(geometry: Geometry, validity: Validity, policy: VictimPolicy) -> usize {
         let table = whatever_policy(geometry, validity);
         if !cfg!(feature = "full") || policy == VictimPolicy::Greedy {

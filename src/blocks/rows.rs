@@ -1,18 +1,18 @@
-//! The rows of the table, one of three bytes for each block: its use and its erases.
+//! Rows of the table: three bytes for each block, with its use and its erases.
 //!
-//! While a checkpoint is written, the rows of the blocks that it takes stay as they were for whoever encodes
-//! the table ([`Rows::then`]): a record says what was before it, whatever page of it is written when.
+//! While a checkpoint is written, the encoded table shows the old rows of the blocks that the checkpoint
+//! takes ([`Rows::then`]): a record tells the state before it, whenever each of its pages is written.
 
 use super::BlockState;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Erases that can be told apart; a block that has more keeps to them. No part is specified for a tenth.
+/// Largest erase count; a block with more erases keeps this number. No part is specified for a tenth of it.
 pub(super) const ERASES_MAX: u32 = (1 << STATE_SHIFT) - 1;
 
-/// Erases have 21 bits, and the use the rest.
+/// Erases have 21 bits, and the use has the other three.
 const STATE_SHIFT: u32 = 21;
-/// A block that is Free and was erased before it was taken.
+/// Use of a block that is Free and was erased before it was taken.
 const AHEAD: u32 = 6;
 
 type Row = [u8; 3];
@@ -32,7 +32,6 @@ const fn state(row: Row) -> BlockState {
     }
 }
 
-/// Use and erases of all blocks.
 #[derive(Clone, Debug)]
 pub(super) struct Rows {
     rows: Vec<Row>,
@@ -44,10 +43,10 @@ impl Rows {
     /// Bytes of RAM for each block.
     pub(super) const BYTES_EACH: usize = size_of::<Row>();
 
-    /// Bytes of RAM for a row as it was before.
+    /// Bytes of RAM for the old value of a row.
     pub(super) const BEFORE_BYTES: usize = size_of::<(u32, Row)>();
 
-    /// Blocks of which nothing is known.
+    /// Rows of blocks of which nothing is known.
     pub(super) fn unclean(blocks: u32) -> Rows {
         let [low, middle, high, _] = ((BlockState::Unclean as u32) << STATE_SHIFT).to_le_bytes();
         Rows { rows: vec![[low, middle, high]; blocks as usize], before: None }
@@ -67,12 +66,13 @@ impl Rows {
         self.set(at, state as u32, self.erases(at));
     }
 
-    /// Erased before it was taken: that is counted then, and it keeps its turn.
+    /// Notes that a free block was erased before it is taken. The erase is counted when it is taken, so that
+    /// the block keeps its place in the order of wear.
     pub(super) fn set_ahead(&mut self, at: usize) {
         self.set(at, AHEAD, self.erases(at));
     }
 
-    /// Whether a block was erased before it was taken, which is then forgotten.
+    /// Clears that note. True if the block was erased before it was taken.
     pub(super) fn take_ahead(&mut self, at: usize) -> bool {
         let is_ahead = number(self.rows[at]) >> STATE_SHIFT == AHEAD;
         if is_ahead {
@@ -100,24 +100,24 @@ impl Rows {
         self.rows[at] = [low, middle, high];
     }
 
-    /// A record is begun: it says what is so now.
+    /// Begins a record, which tells the present state.
     pub(super) fn begin_record(&mut self) {
         self.before = Some(Vec::new());
     }
 
-    /// Makes room for rows that will change before the record is written.
+    /// Makes room for `rows` rows that will change before the record is written.
     pub(super) fn expect_changes(&mut self, rows: usize) {
         if let Some(before) = &mut self.before {
             before.reserve_exact(rows);
         }
     }
 
-    /// The record is written, or given up.
+    /// Ends a record: it is written, or given up.
     pub(super) fn end_record(&mut self) {
         self.before = None;
     }
 
-    /// The use and the erases of a block when the record was begun that is being written.
+    /// Use and erases of a block when the record being written was begun.
     pub(super) fn then(&self, at: usize) -> (BlockState, u32) {
         let before = self.before.iter().flatten().find(|row| row.0 == at as u32);
         let row = before.map_or(self.rows[at], |row| row.1);

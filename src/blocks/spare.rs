@@ -5,11 +5,11 @@
 //!      0xFF   kind   number   version   extra   CRC-32 of the page's place, the data area, bytes 1..12
 //! ```
 //!
-//! All fields are little-endian. Byte 0 is the bad-block mark and stays 0xFF. What number, version and extra
-//! mean depends on the kind. The data area is always programmed and checked whole, so that one CRC covers
-//! every bit of the page but the mark; a page that is torn, half erased or flipped does not pass for a
-//! written one. The place (the number of the physical page) is not stored, only summed up: a page that comes
-//! back in another place does not pass either.
+//! All fields are little-endian. Byte 0 is the bad-block mark and stays 0xFF. The meaning of number, version
+//! and extra depends on the kind. The data area is always programmed and checked whole, so that one CRC
+//! covers every bit of the page but the mark: a page that is torn, half erased or flipped does not pass for a
+//! written one. The place (the number of the physical page) is not stored, only included in the sum: a page
+//! that comes back in another place does not pass either.
 
 use crate::check::words;
 use crate::codec::{crc32, crc32_before, get_u32, get_u40, put_u32, put_u40, wrong_bit};
@@ -21,35 +21,35 @@ use crate::units::Ppn;
 /// Bytes of the spare area in use.
 pub const SPARE_BYTES: usize = 16;
 
-/// The kind of contents of a page.
+/// Kind of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PageKind {
-    /// A logical page as the host wrote it.
+    /// Logical page as the host wrote it.
     Host = b'H',
-    /// A logical page moved by the FTL.
+    /// Logical page moved by the FTL.
     Copy = b'C',
-    /// A list of trimmed logical pages.
+    /// List of trimmed logical pages.
     Trim = b'T',
-    /// A logical page in its place in a data block: page `n` of the block holds the `n`th page of a logical
+    /// Logical page in its place in a data block: page `n` of the block holds the `n`th page of a logical
     /// block.
     Data = b'D',
-    /// A logical page in a log block that belongs to one logical block, or to a group of them.
+    /// Logical page in a log block that belongs to one logical block, or to a group of them.
     Log = b'L',
-    /// A logical page in its place in a log block that is meant to become a data block.
+    /// Logical page in its place in a log block that is meant to become a data block.
     Sequential = b'S',
-    /// A logical page of an atomic group; more of the group follow.
+    /// Logical page of an atomic group; more pages of the group follow.
     More = b'h',
-    /// A page of the mapping table.
+    /// Page of the mapping table.
     Map = b'M',
-    /// A page of a checkpoint.
+    /// Page of a checkpoint.
     Checkpoint = b'P',
-    /// A page of a reference to the blocks of the checkpoints.
+    /// Page of a reference to the blocks of the checkpoints.
     Anchor = b'A',
 }
 
 impl PageKind {
-    /// The kind that a byte of a spare area says.
+    /// Kind with this byte in the spare area.
     pub(crate) const fn from_byte(byte: u8) -> Option<PageKind> {
         Some(match byte {
             b'H' => PageKind::Host,
@@ -67,21 +67,21 @@ impl PageKind {
     }
 }
 
-/// The fields of a spare area.
+/// Fields of a spare area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The kind of contents of the page.
+    /// Kind of the page.
     pub kind: PageKind,
     /// Logical page number, or the place of the page in its record.
     pub number: u32,
-    /// Which version; below 2^40.
+    /// Version, below 2^40.
     pub version: u64,
-    /// Meaning by kind.
+    /// Byte whose meaning depends on the kind.
     pub extra: u8,
 }
 
 impl Header {
-    /// The spare area of a page with these fields and data, in this place.
+    /// Spare area of a page with these fields and data, in this place.
     pub fn seal(&self, ppn: Ppn, data: &[u8]) -> [u8; SPARE_BYTES] {
         let mut spare = [0xff; SPARE_BYTES];
         spare[1] = self.kind as u8;
@@ -93,21 +93,21 @@ impl Header {
         spare
     }
 
-    /// The fields, if the page is whole and was written in this place.
+    /// Fields of a page. `None` unless the page is whole and was written in this place.
     pub fn open(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Header> {
         let whole = checksum(spare) == sum(ppn, data, spare);
         Header::claimed(spare).filter(|_| whole)
     }
 
-    /// The fields as they stand, of a page that may not be whole.
+    /// Fields as they stand, of a page that may not be whole.
     pub(crate) fn claimed(spare: &[u8; SPARE_BYTES]) -> Option<Header> {
         let kind = PageKind::from_byte(spare[1])?;
         Some(Header { kind, number: get_u32(spare, 2), version: get_u40(spare, 6), extra: spare[11] })
     }
 
-    /// The fields of a page in which exactly one bit is wrong. CRC-32 tells which one; what a page of chance
-    /// bytes looks like by chance, in one case of 2^32 for each bit, is not to be trusted without another
-    /// sign.
+    /// Fields of a page in which exactly one bit is wrong. CRC-32 tells which one. A page of random bytes
+    /// looks like this by chance, in one case of 2^32 for each bit, so the result is not to be trusted
+    /// without another sign.
     fn identify(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> Option<Header> {
         let syndrome = checksum(spare) ^ sum(ppn, data, spare);
         if syndrome.count_ones() == 1 {
@@ -123,29 +123,29 @@ impl Header {
     }
 }
 
-/// The checksum that the field of the page should hold.
+/// Checksum that the page should hold.
 fn sum(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> u32 {
     crc32(&[&ppn.0.to_le_bytes(), data, &spare[1..12]])
 }
 
-/// The checksum field: an identity of the page, near enough.
+/// Checksum in the spare area, which identifies the page almost surely.
 pub fn checksum(spare: &[u8; SPARE_BYTES]) -> u32 {
     get_u32(spare, 12)
 }
 
-/// The outcome of reading a page.
+/// Result of reading a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Every bit is 1: never programmed, or a program or erase was cut short.
+    /// Every bit is 1: never programmed, or a program or an erase was cut short.
     Erased,
-    /// Bytes that were not written like this: torn, half erased, flipped, or uncorrectable. With the fields,
-    /// if all but one bit is right.
+    /// The bytes are not as they were written: torn, half erased, flipped, or uncorrectable. The fields are
+    /// given if all bits but one are right.
     Unreadable(Option<Header>),
-    /// A whole page, and its checksum.
+    /// Whole page: its fields and its checksum.
     Page(Header, u32),
 }
 
-/// Reads a page into `data` (the whole data area) and checks it; reads it again before it is given up.
+/// Reads a page into `data` (the whole data area) and checks it. It is read again before it is given up.
 pub fn read_page<N: Nand>(
     nand: &mut N,
     ppn: Ppn,
@@ -155,7 +155,7 @@ pub fn read_page<N: Nand>(
     read_weak_page(nand, ppn, cause, data).map(|(found, _)| found)
 }
 
-/// [`read_page`] for who has no use for the fields of a page that is not whole.
+/// Reads a page as [`read_page`] does, for callers that do not need the fields of a page that is not whole.
 pub fn read_whole_page<N: Nand>(
     nand: &mut N,
     ppn: Ppn,
@@ -165,8 +165,8 @@ pub fn read_whole_page<N: Nand>(
     read_claiming(nand, (ppn, cause), data, |_, _, _| None).map(|(found, _)| found)
 }
 
-/// [`read_page`], and whether the page was not whole at the first read: it should be written anew elsewhere
-/// soon.
+/// Reads a page as [`read_page`] does. True if the page was not whole at the first read: then it should be
+/// written elsewhere soon.
 pub fn read_weak_page<N: Nand>(
     nand: &mut N,
     ppn: Ppn,
@@ -176,7 +176,7 @@ pub fn read_weak_page<N: Nand>(
     read_claiming(nand, (ppn, cause), data, Header::identify)
 }
 
-/// Makes something of a page that is not whole.
+/// Function that finds the fields of a page that is not whole.
 type Claim = fn(Ppn, &[u8], &[u8; SPARE_BYTES]) -> Option<Header>;
 
 fn read_claiming<N: Nand>(
@@ -213,8 +213,8 @@ fn read_claiming<N: Nand>(
     Ok((Found::Unreadable(claim), false))
 }
 
-/// Whether a page that is not whole here is so in another place, and the page there is whole here: no cut
-/// leaves that.
+/// True if a page that is not whole here is whole in another place, and the page there is whole here. No
+/// power cut leaves that.
 fn is_exchanged<N: Nand>(
     nand: &mut N,
     ppn: Ppn,
@@ -233,7 +233,7 @@ fn is_exchanged<N: Nand>(
     }
 }
 
-/// The place in which a page would be whole, whatever its bytes are: every checksum belongs to one place.
+/// Place in which a page would be whole, whatever its bytes are: every checksum belongs to one place.
 fn written_at(data: &[u8], spare: &[u8; SPARE_BYTES]) -> Ppn {
     Ppn(crc32_before(checksum(spare), &[data, &spare[1..12]]))
 }

@@ -1,4 +1,4 @@
-//! The use of each block and where it stands by it: the rows and the places, kept in step (T1).
+//! Use of each block, and its place by that use: rows and places, kept in step (T1).
 
 use super::places::Places;
 use super::rows::Rows;
@@ -6,8 +6,8 @@ use super::{BlockState, Wear};
 use crate::nand::Geometry;
 use crate::units::Pbn;
 
-/// Use and wear of all blocks, and which are taken or collected next. How many pages of a block are valid it
-/// asks its owner, for blocks that are or become full.
+/// Use and wear of all blocks, and the order in which they are taken or collected. The callers give the
+/// number of valid pages, for blocks that are or become full.
 #[derive(Clone, Debug)]
 pub(super) struct Uses {
     pub(super) rows: Rows,
@@ -15,7 +15,6 @@ pub(super) struct Uses {
 }
 
 impl Uses {
-    /// All blocks are Unclean.
     pub(super) fn unclean(geometry: Geometry) -> Uses {
         Uses {
             rows: Rows::unclean(geometry.blocks),
@@ -40,13 +39,11 @@ impl Uses {
         }
     }
 
-    /// Changes the use of a block.
     pub(super) fn set_state(&mut self, pbn: Pbn, state: BlockState, valid: &dyn Fn() -> u32) {
         self.unlink(pbn, valid);
         self.link(pbn, state, valid);
     }
 
-    /// Changes the erases of a block.
     pub(super) fn set_erases(&mut self, pbn: Pbn, erases: u32, valid: &dyn Fn() -> u32) {
         let state = self.state(pbn);
         self.unlink(pbn, valid);
@@ -63,7 +60,7 @@ impl Uses {
         }
     }
 
-    /// Gives a block that stands nowhere this use, and its place.
+    /// Gives a use, and a place, to a block that has no place.
     pub(super) fn link(&mut self, pbn: Pbn, state: BlockState, valid: &dyn Fn() -> u32) {
         debug_assert!(!self.places.is_free(&self.rows, pbn), "T1: {pbn} is in the pool");
         self.rows.set_state(pbn.index(), state);

@@ -1,13 +1,13 @@
-//! Which pages are valid.
+//! Valid pages of each block.
 //!
 //! * [`Validity::Bits`]: a bit for each page.
 //! * [`Validity::Counts`]: the number of valid pages of each block, and the bits of a few blocks, the *known*
-//!   ones: the one that was opened last, and those that its owner asks about, who learns it from what leads
-//!   to their pages (as the mu-Tree paper, section 5.1, keeps bits for candidates only). Of any other block
-//!   each page may be valid, unless none is.
+//!   ones. These are the block opened last, and the blocks that the owner asks about: it learns their valid
+//!   pages from the nodes that lead to them (as the mu-Tree paper, section 5.1, keeps bits for candidates
+//!   only). In any other block each page may be valid, unless the count is 0.
 //!
 //! Invariants of counts
-//! - T4: no fewer pages are counted than are valid. They may be more, after a mount, until the owner looks.
+//! - T4: no fewer pages are counted than are valid. After a mount there may be more, until the owner looks.
 //! - T5: the bits of a known block are those of its valid pages.
 
 use crate::bits::{self, WORD_BITS, Word};
@@ -17,7 +17,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// How it is known which pages are valid.
+/// Form in which valid pages are remembered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Validity {
     /// A bit for each page.
@@ -28,24 +28,23 @@ pub enum Validity {
 }
 
 impl Validity {
-    /// Whether this is there: counts may be left out when the engine is built (feature `in-parts`).
+    /// True if this build has the form: counts need the feature `in-parts`.
     pub(crate) fn is_built(self) -> bool {
         cfg!(feature = "in-parts") || self == Validity::Bits
     }
 }
 
-/// The valid pages of all blocks.
+/// Valid pages of all blocks.
 #[derive(Clone, Debug)]
 pub(super) enum Valid {
     /// A bit for each page.
     Bits(Vec<Word>),
-    /// A number for each block.
+    /// A number for each block, and bits for a few.
     #[cfg(feature = "in-parts")]
     Counts(Box<Counts>),
 }
 
 impl Valid {
-    /// No page is valid.
     pub(super) fn none(geometry: Geometry, validity: Validity) -> Valid {
         match validity {
             #[cfg(feature = "in-parts")]
@@ -54,7 +53,7 @@ impl Valid {
         }
     }
 
-    /// The counts, where there are such.
+    /// Counts, if valid pages are counted.
     #[inline]
     pub(super) fn counts(&self) -> Option<&Counts> {
         match self {
@@ -73,7 +72,7 @@ impl Valid {
         }
     }
 
-    /// The bits of all pages; none where they are counted.
+    /// Bits of all pages; empty if valid pages are counted.
     #[inline]
     pub(super) fn bits(&self) -> &[Word] {
         match self {
@@ -92,7 +91,7 @@ impl Valid {
         }
     }
 
-    /// Bytes of RAM on such a chip, with the counts that are made anew now and then.
+    /// Bytes of RAM on a chip of this geometry, including the counts that are made anew from time to time.
     pub(super) fn ram_bytes(geometry: Geometry, validity: Validity) -> usize {
         match validity {
             #[cfg(feature = "in-parts")]
@@ -101,7 +100,7 @@ impl Valid {
         }
     }
 
-    /// Valid pages of a block.
+    /// Number of valid pages of a block.
     #[inline]
     pub(super) fn count(&self, geometry: Geometry, pbn: Pbn) -> u32 {
         match self.counts() {
@@ -110,7 +109,7 @@ impl Valid {
         }
     }
 
-    /// Whether a page is valid; of a block that is not known, whether it may be.
+    /// True if a page is valid; in a block that is not known, true if it may be.
     #[inline]
     pub(super) fn contains(&self, ppn: Ppn) -> bool {
         match self.counts() {
@@ -119,7 +118,7 @@ impl Valid {
         }
     }
 
-    /// Makes a page valid that was not. False: all pages of its block count as valid already.
+    /// Makes a page valid. False if all pages of its block counted as valid already.
     #[inline]
     pub(super) fn insert(&mut self, ppn: Ppn) -> bool {
         if let Some(counts) = self.counts_mut() {
@@ -132,7 +131,7 @@ impl Valid {
         true
     }
 
-    /// Makes a page invalid that was valid.
+    /// Makes a valid page invalid.
     #[inline]
     pub(super) fn remove(&mut self, ppn: Ppn) {
         if let Some(counts) = self.counts_mut() {
@@ -145,7 +144,7 @@ impl Valid {
         bits[word] &= !bit;
     }
 
-    /// The first valid page of a block at or after a place in it.
+    /// First valid page of a block from page `from` on.
     pub(super) fn next(&self, geometry: Geometry, pbn: Pbn, from: u32) -> Option<Ppn> {
         debug_assert!(from <= geometry.pages_per_block, "page {from} of {pbn}");
         if let Some(counts) = self.counts() {
@@ -167,27 +166,27 @@ impl Valid {
     }
 }
 
-/// Most blocks that the owner asks about at a time.
+/// The owner asks about at most this many blocks at a time.
 const ASKED_MAX: u32 = 32;
 
-/// Stands for a block where none is known.
+/// Mark of an entry of `known` without a block.
 const NONE: u32 = u32::MAX;
 
-/// The place of the block opened last among the known ones; behind it are those asked about.
+/// Entry of `known` for the block opened last. The entries behind it are the blocks asked about.
 const OPENED: usize = 0;
 
-/// Numbers of valid pages, and the known blocks.
+/// Numbers of valid pages, and the bits of the known blocks.
 #[derive(Clone, Debug)]
 pub(super) struct Counts {
     geometry: Geometry,
-    /// One byte a block, or two where it has more than 255 pages.
+    /// One byte for each block, or two if a block has more than 255 pages.
     counts: Vec<u8>,
     known: Vec<u32>,
-    /// The bits of each known block.
+    /// Bits of each known block.
     bits: Vec<Word>,
-    /// The owner is being asked: the bits of the blocks in question are not whole yet.
+    /// True while the owner is being asked: the bits of the blocks asked about are not complete yet.
     is_asking: bool,
-    /// The counts that are being made anew; empty at other times.
+    /// Counts that are being made anew; empty at other times.
     anew: Vec<u8>,
 }
 
@@ -215,7 +214,7 @@ impl Counts {
         count_in(self.geometry, &self.counts, pbn)
     }
 
-    /// Counts so many pages of a block as valid, all of them at most.
+    /// Sets the number of valid pages of a block, at most all of them.
     pub(super) fn set_count(&mut self, pbn: Pbn, count: u32) {
         set_count_in(self.geometry, &mut self.counts, (pbn, count));
     }
@@ -229,7 +228,7 @@ impl Counts {
         }
     }
 
-    /// A page becomes valid, or invalid. Whether that changed the count.
+    /// Makes a page valid or invalid. True if the count changed.
     fn change(&mut self, ppn: Ppn, is_valid: bool) -> bool {
         let pbn = self.geometry.block_of(ppn);
         if let Some(place) = self.place_of(pbn) {
@@ -243,7 +242,7 @@ impl Counts {
         self.count(pbn) != count
     }
 
-    /// Where the bits of a block are, if they are whole.
+    /// Index of a known block, if its bits are complete.
     fn place_of(&self, pbn: Pbn) -> Option<usize> {
         let known = if self.is_asking { &self.known[..=OPENED] } else { &self.known[..] };
         known.iter().position(|&block| block == pbn.0)
@@ -259,30 +258,30 @@ impl Counts {
         self.known[place] = block;
     }
 
-    /// Whether it is known which pages of a block are valid.
+    /// True if it is known which pages of a block are valid.
     pub(super) fn knows(&self, pbn: Pbn) -> bool {
         self.count(pbn) == 0 || self.place_of(pbn).is_some()
     }
 
-    /// A block was opened, and none of its pages is valid yet.
+    /// Notes that a block was opened and has no valid page yet.
     pub(super) fn open(&mut self, pbn: Pbn) {
         debug_assert_eq!(self.count(pbn), 0, "T2: {pbn} was opened and has valid pages");
         self.forget(pbn);
         self.clear_place(OPENED, pbn.0);
     }
 
-    /// Whatever was known of the pages of a block is so no longer.
+    /// Forgets the bits of a block.
     pub(super) fn forget(&mut self, pbn: Pbn) {
         let known = self.known.iter_mut();
         known.filter(|block| **block == pbn.0).for_each(|block| *block = NONE);
     }
 
-    /// Blocks that are asked about at a time.
+    /// Number of blocks that are asked about at a time.
     pub(super) fn asked_at_once(&self) -> usize {
         asked(self.geometry)
     }
 
-    /// Asks about these blocks.
+    /// Begins to ask about these blocks.
     pub(super) fn ask(&mut self, blocks: &[Pbn]) {
         debug_assert!(blocks.len() <= self.asked_at_once(), "{} blocks are asked about", blocks.len());
         self.is_asking = true;
@@ -291,32 +290,32 @@ impl Counts {
         }
     }
 
-    /// The blocks that were asked about and are known.
+    /// Blocks that were asked about and are known.
     pub(super) fn asked_about(&self) -> impl Iterator<Item = Pbn> + '_ {
         self.known[OPENED + 1..].iter().filter(|&&block| block != NONE).map(|&block| Pbn(block))
     }
 
-    /// Whether a block is among those that are asked about.
+    /// True if a block is among those asked about.
     pub(super) fn asks_about(&self, pbn: Pbn) -> bool {
         self.known[OPENED + 1..].contains(&pbn.0)
     }
 
-    /// Counts all blocks anew.
+    /// Begins to count the valid pages of all blocks anew.
     pub(super) fn begin_anew(&mut self) {
         self.anew = vec![0; self.counts.len()];
     }
 
-    /// The counts that were made anew: a row for [`Counts::new_count`].
+    /// Takes the counts that were made anew, for [`Counts::new_count`].
     pub(super) fn take_anew(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.anew)
     }
 
-    /// The new count of a block.
+    /// New count of a block.
     pub(super) fn new_count(&self, anew: &[u8], pbn: Pbn) -> u32 {
         count_in(self.geometry, anew, pbn)
     }
 
-    /// The answer for one page: it is valid. Each is noted once.
+    /// Notes a valid page, once each.
     pub(super) fn note(&mut self, ppn: Ppn) {
         let pbn = self.geometry.block_of(ppn);
         if !self.anew.is_empty() {
@@ -330,7 +329,8 @@ impl Counts {
         }
     }
 
-    /// Ends the answer, which counts if it is whole: the blocks and how many of their pages are valid.
+    /// Ends an answer, which counts only if it is complete. Returns the blocks with their numbers of valid
+    /// pages.
     pub(super) fn end(&mut self, is_whole: bool) -> Vec<(Pbn, u32)> {
         let words = words(self.geometry);
         self.is_asking = false;
@@ -355,7 +355,7 @@ impl Counts {
     }
 }
 
-/// The number of a block in a row of counts.
+/// Count of a block in a row of counts.
 #[inline]
 fn count_in(geometry: Geometry, counts: &[u8], pbn: Pbn) -> u32 {
     let at = pbn.index();
@@ -365,19 +365,18 @@ fn count_in(geometry: Geometry, counts: &[u8], pbn: Pbn) -> u32 {
     }
 }
 
-/// Sets it, to all pages of the block at most.
+/// Sets the count of a block in a row of counts, at most to all its pages.
 fn set_count_in(geometry: Geometry, counts: &mut [u8], (pbn, count): (Pbn, u32)) {
     let bytes = count_bytes(geometry);
     let (at, count) = (pbn.index() * bytes, count.min(geometry.pages_per_block) as u16);
     counts[at..at + bytes].copy_from_slice(&count.to_le_bytes()[..bytes]);
 }
 
-/// Bytes of the count of a block.
 const fn count_bytes(geometry: Geometry) -> usize {
     if geometry.pages_per_block <= 255 { 1 } else { 2 }
 }
 
-/// Words of the bits of a known block.
+/// Words that the bits of a known block take.
 const fn words(geometry: Geometry) -> usize {
     (geometry.pages_per_block as usize).div_ceil(WORD_BITS)
 }
@@ -386,7 +385,7 @@ fn asked(geometry: Geometry) -> usize {
     (geometry.blocks / 16).clamp(2, ASKED_MAX) as usize
 }
 
-/// Valid pages of a block, by a bit for each page of the chip.
+/// Number of valid pages of a block, from a bit for each page of the chip.
 #[inline]
 fn count_bits(geometry: Geometry, bits: &[Word], pbn: Pbn) -> u32 {
     let mut at = geometry.page_at(pbn, 0).index();

@@ -1,4 +1,4 @@
-//! Which full block is collected next.
+//! Choice of the full block to collect next.
 //!
 //! | policy | victim | costs |
 //! |---|---|---|
@@ -9,46 +9,46 @@
 //! | Windowed | fewest valid pages among the w closed first (Hu and others, SYSTOR 2009) | O(w), the same RAM |
 //! | Choices | fewest valid pages among d drawn at random (Van Houdt, SIGMETRICS 2013) | O(d), the same RAM |
 //!
-//! `u` is the share of valid pages. A block with valid pages only is never a victim: to move it gains
-//! nothing. Where one comes first in the order of closing, it goes to its end, as if it had been moved. So
-//! whatever the policy, each victim gains a page at least, and collection ends. All arithmetic is in
-//! integers.
+//! `u` is the share of valid pages. A block with all pages valid is never a victim: moving it gains nothing.
+//! If such a block is first in the order of closing, it goes to the end of it, as if it had been moved. So
+//! under every policy each victim gains at least a page, and collection ends. All arithmetic is in integers.
 
 use crate::check::words;
 use crate::fault::StoreFault;
 use crate::store::StoreError;
 
-/// The words of a refusal.
+/// Text of a refusal.
 pub(crate) const LEFT_OUT: &str = "a policy that was left out when the engine was built: feature 'full'";
 
-/// The rule that chooses the block to collect.
+/// Rule that chooses the block to collect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VictimPolicy {
-    /// Fewest valid pages; among equals the one erased least, then the one unchanged for longest.
+    /// Fewest valid pages; among equals the block erased least, then the one unchanged for longest.
     #[default]
     Greedy,
-    /// Kawaguchi's benefit over cost: old blocks go first even with more valid pages. Looks at every full
+    /// Kawaguchi's benefit over cost: old blocks go first, even with more valid pages. Looks at every full
     /// block.
     CostBenefit,
-    /// Chiang and Chang's cost, age and times: as cost-benefit, and worn blocks are spared. Looks at every
+    /// Chiang and Chang's cost, age and times: like cost-benefit, but worn blocks are spared. Looks at every
     /// full block.
     Cat,
     /// The block closed first, whatever is valid in it.
     Fifo,
     /// Fewest valid pages among the blocks closed first.
     Windowed {
-        /// Blocks looked at; 1 is FIFO.
+        /// Number of blocks looked at; 1 is FIFO.
         blocks: u32,
     },
-    /// Fewest valid pages among blocks drawn evenly at random, a block perhaps twice.
+    /// Fewest valid pages among blocks drawn evenly at random. A block may be drawn twice.
     Choices {
-        /// Blocks drawn; 1 is a random victim, log2 of the chip's blocks is what others call random greedy.
+        /// Number of blocks drawn. 1 is a random victim; log2 of the chip's blocks is what others call random
+        /// greedy.
         count: u32,
     },
 }
 
 impl VictimPolicy {
-    /// Every policy, those with a number with its default.
+    /// Every policy; those with a number have its default.
     pub const ALL: [VictimPolicy; 6] = [
         VictimPolicy::Greedy,
         VictimPolicy::CostBenefit,
@@ -58,13 +58,13 @@ impl VictimPolicy {
         VictimPolicy::Choices { count: 3 },
     ];
 
-    /// Refuses what was left out when the engine was built (feature `full`).
+    /// Refuses a policy that was left out when the engine was built (feature `full`).
     pub fn require_built(self) -> Result<(), StoreFault> {
         let is_built = cfg!(feature = "full") || self == VictimPolicy::Greedy;
         if is_built { Ok(()) } else { Err(StoreError::Unsupported(words(LEFT_OUT).into()).into()) }
     }
 
-    /// The name used in settings and results, without its number.
+    /// Name in configurations and results, without its number.
     pub const fn name(self) -> &'static str {
         match self {
             VictimPolicy::Greedy => "greedy",
@@ -77,26 +77,25 @@ impl VictimPolicy {
     }
 }
 
-/// A full block with an invalid page, as the policies see it that weigh several things.
+/// Full block with an invalid page, for the policies that weigh several things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
-    /// Valid pages.
+    /// Number of valid pages.
     pub valid: u32,
-    /// Pages of a block.
+    /// Number of pages of a block.
     pub pages: u32,
     /// Time since the block last changed.
     pub age: u64,
-    /// Erases so far.
+    /// Number of erases so far.
     pub erases: u32,
 }
 
 impl Candidate {
-    /// Whether this block is a better victim than `other`; of equals the one erased less is.
+    /// True if this block is a better victim than `other`. Among equals the one erased less is.
     pub(super) fn beats(&self, other: &Candidate, policy: VictimPolicy) -> bool {
         // The erases that count as a cost; a block never erased must not be free of cost.
         let times = |c: &Candidate| if policy == VictimPolicy::Cat { u128::from(c.erases) + 1 } else { 1 };
-        // age * (N - v) / (v * times), compared crosswise; a block without valid pages is worth more than any
-        // other.
+        // age * (N - v) / (v * times), compared crosswise. A block without valid pages beats any other.
         let worth = |a: &Candidate, b: &Candidate| {
             u128::from(a.age) * u128::from((a.pages - a.valid) * b.valid) * times(b)
         };

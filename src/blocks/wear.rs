@@ -42,7 +42,7 @@ use crate::store::StoreError;
 use crate::units::Pbn;
 use alloc::vec::Vec;
 
-/// The rule by which cold blocks are found.
+/// Rule by which cold blocks are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WearLevelling {
     /// Blocks with cold data stay where they are.
@@ -50,29 +50,29 @@ pub enum WearLevelling {
     None,
     /// The least worn full block moves once it lags too far behind the most worn block.
     Threshold {
-        /// Erases by which it may lag.
+        /// Number of erases by which it may lag.
         gap_erases: u32,
     },
     /// Chang's dual pool.
     DualPool {
-        /// The threshold T of its rules.
+        /// Threshold T of the rules.
         threshold_erases: u32,
     },
 }
 
 impl WearLevelling {
-    /// Refuses what was left out when the engine was built (feature `full`).
+    /// Refuses a rule that was left out when the engine was built (feature `full`).
     pub fn require_built(self) -> Result<(), StoreFault> {
         let is_built = cfg!(feature = "full") || self == WearLevelling::None;
         if is_built { Ok(()) } else { Err(StoreError::Unsupported(words(LEFT_OUT).into()).into()) }
     }
 
-    /// Whether it goes by when blocks were last modified ([`BlockTable::keep_ages`]).
+    /// True if the rule needs the times at which blocks were last modified ([`BlockTable::keep_ages`]).
     pub const fn asks_for_ages(self) -> bool {
         matches!(self, WearLevelling::DualPool { .. })
     }
 
-    /// The name used in settings and results, without its number.
+    /// Name in configurations and results, without its number.
     pub const fn name(self) -> &'static str {
         match self {
             WearLevelling::None => "off",
@@ -82,20 +82,20 @@ impl WearLevelling {
     }
 }
 
-/// The move of data that wear levelling asks for.
+/// Move of data that wear levelling asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// The full block whose data should move, so that it wears.
+    /// Full block whose data should move, so that the block wears.
     pub cold: Pbn,
-    /// The free block that should take them, as it is worn; none if any worn block will do.
+    /// Worn free block that should take the data. `None` if any worn block will do.
     pub worn: Option<Pbn>,
 }
 
-/// Finds the blocks to move.
+/// Finder of the blocks to move.
 #[derive(Clone, Debug)]
 pub struct WearLeveller {
     rule: WearLevelling,
-    /// Dual pool: what it knows of each block; else empty.
+    /// Dual pool: the membership of each block; else empty.
     pool: Vec<Member>,
     /// Cold blocks that should move, the next one last.
     planned: Vec<Pbn>,
@@ -105,12 +105,12 @@ pub struct WearLeveller {
 #[derive(Clone, Copy, Debug)]
 struct Member {
     is_cold: bool,
-    /// Erases when it joined the pool.
+    /// Erase count of the block when it joined the pool.
     erases_before: u32,
 }
 
 impl WearLeveller {
-    /// A leveller for the blocks of this table.
+    /// Makes a leveller for the blocks of this table.
     pub fn new(rule: WearLevelling, blocks: &BlockTable) -> WearLeveller {
         if !cfg!(feature = "full") {
             return WearLeveller { rule, pool: Vec::new(), planned: Vec::new(), calls_since_scan: 0 };
@@ -128,8 +128,8 @@ impl WearLeveller {
         WearLeveller { rule, pool, planned, calls_since_scan: 0 }
     }
 
-    /// The move that is due, if any. To be called about once for each block opened; what is told should be
-    /// done.
+    /// Returns the move that is due, if any. To be called about once for each block opened; the move should
+    /// be done.
     pub fn next_move(&mut self, blocks: &BlockTable) -> Option<Move> {
         if !cfg!(feature = "full") {
             return None;
@@ -169,7 +169,7 @@ impl WearLeveller {
             + self.planned.capacity() * size_of::<Pbn>()
     }
 
-    /// The most worn free block of the hot pool, if another lags behind it.
+    /// Most worn free block of the hot pool, if a block of `erases` erases lags behind it.
     fn worn_free_block(&self, blocks: &BlockTable, erases: u32, threshold: u32) -> Option<Pbn> {
         let worn = blocks.free_by_wear().take_while(|&pbn| lags(erases, blocks.erase_count(pbn), threshold));
         worn.into_iter().find(|&pbn| !self.pool[pbn.index()].is_cold)
@@ -189,13 +189,13 @@ impl WearLeveller {
         self.planned.reverse();
     }
 
-    /// The blocks of a pool that take part.
+    /// Blocks of a pool that take part.
     fn members(&self, blocks: &BlockTable, is_cold: bool) -> Vec<Pbn> {
         let all = (0..blocks.geometry().blocks).map(Pbn);
         all.filter(|&pbn| self.pool[pbn.index()].is_cold == is_cold && is_movable(blocks, pbn)).collect()
     }
 
-    /// Erases since it joined the pool.
+    /// Erases of a block since it joined its pool.
     fn effective(&self, pbn: Pbn, blocks: &BlockTable) -> u32 {
         blocks.erase_count(pbn).saturating_sub(self.pool[pbn.index()].erases_before)
     }
@@ -216,7 +216,7 @@ impl WearLeveller {
         self.shrink_hot_pool(blocks, threshold);
     }
 
-    /// Rule 1.
+    /// Applies rule 1, cold pool resize.
     fn shrink_cold_pool(&mut self, blocks: &BlockTable, threshold: u32) {
         let hot = self.members(blocks, false);
         let Some(fewest) = hot.iter().map(|&pbn| self.effective(pbn, blocks)).min() else { return };
@@ -227,7 +227,7 @@ impl WearLeveller {
         }
     }
 
-    /// Rule 3.
+    /// Applies rule 3, hot pool resize.
     fn shrink_hot_pool(&mut self, blocks: &BlockTable, threshold: u32) {
         let hot = self.members(blocks, false);
         let Some(most) = hot.iter().map(|&pbn| blocks.erase_count(pbn)).max() else { return };
@@ -243,7 +243,7 @@ impl WearLeveller {
     }
 }
 
-/// Calls between two scans, and moves planned by one.
+/// Number of calls between two scans, and of moves planned by one scan.
 fn moves_per_scan(blocks: &BlockTable) -> u32 {
     1 + blocks.geometry().blocks / 32
 }
@@ -252,7 +252,7 @@ fn lags(erases: u32, most: u32, gap: u32) -> bool {
     most.saturating_sub(erases) > gap
 }
 
-/// Whether a block wears with the data: checkpoints are moved by their own rule, and bad blocks not at all.
+/// True if a block takes part: checkpoints are moved by their own rule, and bad blocks not at all.
 fn is_movable(blocks: &BlockTable, pbn: Pbn) -> bool {
     !matches!(blocks.state(pbn), BlockState::Reserved | BlockState::Bad)
 }

@@ -1,24 +1,24 @@
-//! Which frame holds which page, or any slot any number: an open-addressing hash table of fixed size and
+//! Table from pages to frames, or from any numbers to slots: an open-addressing hash table of fixed size and
 //! fixed hashing.
 //!
-//! Linear probing; a removal shifts what follows back, so that there are no tombstones. At most half of the
-//! places are taken. Nothing iterates over it, so its order never shows.
+//! It uses linear probing; a removal shifts the following entries back, so that there are no tombstones. At
+//! most half of the places are taken. Nothing iterates over the table, so its order never shows.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 const EMPTY: (u32, u32) = (0, u32::MAX);
 
-/// Slots by number: frames by logical page, say.
+/// Table from numbers to slots, for example from logical pages to frames.
 #[derive(Clone, Debug)]
 pub struct SlotTable {
-    /// Number and slot.
+    /// Pairs of a number and its slot.
     places: Vec<(u32, u32)>,
     shift: u32,
 }
 
 impl SlotTable {
-    /// A table for this many slots.
+    /// Makes a table for this many slots.
     pub fn new(slots: usize) -> SlotTable {
         let places = SlotTable::places(slots);
         SlotTable { places: vec![EMPTY; places], shift: 64 - places.trailing_zeros() }
@@ -28,12 +28,12 @@ impl SlotTable {
         (2 * slots).next_power_of_two().max(2)
     }
 
-    /// Bytes of a table for so many slots.
+    /// Bytes of a table for `slots` slots.
     pub(super) fn bytes_for(slots: usize) -> usize {
         SlotTable::places(slots) * size_of::<(u32, u32)>()
     }
 
-    /// Where the search for a number starts (Fibonacci hashing).
+    /// Place at which the search for a number starts (Fibonacci hashing).
     fn home(&self, key: u32) -> usize {
         (u64::from(key).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
     }
@@ -42,7 +42,7 @@ impl SlotTable {
         (place + 1) & (self.places.len() - 1)
     }
 
-    /// The place of a number, or the empty one where it belongs.
+    /// Place of a number, or the empty one where it belongs.
     fn find(&self, key: u32) -> usize {
         let mut place = self.home(key);
         while self.places[place] != EMPTY && self.places[place].0 != key {
@@ -51,13 +51,13 @@ impl SlotTable {
         place
     }
 
-    /// The slot of a number.
+    /// Slot of a number.
     pub fn get(&self, key: u32) -> Option<u32> {
         let (_, slot) = self.places[self.find(key)];
         (slot != EMPTY.1).then_some(slot)
     }
 
-    /// Notes that a key has this slot.
+    /// Enters a number with its slot. The number must not be in the table.
     pub fn insert(&mut self, key: u32, slot: u32) {
         let place = self.find(key);
         assert!(self.places[place] == EMPTY, "{key} has a slot already");
@@ -65,7 +65,7 @@ impl SlotTable {
         debug_assert!(slot != EMPTY.1 && self.get(key) == Some(slot), "{key} is not found");
     }
 
-    /// Forgets a key.
+    /// Removes a number, which must be in the table.
     pub fn remove(&mut self, key: u32) {
         let mut hole = self.find(key);
         assert!(self.places[hole] != EMPTY, "{key} has no slot");
@@ -76,7 +76,7 @@ impl SlotTable {
             if (other, slot) == EMPTY {
                 break;
             }
-            // An entry may fill the hole unless its home lies after the hole, cyclically, and up to its
+            // An entry may fill the hole unless its home lies, cyclically, behind the hole and not behind its
             // place.
             let mask = self.places.len() - 1;
             let from_home = place.wrapping_sub(self.home(other)) & mask;
@@ -89,7 +89,7 @@ impl SlotTable {
         debug_assert!(self.get(key).is_none(), "{key} is still there");
     }
 
-    /// Bytes of RAM.
+    /// Bytes of RAM held.
     pub fn ram_bytes(&self) -> usize {
         self.places.len() * size_of::<(u32, u32)>()
     }

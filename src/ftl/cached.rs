@@ -1,8 +1,9 @@
-//! A mapping table on flash with the entries in use cached: what DFTL and the schemes after it share.
+//! A mapping table on flash with a cache for the entries in use: the common part of DFTL and the schemes
+//! after it.
 //!
-//! The table ([`crate::ftl::table`]), the cache ([`crate::ftl::cmt`]), and *untold* entries: dirty ones that
-//! have no room in the cache. There are some while a block is collected, after a group, and after a mount
-//! that followed a cut.
+//! It consists of the table ([`crate::ftl::table`]), the cache ([`crate::ftl::cmt`]), and *untold* entries:
+//! dirty ones for which the cache has no room. There are untold entries while a block is collected, after a
+//! group, and after a mount that followed a cut.
 //!
 //! Invariants
 //! - D1: a clean entry equals that of the table.
@@ -24,32 +25,32 @@ use alloc::vec::Vec;
 /// Bytes of a dirty entry in a base: logical page u32, physical page u32, pages u16.
 pub(crate) const ENCODED_BYTES: usize = 10;
 
-/// The counters of a cache of entries.
+/// Counters of a cache of entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounters {
     /// Look-ups that the cache answered.
     pub hits: u64,
-    /// Look-ups that it did not.
+    /// Look-ups that the cache did not answer.
     pub misses: u64,
     /// Translation pages rewritten for a dirty entry that was evicted.
     pub evictions: u64,
-    /// Translation pages rewritten because their entries had no room in the cache: mostly those of pages
-    /// moved.
+    /// Translation pages rewritten because their entries had no room in the cache: mostly entries of moved
+    /// pages.
     pub batch_updates: u64,
     /// Victims that held translation pages.
     pub table_victims: u64,
 }
 
-/// A table and its cache.
+/// Table and its cache.
 #[derive(Debug)]
 pub struct CachedTable {
-    /// The table on the chip.
+    /// Table on the chip.
     pub table: MapTable,
     /// Entries in RAM.
     pub cmt: Cmt,
-    /// Entries newer than the table on the chip.
+    /// Entries newer than the table on the chip, and not in the cache.
     pub untold: Untold,
-    /// Hits, misses and what they cost.
+    /// Hits, misses and their costs.
     pub counters: CacheCounters,
 }
 
@@ -93,8 +94,8 @@ impl CachedTable {
         Ok(cached)
     }
 
-    /// After a cut: what the table does not say, which may be runs of very many pages. They were dirty
-    /// entries in the cache before, and are again. Takes a bit for each logical page.
+    /// Finds the entries that the table lacks after a cut; they may be runs of very many pages. They were
+    /// dirty entries in the cache before the cut, and are again. Takes a bit of RAM for each logical page.
     fn adopt_runs<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -129,7 +130,7 @@ impl CachedTable {
         Ok(())
     }
 
-    /// Bytes of RAM beside the entries to compare the table with the chip, where there are runs.
+    /// Bytes of RAM besides the entries, for comparing the table with the chip in a scheme with runs.
     pub fn compared_bytes(&self) -> usize {
         (self.table.range(self.table.pages() - 1).end as usize).div_ceil(64) * 8
     }
@@ -165,23 +166,23 @@ impl CachedTable {
         in_table && on_chip && run.pages().all(holds)
     }
 
-    /// The dirty entries, for a clean base; there are no untold ones then. Where valid pages are counted, the
-    /// map for any record.
+    /// Encodes the dirty entries for a clean base, when there are no untold ones. If valid pages are counted,
+    /// it encodes the map, for any record.
     pub fn encode(&self) -> Vec<u8> {
         if self.is_told() { self.encode_told() } else { encode(&self.cmt) }
     }
 
-    /// The entry of a logical page, if it is in RAM.
+    /// Entry of a logical page, if it is in RAM.
     pub fn known(&self, lpn: u32) -> Option<u32> {
         self.cmt.get(lpn).or_else(|| self.untold.get(lpn))
     }
 
-    /// The physical page of a logical page that is used now.
+    /// Entry of a logical page that is used now, if it is in RAM.
     pub fn touch(&mut self, lpn: u32) -> Option<u32> {
         self.cmt.touch(lpn).or_else(|| self.untold.get(lpn))
     }
 
-    /// A logical page has another place: its entry changes in the cache if it is there, and is untold
+    /// Gives a logical page another place. Its entry changes in the cache if it is there, and becomes untold
     /// otherwise.
     pub fn update(&mut self, lpn: u32, ppn: u32) {
         if self.cmt.set(lpn, ppn) {
@@ -196,7 +197,7 @@ impl CachedTable {
         }
     }
 
-    /// Admits an entry to the cache if there is room; `may_extend` the run before it.
+    /// Admits an entry to the cache if there is room. It may extend the run before it if `may_extend`.
     pub fn admit(&mut self, lpn: u32, ppn: u32, may_extend: bool) {
         if self.cmt.set(lpn, ppn) {
             return;
@@ -217,7 +218,7 @@ impl CachedTable {
         }
     }
 
-    /// Rewrites a translation page with everything that is known of its entries.
+    /// Rewrites a translation page with the newest entries.
     pub(crate) fn rewrite<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
         self.load_known(flash, page)?;
         let lpns = self.table.range(page);
@@ -227,7 +228,7 @@ impl CachedTable {
         Ok(())
     }
 
-    /// Rewrites the translation pages of untold entries, so many at most.
+    /// Rewrites the translation pages of untold entries, at most `pages_max` of them.
     pub(crate) fn tell<N: Nand>(&mut self, flash: &mut Flash<N>, pages_max: u32) -> Result<(), StoreFault> {
         for _ in 0..pages_max {
             let Some(lpn) = self.untold.first() else { break };
@@ -237,7 +238,7 @@ impl CachedTable {
         Ok(())
     }
 
-    /// Drops the entry that goes next; its translation page is rewritten first if it is dirty.
+    /// Evicts the next entry. If it is dirty, its translation page is rewritten first.
     pub fn evict<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let Some((lpn, is_dirty)) = self.cmt.victim() else { return Ok(()) };
         if is_dirty {
@@ -254,7 +255,8 @@ impl CachedTable {
         flash.free(victim, Cause::Mapping, || self.encode())
     }
 
-    /// A valid page cannot be read: whose it is, which takes the whole table. That page is lost then.
+    /// Gives up a valid page that cannot be read. The whole table is searched for its logical page, which is
+    /// then lost.
     pub fn lose<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -275,18 +277,18 @@ impl CachedTable {
         Err(StoreFault::corrupted("a valid page belongs to no logical page", ppn.0))
     }
 
-    /// Bytes of RAM that say where logical pages are.
+    /// Bytes of RAM of the mapping: directory, cache and untold entries.
     pub fn mapping_bytes(&self) -> usize {
         let untold = self.untold.len() * untold::ENTRY_BYTES;
         self.table.directory_bytes() + self.cmt.ram_bytes() + untold
     }
 
-    /// The most of it but for what a power cut leaves untold beyond what is planned.
+    /// Upper bound of these bytes, without untold entries beyond the plan, which a power cut may leave.
     pub fn mapping_bytes_max(&self) -> usize {
         self.table.directory_bytes() + self.cmt.ram_bytes_max() + self.untold.ram_bytes()
     }
 
-    /// Checks D1, D2 and the table. The pages that the table has.
+    /// Checks D1, D2 and the table. Returns the number of the table's pages.
     pub fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         for lpn in self.untold.lpns().filter(|&lpn| self.cmt.get(lpn).is_some()) {
             report.violation(Invariant::D2, u64::from(lpn), message!("lpn {lpn} is cached and untold"));
@@ -314,7 +316,7 @@ impl CachedTable {
     }
 }
 
-/// A new entry of a page, in the cache if there is room.
+/// Adds a dirty entry for one page, to the cache if there is room, else to the untold ones.
 pub(crate) fn admit_dirty(cmt: &mut Cmt, untold: &mut Untold, (lpn, ppn): (u32, u32)) {
     if cmt.is_full() {
         untold.insert(lpn, ppn);
@@ -323,8 +325,8 @@ pub(crate) fn admit_dirty(cmt: &mut Cmt, untold: &mut Untold, (lpn, ppn): (u32, 
     }
 }
 
-/// Untold entries for which there is room: of a write and a collection no more than two blocks; and after a
-/// cut what was dirty, though no more than two blocks of that.
+/// Planned number of untold entries: a write and a collection leave at most two blocks' worth, and a cut
+/// leaves the entries that were dirty, at most two blocks' worth again.
 pub(crate) fn untold_planned(geometry: Geometry, entries: usize) -> usize {
     let two_blocks = 2 * geometry.pages_per_block as usize;
     two_blocks + entries.min(two_blocks)

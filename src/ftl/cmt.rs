@@ -1,19 +1,19 @@
 //! The cached mapping table: entries of logical pages in a segmented order of least recent use.
 //!
-//! An entry speaks for a *run*: logical pages in sequence that lie in physical pages in sequence, mostly one.
+//! An entry stands for a *run*: consecutive logical pages that lie in consecutive physical pages, mostly one.
 //! A run does not reach beyond its page of the table on flash.
 //!
-//! A new entry joins the probationary segment; one used again moves to the protected segment, which holds
-//! four fifths of the entries at most and gives its least recently used one back. The next to go is the least
-//! recently used of the probationary segment. A row of slots in the order of logical pages finds one by
-//! halving; the slots of a segment are chained.
+//! A new entry joins the probationary segment. One used again moves to the protected segment, which holds at
+//! most four fifths of the entries and gives its least recently used one back. The next victim is the least
+//! recently used of the probationary segment. Slots are found by binary search in a row ordered by logical
+//! page; the slots of a segment are chained.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 
 const NONE: u32 = u32::MAX;
 
-/// Bytes of the RAM for cached entries that one is counted as. It takes fewer: its slot and its place.
+/// Bytes of RAM that the budget counts for each cached entry. An entry takes fewer: its slot and its place.
 pub const ENTRY_BYTES: usize = 36;
 
 /// Bytes that an entry takes.
@@ -25,14 +25,14 @@ struct Slot {
     ppn: u32,
     before: u32,
     after: u32,
-    /// Pages of the run.
+    /// Number of pages of the run.
     count: u16,
     dirty: bool,
     protected: bool,
 }
 
 impl Slot {
-    /// Where a logical page of the run is.
+    /// Place of a logical page of the run.
     fn at(&self, lpn: u32) -> u32 {
         if self.ppn == NONE { NONE } else { self.ppn + (lpn - self.lpn) }
     }
@@ -46,26 +46,27 @@ impl Slot {
     }
 }
 
-/// Logical pages in sequence, in physical pages in sequence; or nowhere, one at a time.
+/// Run: consecutive logical pages in consecutive physical pages. A logical page that is nowhere is a run of
+/// its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// The first logical page.
+    /// First logical page.
     pub lpn: u32,
-    /// The first physical page.
+    /// First physical page.
     pub ppn: u32,
-    /// Pages in sequence.
+    /// Number of pages.
     pub count: u16,
 }
 
 impl Run {
-    /// Logical and physical pages.
+    /// Pairs of logical and physical pages.
     pub(crate) fn pages(self) -> impl Iterator<Item = (u32, u32)> {
         let place = move |i: u32| if self.ppn == NONE { NONE } else { self.ppn + i };
         (0..u32::from(self.count)).map(move |i| (self.lpn + i, place(i)))
     }
 }
 
-/// Most recently used first.
+/// Segment of the cache, the most recently used slot first.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     first: u32,
@@ -76,17 +77,17 @@ struct Segment {
 /// Cached entries.
 #[derive(Debug)]
 pub struct Cmt {
-    /// Slots in use, by logical page.
+    /// Slots in use, in the order of logical pages.
     index: Vec<u32>,
     slots: Vec<Slot>,
     vacant: u32,
-    /// Probationary, protected.
+    /// Probationary and protected segment.
     segments: [Segment; 2],
     capacity: usize,
 }
 
 impl Cmt {
-    /// Room for this many entries, at least 2.
+    /// Makes a cache with room for `capacity` entries, at least 2.
     pub(crate) fn new(capacity: usize) -> Cmt {
         assert!(capacity >= 2, "a segmented list has an entry in each segment");
         Cmt {
@@ -102,40 +103,40 @@ impl Cmt {
         (self.capacity * 4 / 5).max(1)
     }
 
-    /// Entries in the cache.
+    /// Number of entries in the cache.
     #[allow(clippy::len_without_is_empty, reason = "nobody asks")]
     pub fn len(&self) -> usize {
         self.index.len()
     }
 
-    /// Whether one must go before another comes.
+    /// True if an entry must go before another comes.
     pub(crate) fn is_full(&self) -> bool {
         self.len() == self.capacity
     }
 
-    /// Whether so many more fit.
+    /// True if `entries` more entries fit.
     pub fn has_room(&self, entries: usize) -> bool {
         self.len() + entries <= self.capacity
     }
 
-    /// The place in the index from which on entries begin with this logical page or a later one.
+    /// First place in the index whose entry begins with this logical page or a later one.
     fn place(&self, lpn: u32) -> usize {
         self.index.partition_point(|&at| self.slots[at as usize].lpn < lpn)
     }
 
-    /// The slot of the run that a logical page is in.
+    /// Slot of the run that holds a logical page.
     fn find(&self, lpn: u32) -> Option<u32> {
         let after = self.index.partition_point(|&at| self.slots[at as usize].lpn <= lpn);
         let &at = self.index.get(after.checked_sub(1)?)?;
         (lpn < self.slots[at as usize].end()).then_some(at)
     }
 
-    /// The entry of a logical page, without a trace.
+    /// Entry of a logical page, without an effect on the order.
     pub(crate) fn get(&self, lpn: u32) -> Option<u32> {
         self.find(lpn).map(|at| self.slots[at as usize].at(lpn))
     }
 
-    /// The entry of a logical page that is used now.
+    /// Entry of a logical page that is used now.
     pub(crate) fn touch(&mut self, lpn: u32) -> Option<u32> {
         let at = self.find(lpn)?;
         self.unlink(at);
@@ -150,7 +151,7 @@ impl Cmt {
         Some(self.slots[at as usize].at(lpn))
     }
 
-    /// Adds an entry for pages that are not there; there is room for it.
+    /// Adds an entry for pages that have none. There must be room for it.
     pub fn insert(&mut self, run: Run, dirty: bool) {
         let Run { lpn, ppn, count } = run;
         assert!(!self.is_full(), "an entry is evicted before another comes");
@@ -174,8 +175,7 @@ impl Cmt {
         self.link(at);
     }
 
-    /// Changes an entry of one page, which the flash does not know then. False: there is none of this page
-    /// alone.
+    /// Changes an entry of a single page, and makes it dirty. False if there is no entry of this page alone.
     pub(crate) fn set(&mut self, lpn: u32, ppn: u32) -> bool {
         let Some(at) = self.find(lpn) else { return false };
         let slot = &mut self.slots[at as usize];
@@ -186,8 +186,7 @@ impl Cmt {
         true
     }
 
-    /// Adds a page to the run before it, of which the flash knows nothing either. False: it does not go on
-    /// there.
+    /// Adds a page to the dirty run before it. False if it does not continue that run.
     pub(crate) fn extend(&mut self, lpn: u32, ppn: u32) -> bool {
         let Some(at) = lpn.checked_sub(1).and_then(|before| self.find(before)) else { return false };
         let slot = &mut self.slots[at as usize];
@@ -199,8 +198,8 @@ impl Cmt {
         true
     }
 
-    /// Takes a page out of the run it is in. What follows it there becomes a run of its own; if there is no
-    /// room for that, it is given back, unless the flash knows it.
+    /// Takes a page out of its run. The pages behind it become a run of their own. If there is no room for
+    /// that, the run is returned, unless it is clean.
     pub(crate) fn carve(&mut self, lpn: u32) -> Option<Run> {
         let at = self.find(lpn)?;
         let slot = self.slots[at as usize];
@@ -222,7 +221,7 @@ impl Cmt {
         None
     }
 
-    /// The logical page whose entry goes next, and whether the flash does not know it.
+    /// Logical page whose entry goes next, and whether the entry is dirty.
     pub fn victim(&self) -> Option<(u32, bool)> {
         let last = |segment: &Segment| Some(segment.last).filter(|&at| at != NONE);
         let at = self.segments.iter().find_map(last)?;
@@ -241,19 +240,19 @@ impl Cmt {
         }
     }
 
-    /// The entries of these logical pages, and whether the flash does not know them.
+    /// Entries that begin within these logical pages, each with whether it is dirty.
     pub(crate) fn runs(&self, lpns: Range<u32>) -> impl Iterator<Item = (Run, bool)> + '_ {
         let places = self.place(lpns.start)..self.place(lpns.end);
         let slots = self.index[places].iter().map(|&at| &self.slots[at as usize]);
         slots.map(|slot| (slot.run(), slot.dirty))
     }
 
-    /// The pages among these whose entries the flash does not know, and where they are.
+    /// Pages among these whose entries are dirty, with their places.
     pub(crate) fn dirty(&self, lpns: Range<u32>) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.runs(lpns).filter(|(_, dirty)| *dirty).flat_map(|(run, _)| run.pages())
     }
 
-    /// The flash knows the entries of these logical pages now.
+    /// Marks the entries of these logical pages as clean.
     pub(crate) fn cleaned(&mut self, lpns: Range<u32>) {
         for place in self.place(lpns.start)..self.place(lpns.end) {
             let at = self.index[place];

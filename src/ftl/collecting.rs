@@ -1,5 +1,5 @@
-//! Room in the schemes whose mapping table is cached: DFTL and CFTL collect data and translation pages alike,
-//! by the same rules, and differ in how data leaves a victim.
+//! Collection in the schemes whose mapping table is cached. DFTL and CFTL collect data and translation pages
+//! by the same rules; they differ in how data leaves a victim.
 
 use crate::blocks::spare::{Header, PageKind};
 use crate::blocks::victim::VictimPolicy;
@@ -15,46 +15,46 @@ use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
-/// Collection ends when so many blocks are free.
+/// Collection ends when this many blocks are free.
 const FREE_BLOCKS: u32 = 5;
 
-/// A block that is known may have so much of its pages valid beyond those of the emptiest one.
+/// A known block may replace the emptiest one as victim if it has at most 1/32 of its pages more valid.
 const MORE_VALID: u32 = 32;
 
 /// Bytes of the lists that a collection or a record makes for a moment.
 const LISTS_BYTES: usize = 256;
 
-/// The numbers that the collection goes by.
+/// Numbers by which the collection goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// Which block is collected next.
+    /// Policy that chooses the next block to collect.
     victim: VictimPolicy,
-    /// The blocks kept for the next base.
+    /// Number of blocks kept for the next base.
     kept_blocks: u32,
-    /// Pages of a block.
+    /// Number of pages of a block.
     pub block_pages: u32,
 }
 
 impl Room {
-    /// The rule for a chip and the set-up of its FTL.
+    /// Makes the numbers for a chip and the setup of its FTL.
     pub fn new(geometry: Geometry, setup: [u32; 4], victim: VictimPolicy) -> Room {
         let validity = if setup[2] == COUNTED { Validity::Counts } else { Validity::Bits };
         let kept_blocks = ChipPlan::base_blocks_with(geometry, validity, extra_bytes_max(setup));
         Room { victim, kept_blocks, block_pages: geometry.pages_per_block }
     }
 
-    /// Bytes of RAM for where the pages of a group are and were, and for lists of a few blocks.
+    /// Bytes of RAM for the old and new places of a group's pages, and for lists of a few blocks.
     pub const fn lists_bytes(self) -> usize {
         self.block_pages as usize * 2 * size_of::<u32>() + LISTS_BYTES
     }
 
-    /// Whether enough blocks are free for a write.
+    /// True if enough blocks are free for a write.
     pub fn is_enough<N: Nand>(self, flash: &Flash<N>) -> bool {
         self.free_blocks(flash) >= FREE_BLOCKS
     }
 
-    /// In place of the emptiest block one that has hardly more valid pages, if it is known which: to move
-    /// these costs less than to ask.
+    /// Replaces the emptiest block as victim by one with hardly more valid pages whose valid pages are known:
+    /// moving these costs less than asking for the others.
     fn known_or<N: Nand>(self, flash: &Flash<N>, victim: Pbn) -> Pbn {
         let blocks = flash.blocks();
         let is_of_table = flash.tag(victim).role == Some(PageKind::Map);
@@ -65,19 +65,19 @@ impl Room {
         {
             return victim;
         }
-        // Each victim gains a page at least.
+        // Each victim must gain at least a page.
         let most = (blocks.valid_count(victim) + self.block_pages / MORE_VALID).min(self.block_pages - 1);
         blocks.fewest_valid_known().filter(|&pbn| blocks.valid_count(pbn) <= most).unwrap_or(victim)
     }
 
-    /// Free blocks, those of the next base apart.
+    /// Number of free blocks without those of the next base.
     fn free_blocks<N: Nand>(self, flash: &Flash<N>) -> u32 {
         flash.blocks().free_count().saturating_sub(self.kept_blocks)
     }
 }
 
-/// The numbers that a format fixes: entries that may be cached, at least so many, and blocks of the table;
-/// whether valid pages are counted, and bytes of the map in a record then.
+/// Makes the numbers that a format fixes: the number of entries that may be cached (at least `entries_min`),
+/// the blocks of the table, whether valid pages are counted, and if so the bytes of the map in a record.
 pub fn setup(
     (cache_bytes, validity): (Option<u32>, Validity),
     entries_min: u32,
@@ -97,25 +97,25 @@ pub fn setup(
     [entries, blocks_for(geometry, good_blocks), is_counted, told_bytes]
 }
 
-/// Blocks needed beside the data.
+/// Number of blocks needed besides the data.
 pub fn blocks_needed(setup: [u32; 4]) -> u32 {
     setup[1].saturating_add(FREE_BLOCKS + 2)
 }
 
-/// Bytes of a base for the dirty entries, or for the map.
+/// Bytes in a base for the dirty entries, or for the map.
 pub const fn extra_bytes_max(setup: [u32; 4]) -> usize {
     if setup[2] == COUNTED { setup[3] as usize } else { setup[0] as usize * ENCODED_BYTES }
 }
 
-/// A scheme that makes room by collecting blocks of data and of the table.
+/// Scheme that makes room by collecting blocks of data and of the table.
 pub trait Collecting {
-    /// The numbers that the collection goes by.
+    /// Returns the numbers by which the collection goes.
     fn room(&self) -> Room;
 
-    /// The table.
+    /// Returns the table and its cache.
     fn cached(&mut self) -> &mut CachedTable;
 
-    /// The frontier of data, whether written or moved.
+    /// Returns the frontier of data, both written and moved.
     fn data(&mut self) -> &mut Frontier;
 
     /// Moves the logical pages out of a block, and frees it.
@@ -127,7 +127,7 @@ pub trait Collecting {
         cause: Cause,
     ) -> Result<(), StoreFault>;
 
-    /// Leaves no untold entry, and enough free blocks for a write.
+    /// Makes room: afterwards no entry is untold, and enough blocks are free for a write.
     fn make_room<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let room = self.room();
         loop {
@@ -141,7 +141,7 @@ pub trait Collecting {
         }
     }
 
-    /// Collects a victim: one of the table while hardly a block is free.
+    /// Collects a victim: one of the table while hardly any block is free.
     fn collect<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let room = self.room();
         let of_table = if room.free_blocks(flash) < 2 { self.cached().table.victim(flash) } else { None };
@@ -164,7 +164,7 @@ pub trait Collecting {
         self.cached().tell(flash, u32::MAX)
     }
 
-    /// Empties a block for wear levelling into one of its own.
+    /// Empties a block for wear levelling, into a block of its own.
     fn level<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<(), StoreFault> {
         let mut target = Frontier::new(PageKind::Copy, Wear::Most);
         let moved = self.move_out(flash, pbn, &mut target, Cause::WearLevelling);
@@ -175,7 +175,7 @@ pub trait Collecting {
         self.cached().tell(flash, u32::MAX)
     }
 
-    /// Moves a logical page that was hard to read from where it is.
+    /// Moves a logical page that was hard to read to another place.
     fn move_weak<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -183,7 +183,7 @@ pub trait Collecting {
         from: Option<Ppn>,
     ) -> Result<(), StoreFault> {
         let Some(from) = from else { return Ok(()) };
-        // Whoever reads it is told if it cannot be read any more.
+        // If the page cannot be read any more, its reader is told.
         let header = flash.load(from, Cause::Scrubbing)?.filter(|header| header.number == lpn);
         let Some(header) = header else { return Ok(()) };
         let copy = Header { kind: PageKind::Copy, ..header };
@@ -192,7 +192,7 @@ pub trait Collecting {
         Ok(())
     }
 
-    /// Before a base that a mount may rely on alone, which has no untold entries.
+    /// Writes all untold entries to the table, before a base on which a mount may rely alone.
     fn tell_all<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         if self.cached().untold.is_empty() {
             return Ok(());

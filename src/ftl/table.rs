@@ -1,9 +1,9 @@
 //! A mapping table kept on flash, page by page, and the frontiers of the schemes that keep one.
 //!
 //! Page `t` of the table holds the entries of logical pages `t * n ..`, `n` being the bytes of a page over
-//! four: a physical page as u32, little-endian, all ones for none. The *directory* in RAM says where each
-//! page of the table is. A page is never changed in place: it is loaded, changed, and saved as a new version
-//! (kind `Map`); reads, programs and erases for all that are [`Cause::Mapping`].
+//! four: a physical page as u32, little-endian, all ones for none. The *directory* in RAM tells the place of
+//! each page of the table. A page is never changed in place: it is loaded, changed, and saved as a new
+//! version (kind `Map`). Reads, programs and erases for all that are [`Cause::Mapping`].
 //!
 //! Invariant
 //! - M1: the valid pages of kind `Map` are exactly those the directory names.
@@ -22,27 +22,27 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// No physical page.
+/// Stands for no physical page.
 pub const NONE: u32 = u32::MAX;
 
-/// Several logical pages claim one place.
+/// Mark of a place that several logical pages claim.
 const SEVERAL: u32 = u32::MAX - 1;
 
-/// Places that are compared with the table at a time, at least and at most.
+/// Smallest number of places that are compared with the table at a time; the largest is [`CLAIMS_MAX`].
 const CLAIMS_MIN: u32 = 512;
 const CLAIMS_MAX: u32 = 8192;
 
-/// A physical page or none, as in the table.
+/// Converts an entry of the table to a physical page or none.
 pub fn from_raw(raw: u32) -> Option<Ppn> {
     (raw != NONE).then_some(Ppn(raw))
 }
 
-/// The other way.
+/// Converts a physical page or none to an entry of the table.
 pub fn to_raw(ppn: Option<Ppn>) -> u32 {
     ppn.map_or(NONE, |p| p.0)
 }
 
-/// The block that is being filled with pages of one role.
+/// Block that is being filled with pages of one role.
 #[derive(Clone, Copy, Debug)]
 pub struct Frontier {
     role: PageKind,
@@ -51,12 +51,12 @@ pub struct Frontier {
 }
 
 impl Frontier {
-    /// A frontier without a block.
+    /// Makes a frontier without a block.
     pub const fn new(role: PageKind, wear: Wear) -> Frontier {
         Frontier { role, wear, pbn: None }
     }
 
-    /// After a mount: goes on with a block that is open, if there is one of this role.
+    /// Continues an open block of this role after a mount, if there is one.
     pub fn resume<N: Nand>(&mut self, flash: &mut Flash<N>) {
         let open: Vec<Pbn> = flash.blocks().in_state(BlockState::Open).collect();
         for pbn in open {
@@ -71,7 +71,7 @@ impl Frontier {
         }
     }
 
-    /// The block, while it can take pages.
+    /// Block of the frontier, while it can take pages.
     pub fn block<N: Nand>(&self, flash: &Flash<N>) -> Option<Pbn> {
         let is_mine = |pbn: &Pbn| {
             flash.blocks().state(*pbn) == BlockState::Open && flash.tag(*pbn).role == Some(self.role)
@@ -79,12 +79,12 @@ impl Frontier {
         self.pbn.filter(is_mine)
     }
 
-    /// Pages left in it.
+    /// Number of pages left in the block.
     pub fn room<N: Nand>(&self, flash: &Flash<N>) -> u32 {
         self.block(flash).map_or(0, |pbn| flash.geometry().pages_per_block - flash.next_page(pbn))
     }
 
-    /// The page to program next.
+    /// Takes the page to program next.
     pub(crate) fn slot<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<Ppn, StoreFault> {
         let pbn = match self.block(flash) {
             Some(pbn) => pbn,
@@ -94,7 +94,7 @@ impl Frontier {
         Ok(flash.geometry().page_at(pbn, flash.next_page(pbn)))
     }
 
-    /// Copies what was loaded from a page to the next one, as this kind.
+    /// Programs a page that was loaded from `from` at the frontier, with this header. Returns its new place.
     pub fn store<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -110,7 +110,7 @@ impl Frontier {
         }
     }
 
-    /// Writes a logical page of the host.
+    /// Writes a logical page of the host. Returns its place.
     pub fn write<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -126,7 +126,7 @@ impl Frontier {
         }
     }
 
-    /// Writes logical pages all or none of which survive a power cut; where they are.
+    /// Writes logical pages, all or none of which survive a power cut. Returns their places.
     pub fn write_group<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -148,13 +148,13 @@ impl Frontier {
     }
 }
 
-/// Is told what a table says wrongly: a logical page and where it is; none: not where the table has it, and
-/// nowhere unless it is told otherwise.
+/// Function that hears of wrong entries in a table: a logical page and its true place. `None` means that it
+/// is not where the table has it, and nowhere unless a later call tells a place.
 pub trait Unsaid<N>: FnMut(&Flash<N>, u32, Option<Ppn>) {}
 
 impl<N, F: FnMut(&Flash<N>, u32, Option<Ppn>)> Unsaid<N> for F {}
 
-/// A mapping table on flash.
+/// Mapping table on flash.
 #[derive(Debug)]
 pub struct MapTable {
     directory: Vec<u32>,
@@ -164,7 +164,7 @@ pub struct MapTable {
     frontier: Frontier,
 }
 
-/// Blocks that the whole table of a chip takes, at most.
+/// Largest number of blocks that the whole table of a chip takes.
 pub fn blocks_for(geometry: Geometry, good_blocks: u32) -> u32 {
     good_blocks.div_ceil(entries_per_page(geometry))
 }
@@ -191,28 +191,28 @@ impl MapTable {
         Ok(table)
     }
 
-    /// Pages of the table.
+    /// Number of pages of the table.
     pub fn pages(&self) -> u32 {
         self.directory.len() as u32
     }
 
-    /// The page of the table in which a logical page has its entry.
+    /// Page of the table with the entry of a logical page.
     pub fn page_of(&self, lpn: u32) -> u32 {
         lpn / self.per_page
     }
 
-    /// The logical pages that have their entries in a page of the table.
+    /// Logical pages whose entries are in a page of the table.
     pub fn range(&self, page: u32) -> Range<u32> {
         page * self.per_page..((page + 1) * self.per_page).min(self.page_count)
     }
 
-    /// Whether a page of the table exists; all entries are none otherwise.
+    /// True if a page of the table exists. Otherwise all its entries are none.
     pub fn exists(&self, page: u32) -> bool {
         self.directory[page as usize] != NONE
     }
 
-    /// Brings a page of the table into the page of RAM that the chip has, and checks it. It stays there until
-    /// something else is read, moved or recorded.
+    /// Loads a page of the table into the chip's buffer, and checks it. It stays there until something else
+    /// is read, moved or recorded.
     pub fn load<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32, cause: Cause) -> Result<(), StoreFault> {
         let Some(ppn) = from_raw(self.directory[page as usize]) else {
             flash.page_mut().fill(0xff);
@@ -228,17 +228,17 @@ impl MapTable {
         Ok(())
     }
 
-    /// The entry of a logical page, whose page of the table was loaded.
+    /// Entry of a logical page. Its page of the table must be loaded.
     pub fn get<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
         from_raw(get_u32(flash.page(), (lpn % self.per_page) as usize * 4))
     }
 
-    /// Changes the entry of a logical page, whose page of the table was loaded.
+    /// Changes the entry of a logical page. Its page of the table must be loaded.
     pub fn set<N: Nand>(&self, flash: &mut Flash<N>, lpn: u32, ppn: Option<Ppn>) {
         put_u32(flash.page_mut(), (lpn % self.per_page) as usize * 4, to_raw(ppn));
     }
 
-    /// Writes what was loaded and changed as the new version of a page of the table.
+    /// Writes the loaded and changed page as the new version of a page of the table.
     pub fn save<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
         loop {
             let ppn = self.frontier.slot(flash)?;
@@ -252,7 +252,7 @@ impl MapTable {
         }
     }
 
-    /// The entry of a logical page on the chip; one read.
+    /// Reads the entry of a logical page from the chip; one read.
     pub fn entry<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -267,8 +267,8 @@ impl MapTable {
         self.live(flash, lpn)
     }
 
-    /// The entry of a logical page, whose page of the table was loaded and of which nothing newer is known:
-    /// so it names a page that is live.
+    /// Entry of a logical page of which nothing newer is known, so it must name a valid page. Its page of the
+    /// table must be loaded.
     pub fn live<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         match self.get(flash, lpn) {
             Some(ppn) if !flash.is_valid(ppn) => {
@@ -279,7 +279,7 @@ impl MapTable {
         }
     }
 
-    /// A page of the table as it is on the chip, for a checker.
+    /// Reads a page of the table as it is on the chip, for a checker.
     pub fn peek<N: Nand>(&self, flash: &mut Flash<N>, page: u32) -> Result<Vec<u8>, StoreFault> {
         let mut bytes = vec![0xff; self.page_bytes()];
         if let Some(ppn) = from_raw(self.directory[page as usize]) {
@@ -288,7 +288,7 @@ impl MapTable {
         Ok(bytes)
     }
 
-    /// The full block of the table with the fewest valid pages, if any has an invalid one.
+    /// Full block of the table with the fewest valid pages. `None` if none has an invalid page.
     pub(crate) fn victim<N: Nand>(&self, flash: &Flash<N>) -> Option<Pbn> {
         let blocks = flash.blocks();
         let of_table =
@@ -323,7 +323,7 @@ impl MapTable {
         Ok(())
     }
 
-    /// The first page of the table in a block of its pages.
+    /// First valid page of the table in a block.
     fn next_in<N: Nand>(&self, flash: &Flash<N>, pbn: Pbn) -> Option<Ppn> {
         if flash.blocks().knows_pages_of(pbn) {
             return flash.blocks().next_valid(pbn, 0);
@@ -333,14 +333,14 @@ impl MapTable {
         self.directory.iter().filter_map(|&raw| from_raw(raw)).filter(here).min()
     }
 
-    /// Where each page of the table is.
+    /// Place of each page of the table.
     pub(crate) fn places(&self) -> &[u32] {
         &self.directory
     }
 
-    /// After an unclean end: tells what the table says wrongly. Pages that are not among the `live` ones, by
-    /// place, are asked whose they are. One part of the chip after the other, for each of which the whole
-    /// table is read: so it takes no more RAM than that part.
+    /// Finds wrong entries of the table after an unclean end, and tells them. `live` holds the numbers of
+    /// some pages, by place; the others are read. The chip is compared one part after the other, and for each
+    /// part the whole table is read, so it takes RAM only for one part.
     pub fn differences<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -361,8 +361,8 @@ impl MapTable {
         Ok(())
     }
 
-    /// Notes for each of these places which logical page the table has there. Those that it has nowhere live,
-    /// or where it has another, are nowhere until they are found.
+    /// Notes, for each of these places, the logical page that the table has there. Logical pages at a place
+    /// that is not valid, or that several claim, are told as nowhere until they are found.
     fn claim<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -391,8 +391,8 @@ impl MapTable {
         Ok(())
     }
 
-    /// Notes where a live page is if the table does not say it, and that one is not there which the table has
-    /// there.
+    /// Tells the place of a valid page if the table lacks it, and that the logical page which the table has
+    /// there is not there.
     fn compare<N: Nand>(
         &self,
         flash: &mut Flash<N>,
@@ -414,7 +414,7 @@ impl MapTable {
         Ok(())
     }
 
-    /// Checks M1. The pages that the table has.
+    /// Checks M1. Returns the number of pages of the table.
     pub fn check<N: Nand>(&self, flash: &Flash<N>, report: &mut CheckReport) -> u32 {
         let pages = self.directory.iter().filter_map(|&raw| from_raw(raw));
         let mut count = 0;
@@ -428,12 +428,12 @@ impl MapTable {
         count
     }
 
-    /// Bytes that comparing the table with the chip takes, those of the directory among them.
+    /// Bytes of RAM for comparing the table with the chip, with those of the directory.
     pub fn compared_bytes(&self) -> usize {
         self.directory_bytes() + self.part() as usize * size_of::<u32>()
     }
 
-    /// Places that are compared with the table at a time.
+    /// Number of places that are compared with the table at a time.
     fn part(&self) -> u32 {
         (self.physical_pages / 128).clamp(CLAIMS_MIN, CLAIMS_MAX).min(self.physical_pages)
     }

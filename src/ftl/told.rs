@@ -1,5 +1,5 @@
-//! A mapping table with cached entries where valid pages are counted by block: which pages of a block are
-//! valid is asked of the map, and every record says what the map is ([`crate::ftl::mapping::Told`]).
+//! Mapping table with cached entries in a store that counts valid pages by block: the map tells which pages
+//! of a block are valid, and every record tells the map ([`crate::ftl::mapping::Told`]).
 
 use crate::bits;
 use crate::check::{CheckReport, Invariant, message};
@@ -16,24 +16,24 @@ use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Marks by which most pages of blocks that are not asked about are passed over: a bit for several blocks.
+/// Number of marks, one bit for several blocks each, by which most pages of blocks that are not asked about
+/// are passed over.
 const MARKS: usize = 512;
 
-/// Bytes of the map in a record, at most: that of a chip with so many good pages. Entries that the table does
-/// not say are those in the cache and untold ones, of which there are no more than two blocks have pages, and
-/// those of a victim.
+/// Largest number of bytes of the map in a record, on a chip with `good_blocks` good blocks. Entries outside
+/// the table are those in the cache, untold ones (at most two blocks' worth), and those of a victim.
 pub(super) fn told_bytes_max(geometry: Geometry, good_blocks: u32, entries: u32) -> usize {
     let pages = (good_blocks * geometry.pages_per_block).div_ceil(entries_per_page(geometry));
     Told::bytes(pages as usize, entries as usize + 3 * geometry.pages_per_block as usize)
 }
 
 impl CachedTable {
-    /// Whether every record says what the map is.
+    /// True if every record tells the map.
     pub(super) fn is_told(&self) -> bool {
         cfg!(feature = "full") && self.untold.in_records
     }
 
-    /// The table after a mount that counted valid pages.
+    /// Opens the table after a mount that counted valid pages.
     pub(super) fn open_told<N: Nand>(
         flash: &mut Flash<N>,
         mounted: &mut Mounted,
@@ -72,7 +72,7 @@ impl CachedTable {
         Ok(cached)
     }
 
-    /// After a cut: untold is what the table does not say.
+    /// Finds the untold entries after a cut: those that the table lacks.
     fn adopt_told<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -98,14 +98,14 @@ impl CachedTable {
             for lpn in lost {
                 self.untold.insert(lpn, NONE);
             }
-            // What the table says as well need not be told.
+            // Entries that the table has as well need not be untold.
             let (table, flash) = (&self.table, &*flash);
             self.untold.retain(self.table.range(page), |lpn, ppn| table.get(flash, lpn) != from_raw(ppn));
         }
         Ok(())
     }
 
-    /// The map for a record.
+    /// Encodes the map for a record.
     pub(super) fn encode_told(&self) -> Vec<u8> {
         let (places, untold) = (self.table.places(), self.untold.of(0..NONE));
         let dirty = || self.cmt.dirty(0..NONE);
@@ -114,8 +114,8 @@ impl CachedTable {
         bytes
     }
 
-    /// Sees to it that it is known which pages of a victim are valid: the whole table is read, which tells of
-    /// the likeliest next victims too.
+    /// Finds out which pages of a victim are valid. The whole table is read for that, which also tells about
+    /// the likeliest next victims.
     pub(super) fn know_pages<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -130,7 +130,7 @@ impl CachedTable {
         answered
     }
 
-    /// Notes each page that the map names and that is asked about.
+    /// Notes each page that the map names in a block that is asked about.
     fn note_valid<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let geometry = flash.geometry();
         let mut marks = [0u32; MARKS / 32];
@@ -159,7 +159,7 @@ impl CachedTable {
         Ok(())
     }
 
-    /// Brings a page of the table into the page of RAM, with everything that is known of its entries.
+    /// Loads a page of the table into the buffer, and applies the newer entries in RAM.
     pub(super) fn load_known<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
         self.table.load(flash, page, Cause::Mapping)?;
         let lpns = self.table.range(page);
@@ -172,7 +172,7 @@ impl CachedTable {
         Ok(())
     }
 
-    /// Checks T4: as many pages of each block count as valid as the map names.
+    /// Checks T4: the number of valid pages of each block is the number that the map names.
     pub(super) fn check_counts<N: Nand>(
         &self,
         flash: &mut Flash<N>,

@@ -1,7 +1,7 @@
-//! Entries of the mapping table that neither the table on flash nor the cache of it has: a sorted row.
+//! Entries of the mapping table that neither the table on flash nor its cache has, in a sorted row.
 //!
-//! There are hardly more than two blocks have pages, but after a power cut; so a row takes half of what a
-//! tree would, and what is moved in it when one comes or goes is little.
+//! Except after a power cut there are hardly more than two blocks' worth of pages. So a row takes half the
+//! RAM of a tree, and little is moved when an entry comes or goes.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -9,61 +9,58 @@ use core::ops::Range;
 /// Bytes of RAM for each entry.
 pub(crate) const ENTRY_BYTES: usize = size_of::<(u32, u32)>();
 
-/// Physical pages by logical page.
+/// Map from logical to physical pages.
 #[derive(Debug)]
 pub struct Untold {
     row: Vec<(u32, u32)>,
-    /// Entries for which there is always room.
+    /// Number of entries for which there is always room.
     planned: u32,
-    /// Records say the entries, and the whole map.
+    /// True if records tell the entries, and the whole map.
     pub(crate) in_records: bool,
 }
 
 impl Untold {
-    /// An empty row with room for so many.
+    /// Makes an empty row with room for `planned` entries.
     pub(crate) fn new(planned: usize) -> Untold {
         Untold { row: Vec::with_capacity(planned), planned: planned as u32, in_records: false }
     }
 
     fn find(&self, lpn: u32) -> Result<usize, usize> {
-        // Mostly the one that follows is asked for.
+        // Mostly the entry that follows the last one is asked for.
         match self.row.last() {
             Some(last) if last.0 < lpn => Err(self.row.len()),
             _ => self.row.binary_search_by_key(&lpn, |entry| entry.0),
         }
     }
 
-    /// Entries.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.row.len()
     }
 
-    /// Whether there is no entry.
+    /// True if there is no entry.
     pub fn is_empty(&self) -> bool {
         self.row.is_empty()
     }
 
-    /// Whether a logical page has an entry.
     pub(crate) fn has(&self, lpn: u32) -> bool {
         self.find(lpn).is_ok()
     }
 
-    /// The entry of a logical page.
     pub(crate) fn get(&self, lpn: u32) -> Option<u32> {
         self.find(lpn).ok().map(|at| self.row[at].1)
     }
 
-    /// The entry with the lowest number.
+    /// Logical page of the first entry.
     pub(crate) fn first(&self) -> Option<u32> {
         self.row.first().map(|entry| entry.0)
     }
 
-    /// The logical pages, ascending.
+    /// Logical pages with entries, in ascending order.
     pub(crate) fn lpns(&self) -> impl Iterator<Item = u32> + '_ {
         self.row.iter().map(|entry| entry.0)
     }
 
-    /// Adds or replaces an entry.
     pub(crate) fn insert(&mut self, lpn: u32, ppn: u32) {
         match self.find(lpn) {
             Ok(at) => self.row[at].1 = ppn,
@@ -76,7 +73,6 @@ impl Untold {
         }
     }
 
-    /// Drops the entry of a logical page.
     pub(crate) fn remove(&mut self, lpn: u32) {
         if let Ok(at) = self.find(lpn) {
             self.row.remove(at);
@@ -88,12 +84,12 @@ impl Untold {
         place(lpns.start)..place(lpns.end)
     }
 
-    /// The entries of these logical pages.
+    /// Entries of these logical pages.
     pub(crate) fn of(&self, lpns: Range<u32>) -> &[(u32, u32)] {
         &self.row[self.places(lpns)]
     }
 
-    /// Drops the entries of these logical pages; and with the last one the room beyond what is planned.
+    /// Drops the entries of these logical pages. With the last entry the RAM beyond the plan is given back.
     pub(crate) fn told(&mut self, lpns: Range<u32>) {
         self.row.drain(self.places(lpns));
         if self.row.is_empty() && self.row.capacity() > self.planned as usize {
@@ -102,12 +98,12 @@ impl Untold {
         }
     }
 
-    /// Drops those of the entries of these logical pages that do not stay.
+    /// Drops those entries of these logical pages for which `stays` is false.
     pub(crate) fn retain(&mut self, lpns: Range<u32>, stays: impl Fn(u32, u32) -> bool) {
         self.row.retain(|&(lpn, ppn)| !lpns.contains(&lpn) || stays(lpn, ppn));
     }
 
-    /// Bytes of RAM that it takes, but for what a power cut leaves beyond what is planned.
+    /// Bytes of RAM, without those beyond the plan that a power cut may need.
     pub(crate) fn ram_bytes(&self) -> usize {
         self.planned as usize * ENTRY_BYTES
     }

@@ -1,5 +1,4 @@
-//! Addresses of pages: the block that answers to each, those that no page is given, and those that an
-//! operation gives up.
+//! Addresses of pages: the block that answers to each, the held ones, and those that an operation gives up.
 
 use super::held::Held;
 use crate::blocks::BlockTable;
@@ -7,19 +6,20 @@ use crate::nand::Geometry;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
-/// Pages replaced by an operation for which the RAM is kept.
+/// The list of replaced pages keeps RAM for at least this many.
 const KEPT: usize = 16;
 
-/// The addresses of the log.
+/// Addresses of the log.
 pub(super) struct Addresses {
-    /// (home, block that answers to its addresses), sorted.
+    /// Pairs of a home and the block that answers to its addresses, sorted.
     pub(super) replaced: Vec<(Pbn, Pbn)>,
-    /// The low half of each block's number in the order of opening, by home: older pages are no pages of it.
+    /// Low half of each block's number in the order of opening, by home: a page with an older number is none
+    /// of the block.
     pub(super) openings: Vec<u16>,
     pub(super) held: Held,
-    /// Pages that die when the operation under way is finished.
+    /// Pages that die when the current operation is finished.
     pub(super) dying: Vec<Ppn>,
-    /// Where pages keep their places: no place below is free.
+    /// For pages that keep their places: no place below this one is free.
     next_free: u32,
 }
 
@@ -28,7 +28,7 @@ impl Addresses {
         Addresses { replaced, openings, held: Held::default(), dying: Vec::new(), next_free: 0 }
     }
 
-    /// Where the page of an address lies on the chip.
+    /// Place on the chip of the page with this address.
     pub(super) fn physical(&self, geometry: Geometry, ppn: Ppn) -> Ppn {
         if self.replaced.is_empty() {
             return ppn;
@@ -37,7 +37,7 @@ impl Addresses {
         geometry.page_at(self.physical_block(home), geometry.page_in_block(ppn))
     }
 
-    /// The block that answers to the addresses of this one.
+    /// Block that answers to the addresses of `home`.
     pub(super) fn physical_block(&self, home: Pbn) -> Pbn {
         match self.replaced.binary_search_by_key(&home, |pair| pair.0) {
             Ok(i) => self.replaced[i].1,
@@ -45,12 +45,12 @@ impl Addresses {
         }
     }
 
-    /// The block for which this one stands in.
+    /// Home for which a block stands in.
     pub(super) fn home_of_stand_in(&self, block: Pbn) -> Option<Pbn> {
         self.replaced.iter().find(|pair| pair.1 == block).map(|pair| pair.0)
     }
 
-    /// Has a block answer to the addresses of another from now on.
+    /// Makes a block answer to the addresses of another one.
     pub(super) fn stand_in(&mut self, home: Pbn, block: Pbn) {
         match self.replaced.binary_search_by_key(&home, |pair| pair.0) {
             Ok(at) => self.replaced[at].1 = block,
@@ -58,14 +58,14 @@ impl Addresses {
         }
     }
 
-    /// Has no block answer to the addresses of another any more.
+    /// Ends the stand-in for a home.
     pub(super) fn end_stand_in(&mut self, home: Pbn) {
         self.replaced.retain(|pair| pair.0 != home);
     }
 
-    /// Says that a page dies with the end of the operation.
+    /// Notes that a page dies with the end of the operation.
     pub(super) fn give_up(&mut self, ppn: Ppn) {
-        // Not doubled: those of a batch are many.
+        // The capacity is not doubled: the pages of a batch are many.
         if self.dying.len() == self.dying.capacity() {
             self.dying.reserve_exact((self.dying.len() / 8).max(KEPT));
         }
@@ -86,7 +86,7 @@ impl Addresses {
         }
     }
 
-    /// The lowest place in which nothing lives, for pages that keep their places.
+    /// Lowest place in which no page is valid, for pages that keep their places.
     pub(super) fn free_place(&mut self, blocks: &BlockTable) -> Option<Ppn> {
         let mut places = (self.next_free..blocks.geometry().pages()).map(Ppn);
         let free = places.find(|ppn| !blocks.is_valid(*ppn))?;
@@ -94,7 +94,7 @@ impl Addresses {
         Some(free)
     }
 
-    /// The place of the first page that died in the operation, if any did: to be written over.
+    /// Place of the first page that died in the operation, if any did: it is to be written over.
     pub(super) fn first_given_up(&mut self, blocks: &mut BlockTable) -> Option<Ppn> {
         let ppn = self.dying.first().copied()?;
         // A damaged tree may have led to it twice.

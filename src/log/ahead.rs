@@ -1,4 +1,4 @@
-//! Work ahead of time: garbage collected before a block is short, and pages looked at before anybody asks.
+//! Work ahead of time: garbage is collected before blocks run short, and pages are read before anybody asks.
 
 use crate::fault::IndexFault;
 use crate::log::Log;
@@ -8,37 +8,37 @@ use crate::nand::{Cause, Nand};
 use crate::units::Ppn;
 use alloc::vec::Vec;
 
-/// Weak pages that are kept in mind.
+/// At most this many weak pages are remembered.
 pub(super) const WEAK_MAX: usize = 8;
 
-/// Blocks beyond those at which an operation would begin to collect.
+/// Blocks to have free beyond the number at which an operation would begin to collect.
 const BLOCKS_AHEAD: u32 = 2;
 
-/// Pages that were hard to read, and the round in which others are found.
+/// Weak pages (hard to read), and the round of reads that finds others.
 #[derive(Default)]
 pub(super) struct Scrubbing {
     /// Pages that were hard to read, to be written elsewhere.
     pub(super) weak: Vec<Ppn>,
-    /// One of them is being moved.
+    /// True while one of them is being moved.
     pub(super) moves_weak: bool,
-    /// Pages that the round has passed.
+    /// Number of pages that the round has passed.
     passed: u32,
 }
 
 impl Scrubbing {
-    /// A page was whole at a later read only, or only just.
+    /// Notes a page that was whole only at a later read, or only just.
     pub(super) fn note_weak(&mut self, ppn: Ppn) {
         if self.weak.len() < WEAK_MAX && !self.weak.contains(&ppn) {
             self.weak.push(ppn);
         }
     }
 
-    /// Who pays for what is done for this cause now: moving a weak page is no collection.
+    /// Cause to which work is booked now: the move of a weak page counts as scrubbing, not as collection.
     pub(super) fn charged(&self, cause: Cause) -> Cause {
         if self.moves_weak && cause == Cause::GarbageCollection { Cause::Scrubbing } else { cause }
     }
 
-    /// The next page of a round over a chip of so many; none at its end.
+    /// Next page of a round over a chip of `pages` pages. `None` at its end.
     fn next(&mut self, pages: u32) -> Option<Ppn> {
         let next = (self.passed < pages).then_some(Ppn(self.passed));
         self.passed = if next.is_some() { self.passed + 1 } else { 0 };
@@ -46,8 +46,8 @@ impl Scrubbing {
     }
 }
 
-/// Collects garbage until some blocks more are free than an operation asks for, or nothing is gained; about
-/// so many pages are read or programmed. Returns the pages of such work that are left.
+/// Collects garbage until some more blocks are free than an operation asks for, or until nothing is gained.
+/// About `budget` pages are read or programmed. Returns the pages of such work that are left.
 pub fn collect_ahead<N: Nand, T: Relocate<N>>(tree: &mut T, budget: u32) -> Result<u32, IndexFault> {
     if tree.log().is_placed() {
         return Ok(0);
@@ -82,7 +82,7 @@ pub fn collect_ahead<N: Nand, T: Relocate<N>>(tree: &mut T, budget: u32) -> Resu
 }
 
 impl<N: Nand> Tape<N> {
-    /// A page that should be written elsewhere soon; it counts as dealt with.
+    /// Takes a page that should be written elsewhere soon off the list.
     pub(super) fn take_weak(&mut self) -> Option<Ppn> {
         let blocks = &self.blocks;
         let weak = &mut self.medium.scrubbing.weak;
@@ -91,12 +91,12 @@ impl<N: Nand> Tape<N> {
 }
 
 impl<N: Nand> Log<N> {
-    /// Looks at the next valid page of a round over the chip, so that it is noted where it is weak; none at
-    /// the end of the round. A page that is lost already is told to whoever asks for it.
+    /// Looks at the next valid page of a round over the chip, and notes it if it is weak. `None` at the end
+    /// of the round. A lost page is reported to whoever asks for it.
     pub fn look_on(&mut self) -> Result<Option<Ppn>, IndexFault> {
         let pages = self.geometry().pages();
         while let Some(ppn) = self.tape.medium.scrubbing.next(pages) {
-            // What waits to be written is not on the chip yet.
+            // A waiting page is not on the chip yet.
             if !self.is_valid(ppn) || self.writes.find(ppn).is_some() {
                 continue;
             }
@@ -109,13 +109,13 @@ impl<N: Nand> Log<N> {
         Ok(None)
     }
 
-    /// Pages of the chip that the round has yet to look at; 0 where none is under way.
+    /// Number of pages that the round has yet to look at; 0 if no round is under way.
     pub fn left_to_look_at(&self) -> u32 {
         let passed = self.tape.medium.scrubbing.passed;
         if passed == 0 { 0 } else { self.geometry().pages() - passed }
     }
 
-    /// Whether pages were found that should be written elsewhere.
+    /// True if pages were found that should be written elsewhere.
     pub fn has_weak(&self) -> bool {
         !self.tape.medium.scrubbing.weak.is_empty()
     }

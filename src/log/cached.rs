@@ -1,12 +1,12 @@
-//! The read part of the cache: whole pages as they are on the chip, the least recently used one out. A
-//! stand-in takes its place where it is left out.
+//! Read part of the cache: whole pages as they are on the chip; the least recently used one goes first. A
+//! build without it has an empty stand-in.
 
 #[cfg(feature = "embedded")]
 pub(super) use kept::ReadPart;
 #[cfg(not(feature = "embedded"))]
 pub(super) use none::ReadPart;
 
-/// Whether pages may be kept to be read from RAM, by what the engine was built with.
+/// True if the engine was built so that pages may be kept in RAM for reads.
 pub(crate) const HAS_READ_PART: bool = cfg!(feature = "embedded");
 
 #[cfg(feature = "embedded")]
@@ -31,7 +31,6 @@ mod kept {
         }
     }
 
-    /// The read part: least recently used page out.
     pub(in crate::log) struct ReadPart {
         frames: Vec<Frame>,
         places: Map<Ppn, u32>,
@@ -54,7 +53,7 @@ mod kept {
             self.frames.len()
         }
 
-        /// The frame of a page, which becomes the most recently used.
+        /// Frame of a page, which becomes the most recently used one.
         pub(in crate::log) fn find(&mut self, ppn: Ppn) -> Option<u32> {
             let frame = *self.places.get(&ppn)?;
             self.order.touch(frame);
@@ -66,8 +65,8 @@ mod kept {
             self.frames[frame as usize].page()
         }
 
-        /// Gives a page a frame, emptying the least recently used one when none is unused: the buffer's
-        /// contents for what the frame held.
+        /// Gives a page a frame, the least recently used one if none is unused. The page's bytes and the old
+        /// ones of the frame are swapped.
         pub(in crate::log) fn admit(&mut self, ppn: Ppn, tag: Tag, data: &mut Vec<u8>) -> Page<'_> {
             debug_assert!(!self.places.contains_key(&ppn), "{ppn} has a frame already");
             let frame = match (self.unused.pop(), self.order.least()) {
@@ -105,7 +104,7 @@ mod none {
     use crate::units::Ppn;
     use alloc::vec::Vec;
 
-    /// No page is kept.
+    /// Stand-in for a read part that keeps no page.
     pub(in crate::log) struct ReadPart;
 
     impl ReadPart {

@@ -1,4 +1,4 @@
-//! Checkpoints of the log: root, frontier and block table, and what the owner has them keep.
+//! Checkpoints of the log: root, frontier, block table, and the owner's note.
 
 use super::state::{FIXED_BYTES, HAS_NOTES, LogContents, NONE, VERSION, VERSION_COUNTED};
 use super::tape::Tape;
@@ -13,19 +13,20 @@ use alloc::vec::Vec;
 /// The checkpoints on the chip, and when the next one is due.
 pub(super) struct Checkpoints {
     pub(super) area: CheckpointArea,
-    /// The bytes that the owner has each checkpoint keep, while one is written or just mounted.
+    /// Note: bytes that each checkpoint keeps for the owner. They are in RAM only while one is written or was
+    /// just mounted.
     pub(super) note: Vec<u8>,
-    /// Bytes that a note may have, or had last, where the owner says it itself.
+    /// Bound for the bytes of a note, or its last size, if the owner gives it at each checkpoint.
     pub(super) note_bound: usize,
-    /// Blocks opened since the newest one.
+    /// Blocks opened since the newest checkpoint.
     pub(super) blocks_since: u32,
-    /// The newest one is a closing one: a mount looks for what followed it in one place only.
+    /// True if the newest checkpoint is a closing one: a mount looks for later pages in one place only.
     pub(super) closed: bool,
-    /// The state that a mount found is not behind one yet.
+    /// True if the state that a mount found is in no checkpoint yet.
     pub(super) is_needed: bool,
-    /// A block that a mount took for reclaimed may be a damaged one: the tree may lead to it.
+    /// True if a block that a mount took for reclaimed may be a damaged one to which the tree leads.
     pub(super) in_doubt: bool,
-    /// Valid bits were guessed from the counts of the newest one.
+    /// True if valid bits were guessed from the counts of the newest checkpoint.
     pub(super) is_guessed: bool,
 }
 
@@ -48,37 +49,38 @@ impl Checkpoints {
         self.note_bound.max(self.note.len())
     }
 
-    /// Whether the newest one is a closing one. Then the block opened first after it is the only sign that
-    /// anything was written, and a reclaim could remove the sign or have another block opened first: a plain
-    /// one precedes it.
+    /// True if the newest checkpoint is a closing one. Then the block opened first after it is the only sign
+    /// that anything was written. A reclaim could remove that sign, or cause another block to be opened
+    /// first, so a plain checkpoint must precede it.
     pub(super) fn is_closed(&self) -> bool {
         CLOSES && self.closed
     }
 }
 
 impl<N: Nand> Tape<N> {
-    /// Has the next checkpoints keep these bytes for the owner.
+    /// Sets the note that the next checkpoints keep for the owner.
     pub(crate) fn set_note(&mut self, note: Vec<u8>) {
         self.checkpoints.note = note;
     }
 
-    /// Takes the bytes that the newest checkpoint keeps, after a mount, or that the last one was to keep.
+    /// Takes the note: after a mount that of the newest checkpoint, else the one set last.
     pub(crate) fn take_note(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.checkpoints.note)
     }
 
-    /// Whether a checkpoint must precede the next page.
+    /// True if a checkpoint must precede the next page.
     pub(crate) fn needs_checkpoint(&self) -> bool {
         self.checkpoints.is_needed
     }
 
-    /// Whether enough blocks were filled for another checkpoint.
+    /// True if enough blocks were filled for another checkpoint.
     pub(crate) fn wants_checkpoint(&self) -> bool {
         self.checkpoints.blocks_since >= self.config.checkpoint_blocks && !self.config.is_placed()
     }
 
-    /// Leaves the frontier and writes a checkpoint, so that the next mount sees at one glance that nothing
-    /// was written since. Where blocks are scarce, the rest of the frontier is worth more than that.
+    /// Leaves the open block and writes a closing checkpoint, so that the next mount sees at once that
+    /// nothing was written since. If blocks are scarce, the rest of the open block is worth more than that,
+    /// and a plain one is written.
     pub(super) fn close(&mut self, note: Note<'_>) -> Result<(), IndexFault> {
         if !CLOSES || self.is_tight() {
             return self.write_checkpoint(false, note);
@@ -89,7 +91,8 @@ impl<N: Nand> Tape<N> {
         }
         let before = self.counters.checkpoints;
         self.write_checkpoint(true, note)?;
-        // Without a checkpoint no block is left before it is full: a mount tells by that what is missing.
+        // If the checkpoint was not written, the open block is not left before it is full: a mount relies on
+        // that to tell what is missing.
         if let Some(open) = open.filter(|_| self.counters.checkpoints == before) {
             self.blocks.reopen(open);
             self.head.frontier.block = Some(open);
@@ -97,17 +100,17 @@ impl<N: Nand> Tape<N> {
         Ok(())
     }
 
-    /// Writes the checkpoint that puts what a mount found behind it. Where that is impossible the log can be
-    /// read, and takes no page before one is written: else what a cut left would be taken for part of what
-    /// follows.
+    /// Writes the checkpoint that puts the state which a mount found behind it. If that is impossible, the
+    /// log can be read, but takes no page before one is written: else pages that a cut left would be taken
+    /// for part of what follows.
     pub(crate) fn end_mount(&mut self, note: Note<'_>) -> Result<(), IndexFault> {
         self.checkpoints.is_needed = true;
         let closes = self.head.frontier.block.is_none();
         self.write_checkpoint(closes, note)
     }
 
-    /// Writes a checkpoint. Where no block is left for it (most anchors failed, say) the previous one stays
-    /// the newest and the next mount has more to follow; nothing is lost by that.
+    /// Writes a checkpoint. If no block is left for it (most anchors failed, say), the previous one stays the
+    /// newest, and the next mount has more to follow; nothing is lost by that.
     pub(super) fn write_checkpoint(&mut self, closed: bool, note: Note<'_>) -> Result<(), IndexFault> {
         if let Some(note) = note.filter(|_| HAS_NOTES) {
             self.checkpoints.note_bound = note.byte_count();
@@ -122,7 +125,7 @@ impl<N: Nand> Tape<N> {
             openings: &self.addresses.openings,
             table_bytes: BlockTable::encoded_bytes_with(geometry, self.config.validity),
         };
-        // A closing checkpoint must be followed by a plain one before anything is reclaimed: see
+        // A plain checkpoint must follow a closing one before anything is reclaimed: see
         // `Checkpoints::is_closed`.
         let blocks_needed = CheckpointArea::blocks_needed(geometry, contents.byte_count());
         let closed = CLOSES && closed && self.blocks.free_count() as usize > blocks_needed;

@@ -1,4 +1,4 @@
-//! Garbage collection: the log picks a victim block, the tree moves what lives in it.
+//! Garbage collection: the log picks a victim block, and the tree moves its valid pages.
 
 use crate::fault::IndexFault;
 use crate::log::counted::know_pages;
@@ -6,62 +6,62 @@ use crate::log::{Log, parts};
 use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
 
-/// A tree whose pages the log may ask to be moved.
+/// Tree whose pages the log may ask to be moved.
 pub trait Relocate<N: Nand> {
-    /// The log the tree lives on.
+    /// Returns the log on which the tree lives.
     fn log(&mut self) -> &mut Log<N>;
 
-    /// Writes what lives in the page elsewhere, or, when nothing in it can be reached from the root,
-    /// invalidates it. The page is invalid afterwards.
+    /// Writes the nodes of a page that can be reached elsewhere. If none can be reached from the root, only
+    /// invalidates the page. The page is invalid afterwards.
     fn relocate(&mut self, ppn: Ppn) -> Result<(), IndexFault>;
 
     /// Writes a checkpoint, after everything of the tree that a checkpoint does not hold.
     fn checkpoint(&mut self) -> Result<(), IndexFault>;
 
-    /// Sees to it that a mount does without a block that is about to be erased; false where that cannot be.
+    /// Makes sure that a mount does not need a block that is about to be erased. False if that is impossible.
     fn let_go(&mut self, victim: Pbn) -> Result<bool, IndexFault>;
 
-    /// Invalidates what counts as valid after a power cut and cannot be reached; false when nothing was in
+    /// Invalidates pages that count as valid after a power cut and cannot be reached. False if nothing was in
     /// doubt.
     fn settle_valid_bits(&mut self) -> Result<bool, IndexFault>;
 
     /// Notes every page that the tree leads to ([`Log::note_valid`]).
     fn note_valid_pages(&mut self) -> Result<(), IndexFault>;
 
-    /// Does what else lets collection gain; false when nothing came of it.
+    /// Does other work that lets collection gain. False if it achieved nothing.
     fn help_collection(&mut self) -> Result<bool, IndexFault>;
 
-    /// The cost of moves as it is now.
+    /// Current cost of moves.
     fn move_cost(&self) -> MoveCost;
 
-    /// Whether it pays to collect a block with so many valid pages.
+    /// True if it pays to collect a block with `valid` valid pages.
     fn is_worth(&mut self, valid: u32) -> bool;
 }
 
-/// The cost of moving pages.
+/// Cost of moving pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MoveCost {
-    /// Programs that moving one page takes at most.
+    /// Largest number of programs to move one page.
     pub programs: u32,
-    /// Pages that must be written yet for what moved already.
+    /// Pages still to be written for pages that moved already.
     pub owed: u32,
-    /// Pages that a collection leaves, because what its moves take is not known to the page.
+    /// Pages that a collection leaves free, because the exact cost of its moves is not known.
     pub slack: u32,
 }
 
-/// How much an operation needs before it starts.
+/// Need of an operation before it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     /// Pages that must be free: those it may program and those that it leaves.
     pub pages: u32,
-    /// Pages that are made free as long as that is possible, lest power cuts in a row eat up the reserve.
+    /// Pages that are made free if possible, so that repeated power cuts do not use up the reserve.
     pub wanted: u32,
-    /// Pages that live at most before it, where it adds some: see `log::room`.
+    /// Largest number of valid pages before the operation, if it adds some: see `log::room`.
     pub live_max: Option<u32>,
 }
 
-/// Collects garbage until more than the threshold of blocks is free, or nothing can be gained. `Full` or
-/// `WornOut` when even `need` is not met; nothing was changed then but the place of some pages.
+/// Collects garbage until more blocks are free than the threshold, or nothing can be gained. `Full` or
+/// `WornOut` if even `need` is not met; then nothing is changed but the places of some pages.
 pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexFault> {
     debug_assert!(need.pages <= need.wanted, "{} pages are needed, {} are wanted", need.pages, need.wanted);
     tree.log().tape.require_numbers()?;
@@ -92,8 +92,7 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
     }
 }
 
-/// Writes a page that was hard to read elsewhere, where there is room besides `need`; moves that fail undo
-/// nothing.
+/// Writes a weak page elsewhere, if there is room besides `need`. A move that fails undoes nothing.
 fn move_weak<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexFault> {
     while let Some(weak) = tree.log().tape.take_weak() {
         let cost = tree.move_cost();
@@ -125,9 +124,9 @@ fn refusal<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> IndexFault {
     tree.log().tape.refusal(live, need.pages, cost)
 }
 
-/// Reclaims blocks with the fewest valid pages until so many pages are free, as long as each gains, or one of
-/// a few does where what a move takes is not known beforehand. The log is short of blocks here, so the policy
-/// that chooses victims otherwise does not count.
+/// Reclaims the blocks with the fewest valid pages until `wanted` pages are free. It goes on as long as each
+/// block gains, or one of a few does if the exact cost of a move is not known. The log is short of blocks
+/// here, so the configured victim policy is ignored.
 fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<(), IndexFault> {
     let (mut futile_rounds, mut most_free) = (0, tree.log().free_pages());
     while futile_rounds < 8 && !has_free(tree, wanted) {
@@ -140,7 +139,7 @@ fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<(), IndexFa
         let Some(victim) = log.fewest_valid()? else { return Ok(()) };
         let programs = log.tape.valid_in(victim) * programs_per_move;
         let left = log.free_pages().saturating_sub(log.tape.checkpoint_pages());
-        // Where cuts ate up all else, even a checkpoint's block is lent for as long as this takes.
+        // If cuts used up everything else, even a checkpoint's block is lent for as long as this takes.
         let fits = programs == 0 || programs + owed + slack <= left || programs <= log.free_pages();
         if programs >= pages || !fits || log.tape.checkpoints.is_closed() {
             return Ok(());
@@ -157,8 +156,8 @@ fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<(), IndexFa
     Ok(())
 }
 
-/// Stops after a few rounds that do not beat the most pages ever free: a round may gain what the next one
-/// spends, as when a journal is committed on the way.
+/// Collects while that gains. It stops after a few rounds that do not beat the highest number of free pages
+/// so far: a round may gain what the next one spends, for example if a journal is committed on the way.
 fn collect_while_it_pays<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<(), IndexFault> {
     let (mut futile_rounds, mut most_free) = (0, tree.log().free_pages());
     while tree.log().tape.wants_collection() && futile_rounds < 8 && collect_one(tree)? {
@@ -169,7 +168,7 @@ fn collect_while_it_pays<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<(), In
     Ok(())
 }
 
-/// Reclaims one block; false when no victim is worth it or its pages have nowhere to go.
+/// Reclaims one block. False if no victim is worth it, or if there is no room for its pages.
 pub(super) fn collect_one<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool, IndexFault> {
     let programs_per_move = tree.move_cost().programs;
     debug_assert!(programs_per_move > 0, "a move takes a program");
@@ -201,14 +200,14 @@ pub(super) fn relocate_all<N: Nand, T: Relocate<N>>(tree: &mut T, victim: Pbn) -
 }
 
 impl<N: Nand> Log<N> {
-    /// The block to collect, by the policy; pages waiting for it are programmed first.
+    /// Chooses the victim by the policy. Pages that wait for that block are programmed first.
     pub(super) fn victim(&mut self) -> Result<Option<Pbn>, IndexFault> {
         let victim = self.tape.blocks.victim(self.tape.config.victim);
         self.ready_to_collect(victim)
     }
 
-    /// The full block with the fewest valid pages, whatever the policy; pages waiting for it are programmed
-    /// first.
+    /// Chooses the full block with the fewest valid pages, whatever the policy. Pages that wait for it are
+    /// programmed first.
     fn fewest_valid(&mut self) -> Result<Option<Pbn>, IndexFault> {
         let victim = self.tape.blocks.fewest_valid();
         self.ready_to_collect(victim)
@@ -225,8 +224,8 @@ impl<N: Nand> Log<N> {
         Ok(victim)
     }
 
-    /// Erases a victim whose pages have moved. What moved is programmed first, lest a cut find it in neither
-    /// place.
+    /// Erases a victim whose pages have moved. The moved pages are programmed first, or a cut might find them
+    /// in neither place.
     fn reclaim(&mut self, home: Pbn) -> Result<(), IndexFault> {
         assert_eq!(self.tape.valid_in(home), 0, "{home} still holds valid pages");
         assert!(
@@ -235,7 +234,7 @@ impl<N: Nand> Log<N> {
         );
         debug_assert_ne!(self.tape.head.frontier.block, Some(home), "the open block {home} is reclaimed");
         self.flush(Cause::CacheEviction)?;
-        // What was read of the block must not answer for the pages that will take its addresses.
+        // Cached pages of the block must not answer for the pages that will take its addresses.
         self.tape.medium.loaded = None;
         let geometry = self.geometry();
         for page in 0..geometry.pages_per_block {

@@ -1,4 +1,4 @@
-//! How a log is set up.
+//! Configuration of a log.
 
 use crate::blocks::Validity;
 use crate::blocks::victim::VictimPolicy;
@@ -9,26 +9,25 @@ use crate::log::held::HAS_HOLDS;
 use crate::log::parts::HAS_WRITE_PART;
 use crate::log::placed::Placement;
 
-/// The cost of a child that lies in the same page as its parent.
+/// Cost of a step to a child in the same page as its parent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SamePage {
-    /// Nothing: the page is at hand.
+    /// Free: the page is in RAM.
     #[default]
     Free,
-    /// A read, as every other level does.
+    /// A read, as for every other level.
     Read,
 }
 
-/// When the write part is programmed.
+/// Point at which the write part is programmed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WritePartLimit {
-    /// Before an operation that finds more pages than its size: an operation is never divided.
+    /// Before an operation, if the part has more pages than its size: an operation is never divided.
     #[default]
     Operation,
-    /// Before a page is added to a part that holds its size and one page more, in the middle of an operation
-    /// too.
+    /// Before a page is added to a part with one page more than its size, even in the middle of an operation.
     Lenient,
-    /// Before a page is added to a full part, in the middle of an operation too: it never holds more than its
+    /// Before a page is added to a full part, even in the middle of an operation: the part never exceeds its
     /// size.
     Strict,
 }
@@ -59,13 +58,12 @@ pub struct LogConfig {
 }
 
 impl LogConfig {
-    /// Whether pages keep their places: never where that was left out when the engine was built (feature
-    /// `full`).
+    /// True if pages keep their places. Never true without the feature `full`.
     pub(crate) fn is_placed(&self) -> bool {
         cfg!(feature = "full") && self.placement == Placement::InPlace
     }
 
-    /// Refuses what was left out when the engine was built.
+    /// Refuses options that were left out when the engine was built.
     pub(super) fn require_built(&self) -> Result<(), IndexFault> {
         if !HAS_READ_PART && self.read_pages > 0 {
             return Err(left_out("a read part: feature 'embedded'"));
@@ -90,10 +88,10 @@ impl LogConfig {
     }
 }
 
-/// Names valid pages that are counted, to who cannot do it.
+/// Name of counted validity, in the refusal of a build that lacks it.
 pub(super) const COUNTS_LEFT_OUT: &str = "valid pages counted by block: feature 'in-parts'";
 
-/// Names a journal, and notes of moved nodes, to who cannot do it.
+/// Name of journals and notes of moved nodes, in the refusal of a build that lacks them.
 pub(super) const NOTES_LEFT_OUT: &str = "moved leaves or nodes: feature 'full' or 'moved-nodes'";
 
 pub(crate) fn left_out(what: &'static str) -> IndexFault {

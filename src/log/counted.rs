@@ -1,11 +1,11 @@
-//! A log that counts the valid pages of each block and keeps no bit for each page
-//! ([`Validity::Counts`]): a sixteenth of the RAM or less. Which pages of a victim are valid is asked
-//! of the tree, by a walk over its inner nodes that answers for the likeliest next victims too.
+//! A log that counts the valid pages of each block and keeps no bit for each page ([`Validity::Counts`]).
+//! That takes a sixteenth of the RAM or less. The tree tells which pages of a victim are valid: it walks over
+//! its inner nodes, and answers for the likeliest next victims too.
 //!
-//! Counts are never too low: a page counts from its programming on, until the operation that replaces it is
+//! Counts are never too low: a page counts from its programming until the operation that replaces it is
 //! complete. After a mount they may be too high, until the tree is asked about all blocks
-//! ([`Log::begin_count`]). A checkpoint has them in place of the bits, of which a log with bits makes new
-//! ones by the same walk ([`Log::begin_keeping`]).
+//! ([`Log::begin_count`]). A checkpoint holds the counts instead of the bits; a log with bits makes new bits
+//! from them by the same walk ([`Log::begin_keeping`]).
 
 use crate::blocks::Validity;
 use crate::fault::IndexFault;
@@ -15,16 +15,16 @@ use crate::nand::Nand;
 use crate::units::{Pbn, Ppn};
 
 impl LogConfig {
-    /// Whether valid pages are counted by block.
+    /// True if valid pages are counted by block.
     pub(crate) fn counts(&self) -> bool {
         cfg!(feature = "in-parts") && self.validity == Validity::Counts
     }
 }
 
 impl<N: Nand> Log<N> {
-    /// Nothing leads to this page any more, whatever it counts as.
+    /// Drops a page to which nothing leads any more, whether or not it counts as valid.
     pub fn drop_unreached(&mut self, ppn: Ppn) {
-        // Among the pages of a block that is not known it may never have counted.
+        // In a block whose pages are not known, this one may never have counted.
         let block = self.geometry().block_of(ppn);
         if self.tape.config.counts() && !self.tape.blocks.knows_pages_of(block) {
             return;
@@ -38,12 +38,13 @@ impl<N: Nand> Log<N> {
         self.tape.blocks.begin_count();
     }
 
-    /// The tree leads to this page: an answer. It notes each page once.
+    /// Notes that the tree leads to this page. The tree calls this once for each page.
     pub fn note_valid(&mut self, ppn: Ppn) {
         self.tape.blocks.note_valid(ppn);
     }
 
-    /// The tree noted every page that it leads to, or could not read all of itself.
+    /// Ends a count. `is_whole` tells whether the tree noted every page that it leads to; if not, it could
+    /// not read all of itself.
     pub fn end_count(&mut self, is_whole: bool) {
         let is_more = self.tape.blocks.end_count(is_whole);
         debug_assert!(
@@ -52,8 +53,8 @@ impl<N: Nand> Log<N> {
         );
     }
 
-    /// The tree will [keep](Log::keep) every page that it leads to: what was guessed is forgotten, and what
-    /// is counted is counted anew.
+    /// Prepares for the tree to [keep](Log::keep) every page that it leads to: guessed bits are forgotten,
+    /// and counts begin anew.
     pub fn begin_keeping(&mut self) {
         self.begin_count();
         if core::mem::take(&mut self.tape.checkpoints.is_guessed) {
@@ -62,7 +63,7 @@ impl<N: Nand> Log<N> {
     }
 }
 
-/// Sees to it that it is known which pages of a victim are valid.
+/// Finds out which pages of a victim are valid, if that is not known.
 pub(super) fn know_pages<N: Nand, T: Relocate<N>>(tree: &mut T, victim: Pbn) -> Result<(), IndexFault> {
     let log = tree.log();
     if !log.tape.config.counts() || log.tape.blocks.knows_pages_of(victim) {

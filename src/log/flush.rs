@@ -1,4 +1,4 @@
-//! Programming the write part of the cache.
+//! Programming of the write part of the cache.
 
 use super::WritePartLimit;
 use super::parts::{HAS_WRITE_PART, Slot, WritePart};
@@ -10,8 +10,8 @@ use crate::nand::{Cause, Geometry, Nand};
 use alloc::vec::Vec;
 
 impl WritePart {
-    /// Programs the write part whole. Afterwards everything written is durable. Where that fails, the part
-    /// keeps its pages and takes no more.
+    /// Programs the whole write part. Afterwards everything written is durable. If that fails, the part keeps
+    /// its pages and takes no more.
     pub(super) fn flush<N: Nand>(&mut self, tape: &mut Tape<N>, cause: Cause) -> Result<(), IndexFault> {
         self.require_sound()?;
         if !HAS_WRITE_PART {
@@ -36,7 +36,7 @@ impl WritePart {
         flushed
     }
 
-    /// Programs a part with more pages than it holds between operations.
+    /// Programs the part if it has more pages than it may hold between operations.
     pub(super) fn flush_if_over<N: Nand>(&mut self, tape: &mut Tape<N>) -> Result<(), IndexFault> {
         if self.len() > self.most(tape.config.write_part) {
             self.flush(tape, Cause::CacheEviction)
@@ -45,15 +45,15 @@ impl WritePart {
         }
     }
 
-    /// Pages that the part holds between operations at most.
+    /// Largest number of pages that the part holds between operations.
     fn most(&self, limit: WritePartLimit) -> usize {
         self.pages() + usize::from(limit == WritePartLimit::Lenient)
     }
 
-    /// Programs a full write part before it takes another page, in the middle of an operation, where asked
-    /// for. Not after a page of the part died: the root before may lead to it, or to the one that stands in
-    /// its place. Then it waits for the operation's end, as the mu-Tree paper has it (section 5.3). Nor where
-    /// blocks failed: such a flush might find none.
+    /// Programs a full write part before it takes another page, in the middle of an operation, if the
+    /// configuration asks for that. After a page of the part died it waits for the end of the operation, as
+    /// in the mu-Tree paper (section 5.3): the root before may lead to that page, or to the one in its place.
+    /// It waits too if blocks failed: such a flush might find none.
     pub(super) fn flush_within<N: Nand>(
         &mut self,
         tape: &mut Tape<N>,
@@ -97,15 +97,17 @@ impl WritePart {
                 passed_over,
             };
             let tag = if slot.live { slot.tag } else { Tag { root: false, journal: false, ..slot.tag } };
-            tape.program(slot.ppn, (&tag, &place), &slot.data, cause)?;
+            tape.put_tag(slot.ppn, &tag, &place);
+            tape.program(slot.ppn, &slot.data, cause)?;
         }
         debug_assert_eq!(remaining, 0, "a page of the flush was not programmed");
         Ok(())
     }
 
-    /// Which slots must be programmed, and how many are passed over before each: the live ones, and dead ones
-    /// where a hole would hide something. As first page of a block it would hide the block from a mount, as
-    /// last page its valid bits, and in a longer row of holes where a cut struck.
+    /// Decides which slots must be programmed, and how many are passed over before each. Live pages must be,
+    /// and dead ones if a hole would hide something: as first page of a block the hole would hide the block
+    /// from a mount, as last page the block's valid bits, and in a longer row of holes the place that a cut
+    /// hit.
     fn needed_slots(&mut self, geometry: Geometry, slots: &[Slot]) -> Vec<Option<u8>> {
         let last = geometry.pages_per_block - 1;
         let needed = |slot: &Slot| {

@@ -1,9 +1,9 @@
-//! The end of the log that is written to: the open block, the numbers given last, and the newest root.
+//! End of the log, where it is written: the open block, the numbers given last, and the newest root.
 //!
-//! The blocks with pages since the newest root are those that the next mount cannot do without. A power cut
-//! in the erase of a block leaves any part of its pages unreadable. Where a mount expects them, because they
-//! were programmed after the newest root, it cannot know that all were dead. So before such a block is erased
-//! a root is programmed. With a write part it takes two: a page that cannot be read before a flush may be of
+//! The next mount needs the blocks with pages since the newest root. A power cut in the erase of a block
+//! leaves any part of its pages unreadable. If a mount expects these pages, because they were programmed
+//! after the newest root, it cannot know that all were dead. So a root is programmed before such a block is
+//! erased. With a write part two roots are needed: a page that cannot be read before a flush may belong to
 //! that flush.
 
 use super::Root;
@@ -20,40 +20,41 @@ pub(super) struct Frontier {
     pub(super) block_sequence: u32,
 }
 
-/// Numbers of blocks that the next mount needs.
+/// Numbers of the blocks that the next mount needs.
 #[derive(Clone, Copy, Debug)]
 struct Needed {
-    /// A mount needs this one and those opened after it.
+    /// A mount needs the block with this number and those opened after it.
     from: u32,
-    /// The need once another flush with a root is programmed.
+    /// Value of `from` once another flush with a root is programmed.
     next: u32,
 }
 
-/// The end of the log.
+/// End of the log.
 pub(super) struct Head {
     pub(super) frontier: Frontier,
     needed: Needed,
-    /// The newest number of a page.
+    /// Newest number of a page.
     pub(super) sequence: u64,
     pub(super) root: Option<Root>,
-    /// The operation under way goes on after the next root: what is programmed of it is no root yet.
+    /// True while the current operation goes on after the next root: a page programmed until then is marked
+    /// as no root.
     pub(super) goes_on: bool,
 }
 
 impl Head {
-    /// The end of a log as a checkpoint has it.
+    /// End of a log as a checkpoint has it.
     pub(super) fn new(frontier: Frontier, sequence: u64, root: Option<Root>) -> Head {
         let mut head = Head { frontier, needed: Needed { from: 0, next: 0 }, sequence, root, goes_on: false };
         head.note_checkpoint();
         head
     }
 
-    /// After a checkpoint a mount reads on in the block that is open then, or with the next one.
+    /// Notes a checkpoint: after it a mount reads on in the block open then, or with the next one.
     pub(super) fn note_checkpoint(&mut self) {
         self.need_from(self.frontier.block_sequence + u32::from(self.frontier.block.is_none()));
     }
 
-    /// A root was programmed in the open block, while no page waits in RAM.
+    /// Notes that a root was programmed in the open block, while no page waits in RAM.
     pub(super) fn note_root(&mut self) {
         self.need_from(self.frontier.block_sequence);
     }
@@ -62,28 +63,28 @@ impl Head {
         self.needed = Needed { from: block, next: block };
     }
 
-    /// A flush that began in this block has programmed a root.
+    /// Notes that a flush that began in this block has programmed a root.
     pub(super) fn note_flush(&mut self, block: u32) {
         self.needed = Needed { from: self.needed.next, next: block };
     }
 
-    /// Whether a mount would miss pages of a block that was opened under this number, though all of them are
-    /// dead.
+    /// True if a mount would miss pages of the block that was opened under this number, even though all of
+    /// them are dead.
     pub(super) fn needs(&self, opening: u16) -> bool {
         let newest = self.frontier.block_sequence;
-        // A block is known by the low bits of its number: an old one may be taken for needed, never the other
-        // way.
+        // Only the low bits of a block's number are known: an old block may be taken for needed, never the
+        // other way.
         let age = (newest as u16).wrapping_sub(opening);
         newest.saturating_sub(u32::from(age)) >= self.needed.from
     }
 
-    /// Pages of the open block that are left.
+    /// Pages left in the open block.
     pub(super) fn open_pages(&self, pages_per_block: u32) -> u32 {
         debug_assert!(self.frontier.next_page <= pages_per_block, "the open block is more than full");
         self.frontier.block.map_or(0, |_| pages_per_block - self.frontier.next_page)
     }
 
-    /// Whether an address may be given to a page before anything is collected.
+    /// True if a page may get this address before anything is collected.
     pub(super) fn is_ahead(&self, blocks: &BlockTable, ppn: Ppn) -> bool {
         let geometry = blocks.geometry();
         let block = geometry.block_of(ppn);
@@ -93,7 +94,7 @@ impl Head {
         }
     }
 
-    /// The place of a page that is programmed next, by itself.
+    /// Position for the single page that is programmed next.
     pub(super) fn place(&self, geometry: Geometry, ppn: Ppn, gaps: Gaps) -> Place {
         Place {
             remaining: 0,
@@ -105,7 +106,7 @@ impl Head {
         }
     }
 
-    /// Numbers of pages left for changes.
+    /// Number of page numbers left for changes.
     pub(super) fn numbers_left(&self) -> u64 {
         let blocks = numbers(BLOCK_BITS).saturating_sub(self.frontier.block_sequence.into());
         numbers(SEQUENCE_BITS).saturating_sub(self.sequence).min(blocks)

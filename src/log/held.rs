@@ -1,15 +1,15 @@
-//! Addresses that must not be given to a page, because something on the chip still names what was there: one
-//! bit a page, and how many of them lie where the log is yet to write.
+//! Held addresses: no page may get them, because something on the chip still names the old page there. There
+//! is one bit for each page, and a count of those that lie ahead of the log's writing position.
 
 use crate::bits::{self, WORD_BITS, Word};
 use crate::nand::Geometry;
 use crate::units::Ppn;
 use alloc::vec::Vec;
 
-/// Whether addresses may be held, by what the engine was built with.
+/// True if the engine was built so that addresses may be held.
 pub(super) const HAS_HOLDS: bool = cfg!(feature = "moved-nodes");
 
-/// The addresses held. Takes RAM from the first hold on.
+/// Set of the held addresses. It takes RAM from the first hold on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Held {
     bits: Vec<Word>,
@@ -61,18 +61,18 @@ impl Held {
         }
     }
 
-    /// Passes over one of the pages ahead.
+    /// Passes over one of the held addresses ahead.
     pub(super) fn pass(&mut self) {
         debug_assert!(self.ahead > 0, "an address is passed over that none knew ahead");
         self.ahead -= 1;
     }
 
-    /// Held addresses where the log is yet to write before it erases anything.
+    /// Number of held addresses at which the log would write before it erases anything.
     pub(super) fn ahead(&self) -> u32 {
         if HAS_HOLDS { self.ahead } else { 0 }
     }
 
-    /// Counts the addresses held ahead anew, after blocks became free or were taken.
+    /// Counts the held addresses ahead anew, after blocks became free or were taken.
     pub(super) fn recount(&mut self, geometry: Geometry, is_ahead: impl Fn(Ppn) -> bool) {
         if !self.is_empty() {
             self.ahead = self.iter(geometry).filter(|&ppn| is_ahead(ppn)).count() as u32;

@@ -9,33 +9,33 @@ use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
-/// The chip, the buffer for a page of it, and whose pages they are.
+/// Chip, the buffer for one of its pages, and the owner of the pages.
 pub(super) struct Medium<N> {
     pub(super) nand: N,
     pub(super) geometry: Geometry,
-    /// The name that seals each page.
+    /// Name that seals each page.
     pub(super) owner: Vec<u8>,
     pub(super) page: PageBuffer,
-    /// The page whose contents the buffer holds.
+    /// Page whose contents the buffer holds.
     pub(super) loaded: Option<Ppn>,
     pub(super) scrubbing: Scrubbing,
 }
 
-/// The account that the pages of a block give of it.
+/// Account of a block, as its pages give it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Account {
-    /// The block that the pages' addresses name.
+    /// Block that the pages' addresses name.
     pub(super) home: Pbn,
-    /// The number of the block in the order of opening.
+    /// Number of the block in the order of opening.
     pub(super) number: u32,
 }
 
-/// The account that a page gives of itself.
+/// Kind of a page that was read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     Erased,
     Garbage,
-    /// The page is whole, and of checkpoints.
+    /// The page is whole, and belongs to a checkpoint.
     Foreign,
     /// The page is whole, and its tag and place are in the buffer.
     Page,
@@ -48,8 +48,8 @@ impl<N: Nand> Medium<N> {
         Medium { geometry, owner, page, loaded: None, scrubbing: Scrubbing::default(), nand }
     }
 
-    /// Reads the page of an address from where it lies on the chip into the buffer, and verifies that it is
-    /// of the block that was opened last there.
+    /// Reads the page of an address from its place on the chip into the buffer. Verifies that it is from the
+    /// last opening of its block.
     pub(super) fn load(
         &mut self,
         ppn: Ppn,
@@ -85,12 +85,12 @@ impl<N: Nand> Medium<N> {
         Ok(())
     }
 
-    /// Reads a page of a block into the buffer, and says what it is.
+    /// Reads a page of a block into the buffer, and tells its kind.
     pub(super) fn read_in(&mut self, block: Pbn, page: u32) -> Result<Found, IndexFault> {
         self.read_raw(self.geometry.page_at(block, page))
     }
 
-    /// Reads a page of the chip into the buffer, and says what it is.
+    /// Reads a page of the chip into the buffer, and tells its kind.
     pub(super) fn read_raw(&mut self, physical: Ppn) -> Result<Found, IndexFault> {
         self.loaded = None;
         let seal = Seal { owner: &self.owner, page: self.geometry.page_in_block(physical) };
@@ -110,36 +110,29 @@ impl<N: Nand> Medium<N> {
         });
         match read {
             Ok(_) => Ok(found),
-            // A block that failed says no more than a page that cannot be read.
+            // A block that failed tells no more than a page that cannot be read.
             Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => Ok(Found::Garbage),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// The account of the page in the buffer.
+    /// Account in the page in the buffer.
     pub(super) fn account(&self) -> Account {
         let (home, number) = tag::account_of(&self.page.spare);
         Account { home: Pbn(home), number }
     }
 
-    /// The place in the log of the page in the buffer, which is whole.
+    /// Position in the log of the page in the buffer, which must be whole.
     pub(super) fn place(&self) -> Place {
         tag::place_of(&self.page.spare)
     }
 
-    /// Copies the first pages of a block to another one, and programs a page behind them; false where a
-    /// program failed.
-    pub(super) fn copy_block(
-        &mut self,
-        from: Pbn,
-        to: Pbn,
-        last: u32,
-        page: (&[u8], &[u8]),
-    ) -> Result<bool, IndexFault> {
+    /// Copies the first `pages` pages of a block to another one. False if a program failed.
+    pub(super) fn copy_pages(&mut self, from: Pbn, to: Pbn, pages: u32) -> Result<bool, IndexFault> {
         let g = self.geometry;
-        debug_assert!(from != to && last < g.pages_per_block, "{from} is copied to {to} up to page {last}");
+        debug_assert!(from != to && pages < g.pages_per_block, "{pages} pages of {from} are copied to {to}");
         let mut copy = PageBuffer::new(&g);
-        for i in 0..last {
+        for i in 0..pages {
             let source = g.page_at(from, i);
             let seal = Seal { owner: &self.owner, page: i };
             let is_whole = |data: &[u8], spare: &[u8]| {
@@ -152,13 +145,16 @@ impl<N: Nand> Medium<N> {
                 Err(NandError::Uncorrectable(_)) => continue,
                 Err(error) => return Err(error.into()),
             }
-            match self.nand.program(g.page_at(to, i), Cause::Recovery, &copy.data, &copy.spare) {
-                Ok(()) => {}
-                Err(NandError::ProgramFailed(_)) => return Ok(false),
-                Err(error) => return Err(error.into()),
+            if !self.program_at(g.page_at(to, i), &copy.data, &copy.spare)? {
+                return Ok(false);
             }
         }
-        match self.nand.program(g.page_at(to, last), Cause::Recovery, page.0, page.1) {
+        Ok(true)
+    }
+
+    /// Programs a page of a block that stands in for another one. False if the program failed.
+    pub(super) fn program_at(&mut self, ppn: Ppn, data: &[u8], spare: &[u8]) -> Result<bool, IndexFault> {
+        match self.nand.program(ppn, Cause::Recovery, data, spare) {
             Ok(()) => Ok(true),
             Err(NandError::ProgramFailed(_)) => Ok(false),
             Err(error) => Err(error.into()),

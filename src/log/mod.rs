@@ -81,23 +81,23 @@ pub use runs::Runs;
 use state::State;
 use tape::Tape;
 
-/// Whether checkpoints may be closing ones, by what the engine was built with. Without them a mount follows
-/// what was written since, whatever a checkpoint says of itself.
+/// True if the engine was built so that a closing checkpoint spares the next mount a search. Without it a
+/// mount always looks for pages written since.
 const CLOSES: bool = cfg!(feature = "closing");
 
-/// Bytes that the owner has a checkpoint keep, as it says them; none where it had the log keep them.
+/// Bytes that the owner has a checkpoint keep. `None` keeps those that it gave the log before.
 pub type Note<'a> = Option<&'a dyn Contents>;
 
-/// Where the tree hangs.
+/// Root of the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Root {
-    /// The page that holds the root.
+    /// Page that holds the root.
     pub ppn: Ppn,
-    /// Levels of the tree.
+    /// Number of levels of the tree.
     pub height: u8,
 }
 
-/// The counters of the log, besides the chip's own.
+/// Counters of the log, besides the chip's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCounters {
     /// Reads answered by either part of the cache.
@@ -116,7 +116,7 @@ pub struct LogCounters {
     pub blocks_replaced: u64,
 }
 
-/// The log allocator.
+/// Log allocator of a tree on raw NAND.
 pub struct Log<N> {
     pub(crate) tape: Tape<N>,
     reads: ReadPart,
@@ -198,47 +198,47 @@ impl<N: Nand> Log<N> {
         Log { reads, writes, journal: Runs::default(), tape }
     }
 
-    /// The shape of the chip.
+    /// Geometry of the chip.
     pub fn geometry(&self) -> Geometry {
         self.tape.medium.geometry
     }
 
-    /// How the log was set up.
+    /// Configuration of the log.
     pub fn config(&self) -> LogConfig {
         self.tape.config
     }
 
-    /// The name of the owner, as [`Log::format`] was told.
+    /// Name of the owner, as given to [`Log::format`].
     pub fn owner(&self) -> &[u8] {
         &self.tape.medium.owner
     }
 
-    /// The page written last that holds a root.
+    /// Root in the page that was written last with one.
     pub fn root(&self) -> Option<Root> {
         self.tape.head.root
     }
 
-    /// The counters of the log so far.
+    /// Counters of the log so far.
     pub fn counters(&self) -> LogCounters {
         self.tape.counters
     }
 
-    /// Whether pages keep their places.
+    /// True if pages keep their places.
     pub fn is_placed(&self) -> bool {
         self.tape.config.is_placed()
     }
 
-    /// Valid pages on the whole chip.
+    /// Number of valid pages on the whole chip.
     pub fn live_pages(&self) -> u64 {
         u64::from(self.tape.blocks.live_pages())
     }
 
-    /// Whether a page holds something that lives.
+    /// True if a page is valid.
     pub fn is_valid(&self, ppn: Ppn) -> bool {
         ppn.0 < self.tape.medium.geometry.pages() && self.tape.blocks.is_valid(ppn)
     }
 
-    /// Pages that can still be written before a block must be reclaimed.
+    /// Number of pages that can still be written before a block must be reclaimed.
     pub fn free_pages(&self) -> u32 {
         self.tape.free_pages()
     }
@@ -280,8 +280,8 @@ impl<N: Nand> Log<N> {
         Ok(self.reads.admit(ppn, medium.page.tag, &mut medium.page.data))
     }
 
-    /// Reads a page that the operation read just before, for another of its nodes: it is still at hand, at no
-    /// cost.
+    /// Reads, for another of its nodes, a page that the operation read just before. It is still in RAM, so
+    /// the read costs nothing.
     pub fn again(&mut self, ppn: Ppn, cause: Cause) -> Result<Page<'_>, IndexFault> {
         if let Some(frame) = self.reads.find(ppn) {
             return Ok(self.reads.page(frame));
@@ -295,7 +295,7 @@ impl<N: Nand> Log<N> {
         self.read(ppn, cause)
     }
 
-    /// Reads a page for a checker: neither counted nor kept.
+    /// Reads a page for a checker: the read is not counted, and the page not kept.
     fn peek(&mut self, ppn: Ppn) -> Result<Page<'_>, IndexFault> {
         if self.writes.find(ppn).is_some() {
             return Ok(self.writes.page(ppn));
@@ -304,7 +304,7 @@ impl<N: Nand> Log<N> {
         Ok(self.tape.medium.page.contents())
     }
 
-    /// The address the next page will have. The caller made room before ([`collect::make_room`]).
+    /// Chooses the address for the next page. The caller must have made room before ([`collect::make_room`]).
     pub fn allocate(&mut self, cause: Cause) -> Result<Ppn, IndexFault> {
         if self.is_placed() {
             let free = self.tape.addresses.free_place(&self.tape.blocks);
@@ -322,8 +322,8 @@ impl<N: Nand> Log<N> {
         Ok(ppn)
     }
 
-    /// The address of the page that ends an operation: where pages keep their places, that of the first page
-    /// that died in it.
+    /// Chooses the address for the page that ends an operation. If pages keep their places, that is the place
+    /// of the first page that died in the operation.
     pub fn allocate_last(&mut self, cause: Cause) -> Result<Ppn, IndexFault> {
         let tape = &mut self.tape;
         let replaced =
@@ -349,10 +349,10 @@ impl<N: Nand> Log<N> {
         self.tape.write(ppn, tag, data, cause)
     }
 
-    /// Begins an operation that will write so many pages at most: programs an overfull write part.
+    /// Begins an operation that will write at most `pages` pages. Programs an overfull write part first.
     pub fn begin(&mut self, pages: u32) -> Result<(), IndexFault> {
         self.writes.require_sound()?;
-        // What an operation that met a damaged page was about to replace is still there.
+        // Pages that a failed operation was about to replace are still in use.
         self.tape.addresses.dying.clear();
         self.writes.is_divided = false;
         if self.writes.pages() == 0 {
@@ -362,9 +362,9 @@ impl<N: Nand> Log<N> {
         self.tape.secure(pages)
     }
 
-    /// Says that nothing in a page can be reached any more once the operation is finished. A page that waits
-    /// in the write part gives up its place at once; one on the chip stays valid until then, because a cut
-    /// may bring it back.
+    /// Declares that nothing in a page can be reached once the operation is finished. A page in the write
+    /// part gives up its place at once. A page on the chip stays valid until then, because a cut may bring it
+    /// back.
     pub fn invalidate(&mut self, ppn: Ppn) {
         self.reads.remove(ppn);
         self.tape.medium.loaded = None;
@@ -387,50 +387,51 @@ impl<N: Nand> Log<N> {
         self.tape.addresses.finish(&mut self.tape.blocks, counts);
     }
 
-    /// Says that the operation goes on after the next root, or does so no longer: until then a mount finds
-    /// nothing of it.
+    /// Declares whether the operation goes on after the next root. While it does, a mount finds nothing of
+    /// it.
     pub fn set_goes_on(&mut self, goes_on: bool) {
         self.tape.head.goes_on = goes_on;
     }
 
-    /// Makes this the root, for an owner that tells its roots itself.
+    /// Sets the root, for an owner that finds its roots itself.
     pub fn set_root(&mut self, root: Root) {
         let pages = self.tape.medium.geometry.pages();
         debug_assert!(root.height > 0 && root.ppn.0 < pages, "R2: {root:?} is no root");
         self.tape.head.root = Some(root);
     }
 
-    /// Programs the write part whole. Afterwards everything written is durable. Where that fails, the part
-    /// keeps its pages and takes no more.
+    /// Programs the whole write part. Afterwards everything written is durable. If that fails, the part keeps
+    /// its pages and takes no more.
     pub fn flush(&mut self, cause: Cause) -> Result<(), IndexFault> {
         self.writes.flush(&mut self.tape, cause)
     }
 
-    /// Forgets the write part: what waits is of a batch that is given up.
+    /// Drops the write part: its pages belong to a batch that is given up.
     pub fn drop_written(&mut self) {
         self.writes.clear();
     }
 
-    /// Programs an overfull write part between the changes of a batch. What it drops are pages of the batch,
-    /// which no root leads to yet: whatever waited before was programmed when the batch began.
+    /// Programs an overfull write part between the changes of a batch. The dead
+    /// pages that it drops are pages of the batch, to which no root leads yet: pages that waited before were
+    /// programmed when the batch began.
     pub fn relieve(&mut self) -> Result<(), IndexFault> {
         debug_assert!(self.tape.head.goes_on, "what is dropped may be needed");
         self.writes.flush_if_over(&mut self.tape)
     }
 
-    /// Keeps so many pages to be read from RAM, none of them now.
+    /// Sets the size of the read part to `pages`, and empties it.
     pub fn read_with(&mut self, pages: usize) {
         self.tape.config.read_pages = pages;
         self.reads = ReadPart::new(pages, self.tape.medium.geometry.page_bytes as usize);
     }
 
-    /// Programs the write part and writes a checkpoint, with what the owner says, or what it had it keep.
+    /// Programs the write part and writes a checkpoint, with the owner's note.
     pub fn checkpoint(&mut self, note: Note<'_>) -> Result<(), IndexFault> {
         self.flush(Cause::CacheEviction)?;
         self.tape.write_checkpoint(false, note)
     }
 
-    /// Closes the log: a checkpoint is written that says so.
+    /// Closes the log with a closing checkpoint.
     pub fn close(&mut self, note: Note<'_>) -> Result<(), IndexFault> {
         if self.is_placed() {
             return Ok(());
@@ -439,9 +440,8 @@ impl<N: Nand> Log<N> {
         self.tape.close(note)
     }
 
-    /// Finds the state on the chip again, after an operation that failed half-way, and keeps no page to be
-    /// read from RAM ([`Log::read_with`]). Only where nothing waits in RAM. Where that fails, the log is of
-    /// no more use.
+    /// Finds the state on the chip again, after an operation failed half-way. Nothing may wait in RAM. The
+    /// read part is empty afterwards ([`Log::read_with`]). If this fails, the log cannot be used any more.
     pub fn remount(&mut self) -> Result<(), IndexFault> {
         assert!(self.writes.len() == 0, "what waits to be written would be lost");
         // The cache takes no RAM until its owner has the state again.
@@ -451,25 +451,26 @@ impl<N: Nand> Log<N> {
         Ok(())
     }
 
-    /// Journal leaves written after the newest root, oldest first, as the mount found them. Their owner
-    /// enters them and then closes the log.
+    /// Takes the journal leaves written after the newest root, oldest first, as the mount found them. Their
+    /// owner enters them and then closes the log.
     pub fn take_journal(&mut self) -> Runs {
         core::mem::take(&mut self.journal)
     }
 
-    /// Whether blocks that count as free, or pages that count as dead, may be damaged ones that the tree
-    /// leads to.
+    /// True if blocks that count as free, or pages that count as dead, may be damaged ones to which the tree
+    /// leads.
     pub fn is_in_doubt(&self) -> bool {
         self.tape.checkpoints.in_doubt
     }
 
-    /// All that can be reached was kept.
+    /// Ends the doubt: all that can be reached was kept.
     pub fn end_doubt(&mut self) {
         self.tape.checkpoints.in_doubt = false;
         self.tape.recount();
     }
 
-    /// The tree leads to this page: it lives, whatever can be read of its block, and nothing takes its place.
+    /// Keeps a page to which the tree leads: it is valid, whatever can be read of its block, and nothing is
+    /// written in its place.
     pub fn keep(&mut self, ppn: Ppn) -> Result<(), IndexFault> {
         let geometry = self.geometry();
         let blocks = &mut self.tape.blocks;

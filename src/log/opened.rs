@@ -1,6 +1,6 @@
-//! Which blocks a mount has to follow: those that were opened since the checkpoint.
+//! Blocks that a mount has to follow: those opened since the checkpoint.
 //!
-//! The first page of a block tells, and the second one where that is damaged, or may be: see `recovery`.
+//! The first page of a block tells, or the second one if the first is damaged, or may be: see `recovery`.
 
 use super::head::Frontier;
 use super::medium::{Account, Found};
@@ -13,10 +13,10 @@ use crate::nand::Nand;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
-/// A block with pages newer than the checkpoint: its number, home and the first page to look at.
+/// Block with pages newer than the checkpoint: its number, its home and the first page to look at.
 pub(super) type Opened = (u32, Pbn, u32);
 
-/// Adds a block in the order of the numbers: few are opened between two checkpoints.
+/// Inserts a block in the order of the numbers. Few are opened between two checkpoints.
 pub(super) fn insert(opened: &mut Vec<Opened>, block: Option<Opened>) {
     if let Some(block) = block {
         let at = opened.partition_point(|other| *other < block);
@@ -24,11 +24,11 @@ pub(super) fn insert(opened: &mut Vec<Opened>, block: Option<Opened>) {
     }
 }
 
-/// The blocks that a mount looks at twice: few of a chip, so that it takes no RAM for each of the others.
+/// Good blocks at which a mount looks twice: few, so no RAM is taken for each of the others.
 struct Good {
-    /// Blocks with news, and those with the pages of another block, ascending.
+    /// Blocks with news, and blocks with the pages of another block, in ascending order.
     telling: Vec<(Pbn, Account)>,
-    /// Blocks of which no page says anything, or that are passed over: one bit each.
+    /// Blocks without any whole page, and blocks that are passed over: one bit each.
     silent: Vec<Word>,
 }
 
@@ -38,7 +38,7 @@ impl Good {
         self.silent[word] |= bit;
     }
 
-    /// The account of a block; nothing where there is no news of it.
+    /// Account of a block. `None` if there is no news of it.
     fn of(&self, block: Pbn) -> Option<Option<Account>> {
         if bits::is_set(&self.silent, block.index()) {
             return Some(None);
@@ -49,14 +49,14 @@ impl Good {
 }
 
 impl<N: Nand> Tape<N> {
-    /// Whether no page of the log can lie in a block.
+    /// True if no page of the log can lie in a block.
     fn is_unused(&self, block: Pbn) -> bool {
         matches!(self.blocks.state(block), BlockState::Bad | BlockState::Reserved)
             && self.addresses.home_of_stand_in(block).is_none()
     }
 
-    /// A block marked bad since the checkpoint: either another one answers to its addresses, or nothing in it
-    /// lived.
+    /// Notes that a block was marked bad since the checkpoint. Either another block answers to its addresses,
+    /// or none of its pages was in use.
     fn retire_unless_replaced(&mut self, block: Pbn) {
         if let Some(home) = self.addresses.home_of_stand_in(block) {
             self.addresses.end_stand_in(home);
@@ -69,7 +69,7 @@ impl<N: Nand> Tape<N> {
         }
     }
 
-    /// Makes a block Full, none of its pages valid yet.
+    /// Makes a block Full, with no page valid yet.
     fn take_over(&mut self, block: Pbn) {
         self.blocks.clear_valid(block);
         if self.blocks.state(block).is_free() {
@@ -83,7 +83,7 @@ impl<N: Nand> Tape<N> {
         }
     }
 
-    /// A block that the checkpoint took for used and that was erased since.
+    /// Forgets a block that is used by the checkpoint but was erased since.
     fn forget(&mut self, block: Pbn, known_home: Option<Pbn>) {
         self.checkpoints.in_doubt |=
             [Some(block), known_home].into_iter().flatten().any(|b| self.blocks.valid_count(b) > 0);
@@ -101,7 +101,7 @@ impl<N: Nand> Tape<N> {
 }
 
 impl<N: Nand> Mount<'_, N> {
-    /// The blocks with pages newer than the checkpoint: number, home, first page to look at.
+    /// Finds the blocks with pages newer than the checkpoint: number, home, first page to look at.
     #[inline(never)]
     pub(super) fn blocks_opened_since(&mut self) -> Result<Vec<Opened>, IndexFault> {
         let blocks = self.tape.medium.geometry.blocks;
@@ -116,7 +116,7 @@ impl<N: Nand> Mount<'_, N> {
                 continue;
             }
             let account = self.account_of_block(block)?;
-            // The block it stood in for was reclaimed since, and this one was erased and may serve anew.
+            // The block it stood in for was reclaimed since; this one was erased and may be used anew.
             if let Some(home) = self.tape.addresses.home_of_stand_in(block)
                 && account.is_none_or(|account| account.home != home)
             {
@@ -151,9 +151,10 @@ impl<N: Nand> Mount<'_, N> {
         Ok(opened)
     }
 
-    /// Passes over a cut copy: of two blocks with the pages of a third one, which is marked bad, one failed
-    /// in turn while it stood in, and the other is the copy of it. Before the failed one is marked bad, the
-    /// copy that was cut holds less. One that was whole has the last page besides.
+    /// Passes over copies that a cut interrupted. Two blocks may hold the pages of a third one, which is
+    /// marked bad: one of them failed in turn while it stood in, and the other is its copy. If the cut came
+    /// before the failed one was marked bad, its copy holds less. A whole copy has one page more than the
+    /// failed block.
     fn pass_over_cut_copies(&mut self, good: &mut Good) -> Result<(), IndexFault> {
         for at in 1..good.telling.len() {
             for before in 0..at {
@@ -169,8 +170,8 @@ impl<N: Nand> Mount<'_, N> {
         Ok(())
     }
 
-    /// How much a block holds of the one that it stands in for: whether the checkpoint says that it does, the
-    /// last whole page, and how many there are.
+    /// Extent to which a block holds the pages of the block it stands in for: whether the checkpoint says
+    /// that it stands in, the last whole page, and the number of whole pages. The larger one counts.
     fn written_of(&mut self, block: Pbn, account: Account) -> Result<(bool, u32, u32), IndexFault> {
         let is_known = self.tape.addresses.home_of_stand_in(block) == Some(account.home);
         let (mut last, mut count) = (0, 0);
@@ -183,8 +184,8 @@ impl<N: Nand> Mount<'_, N> {
         Ok((is_known, last, count))
     }
 
-    /// The account of a block by its first page, or by another page if that one cannot be read or is of
-    /// another block.
+    /// Account of a block by its first page, or by another page if the first cannot be read or is of another
+    /// block.
     fn account_of_block(&mut self, block: Pbn) -> Result<Option<Account>, IndexFault> {
         let home = self.tape.addresses.home_of_stand_in(block).unwrap_or(block);
         let first = self.tape.medium.geometry.page_at(block, 0);
@@ -203,8 +204,8 @@ impl<N: Nand> Mount<'_, N> {
         self.later_whole_page(block, damaged)
     }
 
-    /// The account of a block by the first whole page behind its first one; `damaged` is the first page, if
-    /// it cannot be read.
+    /// Account of a block by the first whole page behind its first page. `damaged` is the first page, if it
+    /// cannot be read.
     fn later_whole_page(
         &mut self,
         block: Pbn,
@@ -224,8 +225,8 @@ impl<N: Nand> Mount<'_, N> {
         }
     }
 
-    /// Blocks written since the checkpoint whose first page says nothing of it, because it is damaged, as
-    /// their second pages tell.
+    /// Finds blocks written since the checkpoint whose first page is damaged and tells nothing. Their second
+    /// pages tell.
     pub(super) fn blocks_hidden_since(
         &mut self,
         since: Frontier,
@@ -260,7 +261,7 @@ impl<N: Nand> Mount<'_, N> {
         Ok(hidden)
     }
 
-    /// The page programmed after the first one of a block; an erased one if there is none.
+    /// Reads the page programmed after the first one of a block. Erased if there is none.
     pub(super) fn second_page(&mut self, block: Pbn) -> Result<Found, IndexFault> {
         let pages = self.tape.medium.geometry.pages_per_block;
         for page in 1..self.gaps.most().map_or(pages, |most| pages.min(2 + most)) {
@@ -272,8 +273,8 @@ impl<N: Nand> Mount<'_, N> {
         Ok(Found::Erased)
     }
 
-    /// The account that a block gives of itself: its number, home and first new page, if it has pages since
-    /// the checkpoint.
+    /// Looks at the account of a block: number, home and first new page, if it has pages newer than the
+    /// checkpoint.
     fn look_at_block(
         &mut self,
         block: Pbn,
@@ -296,7 +297,8 @@ impl<N: Nand> Mount<'_, N> {
         Ok(None)
     }
 
-    /// Takes over a block written since the checkpoint; `None` for the unfinished copy of a failed block.
+    /// Takes over a block written since the checkpoint. `None` if it is the unfinished copy of a failed
+    /// block.
     fn adopt(&mut self, block: Pbn, account: Account) -> Result<Option<Pbn>, IndexFault> {
         let home = account.home;
         let at = self.tape.medium.geometry.page_at(block, 0).0;
@@ -309,8 +311,8 @@ impl<N: Nand> Mount<'_, N> {
         }
         let source = self.tape.addresses.physical_block(home);
         if !self.tape.medium.nand.is_bad(source)? || self.tape.blocks.state(home) == BlockState::Bad {
-            // The unfinished copy of a failed block: that one is there, or has been erased and filled anew
-            // since, where it could not be marked bad.
+            // This is the unfinished copy of a failed block. That one is still there, or could not be marked
+            // bad and has been erased and filled anew since.
             if self.tape.medium.read_in(source, 0)? == Found::Page
                 && (self.tape.medium.account().home != home
                     || self.tape.medium.account().number < account.number)
@@ -320,7 +322,7 @@ impl<N: Nand> Mount<'_, N> {
             self.tape.forget(block, None);
             return Ok(None);
         }
-        // A block that failed as itself no longer stood in for another.
+        // A block that failed under its own address no longer stood in for another.
         if let Some(other) = self.tape.addresses.home_of_stand_in(home) {
             self.tape.forget(home, Some(other));
         }

@@ -1,9 +1,9 @@
-//! The two-part cache of the mu-Tree paper (section 5.3): whole pages, a read part and a write part that
-//! share none.
+//! The two-part cache of the mu-Tree paper (section 5.3): a read part and a write part of whole pages. No
+//! page is in both.
 //!
 //! The read part is an LRU list of pages as they are on the chip. The write part holds pages that have an
 //! address but are not programmed yet, in the order of their addresses, so that it can be programmed whole,
-//! in ascending page order. When a page of it dies, the next page takes over its place and its address.
+//! in ascending page order. If one of its pages dies, the next page takes over its place and its address.
 
 use crate::log::tag::Tag;
 use crate::units::Ppn;
@@ -13,16 +13,15 @@ use alloc::vec::Vec;
 /// A page as the tree sees it.
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
-    /// The tag that the owner gave the page.
+    /// Tag that the owner gave the page.
     pub tag: &'a Tag,
-    /// The page's data area.
+    /// Data area of the page.
     pub data: &'a [u8],
 }
 
-/// Whether pages may wait in RAM, by what the engine was built with.
+/// True if the engine was built so that pages may wait in RAM.
 pub(crate) const HAS_WRITE_PART: bool = cfg!(feature = "embedded");
 
-/// A page of the write part.
 pub(super) struct Slot {
     pub(super) ppn: Ppn,
     pub(super) block_sequence: u32,
@@ -32,18 +31,18 @@ pub(super) struct Slot {
     pub(super) data: Vec<u8>,
 }
 
-/// The write part: pages that have an address and wait to be programmed, in the order of their addresses.
+/// Write part: pages that have an address and wait to be programmed, in the order of their addresses.
 pub(super) struct WritePart {
     pages: u32,
     page_bytes: u32,
     pub(super) slots: Vec<Slot>,
     unused: Vec<Vec<u8>>,
-    /// Addresses passed over since the last page that was programmed.
+    /// Number of addresses passed over since the last page that was programmed.
     pub(super) passed_over: u32,
-    /// The part could not be programmed whole: what it holds can be read, and that is all.
+    /// True after the part could not be programmed whole: its pages can be read, but it takes no more.
     pub(super) has_failed: bool,
-    /// The operation under way has replaced a page of the part: without its end what the part holds is no
-    /// tree.
+    /// True if the current operation has replaced a page of the part: unless it ends, the part holds no
+    /// complete tree.
     pub(super) is_divided: bool,
 }
 
@@ -53,12 +52,12 @@ impl WritePart {
         WritePart { pages, page_bytes, slots, unused, passed_over: 0, has_failed: false, is_divided: false }
     }
 
-    /// Pages it is meant to hold; an operation may exceed them until it ends.
+    /// Pages that the part is meant to hold. An operation may exceed them until it ends.
     pub(super) fn pages(&self) -> usize {
         if HAS_WRITE_PART { self.pages as usize } else { 0 }
     }
 
-    /// Pages that wait.
+    /// Number of pages that wait.
     pub(super) fn len(&self) -> usize {
         if HAS_WRITE_PART { self.slots.len() } else { 0 }
     }
@@ -70,7 +69,7 @@ impl WritePart {
         self.slots.iter().find(|slot| slot.ppn == ppn && slot.live)
     }
 
-    /// The page that waits for this address, which is there.
+    /// The page that waits for this address; there must be one.
     pub(super) fn page(&self, ppn: Ppn) -> Page<'_> {
         match self.find(ppn) {
             Some(slot) => Page { tag: &slot.tag, data: &slot.data },
@@ -85,12 +84,12 @@ impl WritePart {
         self.slots.iter_mut().find(|slot| slot.ppn == ppn)
     }
 
-    /// Drops what waits.
+    /// Drops all waiting pages.
     pub(super) fn clear(&mut self) {
         *self = WritePart { has_failed: self.has_failed, ..WritePart::new(self.pages, self.page_bytes) };
     }
 
-    /// The address of a dead page, alive again for the page that takes its place.
+    /// Address of a dead page, if there is one: it is alive again, for the page that takes its place.
     pub(super) fn revive(&mut self) -> Option<Ppn> {
         let slot = self.slots.iter_mut().find(|slot| !slot.live)?;
         slot.live = true;
@@ -105,12 +104,12 @@ impl WritePart {
         self.slots.push(Slot { ppn, block_sequence, sequence: 0, live: true, tag, data });
     }
 
-    /// Takes every slot out, in the order of their addresses.
+    /// Takes out all slots, in the order of their addresses.
     pub(super) fn take(&mut self) -> Vec<Slot> {
         core::mem::take(&mut self.slots)
     }
 
-    /// Takes back the buffers of slots that are programmed.
+    /// Takes back the buffers of programmed slots.
     pub(super) fn recycle(&mut self, mut slots: Vec<Slot>) {
         self.unused.extend(slots.drain(..).map(|slot| slot.data));
         self.slots = slots;

@@ -1,12 +1,13 @@
-//! Pages in place: a log on a chip whose pages may be programmed over, an FTL shown as one
+//! Pages in place: a log on a chip whose pages may be programmed again, which is an FTL shown as a chip
 //! ([`crate::nand::Nand::replaces`]).
 //!
-//! * A new page goes to the lowest place in which nothing lives.
+//! * A new page goes to the lowest place without a valid page.
 //! * The page that ends an operation, the one with the root, is written over the first page that died in it:
-//!   in a mu-Tree the page that held the leaf. What the operation wrote before it lies where nothing lived,
-//!   and a store never tears a page, so a power cut leaves the tree before the operation or after it.
-//! * Nothing is collected, erased or trimmed, and there is no checkpoint. A mount reads every page once: the
-//!   root with the highest number is the tree's, and the tree says what it leads to
+//!   in a mu-Tree the page that held the leaf. All earlier pages of the operation went to places without a
+//!   valid page, and a store never tears a page, so a power cut leaves the tree before the operation or after
+//!   it.
+//! * Nothing is collected, erased or trimmed, and there is no checkpoint. A mount reads every page once. The
+//!   root with the highest number is the tree's, and the tree tells what it leads to
 //!   (`ordered::path_log::ground::doubt`).
 //! * A page that cannot be read may have held the newest root, so a mount refuses it.
 //!
@@ -26,18 +27,17 @@ use crate::fault::IndexFault;
 use crate::nand::{Cause, Differs, Geometry, Nand};
 use crate::units::{Pbn, Ppn};
 
-/// Where pages are written.
+/// Place to which pages are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
-    /// Each to a new place, block after block.
+    /// Each page goes to a new place, block after block.
     #[default]
     OutOfPlace,
-    /// Over the page that they replace.
+    /// A page is written over the page that it replaces.
     InPlace,
 }
 
-/// The state of a log in which nothing lives yet. All blocks count as full: nothing is ever written to one in
-/// order.
+/// State of a log without valid pages. All blocks count as full: none is ever written in order.
 pub(super) fn placed_state(geometry: Geometry, owner: &[u8]) -> (CheckpointArea, State) {
     let mut blocks = BlockTable::new(geometry);
     for pbn in (0..geometry.blocks).map(Pbn) {
@@ -58,7 +58,7 @@ impl<N: Nand> Tape<N> {
         Ok(tape)
     }
 
-    /// A log in which nothing lives yet.
+    /// A log without valid pages.
     pub(super) fn place(nand: N, config: LogConfig, owner: &[u8]) -> Result<Tape<N>, IndexFault> {
         let geometry = nand.geometry();
         check_config(&geometry, &config)?;
@@ -85,7 +85,8 @@ impl<N: Nand> Tape<N> {
 }
 
 impl<N: Nand> Mount<'_, N> {
-    /// Reads every page for the newest root. What it leads to is in doubt until the tree says so.
+    /// Reads every page to find the newest root. Its pages are in doubt until the tree tells which it leads
+    /// to.
     pub(super) fn find_placed(&mut self) -> Result<(), IndexFault> {
         self.tape.recount();
         let geometry = self.tape.medium.geometry;

@@ -32,7 +32,7 @@ use super::checkpoints::Checkpoints;
 use super::config::{NOTES_LEFT_OUT, left_out};
 use super::held::Held;
 use super::medium::Found;
-use super::opened::insert;
+use super::opened::{Opened, insert};
 use super::placed::placed_state;
 use super::runs::Runs;
 use super::seen::Seen;
@@ -50,20 +50,20 @@ use crate::units::Pbn;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A mount at work.
+/// Mount at work.
 pub(super) struct Mount<'a, N> {
     pub(super) tape: &'a mut Tape<N>,
     /// Journal leaves after the newest root, oldest first.
     journal: Runs,
-    /// The gaps that whoever wrote the checkpoint passed over.
+    /// Gaps that the writer of the checkpoint may have passed over.
     pub(super) gaps: Gaps,
 }
 
 impl<N: Nand> Tape<N> {
-    /// Finds the state on the chip again, after an operation that failed half-way. Where that fails, the
-    /// tape is of no more use.
+    /// Finds the state on the chip again, after an operation failed half-way. If this fails, the tape cannot
+    /// be used any more.
     pub(super) fn remount(&mut self) -> Result<Runs, IndexFault> {
-        // The state on the chip takes the RAM of the one that is held; to read it takes a page.
+        // The state on the chip takes the RAM of the one in memory, and reading it takes a page.
         self.hold_tables(0);
         (self.medium.page.data, self.medium.page.spare) = (Vec::new(), Vec::new());
         let geometry = self.medium.geometry;
@@ -86,8 +86,8 @@ impl<N: Nand> Tape<N> {
         self.find_rest(state.gaps)
     }
 
-    /// Finds what was written since the checkpoint, by a writer that left such gaps: the journal leaves after
-    /// the newest root, oldest first.
+    /// Finds the pages written since the checkpoint by a writer with these gaps. Returns the journal leaves
+    /// after the newest root, oldest first.
     pub(super) fn find_rest(&mut self, gaps: Gaps) -> Result<Runs, IndexFault> {
         let is_placed = self.config.is_placed();
         let mut mount = Mount { tape: self, journal: Runs::default(), gaps };
@@ -96,7 +96,7 @@ impl<N: Nand> Tape<N> {
         Ok(mount.journal)
     }
 
-    /// Forgets what is known of so many blocks.
+    /// Replaces the tables in RAM by empty ones for `blocks` blocks.
     fn hold_tables(&mut self, blocks: u32) {
         let geometry = Geometry { blocks, ..self.medium.geometry };
         (self.addresses.held, self.checkpoints.note) = (Held::default(), Vec::new());
@@ -106,10 +106,10 @@ impl<N: Nand> Tape<N> {
 }
 
 impl<N: Nand> Mount<'_, N> {
-    /// Reads what was written since the checkpoint, if anything was.
+    /// Reads the pages written since the checkpoint, if there are any.
     fn catch_up(&mut self) -> Result<(), IndexFault> {
         self.tape.recount();
-        // A newer checkpoint may be the one that cannot be read.
+        // A checkpoint that cannot be read may be a newer one.
         let closed = self.tape.checkpoints.is_closed() && !self.tape.checkpoints.area.is_ragged();
         let is_followed = !(closed && self.nothing_since()?);
         if is_followed {
@@ -117,16 +117,16 @@ impl<N: Nand> Mount<'_, N> {
         }
         let checkpoints = &mut self.tape.checkpoints;
         // The pages of a journal, and those of blocks in doubt, lie before a checkpoint that does not name
-        // them: the tree enters them first. It says which guessed bits are right, too.
+        // them: the tree enters them first. The tree also tells which guessed bits are right.
         checkpoints.is_needed |= is_followed || checkpoints.is_guessed;
         checkpoints.in_doubt |= checkpoints.is_guessed;
         Ok(())
     }
 
-    /// Goes on in the block opened last where blocks are scarce: a cut then costs a page or two and not the
-    /// rest of a block. The page that was being programmed is the last one touched, or the one behind it if
-    /// it looks erased: both are passed over, and with them what its writer may have passed over before that
-    /// one. A block whose first page is whole was erased in full.
+    /// Goes on in the block opened last if blocks are scarce: then a cut costs a page or two and not the rest
+    /// of a block. The page that was being programmed is the last one touched, or the one behind it if that
+    /// looks erased. Both are passed over, and also the addresses that the writer may have passed over
+    /// before. A block whose first page is whole was completely erased.
     fn resume(&mut self, (home, written): (Pbn, Written)) {
         let pages = self.tape.medium.geometry.pages_per_block;
         debug_assert!(written.end <= pages, "a block of {} pages", written.end);
@@ -141,10 +141,10 @@ impl<N: Nand> Mount<'_, N> {
         }
     }
 
-    /// Whether the block that a session would have opened first shows no sign of one. An older first page may
-    /// hide what follows it, and where all of the block reads as erased that may be damage: then those that
-    /// would have been next are asked. One that was marked bad since may have failed in that session: another
-    /// block has its pages then.
+    /// True if the block that a session would have opened first shows no sign of a session. An older first
+    /// page may hide later ones, and if the whole block reads as erased that may be damage: then the next
+    /// candidates are asked. A candidate marked bad since may have failed in that session: another block then
+    /// has its pages.
     fn nothing_since(&mut self) -> Result<bool, IndexFault> {
         let next: Vec<Pbn> = self.tape.blocks.free_by_least_wear().take(ASKED_FOR_SIGNS).collect();
         let mut asked = 0;
@@ -163,10 +163,10 @@ impl<N: Nand> Mount<'_, N> {
         Ok(asked > 0)
     }
 
-    /// The sign that a block gives of a session since the checkpoint at which it was free.
+    /// Sign that a block gives of a session since the checkpoint, at which it was free.
     fn sign_in(&mut self, block: Pbn) -> Result<Sign, IndexFault> {
         let newest = self.tape.head.frontier.block_sequence;
-        // A page of another block may be that of one which was opened since, in the wrong place.
+        // A page with another home may be from a block that was opened since, in the wrong place.
         let is_old = |mount: &Self| {
             let account = mount.tape.medium.account();
             account.number <= newest && account.home == block
@@ -184,7 +184,7 @@ impl<N: Nand> Mount<'_, N> {
         })
     }
 
-    /// Reads what was written since the checkpoint and takes the newest complete root from it.
+    /// Reads the pages written since the checkpoint, and takes the newest complete root from them.
     #[inline(never)]
     fn follow(&mut self) -> Result<(), IndexFault> {
         // The frontier of the checkpoint is read again, unless it was reclaimed.
@@ -209,13 +209,13 @@ impl<N: Nand> Mount<'_, N> {
                 }
                 continue;
             }
-            let Some(&(block_sequence, home, first_page)) = opened.get(at) else { break };
+            let Some(&block @ (block_sequence, home, _)) = opened.get(at) else { break };
             at += 1;
             seen.block(block_sequence, self.tape.medium.geometry.pages_per_block);
-            // A stand-in of the frontier is read whole, for its valid pages; what the checkpoint knew says
-            // nothing new.
+            // A stand-in of the frontier is read whole, for its valid pages; pages that the checkpoint knew
+            // tell nothing new.
             let known = if block_sequence == since.block_sequence { since.next_page } else { 0 };
-            let written = self.follow_block((block_sequence, home), (first_page, known), &mut seen)?;
+            let written = self.follow_block(block, known, &mut seen)?;
             last = Some((home, written));
             self.tape.addresses.openings[home.index()] = block_sequence as u16;
             let newest = &mut self.tape.head.frontier.block_sequence;
@@ -226,7 +226,7 @@ impl<N: Nand> Mount<'_, N> {
         self.tape.head.sequence = seen.numbers.sequence;
         self.tape.head.root = seen.root;
         if seen.root_sequence > 0 {
-            // The note was of the journal above the root that the checkpoint names.
+            // The note was about the journal above the root that the checkpoint names.
             self.tape.checkpoints.note.clear();
         }
         if seen.has_flush {
@@ -244,21 +244,21 @@ impl<N: Nand> Mount<'_, N> {
         Ok(())
     }
 
-    /// Whether the next page would have been the first one of another block.
+    /// True if the next page would have been the first one of another block.
     fn is_last_full(&self, last: &Option<(Pbn, Written)>) -> bool {
         last.as_ref().is_none_or(|(_, written)| written.end == self.tape.medium.geometry.pages_per_block)
     }
 
-    /// Reads a block's pages from one on; those before `known` were programmed before the checkpoint.
+    /// Reads a block's pages from `first` on. Those before `known` were programmed before the checkpoint.
     fn follow_block(
         &mut self,
-        (number, home): (u32, Pbn),
-        (first, known): (u32, u32),
+        (number, home, first): Opened,
+        known: u32,
         seen: &mut Seen,
     ) -> Result<Written, IndexFault> {
         let g = self.tape.medium.geometry;
         let mut written = Written { end: first.max(known), gaps: None };
-        // Where valid pages are counted: those before `first`.
+        // Number of valid pages before `first`, if valid pages are counted.
         let (before, mut filled) = (self.tape.blocks.valid_count(home), None);
         for page in first..g.pages_per_block {
             let ppn = g.page_at(home, page);
@@ -277,7 +277,7 @@ impl<N: Nand> Mount<'_, N> {
             }
             let tag = tag::tag_of(&self.tape.medium.page.spare);
             written.gaps = Some(place.gaps);
-            // A page without a node passes over an address that was held.
+            // A page without a node only passes over a held address.
             if tag.lowest_level > 0 && !self.tape.config.counts() && !self.tape.blocks.is_valid(ppn) {
                 self.tape.blocks.mark_valid(ppn);
             }
@@ -289,14 +289,14 @@ impl<N: Nand> Mount<'_, N> {
             }
         }
         if self.tape.config.counts() {
-            // Every page programmed counts, whole or not, as far as the last one says nothing else.
+            // Every programmed page counts, whole or not, unless the last page tells a lower number.
             let most = filled.unwrap_or(g.pages_per_block);
             self.tape.blocks.set_valid_count(home, (before + written.end - first).min(most));
         }
         Ok(written)
     }
 
-    /// Takes the valid bits of a block from its last page, which is in the buffer: how many there are.
+    /// Takes the valid bits of a block from its last page, which is in the buffer. Returns their number.
     fn drop_invalid(&mut self, home: Pbn) -> u32 {
         let g = self.tape.medium.geometry;
         let bits = tag::valid_bits(&self.tape.medium.page.spare, g.pages_per_block);
@@ -313,7 +313,7 @@ impl<N: Nand> Mount<'_, N> {
     }
 }
 
-/// The checkpoints of a chip and the newest state that they hold.
+/// Reads the checkpoints of a chip, and the newest state in them.
 #[inline(never)]
 pub(super) fn newest_state<N: Nand>(
     nand: &mut N,
@@ -341,10 +341,10 @@ pub(super) fn corrupted(what: &'static str, page: u32) -> IndexFault {
     IndexFault::corrupted(what, page)
 }
 
-/// Blocks that are asked in turn whether anything was written since a closing checkpoint.
+/// This many blocks are asked in turn whether anything was written since a closing checkpoint.
 const ASKED_FOR_SIGNS: usize = 3;
 
-/// The sign that a block gives of a session since a checkpoint at which it was free.
+/// Sign that a block gives of a session since a checkpoint at which it was free.
 enum Sign {
     /// The block reads as erased.
     None,
@@ -354,15 +354,15 @@ enum Sign {
     New,
 }
 
-/// How far a block is written.
+/// Extent to which a block is written.
 struct Written {
-    /// The page behind the last one that does not look erased.
+    /// Page behind the last one that does not look erased.
     end: u32,
-    /// The gaps that the writer of the block's newest whole page passes over; none if no page is whole.
+    /// Gaps that the writer of the block's newest whole page passes over. `None` if no page is whole.
     gaps: Option<Gaps>,
 }
 
-/// Refuses a chip or settings that the log cannot work with, saying why.
+/// Refuses a chip or a configuration with which the log cannot work, and tells why.
 pub(super) fn check_config(geometry: &Geometry, config: &LogConfig) -> Result<(), IndexFault> {
     let needed = tag::spare_bytes_needed(geometry.pages_per_block);
     if (geometry.spare_bytes as usize) < needed {

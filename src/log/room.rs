@@ -1,13 +1,14 @@
-//! How many pages can still be written, and how many may live: what makes a full tree shrink again.
+//! Number of pages that can still be written, and number of pages that may be valid: this guarantees that a
+//! full tree can shrink again.
 //!
 //! Collection gains as long as some full block has few enough valid pages: moving `v` pages of a block of `P`
-//! programs `v * c` pages, where `c` is what a move takes, and must leave a gain. With `L` valid pages in `U`
-//! full blocks, one has at most `L / U` of them. So insertions are refused while the pages that live exceed
-//! `U` times the most valid pages that leave a gain ([`Tape::live_limit`]), where `U` is what remains when
-//! everything that may be kept free is kept free. Then a collection that gains is always to be found, and
-//! because a removal never has more pages live, every removal finds its room.
+//! programs `v * c` pages, where `c` is the cost of a move, and must leave a gain. With `L` valid pages in
+//! `U` full blocks, one has at most `L / U` of them. So insertions are refused while the number of valid
+//! pages exceeds `U` times the most valid pages that leave a gain ([`Tape::live_limit`]), where `U` is the
+//! number of blocks that remain if everything that may be kept free is kept free. Then a collection that
+//! gains can always be found, and because a removal never adds valid pages, every removal finds its room.
 //!
-//! What is kept free besides, in this order: the blocks of the next checkpoint, which only a checkpoint
+//! Besides, these are kept free, in this order: the blocks of the next checkpoint, which only a checkpoint
 //! takes; one block's worth of pages, which only collection takes, and gives back; the pages of a removal,
 //! which an insertion leaves.
 
@@ -20,16 +21,16 @@ use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::store::StoreError;
 
-/// A collection is to gain an eighth of a block at least, so that one that is cut again and again gains as
+/// A collection must gain at least an eighth of a block, so that one that is cut again and again gains as
 /// well.
 const GAIN: u32 = 8;
 
-/// Blocks for log pages and for checkpoints, counted.
+/// Numbers of blocks for log pages and for checkpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Capacity {
     /// Blocks that may hold log pages: all but bad and reserved ones.
     usable: u32,
-    /// Blocks that the next checkpoint takes before it gives the last one's back.
+    /// Blocks that the next checkpoint takes before it gives back those of the last one.
     for_checkpoint: u32,
     /// Blocks that failed since the chip was formatted.
     failed: u32,
@@ -42,7 +43,7 @@ impl Capacity {
         Capacity { bad_at_format, ..Capacity::default() }
     }
 
-    /// Counts blocks anew; the next checkpoint has so many bytes.
+    /// Counts blocks anew. `payload` is the number of bytes of the next checkpoint.
     fn recount(&mut self, blocks: &BlockTable, payload: usize) {
         let geometry = blocks.geometry();
         let bad = blocks.in_state(BlockState::Bad).count() as u32;
@@ -54,12 +55,13 @@ impl Capacity {
         self.failed = bad.saturating_sub(self.bad_at_format);
     }
 
-    /// Whether blocks have failed since the chip was formatted.
+    /// True if blocks have failed since the chip was formatted.
     pub(super) fn has_failed_blocks(&self) -> bool {
         self.failed > 0
     }
 
-    /// The error of the chip as the log tells it: no free block where some failed is the end of writing.
+    /// Error of the chip as the log reports it: if there is no free block and some failed, the chip is worn
+    /// out.
     pub(super) fn worn_or(&self, error: StoreError) -> IndexFault {
         match error {
             StoreError::Full if self.failed > 0 => IndexError::WornOut.into(),
@@ -69,7 +71,8 @@ impl Capacity {
 }
 
 impl<N: Nand> Tape<N> {
-    /// Refuses what changes a log that has given nearly all its numbers: it can be read, closed and mounted.
+    /// Refuses a change if the log has given out nearly all its numbers. It can still be read, closed and
+    /// mounted.
     pub(crate) fn require_numbers(&self) -> Result<(), IndexFault> {
         let has_numbers = self.numbers_left() > 0 && self.checkpoints.area.has_numbers();
         if has_numbers { Ok(()) } else { Err(IndexError::WornOut.into()) }
@@ -85,13 +88,13 @@ impl<N: Nand> Tape<N> {
         self.capacity.recount(&self.blocks, payload);
     }
 
-    /// Says how long the notes that checkpoints keep may become, so that their room is kept.
+    /// Tells how long the notes of checkpoints may become, so that room for them is kept.
     pub(crate) fn expect_note(&mut self, bytes: usize) {
         self.checkpoints.note_bound = bytes;
         self.recount();
     }
 
-    /// Pages that can still be written before a block must be reclaimed.
+    /// Number of pages that can still be written before a block must be reclaimed.
     pub(crate) fn free_pages(&self) -> u32 {
         let g = self.medium.geometry;
         if self.config.is_placed() {
@@ -106,12 +109,13 @@ impl<N: Nand> Tape<N> {
         self.capacity.for_checkpoint * self.medium.geometry.pages_per_block
     }
 
-    /// Pages kept for the next checkpoint and for collection; who writes for other reasons leaves them.
+    /// Pages kept for the next checkpoint and for collection. Other writers must leave them.
     pub(crate) fn kept_pages(&self) -> u32 {
         self.checkpoint_pages() + self.medium.geometry.pages_per_block
     }
 
-    /// Valid pages at most, if so many pages must always be found free and a move takes so many programs.
+    /// Largest number of valid pages, if `free_pages` pages must always be found free and a move takes
+    /// `programs_per_move` programs.
     pub(crate) fn live_limit(&self, free_pages: u32, programs_per_move: u32) -> u32 {
         self.limit_with(self.capacity.usable, free_pages, programs_per_move)
     }
@@ -123,8 +127,8 @@ impl<N: Nand> Tape<N> {
         usable.saturating_sub(not_full) * (pages - (pages / GAIN).max(1)) / programs_per_move.max(1)
     }
 
-    /// The answer to who finds no room for so many pages that live: `WornOut` if blocks that failed would
-    /// have had it.
+    /// Error if there is no room for `live` valid pages: `WornOut` if the failed blocks would have given the
+    /// room, else `Full`.
     pub(crate) fn refusal(&self, live: u32, free_pages: u32, programs_per_move: u32) -> IndexFault {
         let unworn = self.capacity.usable + self.capacity.failed;
         let had_room = live <= self.limit_with(unworn, free_pages, programs_per_move);
@@ -135,13 +139,13 @@ impl<N: Nand> Tape<N> {
         }
     }
 
-    /// Erases the blocks that so many pages will take: an operation of which pages wait in RAM cannot be
-    /// undone, so it must not begin where an erase that fails might stop it.
+    /// Erases the blocks that `pages` pages will take. An operation whose pages wait in RAM cannot be undone,
+    /// so it must not begin if a failing erase might stop it.
     pub(super) fn secure(&mut self, pages: u32) -> Result<(), IndexFault> {
         let pages_per_block = self.medium.geometry.pages_per_block;
         let open = self.head.open_pages(pages_per_block);
         let wanted = pages.saturating_sub(open).div_ceil(pages_per_block);
-        // The pages are a bound; what the operation must find was made free before.
+        // The number of pages is a bound; the pages that the operation must find were made free before.
         let wanted = wanted.min(self.blocks.free_count());
         if wanted == 0 {
             return Ok(());
@@ -154,18 +158,18 @@ impl<N: Nand> Tape<N> {
         erased.map_err(|error| self.capacity.worn_or(error.into()))
     }
 
-    /// Whether so few blocks are free that garbage should be collected.
+    /// True if so few blocks are free that garbage should be collected.
     pub(crate) fn wants_collection(&self) -> bool {
         self.is_short_of_blocks(0)
     }
 
-    /// Whether garbage should be collected if so many blocks more were to be free.
+    /// True if garbage should be collected so that `more` more blocks are free.
     pub(super) fn is_short_of_blocks(&self, more: u32) -> bool {
         let held_blocks = self.addresses.held.ahead().div_ceil(self.medium.geometry.pages_per_block);
         self.blocks.free_count() <= self.config.collect_at_blocks + held_blocks + more
     }
 
-    /// Whether so few blocks are free that the rest of an open one is worth a page skipped.
+    /// True if so few blocks are free that the rest of an open block is worth a page skipped.
     pub(super) fn is_tight(&self) -> bool {
         self.blocks.free_count() <= self.config.collect_at_blocks + self.capacity.for_checkpoint
     }

@@ -1,5 +1,5 @@
-//! Pages in the order of their programming, as runs: pages that follow each other in a block, by numbers that
-//! do. Of a thousand pages since a checkpoint there are few.
+//! Pages in the order of their programming, stored as runs: pages that follow each other in a block and have
+//! consecutive numbers. A thousand pages since a checkpoint make few runs.
 
 use crate::sort;
 use crate::units::Ppn;
@@ -8,13 +8,13 @@ use alloc::vec::Vec;
 /// Pages that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Run {
-    /// The number of the first.
+    /// Number of the first page.
     number: u32,
     first: Ppn,
     count: u32,
 }
 
-/// Pages, each with a number of its own.
+/// List of pages, each with a number of its own.
 #[derive(Clone, Debug, Default)]
 pub struct Runs(Vec<Run>);
 
@@ -42,7 +42,7 @@ impl Runs {
         self.0.retain(|run| run.count > 0);
     }
 
-    /// Puts them in the order of their numbers.
+    /// Sorts the pages by their numbers.
     pub(super) fn sort(&mut self) {
         sort::total(&mut self.0);
     }
@@ -51,17 +51,17 @@ impl Runs {
         self.0.clear();
     }
 
-    /// Whether there is none.
+    /// True if the list holds no page.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The pages.
+    /// Iterates over the pages.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Ppn> + '_ {
         self.0.iter().flat_map(|run| (run.first.0..run.first.0 + run.count).map(Ppn))
     }
 
-    /// How many there are.
+    /// Number of pages.
     pub fn len(&self) -> usize {
         self.0.iter().map(|run| run.count as usize).sum()
     }

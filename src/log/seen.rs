@@ -1,5 +1,5 @@
-//! The pages that a mount reads since the checkpoint: the newest root, the journal leaves after it, and what
-//! is missing.
+//! Pages that a mount reads since the checkpoint: the newest root, the journal leaves after it, and missing
+//! pages.
 
 use crate::fault::IndexFault;
 use crate::log::Root;
@@ -11,63 +11,63 @@ use crate::log::tag::{Gaps, Place, Tag};
 use crate::units::Ppn;
 use alloc::vec::Vec;
 
-/// The pages that were read since the checkpoint, in the order of their programming: the newest root, and
+/// Summary of the pages read since the checkpoint, in the order of their programming: the newest root, and
 /// the leaves after it.
 pub(super) struct Seen {
     pub(super) root: Option<Root>,
-    /// The number of its page; 0 if it is the checkpoint's.
+    /// Number of the root's page; 0 if the root is the checkpoint's.
     pub(super) root_sequence: u64,
     /// Leaves since the newest root, by their numbers after the checkpoint's.
     journal: Runs,
-    /// The number of the checkpoint.
+    /// Number of the newest page at the checkpoint.
     since: u64,
-    /// Whether a page was a journal leaf.
+    /// True if a page was a journal leaf.
     pub(super) has_journal: bool,
-    /// Whether a page was programmed out of a write part, by an engine that has none.
+    /// True if a page came from a write part, and this engine has none.
     pub(super) has_flush: bool,
     flush: Flush,
     pub(super) numbers: Numbers,
     pub(super) losses: Losses,
 }
 
-/// A flush of a write part that is not whole yet: its pages.
+/// Pages of a flush of a write part that is not complete yet.
 #[derive(Default)]
 struct Flush {
     pages: Vec<(Ppn, Tag, u64)>,
-    /// The number of pages that the next page of that flush names as still to come.
+    /// Number that the next page of that flush must have as pages still to come.
     still_to_come: Option<u8>,
 }
 
-/// The newest numbers of pages and blocks, and what they pass over.
+/// Newest numbers of pages and blocks, and the gaps in them.
 pub(super) struct Numbers {
-    /// The newest number of a page.
+    /// Newest number of a page.
     pub(super) sequence: u64,
-    /// The number of the block that is read.
+    /// Number of the block that is read.
     block_sequence: u32,
-    /// Pages that blocks reclaimed before the one that is read may have held.
+    /// Pages that may have been in blocks reclaimed before the one that is read.
     reclaimed: u64,
-    /// Numbers of blocks are missing before the one that is read, and no page of it was read yet.
+    /// True if numbers of blocks are missing before the one that is read, and no page of it was read yet.
     is_after_gap: bool,
 }
 
-/// The places where a page should be and none is whole.
+/// Places at which a page should be and none is whole.
 #[derive(Default)]
 pub(super) struct Losses {
-    /// Pages that are not whole since the last one that is: the first of them, and how many.
+    /// Pages that are not whole, since the last whole one: the first of them, and their number.
     unreadable: Option<(Ppn, u32)>,
-    /// Pages that look erased since the last one that does not: the first of them, and how many.
+    /// Pages that look erased, since the last one that does not: the first of them, and their number.
     erased: Option<(Ppn, u32)>,
-    /// A page that is missing since the newest root, though pages were programmed after it.
+    /// Page that is missing since the newest root, though pages were programmed after it.
     lost: Option<Ppn>,
-    /// Whether one is missing since the last whole flush of a write part.
+    /// True if a page is missing since the last whole flush of a write part.
     is_flush_torn: bool,
-    /// Something is missing among what was read: pages that the tree leads to may count as dead, or their
-    /// blocks as free.
+    /// True if anything is missing among the pages read: pages to which the tree leads may count as dead, or
+    /// their blocks as free.
     pub(super) is_any: bool,
 }
 
 impl Flush {
-    /// Whether a page with so many still to come is of another flush.
+    /// True if a page with `remaining` pages still to come belongs to another flush.
     fn is_ended_by(&self, remaining: u8) -> bool {
         self.still_to_come.is_some_and(|next| next != remaining)
     }
@@ -79,7 +79,7 @@ impl Flush {
 }
 
 impl Numbers {
-    /// Goes on with another block; returns whether numbers are missing before it.
+    /// Goes on with another block. True if numbers are missing before it.
     fn block(&mut self, number: u32, pages_per_block: u32) -> bool {
         let between = number.saturating_sub(self.block_sequence.saturating_add(1));
         self.reclaimed += u64::from(between) * u64::from(pages_per_block);
@@ -88,15 +88,15 @@ impl Numbers {
         between > 0
     }
 
-    /// Whether numbers of blocks are missing before this one.
+    /// True if numbers of blocks are missing before this one.
     pub(super) fn is_gap(&self, number: u32) -> bool {
         number > self.block_sequence.saturating_add(1)
     }
 
-    /// Goes on with another page; returns whether one is missing before it.
+    /// Goes on with another page. True if one is missing before it.
     fn page(&mut self, place: &Place) -> bool {
         let is_missing = place.sequence > self.sequence + 1 + core::mem::take(&mut self.reclaimed);
-        // A block is only reclaimed once there is a newer root: see `needed`.
+        // A block is reclaimed only once there is a newer root: see `needed`.
         let is_after_gap = core::mem::take(&mut self.is_after_gap);
         self.sequence = self.sequence.max(place.sequence);
         place.gaps == Gaps::None && (is_missing || is_after_gap)
@@ -104,46 +104,46 @@ impl Numbers {
 }
 
 impl Losses {
-    /// A page looks as if it were never programmed.
+    /// Notes a page that looks as if it were never programmed.
     pub(super) fn erased(&mut self, ppn: Ppn) {
         let (first, count) = self.erased.unwrap_or((ppn, 0));
         self.erased = Some((first, count + 1));
     }
 
-    /// A page is neither whole nor erased.
+    /// Notes a page that is neither whole nor erased.
     pub(super) fn unreadable(&mut self, ppn: Ppn) {
         self.erased = None;
         let (first, count) = self.unreadable.unwrap_or((ppn, 0));
         self.unreadable = Some((first, count + 1));
     }
 
-    /// A page is whole; `is_missing`: its number says that one before it is not there.
+    /// Notes a whole page. `is_missing` tells that by its number a page before it is missing.
     fn page(&mut self, ppn: Ppn, place: &Place, is_missing: bool) {
-        // A page of the log that looks erased, and that no writer passed over.
+        // The page looks erased, but no writer passed over it.
         let hole = self.erased.take().filter(|pages| pages.1 > u32::from(place.passed_over));
         let torn = self.unreadable.take().or(hole).map(|pages| pages.0);
         let lost = torn.or(is_missing.then_some(ppn));
         self.is_any |= lost.is_some();
         if place.gaps != Gaps::Any {
-            // The pages of a write part are not in the order of their numbers: what is missing may be newer
+            // The pages of a write part are not in the order of their numbers: a missing page may be newer
             // than the root.
             self.is_flush_torn |= lost.is_some() && place.gaps == Gaps::Narrow;
             self.lost = self.lost.or(lost);
         }
     }
 
-    /// Ends a flush; returns whether a page is missing in it.
+    /// Ends a flush. True if a page is missing in it.
     fn end_flush(&mut self) -> bool {
         core::mem::take(&mut self.is_flush_torn)
     }
 
-    /// A newer root counts, of a flush in which a page is missing or not.
+    /// Notes a newer root, and whether a page is missing in its flush.
     fn root(&mut self, is_flush_torn: bool) {
         self.lost = self.lost.filter(|_| is_flush_torn);
     }
 
-    /// Refuses losses that a cut cannot have caused: it tears the page programmed last, and no other. A page
-    /// that is lost before the newest root is missed where the tree leads to it.
+    /// Refuses losses that a cut cannot have caused: a cut tears the page programmed last, and no other. A
+    /// page lost before the newest root is missed only if the tree leads to it.
     pub(super) fn require_whole(&self, tears: bool) -> Result<(), IndexFault> {
         let torn = self.unreadable.filter(|pages| pages.1 > u32::from(tears)).map(|pages| pages.0);
         match self.lost.or(torn) {
@@ -154,7 +154,7 @@ impl Losses {
 }
 
 impl Seen {
-    /// `block_sequence`: the number of the last block that is not read.
+    /// Begins a summary. `block_sequence` is the number of the last block that is not read.
     pub(super) fn new(sequence: u64, block_sequence: u32, root: Option<Root>) -> Seen {
         Seen {
             root,
@@ -169,11 +169,11 @@ impl Seen {
         }
     }
 
-    /// Goes on with another block. Those numbered between it and the last one were filled and reclaimed: what
-    /// lived in them stands in later pages.
+    /// Goes on with another block. Blocks numbered between it and the last one were filled and reclaimed:
+    /// their valid pages stand in later pages.
     pub(super) fn block(&mut self, number: u32, pages_per_block: u32) {
         if self.numbers.block(number, pages_per_block) {
-            // A block is reclaimed between flushes: the one that went on in it was whole.
+            // Blocks are reclaimed only between flushes: the flush that went on in this one was whole.
             if HAS_WRITE_PART {
                 self.break_flush();
             }
@@ -189,8 +189,8 @@ impl Seen {
             self.has_flush |= place.gaps == Gaps::Narrow;
             return self.count((ppn, tag, place.sequence), false);
         }
-        // Nothing is programmed after a flush that was cut, but a checkpoint: the flush was whole, and pages
-        // of it are lost.
+        // After a flush that was cut only a checkpoint is programmed: so the flush was whole, and pages of it
+        // are lost.
         if self.flush.is_ended_by(place.remaining) {
             self.break_flush();
         }
@@ -201,27 +201,26 @@ impl Seen {
         }
     }
 
-    /// Ends a flush whose end was not read: what was read of it counts, and what follows may be the rest of
-    /// it.
+    /// Ends a flush whose end was not read: the pages read count, and the next pages may be the rest of it.
     fn break_flush(&mut self) {
         self.end_flush(self.losses.is_flush_torn);
     }
 
-    /// Ends a flush: what was read of it counts.
+    /// Ends a flush: its pages that were read count.
     fn end_flush(&mut self, is_torn: bool) {
         for page in core::mem::take(&mut self.flush).pages {
             self.count(page, is_torn);
         }
     }
 
-    /// A page counts: it was not cut, nor was the flush that it is of.
+    /// Counts a page: neither it nor its flush was cut.
     fn count(&mut self, (ppn, tag, sequence): (Ppn, Tag, u64), is_flush_torn: bool) {
         if tag.root && sequence > self.root_sequence {
             self.root = Some(Root { ppn, height: tag.height });
             self.root_sequence = sequence;
             self.losses.root(is_flush_torn);
             if HAS_NOTES {
-                // The list is no longer than what the newest root does not know of.
+                // The list need not hold leaves that the newest root knows.
                 let number = self.number(sequence);
                 self.journal.drop_to(number);
             }

@@ -1,4 +1,4 @@
-//! The contents of a checkpoint of the log.
+//! Contents of a checkpoint of the log.
 
 use crate::blocks::checkpoint::{Contents, Source, Window, take_bytes, take_rows};
 use crate::blocks::{BlockTable, Validity};
@@ -15,18 +15,19 @@ use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The version whose table of blocks has a bit for each page, and the one that counts valid pages.
+/// Version of a checkpoint whose table of blocks has a bit for each page. In [`VERSION_COUNTED`] it counts
+/// the valid pages of each block.
 pub(super) const VERSION: u8 = 3;
 pub(super) const VERSION_COUNTED: u8 = 4;
-/// Whether checkpoints keep notes of their owner and pages are journal leaves, by what the engine was built
-/// with.
+/// True if the engine was built so that checkpoints keep notes of their owner and pages may be journal
+/// leaves.
 pub(super) const HAS_NOTES: bool = cfg!(any(feature = "full", feature = "moved-nodes"));
 pub(super) const NONE: u32 = u32::MAX;
 pub(super) const FIXED_BYTES: usize = 40;
-/// Bytes of a replaced block and the block that answers for it.
+/// Bytes of a pair: a replaced block, and the block that answers for it.
 pub(super) const PAIR_BYTES: usize = 8;
 
-/// The contents of a checkpoint.
+/// State of a log as a checkpoint holds it.
 pub(super) struct State {
     pub(super) blocks: BlockTable,
     pub(super) owner: Vec<u8>,
@@ -36,7 +37,7 @@ pub(super) struct State {
     pub(super) gaps: Gaps,
     pub(super) note: Vec<u8>,
     pub(super) bad_at_format: u32,
-    /// Valid bits are guessed from counts.
+    /// True if valid bits are guessed from counts.
     pub(super) is_guessed: bool,
 }
 
@@ -57,7 +58,7 @@ impl State {
         }
     }
 
-    /// Reads what [`LogContents`] says, for a log that knows so which pages are valid.
+    /// Reads the contents that [`LogContents`] writes, for a log with this kind of validity.
     pub(super) fn decode(
         source: &mut dyn Source,
         geometry: Geometry,
@@ -79,7 +80,7 @@ impl State {
         let Some(from) = written else {
             let what = words("the newest checkpoint is not that of a log");
             let unfit = match fixed[0] {
-                // Every other kind begins with a letter.
+                // The byte of every other kind of store is a letter.
                 version @ VERSION_COUNTED..b'A' if is_read => Unfit::Newer { version: version.into() },
                 _ => Unfit::other(Differs::Kind, what),
             };
@@ -90,7 +91,7 @@ impl State {
         state.ok_or_else(|| IndexError::other(Differs::Geometry, what).into())
     }
 
-    /// The fields behind the version; nothing if they make no sense.
+    /// Reads the fields behind the version. `None` if they make no sense.
     fn decode_fields(
         source: &mut dyn Source,
         geometry: Geometry,
@@ -134,7 +135,7 @@ impl State {
     }
 }
 
-/// The state of a log as the contents of a checkpoint, but for the table of blocks, which comes last.
+/// Contents of a checkpoint without the table of blocks, which comes last.
 pub(super) struct LogContents<'a> {
     pub(super) fixed: [u8; FIXED_BYTES],
     pub(super) owner: &'a [u8],

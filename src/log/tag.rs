@@ -20,11 +20,12 @@
 
 use crate::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 
-/// Bits of the number of a page in the order of writing, and of a block in that of opening.
+/// Bits of a page's number in the order of writing. A block's number in the order of opening has
+/// [`BLOCK_BITS`].
 pub(super) const SEQUENCE_BITS: u32 = 40;
 pub(super) const BLOCK_BITS: u32 = 32;
 
-/// Nodes a page can hold: levels 1 to 8.
+/// Largest number of nodes in a page: levels 1 to 8.
 pub const LEVELS_MAX: usize = 8;
 
 const MAGIC: u8 = 0xa0;
@@ -34,36 +35,36 @@ const FLAG_ROOT: u8 = 1;
 const FLAG_JOURNAL: u8 = 2;
 const LAYOUT_SHIFT: u32 = 2;
 
-/// Layouts that a page can name.
+/// Number of layouts that a page can name.
 pub const LAYOUTS_MAX: u8 = 4;
 
 const CRC_AT: usize = 17;
 const COUNTS_AT: usize = 21;
 const VALID_AT: usize = COUNTS_AT + 2 * LEVELS_MAX;
 
-/// Spare bytes that the log needs on a chip with this many pages per block.
+/// Spare bytes that the log needs on a chip with this many pages to a block.
 pub const fn spare_bytes_needed(pages_per_block: u32) -> usize {
     VALID_AT + (pages_per_block as usize).div_ceil(8)
 }
 
-/// The account that the owner of a page gives of it.
+/// Description that the owner of a page gives of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tag {
-    /// Whether the page holds the root: the operation that wrote it is complete.
+    /// True if the page holds the root: the operation that wrote it is complete.
     pub root: bool,
-    /// Whether the page is a leaf whose parent is not updated yet (journal of the wandering tree).
+    /// True if the page is a leaf whose parent is not updated yet (journal of the wandering tree).
     pub journal: bool,
-    /// How nodes lie in the page, where a tree knows several ways: below 4.
+    /// Layout of the nodes in the page, below 4, for trees that know several layouts.
     pub layout: u8,
     /// Lowest level of a node in the page; a leaf is 1.
     pub lowest_level: u8,
-    /// Height of the tree, when `root`.
+    /// Height of the tree, if `root`.
     pub height: u8,
     /// Entries in use in the node at level `i + 1`.
     pub counts: [u16; LEVELS_MAX],
 }
 
-/// Where a page stands in the log.
+/// Position of a page in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Pages of the same flush still to come.
@@ -72,30 +73,31 @@ pub struct Place {
     pub block_sequence: u32,
     /// Number of the page in the order of writing.
     pub sequence: u64,
-    /// The block that the page's address names.
+    /// Block that the page's address names.
     pub home: u32,
-    /// How many addresses its writer may have passed over before the next page.
+    /// Bound for the addresses that the writer may have passed over before the next page.
     pub gaps: Gaps,
-    /// How many it passed over just before this one, where they are counted ([`Gaps::Narrow`]).
+    /// Number of addresses that it passed over just before this page, if these are counted
+    /// ([`Gaps::Narrow`]).
     pub passed_over: u8,
 }
 
-/// Addresses passed over between a page and the next one that is programmed.
+/// Bound for the addresses passed over between a page and the next one that is programmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gaps {
     /// Any number.
     Any,
-    /// No gaps are passed over.
+    /// No address is passed over.
     None,
     /// At most [`Gaps::NARROW`].
     Narrow,
 }
 
 impl Gaps {
-    /// Addresses of a narrow gap.
+    /// Most addresses in a narrow gap.
     pub const NARROW: u32 = 3;
 
-    /// Addresses of a gap at most; none if there is no bound.
+    /// Most addresses in a gap. `None` if there is no bound.
     pub const fn most(self) -> Option<u32> {
         match self {
             Gaps::Any => None,
@@ -104,12 +106,12 @@ impl Gaps {
         }
     }
 
-    /// The number of the gaps in a checkpoint.
+    /// Code of the gaps in a checkpoint.
     pub const fn code(self) -> u8 {
         self as u8
     }
 
-    /// The gaps with this number.
+    /// Gaps with this code.
     pub const fn from_code(code: u8) -> Option<Gaps> {
         match code {
             0 => Some(Gaps::Any),
@@ -127,7 +129,8 @@ impl Gaps {
         }
     }
 
-    /// The gaps by a page's second spare byte, and how many were passed over, if that is a page of a log.
+    /// Gaps by the second spare byte of a page, and the number of addresses passed over. `None` if the page
+    /// is no page of a log.
     const fn of(byte: u8) -> Option<(Gaps, u8)> {
         match byte & 0xf0 {
             MAGIC => Some((Gaps::Any, 0)),
@@ -138,19 +141,19 @@ impl Gaps {
     }
 }
 
-/// The inputs that the checksum of a page covers besides its bytes: whose log it belongs to, and its place
-/// in its block. With the home in the tag that is its address, so a page of another log or another address
-/// is none here.
+/// Inputs of a page's checksum besides its bytes: the owner of the log, and the page's place in its block.
+/// With the home in the tag the place makes the address, so a page of another log or another address is not
+/// taken for one here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seal<'a> {
-    /// The name of the log's owner.
+    /// Name of the log's owner.
     pub owner: &'a [u8],
-    /// The page's place in its block.
+    /// Place of the page in its block.
     pub page: u32,
 }
 
-/// Fills `spare` for a page; `valid` is the bit map of a block's last page, else empty.
-pub fn encode(spare: &mut [u8], data: &[u8], (tag, place): (&Tag, &Place), valid: &[u8], seal: Seal<'_>) {
+/// Writes `spare` for a page. `valid` is the bit map for the last page of a block, else empty.
+pub fn encode(spare: &mut [u8], tag: &Tag, place: &Place, valid: &[u8]) {
     spare.fill(0xff);
     assert!(tag.layout < LAYOUTS_MAX, "layout {} has no place in the tag", tag.layout);
     assert!(u32::from(place.passed_over) <= Gaps::NARROW, "{} pages passed over", place.passed_over);
@@ -174,21 +177,24 @@ pub fn encode(spare: &mut [u8], data: &[u8], (tag, place): (&Tag, &Place), valid
         put_u16(spare, COUNTS_AT + 2 * i, *count);
     }
     spare[VALID_AT..VALID_AT + valid.len()].copy_from_slice(valid);
+}
+
+/// Puts the checksum of a page into its encoded spare area.
+pub fn seal(spare: &mut [u8], data: &[u8], seal: Seal<'_>) {
     let crc = checksum(spare, data, seal);
     put_u32(spare, CRC_AT, crc);
 }
 
-/// Reads the spare area of a whole page; `None` when the bytes are not those of a sound log page.
+/// Reads the spare area of a whole page. `None` if the bytes are not those of a sound log page.
 pub fn decode(spare: &[u8], data: &[u8], seal: Seal<'_>) -> Option<(Tag, Place)> {
     is_whole(spare, data, seal).then(|| (tag_of(spare), place_of(spare)))
 }
 
-/// Whether a page is a sound one of this log in this place.
+/// True if a page is a sound one of this log in this place.
 pub fn is_whole(spare: &[u8], data: &[u8], seal: Seal<'_>) -> bool {
     Gaps::of(spare[1]).is_some() && checksum(spare, data, seal) == get_u32(spare, CRC_AT)
 }
 
-/// The tag of a whole page.
 pub(super) fn tag_of(spare: &[u8]) -> Tag {
     Tag {
         root: spare[1] & FLAG_ROOT != 0,
@@ -200,24 +206,23 @@ pub(super) fn tag_of(spare: &[u8]) -> Tag {
     }
 }
 
-/// The block that the address of a whole page names, and the number of that in the order of opening.
+/// Home block of a whole page, and the home's number in the order of opening.
 pub(super) fn account_of(spare: &[u8]) -> (u32, u32) {
     (u32::from_le_bytes([spare[14], spare[15], spare[16], 0]), get_u32(spare, 5))
 }
 
-/// The place of a whole page in its log.
 pub(super) fn place_of(spare: &[u8]) -> Place {
     let (gaps, passed_over) = Gaps::of(spare[1]).unwrap_or((Gaps::Any, 0));
     let (home, block_sequence) = account_of(spare);
     Place { remaining: spare[4], block_sequence, sequence: get_u40(spare, 9), home, gaps, passed_over }
 }
 
-/// The bit map in the last page of a block.
+/// Bit map of valid pages, in the last page of a block.
 pub fn valid_bits(spare: &[u8], pages_per_block: u32) -> &[u8] {
     &spare[VALID_AT..spare_bytes_needed(pages_per_block)]
 }
 
-/// Whether a page reads as if it were never programmed.
+/// True if a page reads as if it were never programmed.
 pub fn looks_erased(spare: &[u8], data: &[u8]) -> bool {
     spare.iter().all(|&b| b == 0xff) && data.iter().all(|&b| b == 0xff)
 }
@@ -253,7 +258,8 @@ mod tests {
         };
         let mut data = vec![0x5a; 256];
         let mut spare = vec![0; 64];
-        encode(&mut spare, &data, (&tag, &place), &[0b1010_0000; 8], SEAL);
+        encode(&mut spare, &tag, &place, &[0b1010_0000; 8]);
+        seal(&mut spare, &data, SEAL);
         assert_eq!(decode(&spare, &data, SEAL), Some((tag, place)));
         assert_eq!(valid_bits(&spare, 64), [0b1010_0000; 8]);
         for bit in 0..(64 * 8) {

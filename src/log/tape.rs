@@ -1,9 +1,8 @@
-//! The log without its cache: the address that comes next, and the programming of a page there. Nothing of
-//! it waits in RAM.
+//! The log without its cache: it chooses the next address, and programs a page there. Nothing waits in RAM.
 //!
 //! A block in which a program fails is replaced: another block takes its pages and answers to its addresses.
-//! Marking the failed block bad is the switch: before it, a mount drops the unfinished copy; after it, the
-//! copy counts.
+//! The moment of the switch is the marking of the failed block as bad: before it, a mount drops the
+//! unfinished copy; after it, the copy counts.
 
 use super::addresses::Addresses;
 use super::checkpoints::Checkpoints;
@@ -22,10 +21,9 @@ use crate::nand::{Cause, Geometry, Nand, NandError, Unfit, unfit};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
 
-/// Bytes of the valid bits of the largest block that a log takes.
+/// Bytes of the valid bits of the largest possible block.
 const BITS_BYTES_MAX: usize = (Geometry::PAGES_PER_BLOCK_MAX as usize).div_ceil(8);
 
-/// The log on the chip.
 pub(crate) struct Tape<N> {
     pub(super) medium: Medium<N>,
     pub(super) config: LogConfig,
@@ -51,28 +49,28 @@ impl<N: Nand> Tape<N> {
         }
     }
 
-    /// Numbers of pages left for changes.
+    /// Number of page numbers left for changes.
     pub(crate) fn numbers_left(&self) -> u64 {
         self.head.numbers_left()
     }
 
-    /// Whether a mount would miss pages of a block, though all of them are dead.
+    /// True if a mount would miss pages of a block, even though all of them are dead.
     pub(crate) fn is_needed(&self, block: Pbn) -> bool {
         self.head.needs(self.addresses.openings[block.index()])
     }
 
-    /// Pages of a block that count as valid.
+    /// Number of pages of a block that count as valid.
     pub(crate) fn valid_in(&self, block: Pbn) -> u32 {
         self.blocks.valid_count(block)
     }
 
-    /// The contents of a chip on which no root was found.
+    /// Error contents for a chip on which no root was found: what the chip holds instead.
     #[cold]
     pub(crate) fn unfit(&mut self, what: &'static str) -> Result<Unfit, IndexFault> {
         Ok(unfit(&mut self.medium.nand, what)?)
     }
 
-    /// Gives no page this address until it is released. For an owner without a write part.
+    /// Holds an address: no page gets it until it is released. Only for an owner without a write part.
     pub(crate) fn hold(&mut self, ppn: Ppn) {
         let pages = self.config.write_pages;
         assert_eq!(pages, 0, "{ppn} is held, and the write part would give it to another page");
@@ -80,18 +78,17 @@ impl<N: Nand> Tape<N> {
         self.addresses.held.hold(self.medium.geometry, ppn, ahead);
     }
 
-    /// Ends a hold.
     pub(crate) fn release(&mut self, ppn: Ppn) {
         let ahead = self.head.is_ahead(&self.blocks, ppn);
         self.addresses.held.release(self.medium.geometry, ppn, ahead);
     }
 
-    /// Addresses held that [`Tape::free_pages`] leaves out.
+    /// Number of held addresses that [`Tape::free_pages`] leaves out.
     pub(crate) fn held_ahead(&self) -> u32 {
         self.addresses.held.ahead()
     }
 
-    /// Reads a page from the chip into the buffer and verifies it.
+    /// Reads a page from the chip into the buffer, and verifies it.
     pub(super) fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<(), IndexFault> {
         let geometry = self.medium.geometry;
         if ppn.0 >= geometry.pages() {
@@ -150,8 +147,8 @@ impl<N: Nand> Tape<N> {
         }
     }
 
-    /// Leaves a held address out. A block's first page shows a mount what the block is and its last one has
-    /// the valid bits: there a page without a node is written.
+    /// Passes over a held address. The first page of a block shows a mount which block it is, and the last
+    /// one has the valid bits: there a page without a node is written.
     fn pass_over(&mut self, ppn: Ppn, cause: Cause) -> Result<(), IndexFault> {
         debug_assert!(self.addresses.held.contains(ppn), "{ppn} is passed over and not held");
         self.addresses.held.pass();
@@ -162,11 +159,12 @@ impl<N: Nand> Tape<N> {
         }
         self.head.sequence += 1;
         let place = self.head.place(geometry, ppn, self.config.gaps());
-        // No page of a caller is in the buffer while an address is sought.
+        // The buffer holds no page of a caller while an address is sought.
         let mut empty = core::mem::take(&mut self.medium.page.data);
         self.medium.loaded = None;
         empty.fill(0xff);
-        let programmed = self.program(ppn, (&Tag::default(), &place), &empty, cause);
+        self.put_tag(ppn, &Tag::default(), &place);
+        let programmed = self.program(ppn, &empty, cause);
         // Where the program failed, another one was needed meanwhile.
         if self.medium.page.data.is_empty() {
             self.medium.page.data = empty;
@@ -174,7 +172,7 @@ impl<N: Nand> Tape<N> {
         programmed
     }
 
-    /// The number of a page that is written, which makes it the root where its tag says so.
+    /// Gives a page that is written its number. If its tag says so, the page becomes the root.
     pub(super) fn number(&mut self, ppn: Ppn, tag: &mut Tag) -> u64 {
         self.head.sequence += 1;
         self.blocks.mark_valid(ppn);
@@ -185,34 +183,35 @@ impl<N: Nand> Tape<N> {
         self.head.sequence
     }
 
-    /// Programs a page by itself that was just numbered.
+    /// Programs a single page that was just numbered.
     pub(super) fn write(&mut self, ppn: Ppn, tag: Tag, data: &[u8], cause: Cause) -> Result<(), IndexFault> {
         if tag.root {
             self.head.note_root();
         }
         let place = self.head.place(self.medium.geometry, ppn, self.config.gaps());
-        self.program(ppn, (&tag, &place), data, cause)
+        self.put_tag(ppn, &tag, &place);
+        self.program(ppn, data, cause)
     }
 
-    /// Programs a page, with its tag and checksum in the spare area.
-    pub(super) fn program(
-        &mut self,
-        ppn: Ppn,
-        (tag, place): (&Tag, &Place),
-        data: &[u8],
-        cause: Cause,
-    ) -> Result<(), IndexFault> {
+    /// Fills the spare area for a page; its checksum comes with the program.
+    pub(super) fn put_tag(&mut self, ppn: Ppn, tag: &Tag, place: &Place) {
         let g = self.medium.geometry;
-        let last = g.page_in_block(ppn) + 1 == g.pages_per_block;
-        debug_assert_eq!(data.len(), g.page_bytes as usize, "a page of another size is programmed");
         let mut bits = [0; BITS_BYTES_MAX];
+        let last = g.page_in_block(ppn) + 1 == g.pages_per_block;
         let valid = if last { self.valid_bits(g.block_of(ppn), &mut bits) } else { &[] };
+        tag::encode(&mut self.medium.page.spare, tag, place, valid);
+    }
+
+    /// Programs a page, with the tag put before and its checksum in the spare area.
+    pub(super) fn program(&mut self, ppn: Ppn, data: &[u8], cause: Cause) -> Result<(), IndexFault> {
+        let g = self.medium.geometry;
+        debug_assert_eq!(data.len(), g.page_bytes as usize, "a page of another size is programmed");
         let seal = Seal { owner: &self.medium.owner, page: g.page_in_block(ppn) };
-        tag::encode(&mut self.medium.page.spare, data, (tag, place), valid, seal);
+        tag::seal(&mut self.medium.page.spare, data, seal);
         let physical = self.addresses.physical(g, ppn);
         let cause = self.medium.scrubbing.charged(cause);
         match self.medium.nand.program(physical, cause, data, &self.medium.page.spare) {
-            // The store below takes no more.
+            // The store below takes no more pages.
             Err(NandError::ProgramFailed(_)) if self.config.is_placed() => Err(IndexError::WornOut.into()),
             Err(NandError::ProgramFailed(_)) => {
                 let spare = self.medium.page.spare.clone();
@@ -222,7 +221,7 @@ impl<N: Nand> Tape<N> {
         }
     }
 
-    /// One bit for each page of a block, 1 = valid.
+    /// Valid bits of a block: one for each page, 1 = valid.
     fn valid_bits<'b>(&self, home: Pbn, bits: &'b mut [u8; BITS_BYTES_MAX]) -> &'b [u8] {
         for ppn in self.blocks.valid_pages(home) {
             let page = self.medium.geometry.page_in_block(ppn) as usize;
@@ -238,7 +237,7 @@ impl<N: Nand> Tape<N> {
         let failed = self.addresses.physical_block(home);
         let last = geometry.page_in_block(ppn);
         if self.medium.page.data.is_empty() {
-            // It has the page that is to be programmed: see `pass_over`.
+            // The buffer was lent for the page that is to be programmed: see `pass_over`.
             self.medium.page.data = vec![0; data.len()];
         }
         debug_assert_eq!(
@@ -249,7 +248,8 @@ impl<N: Nand> Tape<N> {
         loop {
             let target = self.take_erased_block(Cause::Recovery)?;
             debug_assert_ne!(target, failed, "a failed block is to replace itself");
-            if self.medium.copy_block(failed, target, last, (data, spare))? {
+            let at = geometry.page_at(target, last);
+            if self.medium.copy_pages(failed, target, last)? && self.medium.program_at(at, data, spare)? {
                 let marked = mark_bad(&mut self.medium.nand, failed);
                 marked.map_err(|error| self.capacity.worn_or(error.into()))?;
                 self.blocks.reserve(target);
@@ -271,7 +271,7 @@ impl<N: Nand> Tape<N> {
         }
     }
 
-    /// Erases a block whose pages have moved, and of which none is in RAM.
+    /// Erases a block whose pages have moved; none of its pages may wait in RAM.
     pub(super) fn reclaim(&mut self, home: Pbn) -> Result<(), IndexFault> {
         let block = self.addresses.physical_block(home);
         self.addresses.end_stand_in(home);
@@ -290,7 +290,7 @@ impl<N: Nand> Tape<N> {
 }
 
 impl LogConfig {
-    /// How many addresses are passed over in a row.
+    /// Kind of gaps that this configuration may leave between programmed pages.
     pub(super) fn gaps(&self) -> Gaps {
         match (self.holds, self.write_pages) {
             (true, _) if HAS_HOLDS => Gaps::Any,

@@ -1,35 +1,35 @@
-//! Reading a page again before it is given up: a read that came back wrong once may come back right.
+//! Repeated reads: a page that was read wrongly once may be read rightly the next time.
 
 use super::{Cause, Nand, NandError, ReadOutcome};
 use crate::codec::crc32;
 use crate::units::Ppn;
 
-/// How often a page is read before it counts as unreadable.
+/// Number of reads after which a page counts as unreadable.
 pub const READ_TRIES: u32 = 3;
 
-/// How often a page is read of which no two reads agree, though the chip returned bytes.
+/// Number of reads if the chip returns bytes each time and no two reads agree.
 const DOUBTFUL_TRIES: usize = 5;
 
-/// How a page was read.
+/// Outcome of the reads of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// Whole, at the first read.
+    /// The first read was right.
     Whole,
-    /// Whole, but not at the first read, or only just by what the chip says: the page should be written anew
-    /// elsewhere.
+    /// A read was right, but not the first one, or the chip reports that the page is weak. The caller should
+    /// write the page anew elsewhere.
     Weak,
-    /// Never whole, but the chip returned bytes: the same ones at two reads, unless all of them differed.
-    /// Those are in the buffers.
+    /// No read was right, but the chip returned bytes. The buffers hold them: the same bytes at two reads, or
+    /// those of the last read if all reads differ.
     Broken,
 }
 
-/// Reads a page until `is_whole` takes what came (data, spare area), [`READ_TRIES`] times at most, or until
-/// two reads agree.
+/// Reads a page until `is_whole` accepts its data and spare area, two reads agree, or [`READ_TRIES`] reads
+/// are done.
 ///
-/// A page that is torn, or damaged for good, costs two reads: what came twice is what the page holds, and a
-/// third read might come back wrong. Where none of three reads agree it is read twice more. An erased page is
-/// whole to whoever expects one, so `is_whole` should accept bytes that are all 0xFF.
-/// [`NandError::Uncorrectable`] is answered only where the last read was refused with it.
+/// A torn or damaged page costs two reads: bytes that two reads agree on are the contents of the page. If
+/// three reads all differ, the page is read twice more. A caller that expects an erased page should let
+/// `is_whole` accept bytes that are all 0xFF. [`NandError::Uncorrectable`] is returned only if the last read
+/// failed with it.
 pub fn read_again<N: Nand + ?Sized>(
     nand: &mut N,
     (ppn, cause): (Ppn, Cause),
@@ -40,7 +40,7 @@ pub fn read_again<N: Nand + ?Sized>(
     read_until(&mut |data, spare| nand.read(ppn, cause, data, spare), data, spare, &mut is_whole)
 }
 
-/// Bytes of a page's data area from one on, as [`read_again`] reads whole pages.
+/// Reads bytes of a page's data area from byte `from` on, with the repetitions of [`read_again`].
 pub(crate) fn read_again_at<N: Nand + ?Sized>(
     nand: &mut N,
     (ppn, cause, from): (Ppn, Cause, u32),
@@ -53,7 +53,7 @@ pub(crate) fn read_again_at<N: Nand + ?Sized>(
 
 type Read<'a> = &'a mut dyn FnMut(&mut [u8], &mut [u8]) -> Result<ReadOutcome, NandError>;
 
-/// The reads of [`read_again`]: one copy of them for all chips and all that reads them.
+/// Not generic over chip and caller, so that the program holds the loop once.
 fn read_until(
     read: Read<'_>,
     data: &mut [u8],

@@ -1,38 +1,38 @@
-//! The shape of a chip, and the refusal of absurd ones.
+//! The shape of a chip, and the check that it is possible.
 
 use crate::units::{Pbn, Ppn};
 use core::fmt;
 
-/// The shape of a chip and the programming rules it enforces.
+/// Shape of a chip, and the rules of programming that the chip enforces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Bytes of a page's data area.
+    /// Bytes of the data area of a page.
     pub page_bytes: u32,
-    /// Bytes of a page's spare (out-of-band) area, the bad-block mark at byte 0 included.
+    /// Bytes of the spare (out-of-band) area of a page. Byte 0 is the bad-block mark.
     pub spare_bytes: u32,
     /// Pages of a block.
     pub pages_per_block: u32,
     /// Blocks of the chip.
     pub blocks: u32,
-    /// Programs a page takes between two erases (NOP); 1 forbids partial programs, [`Geometry::ANY_PROGRAMS`]
-    /// is NOR.
+    /// Programs that a page takes between two erases (NOP). 1 forbids partial programs;
+    /// [`Geometry::ANY_PROGRAMS`] stands for NOR.
     pub programs_per_page_max: u32,
-    /// Whether the pages of a block may be programmed in any order.
+    /// True if the pages of a block may be programmed in any order.
     pub random_order: bool,
-    /// Chips that work at the same time, each on a bus of its own; 1 for a single chip. An array of several
-    /// is shown as one chip whose blocks are rows of one block of each: page i of a block lies on channel i
-    /// modulo `channels`.
+    /// Number of chips that work at the same time, each on a bus of its own; 1 for a single chip. An array of
+    /// several chips is shown as one chip. A block of the array is a row: one block of each chip. Page i of a
+    /// block lies on channel i modulo `channels`.
     pub channels: u32,
 }
 
-/// An impossible description of a chip: which field, and why.
+/// Error: the description of a chip is impossible. Names the field and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartError {
-    /// The field at fault, as in a chip file.
+    /// Name of the field, as in a chip file.
     pub field: &'static str,
-    /// The fault of the value.
+    /// Reason why the value is refused.
     pub reason: &'static str,
-    /// The value given.
+    /// Value given.
     pub value: u64,
 }
 
@@ -50,14 +50,14 @@ const PAGES_MAX: u64 = 1 << 28;
 const CHANNELS_MAX: u32 = 64;
 
 impl Geometry {
-    /// The `programs_per_page_max` of NOR flash: a page is programmed over and over, each program clearing
-    /// bits only.
+    /// Value of `programs_per_page_max` for NOR flash: a page is programmed any number of times, and each
+    /// program only clears bits.
     pub const ANY_PROGRAMS: u32 = u32::MAX;
 
-    /// Pages of a block at most.
+    /// Most pages that a block may have.
     pub const PAGES_PER_BLOCK_MAX: u32 = 4096;
 
-    /// A geometry with one program per page, in ascending order.
+    /// Returns a geometry with one program per page, in ascending order.
     pub const fn new(page_bytes: u32, spare_bytes: u32, pages_per_block: u32, blocks: u32) -> Geometry {
         Geometry {
             page_bytes,
@@ -70,8 +70,8 @@ impl Geometry {
         }
     }
 
-    /// Refuses what nothing shown as a chip can be, naming the field and the reason. A part must satisfy
-    /// more: [`super::Part::validate`].
+    /// Returns an error if no chip can have this geometry. A part must satisfy more: see
+    /// [`super::Part::validate`].
     pub fn validate(&self) -> Result<(), PartError> {
         let fail = |field, value: u32, reason| Err(PartError { field, reason, value: u64::from(value) });
         if !(64..=65_536).contains(&self.page_bytes) {
@@ -114,14 +114,14 @@ impl Geometry {
         Ok(())
     }
 
-    /// Whether a page that is not erased may be programmed any number of times (NOR): a byte that is
-    /// programmed only loses bits, and 0xFF leaves a byte as it is.
+    /// Returns true if a programmed page may be programmed again any number of times (NOR). Such a program
+    /// only clears bits, and a byte 0xFF leaves a byte as it is.
     #[inline]
     pub const fn overwrites(&self) -> bool {
         self.programs_per_page_max == Geometry::ANY_PROGRAMS
     }
 
-    /// Bytes of a page, spare area included: what a program moves over the bus.
+    /// Bytes of a page, spare area included: the bytes that a program moves over the bus.
     #[inline]
     pub const fn raw_page_bytes(&self) -> usize {
         self.page_bytes as usize + self.spare_bytes as usize
@@ -132,7 +132,7 @@ impl Geometry {
         self.raw_page_bytes() as u64 * self.pages_per_block as u64
     }
 
-    /// Pages of the chip.
+    /// Number of pages of the chip.
     #[inline]
     pub const fn pages(&self) -> u32 {
         self.blocks * self.pages_per_block
@@ -143,25 +143,25 @@ impl Geometry {
         self.pages() as u64 * self.page_bytes as u64
     }
 
-    /// The block of a page.
+    /// Block of a page.
     #[inline]
     pub const fn block_of(&self, ppn: Ppn) -> Pbn {
         Pbn(ppn.0 / self.pages_per_block)
     }
 
-    /// The place of a page in its block.
+    /// Number of a page within its block.
     #[inline]
     pub const fn page_in_block(&self, ppn: Ppn) -> u32 {
         ppn.0 % self.pages_per_block
     }
 
-    /// The channel that a page lies on.
+    /// Channel of a page.
     #[inline]
     pub const fn channel_of(&self, ppn: Ppn) -> u32 {
         self.page_in_block(ppn) % self.channels
     }
 
-    /// The page at a place in a block.
+    /// Page with the number `page` within a block.
     #[inline]
     pub const fn page_at(&self, pbn: Pbn, page: u32) -> Ppn {
         Ppn(pbn.0 * self.pages_per_block + page)

@@ -1,7 +1,7 @@
 //! A chip whose data area lends bytes to its spare area.
 //!
-//! An SPI NAND part with its ECC on leaves 16 spare bytes of a page to its user, and a mu-Tree wants 45 of
-//! them. So the last 28 bytes of the data area are shown as the end of the spare area:
+//! An SPI NAND part with its ECC on leaves its user 16 spare bytes of a page, and a mu-Tree needs 45. So the
+//! last 28 bytes of the data area are shown as the end of the spare area:
 //!
 //! ```text
 //! shown    data, 2020 bytes                | spare, 45 bytes
@@ -9,16 +9,16 @@
 //!                             = spare 17..45           = spare 0..17
 //! ```
 //!
-//! Nodes are 1.4 % smaller then, and a read of data and spare area moves as many bytes as before. The page
-//! number of bytes need not be a power of two for anything above. Byte 0 of the spare area, the place of the
-//! bad-block mark, stays where it is.
+//! Nodes are then 1.4 % smaller. A read of data and spare area moves as many bytes as before. The layers
+//! above do not need a page size that is a power of two. Byte 0 of the spare area, the bad-block mark, stays
+//! in its place.
 
 use super::{Cause, Geometry, Nand, NandError, ReadOutcome};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A chip that shows a spare area of some bytes at least.
+/// A chip that shows a spare area of at least a given size.
 ///
 /// ```
 /// use nandex::Nand;
@@ -34,13 +34,13 @@ pub struct LentSpare<N> {
     nand: N,
     /// Bytes of the data area that are shown as spare bytes.
     lent: usize,
-    /// The data area as the chip has it; empty where nothing is lent.
+    /// Data area as the chip has it; empty if nothing is lent.
     page: Vec<u8>,
 }
 
 impl<N: Nand> LentSpare<N> {
-    /// Shows `needed` spare bytes at least, half of the data area at most. A chip that has as many lends
-    /// nothing and costs nothing. The same number has to be given at each mount.
+    /// Shows at least `needed` spare bytes, but lends at most half of the data area. Nothing is lent, and
+    /// nothing is paid, if the chip has `needed` spare bytes. Give the same number at each mount.
     pub fn new(nand: N, needed: u32) -> LentSpare<N> {
         let geometry = nand.geometry();
         let lent = needed.saturating_sub(geometry.spare_bytes).min(geometry.page_bytes / 2) as usize;
@@ -53,12 +53,12 @@ impl<N: Nand> LentSpare<N> {
         self.lent
     }
 
-    /// Gives the chip back.
+    /// Returns the chip.
     pub fn into_inner(self) -> N {
         self.nand
     }
 
-    /// Spare bytes of the chip itself, of so many.
+    /// Returns how many of the first `spare` shown bytes lie in the spare area of the chip.
     fn own(&self, spare: usize) -> usize {
         spare.min(self.nand.geometry().spare_bytes as usize)
     }
@@ -143,7 +143,6 @@ impl<N: Nand> Nand for LentSpare<N> {
         self.nand.replaces()
     }
 
-    /// A page where bytes are lent.
     fn ram_bytes(&self) -> usize {
         self.nand.ram_bytes() + self.page.len()
     }

@@ -1,9 +1,9 @@
-//! The chip: a trait for raw NAND flash, its geometry, and what can go wrong.
+//! Raw NAND flash: the trait of a chip, its geometry and its errors.
 //!
-//! A page is the unit of read and program, a block the unit of erase. A page is programmed only when erased,
-//! and the pages of a block in ascending order unless the part allows otherwise. Each page has a spare area
-//! (out-of-band bytes) that is programmed together with it. Byte 0 of the spare area is where manufacturers
-//! mark a bad block; the layers above leave it 0xFF.
+//! A page is the unit of read and program, a block the unit of erase. A page is programmed only if it is
+//! erased, and the pages of a block in ascending order, unless the part allows otherwise. Each page has a
+//! spare area (out-of-band bytes), which is programmed together with the page. Manufacturers mark a bad block
+//! at byte 0 of the spare area; the layers above leave this byte 0xFF.
 
 mod again;
 pub mod catalogue;
@@ -33,34 +33,34 @@ use crate::shared::{MaybeSend, Shared};
 use crate::units::{Pbn, Ppn};
 use core::fmt;
 
-/// Why a physical operation happened: who pays for it.
+/// Purpose of a physical operation. The counters are kept by cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Cause {
-    /// An operation of the user.
+    /// Operation of the user.
     Host,
-    /// A page cache or write cache made room or was flushed.
+    /// Page cache or write cache that makes room or is flushed.
     CacheEviction,
-    /// Moving live pages out of a victim block, and erasing it.
+    /// Garbage collection: live pages are moved out of a victim block, and the block is erased.
     GarbageCollection,
-    /// A log block merged with data blocks (hybrid FTLs), or a log merged with a node.
+    /// Merge of a log block with data blocks (hybrid FTLs), or of a log with a node.
     Merge,
-    /// Mapping tables kept on flash.
+    /// Mapping tables on flash.
     Mapping,
-    /// Moving data to even out wear.
+    /// Wear levelling: data is moved to even out the wear.
     WearLevelling,
-    /// Checkpoints, superblocks and update journals.
+    /// Checkpoints, superblocks and journals of updates.
     Checkpoint,
-    /// Mounting after a clean or unclean end.
+    /// Mount after a clean or unclean end.
     Recovery,
-    /// Moving data that became hard to read, and looking for it.
+    /// Scrubbing: search for data that became hard to read, and its move.
     Scrubbing,
-    /// A checker looks on: the simulated chip neither counts nor times it.
+    /// Checker. The simulated chip neither counts nor times these operations.
     Check,
 }
 
 impl Cause {
-    /// Every cause that is counted, in the order of the counters.
+    /// All causes that are counted, in the order of the counters.
     pub const COUNTED: [Cause; 9] = [
         Cause::Host,
         Cause::CacheEviction,
@@ -73,7 +73,7 @@ impl Cause {
         Cause::Scrubbing,
     ];
 
-    /// The name used in results, in snake case.
+    /// Name in results, in snake case.
     pub const fn name(self) -> &'static str {
         match self {
             Cause::Host => "host",
@@ -90,26 +90,27 @@ impl Cause {
     }
 }
 
-/// A number for each cause, in the order of [`Cause::COUNTED`].
+/// One number for each cause, in the order of [`Cause::COUNTED`].
 pub type ByCause = [u64; Cause::COUNTED.len()];
 
-/// The word of a chip of a read that succeeded.
+/// Report of a chip on a read that succeeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadOutcome {
-    /// Bits that the ECC corrected, in the worst of its code words if the driver knows; 0 too where it cannot
-    /// tell.
+    /// Bits that the ECC corrected, in the worst code word if the driver knows it. Also 0 if the driver
+    /// cannot tell.
     pub corrected: u32,
-    /// Whether so many come near to what the ECC corrects: the index moves what is in the page.
+    /// True if the number of corrected bits is close to what the ECC can correct. The index then moves the
+    /// contents of the page.
     pub is_weak: bool,
 }
 
 impl ReadOutcome {
-    /// Nothing was corrected, or nobody knows.
+    /// Outcome of a read in which nothing was corrected, or of which nothing is known.
     pub const CLEAN: ReadOutcome = ReadOutcome { corrected: 0, is_weak: false };
 
-    /// A read in which so many bits were corrected by an ECC that corrects `strength`. A page is weak from
-    /// three quarters of them on, as Linux has it, but never for a single bit: that is what an ECC of one
-    /// bit is for.
+    /// Outcome of a read in which an ECC that corrects `strength` bits corrected `corrected` bits. The page
+    /// is weak from three quarters of `strength` on, as in Linux, but never for a single bit: an ECC of one
+    /// bit is made for that.
     pub const fn corrected(corrected: u32, strength: u32) -> ReadOutcome {
         let most = strength - strength / 4;
         ReadOutcome { corrected, is_weak: corrected >= if most < 2 { 2 } else { most } }
@@ -118,13 +119,13 @@ impl ReadOutcome {
 
 /// Raw NAND flash.
 ///
-/// `data` and `spare` may be shorter than the page's areas: a read then returns the first bytes only, a
-/// program leaves the rest erased (0xFF). Longer slices are refused.
+/// The slices `data` and `spare` may be shorter than the areas of the page. A read then returns the first
+/// bytes only; a program leaves the rest erased (0xFF). Longer slices are an error.
 pub trait Nand: MaybeSend {
-    /// The shape of the chip and the rules it enforces.
+    /// Shape of the chip and the rules that it enforces.
     fn geometry(&self) -> Geometry;
 
-    /// Reads a page. An erased page reads as 0xFF. A driver that cannot tell what the ECC did answers
+    /// Reads a page. An erased page reads as 0xFF. A driver that does not know what the ECC corrected returns
     /// [`ReadOutcome::CLEAN`].
     fn read(
         &mut self,
@@ -134,8 +135,9 @@ pub trait Nand: MaybeSend {
         spare: &mut [u8],
     ) -> Result<ReadOutcome, NandError>;
 
-    /// Reads bytes of a page's data area from one on. A part that sends any column of its page register saves
-    /// the transfer of those before; this reads them too, into a buffer of its own.
+    /// Reads bytes of a page's data area from byte `from` on. A part that can send any column of its page
+    /// register does not transfer the bytes before. This default does: it reads them into a buffer of its
+    /// own.
     fn read_at(
         &mut self,
         ppn: Ppn,
@@ -153,103 +155,103 @@ pub trait Nand: MaybeSend {
         Ok(outcome)
     }
 
-    /// Programs an erased page, or any page of a chip that overwrites ([`Geometry::overwrites`]), to clear
-    /// bits. When this returns [`NandError::ProgramFailed`], the page must be treated as programmed with
-    /// unknown contents.
+    /// Programs an erased page. A chip that overwrites ([`Geometry::overwrites`]) takes any page, and clears
+    /// bits. After [`NandError::ProgramFailed`] the page counts as programmed with unknown contents.
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError>;
 
-    /// Erases a block: every page reads 0xFF and may be programmed again.
+    /// Erases a block. All its pages then read as 0xFF and may be programmed again.
     fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError>;
 
-    /// Whether the block carries a bad-block mark, factory or grown. A mark that cannot be read is none: a
-    /// block whose first page was being programmed or erased when the power failed is good.
+    /// Returns true if the block has a bad-block mark, of the factory or of [`Nand::mark_bad`]. A mark that
+    /// cannot be read does not count: a block is good if the power failed while its first page was programmed
+    /// or erased.
     fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError>;
 
-    /// Marks a block bad for good. [`NandError::BadBlock`] where it takes no mark.
+    /// Marks a block bad for good. Returns [`NandError::BadBlock`] if the block takes no mark.
     fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError>;
 
-    /// Whether a power cut may leave a page that cannot be read. Where it may not, such a page is damaged,
-    /// and no mount may take it for one that was being programmed, or for part of a block that was being
-    /// erased.
+    /// Returns true if a power cut may leave a page that cannot be read. If false, such a page is damaged: a
+    /// mount must not take it for a page whose program, or a part of a block whose erase, was cut.
     fn tears(&self) -> bool {
         true
     }
 
-    /// Whether a program of a page that was programmed before replaces what it holds, whole: an FTL shown as
-    /// a chip.
+    /// Returns true if a program of a programmed page replaces its whole contents, as for an FTL shown as a
+    /// chip.
     fn replaces(&self) -> bool {
         false
     }
 
-    /// Bytes of RAM that a layer before the chip holds for its user, a page buffer for one. An index counts
-    /// them as its own.
+    /// Bytes of RAM that the layers between the index and the chip hold, for example a page buffer. An index
+    /// counts them as its own.
     fn ram_bytes(&self) -> usize {
         0
     }
 
-    /// Begins a batch: the operations up to [`Nand::end_batch`] are submitted together, so that channels may
-    /// work at the same time. Every operation still takes effect in the order of the calls. Batches nest;
-    /// the outermost counts.
+    /// Begins a batch: the operations up to [`Nand::end_batch`] are submitted together, so that channels can
+    /// work at the same time. The operations still take effect in the order of the calls. Batches nest; only
+    /// the outermost one has an effect.
     fn begin_batch(&mut self) {}
 
-    /// Waits for all that was submitted since [`Nand::begin_batch`].
+    /// Waits for all operations that were submitted since [`Nand::begin_batch`].
     fn end_batch(&mut self) {}
 
-    /// Waits until a power cut undoes nothing of what was programmed and erased before. A chip has nothing to
-    /// wait for; one in an image may leave what no barrier followed in any order, in parts
+    /// Waits until a power cut can undo no earlier program or erase. A chip has nothing to wait for. A chip
+    /// kept in a file or on a disk may lose, in any order and in part, programs that no barrier followed
     /// ([`StoreNand::waiting`](crate::store::store_nand::StoreNand::waiting)).
     fn barrier(&mut self) -> Result<(), NandError> {
         Ok(())
     }
 
-    /// Whether programs wait for a barrier: then each erase is one, and those made together wait once.
+    /// Returns true if programs need a barrier to be durable. Every erase is then a barrier, and erases made
+    /// together wait once.
     fn waits(&self) -> bool {
         false
     }
 }
 
-/// The errors of a chip: an operation refused or failed.
+/// Error of a chip: an operation was refused or failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NandError {
-    /// The page number lies beyond the chip.
+    /// Page number beyond the end of the chip.
     PageOutOfRange(Ppn),
-    /// The block number lies beyond the chip.
+    /// Block number beyond the end of the chip.
     BlockOutOfRange(Pbn),
-    /// A buffer is longer than the page's data or spare area.
+    /// Buffer longer than the data or spare area of the page.
     BufferTooLong(Ppn),
-    /// The page was programmed since its block was erased, and the part allows no further partial program.
+    /// Page programmed since the erase of its block, on a part that allows no further partial program.
     NotErased(Ppn),
-    /// The program would set bits that are clear, on a part whose pages may be overwritten: only an erase
-    /// does.
+    /// Program that would set bits that are clear, on a part whose pages may be overwritten. Only an erase
+    /// sets bits.
     SetsBits {
-        /// The page.
+        /// Page of the program.
         page: Ppn,
-        /// The first such byte of it; the spare area follows the data.
+        /// First byte of the page with such a bit. The bytes of the spare area follow those of the data.
         byte: u32,
     },
-    /// A later page of the block was programmed already, and the part requires ascending order.
+    /// A later page of the block is programmed, and the part requires ascending order.
     OutOfOrder(Ppn),
-    /// The block is marked bad.
+    /// Block marked bad.
     BadBlock(Pbn),
-    /// The program operation failed: the block should be retired.
+    /// The program failed: retire the block.
     ProgramFailed(Ppn),
-    /// The erase operation failed: the block should be retired.
+    /// The erase failed: retire the block.
     EraseFailed(Pbn),
-    /// The page holds more bit errors than the ECC corrects (a torn page, for one).
+    /// The page holds more bit errors than the ECC corrects, for example because its program was torn.
     Uncorrectable(Ppn),
-    /// The power is off: nothing happens until it is switched on again.
+    /// The power is off. Every operation fails until it is on again.
     PowerLost,
-    /// A fault of bus, controller or driver, by a number of the driver's own. Nothing is known of the chip
-    /// then: no page counts as torn, no block as bad, and the index goes on after a mount.
+    /// Fault of bus, controller or driver, with a number of the driver's own. This tells nothing about the
+    /// chip: no page counts as torn and no block as bad. The index works again after a mount.
     Device(i32),
-    /// An earlier program or erase ended so that nobody knows whether it took place. Its owner changes the
-    /// chip no more until the next mount.
+    /// An earlier program or erase ended so that its effect is unknown. The owner does not change the chip
+    /// before the next mount.
     Interrupted,
 }
 
 impl NandError {
-    /// The error with the numbers that page and block have for whoever asked.
+    /// For layers that show other numbers of pages and blocks than the chip has.
     pub(crate) fn renumbered(self, page: impl Fn(Ppn) -> Ppn, block: impl Fn(Pbn) -> Pbn) -> NandError {
         match self {
             NandError::PageOutOfRange(p) => NandError::PageOutOfRange(page(p)),
@@ -357,7 +359,6 @@ macro_rules! forward {
 }
 forward!(&mut N, alloc::boxed::Box<N>);
 
-/// A chip shared by an index and its observer.
 impl<N: Nand> Nand for Shared<N> {
     fn geometry(&self) -> Geometry {
         self.lock().geometry()

@@ -1,28 +1,29 @@
-//! Paired pages: in MLC flash two pages of a block share their cells, and a program of the later one that a
-//! power cut tears may destroy the earlier one, which was whole before.
+//! Paired pages. In MLC flash two pages of a block share their cells. If a power cut tears the program of the
+//! later page, the earlier one may be destroyed, though it was whole before.
 //!
-//! [`Pairing`] says which pages those are, [`LowerPages`] shows a chip without the later ones: half of its
-//! pages, of which none is destroyed by a program of another.
+//! [`Pairing`] says which pages are pairs. [`LowerPages`] shows a chip without the later pages: half of the
+//! pages remain, and no program destroys another of them.
 
 use super::{Cause, Geometry, Nand, NandError, ReadOutcome};
 use crate::units::{Pbn, Ppn};
 
-/// Which pages of a block share their cells.
+/// Scheme by which the pages of a block share their cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pairing {
-    /// No pages do.
+    /// No pages share cells.
     #[default]
     None,
-    /// Pages 0 and 2; each odd page with the even one three behind; the last one with the one two before it.
-    /// Many MLC parts are made so; Linux calls it `dist3`. A block has an even number of pages, 4 at least.
+    /// Pages 0 and 2 are a pair; every odd page is one with the even page three behind it; the last page is
+    /// one with the page two before it. Many MLC parts are made in this way; Linux calls it `dist3`. A block
+    /// has an even number of pages, at least 4.
     Three,
 }
 
 impl Pairing {
-    /// Every scheme.
+    /// All schemes.
     pub const ALL: [Pairing; 2] = [Pairing::None, Pairing::Three];
 
-    /// The name used in options and chip files.
+    /// Name in options and chip files.
     pub const fn name(self) -> &'static str {
         match self {
             Pairing::None => "none",
@@ -30,7 +31,7 @@ impl Pairing {
         }
     }
 
-    /// The page of a block that a torn program of this one may destroy, if there is one.
+    /// Returns the page of a block that a torn program of `page` may destroy; `None` if there is none.
     pub const fn lower_of(self, page: u32, pages_per_block: u32) -> Option<u32> {
         match self {
             Pairing::None => None,
@@ -40,7 +41,7 @@ impl Pairing {
         }
     }
 
-    /// The first page of each pair, by its number among them.
+    /// Returns the first page of pair `number`.
     const fn lower(self, number: u32) -> u32 {
         match self {
             Pairing::Three if number > 0 => 2 * number - 1,
@@ -49,8 +50,8 @@ impl Pairing {
     }
 }
 
-/// A chip of which only the pages are used that no program of another page destroys: half of them where pages
-/// are paired. Pages are numbered without the others, in errors too.
+/// A chip of which only the first page of each pair is used. No program destroys another of these pages. If
+/// pages are paired, half of the pages remain. The remaining pages are numbered from 0 on, in errors too.
 #[derive(Clone, Debug)]
 pub struct LowerPages<N> {
     nand: N,
@@ -60,7 +61,7 @@ pub struct LowerPages<N> {
 }
 
 impl<N: Nand> LowerPages<N> {
-    /// The chip without the pages that come second in their pairs.
+    /// Shows the chip without the second page of each pair.
     pub fn new(nand: N, pairing: Pairing) -> LowerPages<N> {
         let chip = nand.geometry();
         let pages_per_block = match pairing {
@@ -70,12 +71,12 @@ impl<N: Nand> LowerPages<N> {
         LowerPages { nand, pairing, chip, geometry: Geometry { pages_per_block, ..chip } }
     }
 
-    /// The chip, for faults.
+    /// The chip, for injecting faults.
     pub fn nand_mut(&mut self) -> &mut N {
         &mut self.nand
     }
 
-    /// Gives the chip back.
+    /// Returns the chip.
     pub fn into_nand(self) -> N {
         self.nand
     }
@@ -89,7 +90,6 @@ impl<N: Nand> LowerPages<N> {
     }
 }
 
-/// The error with the number that the page has for the user.
 fn renamed(error: NandError, page: Ppn) -> NandError {
     error.renumbered(|_| page, |block| block)
 }

@@ -1,4 +1,4 @@
-//! A part: everything the simulator must know of a chip, and where each number comes from.
+//! A part: all that the simulator must know of a chip, and the source of each number.
 
 use super::geometry::{Geometry, PartError};
 use super::pairing::Pairing;
@@ -7,27 +7,26 @@ use alloc::borrow::Cow;
 /// A chip as its data sheet describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Name in the catalogue, or of the chip file.
+    /// Name in the catalogue or of the chip file.
     pub name: Cow<'static, str>,
-    /// Shape and programming rules. The spare bytes are those that the user may program under the ECC of the
-    /// part.
+    /// Shape and rules of programming. `spare_bytes` are those that the user may program if the ECC of the
+    /// part is on.
     pub geometry: Geometry,
-    /// All spare bytes of a page, where the ECC of the part keeps some for itself.
+    /// All spare bytes of a page, if the ECC of the part keeps some of them; else `None`.
     pub raw_spare_bytes: Option<u32>,
-    /// How long each operation takes.
+    /// Duration of each operation.
     pub timing: Timing,
-    /// The voltage and the currents that the operations draw.
+    /// Voltage, and the current of each operation.
     pub supply: Supply,
-    /// Erases a block is specified for.
+    /// Erases that a block is specified for.
     pub endurance_erases: u32,
-    /// Which pages a torn program may destroy besides its own. The parts of the catalogue are simulated
-    /// without.
+    /// Pages that a torn program may destroy besides its own page. The parts of the catalogue have no pairs.
     pub pairing: Pairing,
-    /// Where the numbers come from; empty for a part that is not of the catalogue.
+    /// Sources of the numbers; empty for a part that is not in the catalogue.
     pub notes: &'static [Note],
 }
 
-/// How long a chip takes.
+/// Duration of the operations of a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
     /// Array time of a page read (tR), in ns.
@@ -40,49 +39,49 @@ pub struct Timing {
     pub transfer_ps_per_byte: u64,
 }
 
-/// Supply voltage, and the current drawn while an operation lasts.
+/// Supply voltage, and the current during each operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Supply {
     /// Supply voltage in mV.
     pub voltage_mv: u32,
-    /// Current of a read's array time, in mA.
+    /// Current during the array time of a read, in mA.
     pub read_ma: u32,
-    /// Current of a program's array time, in mA.
+    /// Current during the array time of a program, in mA.
     pub program_ma: u32,
-    /// Current of an erase, in mA.
+    /// Current during an erase, in mA.
     pub erase_ma: u32,
-    /// Current while bytes move over the bus, in mA.
+    /// Current during a transfer over the bus, in mA.
     pub transfer_ma: u32,
 }
 
-/// Where a number of a part comes from.
+/// Source of a number of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// The field it is about, as in a chip file: "read", "endurance", ...
+    /// Name of the field, as in a chip file: "read", "endurance", ...
     pub field: &'static str,
-    /// How far it can be trusted.
+    /// Kind of the source.
     pub basis: Basis,
-    /// The source in words.
+    /// Source in words.
     pub text: &'static str,
 }
 
-/// How far a number can be trusted.
+/// Kind of a source: how far a number can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// Text or figure of a data sheet, directly or as quoted by others.
+    /// Text or figure of a data sheet, read directly or quoted by others.
     Datasheet,
-    /// A number of a paper, or what follows from it by arithmetic.
+    /// Number of a paper, or arithmetic on such numbers.
     Paper,
     /// Default or calibration of a published simulator.
     Simulator,
-    /// Remembered; verify before relying on it.
+    /// Number from memory: verify it before relying on it.
     Remembered,
-    /// No source was found: our assumption.
+    /// Our assumption: no source was found.
     Assumed,
 }
 
 impl Basis {
-    /// The word used in tables.
+    /// Word in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Basis::Datasheet => "data sheet",
@@ -95,19 +94,19 @@ impl Basis {
 }
 
 impl Timing {
-    /// Time to move `bytes` over the bus, rounded down to whole ns.
+    /// Time to move `bytes` over the bus, in ns, rounded down.
     #[inline]
     pub const fn transfer_ns(&self, bytes: usize) -> u64 {
         bytes as u64 * self.transfer_ps_per_byte / 1000
     }
 
-    /// Time of a read that moves `bytes` to the host.
+    /// Time of a read that moves `bytes` to the host, in ns.
     #[inline]
     pub const fn page_read_ns(&self, bytes: usize) -> u64 {
         self.read_ns + self.transfer_ns(bytes)
     }
 
-    /// Time of a program that moves `bytes` to the chip.
+    /// Time of a program that moves `bytes` to the chip, in ns.
     #[inline]
     pub const fn page_program_ns(&self, bytes: usize) -> u64 {
         self.program_ns + self.transfer_ns(bytes)
@@ -115,7 +114,7 @@ impl Timing {
 }
 
 impl Supply {
-    /// A supply with the same current for everything.
+    /// Returns a supply with the same current for all operations.
     pub const fn flat(voltage_mv: u32, current_ma: u32) -> Supply {
         Supply {
             voltage_mv,
@@ -126,8 +125,8 @@ impl Supply {
         }
     }
 
-    /// Energy of `ns` at `ma` followed by a transfer of `transfer_ns`, in pJ: mV x mA x ns is a thousandth of
-    /// that.
+    /// Energy in pJ of an array time `ns` at `ma`, followed by a transfer of `transfer_ns`. 1 pJ is 1000 mV x
+    /// mA x ns.
     #[inline]
     pub const fn energy_pj(&self, ma: u32, ns: u64, transfer_ns: u64) -> u64 {
         self.voltage_mv as u64 * (ma as u64 * ns + self.transfer_ma as u64 * transfer_ns) / 1000
@@ -135,10 +134,10 @@ impl Supply {
 }
 
 impl Part {
-    /// The longest name of a part.
+    /// Most bytes of the name of a part.
     pub const NAME_BYTES_MAX: usize = 255;
 
-    /// A part that is not of the catalogue: 25 mA at 3.3 V, 100,000 erases.
+    /// Returns a part that is not in the catalogue: 25 mA at 3.3 V, 100,000 erases.
     pub const fn new(name: &'static str, geometry: Geometry, timing: Timing) -> Part {
         Part {
             name: Cow::Borrowed(name),
@@ -152,35 +151,35 @@ impl Part {
         }
     }
 
-    /// This part where its ECC leaves the user so many of the spare bytes.
+    /// Returns this part with an ECC that leaves the user `spare_bytes` of the spare bytes.
     pub const fn leaving(mut self, spare_bytes: u32) -> Part {
         self.raw_spare_bytes = Some(self.geometry.spare_bytes);
         self.geometry.spare_bytes = spare_bytes;
         self
     }
 
-    /// This part with another number of blocks.
+    /// Returns this part with another number of blocks.
     pub fn with_blocks(mut self, blocks: u32) -> Part {
         self.geometry.blocks = blocks;
         self
     }
 
-    /// Time of a read of a whole page with its spare area.
+    /// Time of a read of a whole page with its spare area, in ns.
     pub const fn page_read_ns(&self) -> u64 {
         self.timing.page_read_ns(self.geometry.raw_page_bytes())
     }
 
-    /// Time of a program; the whole page with its spare area always crosses the bus.
+    /// Time of a program in ns. A program always transfers the whole page with its spare area.
     pub const fn page_program_ns(&self) -> u64 {
         self.timing.page_program_ns(self.geometry.raw_page_bytes())
     }
 
-    /// Where the number of a field comes from.
+    /// Source of the number of a field; `None` if there is no note.
     pub fn note(&self, field: &str) -> Option<&'static Note> {
         self.notes.iter().find(|note| note.field == field)
     }
 
-    /// Refuses what no chip can be, naming the field and the reason.
+    /// Returns an error if no chip can have these numbers. The error names the field and the reason.
     pub fn validate(&self) -> Result<(), PartError> {
         self.geometry.validate()?;
         let page_bytes = self.geometry.page_bytes;
@@ -222,7 +221,8 @@ impl Part {
     }
 }
 
-// Together these keep the energy of one operation below 2^62 pJ x 1000, so that its products fit 64 bits.
+// Together these bounds keep 1000 times the energy of one operation below 2^62 pJ, so its products fit 64
+// bits.
 const TIME_NS_MAX: u64 = 10_000_000_000;
 const TRANSFER_PS_MAX: u64 = 10_000_000;
 const CURRENT_MA_MAX: u64 = 10_000;

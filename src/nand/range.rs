@@ -1,13 +1,13 @@
-//! A run of blocks of a chip, shown as a chip of its own: how an FTL and another store divide one chip.
+//! A run of blocks of a chip, shown as a chip of its own. With it an FTL and another store divide one chip.
 //!
 //! Blocks and pages are numbered from 0 within the range, in errors too. The chip below counts, times and
-//! fails as ever; two ranges of one chip share it by [`Shared`] ([`BlockRange::divide`]).
+//! fails as before. Two ranges of one chip share it through [`Shared`] ([`BlockRange::divide`]).
 
 use super::{Cause, Geometry, Nand, NandError, ReadOutcome};
 use crate::shared::Shared;
 use crate::units::{Pbn, Ppn};
 
-/// A run of blocks of a chip.
+/// A run of blocks of a chip, shown as a chip.
 #[derive(Clone, Debug)]
 pub struct BlockRange<N> {
     nand: N,
@@ -16,11 +16,11 @@ pub struct BlockRange<N> {
 }
 
 impl<N: Nand> BlockRange<N> {
-    /// A range of so many blocks from `first_block` on.
+    /// Returns the range of `blocks` blocks from `first_block` on.
     ///
     /// # Panics
     ///
-    /// When the chip has fewer.
+    /// Panics if the chip has fewer blocks.
     pub fn new(nand: N, first_block: Pbn, blocks: u32) -> BlockRange<N> {
         let chip = nand.geometry();
         let end = first_block.0.checked_add(blocks);
@@ -32,29 +32,29 @@ impl<N: Nand> BlockRange<N> {
     ///
     /// # Panics
     ///
-    /// When the chip has fewer blocks.
+    /// Panics if the chip has fewer blocks.
     pub fn divide(nand: N, blocks: u32) -> [BlockRange<Shared<N>>; 2] {
         let others = nand.geometry().blocks.saturating_sub(blocks);
         let nand = Shared::new(nand);
         [BlockRange::new(nand.clone(), Pbn(0), blocks), BlockRange::new(nand, Pbn(blocks), others)]
     }
 
-    /// The chip.
+    /// The whole chip.
     pub fn nand(&self) -> &N {
         &self.nand
     }
 
-    /// The chip, for measuring and for faults.
+    /// The whole chip, for measuring and for injecting faults.
     pub fn nand_mut(&mut self) -> &mut N {
         &mut self.nand
     }
 
-    /// Gives the chip back.
+    /// Returns the whole chip.
     pub fn into_nand(self) -> N {
         self.nand
     }
 
-    /// The number within the range of a page of the chip, if it lies there.
+    /// Returns the number within the range of a page of the chip; `None` if the page lies outside.
     pub fn page_of_chip(&self, ppn: Ppn) -> Option<Ppn> {
         let page = ppn.0.checked_sub(self.first_page())?;
         (page < self.geometry.pages()).then_some(Ppn(page))
@@ -80,9 +80,8 @@ impl<N: Nand> BlockRange<N> {
         }
     }
 
-    /// An error of the chip with the numbers of the range.
     fn within(&self, error: NandError) -> NandError {
-        // Only what lies in the range was asked for, so only that can be told of.
+        // Only pages and blocks of the range were asked for, so the error can name no others.
         let page = |ppn: Ppn| {
             assert!(ppn.0 >= self.first_page(), "{ppn} is not in the range");
             Ppn(ppn.0 - self.first_page())
@@ -122,7 +121,7 @@ impl<N: Nand> Nand for BlockRange<N> {
         self.nand.read_at(page, cause, from, data).map_err(|error| self.within(error))
     }
 
-    /// Counted by the first range of a chip alone.
+    /// Only the range that begins at block 0 counts the RAM of the shared chip.
     fn ram_bytes(&self) -> usize {
         if self.first_block == 0 { self.nand.ram_bytes() } else { 0 }
     }

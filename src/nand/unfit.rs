@@ -1,54 +1,55 @@
-//! The reason why nothing could be mounted, and the one place where a chip is found blank.
+//! Reasons why a mount finds nothing to mount, and the test for a blank chip.
 
 use super::{Cause, Nand, NandError, Reading, read_again};
 use crate::units::Pbn;
 use alloc::vec;
 use core::fmt;
 
-/// The thing that stands on a medium in place of what was to be mounted. A medium that does not answer is
-/// none of these.
+/// Contents of a medium on which the mount did not find what it looks for. A medium that does not answer
+/// gives another error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unfit {
-    /// Nothing: a chip whose good blocks read as erased, a store whose pages read as zeros.
+    /// Nothing: the good blocks of the chip read as erased, or the pages of the store as zeros.
     Blank,
-    /// Something else: formatted otherwise, by another program, or by a format that was cut. Whoever formats
-    /// over it takes that away.
+    /// Something else: another format, data of another program, or a format that was cut. Formatting the
+    /// medium destroys it.
     Other {
-        /// The first thing that is not as it was asked for.
+        /// First property that differs from what was asked for.
         differs: Differs,
-        /// Words for it; without the feature `messages` there are none.
+        /// Description in words. Empty without the feature `messages`.
         what: &'static str,
     },
-    /// A later format of what was asked for, which this build does not know.
+    /// A later version of the format, which this build does not know.
     Newer {
-        /// The version on the medium.
+        /// Version on the medium.
         version: u32,
     },
 }
 
-/// The way in which something on a medium is not what was asked for.
+/// Property in which the medium differs from what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Differs {
-    /// Another index, another FTL, or nothing that is known here.
+    /// Another index, another FTL, or nothing known.
     Kind,
-    /// Keys, values or coordinates of other sizes.
+    /// Other sizes of keys, values or coordinates.
     Record,
-    /// Pages of another size, or another number of them.
+    /// Another size or number of pages.
     Geometry,
-    /// Options that are fixed at format.
+    /// Other values of options that are fixed at format.
     Settings,
 }
 
 impl Unfit {
-    /// A medium with something else.
+    /// Returns the reason for a medium with something else.
     pub const fn other(differs: Differs, what: &'static str) -> Unfit {
         Unfit::Other { differs, what }
     }
 
-    /// The meaning of a name that is not the one that was looked for. A name ends with its version; one that
-    /// has no number is version 1, and the next has `2` in the place of its last character.
+    /// Returns the reason for a medium that holds the name `found` in place of `known`. A name ends with its
+    /// version, a digit. A name without a digit is version 1; version 2 has `2` in place of its last
+    /// character.
     #[doc(hidden)]
     #[cold]
     pub fn named(found: &[u8], known: &[u8], what: &'static str) -> Unfit {
@@ -76,10 +77,10 @@ impl fmt::Display for Unfit {
     }
 }
 
-/// Whether the first page of each good block reads as erased, and there is such a block; where pages are
-/// programmed in any order, all its pages. A page that cannot be read is not erased.
+/// Returns true if the first page of every good block reads as erased and there is a good block. If pages are
+/// programmed in any order, all pages count. A page that cannot be read is not erased.
 ///
-/// The look ends at the first page that is not.
+/// The search ends at the first page that is not erased.
 #[cold]
 pub fn is_blank<N: Nand + ?Sized>(nand: &mut N) -> Result<bool, NandError> {
     let geometry = nand.geometry();
@@ -107,7 +108,7 @@ pub fn is_blank<N: Nand + ?Sized>(nand: &mut N) -> Result<bool, NandError> {
     Ok(good > 0)
 }
 
-/// The contents of a chip that carries nothing of what was looked for.
+/// Returns the reason for a chip on which the mount did not find what it looks for.
 #[cold]
 pub fn unfit<N: Nand + ?Sized>(nand: &mut N, what: &'static str) -> Result<Unfit, NandError> {
     Ok(if is_blank(nand)? { Unfit::Blank } else { Unfit::other(Differs::Kind, what) })

@@ -1,12 +1,12 @@
-//! A chip that its owner changes no more once nobody knows what became of a change.
+//! A chip that is no longer changed once the effect of a change is unknown.
 
 use super::{Cause, Geometry, Nand, NandError, ReadOutcome};
 use crate::units::{Pbn, Ppn};
 
-/// A chip until a program or an erase ends in an error that leaves open whether it took place: the power
-/// went, or bus, controller or driver failed. From then on every program and erase is
-/// [`NandError::Interrupted`], also where the chip is back, and pages can be read. A mount finds what such an
-/// end left as it finds what a power cut left; behind one it would meet pages that no cut leaves.
+/// A chip, until a program or an erase ends in an error that leaves its effect unknown: the power failed, or
+/// bus, controller or driver did. From then on every program and erase returns [`NandError::Interrupted`],
+/// even if the chip works again; pages can be read. A mount handles the remains of such an operation as those
+/// of a power cut. If further operations followed it, the mount would meet pages that no power cut leaves.
 #[derive(Debug)]
 pub(crate) struct UntilLost<N> {
     nand: N,
@@ -14,22 +14,18 @@ pub(crate) struct UntilLost<N> {
 }
 
 impl<N> UntilLost<N> {
-    /// A chip that answers.
     pub(crate) const fn new(nand: N) -> UntilLost<N> {
         UntilLost { nand, is_lost: false }
     }
 
-    /// The chip.
     pub(crate) fn into_inner(self) -> N {
         self.nand
     }
 
-    /// The chip.
     pub(crate) const fn inner(&self) -> &N {
         &self.nand
     }
 
-    /// The chip, to be changed.
     pub(crate) const fn inner_mut(&mut self) -> &mut N {
         &mut self.nand
     }
@@ -109,7 +105,7 @@ impl<N: Nand> Nand for UntilLost<N> {
 
     fn barrier(&mut self) -> Result<(), NandError> {
         let done = self.nand.barrier();
-        // Where there is nothing to wait for, nothing is left of this.
+        // A chip whose barrier does nothing returns no error, and the compiler drops this branch.
         if done.is_err() {
             self.is_lost = true;
         }

@@ -1,4 +1,4 @@
-//! Finding the log that ends a store.
+//! Finding the log at the end of a store.
 
 use super::{Found, HEADER_BYTES, Header, Layout, RecordKind, corrupted, read_page};
 use crate::check::{IndexError, Invariant};
@@ -28,11 +28,11 @@ pub fn locate<K: RecordKind>(store: &mut impl PageStore) -> Result<(Header, Layo
     }
 }
 
-/// The words for a store that does not end with a log that is looked for.
+/// Error text for a store that does not end with the expected log.
 const NO_LOG: &str =
     "the store ends with no log of this index: another one, or one of another class, is there";
 
-/// Whether a store ends with a log of this kind, or with what may have been one.
+/// Tells whether a store ends with a log of this kind, or with a page that may have been one.
 pub fn is_there<K: RecordKind>(store: &mut impl PageStore) -> Result<bool, IndexError> {
     let mut page = vec![0; store.page_bytes()];
     let Some(last) = store.page_count().checked_sub(1) else { return Ok(false) };

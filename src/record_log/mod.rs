@@ -46,57 +46,57 @@ pub use locate::{is_there, locate};
 /// Bytes of a page before its records.
 pub const HEADER_BYTES: usize = 36;
 
-/// The kind of records that a log holds.
+/// Kind of records that a log holds.
 pub trait RecordKind {
-    /// The characters that its pages carry.
+    /// Characters that its pages carry.
     const MAGIC: &'static [u8; 8];
 
-    /// Bytes of a record under this label; none when there is no such label.
+    /// Bytes of a record under this label. `None` if there is no such label.
     fn record_bytes(label: [u8; 2]) -> Option<usize>;
 
-    /// Whether the bytes can be a record.
+    /// Tells whether the bytes can be a record.
     fn is_record(record: &[u8]) -> bool;
 }
 
-/// How a log lies on its store.
+/// Layout of a log on its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// The label of the kind of records.
+    /// Label of the kind of records.
     pub label: [u8; 2],
     /// Bytes of a record.
     pub record_bytes: usize,
-    /// Pages of the log.
+    /// Number of pages of the log.
     pub pages: u32,
-    /// Records that a page takes.
+    /// Number of records that a page takes.
     pub page_records: usize,
 }
 
 impl Layout {
-    /// The layout of this many pages of this size; none when there is no such label.
+    /// Layout of this many pages of this size. `None` if there is no such label.
     pub fn new<K: RecordKind>(label: [u8; 2], pages: u32, page_bytes: usize) -> Option<Layout> {
         let record_bytes = K::record_bytes(label)?;
         let fit = page_bytes.saturating_sub(HEADER_BYTES) / record_bytes;
         Some(Layout { label, record_bytes, pages, page_records: fit.min(usize::from(u16::MAX)) })
     }
 
-    /// Records that the whole log takes.
+    /// Number of records that the whole log takes.
     pub fn records_max(&self) -> u64 {
         u64::from(self.pages) * self.page_records as u64
     }
 
-    /// The record in place `at`.
+    /// Record in place `at`.
     fn record_mut<'a>(&self, page: &'a mut [u8], at: usize) -> &'a mut [u8] {
         debug_assert!(at < self.page_records, "J1: record {at} of {}", self.page_records);
         &mut page[HEADER_BYTES + at * self.record_bytes..][..self.record_bytes]
     }
 
-    /// The bytes of the first so many records.
+    /// Bytes of the first `count` records.
     pub fn records<'a>(&self, page: &'a [u8], count: usize) -> &'a [u8] {
         debug_assert!(count <= self.page_records, "J1: {count} records of {}", self.page_records);
         &page[HEADER_BYTES..][..count * self.record_bytes]
     }
 
-    /// Completes a page with records in it.
+    /// Writes the header and the checksum of a page whose records are in place.
     pub fn seal<K: RecordKind>(&self, page: &mut [u8], header: Header) {
         debug_assert!(header.records <= self.page_records, "J1: {} records in a page", header.records);
         debug_assert!(header.number < self.pages, "J1: page {} of {}", header.number, self.pages);
@@ -119,35 +119,35 @@ impl Layout {
     }
 }
 
-/// The header of a page.
+/// Header of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Which page of the log it is.
+    /// Number of the page in the log.
     pub number: u32,
-    /// The epoch of the page.
+    /// Epoch of the page.
     pub epoch: u64,
-    /// Records in it.
+    /// Number of records in the page.
     pub records: usize,
-    /// Whether the owner was closed: the epoch has no records.
+    /// True if the owner was closed: the epoch has no records.
     pub is_closed: bool,
-    /// Whether the run goes on with the next page though that may be of an older epoch.
+    /// True if the run goes on with the next page, even if that is of an older epoch.
     pub goes_on: bool,
 }
 
-/// A page as it was found.
+/// Page as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Never written.
     Blank,
-    /// A page of a log of the kind, and how this lies.
+    /// A page of a log of this kind, with the log's layout.
     Page(Header, Layout),
     /// No page of such a log.
     Foreign,
-    /// A page that lost its sense.
+    /// A page of such a log that is damaged.
     Damaged,
 }
 
-/// Reads a page that should be of a log of this kind.
+/// Reads the bytes of a page that should be of a log of this kind.
 pub fn read_page<K: RecordKind>(page: &[u8]) -> Found {
     if page.len() < HEADER_BYTES {
         return Found::Foreign;
@@ -178,29 +178,29 @@ pub fn read_page<K: RecordKind>(page: &[u8]) -> Found {
     if is_sensible { Found::Page(header, layout) } else { Found::Damaged }
 }
 
-/// The end of a log: the page in RAM, and when it goes out.
+/// Log of records, with its last page in RAM.
 pub struct RecordLog<S, K> {
     store: S,
     layout: Layout,
     epoch: u64,
-    /// Which page is in RAM.
+    /// Number of the page in RAM.
     number: u32,
     page: Vec<u8>,
-    /// Records in it.
+    /// Number of records in that page.
     records: usize,
-    /// The number of those records that the medium has: J3.
+    /// Number of those records that the medium has: J3.
     written: usize,
-    /// Page 0, sealed, while the run is not to be seen; empty until it is full.
+    /// Page 0, sealed, while the run is withheld. Empty until that page is full.
     withheld: Option<Vec<u8>>,
-    /// Whether a mount found pages of older epochs in the run: a condensation was cut.
+    /// True if a mount found pages of older epochs in the run: a condensation was cut.
     is_mixed: bool,
-    /// Whether a write failed with unknown effect.
+    /// True if a write failed with unknown effect.
     is_interrupted: bool,
     page_writes: u64,
     kind: PhantomData<K>,
 }
 
-/// A place in a log to go back to.
+/// End of a log at some time, to go back to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     number: u32,
@@ -208,7 +208,8 @@ pub struct Mark {
 }
 
 impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
-    /// A log without records, on a store that holds none of this epoch. A page takes a record at least.
+    /// Makes a log without records, on a store that holds none of this epoch. A page must have room for a
+    /// record.
     pub fn empty(store: S, layout: Layout, epoch: u64) -> RecordLog<S, K> {
         assert!(layout.page_records > 0 && layout.pages <= store.page_count(), "a log without room");
         RecordLog {
@@ -227,17 +228,17 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         }
     }
 
-    /// How it lies.
+    /// Layout of the log.
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// The epoch.
+    /// Current epoch.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// Pages written so far.
+    /// Number of pages written so far.
     pub fn page_writes(&self) -> u64 {
         self.page_writes
     }
@@ -252,7 +253,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         if self.is_interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
     }
 
-    /// Records that still fit.
+    /// Number of records that still fit.
     pub fn room(&self) -> u64 {
         debug_assert!(self.number < self.layout.pages, "J1: page {} of {}", self.number, self.layout.pages);
         debug_assert!(self.records <= self.layout.page_records, "J1: {} records in a page", self.records);
@@ -260,7 +261,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         (pages_after + 1) * self.layout.page_records as u64 - self.records as u64
     }
 
-    /// Records that the medium does not have yet.
+    /// Number of records that the medium does not have yet.
     pub fn pending(&self) -> usize {
         debug_assert!(
             self.written <= self.records,
@@ -271,12 +272,12 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         self.records - self.written
     }
 
-    /// Pages that hold records of the epoch, the one in RAM included.
+    /// Number of pages that hold records of the epoch, with the page in RAM.
     pub fn used_pages(&self) -> u32 {
         self.number + u32::from(self.records > 0)
     }
 
-    /// Adds a record; writes the page before if that is full.
+    /// Appends a record. If the page in RAM is full, it is written first.
     pub fn append(&mut self, put: impl FnOnce(&mut [u8])) -> Result<(), StoreError> {
         assert!(self.room() > 0, "the log is full");
         debug_assert!(!self.is_mixed, "a log whose condensation was cut is full");
@@ -290,13 +291,13 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         Ok(())
     }
 
-    /// Where the log ends.
+    /// Present end of the log.
     pub fn mark(&self) -> Mark {
         Mark { number: self.number, records: self.records }
     }
 
-    /// Drops the records since a mark that the medium has not. Those that filled a page are there, and must
-    /// tell by themselves that they are of no use.
+    /// Drops the records since a mark that the medium does not have. Records that filled a page are written
+    /// already, and must tell by themselves that they are void.
     pub fn drop_since(&mut self, mark: Mark) {
         let kept = if self.number == mark.number { mark.records } else { 0 }.max(self.written);
         (kept..self.records).for_each(|at| self.layout.record_mut(&mut self.page, at).fill(0));
@@ -304,7 +305,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         debug_assert!(self.written <= self.records, "J3: records that were written are dropped");
     }
 
-    /// Takes the last record back, on the medium too. Where the store refuses that, the record stays.
+    /// Takes the last record back, on the medium too. If the store refuses that, the record stays.
     pub fn retract(&mut self) -> Result<(), StoreError> {
         assert!(self.records > 0, "J3: the last record is in the page in RAM");
         self.records -= 1;
@@ -317,7 +318,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         record.fill(0);
         let mut rewritten = self.write(false);
         if !self.store.durable_writes() {
-            // The record may have been synced, and must not come back with a cut.
+            // The record may have been synced, and must not come back after a cut.
             rewritten = rewritten.and_then(|()| self.store.sync());
         }
         if rewritten.is_err() {
@@ -327,12 +328,12 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         rewritten
     }
 
-    /// Writes the page in RAM if it has records that the medium has not.
+    /// Writes the page in RAM, if it has records that the medium does not have.
     pub fn force(&mut self) -> Result<(), StoreError> {
         if self.pending() == 0 { Ok(()) } else { self.write(false) }
     }
 
-    /// Begins a new epoch, without any record. Until its page 0 is written the medium tells the old one.
+    /// Begins a new epoch without records. Until its page 0 is written, the medium shows the old epoch.
     pub fn start(&mut self, epoch: u64) {
         assert!(epoch > self.epoch && epoch < u64::MAX, "an epoch for every nanosecond of five centuries");
         self.epoch = epoch;
@@ -340,9 +341,9 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         self.turn_to(0);
     }
 
-    /// Begins a new epoch with these records in the place of all others, oldest first. Each must come no
-    /// later than where the run has it. However many pages are written when the power is cut, or when the
-    /// store refuses one, the run has the newest record of each.
+    /// Begins a new epoch with these records in the place of all others, oldest first. No record may come
+    /// later than in the old run. If the power is cut or the store refuses a page, after any number of
+    /// written pages, the run still has the newest version of each record.
     pub fn condense<'a>(
         &mut self,
         epoch: u64,
@@ -357,7 +358,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         self.start(epoch);
         let written = self.write_condensed(records);
         if written.is_err() {
-            // What was written goes on with what was there.
+            // The written pages go on with the pages that were there before.
             (self.number, self.records, self.page) = last;
             self.written = self.records;
             self.is_mixed = true;
@@ -385,13 +386,13 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         self.write(false)
     }
 
-    /// Starts an epoch, of which the medium learns only with [`RecordLog::complete`].
+    /// Begins an epoch that the medium shows only after [`RecordLog::complete`].
     pub fn start_withheld(&mut self, epoch: u64) {
         self.start(epoch);
         self.withheld = Some(Vec::new());
     }
 
-    /// Writes what there is of a withheld run, its page 0 last.
+    /// Writes the rest of a withheld run, its page 0 last.
     pub fn complete(&mut self) -> Result<(), StoreError> {
         self.force()?;
         match self.withheld.take() {
@@ -401,14 +402,14 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         }
     }
 
-    /// Notes on the medium that the epoch has no records; closed, that the owner holds all and nothing
-    /// followed.
+    /// Writes to the medium that the epoch has no records. `is_closed` adds that the owner holds everything
+    /// and nothing followed.
     pub fn write_empty(&mut self, is_closed: bool) -> Result<(), StoreError> {
         assert!(self.records == 0 && self.number == 0, "the epoch has records");
         self.write(is_closed)
     }
 
-    /// Writes what there is and syncs the store.
+    /// Writes the pending records and syncs the store.
     pub fn sync(&mut self) -> Result<(), StoreError> {
         self.force()?;
         self.store.sync()
@@ -462,7 +463,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         written
     }
 
-    /// Reads a page of the log; a page that cannot be read is a damaged one.
+    /// Reads a page of the log. A page that cannot be read counts as damaged.
     pub fn read(&mut self, number: u32, cause: Cause, page: &mut [u8]) -> Result<Found, StoreError> {
         match self.store.read(self.lpn(number), cause, page) {
             Ok(()) => Ok(read_page::<K>(page)),
@@ -473,14 +474,13 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         }
     }
 
-    /// Reads the run of an epoch, shows the records of each page, and makes the log go on after it.
+    /// Reads the run of an epoch, shows the records of each page, and continues the log after it.
     pub fn resume(&mut self, epoch: u64, show: &mut dyn FnMut(&[u8])) -> Result<(), IndexError> {
         let layout = self.layout;
         let mut page = vec![0; self.page_bytes()];
         (self.epoch, self.withheld, self.is_mixed) = (epoch, None, false);
         self.turn_to(0);
-        // The epoch of the page before, and whether the next may be older, while the next may be one of the
-        // run.
+        // Epoch of the page before, and whether the next page may be older. `None` once the run has ended.
         let mut next = Some((epoch, false));
         for number in 0..layout.pages {
             match self.read(number, Cause::Recovery, &mut page)? {
@@ -516,7 +516,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         Ok(())
     }
 
-    /// Shows all records of the epoch page by page, oldest first, those included that the medium has not.
+    /// Shows all records of the epoch page by page, oldest first, with those that the medium does not have.
     pub fn all_records(&mut self, show: &mut dyn FnMut(&[u8])) -> Result<(), IndexError> {
         let mut page = vec![0; self.page_bytes()];
         for number in 0..self.number {
@@ -534,13 +534,13 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         Ok(())
     }
 
-    /// Drops all pages of the log.
+    /// Trims all pages of the log.
     pub fn trim_all(&mut self) -> Result<(), StoreError> {
         (0..self.layout.pages).try_for_each(|number| self.store.trim(self.lpn(number)))?;
         self.store.sync()
     }
 
-    /// Checks that the medium has of J1 and J3 what it should.
+    /// Checks J1 and J3 against the medium.
     pub fn check(&mut self, report: &mut CheckReport) -> Result<(), StoreError> {
         let mut page = vec![0; self.page.len()];
         for number in 0..self.number + u32::from(self.written > 0) {
@@ -549,7 +549,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
             let expected = Header { number, epoch: self.epoch, records, is_closed: false, goes_on: false };
             let mut found = self.read(number, Cause::Check, &mut page)?;
             if let Found::Page(header, _) = &mut found {
-                // Both are of a log that was condensed.
+                // Both can be so in a log that was condensed.
                 header.goes_on = false;
                 header.epoch += if self.is_mixed { self.epoch.saturating_sub(header.epoch) } else { 0 };
             }
@@ -566,7 +566,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         Ok(())
     }
 
-    /// The store below.
+    /// Returns the store below.
     pub fn store(&self) -> &S {
         &self.store
     }
@@ -576,7 +576,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         self.store
     }
 
-    /// Bytes of RAM held, the store's own left out.
+    /// Bytes of RAM held, without those of the store.
     pub fn ram_bytes(&self) -> usize {
         size_of::<Self>() + self.page.len() + self.withheld.as_ref().map_or(0, Vec::capacity)
     }

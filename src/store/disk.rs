@@ -1,61 +1,61 @@
-//! A hard disk in memory, to hold flash against: its pages may be overwritten, and every access takes
+//! A hard disk in memory, for comparison with flash. Its pages may be overwritten, and every access takes
 //! simulated time.
 //!
-//! It is no FTL and stands on no chip. Two models of its time:
+//! The disk is no FTL and needs no chip. There are two models of its time:
 //!
-//! - [`DiskModel::Mechanical`]: seek, rotation, transfer. The page's place gives track and angle. The seek
-//!   takes `settle + sqrt(distance) * slope`, where the distance is a share of all tracks and the slope is
-//!   such that seeks between random places take `seek_mean` on average: with `x` uniformly distributed
-//!   places, the mean of `sqrt(|x - y|)` is 8/15. Then the disk waits until the page comes by (the angle
-//!   follows from the simulated time, so an idle disk keeps turning), and reads or writes at the rate of the
-//!   medium. What lies behind one another is thus read without a wait.
+//! - [`DiskModel::Mechanical`]: seek, rotation, transfer. The place of the page gives track and angle. A seek
+//!   takes `settle + sqrt(distance) * slope`. The distance is a share of all tracks. The slope is chosen so
+//!   that seeks between random places take `seek_mean` on average: for uniformly distributed places `x` and
+//!   `y`, the mean of `sqrt(|x - y|)` is 8/15. Then the disk waits until the page comes by, and reads or
+//!   writes at the rate of the medium. The angle follows from the simulated time, so an idle disk keeps
+//!   turning. Pages that follow each other are thus read without a wait.
 //! - [`DiskModel::Flat`]: the same time for every access, by page or by sector of 512 bytes, as papers
 //!   assume.
 //!
-//! The pages fill the disk: the store's first page is on its first track and the last one on its last, so
-//! that distances are those of a disk that is full of the data. There is no cache and no queue; a write is on
-//! the disk when it returns.
+//! The pages fill the disk: the first page of the store is on the first track and the last page on the last
+//! track, so distances are those of a full disk. There is no cache and no queue: a write is on the disk when
+//! it returns.
 //!
-//! The numbers of the Seagate Barracuda 7200.7 (ST380011A): 7200 rpm, 683 Mbit/s, mean seek 8.5 ms to read
-//! and 9.5 ms to write are published; the settling time of 1.0 ms and the shape of the curve are our
-//! assumption.
+//! The numbers are those of the Seagate Barracuda 7200.7 (ST380011A). Published are 7200 rpm, 683 Mbit/s, and
+//! a mean seek of 8.5 ms to read and 9.5 ms to write. The settling time of 1.0 ms and the shape of the curve
+//! are our assumption.
 
 use crate::nand::Cause;
 use crate::store::ram::RamStore;
 use crate::store::{PageStore, StoreError};
 use crate::units::{Lpn, Nanos};
 
-/// Bytes of a sector.
 const SECTOR_BYTES: u64 = 512;
 
-/// How long the disk takes.
+/// Model of the time that an access takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskModel {
     /// Seek, rotation and transfer.
     Mechanical(Mechanics),
-    /// A model with the same time for every access.
+    /// The same time for every access.
     Flat {
-        /// The time of a read.
+        /// Time of a read, in ns.
         read_ns: u64,
-        /// The time of a write.
+        /// Time of a write, in ns.
         write_ns: u64,
-        /// Whether each sector of 512 bytes takes that long, or each page.
+        /// True if each sector of 512 bytes takes this time, false if each page does.
         per_sector: bool,
     },
 }
 
-/// The moving parts of a disk.
+/// Speed of the moving parts of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mechanics {
-    /// Time of one turn.
+    /// Time of one turn, in ns.
     pub turn_ns: u64,
-    /// Bytes that pass the head in one turn.
+    /// Bytes of a track: those that pass the head in one turn.
     pub track_bytes: u64,
-    /// The part of every seek to another track that does not depend on the distance.
+    /// Part of the time of a seek that does not depend on the distance, in ns.
     pub settle_ns: u64,
-    /// Mean time of a seek between random places before a read.
+    /// Mean time of a seek between random places before a read, in ns.
     pub seek_mean_read_ns: u64,
-    /// The mean seek before a write, which needs to be more exact.
+    /// Mean time of a seek between random places before a write, in ns. It is longer, since the head must be
+    /// placed more exactly.
     pub seek_mean_write_ns: u64,
 }
 
@@ -63,14 +63,14 @@ impl DiskModel {
     /// The Barracuda 7200.7 with its mechanics.
     pub const BARRACUDA: DiskModel = DiskModel::Mechanical(Mechanics {
         turn_ns: 8_333_333,
-        // 683 Mbit/s for 1/120 s.
+        // Bytes that 683 Mbit/s transfer in 1/120 s.
         track_bytes: 711_458,
         settle_ns: 1_000_000,
         seek_mean_read_ns: 8_500_000,
         seek_mean_write_ns: 9_500_000,
     });
 
-    /// 12.7 ms to read a page and 13.7 ms to write one: mean seek and half a turn of that disk.
+    /// 12.7 ms to read a page and 13.7 ms to write one: a mean seek and half a turn of the Barracuda.
     pub const FLAT_PAGE: DiskModel =
         DiskModel::Flat { read_ns: 12_700_000, write_ns: 13_700_000, per_sector: false };
 
@@ -79,18 +79,18 @@ impl DiskModel {
         DiskModel::Flat { read_ns: 12_400_000, write_ns: 12_400_000, per_sector: true };
 }
 
-/// The counters of the disk.
+/// Number of accesses to the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskCounters {
     /// Pages read.
     pub page_reads: u64,
     /// Pages written.
     pub page_writes: u64,
-    /// Accesses that had to move the head to another track.
+    /// Accesses that moved the head to another track.
     pub seeks: u64,
 }
 
-/// The disk.
+/// A hard disk in memory.
 #[derive(Clone, Debug)]
 pub struct DiskStore {
     pages: RamStore,
@@ -103,7 +103,7 @@ pub struct DiskStore {
 }
 
 impl DiskStore {
-    /// A disk of so many pages, all of them zeros.
+    /// Returns a disk of `page_count` pages of zeros.
     pub fn new(page_bytes: usize, page_count: u32, model: DiskModel) -> DiskStore {
         assert!(page_bytes > 0 && page_count > 0, "a disk has pages");
         if let DiskModel::Mechanical(m) = model {
@@ -125,17 +125,17 @@ impl DiskStore {
         self.time
     }
 
-    /// Lets the disk stand idle until then: it goes on turning.
+    /// Lets the disk stand idle until `time`. It keeps turning.
     pub fn idle_until(&mut self, time: Nanos) {
         self.time = self.time.max(time);
     }
 
-    /// The counters of the disk so far.
+    /// Counters so far.
     pub fn counters(&self) -> DiskCounters {
         self.counters
     }
 
-    /// Books an access that came to pass.
+    /// Counts and times an access that succeeded. [`Cause::Check`] costs nothing.
     fn charge(&mut self, lpn: Lpn, cause: Cause, is_write: bool) {
         if cause == Cause::Check {
             return;
@@ -164,24 +164,26 @@ impl DiskStore {
         }
         let angle_ns = scaled(start % m.track_bytes, m.turn_ns, m.track_bytes);
         let wait_ns = (angle_ns + m.turn_ns - self.time.0 % m.turn_ns) % m.turn_ns;
-        // To where the next page begins, so that roundings do not make the head miss it.
+        // The transfer ends at the begin of the next page, so that rounding does not make the head miss that
+        // page.
         let end = start + self.page_bytes;
         let turns = end / m.track_bytes - track;
         let end_ns = turns * m.turn_ns + scaled(end % m.track_bytes, m.turn_ns, m.track_bytes);
         self.time += Nanos(wait_ns + (end_ns - angle_ns));
-        // A page that ends on the next track leaves the head there: that move is part of reading on.
+        // A page that ends on the next track leaves the head there. That move is part of the transfer and no
+        // seek.
         self.head_track = end / m.track_bytes;
     }
 }
 
-/// `value * numerator / denominator` without overflow.
+/// Returns `value * numerator / denominator` without overflow.
 fn scaled(value: u64, numerator: u64, denominator: u64) -> u64 {
     (u128::from(value) * u128::from(numerator) / u128::from(denominator)) as u64
 }
 
-/// Time of a seek over so many of all tracks.
+/// Returns the time of a seek over `distance` of all `tracks`, in ns.
 fn seek_ns(settle_ns: u64, mean_ns: u64, distance: u64, tracks: u64) -> u64 {
-    // The root of the distance as a share of all tracks, in millionths.
+    // Root of the distance as a share of all tracks, in millionths.
     let share = u128::from(distance.min(tracks)) * 1_000_000_000_000 / u128::from(tracks);
     let root_ppm = share.isqrt();
     let slope_ns = u128::from(mean_ns.saturating_sub(settle_ns)) * 15 / 8;
@@ -209,7 +211,7 @@ impl PageStore for DiskStore {
         Ok(())
     }
 
-    /// Takes no time: a disk has nothing to drop, the pages are zeros in the model only.
+    /// Takes no time: a disk cannot drop pages, and the zeros exist in the model only.
     fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
         self.pages.trim(lpn)
     }
@@ -226,7 +228,7 @@ impl PageStore for DiskStore {
         true
     }
 
-    /// The computer's RAM that a disk needs: none; its pages are in memory only here.
+    /// 0: the pages are in memory only in the model. A disk needs no RAM of the computer.
     fn ram_bytes(&self) -> usize {
         0
     }

@@ -1,13 +1,13 @@
-//! A store that finishes the batches it began, for trees that promise nothing after a power cut.
+//! A store that finishes each batch that it began, for trees that promise nothing after a power cut.
 //!
-//! A B+-tree that splits a node writes three pages. Over a store that takes them one at a time, or in groups
-//! of two, and whose last spare block fails after the first, the split would stay half done: no longer what
-//! it was, not yet what it is to be. Here the pages of a [batch](crate::store::batch) that are refused after
-//! others of it were taken wait in RAM. They are read from there, the operation is done, and before anything
-//! else is written they are offered again. What is refused then was not begun.
+//! A B+-tree that splits a node writes three pages. A store may take them one at a time or two at a time. If
+//! its last spare block fails after the first page, the split would stay half done. Here, if pages of a
+//! [batch](crate::store::batch) are refused after others of the batch were taken, the refused pages wait in
+//! RAM. Reads find them there, and the operation is done. Before anything else is written, the pages that
+//! wait are written again. If this is refused, the new write was not begun.
 //!
-//! A power cut loses the pages that wait, so this is for the durability class *none* alone; the others need
-//! groups of pages that are atomic in the first place ([`PageStore::write_atomic`]), or a journal.
+//! A power cut loses the pages that wait. So this is for the durability class *none* alone. The other classes
+//! need atomic groups of pages ([`PageStore::write_atomic`]) or a journal.
 //!
 //! ```
 //! use nandex::store::finishing::Finishing;
@@ -30,7 +30,7 @@ use crate::units::{Lpn, Ppn};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// The store.
+/// A store that finishes each batch that it began.
 #[derive(Debug)]
 pub struct Finishing<S> {
     store: S,
@@ -40,17 +40,17 @@ pub struct Finishing<S> {
 }
 
 impl<S: PageStore> Finishing<S> {
-    /// Over a store.
+    /// Puts this layer over `store`.
     pub const fn new(store: S) -> Finishing<S> {
         Finishing { store, batch: Batch::new(), waiting: BTreeMap::new() }
     }
 
-    /// Pages that the store below refused, and that wait in RAM.
+    /// Number of pages that the store below refused and that wait in RAM.
     pub fn waiting_pages(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Offers the pages that wait again.
+    /// Writes the pages that wait to the store below, until one is refused.
     fn offer(&mut self) -> Result<(), StoreError> {
         while let Some((lpn, data)) = self.waiting.first_key_value() {
             self.store.write(*lpn, Cause::Host, data)?;
@@ -149,7 +149,7 @@ impl<S: PageStore> PageStore for Finishing<S> {
         self.store.prefix_consistent()
     }
 
-    /// Without the pages that wait: there are none before the chip refuses to go on.
+    /// Not counted are the pages that wait: there are none until the store below refuses writes.
     fn ram_bytes(&self) -> usize {
         self.store.ram_bytes() + size_of::<Self>() - size_of::<S>()
     }

@@ -1,5 +1,5 @@
-//! Logical pages that may be overwritten: the contract of every FTL, cache and device below the trees, and
-//! the stores that need no chip.
+//! Stores: logical pages that may be overwritten. Here are the contract of every FTL, cache and device below
+//! the trees, and the stores that need no chip.
 
 #[cfg(not(feature = "unstable"))]
 pub(crate) mod batches;
@@ -24,7 +24,8 @@ use alloc::borrow::Cow;
 use alloc::string::String;
 use core::fmt;
 
-/// The contents of a store that carries nothing of what was looked for: none, if all its pages read as zeros.
+/// Returns the reason why a store holds nothing to mount: blank if all its pages read as zeros, else
+/// something else.
 #[doc(hidden)]
 #[cold]
 pub fn unfit<S: PageStore + ?Sized>(store: &mut S, what: &'static str) -> Result<Unfit, StoreError> {
@@ -44,40 +45,41 @@ pub fn unfit<S: PageStore + ?Sized>(store: &mut S, what: &'static str) -> Result
     Ok(Unfit::Blank)
 }
 
-/// Pages that may be overwritten.
+/// A store: logical pages that may be overwritten.
 pub trait PageStore: MaybeSend {
     /// Bytes of a page.
     fn page_bytes(&self) -> usize;
 
-    /// Logical pages, numbered from 0.
+    /// Number of logical pages. They are numbered from 0.
     fn page_count(&self) -> u32;
 
-    /// Reads a page. A page never written, or trimmed, reads as zeros.
+    /// Reads a page. A page that was never written, or was trimmed, reads as zeros.
     fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError>;
 
-    /// Writes a page whole. When this returns, the page survives a power cut if
-    /// [`PageStore::durable_writes`]; in any case it is old or new after a cut, never torn.
+    /// Writes a whole page. If [`PageStore::durable_writes`], the page survives a power cut once this
+    /// returns. In any case the page is old or new after a cut, never torn.
     fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError>;
 
-    /// Drops a page: it reads as zeros from now on. After a power cut its old contents may be back, unless
-    /// the store was synced since.
+    /// Drops a page. It reads as zeros from now on. A power cut before the next sync may bring its old
+    /// contents back.
     fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError>;
 
-    /// Makes everything written or trimmed before survive a power cut.
+    /// Makes all earlier writes and trims survive a power cut.
     fn sync(&mut self) -> Result<(), StoreError>;
 
-    /// Syncs, and leaves the medium so that the next mount is cheapest (a checkpoint, where the store has
-    /// them).
+    /// Syncs, and leaves the medium so that the next mount is cheapest: writes a checkpoint, if the store has
+    /// checkpoints.
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         self.sync()
     }
 
-    /// The most pages that [`PageStore::write_atomic`] takes at once; 1 where several pages cannot be atomic.
+    /// Most pages that one [`PageStore::write_atomic`] takes. 1 if the store cannot write several pages
+    /// atomically.
     fn atomic_pages_max(&self) -> usize {
         1
     }
 
-    /// Writes several different pages, all or none of which survive a power cut.
+    /// Writes several different pages. After a power cut all of them are new or none is.
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         match pages {
             [] => Ok(()),
@@ -86,78 +88,79 @@ pub trait PageStore: MaybeSend {
         }
     }
 
-    /// Begins a batch: the calls up to [`PageStore::end_batch`] are submitted together, and a store on
-    /// several channels may let them overlap. Every call still takes effect in its turn, so nothing else
-    /// changes; a store that cannot serialises. See [`batch`].
+    /// Begins a batch: the calls up to [`PageStore::end_batch`] are submitted together. A store on several
+    /// channels may let them overlap; other stores do one after the other. Every call still takes effect in
+    /// its turn. See [`batch`].
     fn begin_batch(&mut self) {}
 
-    /// Waits for all that was submitted since [`PageStore::begin_batch`].
+    /// Waits for all calls that were submitted since [`PageStore::begin_batch`].
     fn end_batch(&mut self) {}
 
-    /// Whether a write survives a power cut as soon as it returns, without [`PageStore::sync`].
+    /// Returns true if a write survives a power cut as soon as it returns, without [`PageStore::sync`].
     fn durable_writes(&self) -> bool;
 
-    /// Whether what survives a power cut is always the state after some prefix of the writes (an atomic group
-    /// counts as one), at least as long as the one at the last sync.
+    /// Returns true if the state after a power cut is always the state after a prefix of the writes, not
+    /// shorter than the prefix at the last sync. An atomic group counts as one write.
     fn prefix_consistent(&self) -> bool;
 
-    /// An index that keeps updates back in RAM has taken in so many since it was opened. For a store that
-    /// keeps a journal of them; others need not know.
+    /// Tells the store how many updates an index that keeps updates in RAM has taken since it was opened.
+    /// Only a store that keeps a journal of updates needs the number.
     fn updates_heard(&mut self, updates: u64) {
         let _ = updates;
     }
 
-    /// Says how far such an index shows updates: what it writes from now on shows none after this one, or
-    /// any update where it does not know.
+    /// Tells the store which updates the following writes of such an index may show: none after `newest`.
+    /// `None` means that they may show any update.
     fn updates_shown(&mut self, newest: Option<u64>) {
         let _ = newest;
     }
 
-    /// Whether it keeps a journal of such updates: none that is taken in is forgotten without a word.
+    /// Returns true if the store keeps a journal of the index's updates, so that no acknowledged update is
+    /// lost.
     fn keeps_updates(&self) -> bool {
         false
     }
 
-    /// Does work that later writes would do: collects garbage, moves what became hard to read. About `budget`
-    /// pages are read or programmed, a block at a time at least. Returns the pages of such work that are
-    /// left, about; 0 where nothing is worth doing.
+    /// Does work that later writes would do: collects garbage, and moves pages that became hard to read.
+    /// Reads or programs about `budget` pages, but at least one block. Returns about how many pages of such
+    /// work are left; 0 if nothing is worth doing.
     fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
         let _ = budget;
         Ok(0)
     }
 
-    /// Looks for pages that become hard to read and moves them: reads up to `budget` logical pages from where
-    /// the last call ended. Returns the pages left of the round; 0 at its end, and where no page can become
-    /// hard to read.
+    /// Looks for pages that became hard to read, and moves them. Reads up to `budget` logical pages, from the
+    /// end of the last call on. Returns the number of pages left of the round. 0 means that the round is
+    /// complete, or that pages of this store do not become hard to read.
     fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
         let _ = budget;
         Ok(0)
     }
 
-    /// Bytes of RAM that tables, frames and buffers take at most: the same after every mount of the chip, so
-    /// that what is left can be shared out by it.
+    /// Most bytes of RAM of tables, frames and buffers. The number is the same after every mount of the chip,
+    /// so that the remaining RAM can be divided by it.
     fn ram_bytes(&self) -> usize;
 
-    /// Bytes of RAM that a mount of the store takes at most, before there is anything above it; not less than
+    /// Most bytes of RAM that a mount of the store takes, before a layer above it exists. Not less than
     /// [`PageStore::ram_bytes`].
     fn mount_ram_bytes(&self) -> usize {
         self.ram_bytes()
     }
 
-    /// The statistics of the store, those of the stores below it included.
+    /// Statistics of the store, those of the stores below included.
     fn stats(&self) -> StoreStats {
         StoreStats::default()
     }
 
-    /// Whether a page of the chip below holds something that is still needed; `None` where the store has no
-    /// chip or does not know. Costs no I/O.
+    /// Returns true if a page of the chip below holds something that is still needed; `None` if the store has
+    /// no chip or does not know. Costs no I/O.
     fn live_page(&self, ppn: Ppn) -> Option<bool> {
         let _ = ppn;
         None
     }
 }
 
-/// The answer of work that nobody waits for: what was refused for want of room is left.
+/// Returns 0 pages left if work that nobody waits for was refused for want of room.
 pub(crate) fn unless_full(done: Result<u32, StoreError>) -> Result<u32, StoreError> {
     match done {
         Err(error) if error.is_refusal() => Ok(0),
@@ -165,8 +168,7 @@ pub(crate) fn unless_full(done: Result<u32, StoreError>) -> Result<u32, StoreErr
     }
 }
 
-/// Submits all that `work` reads, or all that it writes, together. Reads that depend on each other are no
-/// batch.
+/// Submits all reads or all writes of `work` together. Reads that depend on each other are no batch.
 pub fn batch<S: PageStore + ?Sized, T>(store: &mut S, work: impl FnOnce(&mut S) -> T) -> T {
     store.begin_batch();
     let done = work(store);
@@ -174,8 +176,9 @@ pub fn batch<S: PageStore + ?Sized, T>(store: &mut S, work: impl FnOnce(&mut S) 
     done
 }
 
-/// Writes pages in one batch, as many at once as the store takes atomically. A refusal says that none was
-/// written; one that came after others were is [`IndexError::Interrupted`].
+/// Writes pages in one batch: in one atomic group if the store takes so many pages, else one by one. A
+/// refusal means that no page was written. If some pages were written, the error is
+/// [`IndexError::Interrupted`].
 pub(crate) fn write_batch<S: PageStore + ?Sized>(
     store: &mut S,
     pages: &[(Lpn, &[u8])],
@@ -196,46 +199,46 @@ pub(crate) fn write_batch<S: PageStore + ?Sized>(
         .map_err(|error| if error.is_refusal() && is_begun { IndexError::Interrupted } else { error.into() })
 }
 
-/// The statistics that a store gives without touching the medium.
+/// Statistics that a store gives without touching the medium.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreStats {
     /// Reads that a cache answered.
     pub cache_hits: u64,
-    /// Reads that it passed on.
+    /// Reads that a cache passed on to the store below.
     pub cache_misses: u64,
-    /// Garbage collections: victim blocks reclaimed.
+    /// Garbage collections: victim blocks that were reclaimed.
     pub collections: u64,
-    /// Valid pages moved out of victims.
+    /// Valid pages that were moved out of victims.
     pub moved_pages: u64,
-    /// Physical pages that hold live data; 0 where the store does not know.
+    /// Physical pages that hold live data; 0 if the store does not know.
     pub live_pages: u64,
-    /// Log blocks that became data blocks as they were.
+    /// Switch merges: log blocks that became data blocks without a copy.
     pub switch_merges: u64,
-    /// Log blocks that became data blocks after the rest of the pages was copied to them.
+    /// Partial merges: log blocks that became data blocks after the remaining pages were copied to them.
     pub partial_merges: u64,
-    /// Logical blocks gathered from log and data blocks into a new block.
+    /// Full merges: logical blocks gathered from log and data blocks into a new block.
     pub full_merges: u64,
-    /// Log blocks that the store may have at most, where it has such.
+    /// Most log blocks that the store may have; 0 if it has none.
     pub log_blocks: u64,
-    /// Bytes of RAM that the mapping tables take, those of the blocks included.
+    /// Bytes of RAM of the mapping tables, those of the blocks included.
     pub mapping_bytes: u64,
-    /// Programs of a page below one programmed before in its block, which not every chip allows.
+    /// Programs of a page below a page that was programmed before in its block. Not every chip allows them.
     pub out_of_order_programs: u64,
     /// Buffer blocks that a write pattern converter merged with the store below.
     pub conversions: u64,
-    /// Newest pages of buffer blocks that it wrote to the store below.
+    /// Newest pages of buffer blocks that the converter wrote to the store below.
     pub converted_pages: u64,
-    /// Pages that a newer version, or a trim, saved from that.
+    /// Pages of buffer blocks that the converter did not write, because of a newer version or a trim.
     pub dropped_pages: u64,
 }
 
-/// The errors of a store: a call refused or failed.
+/// Error of a store: a call was refused or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The chip failed or refused.
+    /// The chip failed or refused the operation.
     Nand(NandError),
-    /// The page number lies beyond the store.
+    /// Page number beyond the end of the store.
     OutOfRange(Lpn),
     /// The buffer is not one page long.
     WrongLength {
@@ -244,67 +247,67 @@ pub enum StoreError {
         /// Bytes given.
         got: usize,
     },
-    /// No room is left: the write was not done and nothing was lost.
+    /// No room is left. The write was not done, and nothing was lost.
     Full,
-    /// The medium is worn out: so many blocks of the chip have failed that it takes no more writes: the
-    /// write was not done, nothing was lost, and every page can still be read, now and after the next mount.
+    /// The medium is worn out: too many blocks of the chip have failed for further writes. The write was not
+    /// done, and nothing was lost. Every page can still be read, now and after the next mount.
     WornOut,
-    /// Bytes on the medium make no sense.
+    /// The bytes on the medium contradict themselves.
     Corrupted {
-        /// The fault that was found.
+        /// Fault that was found.
         what: &'static str,
-        /// The page where it was found.
+        /// Number of the page with the fault.
         at: u64,
     },
     /// The chip has too few good blocks.
     ChipTooSmall {
-        /// The name of who needs the bytes.
+        /// Name of the layer that needs the blocks.
         who: &'static str,
-        /// Blocks that it needs.
+        /// Number of good blocks that it needs.
         needs: u32,
-        /// Good blocks that there are.
+        /// Number of good blocks of the chip.
         has: u32,
     },
     /// The spare area of a page is too small.
     SpareTooSmall {
-        /// The name of who needs the chip.
+        /// Name of the layer that needs the spare area.
         who: &'static str,
-        /// Bytes that it needs in a page.
+        /// Spare bytes of a page that it needs.
         needs: u32,
-        /// Bytes that the chip has.
+        /// Spare bytes of a page of the chip.
         has: u32,
     },
-    /// The store cannot do this, or not on this chip: what it needs and what there is.
+    /// The store cannot do this, or not on this chip. The text says what is needed and what there is.
     Unsupported(Cow<'static, str>),
-    /// The medium holds no store of this kind: what it holds instead.
+    /// The medium holds no store of this kind, but this.
     NotFormatted(Unfit),
-    /// An earlier write failed half-way (a page was damaged, the chip lost power): mount again to continue.
+    /// An earlier write failed half-way: a page was damaged, or the chip lost power. Mount again to continue.
     Interrupted,
-    /// The device below failed, in the words of its system. Whether a write took place is unknown.
+    /// The device below failed; the text is that of its system. It is unknown if a write took effect.
     Device(String),
-    /// Somebody else has the device open, or opened it before this process was forked; it is named. Nothing
-    /// was done.
+    /// The named device is open elsewhere, or was opened before this process was forked. Nothing was done.
     InUse(String),
 }
 
 impl StoreError {
-    /// Something else is on the medium than what was to be mounted.
+    /// Returns the error for a medium that holds something else.
     pub const fn other(differs: Differs, what: &'static str) -> StoreError {
         StoreError::NotFormatted(Unfit::other(differs, what))
     }
 
-    /// Whether the medium is blank: the one answer of a mount after which nothing is lost by formatting.
+    /// Returns true if the medium is blank. Of all errors of a mount, only after this one does formatting
+    /// lose nothing.
     pub const fn is_blank(&self) -> bool {
         matches!(self, StoreError::NotFormatted(Unfit::Blank))
     }
 
-    /// Whether the store refused a write: it was not done, and nothing else changed.
+    /// Returns true if the store refused a write: the write was not done, and nothing else changed.
     pub const fn is_refusal(&self) -> bool {
         matches!(self, StoreError::Full | StoreError::WornOut)
     }
 
-    /// Whether the store cannot do this at all, or not on this chip: other settings or another chip are
-    /// needed.
+    /// Returns true if the store cannot do this at all, or not on this chip. Other settings or another chip
+    /// are needed.
     pub const fn is_unsupported(&self) -> bool {
         matches!(
             self,
@@ -314,7 +317,7 @@ impl StoreError {
 }
 
 impl From<NandError> for StoreError {
-    /// A chip that refuses a page which counts as erased contradicts what was read of it.
+    /// A chip that refuses a page as not erased contradicts what was read of the page before.
     fn from(error: NandError) -> StoreError {
         match error {
             NandError::NotErased(ppn) | NandError::OutOfOrder(ppn) => StoreError::Corrupted {
@@ -431,7 +434,6 @@ macro_rules! forward {
 }
 forward!(&mut S, alloc::boxed::Box<S>);
 
-/// A store shared with its observer.
 impl<S: PageStore> PageStore for Shared<S> {
     fn page_bytes(&self) -> usize {
         self.lock().page_bytes()

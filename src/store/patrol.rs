@@ -1,4 +1,4 @@
-//! Looking at logical pages before anybody asks for them.
+//! Patrol reads: logical pages are read to find those that became hard to read, before anyone asks for them.
 
 use super::{PageStore, StoreError};
 use crate::nand::{Cause, NandError};
@@ -7,19 +7,20 @@ use alloc::vec::Vec;
 
 /// A store that notes which pages were hard to read, and moves them.
 pub(crate) trait Patrol: PageStore {
-    /// The page at which the round goes on.
+    /// Logical page at which the round goes on.
     fn at(&mut self) -> &mut u32;
 
-    /// Moves a page that was noted, if one was.
+    /// Moves a page that was noted as hard to read, if there is one.
     fn move_weak(&mut self) -> Result<(), StoreError>;
 
-    /// Reads a logical page, into this page of RAM or one that the store has.
+    /// Reads a logical page, into `page` or into a buffer of the store.
     fn look_at(&mut self, lpn: Lpn, page: &mut Vec<u8>) -> Result<(), StoreError> {
         page.resize(self.page_bytes(), 0);
         self.read(lpn, Cause::Scrubbing, page)
     }
 
-    /// Reads so many logical pages and moves those that are weak; the pages left of the round, 0 at its end.
+    /// Reads up to `budget` logical pages and moves those that are hard to read. Returns the number of pages
+    /// left of the round; 0 at its end.
     fn look_on(&mut self, budget: u32) -> Result<u32, StoreError> {
         let (mut page, pages) = (Vec::new(), self.page_count());
         for _ in 0..budget {
@@ -30,7 +31,7 @@ pub(crate) trait Patrol: PageStore {
             }
             *self.at() += 1;
             match self.look_at(lpn, &mut page) {
-                // What is lost already is told to whoever asks for it.
+                // A page that is lost already is reported to whoever asks for it.
                 Ok(())
                 | Err(StoreError::Corrupted { .. } | StoreError::Nand(NandError::Uncorrectable(_))) => {}
                 Err(error) => return Err(error),

@@ -1,7 +1,7 @@
-//! Pages in memory: the ideal device, which never fails, forgets or wears, and the double for tests.
+//! Pages in memory: the ideal device, which never fails, forgets or wears out, and the double for tests.
 //!
-//! A page takes memory once it is written. Everything is durable as soon as it returns, and a group of any
-//! size is atomic unless told otherwise. Accesses are counted by cause as the chip counts them.
+//! A page takes memory once it is written. Every write is durable when it returns, and a group of any size is
+//! atomic unless [`RamStore::with_atomic_pages`] sets a limit. Accesses are counted by cause, as on a chip.
 
 use crate::check::message;
 use crate::nand::{ByCause, Cause};
@@ -11,12 +11,12 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Accesses by cause, in the order of [`Cause::COUNTED`].
+/// Number of accesses by cause, in the order of [`Cause::COUNTED`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RamCounters {
-    /// Pages read.
+    /// Pages read, by cause.
     pub page_reads: ByCause,
-    /// Pages written.
+    /// Pages written, by cause.
     pub page_writes: ByCause,
     /// Pages trimmed.
     pub trims: u64,
@@ -26,7 +26,7 @@ pub struct RamCounters {
     pub batches: u64,
 }
 
-/// Pages in memory.
+/// A store in memory.
 #[derive(Clone, Debug)]
 pub struct RamStore {
     page_bytes: usize,
@@ -36,7 +36,7 @@ pub struct RamStore {
 }
 
 impl RamStore {
-    /// A store of this many pages of zeros.
+    /// Returns a store of `page_count` pages of zeros.
     pub fn new(page_bytes: usize, page_count: u32) -> RamStore {
         RamStore {
             page_bytes,
@@ -46,7 +46,7 @@ impl RamStore {
         }
     }
 
-    /// This store with smaller atomic groups; 1 for none.
+    /// Returns this store with atomic groups of at most `pages` pages. 1: no groups.
     pub fn with_atomic_pages(mut self, pages: usize) -> RamStore {
         assert!(pages > 0, "a single page is always written whole");
         self.atomic_pages = pages;

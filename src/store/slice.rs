@@ -1,10 +1,10 @@
-//! Slices of a store: runs of its pages, each a [`PageStore`] of its own, for owners that share one FTL and
-//! one cache.
+//! Slices of a store: runs of its pages, each a [`PageStore`] of its own, for owners that share an FTL and a
+//! cache.
 //!
-//! [`divide`] cuts a store up; the slices hold it together and it is whole again when all but one are gone.
-//! What concerns the whole store is done once: a sync that another slice did is not repeated while nothing
-//! was written since, the first slice writes the checkpoint, and the first slice tells RAM and statistics of
-//! the whole, the others none.
+//! [`divide`] cuts a store into slices. The slices share the store; the last remaining one can return it
+//! ([`Slice::into_whole`]). Work that concerns the whole store is done once. A sync is not repeated if
+//! another slice synced and nothing was written since. The first slice writes the checkpoint, and reports RAM
+//! and statistics of the whole; the other slices report none.
 
 use crate::check::message;
 use crate::nand::Cause;
@@ -13,23 +13,23 @@ use crate::store::{PageStore, StoreError, StoreStats};
 use crate::units::{Lpn, Ppn};
 use alloc::vec::Vec;
 
-/// A store that several slices use.
 struct Whole<S> {
     store: S,
-    /// Something was written or trimmed since the last sync.
+    /// True if something was written or trimmed since the last sync.
     changed: bool,
 }
 
-/// A run of a shared store's pages, numbered from 0.
+/// A run of pages of a shared store, numbered from 0.
 pub struct Slice<S> {
     shared: Shared<Whole<S>>,
     first: u32,
     pages: u32,
-    /// Which slice it is.
+    /// Number of the slice, from 0.
     place: usize,
 }
 
-/// Cuts a store into slices of so many pages each, from its beginning on. Pages at its end may be left over.
+/// Cuts a store into slices from its beginning on; slice i has `pages[i]` pages. Pages at the end of the
+/// store may be left over.
 pub fn divide<S: PageStore>(store: S, pages: &[u32]) -> Result<Vec<Slice<S>>, StoreError> {
     let wanted: u64 = pages.iter().map(|&pages| u64::from(pages)).sum();
     if wanted > u64::from(store.page_count()) {
@@ -48,23 +48,22 @@ pub fn divide<S: PageStore>(store: S, pages: &[u32]) -> Result<Vec<Slice<S>>, St
 }
 
 impl<S: PageStore> Slice<S> {
-    /// The whole store, if this is the last slice of it.
+    /// Returns the whole store if this is the last slice of it that exists.
     pub fn into_whole(self) -> Option<S> {
         Some(self.shared.into_inner()?.store)
     }
 
-    /// The pages before this slice, as the first slice of the store: for an owner that takes the place of
-    /// another.
+    /// Returns the pages before this slice, as the first slice of the store: for an owner that replaces the
+    /// earlier owners.
     pub fn before(&self) -> Slice<S> {
         Slice { shared: self.shared.clone(), first: 0, pages: self.first, place: 0 }
     }
 
-    /// Looks at the whole store.
+    /// Calls `ask` with the whole store.
     pub fn look<T>(&self, ask: impl FnOnce(&S) -> T) -> T {
         ask(&self.shared.lock().store)
     }
 
-    /// The page of the store that a page of the slice is.
     fn outer(&self, lpn: Lpn) -> Result<Lpn, StoreError> {
         if lpn.0 < self.pages { Ok(Lpn(self.first + lpn.0)) } else { Err(StoreError::OutOfRange(lpn)) }
     }
@@ -140,7 +139,7 @@ impl<S: PageStore> PageStore for Slice<S> {
         self.shared.lock().store.keeps_updates()
     }
 
-    /// The first slice does it for all.
+    /// The first slice does this for all.
     fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
         if self.place == 0 { self.shared.lock().store.maintain(budget) } else { Ok(0) }
     }

@@ -1,36 +1,36 @@
-//! Which pages of the store are in use: one bit per page, and one more where trims must wait for a sync.
+//! Which pages of a store are in use: one bit per page, and a second bit if trims must wait for a sync.
 //!
-//! A trim may not reach the medium before the write that made the page free does, or a power cut would leave
-//! an older tree with a hole. Where writes are durable at once the trim follows at once; elsewhere the page
-//! is noted and trimmed by the next sync, unless it was taken again before.
+//! A trim must not reach the medium before the write that made the page free. Otherwise a power cut would
+//! leave an older tree with a hole. If writes are durable at once, the trim follows at once. Else the page is
+//! noted, and the next sync trims it unless it was taken again.
 //!
-//! Where RAM is short, one part of the store is looked at at a time, and of the others it is known how many
-//! pages are free. Who looks at another part marks those in use there.
+//! If RAM is short, only one part of the store at a time has its bits in RAM. Of the other parts only the
+//! number of free pages is known. Whoever looks at another part marks the pages in use there.
 
 use crate::bits::{self, WORD_BITS, Word};
 use crate::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The pages of the store: in use or free.
+/// The pages of a store, in use or free.
 #[derive(Clone, Debug)]
 pub struct Space {
-    /// From the first page of the part on that is looked at.
+    /// One bit for each page of the part in RAM, set if the page is in use.
     used: Vec<Word>,
     start: u32,
     part: u32,
-    /// Free pages of each part, where there are several.
+    /// Number of free pages of each part; empty if there is one part.
     free_in: Vec<u32>,
-    /// Free pages that the store has not been told of; empty where trims need not wait.
+    /// One bit for each free page whose trim waits for a sync; empty if trims need not wait.
     untrimmed: Vec<Word>,
     page_count: u32,
     free: u32,
-    /// No word before this one has a free page.
+    /// No word of `used` before this one has a free page.
     first_word: usize,
 }
 
 impl Space {
-    /// All pages free.
+    /// Returns the state in which all pages are free.
     pub fn new(page_count: u32, trims_wait: bool) -> Space {
         let words = Space::words(page_count);
         Space {
@@ -45,7 +45,8 @@ impl Space {
         }
     }
 
-    /// All pages free, and so many of them looked at at a time. Trims do not wait.
+    /// Returns the state in which all pages are free, with the bits of `part` pages at a time in RAM. Trims
+    /// do not wait.
     pub(crate) fn windowed(page_count: u32, part: u32) -> Space {
         let pages_of = |first: u32| part.min(page_count - first);
         Space {
@@ -60,12 +61,11 @@ impl Space {
         }
     }
 
-    /// Bytes of RAM for this many pages, so many of them looked at at a time.
+    /// Bytes of RAM for a store of `page_count` pages with the bits of `part` pages in RAM.
     pub(crate) const fn windowed_bytes(page_count: u32, part: u32) -> usize {
         Space::words(part) * size_of::<Word>() + page_count.div_ceil(part) as usize * size_of::<u32>()
     }
 
-    /// Bytes of RAM that it takes.
     pub(crate) fn held_bytes(&self) -> usize {
         (self.used.len() + self.untrimmed.len()) * size_of::<Word>() + self.free_in.len() * size_of::<u32>()
     }
@@ -74,32 +74,32 @@ impl Space {
         (page_count as usize).div_ceil(WORD_BITS)
     }
 
-    /// Bytes of RAM for this many pages.
+    /// Bytes of RAM for a store of `page_count` pages.
     pub const fn ram_bytes(page_count: u32, trims_wait: bool) -> usize {
         Space::words(page_count) * size_of::<Word>() * if trims_wait { 2 } else { 1 }
     }
 
-    /// Pages of the store.
+    /// Number of pages of the store.
     pub fn page_count(&self) -> u32 {
         self.page_count
     }
 
-    /// Free pages.
+    /// Number of free pages.
     pub fn free_pages(&self) -> u32 {
         self.free
     }
 
-    /// Pages in use.
+    /// Number of pages in use.
     pub fn used_pages(&self) -> u32 {
         self.page_count - self.free
     }
 
-    /// Whether a page is in use, or in a part that is not looked at.
+    /// Returns true if a page is in use, or lies in a part whose bits are not in RAM.
     pub fn is_used(&self, lpn: Lpn) -> bool {
         self.place(lpn).is_none_or(|place| bits::is_set(&self.used, place.index()))
     }
 
-    /// The place of a page in the part that is looked at.
+    /// Returns the number of a page within the part in RAM; `None` if it lies in another part.
     fn place(&self, lpn: Lpn) -> Option<Lpn> {
         if !cfg!(feature = "in-parts") {
             return Some(lpn);
@@ -107,7 +107,7 @@ impl Space {
         lpn.0.checked_sub(self.start).filter(|&place| place < self.part).map(Lpn)
     }
 
-    /// This page became free, or is not any more.
+    /// Counts a page that becomes free, or that is taken.
     fn count(&mut self, lpn: Lpn, is_free: bool) {
         let step = |count: u32| if is_free { count + 1 } else { count - 1 };
         self.free = step(self.free);
@@ -118,7 +118,7 @@ impl Space {
         }
     }
 
-    /// Free pages that can be taken.
+    /// Number of free pages that can be taken: those of the part in RAM.
     pub(crate) fn room(&self) -> u32 {
         if !cfg!(feature = "in-parts") {
             return self.free;
@@ -126,20 +126,20 @@ impl Space {
         self.free_in.get((self.start / self.part.max(1)) as usize).copied().unwrap_or(self.free)
     }
 
-    /// The part with the most free pages, if it has so many.
+    /// Returns the part with the most free pages, if it has at least `pages` of them.
     pub(crate) fn roomiest(&self, pages: u32) -> Option<u32> {
         let (part, &free) = self.free_in.iter().enumerate().max_by_key(|&(_, &free)| free)?;
         (free >= pages).then_some(part as u32)
     }
 
-    /// Looks at another part; the pages in use there are to be marked.
+    /// Loads no bits: the caller marks the pages in use in `part`.
     pub(crate) fn look_at(&mut self, part: u32) {
         self.start = part * self.part;
         self.used.fill(0);
         self.first_word = 0;
     }
 
-    /// Marks a page that is in use, and counted as such; false when it was marked before.
+    /// Marks a page that is in use and counted as such. Returns false if it was marked before.
     pub(crate) fn mark(&mut self, lpn: Lpn) -> bool {
         let Some(place) = self.place(lpn) else { return true };
         let is_new = !bits::is_set(&self.used, place.index());
@@ -147,7 +147,7 @@ impl Space {
         is_new
     }
 
-    /// Takes a certain page; false when it is in use already.
+    /// Takes the page `lpn`. Returns false if it is in use.
     pub fn claim(&mut self, lpn: Lpn) -> bool {
         assert!(lpn.0 < self.page_count, "{lpn} is beyond the store");
         if !self.mark(lpn) {
@@ -160,7 +160,7 @@ impl Space {
         true
     }
 
-    /// Takes the first free page.
+    /// Takes the first free page. Returns `None` if no page is free.
     pub fn allocate(&mut self) -> Option<Lpn> {
         if self.room() == 0 {
             return None;
@@ -172,7 +172,7 @@ impl Space {
         Some(lpn)
     }
 
-    /// Gives back a page that was never written, or is to be trimmed at once.
+    /// Frees a page that was never written, or that the caller trims at once.
     pub fn release(&mut self, lpn: Lpn) {
         assert!(self.is_used(lpn), "{lpn} is freed twice");
         self.count(lpn, true);
@@ -181,7 +181,7 @@ impl Space {
         self.first_word = self.first_word.min(place.index() / WORD_BITS);
     }
 
-    /// Gives a page back; returns whether it is to be trimmed at once.
+    /// Frees a page. Returns true if the caller must trim it at once; otherwise the next sync does.
     pub fn release_written(&mut self, lpn: Lpn) -> bool {
         self.release(lpn);
         if self.untrimmed.is_empty() {
@@ -191,12 +191,13 @@ impl Space {
         false
     }
 
-    /// From now on trims need not wait.
+    /// Trims need not wait from now on.
     pub(crate) fn trim_at_once(&mut self) {
         self.untrimmed = Vec::new();
     }
 
-    /// The first page from `start` on whose trim waited for the sync that is just done.
+    /// Returns the first page from `start` on whose trim waited for the sync that was just done. The page
+    /// waits no longer.
     pub fn next_untrimmed(&mut self, start: Lpn) -> Option<Lpn> {
         let first = start.index() / WORD_BITS;
         let word = (first..self.untrimmed.len()).find(|&w| self.untrimmed[w] != 0)?;

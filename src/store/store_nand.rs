@@ -1,45 +1,46 @@
 //! A chip made of logical pages: a [`PageStore`] (an FTL, a page file, an SD card) shown as a [`Nand`].
 //!
-//! The trees that place their pages themselves (mu, mu-star, wandering, ipl, dipl) want a raw chip. Where an
-//! FTL is there already, they run on this; and so a log-structured tree *on an FTL* can be measured against
-//! trees made for one.
+//! The trees that place their pages themselves (mu, mu-star, wandering, ipl, dipl) need a raw chip. If there
+//! is only an FTL, they run on this chip. With it a log-structured tree *on an FTL* can also be compared with
+//! trees made for an FTL.
 //!
 //! ```text
 //! store page | data | spare area | mark |      mark 0x00: erased (the whole page is zeros)   0xA5: programmed
 //! block b    | pages b * P .. b * P + P |      pages beyond the last whole block are not used
 //! ```
 //!
-//! A page takes one program, the pages of a block in ascending order (but for [`StoreNand::replacing`]), and
-//! no block is ever bad: wear is the store's affair. Data and spare area together are one page of the store,
-//! so that the page is as large as the store's less what the spare area takes, and no power of two.
+//! A page takes one program, and the pages of a block are programmed in ascending order (except with
+//! [`StoreNand::replacing`]). No block is ever bad: wear is the affair of the store. Data, spare area and
+//! mark together are one page of the store. So the data area is smaller than a page of the store, and its
+//! size is no power of two.
 //!
-//! * *Read*: the page of the store. Zeros, as a store answers for a page never written or trimmed, read as
-//!   0xFF.
-//! * *Program*: one write, and a sync where the store's writes are not durable when they return. An FTL never
-//!   tears a page, so neither does this chip, unless what is below is a file or a disk:
-//!   [`StoreNand::tearing`].
-//! * *Erase*: trims the pages up to the last programmed one, and syncs, lest a power cut bring them back.
-//! * *Barrier*: nothing, unless programs wait for it: [`StoreNand::waiting`].
+//! * *Read*: reads the page of the store. Zeros, which a store returns for a page never written or trimmed,
+//!   become 0xFF.
+//! * *Program*: one write, and a sync unless the store's writes are durable when they return. An FTL never
+//!   tears a page, so neither does this chip. If a file or a disk is below, use [`StoreNand::tearing`].
+//! * *Erase*: trims the pages up to the last programmed one, and syncs, so that a power cut cannot bring them
+//!   back.
+//! * *Barrier*: does nothing, unless programs wait for it: [`StoreNand::waiting`].
 //!
-//! How far a block is programmed is learnt when it is first programmed or erased, from its last page down: a
-//! store answers for pages that it does not hold without going to a medium, so that this is about one read a
-//! block.
+//! When a block is first programmed or erased, its last programmed page is searched from the end of the block
+//! down. A store answers for pages that it does not hold without going to a medium, so this takes about one
+//! read per block.
 //!
 //! Invariants
-//! - S1: an acknowledged program survives a power cut, an acknowledged erase too.
-//! - S2: a cut inside a program leaves the page erased or programmed whole; inside an erase, each page as
-//!   before or erased. On a store that tears pages, the page of a program that was cut may be uncorrectable
-//!   or hold anything.
+//! - S1: an acknowledged program or erase survives a power cut.
+//! - S2: a cut inside a program leaves the page erased or programmed whole. A cut inside an erase leaves each
+//!   page as before or erased. On a store that tears pages, the page of a program that was cut may be
+//!   uncorrectable or hold anything.
 //! - S3: `ends` of a block is one more than its last programmed page, or unknown.
-//! - S4: while trims may be undone by a cut (`unsettled`), nothing is programmed.
-//! - S5: where programs wait for a barrier, S1 and S2 hold of what precedes the last one. Of the programs
-//!   since, each page is erased or torn or whole, whatever became of those before it. No block is erased
+//! - S4: while a cut may undo trims (`unsettled`), nothing is programmed.
+//! - S5: if programs wait for a barrier, S1 and S2 hold for operations before the last barrier. Each page
+//!   programmed since is erased, torn or whole, independently of the programs before it. No block is erased
 //!   while programs wait (`waiting`): they may be copies of its pages.
 //!
-//! Errors: a page that the store finds corrupted is uncorrectable, as on a chip. A store that is full or
-//! whose device fails fails programs and erases; since no block can be marked bad, the tree then gives up at
+//! Errors: a page that the store finds corrupted is uncorrectable, as on a chip. If the store is full or its
+//! device fails, programs and erases fail. Since no block can be marked bad, the tree then gives up at
 //! [`Nand::mark_bad`]. A device that fails a *read* counts as switched off: a tree that mounts must not take
-//! its pages for torn ones. [`StoreNand::failure`] keeps the store's own words.
+//! its pages for torn ones. [`StoreNand::failure`] keeps the error of the store itself.
 
 use crate::check::message;
 use crate::nand::{Cause, Geometry, Nand, NandError, ReadOutcome};
@@ -49,13 +50,12 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The last byte of a page that was programmed.
+/// Last byte of a page that was programmed.
 const MARK: u8 = 0xa5;
 
-/// Bytes of the mark.
 const MARK_BYTES: usize = 1;
 
-/// How far a block is programmed is not known.
+/// Value of `ends` for a block of which it is unknown how far it is programmed.
 const UNKNOWN: u16 = u16::MAX;
 
 /// A store shown as a chip.
@@ -63,26 +63,26 @@ const UNKNOWN: u16 = u16::MAX;
 pub struct StoreNand<S> {
     store: S,
     geometry: Geometry,
-    /// The end of each block: one more than its last programmed page.
+    /// For each block one more than its last programmed page, or [`UNKNOWN`].
     ends: Vec<u16>,
-    /// One page of the store.
+    /// Buffer for one page of the store.
     page: Vec<u8>,
-    /// Trims may be undone by a power cut.
+    /// True while a power cut may undo trims (S4).
     unsettled: bool,
-    /// Pages may be programmed over, in any order.
+    /// True if programmed pages may be programmed again, in any order.
     replaces: bool,
-    /// A power cut may leave a page of the store half written.
+    /// True if a power cut may leave a page of the store half written.
     tears: bool,
-    /// Programs need not survive a power cut before the next barrier.
+    /// True if programs need not survive a power cut before the next barrier.
     waits: bool,
-    /// Programs may be undone by a power cut.
+    /// True while a power cut may undo programs (S5).
     waiting: bool,
     failure: Option<StoreError>,
 }
 
 impl<S: PageStore> StoreNand<S> {
-    /// A chip of blocks of so many pages, each with a spare area of so many bytes. A store that is new, or
-    /// all of whose pages were trimmed, is an erased chip.
+    /// Shows `store` as a chip with `pages_per_block` pages a block and `spare_bytes` spare bytes a page. A
+    /// new store, or one whose pages were all trimmed, is an erased chip.
     pub fn new(store: S, pages_per_block: u32, spare_bytes: u32) -> Result<StoreNand<S>, StoreError> {
         let page_bytes = store.page_bytes();
         let data_bytes = page_bytes.saturating_sub(spare_bytes as usize + MARK_BYTES);
@@ -102,7 +102,7 @@ impl<S: PageStore> StoreNand<S> {
         Ok(StoreNand {
             ends: vec![UNKNOWN; blocks as usize],
             page: vec![0; page_bytes],
-            // Whoever had the store before may have trimmed pages.
+            // The previous owner of the store may have trimmed pages.
             unsettled: true,
             replaces: false,
             tears: false,
@@ -114,24 +114,23 @@ impl<S: PageStore> StoreNand<S> {
         })
     }
 
-    /// This chip where a page may be programmed over, and the pages of a block in any order, as the store's
-    /// own pages may.
+    /// Lets the pages of a block be programmed again, and in any order, as the store's own pages may be.
     #[must_use]
     pub fn replacing(self) -> StoreNand<S> {
         StoreNand { replaces: true, ..self }
     }
 
-    /// This chip on a store whose device may leave half a page when the power is cut: a mount then takes a
-    /// page that cannot be read for one that was being programmed, as on a real chip.
+    /// For a store whose device may leave half a page after a power cut. A mount then takes a page that
+    /// cannot be read for one whose program was cut, as on a real chip.
     #[must_use]
     pub fn tearing(self) -> StoreNand<S> {
         StoreNand { tears: true, ..self }
     }
 
-    /// This chip where the store syncs at barriers, before an erase and behind it, in place of after every
-    /// program. For an index or FTL whose mount copes with what a power cut leaves of the programs since the
-    /// last barrier: any of them, each whole or torn. The page-mapping FTL does
-    /// ([`ftl::page_map`](crate::ftl::page_map)). A store whose writes are durable syncs nothing.
+    /// Lets the store sync at barriers only, before an erase and after it, in place of after every program.
+    /// This is for an index or FTL whose mount handles the loss of any programs since the last barrier, each
+    /// whole or torn. The page-mapping FTL does ([`ftl::page_map`](crate::ftl::page_map)). A store whose
+    /// writes are durable never syncs.
     #[must_use]
     pub fn waiting(self) -> StoreNand<S> {
         StoreNand { waits: !self.store.durable_writes(), tears: true, ..self }
@@ -147,17 +146,17 @@ impl<S: PageStore> StoreNand<S> {
         &mut self.store
     }
 
-    /// Gives the store back.
+    /// Returns the store below.
     pub fn into_store(self) -> S {
         self.store
     }
 
-    /// The error with which the store last failed, if it did.
+    /// Last error of the store below; `None` if it never failed.
     pub fn failure(&self) -> Option<&StoreError> {
         self.failure.as_ref()
     }
 
-    /// Bytes of RAM held, those of the store included.
+    /// Bytes of RAM held, those of the store below included.
     pub fn ram_bytes(&self) -> usize {
         size_of::<Self>() + self.page.len() + self.ends.len() * size_of::<u16>() + self.store.ram_bytes()
     }
@@ -176,7 +175,7 @@ impl<S: PageStore> StoreNand<S> {
         Ok(())
     }
 
-    /// The error of an operation that the store failed.
+    /// Keeps the store's error, and returns the chip's error for it.
     fn failed(&mut self, error: StoreError, otherwise: NandError) -> NandError {
         let known = match error {
             StoreError::Nand(NandError::PowerLost) => NandError::PowerLost,
@@ -186,7 +185,7 @@ impl<S: PageStore> StoreNand<S> {
         known
     }
 
-    /// Reads a page of the store into the buffer. False: it is erased.
+    /// Reads a page of the store into the buffer. Returns false if the page is erased.
     fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<bool, NandError> {
         match self.store.read(Lpn(ppn.0), cause, &mut self.page) {
             Ok(()) => {}
@@ -206,7 +205,7 @@ impl<S: PageStore> StoreNand<S> {
         }
     }
 
-    /// Whether a page was programmed; one that cannot be read was.
+    /// Returns true if a page was programmed. A page that cannot be read counts as programmed.
     fn is_programmed(&mut self, ppn: Ppn, cause: Cause) -> Result<bool, NandError> {
         match self.load(ppn, cause) {
             Err(NandError::Uncorrectable(_)) => Ok(true),
@@ -214,7 +213,7 @@ impl<S: PageStore> StoreNand<S> {
         }
     }
 
-    /// One more than the last programmed page of a block.
+    /// Returns one more than the last programmed page of a block.
     fn end_of(&mut self, pbn: Pbn, cause: Cause) -> Result<u32, NandError> {
         if self.ends[pbn.index()] != UNKNOWN {
             return Ok(u32::from(self.ends[pbn.index()]));
@@ -232,7 +231,7 @@ impl<S: PageStore> StoreNand<S> {
         self.ends[pbn.index()] = end as u16;
     }
 
-    /// Makes trims survive a power cut, and with them programs that wait.
+    /// Makes trims, and programs that wait, survive a power cut.
     fn settle(&mut self) -> Result<(), StoreError> {
         if self.unsettled {
             self.store.sync()?;
@@ -241,7 +240,7 @@ impl<S: PageStore> StoreNand<S> {
         Ok(())
     }
 
-    /// Settles before a change, where programs wait. A sync that fails says nothing of the change.
+    /// Settles before a change if programs wait. If the sync fails, the change was not begun.
     fn settle_apart(&mut self) -> Result<(), NandError> {
         if self.waits {
             self.settle().map_err(|error| self.failed(error, NandError::PowerLost))?;
@@ -249,7 +248,7 @@ impl<S: PageStore> StoreNand<S> {
         Ok(())
     }
 
-    /// Writes the page at hand so that it survives a power cut.
+    /// Writes the buffered page. Unless programs wait, it survives a power cut after this.
     fn put(&mut self, ppn: Ppn, cause: Cause) -> Result<(), StoreError> {
         self.settle()?;
         debug_assert!(!self.unsettled, "S4: programmed while trims may be undone");
@@ -258,13 +257,13 @@ impl<S: PageStore> StoreNand<S> {
         if self.waits || self.store.durable_writes() { Ok(()) } else { self.store.sync() }
     }
 
-    /// Trims the first pages of a block for good.
+    /// Trims the first `end` pages of a block.
     fn clear(&mut self, pbn: Pbn, end: u32) -> Result<(), StoreError> {
         for page in 0..end {
             self.unsettled = true;
             self.store.trim(Lpn(self.geometry.page_at(pbn, page).0))?;
         }
-        // S4: the next program settles them.
+        // S4: the next program settles the trims.
         if self.waits { Ok(()) } else { self.settle() }
     }
 }
@@ -309,7 +308,7 @@ impl<S: PageStore> Nand for StoreNand<S> {
             *mark = MARK;
         }
         let done = self.put(ppn, cause);
-        // Where it failed, what the page holds is unknown, and it takes no program before the next erase.
+        // After a failure the contents of the page are unknown. It takes no program before the next erase.
         if self.replaces {
             self.ends[pbn.index()] = UNKNOWN;
         } else {
@@ -330,12 +329,12 @@ impl<S: PageStore> Nand for StoreNand<S> {
         Ok(())
     }
 
-    /// No block is bad.
+    /// Always false: wear is the affair of the store.
     fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
         self.require_block(pbn).map(|()| false)
     }
 
-    /// Refused: a store has no place for marks.
+    /// Always refused: a store has no place for marks.
     fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
         self.require_block(pbn)?;
         let what = String::from("a block of a chip made of logical pages cannot be marked bad");
@@ -343,7 +342,7 @@ impl<S: PageStore> Nand for StoreNand<S> {
         Err(NandError::BadBlock(pbn))
     }
 
-    /// S2: a page that the store cannot give back is damaged, unless its device tears pages.
+    /// S2: unless the store's device tears pages, a page that the store cannot read is damaged.
     fn tears(&self) -> bool {
         self.tears
     }
@@ -352,7 +351,7 @@ impl<S: PageStore> Nand for StoreNand<S> {
         self.replaces
     }
 
-    /// Trims alone wait for a program (S4).
+    /// Trims need no barrier: the next program settles them (S4).
     fn barrier(&mut self) -> Result<(), NandError> {
         if !self.waiting {
             return Ok(());

@@ -16,6 +16,7 @@ mod quoted;
 mod services;
 mod tidy;
 mod tidy_circles;
+mod tidy_parameters;
 mod tidy_types;
 mod torn_pages;
 mod value_log_full;

@@ -55,7 +55,7 @@ use core::ops::Range;
 pub use payload::{Contents, NO_CHECKPOINT, Source, Window, take_all, take_bytes, take_rows};
 use record::{Cut, Place, Record, decode_lists, newest_record, program, records_since};
 
-/// Good blocks at the start of a chip that serve as anchors.
+/// Number of good blocks at the start of a chip that serve as anchors.
 pub const fn anchor_count(geometry: Geometry) -> u32 {
     match geometry.blocks {
         0..64 => 2,
@@ -64,21 +64,21 @@ pub const fn anchor_count(geometry: Geometry) -> u32 {
     }
 }
 
-/// Whether a page, as it was read, is a whole one of a reference or a checkpoint.
+/// Tells whether a page, as it was read, is a whole page of a reference or a checkpoint.
 pub fn is_of_checkpoint(ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
     header(ppn, data, spare).is_some_and(|h| matches!(h.kind, PageKind::Anchor | PageKind::Checkpoint))
 }
 
-/// The header of a page, as it was read, if that is whole.
+/// Header of a page, as it was read, if the page is whole.
 fn header(ppn: Ppn, data: &[u8], spare: &[u8]) -> Option<Header> {
     Header::open(ppn, data, spare.first_chunk()?)
 }
 
-/// Where the next record goes: a run of pages over some blocks.
+/// Run of pages over some blocks, to which records are appended.
 #[derive(Clone, Debug, Default)]
 struct Run {
     blocks: Vec<Pbn>,
-    /// Pages used; the whole length when nothing may be appended.
+    /// Number of pages used; all of them if nothing may be appended.
     used: u32,
 }
 
@@ -93,54 +93,54 @@ impl Run {
     }
 }
 
-/// A record to write, and the buffer for its pages.
+/// Record to write, and a buffer for its pages.
 type Draft<'a> = (Record<'a>, &'a mut [u8]);
 
-/// The newest whole checkpoint that a mount finds.
+/// Newest complete checkpoint, as a mount finds it.
 #[derive(Clone, Debug)]
 pub struct Found<T> {
-    /// The checkpoints.
+    /// Checkpoints of the chip.
     pub area: CheckpointArea,
-    /// The newest one that is complete.
+    /// Result of decoding the newest complete checkpoint.
     pub newest: T,
 }
 
-/// The newest records of a chip.
+/// Newest records of a chip.
 #[derive(Clone, Debug)]
 pub struct Newest<T> {
-    /// The thing made of consecutive checkpoints, from the last one of those on that are whole by themselves.
+    /// Result of decoding consecutive checkpoints, from the last base record on.
     pub made: T,
-    /// Something was programmed after them that cannot be read: cut short, or gone bad.
+    /// True if something was programmed after them that cannot be read: cut short, or gone bad.
     pub is_ragged: bool,
-    /// The page where that stands, if it cannot be read.
+    /// Page at which that stands, if it cannot be read.
     pub unreadable: Option<Ppn>,
 }
 
-/// The anchors and the checkpoint blocks of a chip.
+/// Anchors and checkpoint blocks of a chip.
 #[derive(Clone, Debug)]
 pub struct CheckpointArea {
     geometry: Geometry,
-    /// Anchors still in use, ascending.
+    /// Anchors still in use, in ascending order.
     anchors: Vec<Pbn>,
-    /// The anchor that holds the newest reference; all anchors are erased when there is none.
+    /// Anchor that holds the newest reference. Without one all anchors are erased.
     anchor: Option<Pbn>,
     anchor_used: u32,
     reference_version: u64,
     run: Run,
     version: u64,
-    /// Pages for notes that new checkpoint blocks have at least.
+    /// New checkpoint blocks have at least this many pages for notes.
     note_pages: u32,
-    /// Each reference is written so often.
+    /// Number of times that each reference is written.
     copies: u8,
-    /// A mount found a page that cannot be read where a newer reference or checkpoint might stand.
+    /// True if a mount found a page that cannot be read where a newer reference or checkpoint might stand.
     is_ragged: bool,
-    /// A checkpoint was begun behind the newest one, and not completed.
+    /// True if a checkpoint was begun behind the newest one, and not completed.
     is_torn: bool,
 }
 
 impl CheckpointArea {
-    /// Prepares a chip: chooses and erases the anchors. The table must know the bad blocks; the anchors
-    /// become Reserved in it. There is nothing to mount before the first write.
+    /// Prepares a chip: chooses and erases the anchors, which become Reserved. The table must know the bad
+    /// blocks. Before the first write there is nothing to mount.
     pub fn format<N: Nand>(nand: &mut N, blocks: &mut BlockTable) -> Result<CheckpointArea, StoreFault> {
         let geometry = nand.geometry();
         require_spare(geometry)?;
@@ -159,7 +159,7 @@ impl CheckpointArea {
         Ok(area)
     }
 
-    /// A checkpoint area without blocks, for a log that keeps no checkpoints.
+    /// Checkpoint area without blocks, for a log that keeps no checkpoints.
     pub fn empty(geometry: Geometry) -> CheckpointArea {
         CheckpointArea {
             geometry,
@@ -201,7 +201,7 @@ impl CheckpointArea {
         Ok(Some(Found { area, newest }))
     }
 
-    /// Something is not whole where a newer record might stand: cut short, or gone bad.
+    /// Notes something that is not whole where a newer record might stand: cut short, or gone bad.
     fn note_cut<N: Nand>(&mut self, nand: &N, cut: Option<Cut>) -> Result<(), StoreFault> {
         let Some(cut) = cut else { return Ok(()) };
         if cut.is_unreadable && !nand.tears() {
@@ -212,14 +212,14 @@ impl CheckpointArea {
         Ok(())
     }
 
-    /// Whether the mount found a page that cannot be read where a newer checkpoint might stand, or the way to
-    /// it: cut short, or gone bad. Then the one that was found may have been followed by changes, whatever it
-    /// says of itself.
+    /// True if the mount found a page that cannot be read where a newer checkpoint, or the way to it, might
+    /// stand: cut short, or gone bad. Then changes may have followed the checkpoint that was found, even if
+    /// it is a closing one.
     pub const fn is_ragged(&self) -> bool {
         self.is_ragged
     }
 
-    /// Whether a write ended within a checkpoint behind the newest one: another must be complete before
+    /// True if a write ended within a checkpoint behind the newest one. Another must be completed before
     /// anything else is written, or a mount takes the one begun for one that has gone bad.
     pub const fn is_torn(&self) -> bool {
         self.is_torn
@@ -244,7 +244,7 @@ impl CheckpointArea {
         StoreFault::corrupted_at("no checkpoint is complete", self.reference_version)
     }
 
-    /// Follows the newest reference; none when there is none.
+    /// Follows the newest reference. `None` if there is none.
     fn find<N: Nand>(nand: &mut N) -> Result<Option<CheckpointArea>, StoreFault> {
         let geometry = nand.geometry();
         require_spare(geometry)?;
@@ -256,7 +256,7 @@ impl CheckpointArea {
             let mut bytes = Ok(Vec::new());
             let mut read = |source: &mut dyn Source| bytes = take_all(source);
             let found = newest_record(nand, geometry, &run, (PageKind::Anchor, &mut read))?;
-            // An anchor is erased before it is used again: what follows an older reference is older, too.
+            // An anchor is erased before it is used again: pages behind an older reference are older, too.
             if let Some(cut) = found.cut {
                 cuts.push((pbn, found.complete.is_none(), cut));
             }
@@ -280,47 +280,49 @@ impl CheckpointArea {
             }
         }
         area.anchors = good;
-        // Nothing is appended to what an earlier session wrote (C2).
+        // Nothing is appended to pages of an earlier session (C2).
         area.anchor_used = geometry.pages_per_block;
         area.run.used = area.run.pages(geometry);
         Ok(Some(area))
     }
 
-    /// From now on new checkpoint blocks have room for so many pages of notes at least, and there are two
-    /// copies of each reference: if one goes bad, no older one is taken for the newest.
+    /// Makes the area careful: from now on new checkpoint blocks have room for at least `note_pages` pages of
+    /// notes, and each reference is written twice. If one copy goes bad, no older reference is taken for the
+    /// newest.
     pub fn be_careful(&mut self, note_pages: u32) {
         (self.note_pages, self.copies) = (note_pages, 2);
     }
 
-    /// Whether a page, as it was read, is of a checkpoint that is no newer than the one that was found.
+    /// Tells whether a page, as it was read, is of a checkpoint no newer than the one that was found.
     pub fn is_older(&self, ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
         header(ppn, data, spare)
             .is_some_and(|header| header.kind != PageKind::Checkpoint || header.version <= self.version)
     }
 
-    /// The blocks in use: anchors and checkpoint blocks.
+    /// Blocks in use: anchors and checkpoint blocks.
     pub fn occupied(&self) -> Vec<Pbn> {
         [&self.anchors[..], &self.run.blocks].concat()
     }
 
-    /// The version of the newest checkpoint; 0 before the first.
+    /// Version of the newest checkpoint; 0 before the first.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Pages that a payload of this length takes.
+    /// Number of pages that a payload of this length takes.
     pub const fn pages_needed(geometry: Geometry, payload_bytes: usize) -> usize {
         (4 + payload_bytes).div_ceil(geometry.page_bytes as usize)
     }
 
-    /// Blocks that a payload of this length takes at most at one time, the anchors apart: old and new.
+    /// Largest number of blocks that a payload of this length takes at one time, without the anchors: old and
+    /// new ones.
     pub const fn blocks_needed(geometry: Geometry, payload_bytes: usize) -> usize {
         let pages = CheckpointArea::pages_needed(geometry, payload_bytes);
         2 * pages.div_ceil(geometry.pages_per_block as usize)
     }
 
-    /// Writes a checkpoint, each page of it in the buffer. When this fails, the previous one is still the
-    /// newest.
+    /// Writes a checkpoint, each of its pages in the buffer `page`. If this fails, the previous checkpoint is
+    /// still the newest.
     pub fn write<N: Nand>(
         &mut self,
         nand: &mut N,
@@ -354,7 +356,7 @@ impl CheckpointArea {
         self.require_anchor(targets)?;
         blocks.uses.rows.expect_changes(targets as usize + self.run.blocks.len());
         let fresh = self.write_fresh(nand, blocks, draft)?;
-        // Should this fail, a reference may exist nevertheless: the new blocks stay Reserved until the next
+        // If this fails, a reference may exist nevertheless: the new blocks stay Reserved until the next
         // mount.
         self.refer_to(nand, blocks, &fresh.blocks, draft.1)?;
         let old = core::mem::replace(&mut self.run, fresh);
@@ -370,13 +372,13 @@ impl CheckpointArea {
         Ok(())
     }
 
-    /// Whether there are numbers for more records than the last ones.
+    /// True if there are numbers for more records than the last ones.
     pub fn has_numbers(&self) -> bool {
         self.version.max(self.reference_version) < crate::codec::numbers(40)
     }
 
-    /// Appends a small record that adds to the last checkpoint, where it still fits into the same blocks.
-    /// False: it does not, and a whole checkpoint is to be written instead.
+    /// Appends a small record that adds to the last checkpoint, if it fits into the same blocks. False if it
+    /// does not: then a whole checkpoint is to be written instead.
     pub fn write_note<N: Nand>(
         &mut self,
         nand: &mut N,
@@ -393,7 +395,7 @@ impl CheckpointArea {
         Ok(true)
     }
 
-    /// Appends to the current blocks; the block that failed, if one did.
+    /// Appends a record to the current blocks. Returns the block that failed, if one did.
     fn append<N: Nand>(
         &mut self,
         nand: &mut N,
@@ -401,7 +403,7 @@ impl CheckpointArea {
         (record, page): &mut Draft<'_>,
     ) -> Result<Option<Pbn>, StoreFault> {
         let (first, pages) = (self.run.used, record.pages(self.geometry));
-        // Should this fail midway, nothing more is appended (C2).
+        // If this fails midway, nothing more is appended (C2).
         self.run.used = self.run.pages(self.geometry);
         for number in 0..pages {
             let ppn = self.run.page_at(self.geometry, first + number);
@@ -439,7 +441,7 @@ impl CheckpointArea {
         Ok(run)
     }
 
-    /// Writes some pages of a record to the start of a new block, trying others as long as blocks fail.
+    /// Writes some pages of a record to the start of a new block. If the block fails, another is tried.
     fn fill_block<N: Nand>(
         &self,
         nand: &mut N,
@@ -470,7 +472,7 @@ impl CheckpointArea {
         }
     }
 
-    /// Makes `targets` the blocks in which checkpoints are looked for.
+    /// Makes `targets` the blocks in which a mount looks for checkpoints.
     fn refer_to<N: Nand>(
         &mut self,
         nand: &mut N,
@@ -490,7 +492,7 @@ impl CheckpointArea {
             if Some(anchor) == self.anchor {
                 self.anchor_used = self.geometry.pages_per_block;
             }
-            // No version is used twice: what failed may be found by a mount nevertheless.
+            // No version is used twice: a reference that failed may still be found by a mount.
             self.reference_version += 1;
             let draft = &mut (Record(&reference), &mut *page);
             let copies = self.program_reference(nand, blocks, (anchor, first), draft)?;
@@ -525,7 +527,7 @@ impl CheckpointArea {
         if another || self.anchor_used + pages <= block { Ok(()) } else { Err(StoreError::Full.into()) }
     }
 
-    /// Copies that could be programmed.
+    /// Programs the copies of a reference. Returns how many could be programmed.
     fn program_reference<N: Nand>(
         &self,
         nand: &mut N,
@@ -546,7 +548,8 @@ impl CheckpointArea {
         Ok(self.copies.into())
     }
 
-    /// The next anchor in turn, erased; `Full` when the one with the newest reference is the last.
+    /// Erases the next anchor in turn, and returns it. `Full` if the one with the newest reference is the
+    /// last.
     fn next_anchor<N: Nand>(&mut self, nand: &mut N, blocks: &mut BlockTable) -> Result<Pbn, StoreFault> {
         loop {
             let after = |a: &&Pbn| self.anchor.is_none_or(|current| **a > current);
@@ -581,7 +584,7 @@ impl CheckpointArea {
     }
 }
 
-/// Bytes of RAM that it takes at most to find the records in so many blocks: a list of them, and two pages.
+/// Upper bound of the RAM, in bytes, to find the records in `blocks` blocks: a list of them, and two pages.
 pub const fn mount_bytes(geometry: Geometry, blocks: u32) -> usize {
     let records = (blocks * geometry.pages_per_block) as usize;
     2 * records * size_of::<record::Start>() + 2 * geometry.page_bytes as usize

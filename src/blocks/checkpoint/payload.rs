@@ -1,8 +1,8 @@
-//! The bytes of a checkpoint, page by page: nobody holds them all.
+//! Bytes of a checkpoint, page by page: nobody holds them all.
 //!
-//! Who writes a checkpoint says all of it for each of its pages ([`Contents`]), and a [`Window`] keeps what
-//! falls into the page: a list of rows makes only those that do. Who reads one takes it from a [`Source`] as
-//! the pages come.
+//! The writer of a checkpoint tells all its contents again for each of its pages ([`Contents`]), and a
+//! [`Window`] keeps the part that falls into the page; of a list of rows only those are made. The reader
+//! takes the contents from a [`Source`] as the pages come.
 
 use crate::blocks::BlockTable;
 use crate::check::words;
@@ -11,17 +11,17 @@ use crate::store::StoreError;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The words for a chip without checkpoints that is not blank.
+/// Error text for a chip without checkpoints that is not blank.
 pub const NO_CHECKPOINT: &str =
     words("no checkpoint: something else is there, other spare bytes (ECC layout), or a format that was cut");
 
-/// The bytes of a record, which its owner says again for each of its pages.
+/// Contents of a record, which its owner tells again for each of the record's pages.
 pub trait Contents {
-    /// How many there are.
+    /// Number of bytes.
     fn byte_count(&self) -> usize;
 
-    /// Says them all in order. `blocks` is the table that the record is written with, and says what was so
-    /// when it was begun.
+    /// Tells all bytes in order. `blocks` is the table with which the record is written; it tells the state
+    /// when the record was begun.
     fn put(&self, blocks: &BlockTable, page: &mut Window<'_>);
 }
 
@@ -35,29 +35,29 @@ impl Contents for Vec<u8> {
     }
 }
 
-/// A page of a record that is being filled.
+/// Page of a record that is being filled.
 #[derive(Debug)]
 pub struct Window<'a> {
     page: &'a mut [u8],
-    /// The place of the page's first byte in the record.
+    /// Place of the page's first byte in the record.
     from: usize,
-    /// The place of the byte that is said next.
+    /// Place of the byte that is told next.
     at: usize,
 }
 
 impl Window<'_> {
-    /// A window on all that is said.
+    /// Window on all bytes.
     pub fn of(bytes: &mut [u8]) -> Window<'_> {
         Window { page: bytes, from: 0, at: 0 }
     }
 
-    /// A window on a page of a record, zero where nothing is said.
+    /// Window on one page of a record. Bytes that are not told are 0.
     pub(super) fn on(page: &mut [u8], number: u32) -> Window<'_> {
         page.fill(0);
         Window { from: number as usize * page.len(), page, at: 0 }
     }
 
-    /// Says bytes.
+    /// Tells bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
         let end = self.at + bytes.len();
         let (first, last) = (self.at.max(self.from), end.min(self.from + self.page.len()));
@@ -68,12 +68,12 @@ impl Window<'_> {
         self.at = end;
     }
 
-    /// Says so many rows of equal length, of which only those are made that fall into the page.
+    /// Tells `count` rows of equal length. Only rows that fall into the page are made.
     pub fn rows<const N: usize>(&mut self, count: usize, row: impl Fn(usize) -> [u8; N]) {
         self.rows_of(count, N, &mut |page, number| page.bytes(&row(number)));
     }
 
-    /// The loop of [`Window::rows`]: one copy for rows of any length.
+    /// Loop of [`Window::rows`]: compiled once, for rows of any length.
     fn rows_of(&mut self, count: usize, bytes_each: usize, say: &mut dyn FnMut(&mut Self, usize)) {
         let start = self.at;
         let first = self.from.saturating_sub(start) / bytes_each;
@@ -86,13 +86,13 @@ impl Window<'_> {
     }
 }
 
-/// The bytes of a record as they are read.
+/// Bytes of a record, as they are read.
 pub trait Source {
-    /// Bytes that are left.
+    /// Number of bytes left.
     fn left(&self) -> usize;
 
-    /// Reads the next ones. An error where there are fewer, or where the record ends before it is complete:
-    /// then what was made of it is worth nothing.
+    /// Reads the next bytes. An error if there are fewer, or if the record ends before it is complete: then
+    /// the results so far must be dropped.
     fn take(&mut self, out: &mut [u8]) -> Result<(), StoreFault>;
 }
 
@@ -112,7 +112,7 @@ impl Source for &[u8] {
 pub(super) const SHORT: StoreError =
     StoreError::Corrupted { what: words("a checkpoint is shorter than it says"), at: 0 };
 
-/// The next bytes, so many.
+/// Reads the next `count` bytes.
 pub fn take_bytes(source: &mut dyn Source, count: usize) -> Result<Vec<u8>, StoreFault> {
     if count > source.left() {
         return Err(SHORT.into());
@@ -122,13 +122,13 @@ pub fn take_bytes(source: &mut dyn Source, count: usize) -> Result<Vec<u8>, Stor
     Ok(bytes)
 }
 
-/// All bytes that are left.
+/// Reads all bytes that are left.
 pub fn take_all(source: &mut dyn Source) -> Result<Vec<u8>, StoreFault> {
     let left = source.left();
     take_bytes(source, left)
 }
 
-/// Refuses a source in which fewer rows of so many bytes are left.
+/// Refuses a source with less than `count` rows left.
 fn require_rows(source: &dyn Source, count: usize, bytes_each: usize) -> Result<(), StoreFault> {
     match count.checked_mul(bytes_each) {
         Some(bytes) if bytes <= source.left() => Ok(()),
@@ -136,7 +136,7 @@ fn require_rows(source: &dyn Source, count: usize, bytes_each: usize) -> Result<
     }
 }
 
-/// The next rows of equal length, as something else. Room for them is taken at once, and no more.
+/// Reads the next rows of equal length, and maps each. Room is reserved once, for exactly these rows.
 pub fn take_rows<const N: usize, T>(
     source: &mut dyn Source,
     count: usize,

@@ -1,4 +1,5 @@
-//! A byte string over consecutive pages: writing a page of it, and finding the whole ones again.
+//! Records, which are byte strings over consecutive pages: writing a page of one, and finding complete ones
+//! again.
 
 use super::payload::{Contents, SHORT, Source, Window};
 use super::{CheckpointArea, Run};
@@ -13,27 +14,27 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Which page of which record.
+/// Page of a record.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) kind: PageKind,
-    /// Place in the record.
+    /// Place of the page in the record.
     pub(super) number: u32,
     /// Version of the record.
     pub(super) version: u64,
 }
 
-/// A record that is to be written: its length stands in front.
+/// Record to be written. Its length stands in front.
 #[derive(Clone, Copy)]
 pub(super) struct Record<'a>(pub(super) &'a dyn Contents);
 
 impl Record<'_> {
-    /// Pages that it takes.
+    /// Number of pages that the record takes.
     pub(super) fn pages(&self, geometry: Geometry) -> u32 {
         CheckpointArea::pages_needed(geometry, self.0.byte_count()) as u32
     }
 
-    /// Fills the data area of one of its pages.
+    /// Fills the data area of one of the record's pages.
     fn fill(&self, number: u32, blocks: &BlockTable, page: &mut [u8]) {
         let mut window = Window::on(page, number);
         window.bytes(&(self.0.byte_count() as u32).to_le_bytes());
@@ -41,7 +42,7 @@ impl Record<'_> {
     }
 }
 
-/// Programs a page of a record. False: the program failed.
+/// Programs a page of a record. False if the program failed.
 pub(super) fn program<N: Nand>(
     nand: &mut N,
     ppn: Ppn,
@@ -58,7 +59,7 @@ pub(super) fn program<N: Nand>(
     }
 }
 
-/// The first page of a record.
+/// First page of a record.
 pub(super) struct Start {
     at: u32,
     version: u64,
@@ -72,28 +73,28 @@ impl Start {
     }
 }
 
-/// The function that makes something of a record.
+/// Function that decodes a record.
 pub(super) type Decode<'a> = &'a mut dyn FnMut(&mut dyn Source);
 
-/// The incomplete record behind the last whole one, by the page at which it ends.
+/// Incomplete record behind the last complete one, by the page at which it ends.
 #[derive(Clone, Copy)]
 pub(super) struct Cut {
     pub(super) ppn: Ppn,
-    /// The page cannot be read, which is more than that its record was not completed.
+    /// True if the page cannot be read; a record may also just not have been completed.
     pub(super) is_unreadable: bool,
 }
 
-/// The function that makes something of a record and of what was made of those before it.
+/// Function that decodes a record, given the result of the records before it.
 pub(super) type Fold<'a, T> = &'a mut dyn FnMut(Option<T>, &mut dyn Source) -> Result<T, StoreFault>;
 
-/// Whether a page that is lost while a later page of its record can be read is corruption. Among checkpoints
-/// it is: a cut only takes the end of a record. An anchor may have been half erased.
+/// True if a lost page is corruption when a later page of its record can be read. Among checkpoints it is: a
+/// cut only takes the end of a record. An anchor may have been half erased.
 fn is_strict(kind: PageKind) -> bool {
     kind == PageKind::Checkpoint
 }
 
-/// Finds where the records of a run start, in ascending order, and the first page behind the last of them
-/// that cannot be read.
+/// Finds the first pages of the records in a run, in ascending order, and the first page behind the last
+/// record that cannot be read.
 fn starts<N: Nand>(
     nand: &mut N,
     geometry: Geometry,
@@ -129,7 +130,7 @@ fn starts<N: Nand>(
                 require_end(nand, run, at)?;
                 break;
             }
-            // One that reads as erased, and is not the end, may hide the second copy of a reference.
+            // A page that reads as erased before the end may hide the second copy of a reference.
             Found::Erased if is_end(nand, geometry, run, at + 1)? => break,
             Found::Erased => cut = cut.or(Some(Cut { ppn, is_unreadable: true })),
             Found::Unreadable(_) if is_strict(kind) && cut.is_some() => return Err(two_lost(ppn)),
@@ -141,12 +142,13 @@ fn starts<N: Nand>(
     Ok((found, cut))
 }
 
-/// Nothing is appended to a run behind a page that was torn, or that failed.
+/// Error for several unreadable pages: nothing is appended to a run behind a page that was torn, or that
+/// failed.
 fn two_lost(ppn: Ppn) -> StoreFault {
     StoreFault::corrupted("several pages of the checkpoints cannot be read", ppn.0)
 }
 
-/// Whether a page lies behind a run, or reads as erased.
+/// True if a page lies behind the run, or reads as erased.
 fn is_end<N: Nand>(nand: &mut N, geometry: Geometry, run: &Run, at: u32) -> Result<bool, StoreFault> {
     if at >= run.pages(geometry) {
         return Ok(true);
@@ -169,25 +171,25 @@ fn require_end<N: Nand>(nand: &mut N, run: &Run, end: u32) -> Result<(), StoreFa
     Ok(())
 }
 
-/// A record that is being read.
+/// Record that is being read.
 struct Reader<'a, N> {
     nand: &'a mut N,
     run: &'a Run,
     start: &'a Start,
     kind: PageKind,
     page: Vec<u8>,
-    /// The page of the record that is read next.
+    /// Page of the record that is read next.
     number: u32,
-    /// The part of the page in the buffer that was not taken yet.
+    /// Part of the page in the buffer that was not taken yet.
     rest: Range<usize>,
     left: usize,
-    /// The page at which the record ends before it is complete.
+    /// Page at which the record ends before it is complete.
     lost: Option<Cut>,
     failed: Option<StoreFault>,
 }
 
 impl<N: Nand> Reader<'_, N> {
-    /// Reads another page. False: that or an earlier one does not belong to the record.
+    /// Reads another page. False if that page or an earlier one does not belong to the record.
     fn next_page(&mut self) -> Result<bool, StoreFault> {
         let geometry = self.nand.geometry();
         let number = self.number;
@@ -218,7 +220,7 @@ impl<N: Nand> Reader<'_, N> {
         Ok(false)
     }
 
-    /// Looks at what was not taken, too: where the record ends, if it is not complete.
+    /// Reads the rest of the record too. Returns where the record ends, if it is not complete.
     fn finish(mut self) -> Result<Option<Cut>, StoreFault> {
         if let Some(error) = self.failed.take() {
             return Err(error);
@@ -244,7 +246,7 @@ impl<N: Nand> Source for Reader<'_, N> {
                 match self.next_page() {
                     Ok(true) => {}
                     Ok(false) => return Err(SHORT.into()),
-                    // Whoever reads stops, and `finish` says why.
+                    // The reader stops at this, and `finish` tells why.
                     Err(error) => {
                         self.failed = Some(error);
                         return Err(SHORT.into());
@@ -262,8 +264,8 @@ impl<N: Nand> Source for Reader<'_, N> {
     }
 }
 
-/// Has something made of a record; where that ends, if it is not complete. Then what was made is worth
-/// nothing, if anything was.
+/// Decodes a record. Returns where the record ends, if it is not complete; then the decoded result must be
+/// dropped.
 fn read_record<N: Nand>(
     nand: &mut N,
     run: &Run,
@@ -290,9 +292,10 @@ fn read_record<N: Nand>(
     reader.finish()
 }
 
-/// The complete records of a run from the newest one that is a base on, which its first byte tells: what
-/// `decode` makes of them in turn, the oldest first, and of what it made of those before. With it the version
-/// of the newest, and what follows it. Each is read twice, and none of them is held.
+/// Decodes the complete records of a run, from the newest *base* record on, which `is_base` tells by the
+/// first byte. They are decoded oldest first, each with the result of those before it. Returns the version of
+/// the newest record, the result, and the incomplete record behind. Each record is read twice, and none is
+/// held in RAM.
 pub(super) fn records_since<N: Nand, T>(
     nand: &mut N,
     (geometry, run): (Geometry, &Run),
@@ -345,15 +348,16 @@ pub(super) fn records_since<N: Nand, T>(
     Ok(made.map(|made| (newest.version, made, behind)))
 }
 
-/// The newest records of a run.
+/// Newest records of a run.
 pub(super) struct Newest {
-    /// The version of the newest complete one.
+    /// Version of the newest complete record.
     pub(super) complete: Option<u64>,
-    /// A page that cannot be read behind the complete one.
+    /// Page behind the complete record that cannot be read.
     pub(super) cut: Option<Cut>,
 }
 
-/// The newest complete record of a run, of which `decode` makes something last, and what is behind it.
+/// Finds the newest complete record of a run, which is the last one that `decode` gets, and what lies behind
+/// it.
 pub(super) fn newest_record<N: Nand>(
     nand: &mut N,
     geometry: Geometry,
@@ -374,7 +378,7 @@ pub(super) fn newest_record<N: Nand>(
     Ok(newest)
 }
 
-/// The anchors and the targets of a reference, if it makes sense.
+/// Anchors and targets of a reference, if it makes sense.
 pub(super) fn decode_lists(bytes: &[u8], blocks: u32) -> Option<[Vec<Pbn>; 2]> {
     let (counts, list) = bytes.split_at_checked(8)?;
     let (anchors, targets) = (get_u32(counts, 0) as usize, get_u32(counts, 4) as usize);

@@ -1,5 +1,5 @@
-//! How pages leave the cache: the victim and what goes with it, blocks written whole, and the flush of all
-//! that is dirty.
+//! Eviction: the victim and the frames that leave with it, blocks written whole, and the flush of all dirty
+//! frames.
 
 use super::{PageCache, page_of};
 use crate::cache::policy::{Exit, Replacement};
@@ -12,7 +12,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 impl<S: PageStore, P: Replacement> PageCache<S, P> {
-    /// Empties the victim's frame and those that leave with it.
+    /// Empties the victim's frame, and the frames that leave with it.
     pub(super) fn evict(&mut self) -> Result<(), StoreError> {
         let Some(victim) = self.policy.victim() else { return Ok(()) };
         let mut leaving = core::mem::take(&mut self.leaving);
@@ -25,7 +25,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         done
     }
 
-    /// Whether the table names this frame as that of its page.
+    /// True if the table names this frame as that of its page.
     fn is_used(&self, frame: u32) -> bool {
         self.table.get(self.frames[frame as usize].lpn.0) == Some(frame)
     }
@@ -61,7 +61,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         Ok(())
     }
 
-    /// Writes each block with a dirty page among these whole, in order, and empties the frames.
+    /// Writes each block with a dirty page among these frames whole, in order, and empties the frames.
     fn evict_blocks(&mut self, leaving: &mut [u32], block_pages: u32) -> Result<(), StoreError> {
         debug_assert!(block_pages > 0, "blocks without pages");
         let block_of = |frame: &u32| self.frames[*frame as usize].lpn.0 / block_pages;
@@ -84,7 +84,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         Ok(())
     }
 
-    /// Writes a page as it is, dirty or not, in the cache or not.
+    /// Writes a page with its present contents, dirty or not, in the cache or not.
     fn pad(&mut self, lpn: Lpn) -> Result<(), StoreError> {
         debug_assert!(lpn.0 < self.store.page_count(), "{lpn} is beyond the store");
         if let Some(frame) = self.table.get(lpn.0) {
@@ -101,7 +101,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         Ok(())
     }
 
-    /// Writes all dirty pages, then does the trims that waited for them.
+    /// Writes all dirty pages, and then does the trims that waited for them.
     pub(super) fn flush(&mut self) -> Result<(), StoreError> {
         if !self.dirty.is_empty() {
             let mut dirty: Vec<(Lpn, u32)> =

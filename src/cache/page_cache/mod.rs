@@ -1,4 +1,5 @@
-//! The cache itself: frames, hits and misses, what is written when. What it promises is said in [`super`].
+//! The cache itself: frames, hits and misses, and the time of each write. Its guarantees are described in
+//! [`super`].
 
 mod evict;
 
@@ -11,16 +12,16 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// When written pages reach the store below.
+/// Time at which written pages reach the store below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteMode {
     /// At once.
     #[default]
     Through,
-    /// When they are evicted or flushed: all together, as one atomic group, where the store takes groups.
+    /// When they are evicted or flushed: all together, as one atomic group, if the store takes groups.
     Back,
-    /// When they are evicted or flushed, each alone whatever the store takes: what a policy was published
-    /// with. After a cut old and new pages are mixed.
+    /// When they are evicted or flushed, each alone even if the store takes groups, as some policies were
+    /// published. After a cut old and new pages are mixed.
     BackAlone,
 }
 
@@ -35,7 +36,7 @@ pub struct CacheConfig {
     pub dirty_frames_max: Option<usize>,
 }
 
-/// The counters of a page cache.
+/// Counters of a page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheCounters {
     /// Reads of a page in the cache.
@@ -46,9 +47,9 @@ pub struct CacheCounters {
     pub write_hits: u64,
     /// Writes of a page that was not in the cache.
     pub write_misses: u64,
-    /// Clean pages that made room.
+    /// Clean pages evicted.
     pub clean_evictions: u64,
-    /// Dirty pages written alone to make room.
+    /// Dirty pages written alone when they were evicted.
     pub dirty_evictions: u64,
     /// Flushes of all dirty pages.
     pub flushes: u64,
@@ -60,14 +61,14 @@ pub struct CacheCounters {
     pub padding_writes: u64,
 }
 
-/// Instead of a place in the list of dirty frames: the frame is clean, or not in use.
+/// Value of `dirty_at` for a clean frame; [`UNUSED`] is that of an unused one.
 const CLEAN: u32 = u32::MAX;
 const UNUSED: u32 = u32::MAX - 1;
 
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     lpn: Lpn,
-    /// The frame's place in the list of dirty frames, or why it is not in it.
+    /// Place of the frame in the list of dirty frames, or [`CLEAN`] or [`UNUSED`].
     dirty_at: u32,
 }
 
@@ -77,15 +78,15 @@ impl Frame {
     }
 }
 
-/// Trims that may wait for a flush.
+/// Number of trims that may wait for a flush.
 const fn trims_max(frames: usize) -> usize {
     frames + 16
 }
 
-/// Bytes of a trim that waits.
+/// Bytes of RAM for a waiting trim.
 const TRIM_BYTES: usize = 8;
 
-/// Frames over a store.
+/// Page cache: frames over a store.
 #[derive(Debug)]
 pub struct PageCache<S, P> {
     store: S,
@@ -96,19 +97,19 @@ pub struct PageCache<S, P> {
     frames: Vec<Frame>,
     table: SlotTable,
     unused: Vec<u32>,
-    /// In no order.
+    /// Dirty frames, in no order.
     dirty: Vec<u32>,
-    /// The victim and what leaves with it.
+    /// The victim and the frames that leave with it.
     leaving: Vec<u32>,
-    /// K3; 0 when dirty pages leave one by one.
+    /// Largest number of dirty frames (K3); 0 if dirty pages leave one by one.
     group_frames: usize,
-    /// Trims that wait for the flush of what was written before them.
+    /// Trims that wait for the flush of pages written before them.
     trimmed: BTreeSet<u32>,
     counters: CacheCounters,
 }
 
 impl<S: PageStore, P: Replacement> PageCache<S, P> {
-    /// An empty cache over `store`. The policy must be made for the same number of frames.
+    /// Makes an empty cache over `store`. The policy must be made for the same number of frames.
     pub fn new(store: S, policy: P, config: CacheConfig) -> PageCache<S, P> {
         let CacheConfig { frames, mode, dirty_frames_max } = config;
         let page_bytes = store.page_bytes();
@@ -134,8 +135,8 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         }
     }
 
-    /// Bytes that a cache of so many frames holds at most, its policy included and the store not. Where a
-    /// block leaves at once, it has no more than so many pages.
+    /// Upper bound of the bytes of RAM of a cache, with its policy and without the store. `block_pages`
+    /// bounds the pages that leave together as a block.
     pub fn ram_bytes_max(store: &S, policy: &P, (config, block_pages): (CacheConfig, u32)) -> usize {
         let frames = config.frames;
         let list = |most: usize| most.next_power_of_two().max(4) * size_of::<u32>();
@@ -155,12 +156,12 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
             + trims
     }
 
-    /// The store below.
+    /// Returns the store below.
     pub fn store(&self) -> &S {
         &self.store
     }
 
-    /// The store below, for measuring. Writing to it behind the cache's back breaks K2.
+    /// Returns the store below, for measurements. Writing to it past the cache breaks K2.
     pub fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }
@@ -171,32 +172,31 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         Ok(self.store)
     }
 
-    /// Gives the store back and forgets what is dirty, as a power cut does.
+    /// Gives the store back, and forgets dirty pages as a power cut does.
     pub fn into_store(self) -> S {
         self.store
     }
 
-    /// The counters of the cache since it was made.
+    /// Counters of the cache since it was made.
     pub fn counters(&self) -> CacheCounters {
         self.counters
     }
 
-    /// Pages in the cache that the store does not have yet.
+    /// Number of pages in the cache that the store does not have yet.
     pub fn dirty_frames(&self) -> usize {
         self.dirty.len()
     }
 
-    /// The policy's name.
+    /// Name of the policy.
     pub fn policy_name(&self) -> &'static str {
         self.policy.name()
     }
 
-    /// Whether dirty pages leave only all together.
+    /// True if dirty pages leave only all together.
     fn is_grouped(&self) -> bool {
         self.mode == WriteMode::Back && self.store.atomic_pages_max() > 1
     }
 
-    /// Trims that may wait for a flush.
     fn trims_max(&self) -> usize {
         trims_max(self.frames.len())
     }
@@ -229,7 +229,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         self.assert_dirty(frame);
     }
 
-    /// The list of dirty frames and the frames agree, as far as this one tells; and K3.
+    /// Asserts that the list of dirty frames and this frame agree, and K3.
     fn assert_dirty(&self, frame: u32) {
         let Frame { dirty_at, .. } = self.frames[frame as usize];
         let is_listed = self.dirty.get(dirty_at as usize) == Some(&frame);
@@ -255,7 +255,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         );
     }
 
-    /// Makes the page's frame hold `data`, if it has one or one is unused.
+    /// Puts `data` into the page's frame, if it has one or one is unused.
     fn put(&mut self, lpn: Lpn, data: &[u8], dirty: bool) {
         debug_assert!(!dirty || !self.trimmed.contains(&lpn.0), "K1: a trim waits for a dirty page");
         let access = Access { lpn, write: true, dirty };
@@ -269,7 +269,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         self.policy.touch(frame, access);
     }
 
-    /// Empties a frame, whatever is in it.
+    /// Empties a frame that is in use.
     fn release(&mut self, frame: u32, exit: Exit) {
         let Frame { lpn, dirty_at } = self.frames[frame as usize];
         assert!(dirty_at != UNUSED, "K1: frame {frame} is not in use");
@@ -290,7 +290,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         if self.unused.is_empty() { self.evict() } else { Ok(()) }
     }
 
-    /// The store first, then the frames.
+    /// Writes to the store first, then to the frames.
     fn write_through(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         match pages {
             [(lpn, data)] => self.store.write(*lpn, cause, data)?,
@@ -306,7 +306,8 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         Ok(())
     }
 
-    /// Makes a group dirty as a whole: what must be flushed for it is flushed before.
+    /// Makes the pages of a group dirty together. If dirty pages must leave for that, they are flushed
+    /// before.
     fn write_back_group(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         if pages.len() > self.group_frames {
             self.flush()?;
@@ -331,7 +332,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         Ok(())
     }
 
-    /// Makes a page dirty; another may be written in its place.
+    /// Makes a page dirty. Another page may be written to make room for it.
     fn write_back_single(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
         if self.frames.is_empty() {
             return self.store.write(lpn, cause, data);
@@ -349,7 +350,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
             return self.store.read(lpn, cause, data);
         }
         let room = self.make_room();
-        // On a store that is full or worn out dirty pages cannot leave; reading still works.
+        // On a store that is full or worn out dirty pages cannot leave, but reading still works.
         if !room.as_ref().is_err_and(StoreError::is_refusal) {
             room?;
         }
@@ -437,7 +438,7 @@ impl<S: PageStore, P: Replacement> PageStore for PageCache<S, P> {
             _ if self.mode == WriteMode::BackAlone => {
                 Err(StoreError::Unsupported("a cache that writes pages alone takes no group".into()))
             }
-            // The store says why not.
+            // The store tells why not.
             _ => self.store.write_atomic(pages, cause),
         }
     }

@@ -1,5 +1,4 @@
-//! The order of least recent use, over frames by number; and the policy that evicts the least recently used
-//! page.
+//! Order of least recent use over frames by number, and the policy that evicts the least recently used page.
 
 use super::{Access, Exit, Replacement};
 use alloc::vec;
@@ -7,7 +6,7 @@ use alloc::vec::Vec;
 
 const NONE: u32 = u32::MAX;
 
-/// A doubly linked list of frames, the most recently used one first. All operations take constant time.
+/// Doubly linked list of frames, the most recently used one first. All operations take constant time.
 #[derive(Clone, Debug)]
 pub struct LruList {
     links: Vec<(u32, u32)>,
@@ -16,7 +15,7 @@ pub struct LruList {
 }
 
 impl LruList {
-    /// An empty list over frames `0..frames`.
+    /// Makes an empty list over frames `0..frames`.
     pub fn new(frames: usize) -> LruList {
         LruList { links: vec![(NONE, NONE); frames], first: NONE, last: NONE }
     }
@@ -33,7 +32,7 @@ impl LruList {
         self.first = frame;
     }
 
-    /// Takes a frame out of the list.
+    /// Removes a frame from the list.
     pub fn remove(&mut self, frame: u32) {
         let (before, after) = self.links[frame as usize];
         debug_assert!(before != NONE || self.first == frame, "frame {frame} is not in the list");
@@ -56,25 +55,25 @@ impl LruList {
         }
     }
 
-    /// The least recently used frame.
+    /// Least recently used frame.
     pub fn least(&self) -> Option<u32> {
         (self.last != NONE).then_some(self.last)
     }
 
-    /// Bytes of RAM held besides the list itself.
+    /// Bytes of RAM held outside of the struct.
     pub fn ram_bytes(&self) -> usize {
         self.links.len() * size_of::<(u32, u32)>()
     }
 }
 
-/// Least recently used page out, clean or dirty.
+/// Policy that evicts the least recently used page, clean or dirty.
 #[derive(Clone, Debug)]
 pub struct Lru {
     order: LruList,
 }
 
 impl Lru {
-    /// The policy for this many frames.
+    /// Makes the policy for this many frames.
     pub fn new(frames: usize) -> Lru {
         Lru { order: LruList::new(frames) }
     }

@@ -99,7 +99,7 @@ pub struct DftlSettings {
     pub validity: Validity,
 }
 
-/// The tables of DFTL.
+/// Tables of DFTL.
 #[derive(Debug)]
 pub struct Dftl {
     cached: CachedTable,
@@ -144,7 +144,7 @@ impl Scheme for Dftl {
     }
 
     fn blocks_per_write(_: [u32; 4]) -> u32 {
-        // Collection starts with what there is; what it needs beyond, it refuses itself.
+        // Collection starts with the free blocks there are, and refuses a write itself if it needs more.
         1
     }
 
@@ -215,7 +215,7 @@ impl Scheme for Dftl {
 
     fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
         self.make_room(flash)?;
-        // Making room may have moved it already.
+        // Making room may have moved the pages already.
         if flash.blocks().state(pbn) != BlockState::Full || flash.blocks().valid_count(pbn) == 0 {
             return Ok(false);
         }
@@ -249,7 +249,7 @@ impl Scheme for Dftl {
         for (lpn, _) in pages {
             self.look_up(flash, lpn.0)?;
         }
-        // Looking one up may have moved another, or evicted its entry.
+        // Looking up one page may have moved another, or evicted its entry.
         let mut old = Vec::with_capacity(pages.len());
         for (lpn, _) in pages {
             old.push(match self.cached.known(lpn.0) {
@@ -282,7 +282,7 @@ impl Scheme for Dftl {
             let marks = bits::clear(table.pages() as usize).len() * size_of::<bits::Word>();
             return pages + marks + scan.max(table.directory_bytes() + untold.ram_bytes());
         }
-        // The cache is made when the table has been compared.
+        // The cache is made only after the table has been compared.
         pages + scan.max(table.compared_bytes() + untold.ram_bytes())
     }
 
@@ -299,9 +299,8 @@ impl Scheme for Dftl {
     }
 }
 
-/// The map.
 impl Dftl {
-    /// The counters of the cache since format or mount.
+    /// Counters of the cache since format or mount.
     pub fn cache_counters(&self) -> CacheCounters {
         self.cached.counters
     }
@@ -311,17 +310,17 @@ impl Dftl {
         self.cached.cmt.ram_bytes()
     }
 
-    /// Entries in the cache.
+    /// Number of entries in the cache.
     pub fn cached_entries(&self) -> usize {
         self.cached.cmt.len()
     }
 
-    /// Dirty entries that wait outside the cache.
+    /// Number of dirty entries that wait outside the cache.
     pub fn untold_entries(&self) -> usize {
         self.cached.untold.len()
     }
 
-    /// Where a logical page is, by way of the cache.
+    /// Place of a logical page, looked up in the cache first.
     fn look_up<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         if let Some(ppn) = self.cached.touch(lpn) {
             self.cached.counters.hits += 1;
@@ -333,7 +332,7 @@ impl Dftl {
             Err(error) if error.is_full() => false,
             Err(error) => return Err(error),
         };
-        // Making room for the rewritten page may have moved the page asked for.
+        // Making room for the rewritten page may have moved the requested page.
         let ppn = match self.cached.untold.get(lpn) {
             Some(ppn) => return Ok(from_raw(ppn)),
             None => self.cached.table.entry(flash, lpn, Cause::Mapping)?,
@@ -344,7 +343,7 @@ impl Dftl {
         Ok(ppn)
     }
 
-    /// Sees to it that an entry can be cached.
+    /// Evicts an entry if the cache is full.
     fn evict<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let Some((_, is_dirty)) = self.cached.cmt.victim().filter(|_| self.cached.cmt.is_full()) else {
             return Ok(());
@@ -356,7 +355,7 @@ impl Dftl {
         self.cached.evict(flash)
     }
 
-    /// A logical page has another place.
+    /// Gives a logical page another place.
     fn remap<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32, old: Option<Ppn>, new: Option<Ppn>) {
         if let Some(old) = old {
             flash.invalidate(old);

@@ -52,27 +52,28 @@ use alloc::vec::Vec;
 const FIXED_BYTES: usize = 54;
 const BASE: u8 = b'B';
 const NOTE: u8 = b'N';
-/// The bytes of a note, before its lists.
+/// Bytes of a note before its lists.
 const NOTE_BYTES: usize = 17;
-/// The bytes of a block in a note, before its bits.
+/// Bytes of a block in a note, before its bits.
 const ROW_BYTES: usize = 18;
-/// The bytes of the number of valid pages of a block in a note.
+/// Bytes of the number of valid pages of a block, in a note.
 const COUNT_BYTES: usize = 2;
-/// The bytes in front of the scheme's own in a note.
+/// Bytes of the length in front of the scheme's own bytes in a note.
 const LENGTH_BYTES: usize = 4;
 const NO_PAGE: u16 = u16::MAX;
-/// A medium with versions beyond is taken for corrupted; there are as many again before they run out.
+/// A medium with a version beyond this counts as corrupted. As many versions again are left before they run
+/// out.
 const VERSION_MAX: u64 = 1 << VERSION_BITS;
 pub(super) const VERSION_BITS: u32 = 39;
 
-/// A base as read back.
+/// Base as it was read.
 pub(super) struct Base {
     pub(super) state: State,
     pub(super) is_clean: bool,
     pub(super) extra: Vec<u8>,
 }
 
-/// Bytes of a base in which so many bytes are the scheme's own, without lost pages.
+/// Bytes of a base with `extra_bytes` bytes of the scheme's own, without lost pages.
 pub(super) fn encoded_bytes(geometry: Geometry, validity: Validity, extra_bytes: usize) -> usize {
     let tags = geometry.blocks as usize * TAG_BYTES;
     let blocks = BlockTable::encoded_bytes_with(geometry, validity);
@@ -80,7 +81,7 @@ pub(super) fn encoded_bytes(geometry: Geometry, validity: Validity, extra_bytes:
 }
 
 impl State {
-    /// The beginning of a base.
+    /// Fixed part at the beginning of a base.
     pub(super) fn fixed_part(&self, is_clean: bool, extra_bytes: usize) -> [u8; FIXED_BYTES] {
         let g = self.geometry;
         let mut fixed = [0; FIXED_BYTES];
@@ -97,15 +98,14 @@ impl State {
     }
 }
 
-/// A note as the contents of a checkpoint: pages that were trimmed, and the blocks that have changed since
-/// the last record.
+/// Contents of a note: pages that were trimmed, and blocks that have changed since the last record.
 pub(super) struct NoteContents<'a> {
     pub(super) state: &'a State,
     pub(super) trimmed: &'a Trims,
     pub(super) changed: &'a Marks,
-    /// The scheme's own bytes, where valid pages are counted.
+    /// The scheme's own bytes, if valid pages are counted.
     pub(super) own: Option<&'a [u8]>,
-    /// The note is filled up to so many bytes.
+    /// The note is padded with zeros to this many bytes.
     pub(super) bytes_min: usize,
 }
 
@@ -155,12 +155,12 @@ impl NoteContents<'_> {
     }
 }
 
-/// The bytes of a block in a note.
+/// Bytes of a block in a note.
 fn row_bytes(g: Geometry, is_counted: bool) -> usize {
     ROW_BYTES + valid_bytes(g, is_counted) + if g.random_order { bitmap_bytes(g) } else { 0 }
 }
 
-/// Bytes of a row that tell of the valid pages.
+/// Bytes of a block in a note that tell its valid pages.
 fn valid_bytes(g: Geometry, is_counted: bool) -> usize {
     if is_counted { COUNT_BYTES } else { bitmap_bytes(g) }
 }
@@ -181,7 +181,7 @@ fn bits(g: Geometry, bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
     (0..g.pages_per_block).filter(|&page| bytes[page as usize / 8] >> (page % 8) & 1 == 1)
 }
 
-/// A base as the contents of a checkpoint: the table of blocks follows the fixed part.
+/// Contents of a base. The table of blocks follows the fixed part.
 pub(super) struct BaseContents<'a> {
     pub(super) geometry: Geometry,
     pub(super) validity: Validity,
@@ -207,12 +207,12 @@ impl Contents for BaseContents<'_> {
     }
 }
 
-/// Whether a record that begins so is not a note.
+/// True if a record with this first byte is no note.
 pub(super) fn is_base(first: Option<u8>) -> bool {
     first != Some(NOTE)
 }
 
-/// Reads a record: a base where there was none before, else a note that makes it a newer one.
+/// Reads a record: a base if there was none before, else a note that makes the base a newer one.
 pub(super) fn decode(
     g: Geometry,
     rules: &Rules,
@@ -233,13 +233,13 @@ pub(super) fn decode(
     Ok(base)
 }
 
-/// The next version when the base was written that begins so.
+/// Next version at the time when the base with these first bytes was written.
 pub(super) fn next_version_of(bytes: &[u8]) -> Option<u64> {
     (bytes.first() == Some(&BASE) && bytes.len() >= FIXED_BYTES).then(|| get_u64(bytes, 38))
 }
 
 impl Base {
-    /// Reads a base of which the first byte was taken.
+    /// Reads a base after its first byte.
     fn decode(g: Geometry, rules: &Rules, source: &mut dyn Source) -> Result<Base, StoreFault> {
         let len = 1 + source.left();
         let mut fixed = [BASE; FIXED_BYTES];
@@ -284,9 +284,8 @@ impl Base {
     }
 }
 
-/// Notes.
 impl Base {
-    /// Takes over what a note says.
+    /// Applies a note.
     fn update(&mut self, g: Geometry, note: &mut dyn Source) -> Result<(), StoreFault> {
         let len = note.left();
         let mut fixed = [0; NOTE_BYTES];
@@ -310,7 +309,7 @@ impl Base {
             self.state.update_block(g, &row).ok_or_else(|| corrupted(17))?;
         }
         if counts {
-            // Not both at a time.
+            // The old and the new bytes must not be in RAM at the same time.
             self.extra = Vec::new();
             let mut length = [0; LENGTH_BYTES];
             note.take(&mut length)?;

@@ -1,4 +1,4 @@
-//! Blocks: taken, filled, erased, given up, and what each is used for.
+//! Blocks: taking, filling, erasing and retiring them, and the use of each.
 
 use super::{BlockTag, Flash, NOBODY, UNUSED};
 use crate::blocks::spare::PageKind;
@@ -10,16 +10,16 @@ use crate::units::Pbn;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-/// Blocks that are waited for, and the levelling of wear.
+/// Blocks that wait for an erase or retirement, and the state of wear levelling.
 pub(super) struct Upkeep {
     /// Blocks in which a program failed, to be retired once they are empty.
     pub(super) doomed: BTreeSet<Pbn>,
-    /// Blocks without valid pages that could not be erased, for want of a record that says so.
+    /// Blocks without valid pages that could not be erased because no record could be written that says so.
     unfreed: Vec<Pbn>,
-    /// The block to take for cold data, if it is still free, or [`NOBODY`].
+    /// Block to take for cold data if it is still free, or [`NOBODY`].
     worn: u32,
     is_levelling: bool,
-    /// Blocks were taken since this was asked last.
+    /// True if blocks were taken since this was last read.
     pub(super) has_opened: bool,
 }
 
@@ -29,12 +29,12 @@ impl Upkeep {
         Upkeep { doomed, unfreed, worn: NOBODY, is_levelling: false, has_opened: false }
     }
 
-    /// Begins to level wear, or ends it; `worn` is the block to take for cold data.
+    /// Begins or ends wear levelling. `worn` is the block to take for cold data.
     pub(super) fn set_levelling(&mut self, is_levelling: bool, worn: Option<Pbn>) {
         (self.is_levelling, self.worn) = (is_levelling, worn.map_or(NOBODY, |pbn| pbn.0));
     }
 
-    /// Who pays for an operation.
+    /// Cause to which an operation is booked.
     pub(super) fn charged(&self, cause: Cause) -> Cause {
         match cause {
             Cause::Merge | Cause::GarbageCollection if self.is_levelling => Cause::WearLevelling,
@@ -44,8 +44,8 @@ impl Upkeep {
 }
 
 impl<N: Nand> Flash<N> {
-    /// Takes an erased block for a purpose. What must still be erased held a checkpoint, or was left by a
-    /// power cut.
+    /// Takes an erased block for a purpose. Only blocks that held a checkpoint, or were left by a power cut,
+    /// must still be erased here.
     pub fn take(&mut self, role: PageKind, owner: u32, wear: Wear) -> Result<Pbn, StoreFault> {
         loop {
             let worn = Pbn(self.upkeep.worn);
@@ -65,14 +65,14 @@ impl<N: Nand> Flash<N> {
             debug_assert!(!self.upkeep.doomed.contains(&pbn), "{pbn} failed and is taken");
             self.retag(pbn, role, owner);
             if role == PageKind::Data {
-                // It may never become full; wear levelling is to see it nevertheless.
+                // The block may never become full; wear levelling is to see it nevertheless.
                 self.state.blocks.close(pbn);
             }
             return Ok(pbn);
         }
     }
 
-    /// Erases a block that is Open; false when it failed and was retired.
+    /// Erases an Open block. False if the erase failed and the block was retired.
     pub(super) fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<bool, StoreFault> {
         let cause = self.upkeep.charged(cause);
         match self.state.blocks.erase(&mut self.nand, pbn, cause) {
@@ -91,14 +91,14 @@ impl<N: Nand> Flash<N> {
         Ok(true)
     }
 
-    /// Changes what a block is used for.
+    /// Changes the use of a block.
     pub fn retag(&mut self, pbn: Pbn, role: PageKind, owner: u32) {
         debug_assert!(!self.state.blocks.state(pbn).is_free(), "T1: {pbn} is free and given a role");
         self.records.changed.set(pbn);
         self.state.tags.set(pbn.index(), BlockTag { role: Some(role), owner });
     }
 
-    /// Nothing more is programmed in a block before its next erase.
+    /// Seals a block: nothing is programmed in it before its next erase.
     pub fn seal(&mut self, pbn: Pbn) {
         self.records.changed.set(pbn);
         self.state.slots.seal(pbn);
@@ -107,10 +107,10 @@ impl<N: Nand> Flash<N> {
         }
     }
 
-    /// Erases a block without valid pages and gives it back; a block in which a program failed is retired
-    /// instead. `extra` are the scheme's own bytes, should a base be due. Where no record can be written that
-    /// says that the block is empty (F5), because too many blocks have failed: `Full`, and it is left as it
-    /// is until there is one.
+    /// Erases a block without valid pages and gives it back. A block in which a program failed is retired
+    /// instead. `extra` makes the scheme's own bytes, in case a base is due. `Full` if too many blocks have
+    /// failed to write the record that says the block is empty (F5): then it is left as it is until there is
+    /// such a record.
     pub fn free(
         &mut self,
         pbn: Pbn,

@@ -1,10 +1,10 @@
-//! A mount where valid pages are counted by block ([`Validity::Counts`]).
+//! Mount of a store that counts valid pages by block ([`Validity::Counts`]).
 //!
-//! Records say how many pages of each block are valid, and what the map was ([`Told`]): so the map tells
-//! which they are, and no page of data is asked whose it is. Of each page of the mapping table the newest
-//! version counts, which may have been written since the record; it says all that was known then. A page
-//! programmed since that record is elected as ever (`elect`), and what the map names beside it is held as
-//! well.
+//! Records tell how many pages of each block are valid, and the map at that time ([`Told`]). So the map tells
+//! which pages these are, and no page of data needs to be read for its number. Each page of the mapping table
+//! counts in its newest version, which may have been written since the record; it holds all entries known
+//! then. Pages programmed since that record go through the election (`elect`) as usual, and the pages that
+//! the map names instead are held as well.
 
 use super::elect::{Key, Live};
 use super::scan::{Recovery, Scan, reserve};
@@ -21,7 +21,7 @@ use crate::store::StoreError;
 use crate::units::Ppn;
 use alloc::vec::Vec;
 
-/// How it is known which pages are valid; refuses what was left out.
+/// Refuses a form of validity that was left out when the engine was built.
 pub(super) fn built(validity: Validity) -> Result<Validity, StoreFault> {
     if cfg!(feature = "full") {
         return Ok(validity);
@@ -34,20 +34,20 @@ pub(super) fn built(validity: Validity) -> Result<Validity, StoreFault> {
 
 const LEFT_OUT: &str = "valid pages counted by block: left out when the engine was built, feature 'full'";
 
-/// The page of the mapping table that counts.
+/// Newest page of the mapping table.
 struct Newest {
     ppn: Ppn,
-    /// Whether it says what the record does not.
+    /// True if it holds entries that the record does not.
     is_new: bool,
 }
 
 impl<N: Nand> Flash<N> {
-    /// The map of the record that a mount started from.
+    /// Map in the record from which a mount started.
     pub(crate) fn told<'a>(&self, own: &'a [u8]) -> Result<Told<'a>, StoreFault> {
         self.state.told(own, self.records.area.version())
     }
 
-    /// Logical pages whose newest version cannot be read, among these.
+    /// Logical pages among these whose newest version cannot be read.
     pub(crate) fn lost_among(&self, lpns: core::ops::Range<u32>) -> impl Iterator<Item = u32> + '_ {
         self.state.lost.range(lpns).copied()
     }
@@ -59,7 +59,7 @@ impl State {
         Told::new(own, self.geometry, self.page_count).ok_or_else(|| StoreFault::corrupted_at(what, record))
     }
 
-    /// Refuses a map that names a page where none can be live.
+    /// Refuses a map that names a page which cannot be valid.
     fn require_in_use(&self, ppn: Ppn) -> Result<(), StoreFault> {
         let is_on_chip = ppn.0 < self.geometry.pages();
         let state = is_on_chip.then(|| self.blocks.state(self.geometry.block_of(ppn)));
@@ -71,14 +71,14 @@ impl State {
 }
 
 impl Recovery<'_> {
-    /// After a clean end: the pages of the mapping table. Counts all blocks anew.
+    /// Lists the pages of the mapping table after a clean end. Counts all blocks anew.
     pub(super) fn list_told(&mut self, own: &[u8]) -> Result<Vec<Live>, StoreFault> {
         self.scan_told(own)?;
         self.scan.pages.iter().for_each(|page| self.state.blocks.mark_valid(page.ppn));
         Ok(core::mem::take(&mut self.scan.pages))
     }
 
-    /// Holds what may lose among the pages that the map names, and counts the others.
+    /// Goes through the pages that the map names: holds those that may lose, and counts the others.
     pub(super) fn scan_told(&mut self, own: &[u8]) -> Result<(), StoreFault> {
         let told = self.state.told(own, self.records.area.version())?;
         sort::unstable_by_key(&mut self.scan.pages, |page| (page.key, page.version, page.ppn));
@@ -122,7 +122,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// The map has a logical page here.
+    /// Takes the place that the map has for a logical page.
     fn take_told(&mut self, lpn: u32, ppn: Ppn) -> Result<(), StoreFault> {
         let key = Key::of(PageKind::Data, lpn);
         let found = self.scan.since();
@@ -147,8 +147,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Logical pages that the map has where nothing can be read, and of which nothing else was found, are
-    /// lost.
+    /// Marks logical pages as lost if the map has them at an unreadable page and nothing else of them was
+    /// found.
     pub(super) fn lose_named(&mut self, live: &[Live]) {
         for &lpn in &self.scan.named {
             if !live.iter().any(|page| !page.is_map() && page.number() == lpn) {
@@ -159,7 +159,7 @@ impl Recovery<'_> {
 }
 
 impl Scan {
-    /// The newest version of a page of the mapping table, given what was programmed since the record.
+    /// Newest version of a page of the mapping table, from the record and the pages programmed since.
     fn newest_told(&self, state: &State, told: &Told<'_>, page: u32) -> Option<Newest> {
         let key = Key::of(PageKind::Map, page);
         let since = self.since();

@@ -1,17 +1,17 @@
-//! Choosing one copy of each number among the pages that a scan found.
+//! Election of one copy for each number, among the pages that a scan found.
 //!
-//! 1. Pages of groups that were cut are gone.
-//! 2. The highest version of each number wins. Versions of the record's past count as equal (as 0), because
-//!    there is only one of each number that the record calls valid, and copies made since have its bytes;
-//!    unless the scheme says that an older version may stay valid.
-//! 3. Where a logical block may have one data block only, the one stays that holds all winners of it; else
-//!    one that holds all winners which no log block holds. If there is none, a merge was cut that carried a
-//!    write not yet acknowledged: that version is given up.
-//! 4. Among copies of equal version, those stay that leave the fewest blocks in use: so a collection or merge
-//!    that was cut short is undone, and cut after cut never uses up the free blocks.
-//! 5. A page that could not be read is lost if it was acknowledged and no copy is as new. It was if the
-//!    record calls it valid, or if its version is missing among those since the record. If it cannot even be
-//!    named the mount is refused: no older version is passed off for it.
+//! 1. Pages of groups that were cut are dropped.
+//! 2. The highest version of each number wins. Versions before the record count as equal (as 0), because
+//!   there is only one of each number that the record calls valid, and copies made since have its bytes. The
+//!   exception is a scheme in which an older version may stay valid.
+//! 3. If a logical block may have only one data block, the one stays that holds all winners of it, or else
+//!   one that holds all winners which no log block holds. If there is none, a merge was cut that carried a
+//!   write not yet acknowledged: that version is given up.
+//! 4. Among copies of equal version, those stay that leave the fewest blocks in use. So a collection or merge
+//!   that was cut short is undone, and cut after cut never uses up the free blocks.
+//! 5. A page that could not be read is lost if it was acknowledged and no copy is as new. It was acknowledged
+//!   if the record calls it valid, or if its version is missing among those since the record. If its number
+//!   is not known, the mount is refused: no older version is passed off for it.
 
 use super::marks::Marks;
 use super::scan::{Recovery, Scan};
@@ -27,7 +27,7 @@ use crate::units::{Pbn, Ppn};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-/// Whose a page is: a logical page, or behind all of these a page of the mapping table.
+/// Identity of a page: a logical page or, in the upper half, a page of the mapping table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Key(u32);
 
@@ -47,38 +47,39 @@ impl Key {
         self.0 & !Key::MAP
     }
 
-    /// Whether a page that may be damaged says that it is of this. Its number may be any.
+    /// True if the header of a page, which may be damaged, names this page.
     pub(super) fn is_of(self, header: &Header) -> bool {
         (header.kind == PageKind::Map, header.number) == (self.is_map(), self.number())
     }
 }
 
-/// A page that may be alive, and is when a mount has chosen it. There are many at a time: 16 bytes.
+/// Page that may be alive, or is alive once a mount has chosen it. There are many at a time, so it takes 16
+/// bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Live {
     pub(super) key: Key,
     pub(super) ppn: Ppn,
-    /// 0 for a page that the base calls valid.
+    /// Version; 0 for a page that the base calls valid.
     pub(super) version: u64,
 }
 
 impl Live {
-    /// Logical page, or page of the mapping table.
+    /// Number of the logical page, or of the page of the mapping table.
     pub fn number(&self) -> u32 {
         self.key.number()
     }
 
-    /// Whether it was written since the last record, and not only moved.
+    /// True if the page was written since the last record, and not only moved.
     pub(crate) fn is_new(&self) -> bool {
         self.version > 0
     }
 
-    /// Whether it is a page of the mapping table.
+    /// True for a page of the mapping table.
     pub fn is_map(&self) -> bool {
         self.key.is_map()
     }
 
-    /// Where it is.
+    /// Place of the page.
     pub fn ppn(&self) -> Ppn {
         self.ppn
     }
@@ -86,21 +87,21 @@ impl Live {
 
 const NOT_FOUND: &str = "a page written since the last record cannot be found";
 
-/// A page that cannot be read and may have been alive.
+/// Unreadable page that may have been alive.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rotten {
     pub(super) ppn: Ppn,
     pub(super) claim: Option<Header>,
     pub(super) is_old: bool,
-    /// Whether a later page of its block was programmed after it: it is not one that was being programmed at
+    /// True if a later page of its block was programmed: then it is not a page that was being programmed at
     /// the cut.
     pub(super) is_followed: bool,
     pub(super) version: u64,
 }
 
 impl Recovery<'_> {
-    /// Chooses, and makes table, tags and spent pages say so. The valid pages among those that the scan
-    /// holds, by place; others are valid as the record says.
+    /// Elects the winners, and updates table, tags and spent pages. Returns the valid pages among those that
+    /// the scan holds, by place. Other pages are valid as the record says.
     pub(super) fn elect(&mut self) -> Result<Vec<Live>, StoreFault> {
         let past = self.state.next_version;
         let all_differ = self.state.rules.old_may_stay_valid;
@@ -139,7 +140,7 @@ impl Recovery<'_> {
         self.adopt()
     }
 
-    /// No page that may lose is valid until it is chosen.
+    /// Makes pages that may lose invalid until they are chosen.
     fn take_out(&mut self) {
         for ppn in self.scan.pages.iter().map(|page| page.ppn).chain(self.scan.rotten.iter().map(|r| r.ppn)) {
             if self.state.blocks.is_valid(ppn) {
@@ -148,8 +149,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// The base's word for a page is not enough where the page was copied since: its block may be half
-    /// erased.
+    /// Drops pages that the base calls valid if they were copied since and cannot be read: their block may be
+    /// half erased.
     fn drop_half_erased(&mut self) -> Result<(), StoreFault> {
         sort::unstable_by_key(&mut self.scan.pages, |c| (c.key, c.version, c.ppn));
         let mut done = Ok(());
@@ -184,7 +185,7 @@ impl Recovery<'_> {
             let kind = self.scan.kinds.get(pbn.index()).unwrap_or(PageKind::Data);
             let owner = if kind == PageKind::Data { number / g.pages_per_block } else { NOBODY };
             let tag = BlockTag { role: Some(kind), owner };
-            // Pages that are not held are known by the block that theirs is.
+            // Pages that are not held are known by the use of their block.
             if kind == PageKind::Data && self.state.blocks.valid_count(pbn) > 0 && self.state.tag(pbn) != tag
             {
                 let what = "a data block holds pages of two logical blocks";
@@ -212,7 +213,8 @@ impl Recovery<'_> {
         Ok(live)
     }
 
-    /// F5 until the next base: what this record knows, or was programmed since, stays on the chip.
+    /// Keeps F5 until the next base: the pages that this record knows, or that were programmed since, stay on
+    /// the chip.
     fn keep_until_base(&mut self) {
         for pbn in (0..self.state.geometry.blocks).map(Pbn).filter(|&pbn| !self.scan.spare.has(pbn)) {
             match self.state.blocks.state(pbn) {
@@ -229,7 +231,7 @@ impl Recovery<'_> {
 }
 
 impl Scan {
-    /// Versions since the record of which no page was found, but for those of a group that was cut: they were
+    /// Versions since the record of which no page was found, without those of a group that was cut. They were
     /// acknowledged, and nothing programmed since the record was erased (F5).
     fn missing(&mut self, state: &State) -> Result<BTreeSet<u64>, StoreFault> {
         let since = state.next_version..self.committed + 1;
@@ -249,7 +251,7 @@ impl Scan {
             if !is_found {
                 missing.insert(version);
             }
-            // Each of them has its page among those that cannot be read, or the mount is refused.
+            // Each missing version must have its page among the unreadable ones, or the mount is refused.
             if missing.len() > self.rotten.len() {
                 return Err(StoreError::Corrupted { what: NOT_FOUND, at: version }.into());
             }
@@ -257,19 +259,19 @@ impl Scan {
         Ok(missing)
     }
 
-    /// The number of a page in a data block, by the place and the other pages there.
+    /// Number of a page in a data block, by its place and the other pages of the block.
     pub(super) fn named_by_place(&self, state: &State, ppn: Ppn) -> Option<u32> {
         let (g, pbn) = (state.geometry, state.geometry.block_of(ppn));
         self.kinds.get(pbn.index()).filter(|&kind| kind == PageKind::Data)?;
         let other = self.pages.iter().find(|p| g.block_of(p.ppn) == pbn);
-        // Pages that are not held are valid as the record says, and so is whose the block is.
+        // Pages that are not held are valid as the record says, and the owner of the block is as it says.
         let recorded = || state.number_in_place(ppn).filter(|_| state.blocks.valid_count(pbn) > 0);
         let number = other.map(|p| p.number() / g.pages_per_block * g.pages_per_block + g.page_in_block(ppn));
         number.or_else(recorded).filter(|&number| number < state.page_count)
     }
 
-    /// Pages that were acknowledged and say nothing of themselves any more. In a data block the place tells
-    /// whose they are.
+    /// Finds the numbers of acknowledged pages whose own header cannot be read. In a data block the place
+    /// tells the number.
     fn lose_missing(
         &mut self,
         state: &State,
@@ -295,7 +297,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Step 3: drops the pages of data blocks that are superseded or incomplete.
+    /// Does step 3: drops the pages of data blocks that are superseded or incomplete.
     fn keep_one_data_block(&mut self, g: Geometry) -> Result<(), StoreFault> {
         let (kinds, unacknowledged) = (&self.kinds, self.highest);
         let lbn = |page: &Live| page.number() / g.pages_per_block;
@@ -332,8 +334,8 @@ impl Scan {
         done
     }
 
-    /// A block in which a page that the base knows cannot be read may be half erased: other copies are
-    /// better.
+    /// Prefers copies in other blocks to those in a block with an unreadable page that the base knows: it may
+    /// be half erased.
     fn shun_half_erased(&mut self, g: Geometry) {
         let block = |ppn: Ppn| g.block_of(ppn);
         let suspects: BTreeSet<Pbn> = self.rotten.iter().filter(|r| r.is_old).map(|r| block(r.ppn)).collect();
@@ -346,7 +348,7 @@ impl Scan {
         });
     }
 
-    /// Step 4: one copy of each stays.
+    /// Does step 4: one copy of each page stays.
     fn keep_fewest_blocks(&mut self, state: &State) {
         let pages = &mut self.pages;
         let g = state.geometry;
@@ -374,7 +376,7 @@ impl Scan {
         }
     }
 
-    /// Step 5.
+    /// Does the last part of step 5: refuses unreadable pages without a number.
     fn refuse_unnamed(&self) -> Result<(), StoreFault> {
         match self.rotten.iter().find(|r| r.is_old && r.claim.is_none()) {
             None => Ok(()),
@@ -386,8 +388,8 @@ impl Scan {
     }
 }
 
-/// The data block to keep, given the pages of a logical block by key and version: it holds all winners,
-/// or all that no log block holds.
+/// Data block to keep, among the pages of a logical block by key and version: it holds all winners, or all
+/// that no log block holds.
 fn best_holder(g: Geometry, pages: &[Live], rivals: &[Pbn], is_data: &impl Fn(&Live) -> bool) -> Option<Pbn> {
     let newest = |copies: &&[Live]| copies.last().map_or(0, |c| c.version);
     let winners = || {
@@ -402,7 +404,7 @@ fn best_holder(g: Geometry, pages: &[Live], rivals: &[Pbn], is_data: &impl Fn(&L
     alone.or(with_logs.max_by_key(|&&pbn| held(pbn))).copied()
 }
 
-/// A page that cannot be read is the newest of its number, unless another copy is as new.
+/// Marks an unreadable page as lost, unless another copy is as new.
 fn lose_found(
     winners: &mut Vec<Live>,
     lost: &mut BTreeSet<u32>,
@@ -423,7 +425,7 @@ fn lose_found(
     Ok(())
 }
 
-/// Step 2: the pages of the highest version of each number stay. Ascending by key.
+/// Does step 2: the pages with the highest version of each number stay, in ascending order of keys.
 fn keep_newest(pages: &mut Vec<Live>) {
     sort::unstable_by_key(pages, |c| (c.key, c.version, c.ppn));
     thin(pages, same_key, |history| {
@@ -434,13 +436,13 @@ fn keep_newest(pages: &mut Vec<Live>) {
     });
 }
 
-/// Whether two pages are copies or versions of one.
+/// True if two pages are copies or versions of one.
 fn same_key(a: &Live, b: &Live) -> bool {
     a.key == b.key
 }
 
-/// Has `choose` bring those pages of each group of neighbours to the front that stay, and say how many. The
-/// order of groups stays.
+/// Thins each group of equal neighbours. `choose` moves the pages that stay to the front of a group and
+/// returns their number. The order of groups stays.
 fn thin(
     pages: &mut Vec<Live>,
     is_same: impl Fn(&Live, &Live) -> bool,
@@ -458,7 +460,7 @@ fn thin(
     pages.truncate(kept);
 }
 
-/// Brings the pages to the front that stay, in their order, and says how many.
+/// Moves the pages that stay to the front, in their order, and returns their number.
 fn keep(pages: &mut [Live], mut stays: impl FnMut(usize, &Live) -> bool) -> usize {
     let mut kept = 0;
     for at in 0..pages.len() {

@@ -1,7 +1,7 @@
-//! Merges: bringing the pages of a logical block to their places in one block.
+//! Merges: gathering the pages of a logical block at their places in one block.
 //!
-//! Copies are programmed first and become valid together when the last one is on the chip; so a target that
-//! fails half-way is dropped, and nothing was lost.
+//! Copies are programmed first, and become valid together when the last one is on the chip. So a target that
+//! fails half-way is dropped, and nothing is lost.
 
 use super::Flash;
 use super::state::State;
@@ -12,16 +12,16 @@ use crate::nand::{Cause, Nand};
 use crate::units::{Lbn, Pbn, Ppn};
 use alloc::vec::Vec;
 
-/// Where the contents of a page come from.
+/// Source of a page's contents.
 #[derive(Clone, Copy, Debug)]
 pub enum Source<'a> {
     /// A valid page.
     Page(Ppn),
-    /// The host, now.
+    /// The host, with the cause of its write.
     Host(&'a [u8], Cause),
 }
 
-/// A page programmed by a merge: where it came from, none for the host's.
+/// Page programmed by a merge: its old place (`None` for a page of the host) and its new one.
 type Move = (Option<Ppn>, Ppn);
 
 /// Bytes of RAM that a merge takes.
@@ -32,8 +32,8 @@ pub(super) fn merge_bytes(state: &State) -> usize {
 }
 
 impl<N: Nand> Flash<N> {
-    /// A full merge: gathers a logical block in a new block, page `n` from `sources[n]`. Sources that cannot
-    /// be read are lost. The old blocks are left without the pages that moved.
+    /// Does a full merge: gathers a logical block in a new block, page `n` from `sources[n]`. Sources that
+    /// cannot be read are lost. Pages that moved are invalid in the old blocks.
     pub fn gather(&mut self, lbn: Lbn, sources: &[Option<Source<'_>>]) -> Result<Pbn, StoreFault> {
         debug_assert!(
             sources.len() <= self.state.geometry.pages_per_block as usize,
@@ -52,8 +52,8 @@ impl<N: Nand> Flash<N> {
         }
     }
 
-    /// A partial merge: completes a block from the page `first` on, `sources[0]` being that of `first`.
-    /// False: a program failed, and nothing has changed but that the block takes no more pages.
+    /// Does a partial merge: completes a block from page `first` on, which comes from `sources[0]`. False if
+    /// a program failed; then nothing has changed, but the block takes no more pages.
     pub fn fill(
         &mut self,
         pbn: Pbn,
@@ -107,7 +107,7 @@ impl<N: Nand> Flash<N> {
         Ok(true)
     }
 
-    /// Copies a page under its version; none when it cannot be read.
+    /// Copies a page under its version. `None` if it cannot be read, `Some(false)` if the program failed.
     fn copy(&mut self, from: Ppn, kind: PageKind, lpn: u32, to: Ppn) -> Result<Option<bool>, StoreFault> {
         let mut page = self.lend_page();
         let cause = self.upkeep.charged(Cause::Merge);

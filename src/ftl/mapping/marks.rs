@@ -1,17 +1,17 @@
-//! A mark for each block, a bit each.
+//! Marks of blocks, one bit each.
 
 use crate::bits::{self, Word};
 use crate::units::Pbn;
 use alloc::vec::Vec;
 
-/// Marks of blocks.
+/// Set of marked blocks.
 #[derive(Clone, Debug)]
 pub(super) struct Marks {
     words: Vec<Word>,
 }
 
 impl Marks {
-    /// No block of so many has one.
+    /// Makes a set without marks for `blocks` blocks.
     pub(super) fn none(blocks: u32) -> Marks {
         Marks { words: bits::clear(blocks as usize) }
     }
@@ -25,17 +25,15 @@ impl Marks {
         self.words[word] |= bit;
     }
 
-    /// Takes all marks away.
     pub(super) fn clear(&mut self) {
         self.words.fill(0);
     }
 
-    /// Blocks that have a mark.
+    /// Number of marked blocks.
     pub(super) fn count(&self) -> u32 {
         self.words.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
         self.words.len() * size_of::<Word>()
     }

@@ -100,68 +100,69 @@ use records::Records;
 use state::State;
 use tags::UNUSED;
 
-/// Once a block was erased so often since the last base, another one is due: pages carry the low byte of the
+/// A base is due once a block was erased this many times since the last: pages carry only the low byte of the
 /// count.
 const ERASES_PER_BASE_MAX: u8 = 200;
 
-/// Logical pages that wait to be written anew, at most.
+/// At most this many logical pages wait to be written anew.
 const WEAK_MAX: usize = 16;
 
-/// The rules of a scheme that the code mounting it must know.
+/// Rules of a scheme that the mount must know.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Names the scheme on the medium.
+    /// Name of the scheme on the medium.
     pub magic: [u8; 4],
-    /// Whether a logical block has at most one block of [`PageKind::Data`].
+    /// True if a logical block has at most one block of [`PageKind::Data`].
     pub one_data_block: bool,
-    /// Whether an older version of a logical page may stay valid for a while. The scheme has no Data blocks
-    /// then.
+    /// True if an older version of a logical page may stay valid for a while. Such a scheme has no Data
+    /// blocks.
     pub old_may_stay_valid: bool,
-    /// Whether blocks belong to logical blocks, or to groups of them.
+    /// True if blocks belong to logical blocks, or to groups of them.
     pub has_owners: bool,
-    /// Whether each block is filled page by page, without a gap.
+    /// True if each block is filled page by page, without a gap.
     pub fills_in_order: bool,
-    /// Whether the scheme keeps in RAM where each logical page is. The mount makes that map, as it reads
+    /// True if the scheme keeps the place of each logical page in RAM. The mount makes that map, as it reads
     /// every page anyway.
     pub has_map: bool,
-    /// Pages programmed between two records, in percent of `record_interval`: more where notes are long and
-    /// there is RAM for it at a mount.
+    /// Pages programmed between two records, in percent of `record_interval`. It is higher in schemes with
+    /// long notes that have RAM for it at a mount.
     pub record_percent: u32,
-    /// Whether valid pages may be counted by block ([`Validity::Counts`]): then the third of the numbers that
-    /// are fixed at format says whether they are, and the scheme's own bytes in every record say where
-    /// everything is (`Told`).
+    /// True if valid pages may be counted by block ([`Validity::Counts`]). Then the third of the numbers
+    /// fixed at format tells whether they are, and the scheme's own bytes in every record tell the map
+    /// (`Told`).
     pub counts: bool,
 }
 
 impl Rules {
-    /// How it is known which pages are valid on a chip that was formatted with these numbers.
+    /// Form of validity on a chip that was formatted with these numbers.
     pub(crate) fn validity(&self, setup: [u32; 4]) -> Result<Validity, StoreFault> {
         let is_counted = self.counts && setup[2] == COUNTED;
         counted::built(if is_counted { Validity::Counts } else { Validity::Bits })
     }
 }
 
-/// The third of the numbers fixed at format where valid pages are counted.
+/// Value of the third number fixed at format if valid pages are counted.
 pub(crate) const COUNTED: u32 = 1;
 
-/// No owner.
+/// Owner of a block that has none.
 pub const NOBODY: u32 = u32::MAX;
 
-/// The state that a mount found.
+/// State that a mount found.
 #[derive(Clone, Debug, Default)]
 pub struct Mounted {
-    /// Valid pages, by place: those of the mapping table, and after an unclean end what was programmed since
-    /// the last record, or may have lost against that. `Flash::live_in` tells of any block.
+    /// Valid pages, by place: those of the mapping table, and after an unclean end those programmed since the
+    /// last record and those that might have lost against them. `Flash::live_in` tells the valid pages of any
+    /// block.
     pub live: Vec<Live>,
-    /// Where each logical page is, all ones for nowhere, if [`Rules::has_map`].
+    /// Place of each logical page, all ones for nowhere, if [`Rules::has_map`].
     pub map: Vec<u32>,
     /// The scheme's own bytes in the base.
     pub extra: Vec<u8>,
-    /// Nothing was programmed since the base.
+    /// True if nothing was programmed since the base.
     pub is_clean: bool,
 }
 
-/// The counters of work that a scheme did besides reading and writing, since it was formatted or mounted.
+/// Counters of a scheme's work besides reading and writing, since it was formatted or mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlashCounters {
     /// Pages written by the host.
@@ -184,14 +185,14 @@ pub struct FlashCounters {
     pub retired_blocks: u64,
     /// Logical pages found unreadable when they were to be moved.
     pub lost_pages: u64,
-    /// Programs of a page below one that was programmed before in its block: where the chip allows any order.
+    /// Programs of a page below one that was programmed before in its block, on a chip that allows any order.
     pub out_of_order_programs: u64,
 }
 
-/// The record that must be written before the next program.
+/// Record that must be written before the next program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// Nothing: the chip says already that it is in use.
+    /// None: the chip tells already that it is in use.
     Nothing,
     /// A note: the newest record is a clean base of this session.
     Note,
@@ -199,7 +200,7 @@ pub(crate) enum Mark {
     Base,
 }
 
-/// A chip under a mapping scheme.
+/// Chip under a mapping scheme.
 pub struct Flash<N> {
     nand: UntilLost<N>,
     pub(crate) state: State,
@@ -207,15 +208,15 @@ pub struct Flash<N> {
     upkeep: Upkeep,
     /// Logical pages that needed more than one read, to be written anew.
     weak: Vec<u32>,
-    /// The logical page written last, since this was cleared.
+    /// Logical page written last, since this was cleared.
     last_written: Option<u32>,
-    /// Where the page was that is being written: not valid any more when it is.
+    /// Old place of the page that is being written: it becomes invalid once the write is done.
     replaced: Option<Ppn>,
-    /// One page of RAM, for what is copied, for pages of the mapping table and for records in turn.
+    /// Buffer of one page, used in turn for copies, for pages of the mapping table and for records.
     page: Vec<u8>,
-    /// The page of the chip that was loaded into it to be copied, while it is there.
+    /// Page of the chip that was loaded into the buffer to be copied, while it is there.
     loaded: Option<Ppn>,
-    /// The counters of the scheme.
+    /// Counters of the scheme.
     pub counters: FlashCounters,
 }
 
@@ -235,7 +236,7 @@ impl<N: Nand> Flash<N> {
         Ok(Flash::assemble(nand, area, State::new(rules, blocks)))
     }
 
-    /// Sets what the scheme was formatted with; once, before the first base.
+    /// Sets the numbers with which the scheme is formatted; called once, before the first base.
     pub(crate) fn set_up(&mut self, page_count: u32, setup: [u32; 4]) {
         let state = &mut self.state;
         debug_assert!(page_count <= state.geometry.pages(), "more logical pages than the chip has");
@@ -258,69 +259,70 @@ impl<N: Nand> Flash<N> {
         }
     }
 
-    /// The shape of the chip.
+    /// Geometry of the chip.
     pub fn geometry(&self) -> Geometry {
         self.state.geometry
     }
 
-    /// The table of the blocks.
+    /// Table of the blocks.
     pub fn blocks(&self) -> &BlockTable {
         &self.state.blocks
     }
 
-    /// The block table, to choose victims by.
+    /// Table of the blocks, for the choice of victims.
     pub fn blocks_mut(&mut self) -> &mut BlockTable {
         &mut self.state.blocks
     }
 
-    /// Logical pages.
+    /// Number of logical pages.
     pub fn page_count(&self) -> u32 {
         self.state.page_count
     }
 
-    /// The numbers the scheme was formatted with.
+    /// Numbers with which the scheme was formatted.
     pub fn setup(&self) -> [u32; 4] {
         self.state.setup
     }
 
-    /// The use of the block.
+    /// Use of a block.
     pub fn tag(&self, pbn: Pbn) -> BlockTag {
         self.state.tags.get(pbn.index())
     }
 
-    /// The use of a block in which pages are valid.
+    /// Kind of the pages in a block that has valid pages; else `None`.
     pub fn live_role(&self, pbn: Pbn) -> Option<PageKind> {
         self.state.tag(pbn).role.filter(|_| self.state.blocks.valid_count(pbn) > 0)
     }
 
-    /// Whether a page can be programmed: erased, and not below a programmed one where the chip minds.
+    /// True if a page can be programmed: it is erased, and not below a programmed one on a chip that requires
+    /// order.
     pub fn is_open(&self, pbn: Pbn, page: u32) -> bool {
         self.state.slots.is_open(pbn, page)
     }
 
-    /// One above the highest page spent in a block.
+    /// Page behind the highest spent page of a block.
     pub fn next_page(&self, pbn: Pbn) -> u32 {
         self.state.slots.next(pbn)
     }
 
-    /// The page to program next in a block; none if all are spent.
+    /// Page to program next in a block. `None` if all are spent.
     pub fn next_ppn(&self, pbn: Pbn) -> Option<Ppn> {
         let page = self.next_page(pbn);
         (page < self.state.geometry.pages_per_block).then(|| self.state.geometry.page_at(pbn, page))
     }
 
-    /// Whether a page holds live data; where valid pages are counted, whether it may.
+    /// Tells whether a page is valid; if valid pages are counted, whether it may be.
     pub fn is_valid(&self, ppn: Ppn) -> bool {
         self.state.blocks.is_valid(ppn)
     }
 
-    /// The logical block of a logical page, and its place there.
+    /// Logical block of a logical page, and its place there.
     pub fn split(&self, lpn: u32) -> (Lbn, u32) {
         let pages = self.state.geometry.pages_per_block;
         (Lbn(lpn / pages), lpn % pages)
     }
 
-    /// The logical page at a place of a logical block.
+    /// Logical page at a place of a logical block.
     pub fn lpn_at(&self, lbn: Lbn, page: u32) -> u32 {
         debug_assert!(page < self.state.geometry.pages_per_block, "page {page} of a logical block");
         lbn.0 * self.state.geometry.pages_per_block + page
@@ -328,10 +330,10 @@ impl<N: Nand> Flash<N> {
 
     /// Bytes of RAM held.
     pub(crate) fn ram_bytes(&self, extra_bytes_max: usize) -> usize {
-        // Where blocks have few pages, many wait between two records.
+        // With few pages to a block, many blocks wait between two records.
         let blocks = self.state.geometry.blocks as usize;
         let erases = if self.state.geometry.pages_per_block < FEW_PAGES { blocks * 3 / 2 } else { blocks };
-        // Short lists, which a page of usual size has room for.
+        // Room for short lists, if a page is smaller than usual.
         let short = 1024usize.saturating_sub(self.state.geometry.page_bytes as usize);
         self.ram_bytes_of_mount(extra_bytes_max)
             + erases
@@ -340,7 +342,7 @@ impl<N: Nand> Flash<N> {
             + self.records.trimmed.ram_bytes()
     }
 
-    /// Bytes of RAM held while the chip is mounted, but for what the mount finds.
+    /// Bytes of RAM held while the chip is mounted, without the results of the mount.
     pub(crate) fn ram_bytes_of_mount(&self, extra_bytes_max: usize) -> usize {
         let State { geometry, blocks, .. } = &self.state;
         let base = base::encoded_bytes(*geometry, blocks.validity(), extra_bytes_max);
@@ -352,18 +354,18 @@ impl<N: Nand> Flash<N> {
             + self.page.len()
     }
 
-    /// The page of RAM; what it holds is forgotten.
+    /// Buffer of one page, for changes; its contents are forgotten.
     pub fn page_mut(&mut self) -> &mut [u8] {
         self.loaded = None;
         &mut self.page
     }
 
-    /// The page of RAM.
+    /// Buffer of one page.
     pub fn page(&self) -> &[u8] {
         &self.page
     }
 
-    /// Takes the page of RAM for a while, in which nothing else may need it; [`Flash::return_page`] ends it.
+    /// Takes the buffer for a while, in which nothing else may need it. [`Flash::return_page`] gives it back.
     fn lend_page(&mut self) -> Vec<u8> {
         self.loaded = None;
         debug_assert!(!self.page.is_empty(), "the page of RAM is lent twice");
@@ -375,16 +377,16 @@ impl<N: Nand> Flash<N> {
     }
 }
 
-/// Pages of a block that are few.
+/// Blocks with fewer pages than this have few pages.
 const FEW_PAGES: u32 = 8;
 
-/// Pages that are programmed between two records of most schemes: a mount has RAM for these alone.
+/// Number of pages that are programmed between two records of most schemes: a mount has RAM only for these.
 pub(crate) fn record_interval(geometry: Geometry) -> u32 {
     (geometry.pages() / 256).max(256)
 }
 
-/// Pages that a run of checkpoint blocks keeps for notes. Large bases need it, or each would be followed by
-/// few notes; on a small chip a base is small, and every block counts.
+/// Number of pages that a run of checkpoint blocks keeps for notes. Large bases need it, or few notes would
+/// follow each. On a small chip a base is small, and every block counts.
 pub(super) fn note_pages(geometry: Geometry) -> u32 {
     if geometry.blocks < 256 { 0 } else { geometry.pages_per_block / 2 }
 }

@@ -1,4 +1,4 @@
-//! Pages: read, programmed, copied, valid or not.
+//! Pages: reading, programming and copying them, and making them valid or invalid.
 
 use super::base::VERSION_BITS;
 use super::{Flash, Mark, WEAK_MAX};
@@ -11,7 +11,7 @@ use crate::store::StoreError;
 use crate::units::Ppn;
 
 impl<N: Nand> Flash<N> {
-    /// Reads a live logical page and checks that it is the one asked for.
+    /// Reads a valid logical page, and checks that it is the requested one.
     pub(crate) fn read(
         &mut self,
         ppn: Ppn,
@@ -28,8 +28,8 @@ impl<N: Nand> Flash<N> {
         Ok(())
     }
 
-    /// The copy `old` of the logical page that is written next ceases to be valid as soon as that write is
-    /// done.
+    /// Names the old copy of the logical page that is written next. It becomes invalid as soon as that write
+    /// is done.
     pub fn replaces(&mut self, old: Option<Ppn>) {
         self.replaced = old;
     }
@@ -39,8 +39,9 @@ impl<N: Nand> Flash<N> {
         self.state.blocks.mark_valid(ppn);
     }
 
-    /// Writes a logical page, as a new version, to a page that can be programmed. False: the program failed;
-    /// the block takes no more pages and is retired once it is empty, and the write must go elsewhere.
+    /// Writes a logical page, as a new version, to a page that can be programmed. False if the program
+    /// failed: then the block takes no more pages, is retired once it is empty, and the write must go
+    /// elsewhere.
     pub fn write(
         &mut self,
         ppn: Ppn,
@@ -59,7 +60,7 @@ impl<N: Nand> Flash<N> {
         Ok(true)
     }
 
-    /// A logical page has a new version.
+    /// Notes that a logical page has a new version.
     pub(super) fn note_written(&mut self, lpn: u32) {
         if let Some(old) = self.replaced.take() {
             self.invalidate(old);
@@ -74,17 +75,17 @@ impl<N: Nand> Flash<N> {
         self.last_written = Some(lpn);
     }
 
-    /// Notes the logical page written last.
+    /// Sets the logical page written last.
     pub fn note_last_written(&mut self, lpn: Option<u32>) {
         self.last_written = lpn;
     }
 
-    /// Whether blocks have failed, here or in the factory.
+    /// True if blocks have failed, here or in the factory.
     pub(crate) fn has_failed_blocks(&self) -> bool {
         !self.upkeep.doomed.is_empty() || self.state.blocks.good_count() < self.state.geometry.blocks
     }
 
-    /// [`Flash::read`] into the page of RAM.
+    /// Reads a page as [`Flash::read`] does, into the buffer.
     pub(crate) fn read_here(&mut self, ppn: Ppn, number: u32, cause: Cause) -> Result<(), StoreFault> {
         let mut page = self.lend_page();
         let read = self.read(ppn, number, cause, &mut page);
@@ -92,7 +93,7 @@ impl<N: Nand> Flash<N> {
         read
     }
 
-    /// Writes the page of RAM as a new version of a page of the mapping table; false as for [`Flash::write`].
+    /// Writes the buffer as a new version of a page of the mapping table. False as for [`Flash::write`].
     pub(crate) fn write_map(&mut self, ppn: Ppn, number: u32) -> Result<bool, StoreFault> {
         let header = Header { kind: PageKind::Map, number, version: self.state.next_version, extra: 0 };
         let page = self.lend_page();
@@ -106,7 +107,7 @@ impl<N: Nand> Flash<N> {
         Ok(true)
     }
 
-    /// Reads a valid page whole; none when it cannot be read.
+    /// Reads a valid page whole. `None` if it cannot be read.
     pub fn load_into(
         &mut self,
         ppn: Ppn,
@@ -120,8 +121,8 @@ impl<N: Nand> Flash<N> {
         })
     }
 
-    /// Programs a page that was loaded, under the version it had; the copy is valid and the original is not.
-    /// False: the program failed.
+    /// Programs a loaded page elsewhere under its version. The copy becomes valid, and the original invalid.
+    /// False if the program failed.
     pub fn store_from(
         &mut self,
         (from, to): (Ppn, Ppn),
@@ -139,7 +140,7 @@ impl<N: Nand> Flash<N> {
         Ok(true)
     }
 
-    /// [`Flash::load_into`] the page of RAM.
+    /// Reads a page as [`Flash::load_into`] does, into the buffer.
     pub fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<Option<Header>, StoreFault> {
         let mut page = self.lend_page();
         let header = self.load_into(ppn, cause, &mut page);
@@ -148,8 +149,8 @@ impl<N: Nand> Flash<N> {
         header
     }
 
-    /// [`Flash::store_from`] the page of RAM. If something else took that since the page was loaded it is
-    /// loaded again.
+    /// Programs the buffer as [`Flash::store_from`] does. If the buffer was used for something else since the
+    /// page was loaded, the page is loaded again.
     pub fn store(
         &mut self,
         (from, to): (Ppn, Ppn),
@@ -166,7 +167,7 @@ impl<N: Nand> Flash<N> {
         programmed
     }
 
-    /// A valid page cannot be read: the logical page is lost until it is written.
+    /// Gives up a valid page that cannot be read: the logical page is lost until it is written.
     pub fn lose(&mut self, ppn: Ppn, lpn: u32) {
         debug_assert!(lpn < self.state.page_count, "a page beyond the store is lost");
         self.invalidate(ppn);
@@ -175,21 +176,20 @@ impl<N: Nand> Flash<N> {
         self.records.mark = Mark::Base;
     }
 
-    /// Takes back pages of a group that cannot be completed; a base must say so before anything else is
+    /// Takes back pages of a group that cannot be completed. A base must record that before anything else is
     /// programmed.
     pub(crate) fn abandon(&mut self, pages: &[Ppn]) {
         pages.iter().for_each(|&ppn| self.invalidate(ppn));
         self.records.mark = Mark::Base;
     }
 
-    /// Marks a page as superseded or trimmed.
+    /// Makes a page invalid: it is superseded or trimmed.
     pub fn invalidate(&mut self, ppn: Ppn) {
         self.records.changed.set(self.state.geometry.block_of(ppn));
         self.state.blocks.invalidate(ppn);
     }
 
-    /// Refuses a write where nearly all versions are given: pages can be read, and what is said of them
-    /// noted.
+    /// Refuses a write if nearly all versions are used up. Pages can still be read, and records written.
     pub(super) fn require_versions(&self) -> Result<(), StoreFault> {
         let has_versions = self.state.next_version < numbers(VERSION_BITS) && self.records.area.has_numbers();
         if has_versions { Ok(()) } else { Err(StoreError::WornOut.into()) }

@@ -1,4 +1,4 @@
-//! How many logical pages a chip gets under a scheme.
+//! Plan of a chip: the number of logical pages that it gets under a scheme.
 
 use super::{base, note_pages};
 use crate::blocks::Validity;
@@ -9,7 +9,7 @@ use crate::fault::StoreFault;
 use crate::nand::Geometry;
 use crate::store::StoreError;
 
-/// Lost pages that a base is planned for.
+/// A base has room for this many lost pages.
 const LOST_PAGES: usize = 64;
 
 /// The settings of any scheme; takes effect when a chip is formatted.
@@ -34,42 +34,42 @@ impl Default for FlashSettings {
     }
 }
 
-/// The blocks that a scheme needs besides its data.
+/// Needs of a scheme besides its data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Needs {
-    /// Log blocks, frontiers, blocks for merges and collection.
+    /// Log blocks, frontiers, and blocks for merges and collection.
     pub(crate) blocks: u32,
-    /// How it is known which pages are valid.
+    /// Form of validity.
     pub(crate) validity: Validity,
-    /// Bytes of its own in a base, at most.
+    /// Largest number of bytes of the scheme's own in a base.
     pub(crate) extra_bytes: usize,
-    /// Logical pages come in whole logical blocks.
+    /// True if logical pages come in whole logical blocks.
     pub(crate) whole_blocks: bool,
 }
 
-/// How a chip is divided.
+/// Division of a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChipPlan {
-    /// Logical pages.
+    /// Number of logical pages.
     pub(crate) page_count: u32,
-    /// Blocks that the next base takes: never to be used for anything else.
+    /// Blocks that the next base takes: never used for anything else.
     pub(crate) base_blocks: u32,
 }
 
 impl ChipPlan {
-    /// Blocks that a base with a bit for each page takes.
+    /// Number of blocks that a base with a bit for each page takes.
     pub fn base_blocks(geometry: Geometry, extra_bytes: usize) -> u32 {
         ChipPlan::base_blocks_with(geometry, Validity::Bits, extra_bytes)
     }
 
-    /// Blocks that a base takes which says so which pages are valid.
+    /// Number of blocks that a base with this form of validity takes.
     pub(crate) fn base_blocks_with(geometry: Geometry, validity: Validity, extra_bytes: usize) -> u32 {
         let bytes = base::encoded_bytes(geometry, validity, extra_bytes) + 4 * LOST_PAGES;
         let pages = CheckpointArea::pages_needed(geometry, bytes) as u32 + note_pages(geometry);
         pages.div_ceil(geometry.pages_per_block)
     }
 
-    /// The plan for a chip about to be formatted, given the number of its good blocks.
+    /// Plan for a chip about to be formatted, from the number of its good blocks.
     pub(crate) fn new(
         geometry: Geometry,
         settings: &FlashSettings,

@@ -1,4 +1,4 @@
-//! Records: bases and notes, and what may be done before the next one.
+//! Records: bases and notes, and the conditions under which the next one is due.
 
 use super::base::{BaseContents, NoteContents};
 use super::marks::Marks;
@@ -11,21 +11,22 @@ use crate::nand::{Geometry, Nand};
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
-/// The records, and what the next one must say.
+/// Records, and the contents of the next one.
 pub(crate) struct Records {
     pub(super) area: CheckpointArea,
     pub(crate) mark: Mark,
-    /// A page of the next version was programmed, and its write is not done.
+    /// True if a page of the next version was programmed, and its write is not complete.
     pub(super) is_next_begun: bool,
     /// Pages programmed since the last record.
     pub(crate) since: u32,
-    /// Trimmed since the last record that says so.
+    /// Pages trimmed since the last record that lists trims.
     pub(super) trimmed: Trims,
     /// Blocks that changed since the last record.
     pub(super) changed: Marks,
-    /// Erases since the last base, by block; made by the first base, so that a mount need not hold it.
+    /// Erases of each block since the last base. The first base makes this list, so that a mount need not
+    /// hold it.
     erases: Vec<u8>,
-    /// After an unclean end: blocks that no base may be written to before there is a new one (F5).
+    /// Blocks to which no base may be written before there is a new one, after an unclean end (F5).
     pub(super) held: Vec<Pbn>,
 }
 
@@ -44,10 +45,10 @@ impl Records {
         }
     }
 
-    /// A block is not any more what the last record says: it was erased.
+    /// Notes an erase: the last record does not describe the block any more.
     pub(super) fn note_erase(&mut self, pbn: Pbn) {
         self.changed.set(pbn);
-        // There are none yet where a base is due anyway.
+        // The list does not exist yet if a base is due anyway.
         if let Some(erases) = self.erases.get_mut(pbn.index()) {
             *erases = erases.saturating_add(1);
             if *erases >= ERASES_PER_BASE_MAX {
@@ -90,7 +91,7 @@ impl Records {
         Ok(())
     }
 
-    /// Writes a note; false where a base must be written instead.
+    /// Writes a note. False if a base must be written instead.
     fn write_note(
         &mut self,
         mut nand: &mut dyn Nand,
@@ -103,7 +104,7 @@ impl Records {
             trimmed: &self.trimmed,
             changed: &self.changed,
             own,
-            // On two pages: if one that says that a clean base is one no more goes bad, the other tells.
+            // This note has two pages: if the one that voids a clean base goes bad, the other page tells.
             bytes_min: if self.mark == Mark::Note { page.len() } else { 0 },
         };
         let is_written = self.area.write_note(&mut nand, &state.blocks, &note, page)?;
@@ -115,8 +116,8 @@ impl Records {
 }
 
 impl<N: Nand> Flash<N> {
-    /// Must be called before the first program of an operation. `extra` are the scheme's own bytes, should a
-    /// base be written.
+    /// Prepares the chip for the first program of an operation; every operation must call it. `extra` makes
+    /// the scheme's own bytes, in case a base is written.
     pub fn begin(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreFault> {
         match self.records.mark {
             Mark::Nothing if self.records.since >= self.state.record_interval() => self.write_note(extra),
@@ -126,8 +127,8 @@ impl<N: Nand> Flash<N> {
         }
     }
 
-    /// A write that failed half-way may have left a whole page of the next version: it must be in the past of
-    /// the record that follows (F4), or it would pass for one that was programmed after it.
+    /// Passes over a version of which a failed write may have left a whole page. It must be older than the
+    /// record that follows (F4), or the page would pass for one programmed after the record.
     fn leave_begun_version(&mut self) {
         debug_assert!(!self.page.is_empty(), "the page of RAM is lent while a record is due");
         self.loaded = None;
@@ -136,13 +137,13 @@ impl<N: Nand> Flash<N> {
         }
     }
 
-    /// The next version is that of a page, or of none ever.
+    /// Uses up the next version, for a page or for nothing.
     pub(super) fn pass_version(&mut self) {
         self.state.next_version += 1;
         self.records.is_next_begun = false;
     }
 
-    /// Writes a base. When it fails, the previous one still holds.
+    /// Writes a base. If this fails, the previous one still holds.
     pub(crate) fn write_base(&mut self, is_clean: bool, extra: &[u8]) -> Result<(), StoreFault> {
         self.leave_begun_version();
         self.records.write_base(&mut self.nand, &mut self.state, (is_clean, extra), &mut self.page)?;
@@ -150,10 +151,10 @@ impl<N: Nand> Flash<N> {
         Ok(())
     }
 
-    /// Says what has changed since the last record, and so that something is programmed after the base.
+    /// Writes a note: the changes since the last record, which also void a clean base.
     fn write_note(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreFault> {
         self.leave_begun_version();
-        // Where valid pages are counted the map says which they are, and every record what the map is.
+        // If valid pages are counted, the map tells which these are, and every record tells the map.
         let is_counted = self.state.is_counted();
         let (own, later) = if is_counted { (extra(), None) } else { (Vec::new(), Some(extra)) };
         let said = is_counted.then_some(&own[..]);
@@ -163,7 +164,7 @@ impl<N: Nand> Flash<N> {
         self.write_base(false, &later.map_or(own, |extra| extra()))
     }
 
-    /// Before a block is erased: the record that F5 asks for.
+    /// Writes the record that F5 requires before a block is erased.
     pub(super) fn record_before_erase(
         &mut self,
         pbn: Pbn,
@@ -187,18 +188,18 @@ impl<N: Nand> Flash<N> {
         }
     }
 
-    /// Notes that a logical page was dropped; the scheme has invalidated it.
+    /// Notes that a logical page was trimmed, after the scheme made it invalid.
     pub(crate) fn note_trim(&mut self, lpn: u32, ppn: Option<Ppn>) {
         debug_assert!(lpn < self.state.page_count, "a page beyond the store is trimmed");
         debug_assert!(ppn.is_none_or(|ppn| !self.state.is_surely_valid(ppn)), "F1: a trimmed page is valid");
         if !self.records.trimmed.insert(lpn) {
-            // Only what every block holds can tell of this one, too.
+            // Only a base, which describes every block, can tell of this trim too.
             self.records.mark = Mark::Base;
         }
         self.state.lost.remove(&lpn);
     }
 
-    /// Whether the newest version of a logical page cannot be read.
+    /// True if the newest version of a logical page cannot be read.
     pub(crate) fn is_lost(&self, lpn: u32) -> bool {
         self.state.lost.contains(&lpn)
     }

@@ -1,17 +1,18 @@
-//! The scan of a chip that was not ended cleanly: every page that may be alive.
+//! Scan of a chip that was not closed cleanly: it finds every page that may be alive.
 //!
-//! Base and notes say together what was on the chip at the last record. Steps, per block that is neither bad
-//! nor reserved
-//! 1. If the record calls a page of it valid, the block was not erased since (F5). Otherwise the page by
-//!    which the record knows the block is read, and the block is known if it is still that page.
-//! 2. Of a known block, what the record calls valid is alive, and the spent pages need not be read, unless
-//!    their numbers are not known. Of another every page is read. One with the erase count of the record in a
-//!    place the record calls spent is the record's; any other was programmed since.
+//! Base and notes together tell the state of the chip at the last record. For each block that is neither bad
+//! nor reserved, the steps are:
+//! 1. If the record calls a page of the block valid, the block was not erased since (F5). Otherwise the page
+//!   by which the record knows the block is read, and the block is known if it still holds that page.
+//! 2. In a known block, the pages that the record calls valid are alive, and the spent pages need not be
+//!   read, unless their numbers are not known. In another block every page is read. A page with the erase
+//!   count of the record, at a place that the record calls spent, is the record's; any other was programmed
+//!   since.
 //! 3. The erase count follows from the pages found.
 //!
-//! Then, of all blocks, the pages that the record calls valid. Those are held only that may lose against
-//! something programmed since (`contest`): so it takes RAM for what was programmed since the record, and of
-//! that there is a bound ([`record_interval`](super::record_interval)).
+//! Then the pages that the record calls valid are visited in all blocks. Only those are held that may lose
+//! against something programmed since (`contest`). So the scan takes RAM only for the pages programmed since
+//! the record, whose number is bounded ([`record_interval`](super::record_interval)).
 
 use super::base::{self, Base};
 use super::elect::{Key, Live, Rotten};
@@ -30,43 +31,43 @@ use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// Most erases of a block since the record in which pages of data were programmed: one by F5, and one that
-/// the base could not know of, as it was for the base itself.
+/// Largest number of erases of a block since the record after which pages of data were programmed: one by F5,
+/// and one for the base itself, which that base could not know.
 const ERASES_MAX: u8 = 2;
 
-/// Pages in a row that read as erased, behind which nothing was programmed where a block is filled page by
-/// page: one of them may be damaged.
+/// If a block is filled page by page, nothing was programmed behind this many pages in a row that read as
+/// erased: one of them may be damaged.
 const ERASED_IN_A_ROW: u32 = 2;
 
-/// The pages that a scan found.
+/// Pages that a scan found.
 pub(super) struct Scan {
-    /// Pages programmed since the record first; all of them by key once the scan is done.
+    /// Pages found, those programmed since the record first. Once the scan is done, all of them by key.
     pub(super) pages: Vec<Live>,
-    /// How many were programmed since, or count as if they were; none while that is being found out.
+    /// Number of pages that were programmed since, or count as if they were. `None` while that is being found
+    /// out.
     pub(super) since: Option<usize>,
     /// Logical blocks of which every page is held.
     pub(super) in_dispute: Vec<u32>,
-    /// Where logical pages are that no other page disputes, if [`Rules::has_map`].
+    /// Places of the logical pages that no other page disputes, if [`Rules::has_map`].
     pub(super) map: Vec<u32>,
     pub(super) rotten: Vec<Rotten>,
-    /// Logical pages that the map has in pages which cannot be read.
+    /// Logical pages that the map has at unreadable pages.
     pub(super) named: Vec<u32>,
-    /// Blocks that may be written to before there is a new record: nothing valid, and nothing programmed
-    /// since that can be read.
+    /// Blocks that may be written to before there is a new record: none of their pages is valid, or
+    /// programmed since and readable.
     pub(super) spare: Marks,
-    /// Versions up to here are those of acknowledged writes, but for those of pages that await more of their
-    /// group.
+    /// Versions up to this one belong to acknowledged writes, except those of incomplete groups.
     pub(super) committed: u64,
-    /// The highest version of a page that can be read.
+    /// Highest version of a readable page.
     pub(super) highest: u64,
     /// Kind of the pages found in each block.
     pub(super) kinds: Kinds,
-    /// A base that no reference names, and the next version when it was written.
+    /// A base that no reference names, and the next version at the time it was written.
     unreferred: Option<(Ppn, u64)>,
 }
 
 impl Scan {
-    /// Nothing was looked at.
+    /// Empty scan: nothing was looked at yet.
     fn new(state: &State) -> Result<Scan, StoreFault> {
         let (past, mut map) = (state.next_version - 1, Vec::new());
         if state.rules.has_map {
@@ -88,7 +89,7 @@ impl Scan {
         })
     }
 
-    /// Pages programmed since the record, by key; none while they are being found.
+    /// Pages programmed since the record, by key; empty while they are being found.
     pub(super) fn since(&self) -> &[Live] {
         &self.pages[..self.since.unwrap_or(0)]
     }
@@ -103,7 +104,7 @@ impl Scan {
     }
 }
 
-/// A mount that looks at the chip, and the pages that it found.
+/// Mount that looks at the chip, with the pages that it found.
 pub(super) struct Recovery<'a> {
     pub(super) nand: &'a mut dyn Nand,
     pub(super) state: &'a mut State,
@@ -115,7 +116,7 @@ pub(super) struct Recovery<'a> {
 const NEWER_CHECKPOINT: &str = "there are newer checkpoints than the newest reference says";
 
 impl<N: Nand> Flash<N> {
-    /// Finds the store on a chip again. Nothing is programmed or erased by this.
+    /// Finds the store on a chip again. Nothing is programmed or erased.
     pub(crate) fn mount(mut nand: N, rules: Rules) -> Result<(Flash<N>, Mounted), StoreFault> {
         let geometry = nand.geometry();
         let mut decode =
@@ -126,7 +127,7 @@ impl<N: Nand> Flash<N> {
         };
         let mut base = newest.made;
         base.state.blocks.reserve_exactly(&area.occupied())?;
-        // What cannot be read may be the note that there is more.
+        // An unreadable page may be the note that voids the clean base.
         let is_clean = base.is_clean && !newest.is_ragged;
         let extra = core::mem::take(&mut base.extra);
         let mut flash = Flash::assemble(nand, area, base.state);
@@ -149,8 +150,8 @@ impl<N: Nand> Flash<N> {
         Ok((flash, mounted))
     }
 
-    /// The valid pages of a block after a mount, and whose they are: by what the mount holds, by the place in
-    /// a data block, else by the page itself.
+    /// Valid pages of a block after a mount, with their numbers: from the pages that the mount holds, from
+    /// the place in a data block, or else from the page itself.
     pub fn live_in(&mut self, pbn: Pbn, held: &[Live]) -> Result<Vec<(u32, Ppn)>, StoreFault> {
         let mut live = Vec::new();
         reserve(&mut live, self.state.blocks.valid_count(pbn) as usize)?;
@@ -162,7 +163,7 @@ impl<N: Nand> Flash<N> {
         Ok(live)
     }
 
-    /// Whose a valid page is, after a mount that holds some.
+    /// Number of a valid page, after a mount that holds some pages.
     pub(crate) fn number_of(&mut self, ppn: Ppn, held: &[Live]) -> Result<u32, StoreFault> {
         match held.binary_search_by_key(&ppn, |page| page.ppn) {
             Ok(at) => Ok(held[at].number()),
@@ -175,7 +176,7 @@ impl<N: Nand> Flash<N> {
 }
 
 impl Recovery<'_> {
-    /// Whether no base was begun after this clean one, as far as the block tells which it would have taken.
+    /// True if no base was begun after this clean one, as far as the block shows that it would have taken.
     fn is_newest(&mut self) -> Result<bool, StoreFault> {
         for pbn in self.state.blocks.free_by_least_wear() {
             if self.nand.is_bad(pbn)? {
@@ -193,13 +194,14 @@ impl Recovery<'_> {
         Ok(true)
     }
 
-    /// After a clean end: the valid pages of the mapping table; and the map, if the scheme has one.
+    /// Lists the valid pages of the mapping table after a clean end, and makes the map if the scheme has one.
     fn list_known(&mut self) -> Result<Vec<Live>, StoreFault> {
         let mut live = Vec::new();
         for pbn in (0..self.state.geometry.blocks).map(Pbn) {
             let in_use = matches!(self.state.blocks.state(pbn), BlockState::Open | BlockState::Full);
             if in_use && self.state.blocks.valid_count(pbn) == 0 {
-                // Not free before the next base: that one must go where `is_newest` will look for it.
+                // The block is not free before the next base: that one must go where `is_newest` will look
+                // for it.
                 if self.state.blocks.state(pbn) == BlockState::Open {
                     self.state.blocks.close(pbn);
                 }
@@ -252,7 +254,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// A block is marked bad only when it is empty: what the record calls valid in it is lost.
+    /// Handles a block marked bad since the record. Blocks are marked bad only when they are empty, so pages
+    /// that the record calls valid there are lost.
     fn scan_bad(&mut self, pbn: Pbn) -> Result<(), StoreFault> {
         if self.state.is_counted() && self.state.blocks.valid_count(pbn) > 0 {
             let what = "a block that holds live pages is marked bad";
@@ -294,14 +297,14 @@ impl Recovery<'_> {
         for page in 0..self.state.geometry.pages_per_block {
             let is_old = is_known && !self.state.slots.is_open(pbn, page);
             if is_old {
-                // What the record knows: valid pages have their turn later.
+                // The record knows this page; valid pages have their turn later.
                 continue;
             }
             let is_erased =
                 self.scan_page(self.state.geometry.page_at(pbn, page), (stamp, is_known), &mut seen)?;
             erased = if is_erased { erased + 1 } else { 0 };
             if erased == ERASED_IN_A_ROW && !has_holes {
-                // Nothing is programmed in what was not read before the next erase.
+                // Nothing is programmed behind this page before the next erase.
                 seen.any = true;
                 break;
             }
@@ -324,12 +327,12 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Whether pages of a block may be left out.
+    /// True if pages of a block may be left out.
     fn has_holes(&self) -> bool {
         self.state.geometry.random_order || !self.state.rules.fills_in_order
     }
 
-    /// Whether a block still holds the page by which the record knows it; none where that cannot be read.
+    /// True if a block still holds the page by which the record knows it. `None` if that page cannot be read.
     fn is_as_recorded(&mut self, pbn: Pbn, stamp: u8) -> Result<Option<bool>, StoreFault> {
         let Some(first) = self.state.slots.first(pbn) else { return Ok(Some(false)) };
         let known = self.is_page_as_recorded(self.state.geometry.page_at(pbn, first), stamp)?;
@@ -337,14 +340,15 @@ impl Recovery<'_> {
         if known != Some(true) || self.state.blocks.valid_count(pbn) > 0 {
             return Ok(known);
         }
-        // It may have been erased since (F5): the one page might be what stood there once, and hide all that
-        // followed. The last page tells, or the one before it where a program was cut in the last.
+        // The block may have been erased since (F5): then this one page might be an old one that came back,
+        // and hide all that followed. The last page tells, or the one before it if a program was cut in the
+        // last.
         for page in (first + 1..end).rev().take(2) {
             if let Some(same) = self.is_page_as_recorded(self.state.geometry.page_at(pbn, page), stamp)? {
                 return Ok(Some(same));
             }
         }
-        // Of a block in which the record knows this page alone: others of a later life tell, around it.
+        // In a block in which the record knows only this page, other pages around it tell of a later life.
         let most = if self.has_holes() { usize::MAX } else { ERASED_IN_A_ROW as usize };
         let behind = (end.max(first + 1)..self.state.geometry.pages_per_block).take(most);
         for page in behind.chain(0..first) {
@@ -355,7 +359,7 @@ impl Recovery<'_> {
         Ok(known)
     }
 
-    /// Whether a page was programmed after its block had been erased since the record.
+    /// True if a page was programmed after its block had been erased since the record.
     fn is_of_later_life(&mut self, ppn: Ppn, stamp: u8) -> Result<bool, StoreFault> {
         Ok(match read_page(&mut self.nand, ppn, Cause::Recovery, self.page)? {
             Found::Page(h, _) => is_ours(h) && (1..=ERASES_MAX).contains(&h.extra.wrapping_sub(stamp)),
@@ -371,7 +375,7 @@ impl Recovery<'_> {
         })
     }
 
-    /// Looks at a page; true if it reads as erased, and should.
+    /// Looks at a page. True if it reads as erased, and should.
     pub(super) fn scan_page(
         &mut self,
         ppn: Ppn,
@@ -380,7 +384,7 @@ impl Recovery<'_> {
     ) -> Result<bool, StoreFault> {
         let (pbn, place) = (self.state.geometry.block_of(ppn), self.state.geometry.page_in_block(ppn));
         let was_spent = !self.state.slots.is_open(pbn, place);
-        // Where valid pages are counted the map tells of them, and not the pages.
+        // If valid pages are counted, the map tells of them, and not the pages.
         let was_valid = !self.state.is_counted() && self.state.blocks.is_valid(ppn);
         let found = read_page(&mut self.nand, ppn, Cause::Recovery, self.page)?;
         seen.any |= found != Found::Erased;
@@ -421,15 +425,15 @@ impl Recovery<'_> {
         Ok(false)
     }
 
-    /// A base that was cut short has the next version, and nothing was programmed after it: more follows only
-    /// where there was a reference to it.
+    /// Notes a page of a checkpoint. A base that was cut short has the next version, and nothing was
+    /// programmed after it; a higher version exists only if there was a reference to that base.
     fn note_checkpoint(&mut self, ppn: Ppn, h: Header) -> Result<(), StoreFault> {
         let newest = self.records.area.version();
         if h.version > newest + 1 {
             return Err(StoreError::Corrupted { what: NEWER_CHECKPOINT, at: u64::from(ppn.0) }.into());
         }
         if h.version == newest + 1 && h.number == 0 {
-            // In front of the record stands its length.
+            // The length of the record stands in front of it.
             let next_version = self.page.get(4..).and_then(base::next_version_of);
             self.scan.unreferred = next_version.map(|version| (ppn, version)).or(self.scan.unreferred);
         }
@@ -451,13 +455,13 @@ impl Recovery<'_> {
     }
 }
 
-/// Room for so many more elements and no others.
+/// Reserves room for exactly `more` more elements.
 pub(super) fn reserve<T>(items: &mut Vec<T>, more: usize) -> Result<(), StoreFault> {
     let what = "there is too little RAM for the pages that a mount must hold";
     items.try_reserve_exact(more).map_err(|_| StoreError::Unsupported(what.into()).into())
 }
 
-/// The account that the pages of a block give of it.
+/// Summary of the pages of a block.
 #[derive(Default)]
 pub(super) struct Seen {
     first: Option<u32>,

@@ -1,4 +1,4 @@
-//! A mapping scheme, and the page store that it and a chip make.
+//! Mapping scheme, and the page store that a scheme and a chip make.
 
 use super::plan::Needs;
 use super::{ChipPlan, Flash, FlashCounters, FlashSettings, Mounted, Rules};
@@ -13,42 +13,42 @@ use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Where logical pages go.
+/// Rules by which a mapping scheme places logical pages.
 ///
-/// [`SchemeFtl`] has checked page numbers and lengths, and has called `Flash::begin`, before it calls any of
-/// the operations that may program.
+/// Before [`SchemeFtl`] calls an operation that may program, it has checked page numbers and lengths, and has
+/// called `Flash::begin`.
 pub trait Scheme: Sized + crate::shared::MaybeSend {
-    /// The settings of the scheme.
+    /// Settings of the scheme.
     type Settings: Clone;
 
-    /// The rules that a mount must know.
+    /// Rules that a mount must know.
     const RULES: Rules;
 
-    /// The settings that every scheme has.
+    /// Returns the settings that every scheme has.
     fn common(settings: &Self::Settings) -> FlashSettings;
 
-    /// Refuses what was left out when the engine was built.
+    /// Refuses settings that were left out when the engine was built.
     fn require_built(settings: &Self::Settings) -> Result<(), StoreFault> {
         Self::common(settings).wear_levelling.require_built()
     }
 
-    /// How it is to be known which pages are valid on a chip about to be formatted.
+    /// Form of validity for a chip about to be formatted.
     fn validity(_settings: &Self::Settings) -> Validity {
         Validity::Bits
     }
 
-    /// Numbers that are fixed when a chip is formatted, given its good blocks; they come back to
-    /// [`Scheme::open`].
+    /// Makes the numbers that are fixed when a chip is formatted, from its number of good blocks. They come
+    /// back to [`Scheme::open`].
     fn setup(settings: &Self::Settings, geometry: Geometry, good_blocks: u32) -> [u32; 4];
 
-    /// Blocks needed besides those of the data: logs, frontiers, and what merges and collection take at a
-    /// time.
+    /// Number of blocks needed besides those of the data: logs, frontiers, and the blocks of a merge or a
+    /// collection.
     fn blocks_needed(setup: [u32; 4]) -> u32;
 
-    /// Free blocks that one write may take before it gives any back, a block that fails included.
+    /// Number of free blocks that one write may take before it gives any back, with a block that fails.
     fn blocks_per_write(setup: [u32; 4]) -> u32;
 
-    /// Most bytes of [`Scheme::encode`].
+    /// Largest number of bytes of [`Scheme::encode`].
     fn extra_bytes_max(_setup: [u32; 4]) -> usize {
         0
     }
@@ -60,8 +60,8 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
         mounted: Mounted,
     ) -> Result<Self, StoreFault>;
 
-    /// Where a logical page is; none when it was never written, or was trimmed. With `Cause::Check` nothing
-    /// changes.
+    /// Finds the place of a logical page. `None` if it was never written, or was trimmed. With `Cause::Check`
+    /// nothing changes.
     fn locate<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -78,38 +78,38 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
         data: &[u8],
     ) -> Result<(), StoreFault>;
 
-    /// Whether [`Scheme::renew`] moves a page in the page of RAM that the chip has.
+    /// True if [`Scheme::renew`] moves a page through the buffer of the chip.
     const RENEWS: bool = false;
 
-    /// Moves a logical page that was hard to read. Where it does not, the page is written again.
+    /// Moves a logical page that was hard to read. A scheme without this has the page written again.
     fn renew<N: Nand>(&mut self, _flash: &mut Flash<N>, _lpn: u32) -> Result<(), StoreFault> {
         Ok(())
     }
 
-    /// Drops a logical page and invalidates where it was; none when there was none.
+    /// Trims a logical page, and makes its page invalid. Returns the old place; `None` if there was none.
     fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault>;
 
-    /// Moves what a full block holds elsewhere, to a block that was erased often, and frees it; false: this
-    /// block stays where it is.
+    /// Moves the valid pages of a full block to a worn block, and frees the full one. False if the block
+    /// stays where it is.
     fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault>;
 
-    /// The state of the scheme that is to be kept in a base, as bytes.
+    /// Encodes the state of the scheme that a base keeps.
     fn encode(&self) -> Vec<u8> {
         Vec::new()
     }
 
-    /// Called before a base is written that a mount may rely on alone: what [`Scheme::encode`] cannot hold
-    /// goes to the chip.
+    /// Writes the state that [`Scheme::encode`] cannot hold to the chip. It is called before a base on which
+    /// a mount may rely alone.
     fn settle<N: Nand>(&mut self, _flash: &mut Flash<N>) -> Result<(), StoreFault> {
         Ok(())
     }
 
-    /// The most pages that a group may have.
+    /// Largest number of pages in a group.
     fn atomic_pages_max(&self) -> usize {
         1
     }
 
-    /// Writes several different logical pages, all or none of which survive a power cut.
+    /// Writes several different logical pages. All of them survive a power cut, or none.
     fn write_group<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -122,56 +122,56 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
         Ok(())
     }
 
-    /// Bytes of RAM that the tables take which say where logical pages are.
+    /// Bytes of RAM of the tables that tell where logical pages are.
     fn mapping_bytes(&self) -> usize;
 
-    /// The most that they take in all of the chip's life: the same at every mount. Right after a mount that
-    /// follows a power cut, before the first write, they may take more.
+    /// Upper bound of these bytes over the whole life of the chip, the same at every mount. After a mount
+    /// that follows a power cut, before the first write, they may take more.
     fn mapping_bytes_max(&self, _geometry: Geometry) -> usize {
         self.mapping_bytes()
     }
 
-    /// Pages that a mount holds beside those programmed since the last record.
+    /// Pages that a mount holds besides those programmed since the last record.
     fn known_pages_max(&self) -> usize {
         0
     }
 
-    /// Bytes of RAM that a mount takes at most beside the tables of the blocks, given those for the pages
-    /// that a scan holds, which it hands over, and for what it needs besides.
+    /// Upper bound of the RAM of a mount, in bytes, without the tables of the blocks. `pages` are the bytes
+    /// for the pages that a scan holds and hands over, `scan` its other bytes.
     fn mount_bytes(&self, geometry: Geometry, pages: usize, scan: usize) -> usize {
         pages + scan.max(self.mapping_bytes_max(geometry) + self.other_bytes())
     }
 
-    /// Bytes of RAM held besides.
+    /// Bytes of RAM held otherwise.
     fn other_bytes(&self) -> usize {
         0
     }
 
-    /// Log blocks at most, where the scheme has such.
+    /// Largest number of log blocks, if the scheme has any.
     fn log_blocks(&self) -> u32 {
         0
     }
 
-    /// Reads that a cache of the mapping table answered, and those it did not.
+    /// Numbers of reads that a cache of the mapping table answered, and did not answer.
     fn cache_counts(&self) -> (u64, u64) {
         (0, 0)
     }
 
-    /// Checks the scheme's own invariants; `Cause::Check` for what must be read. The number of valid pages
-    /// that are not logical pages (those of a mapping table).
+    /// Checks the scheme's own invariants, with `Cause::Check` for reads. Returns the number of valid pages
+    /// that are not logical pages, but pages of a mapping table.
     fn check<N: Nand>(&self, _flash: &mut Flash<N>, _report: &mut CheckReport) -> Result<u32, StoreFault> {
         Ok(0)
     }
 }
 
-/// A page store made of a chip and a scheme.
+/// Page store made of a chip and a scheme.
 pub struct SchemeFtl<N, S> {
     flash: Flash<N>,
     scheme: S,
     leveller: WearLeveller,
-    /// With fewer free blocks nothing is written any more.
+    /// With fewer free blocks than this nothing is written any more.
     floor_blocks: u32,
-    /// Logical pages that the round of scrubbing has passed.
+    /// Number of logical pages that the round of scrubbing has passed.
     scrubbed: u32,
 }
 
@@ -223,49 +223,49 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         }
     }
 
-    /// Writes a base, so that the next mount need not look for what came before, and gives the chip back.
+    /// Writes a base, so that the next mount need not look for earlier pages, and gives the chip back.
     pub fn close(mut self) -> Result<N, StoreError> {
         self.checkpoint()?;
         Ok(self.flash.nand.into_inner())
     }
 
-    /// Gives the chip back as if the power were cut.
+    /// Gives the chip back, as after a power cut.
     pub fn into_nand(self) -> N {
         self.flash.nand.into_inner()
     }
 
-    /// The chip.
+    /// Returns the chip.
     pub fn nand(&self) -> &N {
         self.flash.nand.inner()
     }
 
-    /// The chip, for measuring and for faults. Programming or erasing it breaks the store.
+    /// Returns the chip, for measurements and faults. Programming or erasing it breaks the store.
     pub fn nand_mut(&mut self) -> &mut N {
         self.flash.nand.inner_mut()
     }
 
-    /// The chip, its blocks and what is known of them.
+    /// Returns the chip with its blocks and tables.
     pub fn flash(&self) -> &Flash<N> {
         &self.flash
     }
 
-    /// The scheme and its tables.
+    /// Returns the scheme and its tables.
     pub fn scheme(&self) -> &S {
         &self.scheme
     }
 
-    /// Chip and scheme, to call what a write calls.
+    /// Returns chip and scheme, for tests that call what a write calls.
     #[cfg(any(test, feature = "testing"))]
     pub fn parts_mut(&mut self) -> (&mut Flash<N>, &mut S) {
         (&mut self.flash, &mut self.scheme)
     }
 
-    /// The counters of the scheme since the store was formatted or mounted.
+    /// Counters of the scheme since the store was formatted or mounted.
     pub fn counters(&self) -> FlashCounters {
         self.flash.counters
     }
 
-    /// Bytes of the map that a record says, where valid pages are counted.
+    /// Bytes of the map in a record, if valid pages are counted.
     fn told_bytes(&self) -> usize {
         if self.flash.state.is_counted() { S::extra_bytes_max(self.flash.setup()) } else { 0 }
     }
@@ -291,7 +291,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         Ok(())
     }
 
-    /// Writes a logical page anew that was hard to read, one for each write of the host.
+    /// Writes anew one logical page that was hard to read, at each write of the host.
     fn rewrite_weak(&mut self) -> Result<(), StoreFault> {
         let Some(lpn) = self.flash.weak.pop() else { return Ok(()) };
         if S::RENEWS {
@@ -305,15 +305,14 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         };
         match moved {
             Ok(()) => self.scheme.write(&mut self.flash, lpn, Cause::Scrubbing, &page)?,
-            // Whoever reads it is told.
+            // The reader of the page is told.
             Err(error) if error.is_corrupted() => return Ok(()),
             Err(error) => return Err(error),
         }
         self.flash.begin(|| self.scheme.encode())
     }
 
-    /// The error as it is told once blocks have failed: what is refused for want of blocks is then refused
-    /// for ever.
+    /// Error after blocks have failed: a refusal for want of blocks is then final, `WornOut`.
     fn worn_out(&self, error: StoreFault) -> StoreFault {
         let is_final = error.is_full() && self.flash.has_failed_blocks();
         if is_final { StoreError::WornOut.into() } else { error }
@@ -324,7 +323,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         self.begin()?;
         self.flash.note_last_written(None);
         match self.scheme.write(&mut self.flash, lpn.0, cause, data) {
-            // The page is on the chip; what could not be done is to free a block after that.
+            // The page is on the chip; only freeing a block after it was not possible.
             Err(error) if error.is_refusal() && self.flash.last_written == Some(lpn.0) => Ok(()),
             done => done,
         }
@@ -342,7 +341,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
             Err(error) if error.is_full() => {}
             Err(error) => return Err(error),
         }
-        // Moving it may have made a base due.
+        // The move may have made a base due.
         self.flash.begin(|| self.scheme.encode())
     }
 }
@@ -377,7 +376,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
     fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
         self.require(lpn, data.len())?;
         let place = self.scheme.locate(&mut self.flash, lpn.0, cause)?;
-        // Finding it may have moved pages, and lost this one.
+        // Finding the page may have moved pages, and lost this one.
         if self.flash.is_lost(lpn.0) {
             return Err(StoreError::Corrupted {
                 what: words("the chip lost this logical page"),
@@ -408,7 +407,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
             return Ok(());
         }
         match self.sync() {
-            // The trim is done; what is missing is the room to record it.
+            // The trim is done; only the room to record it is missing.
             Err(error) if error.is_refusal() => Ok(()),
             done => done,
         }
@@ -425,7 +424,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         let settled = self.scheme.settle(&mut self.flash);
-        // Trims are said by a note as well: where the page of the base goes bad, nothing else tells of them.
+        // A note tells the trims as well: if the page of the base goes bad, nothing else tells them.
         let noted = settled.and_then(|()| match self.flash.sync(|| self.scheme.encode()) {
             Err(error) if error.is_refusal() => Ok(()),
             other => other,
@@ -464,7 +463,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
     }
 
     fn ram_bytes(&self) -> usize {
-        // A page that is written again because it was hard to read.
+        // A buffer for a page that is written again because it was hard to read.
         let weak = if S::RENEWS { 0 } else { self.page_bytes() };
         size_of::<S>()
             + self.leveller.ram_bytes()
@@ -511,9 +510,9 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
     }
 }
 
-/// Looking on.
+/// Checks, without counted I/O.
 impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
-    /// Checks F1, that every page can be read, and the scheme's own invariants. Costs no counted I/O.
+    /// Checks F1, that every page can be read, and the scheme's own invariants. It costs no counted I/O.
     pub fn check(&mut self) -> Result<CheckReport, StoreError> {
         let mut report = CheckReport::default();
         let mut data = vec![0; self.page_bytes()];

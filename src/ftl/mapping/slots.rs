@@ -1,7 +1,7 @@
-//! Which pages of each block can still be programmed before its next erase.
+//! Spent pages of each block: those that cannot be programmed before the next erase.
 //!
-//! On a chip that wants ascending order that is a mark per block: pages below it are spent, programmed or
-//! skipped. On a chip that takes any order there is a bit per page besides.
+//! On a chip that requires ascending order that is a mark for each block: the pages below it are spent, which
+//! means programmed or skipped. On a chip that takes any order there is also a bit for each page.
 
 use crate::blocks::checkpoint::{Source, Window};
 use crate::codec::get_u16;
@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 const NONE: u16 = u16::MAX;
 
-/// A page of each block, or [`NONE`]: in a byte where a block has fewer than 255 pages.
+/// Page number for each block, or [`NONE`]: one byte each if a block has fewer than 255 pages.
 #[derive(Clone, Debug)]
 enum Row {
     Narrow(Vec<u8>),
@@ -25,7 +25,7 @@ impl Row {
     fn new(geometry: Geometry, page: u16) -> Row {
         let blocks = geometry.blocks as usize;
         match geometry.pages_per_block {
-            // None keeps its meaning when it is cut.
+            // `NONE` keeps its meaning when it is cut to a byte.
             0..0xff => Row::Narrow(vec![page as u8; blocks]),
             _ => Row::Wide(vec![page; blocks]),
         }
@@ -54,21 +54,20 @@ impl Row {
     }
 }
 
-/// The spent pages of all blocks.
+/// Spent pages of all blocks.
 #[derive(Clone, Debug)]
 pub(super) struct Slots {
     geometry: Geometry,
-    /// One above the highest page spent.
+    /// Page behind the highest spent page.
     next: Row,
-    /// A page that was programmed since the erase, the first one; it tells at a mount whether the block was
-    /// erased.
+    /// First page programmed since the erase. At a mount it tells whether the block was erased.
     first: Row,
-    /// One bit per page, where the chip takes any order.
+    /// One bit for each page, on a chip that takes any order.
     bits: Option<Vec<u64>>,
 }
 
 impl Slots {
-    /// Every block erased.
+    /// All blocks erased.
     pub(super) fn new(geometry: Geometry) -> Slots {
         let words = (geometry.pages() as usize).div_ceil(64);
         Slots {
@@ -79,7 +78,7 @@ impl Slots {
         }
     }
 
-    /// Whether a page can be programmed.
+    /// True if a page can be programmed.
     pub(super) fn is_open(&self, pbn: Pbn, page: u32) -> bool {
         debug_assert!(page < self.geometry.pages_per_block, "page {page} of {pbn}");
         match &self.bits {
@@ -91,17 +90,17 @@ impl Slots {
         }
     }
 
-    /// One above the highest page spent.
+    /// Page behind the highest spent page.
     pub(super) fn next(&self, pbn: Pbn) -> u32 {
         u32::from(self.next.get(pbn.index()))
     }
 
-    /// The page programmed first since the erase.
+    /// First page programmed since the erase.
     pub(super) fn first(&self, pbn: Pbn) -> Option<u32> {
         Some(u32::from(self.first.get(pbn.index()))).filter(|&f| f != u32::from(NONE))
     }
 
-    /// Notes a program. True: a higher page of the block was programmed before.
+    /// Notes a program. True if a higher page of the block was programmed before.
     pub(super) fn spend(&mut self, pbn: Pbn, page: u32) -> bool {
         assert!(self.is_open(pbn, page), "page {page} of {pbn} is spent");
         if self.first.get(pbn.index()) == NONE {
@@ -115,7 +114,7 @@ impl Slots {
         behind
     }
 
-    /// Nothing more is programmed in a block before its next erase.
+    /// Seals a block: nothing is programmed in it before its next erase.
     pub(super) fn seal(&mut self, pbn: Pbn) {
         self.next.set(pbn.index(), self.geometry.pages_per_block as u16);
         self.set_bits(pbn, true);
@@ -125,13 +124,13 @@ impl Slots {
         );
     }
 
-    /// After a mount: the page by which the block is known from now on.
+    /// Sets the page by which a block is known from now on, after a mount.
     pub(super) fn set_first(&mut self, pbn: Pbn, page: Option<u32>) {
         debug_assert!(page.is_none_or(|page| page < self.geometry.pages_per_block), "page {page:?} of {pbn}");
         self.first.set(pbn.index(), page.map_or(NONE, |p| p as u16));
     }
 
-    /// Makes a block what a later record says of it; `spent` where the chip takes any order.
+    /// Sets the pages of a block from a later record. `spent` is used on a chip that takes any order.
     pub(super) fn restore(
         &mut self,
         pbn: Pbn,
@@ -153,7 +152,7 @@ impl Slots {
         }
     }
 
-    /// A block was erased.
+    /// Notes that a block was erased.
     pub(super) fn clear(&mut self, pbn: Pbn) {
         self.next.set(pbn.index(), 0);
         self.first.set(pbn.index(), NONE);
@@ -177,15 +176,14 @@ impl Slots {
         }
     }
 
-    /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
         self.next.ram_bytes() + self.first.ram_bytes() + self.bits.as_ref().map_or(0, |b| b.len() * 8)
     }
 }
 
-/// On the medium: next u16 and first u16 of each block, then the bits where there are any.
+/// Encoding: next (u16) and first (u16) of each block, then the bits if there are any.
 impl Slots {
-    /// Bytes that [`Slots::put`] says.
+    /// Bytes that [`Slots::put`] writes.
     pub(super) fn encoded_bytes(geometry: Geometry) -> usize {
         let bits = if geometry.random_order { (geometry.pages() as usize).div_ceil(64) * 8 } else { 0 };
         geometry.blocks as usize * 4 + bits
@@ -199,7 +197,7 @@ impl Slots {
         page.rows(bits.len(), |at| bits[at].to_le_bytes());
     }
 
-    /// Reads it back from the next [`Slots::encoded_bytes`].
+    /// Reads the spent pages from the next [`Slots::encoded_bytes`].
     pub(super) fn decode(geometry: Geometry, source: &mut dyn Source) -> Result<Slots, StoreFault> {
         let mut slots = Slots::new(geometry);
         let limit = geometry.pages_per_block as u16;

@@ -1,4 +1,4 @@
-//! The state of a chip: what a record keeps of it and a mount brings back.
+//! State of a chip that a record keeps and a mount brings back.
 
 use super::base::VERSION_BITS;
 use super::scan::is_ours;
@@ -13,7 +13,7 @@ use crate::nand::{Cause, Geometry, Nand};
 use crate::units::{Pbn, Ppn};
 use alloc::collections::BTreeSet;
 
-/// Blocks and pages of a chip, what they are used for, and the versions that were given.
+/// Blocks and pages of a chip, their uses, and the versions given out.
 pub(crate) struct State {
     pub(super) geometry: Geometry,
     pub(super) rules: Rules,
@@ -28,7 +28,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// An erased chip.
+    /// State of an erased chip.
     pub(super) fn new(rules: Rules, blocks: BlockTable) -> State {
         let geometry = blocks.geometry();
         State {
@@ -48,24 +48,23 @@ impl State {
         self.tags.get(pbn.index())
     }
 
-    /// Whether valid pages are counted by block: that may be left out when the engine is built (feature
-    /// `full`).
+    /// True if valid pages are counted by block. Builds without the feature `full` cannot.
     pub(crate) fn is_counted(&self) -> bool {
         cfg!(feature = "full") && self.blocks.is_counted()
     }
 
-    /// Whether a page holds live data, and it is known that it does.
+    /// True if a page is valid, and that is known for certain.
     pub(super) fn is_surely_valid(&self, ppn: Ppn) -> bool {
         self.blocks.is_valid(ppn) && self.blocks.knows_pages_of(self.geometry.block_of(ppn))
     }
 
-    /// Whether a page was programmed since the last erase of its block, as far as the low byte of their count
-    /// tells.
+    /// True if a page was programmed since the last erase of its block, as far as the low byte of the erase
+    /// count tells.
     pub(super) fn is_of_now(&self, ppn: Ppn, header: Header) -> bool {
         header.extra == self.blocks.erase_count(self.geometry.block_of(ppn)) as u8
     }
 
-    /// The header of a page that was read, if it is the one asked for.
+    /// Header of a page that was read. An error if the page is not the requested one.
     pub(super) fn require(&self, ppn: Ppn, number: u32, found: Found) -> Result<Header, StoreFault> {
         let what = match found {
             Found::Page(header, _) if !self.is_of_now(ppn, header) => "a page is older than its block",
@@ -76,7 +75,7 @@ impl State {
         Err(StoreFault::corrupted(what, ppn.0))
     }
 
-    /// Whose a valid page is, by itself.
+    /// Number of a valid page, read from the page itself.
     pub(super) fn number_on_chip(
         &self,
         mut nand: &mut dyn Nand,
@@ -93,7 +92,7 @@ impl State {
         }
     }
 
-    /// The number of a page that lies in its place in a data block.
+    /// Number of a page that lies in its place in a data block.
     pub(super) fn number_in_place(&self, ppn: Ppn) -> Option<u32> {
         let tag = self.tag(self.geometry.block_of(ppn));
         let place = self.geometry.page_in_block(ppn);
@@ -102,7 +101,7 @@ impl State {
         first.checked_add(place).filter(|&number| number < self.page_count)
     }
 
-    /// Pages that are programmed between two records at most, but for those of one write.
+    /// Largest number of pages that are programmed between two records, without those of one write.
     pub(crate) fn record_interval(&self) -> u32 {
         // With few blocks no note is long.
         let percent = if note_pages(self.geometry) == 0 { 100 } else { self.rules.record_percent };

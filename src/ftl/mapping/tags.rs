@@ -1,4 +1,4 @@
-//! The use of each block.
+//! Uses of the blocks.
 
 use super::NOBODY;
 use crate::blocks::spare::PageKind;
@@ -6,19 +6,19 @@ use crate::codec::put_u32;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Bytes of the use of a block on the medium: role u8, owner u32.
+/// Bytes of a block's use on the medium: role u8, owner u32.
 pub(super) const TAG_BYTES: usize = 5;
 
-/// The use of a block, as its pages tell it.
+/// Use of a block, as its pages tell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockTag {
-    /// The kind of its pages; none for a block that is not in use.
+    /// Kind of its pages. `None` for a block that is not in use.
     pub role: Option<PageKind>,
-    /// Whose it is: the logical block of a Data block.
+    /// Owner of the block: for a Data block its logical block.
     pub owner: u32,
 }
 
-/// No use.
+/// Use of a block that is not in use.
 pub(super) const UNUSED: BlockTag = BlockTag { role: None, owner: NOBODY };
 
 impl BlockTag {
@@ -40,7 +40,7 @@ impl BlockTag {
     }
 }
 
-/// The kinds that pages of a block may have.
+/// Kinds that the pages of a block may have. Their order is part of `Kinds`.
 const KINDS: [PageKind; 10] = [
     PageKind::Host,
     PageKind::Copy,
@@ -54,19 +54,17 @@ const KINDS: [PageKind; 10] = [
     PageKind::Anchor,
 ];
 
-/// A kind for each block, or none: half a byte each.
+/// Kind of each block, or none: half a byte each.
 #[derive(Clone, Debug)]
 pub(super) struct Kinds {
     halves: Vec<u8>,
 }
 
 impl Kinds {
-    /// No block has one.
     pub(super) fn none(blocks: u32) -> Kinds {
         Kinds { halves: vec![0; Kinds::bytes(blocks)] }
     }
 
-    /// Bytes of RAM for so many blocks.
     pub(super) const fn bytes(blocks: u32) -> usize {
         blocks.div_ceil(2) as usize
     }
@@ -83,7 +81,7 @@ impl Kinds {
     }
 }
 
-/// The uses of all blocks: half a byte each, and four bytes more from the time that a block has an owner.
+/// Uses of all blocks: half a byte each, and four bytes more once any block has an owner.
 #[derive(Clone, Debug)]
 pub(super) struct BlockTags {
     roles: Kinds,
@@ -92,7 +90,6 @@ pub(super) struct BlockTags {
 }
 
 impl BlockTags {
-    /// No block is in use.
     pub(super) fn unused(blocks: u32) -> BlockTags {
         BlockTags { roles: Kinds::none(blocks), owners: Vec::new(), blocks }
     }
@@ -111,7 +108,7 @@ impl BlockTags {
         }
     }
 
-    /// Bytes of RAM for so many blocks, which have owners or not.
+    /// Bytes of RAM for `blocks` blocks, with or without owners.
     pub(super) const fn ram_bytes(blocks: u32, have_owners: bool) -> usize {
         Kinds::bytes(blocks) + if have_owners { blocks as usize * size_of::<u32>() } else { 0 }
     }

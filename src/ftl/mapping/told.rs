@@ -1,5 +1,5 @@
-//! The map as a record has it, where valid pages are counted: with the pages of the mapping table that it
-//! names it says where every logical page is.
+//! Map in a record, in a store that counts valid pages. Together with the pages of the mapping table that it
+//! names, it tells the place of every logical page.
 //!
 //! ```text
 //! at  bytes   field
@@ -14,15 +14,15 @@ use crate::nand::Geometry;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Bytes of an entry that the table does not say.
+/// Bytes of an entry that is not in the table.
 const ENTRY_BYTES: usize = 8;
 
-/// Entries in a page of the mapping table.
+/// Number of entries in a page of the mapping table.
 pub(crate) const fn entries_per_page(geometry: Geometry) -> u32 {
     geometry.page_bytes / 4
 }
 
-/// The map of a record.
+/// Map in a record.
 #[derive(Clone, Copy)]
 pub(crate) struct Told<'a> {
     places: &'a [u8],
@@ -32,12 +32,12 @@ pub(crate) struct Told<'a> {
 }
 
 impl<'a> Told<'a> {
-    /// Bytes of a map with so many pages of the table and so many entries besides.
+    /// Bytes of a map with `pages` pages of the table and `entries` further entries.
     pub(crate) const fn bytes(pages: usize, entries: usize) -> usize {
         4 + 4 * pages + ENTRY_BYTES * entries
     }
 
-    /// Appends a map; the places of the table's pages go first.
+    /// Appends a map to a record: first the places of the table's pages, then the entries.
     pub(crate) fn put(out: &mut Vec<u8>, places: &[u32], entries: impl Iterator<Item = (u32, u32)>) {
         out.extend((places.len() as u32).to_le_bytes());
         places.iter().for_each(|place| out.extend(place.to_le_bytes()));
@@ -47,7 +47,7 @@ impl<'a> Told<'a> {
         }
     }
 
-    /// The map of a store with so many logical pages; none where the bytes make no sense.
+    /// Map of a store with `page_count` logical pages. `None` if the bytes make no sense.
     pub(crate) fn new(bytes: &'a [u8], geometry: Geometry, page_count: u32) -> Option<Told<'a>> {
         let per_page = entries_per_page(geometry);
         let (count, rest) = bytes.split_at_checked(4)?;
@@ -62,28 +62,28 @@ impl<'a> Told<'a> {
         is_sound.then_some(told)
     }
 
-    /// Pages of the table.
+    /// Number of pages of the table.
     pub(crate) fn pages(&self) -> u32 {
         self.places.len() as u32 / 4
     }
 
-    /// Where a page of the table is; all ones for nowhere.
+    /// Place of a page of the table; all ones for nowhere.
     pub(crate) fn place(&self, page: u32) -> u32 {
         get_u32(self.places, page as usize * 4)
     }
 
-    /// The logical pages whose entries are in a page of the table.
+    /// Logical pages whose entries are in a page of the table.
     pub(crate) fn range(&self, page: u32) -> Range<u32> {
         let first = page * self.per_page;
         first..(first + self.per_page).min(self.page_count)
     }
 
-    /// The entries that the table does not say.
+    /// Entries that are not in the table.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (u32, u32)> + use<'a> {
         self.entries.chunks_exact(ENTRY_BYTES).map(|entry| (get_u32(entry, 0), get_u32(entry, 4)))
     }
 
-    /// Entries that the table does not say and that belong to one of its pages.
+    /// Entries that are not in the table and belong to one of its pages.
     pub(crate) fn entries_of(&self, page: u32) -> impl Iterator<Item = (u32, u32)> + use<'a> {
         let lpns = self.range(page);
         self.entries().filter(move |(lpn, _)| lpns.contains(lpn))

@@ -1,28 +1,29 @@
-//! The logical pages that were trimmed since the last record: no more than have room.
+//! Logical pages that were trimmed since the last record, up to a limit.
 
 use crate::nand::Geometry;
 use alloc::vec::Vec;
 
-/// The least room, on the smallest pages.
+/// Smallest limit, on the smallest pages.
 const ROOM_MIN: usize = 32;
 
-/// Trims that wait for a record, ascending.
+/// Trims that wait for a record, in ascending order.
 #[derive(Debug)]
 pub(super) struct Trims {
     lpns: Vec<u32>,
     room: usize,
-    /// Some had no room: only a base says that they were trimmed.
+    /// True if some had no room: then only a base tells that they were trimmed.
     is_short: bool,
 }
 
 impl Trims {
-    /// Room for an eighth of a page of them. It is taken with the first trim: a mount needs none.
+    /// Makes a list with room for trims of an eighth of a page's bytes. The RAM is taken with the first trim,
+    /// since a mount needs none.
     pub(super) fn for_pages_of(geometry: Geometry) -> Trims {
         let room = (geometry.page_bytes as usize / 8 / size_of::<u32>()).max(ROOM_MIN);
         Trims { lpns: Vec::new(), room, is_short: false }
     }
 
-    /// False: there is no room for it, and the next record must be a base.
+    /// Adds a trim. False if there is no room for it: then the next record must be a base.
     #[must_use]
     pub(super) fn insert(&mut self, lpn: u32) -> bool {
         let Err(at) = self.lpns.binary_search(&lpn) else { return true };
@@ -43,13 +44,13 @@ impl Trims {
         }
     }
 
-    /// A record says all of them.
+    /// Empties the list, after a record with all trims.
     pub(super) fn clear(&mut self) {
         self.lpns.clear();
         self.is_short = false;
     }
 
-    /// Whether no trim waits for a record.
+    /// True if no trim waits for a record.
     pub(super) fn is_empty(&self) -> bool {
         self.lpns.is_empty() && !self.is_short
     }
@@ -66,7 +67,7 @@ impl Trims {
         self.lpns.iter().copied()
     }
 
-    /// Bytes of RAM that it takes at most.
+    /// Upper bound of the bytes of RAM.
     pub(super) fn ram_bytes(&self) -> usize {
         self.room * size_of::<u32>()
     }

@@ -1,5 +1,5 @@
-//! Work ahead of time: groups that nothing waits for, collection before blocks are short, and moving the
-//! pages that a patrol found weak.
+//! Work ahead of time: groups for which nothing waits, collection before blocks run short, and moves of pages
+//! that a patrol found weak.
 
 use super::state::NONE;
 use super::{PageMapFtl, Work, note};
@@ -10,13 +10,13 @@ use crate::store::StoreError;
 use crate::store::patrol::Patrol;
 use crate::units::Lpn;
 
-/// Blocks beyond those at which a write would begin to collect.
+/// Blocks to have free beyond the number at which a write would begin to collect.
 const BLOCKS_AHEAD: u32 = 2;
 
 impl<N: Nand> PageMapFtl<N> {
-    /// Writes an atomic group and does not wait for it: on a chip in an image ([`Nand::waits`]) a power cut
-    /// may undo it, whole, until the next write that waits, or the next sync. It undoes no later write
-    /// without it.
+    /// Writes an atomic group and does not wait for it. On a chip in an image ([`Nand::waits`]) a power cut
+    /// may undo the whole group, until the next write that waits, or the next sync. If the group is
+    /// undone, so is every later write.
     ///
     /// # Errors
     ///
@@ -25,7 +25,7 @@ impl<N: Nand> PageMapFtl<N> {
         Ok(self.work().write_pages(pages, cause, false)?)
     }
 
-    /// Pages that are best written ahead at once: larger groups take notes of more than a page.
+    /// Best number of pages to write ahead at once: larger groups need notes of more than a page.
     pub fn pages_ahead(&self) -> usize {
         note::told_at_once(self.core.geometry, self.core.limits.atomic_pages)
     }
@@ -46,7 +46,7 @@ impl Work<'_> {
         if pages.is_empty() { Ok(()) } else { self.write_group(pages, cause, waits) }
     }
 
-    /// Collects while blocks that hold half of their pages or less can be had.
+    /// Collects as long as there are blocks of which half of the pages or fewer are valid.
     pub(super) fn collect_ahead(&mut self, budget: u32) -> Result<u32, StoreFault> {
         self.wait_for_group()?;
         self.prepare(&[])?;

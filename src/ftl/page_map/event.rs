@@ -1,15 +1,15 @@
-//! The facts that a mount remembers of each page that was programmed since the checkpoint.
+//! Facts that a mount remembers of each page programmed since the checkpoint.
 
 use crate::units::Ppn;
 
-/// A page with a logical page in it, programmed after the checkpoint. There may be one for each page of the
+/// Page with a logical page in it, programmed after the checkpoint. There may be one for each page of the
 /// chip, so it is small.
 #[derive(Clone, Copy)]
 pub(super) struct Event {
     pub(super) lpn: u32,
     pub(super) ppn: Ppn,
-    /// The version, from 1 since the checkpoint, and 0 for all before, of which a logical page has only one.
-    /// In the lowest bit whether the page can be read.
+    /// Version, counted from 1 since the checkpoint. 0 stands for all versions before it, of which a logical
+    /// page has only one. The lowest bit tells whether the page can be read.
     pub(super) version_and: u32,
 }
 
@@ -19,23 +19,23 @@ impl Event {
     }
 }
 
-/// How versions are told in events.
+/// Reference point for the versions in events.
 #[derive(Clone, Copy)]
 pub(super) struct Since {
-    /// The first version after the checkpoint, and the last one that was committed before it.
+    /// First version after the checkpoint. `committed` is the last version that was committed before it.
     pub(super) first: u64,
     pub(super) committed: u64,
 }
 
 impl Since {
-    /// Versions since the checkpoint are no more than pages. One far beyond them is nonsense that passed for
-    /// a page, and stays beyond every horizon.
+    /// Makes an event. There are no more versions since the checkpoint than pages. A version far beyond them
+    /// comes from random bytes that passed for a page; it is capped, and stays beyond every horizon.
     pub(super) fn event(self, lpn: u32, version: u64, readable: bool, ppn: Ppn) -> Event {
         let since = (version + 1).saturating_sub(self.first).min(u64::from(u32::MAX >> 1));
         Event { lpn, ppn, version_and: (since as u32) << 1 | u32::from(readable) }
     }
 
-    /// The version: for a page from before the checkpoint the last that was committed then.
+    /// Version of an event. For a page from before the checkpoint, the last version committed then.
     pub(super) fn version(self, event: &Event) -> u64 {
         match u64::from(event.version_and >> 1) {
             0 => self.committed,

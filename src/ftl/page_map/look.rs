@@ -1,7 +1,7 @@
-//! One look at a block while mounting: whether it was rewritten since the checkpoint.
+//! Look at a block while mounting: was it rewritten since the checkpoint?
 //!
-//! The spare area of the first page tells, by its checksum. Where that page looks erased, or is of an old
-//! checkpoint, the second one is asked, since a page alone may have come to look so.
+//! The spare area of the first page tells, by its checksum. If that page looks erased, or is of an old
+//! checkpoint, the second one is read too, since a single page may have come to look so.
 
 use super::holds_data;
 use super::recovery::Recovery;
@@ -10,24 +10,25 @@ use crate::fault::StoreFault;
 use crate::nand::{Cause, NandError};
 use crate::units::Pbn;
 
-/// Most erases of a block since the record, by which a mount knows that the block was rewritten: far more
-/// than there are (P6). A page carries only the low byte of the erase count.
+/// A mount takes a block for rewritten if its erase count grew by at most this since the record: far more
+/// than there can be (P6). A page carries only the low byte of the count.
 const ERASES_MAX: u8 = 201;
 
-/// The account that the first page of a block gives of it.
+/// Finding about the first page of a block.
 pub(super) enum First {
-    /// The block is as at the checkpoint, or erased: whatever the map says of this block still holds.
+    /// The block is as at the checkpoint, or erased: the map's entries in this block still hold.
     Kept,
-    /// Rewritten since. The checksum of the new first page, 0 if that cannot be read; and a page that can.
+    /// The block was rewritten since. The checksum is that of the new first page, 0 if it cannot be read; the
+    /// header is of a page that can.
     Rewritten(u32, Header),
-    /// Holds pages of an old checkpoint; the checksum of the first.
+    /// The block holds pages of an old checkpoint. The checksum is that of the first page.
     Foreign(u32),
-    /// Marked bad since.
+    /// The block was marked bad since.
     Bad,
 }
 
 impl Recovery<'_> {
-    /// The second page of a block, if it was programmed after the checkpoint.
+    /// Header of the second page of a block, if it was programmed after the checkpoint.
     pub(super) fn second_page(&mut self, pbn: Pbn) -> Result<Option<Header>, StoreFault> {
         if self.geometry.pages_per_block < 2 {
             return Ok(None);
@@ -40,7 +41,7 @@ impl Recovery<'_> {
         })
     }
 
-    /// Whether the spare area of the second page of a block says that it was programmed after the checkpoint.
+    /// True if the spare area of the second page of a block says that it was programmed after the checkpoint.
     pub(super) fn may_have_second(&mut self, pbn: Pbn) -> Result<bool, StoreFault> {
         if self.geometry.pages_per_block < 2 {
             return Ok(false);
@@ -53,8 +54,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// Whether a page of a block was programmed after the checkpoint: host pages have their version to show
-    /// it, moved ones the stamp, but for blocks that lay ready erased at the checkpoint.
+    /// True if a page of a block was programmed after the checkpoint. Host pages show it by their version,
+    /// moved pages by the stamp, unless the block lay ready erased at the checkpoint.
     fn is_new(&self, header: Header, pbn: Pbn) -> bool {
         match header.kind {
             PageKind::Host | PageKind::More => header.version >= self.state.next_version,
@@ -74,7 +75,7 @@ impl Recovery<'_> {
         let mut spare = [0; SPARE_BYTES];
         match self.nand.read(ppn, Cause::Recovery, &mut [], &mut spare) {
             Ok(_) if spare == [0xff; SPARE_BYTES] => {
-                // Erased, or the page alone came to look so.
+                // Erased, or this one page came to look so.
                 return self.look_at_second(pbn, First::Kept);
             }
             Ok(_) if known != 0 && checksum(&spare) == known => return Ok(First::Kept),
@@ -98,8 +99,8 @@ impl Recovery<'_> {
         }
     }
 
-    /// A block of a newer checkpoint than the newest reference names: the power was cut before there was
-    /// another one. It was not where a further record follows.
+    /// Refuses a block of a checkpoint newer than the newest reference names, if a further record follows it.
+    /// Without one the power was simply cut before there was a reference.
     fn require_no_later_record(&mut self, pbn: Pbn) -> Result<(), StoreFault> {
         for page in 0..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
@@ -118,13 +119,14 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// The account that the second page gives of a block; where there is none, that of the first one.
+    /// Finding by the second page of a block; `first` if that page tells nothing.
     fn look_at_second(&mut self, pbn: Pbn, first: First) -> Result<First, StoreFault> {
         Ok(self.second_page(pbn)?.map_or(first, |header| First::Rewritten(0, header)))
     }
 
-    /// The first page is one of a checkpoint: whether a page behind it was programmed after the newest one,
-    /// and the checkpoint's came back; where there is none, the account that the first page gives.
+    /// Finding about a block whose first page is of a checkpoint. If a page behind it was programmed after
+    /// the newest checkpoint, the first page is an old one that came back. Otherwise the finding by the first
+    /// page holds.
     fn look_behind_checkpoint(&mut self, pbn: Pbn, first: First) -> Result<First, StoreFault> {
         for page in 1..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
@@ -137,14 +139,15 @@ impl Recovery<'_> {
         Ok(first)
     }
 
-    /// The first page cannot be read: whether another page of the block was programmed after the checkpoint.
+    /// Finding about a block whose first page cannot be read: another page of it may have been programmed
+    /// after the checkpoint.
     fn look_past_first(&mut self, pbn: Pbn, claim: Option<Header>) -> Result<First, StoreFault> {
         let open = self.state.frontier_in(pbn);
         let continued_at = open.map_or(self.geometry.pages_per_block, |f| f.next);
         for page in 1..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
             if let Found::Page(header, _) = read_page(&mut self.nand, ppn, Cause::Recovery, self.page)? {
-                // An open block went on after the checkpoint without having been erased.
+                // An open block was continued after the checkpoint without an erase.
                 let went_on = page >= continued_at && header.extra == self.state.stamp_of(pbn);
                 let is_rewritten = self.is_new(header, pbn) && !went_on;
                 return Ok(if is_rewritten { First::Rewritten(0, header) } else { First::Kept });
@@ -157,7 +160,7 @@ impl Recovery<'_> {
     }
 }
 
-/// Whether a page of this kind is the FTL's own, and none of a checkpoint.
+/// True if a page of this kind is the FTL's own, and not of a checkpoint.
 pub(super) fn is_data(kind: PageKind) -> bool {
     holds_data(kind) || kind == PageKind::Trim
 }

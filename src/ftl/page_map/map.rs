@@ -1,24 +1,24 @@
-//! The map from logical to physical pages: two bytes each on a chip of at most 65,536 pages, else four.
+//! Map from logical to physical pages: two bytes each on a chip of at most 65,536 pages, else four.
 
 use super::state::{LOST, NONE};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Pages of a chip at most whose numbers take two bytes. The first block is an anchor or bad and never holds
-/// a logical page, so its first two numbers are free to stand for none and lost.
+/// Largest number of pages of a chip whose page numbers take two bytes. The first block is an anchor or bad
+/// and never holds a logical page, so its first two numbers can stand for none and lost.
 const NARROW_MAX: u32 = 1 << 16;
 
-/// The physical page of each logical one, [`NONE`] or [`LOST`].
+/// Physical page of each logical one, or [`NONE`] or [`LOST`].
 #[derive(Clone, Debug)]
 pub(super) enum PageMap {
-    /// The map of a small chip: 0 for none, 1 for lost.
+    /// Map of a small chip: 0 for none, 1 for lost.
     Narrow(Vec<u16>),
-    /// The map of a larger one.
+    /// Map of a larger chip.
     Wide(Vec<u32>),
 }
 
 impl PageMap {
-    /// A map of so many logical pages of a chip of so many pages, none of them mapped.
+    /// Makes a map of `page_count` logical pages on a chip of `chip_pages` pages. None is mapped.
     pub(super) fn empty(page_count: u32, chip_pages: u32) -> PageMap {
         match chip_pages {
             0..=NARROW_MAX => PageMap::Narrow(vec![0; page_count as usize]),
@@ -26,12 +26,12 @@ impl PageMap {
         }
     }
 
-    /// Bytes of RAM for each logical page of a chip of so many pages.
+    /// Bytes of RAM for each logical page, on a chip of `chip_pages` pages.
     pub(super) const fn bytes_each(chip_pages: u32) -> usize {
         if chip_pages <= NARROW_MAX { 2 } else { 4 }
     }
 
-    /// A place in two bytes.
+    /// Place as two bytes.
     pub(super) const fn narrowed(ppn: u32) -> u16 {
         match ppn {
             NONE => 0,
@@ -40,7 +40,7 @@ impl PageMap {
         }
     }
 
-    /// The place that two bytes say.
+    /// Place from two bytes.
     pub(super) const fn widened(ppn: u16) -> u32 {
         match ppn {
             0 => NONE,
@@ -73,7 +73,7 @@ impl PageMap {
         }
     }
 
-    /// Puts another page, or none, and returns the old one.
+    /// Sets the place of a logical page, and returns the old one.
     pub(super) fn replace(&mut self, at: usize, ppn: u32) -> u32 {
         let old = self.get(at);
         self.set(at, ppn);

@@ -106,7 +106,7 @@ use recovery::Recovery;
 use settings::Limits;
 use state::{LOST, NONE, State, VERSION_BITS, lost};
 
-/// The counters of work that the FTL did besides reading and writing, since it was formatted or mounted.
+/// Counters of the FTL's work besides reading and writing, since it was formatted or mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FtlCounters {
     /// Pages written by the host.
@@ -127,13 +127,13 @@ pub struct FtlCounters {
     pub lost_pages: u64,
 }
 
-/// The page-mapping FTL.
+/// Page-mapping FTL.
 pub struct PageMapFtl<N> {
     nand: UntilLost<N>,
     core: Core,
 }
 
-/// The FTL without its chip. Parts that own their fields are [`State`] and [`Records`].
+/// The FTL without its chip: parts that own their fields are [`State`] and [`Records`].
 struct Core {
     geometry: Geometry,
     settings: FtlSettings,
@@ -143,22 +143,22 @@ struct Core {
     /// Full blocks in which a program failed, to be emptied and retired.
     doomed: Vec<Pbn>,
     leveller: WearLeveller,
-    /// Tells hot pages where the separation asks for it.
+    /// Filter that tells hot pages, if the separation asks for it.
     hot: Option<HotFilter>,
-    /// The last group was written ahead, and nothing waited for it.
+    /// True if the last group was written ahead, and nothing waited for it.
     owes_barrier: bool,
-    /// A logical page that was hard to read and is to be written anew, or [`NONE`].
+    /// Logical page that was hard to read and is to be written anew, or [`NONE`].
     weak: u32,
-    /// Logical pages that the round of scrubbing has passed.
+    /// Number of logical pages that the round of scrubbing has passed.
     scrubbed: u32,
     page: Vec<u8>,
     group: Vec<Ppn>,
-    /// Open batches of the host.
+    /// Number of open batches of the host.
     batches: u32,
     counters: FtlCounters,
 }
 
-/// An operation in hand: the FTL and its chip, whichever that is, so that its code is compiled once.
+/// Operation under way: the FTL, and its chip behind `dyn` so that the code is compiled once.
 struct Work<'a> {
     nand: &'a mut dyn Nand,
     core: &'a mut Core,
@@ -208,7 +208,7 @@ impl Core {
             return Err(StoreFault::corrupted(what, ppn.0));
         }
         let mut state = *newest.made;
-        // Notes say nothing of valid pages.
+        // Notes do not tell which pages are valid.
         state.follow_map()?;
         state.validate()?;
         let is_before = state.note_pages.is_none();
@@ -258,7 +258,7 @@ impl Core {
         if bytes == expected { Ok(()) } else { Err(StoreError::WrongLength { expected, got: bytes }.into()) }
     }
 
-    /// Bytes of RAM behind it.
+    /// Bytes of RAM held outside of the struct.
     fn held_bytes(&self) -> usize {
         self.state.map_bytes()
             + self.state.blocks.ram_bytes()
@@ -267,7 +267,7 @@ impl Core {
             + self.hot.as_ref().map_or(0, HotFilter::ram_bytes)
             + self.records.ram_bytes(&self.state)
             + self.limits.atomic_pages as usize * 4
-            // The other one is that of a record.
+            // Two buffers: the second one is for a record.
             + 2 * self.page.len()
     }
 }
@@ -288,48 +288,47 @@ impl<N: Nand> PageMapFtl<N> {
         Ok(PageMapFtl { nand, core })
     }
 
-    /// The FTL and its chip, for an operation.
     fn work(&mut self) -> Work<'_> {
         Work { nand: &mut self.nand, core: &mut self.core }
     }
 
-    /// Writes a checkpoint, so that the next mount need not follow what came before, and gives the chip back.
+    /// Writes a checkpoint, so that the next mount need not follow earlier pages, and gives the chip back.
     pub fn close(mut self) -> Result<N, StoreError> {
         PageStore::checkpoint(&mut self)?;
         Ok(self.nand.into_inner())
     }
 
-    /// Gives the chip back as if the power were cut.
+    /// Gives the chip back, as after a power cut.
     pub fn into_nand(self) -> N {
         self.nand.into_inner()
     }
 
-    /// The chip.
+    /// Returns the chip.
     pub fn nand(&self) -> &N {
         self.nand.inner()
     }
 
-    /// The chip, for measuring and for faults. Programming or erasing it breaks the store.
+    /// Returns the chip, for measurements and faults. Programming or erasing it breaks the store.
     pub fn nand_mut(&mut self) -> &mut N {
         self.nand.inner_mut()
     }
 
-    /// The table of the blocks.
+    /// Returns the table of the blocks.
     pub fn blocks(&self) -> &BlockTable {
         &self.core.state.blocks
     }
 
-    /// The counters since the FTL was formatted or mounted.
+    /// Counters since the FTL was formatted or mounted.
     pub fn counters(&self) -> FtlCounters {
         self.core.counters
     }
 
-    /// Writes a checkpoint. When it fails, the previous one still holds.
+    /// Writes a checkpoint. If it fails, the previous one still holds.
     pub fn checkpoint(&mut self) -> Result<(), StoreError> {
         Ok(self.work().checkpoint()?)
     }
 
-    /// Checks the invariants that can be seen between two operations. Costs no counted I/O.
+    /// Checks the invariants that hold between two operations. It costs no counted I/O.
     pub fn check(&mut self) -> Result<CheckReport, StoreError> {
         Ok(self.work().check()?)
     }
@@ -362,7 +361,7 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
     }
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {
-        // Trims are noted as well: where the end of the checkpoint goes bad, nothing else tells of them.
+        // Trims are noted as well: if the end of the checkpoint goes bad, nothing else tells them.
         match self.sync() {
             Err(error) if !error.is_refusal() => return Err(error),
             _ => {}
@@ -474,7 +473,7 @@ impl Work<'_> {
             return Ok(());
         }
         match self.persist_trims().map_err(worn_out) {
-            // The trim is done; what is missing is the room to say so.
+            // The trim is done; only the room to record it is missing.
             Err(error) if matches!(*error, StoreError::WornOut) => Ok(()),
             done => done,
         }
@@ -512,12 +511,13 @@ impl Work<'_> {
     }
 }
 
-/// No room is left only where blocks have failed: otherwise every logical page can be written over and over.
+/// Turns `Full` into `WornOut`: room is missing only if blocks have failed, since otherwise every logical
+/// page can be written over and over.
 fn worn_out(error: StoreFault) -> StoreFault {
     if error.is_full() { StoreError::WornOut.into() } else { error }
 }
 
-/// Whether a page of this kind holds a logical page.
+/// True if a page of this kind holds a logical page.
 fn holds_data(kind: PageKind) -> bool {
     matches!(kind, PageKind::Host | PageKind::More | PageKind::Copy)
 }

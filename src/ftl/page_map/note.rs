@@ -26,62 +26,61 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 const MAGIC: [u8; 4] = *b"DXF4";
-/// The bytes of a note before its lists.
+/// Bytes of a note before its lists.
 const NOTE_BYTES: usize = 44;
 const ROW_BYTES: usize = 13;
-/// Blocks that a note has room for besides its logical pages.
+/// Number of blocks for which a note has room besides its logical pages.
 const ROWS: usize = 4;
-/// Logical pages that one note tells of at most, where a group has no more.
+/// Largest number of logical pages in one note, unless a group has more.
 const PAIRS_MAX: usize = 256;
-/// The length of a note where pages are smaller: what each note begins with is written for some fifty logical
-/// pages at least.
+/// Bytes of a full note if pages are smaller than this: so the fixed part of each note serves at least some
+/// fifty logical pages.
 const FULL_BYTES: usize = 512;
 
-/// Whether a record that begins so is not a note.
+/// True if a record with this first byte is no note.
 pub(super) fn is_base(first: Option<u8>) -> bool {
     first != Some(MAGIC[0])
 }
 
-/// The bytes of a logical page in a note.
+/// Bytes of a logical page in a note.
 const fn pair_bytes(geometry: Geometry) -> usize {
     2 * PageMap::bytes_each(geometry.pages())
 }
 
-/// The bytes of a note that is full, with its length.
+/// Bytes of a full note, with its length.
 fn full_bytes(geometry: Geometry) -> usize {
     (geometry.page_bytes as usize).max(FULL_BYTES)
 }
 
-/// The pages of a note that is full.
+/// Number of pages of a full note.
 pub(super) fn full_pages(geometry: Geometry) -> u32 {
     full_bytes(geometry).div_ceil(geometry.page_bytes as usize) as u32
 }
 
-/// Logical pages that change between two records at most: those of which a full note tells, and those of a
+/// Largest number of logical pages that change between two records: those of a full note, or those of a
 /// group.
 pub(super) fn changes_max(geometry: Geometry, atomic_pages: u32) -> usize {
     let room = full_bytes(geometry) - (4 + NOTE_BYTES + ROWS * ROW_BYTES);
     (room / pair_bytes(geometry)).min(PAIRS_MAX).max(atomic_pages as usize)
 }
 
-/// Logical pages of a group of which a full note tells, at most, where the blocks that they fill change with
-/// them.
+/// Largest number of logical pages of a group that fit into one note together with the blocks that they fill.
 pub(super) fn told_at_once(geometry: Geometry, atomic_pages: u32) -> usize {
     let blocks = ROWS + 2 + (atomic_pages / geometry.pages_per_block) as usize;
     let room = full_bytes(geometry).saturating_sub(4 + NOTE_BYTES + blocks * ROW_BYTES);
     (room / pair_bytes(geometry)).clamp(1, atomic_pages as usize)
 }
 
-/// The changes since the last record.
+/// Changes since the last record.
 pub(super) struct Changes {
-    /// Logical pages, as often as they did.
+    /// Logical pages that changed, each as often as it did.
     lpns: Vec<u32>,
     room: usize,
     pair_bytes: usize,
     full_bytes: usize,
     blocks: Vec<Word>,
     block_count: usize,
-    /// A page was trimmed: nothing but a record says so.
+    /// True if a page was trimmed: only a record tells that.
     pub(super) has_trims: bool,
 }
 
@@ -98,21 +97,21 @@ impl Changes {
         }
     }
 
-    /// Notes a logical page. False: only a checkpoint tells of it.
+    /// Notes a logical page. False if only a checkpoint can tell of it.
     #[must_use]
     pub(super) fn note(&mut self, lpn: u32) -> bool {
         if !self.has_room_for(1) {
             return false;
         }
         if self.lpns.capacity() == 0 {
-            // A mount needs none.
+            // The RAM is taken late, since a mount needs none.
             self.lpns.reserve_exact(self.room);
         }
         self.lpns.push(lpn);
         true
     }
 
-    /// Notes that a block is not what the record says: it was programmed, opened, closed or given back, or a
+    /// Notes that a block is not as the record says: it was programmed, opened, closed or given back, or a
     /// page of it was trimmed.
     pub(super) fn touch(&mut self, pbn: Pbn) {
         if !self.has_touched(pbn) {
@@ -129,7 +128,7 @@ impl Changes {
         self.lpns.len() + more <= self.room
     }
 
-    /// Whether a note is full of what has changed, or would be with so many more.
+    /// True if the changes fill a note, or would with `more` more logical pages.
     pub(super) fn fill_a_note(&self, more: usize) -> bool {
         let pairs = self.pair_bytes * (self.lpns.len() + more);
         let bytes = 4 + NOTE_BYTES + ROW_BYTES * (self.block_count + usize::from(more > 0)) + pairs;
@@ -143,19 +142,19 @@ impl Changes {
         self.has_trims = false;
     }
 
-    /// Each logical page once.
+    /// Sorts the logical pages, and keeps each once.
     pub(super) fn settle(&mut self) {
         sort::total(&mut self.lpns);
         self.lpns.dedup();
     }
 
-    /// Bytes of RAM that it takes at most.
+    /// Upper bound of the bytes of RAM.
     pub(super) fn ram_bytes(&self) -> usize {
         self.room * size_of::<u32>() + size_of_val(&self.blocks[..])
     }
 }
 
-/// A note as the contents of a record.
+/// Contents of a note.
 pub(super) struct NoteContents<'a> {
     pub(super) geometry: Geometry,
     pub(super) next_version: u64,
@@ -198,8 +197,8 @@ impl Contents for NoteContents<'_> {
     }
 }
 
-/// Reads a record: a checkpoint where there was none before, else a note that makes it a newer one, but for
-/// the valid pages ([`State::follow_map`]).
+/// Reads a record: a checkpoint if there was none before, else a note that makes it a newer one. Valid pages
+/// are left out ([`State::follow_map`]).
 pub(super) fn decode(
     geometry: Geometry,
     before: Option<Box<State>>,

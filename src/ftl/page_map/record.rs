@@ -1,4 +1,4 @@
-//! The records on the chip, checkpoints and notes: what the next one must say, and whether it is due.
+//! Records on the chip, which are checkpoints and notes: the contents of the next one, and when it is due.
 
 use super::note::{Changes, NoteContents};
 use super::settings::Limits;
@@ -10,17 +10,18 @@ use crate::nand::{Geometry, Nand};
 use crate::units::{Lpn, Pbn};
 use alloc::vec;
 
-/// The records: where they lie, what has changed since the last one, and when the next one must come.
+/// Records: their place, the changes since the last one, and when the next one must come.
 pub(super) struct Records {
     area: CheckpointArea,
-    /// Since the last record.
+    /// Changes since the last record.
     pub(super) changes: Changes,
     blocks_since_checkpoint: u32,
-    /// Full blocks without valid pages are kept until a checkpoint is complete: after an unclean end (P6).
+    /// True after an unclean end: full blocks without valid pages are kept until a checkpoint is complete
+    /// (P6).
     pub(super) holds_blocks: bool,
-    /// A checkpoint must come before the next program (P5).
+    /// True if a checkpoint must come before the next program (P5).
     pub(super) stale: bool,
-    /// A checkpoint should come before the next write.
+    /// True if a checkpoint should come before the next write.
     due: bool,
 }
 
@@ -37,7 +38,7 @@ impl Records {
         }
     }
 
-    /// Notes that a logical page is elsewhere, or nowhere, since the last record.
+    /// Notes that a logical page has another place, or none, since the last record.
     pub(super) fn note(&mut self, lpn: Lpn) {
         self.due |= !self.changes.note(lpn.0);
     }
@@ -48,42 +49,43 @@ impl Records {
         self.blocks_since_checkpoint += 1;
     }
 
-    /// Whether so many more logical pages can be noted before the next record.
+    /// True if `pages` more logical pages can be noted before the next record.
     pub(super) fn takes(&self, pages: usize) -> bool {
         !self.due && self.changes.has_room_for(pages)
     }
 
-    /// Whether a checkpoint should come before the next write.
+    /// True if a checkpoint should come before the next write.
     pub(super) fn is_due(&self) -> bool {
         self.due
     }
 
-    /// Whether a note will not do.
+    /// True if a note is not enough.
     fn needs_checkpoint(&self) -> bool {
         self.stale || self.due
     }
 
-    /// Whether a checkpoint comes before a write, where one does after so many opened blocks.
+    /// True if a checkpoint comes before a write. `interval` is the number of blocks opened between two
+    /// checkpoints.
     pub(super) fn wants_checkpoint(&self, interval: u32) -> bool {
         self.needs_checkpoint() || self.blocks_since_checkpoint >= interval
     }
 
-    /// Whether a record comes before this block is given back (P6).
+    /// True if a record must come before this block is given back (P6).
     pub(super) fn precedes_return_of(&self, pbn: Pbn) -> bool {
         self.changes.has_touched(pbn) || self.needs_checkpoint()
     }
 
-    /// Whether there are numbers left for records.
+    /// True if there are numbers left for records.
     pub(super) fn has_numbers(&self) -> bool {
         self.area.has_numbers()
     }
 
-    /// The version of the newest checkpoint.
+    /// Version of the newest checkpoint.
     pub(super) fn checkpoint_version(&self) -> u64 {
         self.area.version()
     }
 
-    /// Whether pages behind the newest record cannot be programmed.
+    /// True if a page that cannot be read lies where a newer record might stand.
     pub(super) fn is_ragged(&self) -> bool {
         self.area.is_ragged()
     }
@@ -93,7 +95,7 @@ impl Records {
         self.area.ram_bytes(bytes) + self.changes.ram_bytes()
     }
 
-    /// Writes a checkpoint. When it fails, the previous record still holds.
+    /// Writes a checkpoint. If it fails, the previous record still holds.
     fn write_checkpoint(&mut self, mut nand: &mut dyn Nand, state: &mut State) -> Result<(), StoreFault> {
         let versions = state.take_version();
         let geometry = state.blocks.geometry();
@@ -103,11 +105,11 @@ impl Records {
             first_crc: &state.first_crc,
             map: &state.map,
         };
-        // A page of its own: the buffer may hold one that is to be moved.
+        // A buffer of its own: the other one may hold a page that is to be moved.
         let mut page = vec![0; geometry.page_bytes as usize];
         if let Err(error) = self.area.write(&mut nand, &mut state.blocks, &contents, &mut page) {
             (state.next_version, state.committed) = versions;
-            // It may be complete nevertheless: nothing gets its version.
+            // The checkpoint may be complete nevertheless: nothing gets its version.
             self.due |= self.area.is_torn() || !error.is_full();
             return Err(error);
         }
@@ -117,7 +119,7 @@ impl Records {
         Ok(())
     }
 
-    /// Writes a note. False: only a checkpoint will do.
+    /// Writes a note. False if a checkpoint is needed.
     fn write_note(&mut self, mut nand: &mut dyn Nand, state: &mut State) -> Result<bool, StoreFault> {
         if self.needs_checkpoint() {
             return Ok(false);
@@ -152,7 +154,7 @@ impl Work<'_> {
         self.wait()
     }
 
-    /// Writes a checkpoint; `Full` where the chip has no block for it.
+    /// Writes a checkpoint. `Full` if the chip has no block for it.
     fn write_checkpoint(&mut self) -> Result<(), StoreFault> {
         let core = &mut *self.core;
         core.records.write_checkpoint(self.nand, &mut core.state)?;
@@ -163,7 +165,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Writes what makes everything so far survive a power cut: a note, or where none will do a checkpoint.
+    /// Writes a record, so that everything so far survives a power cut: a note, or a checkpoint if a note is
+    /// not enough.
     pub(super) fn write_record(&mut self) -> Result<(), StoreFault> {
         let core = &mut *self.core;
         if !core.records.write_note(self.nand, &mut core.state)? {

@@ -46,23 +46,23 @@ use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// An unreadable page of the trim log.
+/// Unreadable page of the trim log.
 #[derive(Clone, Copy)]
 struct LostTrims {
     ppn: Ppn,
     version: u64,
     number: u32,
-    /// Nothing follows it in its block: it may have been cut.
+    /// True if nothing follows it in its block: then it may have been cut.
     is_last: bool,
 }
 
-/// The pages that were read since the record.
+/// Pages read since the record.
 struct Scan {
     since: Since,
-    /// The record is a checkpoint of a former release.
+    /// True if the record is a checkpoint of a former release.
     is_before: bool,
     events: Vec<Event>,
-    /// Highest version logged as trimmed, by logical page.
+    /// Highest version logged as trimmed, for each logical page.
     trims: Map<u32, u64>,
     trim_page: Option<Ppn>,
     /// Numbers of the pages of the trim log.
@@ -70,9 +70,9 @@ struct Scan {
     lost_trims: Vec<LostTrims>,
     horizon: u64,
     highest: u64,
-    /// Blocks rewritten or marked bad, a bit for each: what the record says of their pages is void.
+    /// Blocks rewritten or marked bad, a bit for each: the record's pages in them are void.
     gone: Vec<Word>,
-    /// Blocks with pages of ours programmed since the record.
+    /// Blocks with pages of this FTL programmed since the record.
     fresh: Vec<Word>,
     bad: Vec<Pbn>,
     /// Blocks in which an unreadable page precedes a readable one.
@@ -80,8 +80,8 @@ struct Scan {
     found_any: bool,
 }
 
-/// A mount in hand, with all that it may touch: the chip, from which it only reads, the state that the newest
-/// record says, which it brings up to date, and where the next record stands.
+/// Mount under way, with the parts that it may touch: the chip, which it only reads; the state of the newest
+/// record, which it brings up to date; and the records, for where the next one stands.
 pub(super) struct Recovery<'a> {
     pub(super) nand: &'a mut dyn Nand,
     pub(super) geometry: Geometry,
@@ -93,7 +93,8 @@ pub(super) struct Recovery<'a> {
 }
 
 impl<'a> Recovery<'a> {
-    /// A mount of the store that the newest record says, a checkpoint of a former release or not.
+    /// Begins a mount from the newest record. `is_before` tells whether that is a checkpoint of a former
+    /// release.
     pub(super) fn new(nand: &'a mut dyn Nand, core: &'a mut Core, is_before: bool) -> Recovery<'a> {
         let Core { geometry, limits, state, records, page, .. } = core;
         let since = Since { first: state.next_version, committed: state.committed };
@@ -101,10 +102,11 @@ impl<'a> Recovery<'a> {
         Recovery { nand, geometry: *geometry, limits: *limits, state, records, page, scan }
     }
 
-    /// Finds out what was programmed since the record.
+    /// Finds the pages programmed since the record.
     pub(super) fn recover(&mut self) -> Result<(), StoreFault> {
         let is_before = self.scan.is_before;
-        // No more than there may be, and never twice: this is what a mount after a cut takes most for.
+        // The list gets its largest size at once: a mount after a cut needs most RAM for it, so it must not
+        // be there twice.
         self.scan.events.reserve_exact(events_max(self.geometry, &self.limits));
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             let open = self.state.frontier_in(pbn);
@@ -127,21 +129,22 @@ impl<'a> Recovery<'a> {
             self.scan.require_all()?;
         }
         self.scan.settle();
-        // The page that was cut may still tell its version, the one after the highest: no other page gets it.
+        // The page that was cut may still show its version, the one after the highest: no other page gets
+        // that.
         let cut_version = u64::from(self.scan.found_any);
         self.state.next_version = self.state.next_version.max(self.scan.highest + 1) + cut_version;
         let mut alternatives = Vec::new();
         self.take_newest(&mut alternatives)?;
         self.take_fewest_blocks(alternatives)?;
         self.state.committed = self.scan.horizon;
-        // What was read is in the map now.
+        // The map holds the pages that were read.
         self.scan.events = Vec::new();
         self.adopt()
     }
 
-    /// Looks at the second page of blocks that seem to be as they were: the first one may have gone bad in
-    /// such a way that it passes for the old one, and hide all that was written last. Where nothing was found
-    /// yet, only one without valid pages can be the first that was opened.
+    /// Looks at the second page of blocks that seem unchanged. The first one may have gone bad so that it
+    /// passes for the old one, and hide the newest pages. While nothing was found yet, only a block without
+    /// valid pages can be the first that was opened.
     fn look_again(&mut self) -> Result<(), StoreFault> {
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             let state = self.state.blocks.state(pbn);
@@ -185,7 +188,7 @@ impl<'a> Recovery<'a> {
         let known = self.state.stamp_of(pbn);
         let erases = page.extra.wrapping_sub(known);
         let erases_of_second = self.second_page(pbn)?.map_or(0, |second| second.extra.wrapping_sub(known));
-        // The first page may be one from before another erase that came back.
+        // The first page may be an old one, from before another erase, that came back.
         self.state.first_crc[pbn.index()] =
             if erases_of_second > erases { NOT_ERASED } else { first_crc.max(NOT_ERASED) };
         for _ in 0..erases.max(erases_of_second) {
@@ -225,7 +228,7 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// Whether nothing was programmed from this page of a block on.
+    /// True if nothing was programmed in a block from this page on.
     fn is_end(&mut self, pbn: Pbn, page: u32) -> Result<bool, StoreFault> {
         if page >= self.geometry.pages_per_block {
             return Ok(true);
@@ -234,7 +237,8 @@ impl<'a> Recovery<'a> {
         Ok(read_page(&mut self.nand, ppn, Cause::Recovery, self.page)? == Found::Erased)
     }
 
-    /// Notes what an unreadable page says that it is, with one bit put right. False: nothing that could be.
+    /// Notes the identity of an unreadable page, with one bit put right. False if it can be no page of the
+    /// FTL.
     fn note_claim(&mut self, claim: Option<Header>, ppn: Ppn) -> bool {
         match claim {
             Some(Header { kind: PageKind::Trim, version, number, .. }) => {
@@ -285,8 +289,8 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// Step 3. Changes the map in its place, and fills `alternatives` with logical pages that lie elsewhere
-    /// as well.
+    /// Does step 3: changes the map in place, and fills `alternatives` with logical pages that also lie
+    /// elsewhere.
     fn take_newest(&mut self, alternatives: &mut Vec<(u32, Ppn)>) -> Result<(), StoreFault> {
         let g = self.geometry;
         let gone = |ppn: u32| ppn < LOST && bits::is_set(&self.scan.gone, g.block_of(Ppn(ppn)).index());
@@ -297,7 +301,7 @@ impl<'a> Recovery<'a> {
             }
         }
         self.scan.trims.keys().for_each(|&lpn| map.set(lpn as usize, NONE));
-        // The last of each logical page is the one that counts: highest version, readable, in a sound block.
+        // The last event of each logical page counts: highest version, readable, in a sound block.
         let torn = |ppn: Ppn| self.scan.is_before && bits::is_set(&self.scan.torn, g.block_of(ppn).index());
         let (trims, committed, since) = (&self.scan.trims, self.state.committed, self.scan.since);
         sort::unstable_by_key(&mut self.scan.events, |e| (e.lpn, e.version_and, !torn(e.ppn), e.ppn));
@@ -331,8 +335,8 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// Undoes moves out of blocks that are still partly valid where that leaves the block they went to empty,
-    /// and no erase that was cut took the originals.
+    /// Undoes moves out of blocks that are still partly valid, if that leaves the target block empty and no
+    /// interrupted erase took the originals.
     fn take_fewest_blocks(&mut self, mut alternatives: Vec<(u32, Ppn)>) -> Result<(), StoreFault> {
         let g = self.geometry;
         let mut valid = vec![0u16; g.blocks as usize];
@@ -361,8 +365,8 @@ impl<'a> Recovery<'a> {
         Ok(())
     }
 
-    /// Whether these logical pages are still where they were: one page of a block that is there says nothing
-    /// of the others.
+    /// True if these logical pages are still at these places: one page of a block tells nothing about the
+    /// others.
     fn are_there(&mut self, pages: &[(u32, Ppn)]) -> Result<bool, StoreFault> {
         for &(lpn, ppn) in pages {
             let found = read_page(&mut self.nand, ppn, Cause::Recovery, self.page)?;
@@ -373,10 +377,10 @@ impl<'a> Recovery<'a> {
         Ok(true)
     }
 
-    /// Step 4.
+    /// Does step 4.
     fn adopt(&mut self) -> Result<(), StoreFault> {
-        // The record says that these are open: they are not given back before a newer one says that they are
-        // not.
+        // The record says that these are open: they are not given back before a newer record says that they
+        // are not.
         for frontier in core::mem::take(&mut self.state.frontiers).into_iter().flatten() {
             self.records.changes.touch(frontier.pbn);
             bits::set(&mut self.scan.fresh, frontier.pbn.index());
@@ -406,16 +410,16 @@ impl<'a> Recovery<'a> {
     }
 }
 
-/// Pages that can have been programmed since the last record: those that it has room for, and those of a
-/// group that was cut.
+/// Largest number of pages that can have been programmed since the last record: those for which it has room,
+/// and those of a group that was cut.
 fn events_max(geometry: Geometry, limits: &Limits) -> usize {
     changes_max(geometry, limits.atomic_pages) + limits.atomic_pages as usize
 }
 
-/// Bytes of RAM that a mount takes beside what the store holds.
+/// Bytes of RAM that a mount takes besides those of the store.
 pub(super) fn mount_bytes(g: Geometry, limits: &Limits) -> usize {
     let blocks = g.blocks as usize;
-    // Events, which of them lie elsewhere as well, and which versions there are.
+    // Events, the list of those that also lie elsewhere, and the set of versions found.
     let each = size_of::<Event>() + 2 * size_of::<(u32, Ppn)>() + 1;
     // Valid pages of each block, three bits, and a part of the chip's pages.
     let tables = 3 * blocks + (g.pages() / 64) as usize;
@@ -448,8 +452,8 @@ impl Scan {
         self.events.push(self.since.event(lpn, version, readable, ppn));
     }
 
-    /// All versions from the record to the horizon are on the chip: none of them was erased (P6), and each
-    /// that cannot be read can be named.
+    /// Requires all versions from the record to the horizon on the chip: none of them was erased (P6), and
+    /// the identity of each unreadable one must be known.
     fn require_all(&self) -> Result<(), StoreFault> {
         let first = self.since.first;
         let written = (self.horizon + 1).saturating_sub(first);
@@ -471,10 +475,11 @@ impl Scan {
         }
     }
 
-    /// All pages of the trim log since the checkpoint stand until the next one; they are numbered from 0.
+    /// Requires all pages of the trim log since the checkpoint: they stay until the next one, and are
+    /// numbered from 0.
     fn require_trim_log(&self) -> Result<(), StoreFault> {
         let found = &self.trim_numbers;
-        // After a page that was cut nothing is written.
+        // Nothing is written after a page that was cut.
         let is_lost = |lost: &&LostTrims| {
             !found.contains(&lost.number) && (!lost.is_last || self.highest > lost.version)
         };
@@ -490,7 +495,7 @@ impl Scan {
         }
     }
 
-    /// Drops what lies beyond the horizon.
+    /// Drops events beyond the horizon.
     fn settle(&mut self) {
         let (horizon, since) = (self.horizon, self.since);
         self.events.retain(|event| since.version(event) <= horizon);

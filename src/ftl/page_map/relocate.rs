@@ -1,9 +1,9 @@
-//! Moving valid pages: out of victims to gain room, out of cold blocks to even out wear, out of failing
+//! Moves of valid pages: out of victims to gain room, out of cold blocks to even out wear, and out of failing
 //! blocks.
 //!
-//! All three are one operation, *evacuate*: (1) copy the valid pages to the frontier for moved pages under
-//! their versions, (2) write a record if the block is not what the last one says, (3) give the block back, or
-//! retire it. A page that cannot be read is lost, which (2) makes known: else an older version of it might be
+//! All three are one operation, *evacuate*: (1) copy the valid pages under their versions to the frontier for
+//! moved pages, (2) write a record if the block differs from the last one, (3) give the block back, or retire
+//! it. A page that cannot be read is lost, and (2) records that: otherwise an older version of it might be
 //! taken for the newest after a power cut.
 
 use super::state::{LOST, NONE, State, Stream};
@@ -16,7 +16,7 @@ use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 
 impl Work<'_> {
-    /// Collects garbage until the host may take the blocks for so many pages in each frontier (P4), and
+    /// Collects garbage until the host may take the blocks for `pages` pages in each frontier (P4), and
     /// levels wear.
     pub(super) fn make_room(&mut self, pages: [u32; 2]) -> Result<(), StoreFault> {
         for stream in [Stream::Host, Stream::Relocation] {
@@ -49,8 +49,8 @@ impl Work<'_> {
         self.evacuate(victim, Cause::GarbageCollection)
     }
 
-    /// Moves the block that the leveller names. Cold data get a block for themselves, the worn one if one is
-    /// named: among pages that do not stay for long they would be moved again soon.
+    /// Moves the block that the leveller names. Cold data get a block of their own, the worn one if one is
+    /// named: among short-lived pages they would soon be moved again.
     fn level_wear(&mut self) -> Result<(), StoreFault> {
         let Core { leveller, state: State { blocks, .. }, geometry, counters, .. } = &mut *self.core;
         let Some(Move { cold, worn }) = leveller.next_move(blocks) else { return Ok(()) };
@@ -67,7 +67,7 @@ impl Work<'_> {
         self.give_back(cold)
     }
 
-    /// Opens this block, or the most worn free one, for the data of a cold block.
+    /// Opens the worn block, if one is named, for the data of a cold block.
     fn open_for_levelling(&mut self, worn: Option<Pbn>) -> Result<(), StoreFault> {
         let Some(pbn) = worn else { return Ok(()) };
         if self.core.state.blocks.claim_erased(&mut self.nand, pbn, Cause::WearLevelling)? {
@@ -76,12 +76,13 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Retires blocks that failed, apart from what the host has submitted.
+    /// Retires blocks that failed, apart from the pages that the host has submitted.
     pub(super) fn retire_doomed_apart(&mut self) -> Result<(), StoreFault> {
         if self.core.doomed.is_empty() { Ok(()) } else { self.outside_batch(Work::retire_doomed) }
     }
 
-    /// Does work of the FTL's own, which waits for what the host has submitted and is not submitted with it.
+    /// Does work of the FTL itself outside of the host's batch: it waits for the pages that the host has
+    /// submitted.
     pub(super) fn outside_batch(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<(), StoreFault>,
@@ -94,7 +95,7 @@ impl Work<'_> {
         done
     }
 
-    /// Empties and retires the blocks in which a program failed, as far as the room suffices.
+    /// Empties and retires the blocks in which a program failed, as far as there is room.
     pub(super) fn retire_doomed(&mut self) -> Result<(), StoreFault> {
         while let Some(&pbn) = self.core.doomed.last() {
             match self.evacuate(pbn, Cause::GarbageCollection) {
@@ -111,7 +112,7 @@ impl Work<'_> {
         self.give_back(pbn)
     }
 
-    /// Step 1.
+    /// Does step 1.
     fn copy_out(&mut self, pbn: Pbn, stream: Stream, cause: Cause) -> Result<(), StoreFault> {
         let mut page = 0;
         while let Some(ppn) = self.core.state.blocks.next_valid(pbn, page) {
@@ -122,7 +123,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Steps 2 and 3.
+    /// Does steps 2 and 3.
     fn give_back(&mut self, pbn: Pbn) -> Result<(), StoreFault> {
         debug_assert!(self.core.state.blocks.valid_count(pbn) == 0, "{pbn} was not emptied");
         if self.core.records.precedes_return_of(pbn) {
@@ -168,7 +169,7 @@ impl Work<'_> {
         }
     }
 
-    /// Programs a valid page anew elsewhere, under its version.
+    /// Programs a valid page elsewhere, under its version.
     fn move_page(
         &mut self,
         (header, ppn): (Header, Ppn),
@@ -187,13 +188,13 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Moves the page that was hard to read, where there is room for it; one that is lost by now stays where
+    /// Moves the page that was hard to read, if there is room for it. A page that is lost by now stays where
     /// it is.
     pub(super) fn rewrite_weak(&mut self) -> Result<(), StoreFault> {
         let stream = self.core.stream_of_moves();
         let Core { state, limits, .. } = &*self.core;
         if state.room(stream) == 0 && state.blocks.free_count() <= limits.floor_blocks {
-            // Where chips are in use for long, room comes by collection only.
+            // On a chip that has been in use for long, room comes only by collection.
             let mut pages = [0; 2];
             pages[stream as usize] = 1;
             match self.collect_for(pages) {
@@ -221,7 +222,7 @@ impl Work<'_> {
 }
 
 impl Core {
-    /// Gives up a valid page that cannot be read. Which one it was, only a search tells.
+    /// Gives up a valid page that cannot be read. The map is searched for its logical page.
     fn lose(&mut self, ppn: Ppn) {
         debug_assert!(self.state.blocks.is_valid(ppn), "P1: {ppn} is lost and was not valid");
         let lpn = self.state.map.iter().position(|place| place == ppn.0);

@@ -12,31 +12,31 @@ use crate::nand::Geometry;
 use crate::ratio::share;
 use crate::store::StoreError;
 
-/// Most pages of one atomic group: the number still to come has one byte.
+/// Largest number of pages of one atomic group.
 const GROUP_PAGES_MAX: u32 = 256;
 
 /// Free blocks that only relocation may use: one for its frontier, one for a block that fails meanwhile.
 const RELOCATION_BLOCKS: u32 = 2;
 
-/// Which pages are kept apart from which: those in one block should die together.
+/// Rule that keeps pages apart: pages in one block should die together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Separation {
-    /// Pages the host writes and pages that move go to one frontier.
+    /// Pages that the host writes and pages that move go to one frontier.
     None,
     /// Pages that move have a frontier of their own: they have proved cold.
     #[default]
     TwoFrontiers,
-    /// Pages that the host writes often have a frontier of their own; the others go to that of the pages that
-    /// move.
+    /// Pages that the host writes often have a frontier of their own. All others share that of the moved
+    /// pages.
     HotFilter(HotSettings),
 }
 
 impl Separation {
-    /// Every separation, the filter with its default numbers.
+    /// Every separation; the filter has its default numbers.
     pub const ALL: [Separation; 3] =
         [Separation::None, Separation::TwoFrontiers, Separation::HotFilter(HotSettings::DEFAULT)];
 
-    /// The name used in settings and results.
+    /// Name in configurations and results.
     pub const fn name(self) -> &'static str {
         match self {
             Separation::None => "none",
@@ -68,7 +68,7 @@ pub struct FtlSettings {
 }
 
 impl FtlSettings {
-    /// Refuses what was left out when the engine was built (feature `full`).
+    /// Refuses settings that were left out when the engine was built (feature `full`).
     pub(super) fn require_built(&self) -> Result<(), StoreFault> {
         if matches!(self.separation, Separation::HotFilter(_)) && !cfg!(feature = "full") {
             return Err(StoreError::Unsupported(words(LEFT_OUT).into()).into());
@@ -92,20 +92,20 @@ impl Default for FtlSettings {
     }
 }
 
-/// Limits of an FTL with some number of logical pages.
+/// Limits of an FTL with a given number of logical pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) page_count: u32,
     pub(super) atomic_pages: u32,
-    /// The host takes a block only while more than these are free: for relocation, and for the next
-    /// checkpoint.
+    /// The host takes a block only while more than this many are free: the others are for relocation, and for
+    /// the next checkpoint.
     pub(super) floor_blocks: u32,
-    /// Pages that checkpoint blocks keep for notes.
+    /// Number of pages that checkpoint blocks keep for notes.
     pub(super) note_pages: u32,
     pub(super) checkpoint_interval: u32,
 }
 
-/// The whole of which settings name parts.
+/// Unit of the parts in the settings.
 const MILLION: u64 = 1_000_000;
 
 impl Limits {
@@ -128,7 +128,7 @@ impl Limits {
         }
     }
 
-    /// With so many pages for notes beside a checkpoint.
+    /// Returns these limits with `note_pages` pages for notes besides a checkpoint.
     pub(super) fn keeping(self, geometry: Geometry, note_pages: u32) -> Limits {
         let bytes = state::encoded_bytes(geometry, self.page_count);
         let pages = (CheckpointArea::pages_needed(geometry, bytes) as u32).saturating_add(note_pages);
@@ -136,8 +136,8 @@ impl Limits {
         Limits { floor_blocks, note_pages, ..self }
     }
 
-    /// With room for as many notes as make a checkpoint one page in 32, where each is full; for
-    /// less where that takes more than a 64th of the blocks.
+    /// Returns these limits with room for as many full notes as make the cost of a checkpoint one page in 32.
+    /// The room is smaller if that would take more than a 64th of the blocks.
     fn with_notes(self, geometry: Geometry) -> Limits {
         let bytes = state::encoded_bytes(geometry, self.page_count);
         let (pages, block) = (CheckpointArea::pages_needed(geometry, bytes) as u32, geometry.pages_per_block);
@@ -147,9 +147,9 @@ impl Limits {
         self.keeping(geometry, wanted.min(rest + geometry.blocks / 64 * block))
     }
 
-    /// Logical pages that a chip with so many good blocks has room for.
+    /// Number of logical pages for which a chip with `good` good blocks has room.
     fn room(self, geometry: Geometry, settings: &FtlSettings, good: u64) -> u64 {
-        // Besides the live pages there are: the anchors, old and new checkpoint, blocks for relocation, two
+        // Kept besides the live pages: the anchors, old and new checkpoint, blocks for relocation, two
         // frontiers, blocks that will fail, and the pages of a group before their old versions die.
         let checkpoints = 2 * self.blocks_of_checkpoint();
         // Rounded up.
@@ -159,12 +159,13 @@ impl Limits {
         usable.saturating_sub(u64::from(self.atomic_pages) + 1)
     }
 
-    /// Blocks of a checkpoint and its notes.
+    /// Number of blocks of a checkpoint and its notes.
     pub(super) fn blocks_of_checkpoint(self) -> u32 {
         self.floor_blocks - RELOCATION_BLOCKS
     }
 
-    /// The pages for notes on a chip of a former release, which kept none: as many as there is room for.
+    /// Number of pages for notes on a chip of a former release, which kept none: as many as there is room
+    /// for.
     pub(super) fn note_pages_of(state: &State, settings: &FtlSettings) -> u32 {
         let geometry = state.blocks.geometry();
         let plain = Limits::new(geometry, settings, state.map.len() as u32, state.atomic_pages);
@@ -173,7 +174,7 @@ impl Limits {
         if room >= u64::from(plain.page_count) { wanted.note_pages } else { 0 }
     }
 
-    /// The limits for a chip about to be formatted, given the number of its good blocks.
+    /// Limits for a chip about to be formatted, from the number of its good blocks.
     pub(super) fn for_chip(
         geometry: Geometry,
         settings: &FtlSettings,

@@ -34,53 +34,55 @@ use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// A logical page that is not mapped.
+/// Place of a logical page that is not mapped.
 pub(super) const NONE: u32 = u32::MAX;
-/// A logical page whose contents the chip lost.
+/// Place of a logical page whose contents the chip lost.
 pub(super) const LOST: u32 = u32::MAX - 1;
 
-/// For the checksum of the first page of a block that is not erased, where that page cannot be read.
+/// Checksum entered for a block that is not erased and whose first page cannot be read.
 pub(super) const NOT_ERASED: u32 = 1;
 
 const MAGIC: [u8; 4] = *b"NXF4";
-/// The mark of former releases.
+/// Mark of former releases.
 const MAGIC_BEFORE: [u8; 4] = *b"NXF3";
 pub(super) const FIXED_BYTES: usize = 68;
-/// The bytes of the beginning in former releases.
+/// Bytes of the fixed part in former releases.
 const FIXED_BYTES_BEFORE: usize = 60;
-/// A medium with versions beyond is taken for corrupted; there are as many again before they run out.
+/// A medium with a version beyond this counts as corrupted. As many versions again are left before they run
+/// out.
 const VERSION_MAX: u64 = 1 << VERSION_BITS;
 pub(super) const VERSION_BITS: u32 = 39;
 
-/// An open block and the next page to program in it.
+/// Open block and the next page to program in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frontier {
     pub(super) pbn: Pbn,
     pub(super) next: u32,
 }
 
-/// Which frontier a page goes to.
+/// Frontier to which a page goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stream {
-    /// For what the host writes, or only the hot of it; or for all.
+    /// For pages that the host writes, or only the hot ones; or for all pages.
     Host,
-    /// For what moves, and cold pages of the host.
+    /// For moved pages, and cold pages of the host.
     Relocation,
     /// For the data of a cold block that moves to level wear; open only meanwhile.
     Levelling,
 }
 
-/// All that survives a clean end.
+/// State that survives a clean end.
 #[derive(Clone, Debug)]
 pub(super) struct State {
     pub(super) map: PageMap,
     pub(super) blocks: BlockTable,
-    /// Checksum of the first page of each block; tells at a mount which blocks were rewritten. 0 for a block
-    /// that lies erased.
+    /// Checksum of the first page of each block, 0 for an erased block. At a mount it tells which blocks were
+    /// rewritten.
     pub(super) first_crc: Vec<u32>,
     pub(super) frontiers: [Option<Frontier>; 3],
     pub(super) atomic_pages: u32,
-    /// Pages that checkpoint blocks keep for notes; none where a former release wrote the checkpoint.
+    /// Number of pages that checkpoint blocks keep for notes. `None` if a former release wrote the
+    /// checkpoint.
     pub(super) note_pages: Option<u32>,
     pub(super) next_version: u64,
     pub(super) committed: u64,
@@ -91,13 +93,13 @@ pub(super) fn encoded_bytes(geometry: Geometry, page_count: u32) -> usize {
     FIXED_BYTES + encoded_rows(geometry, page_count, PageMap::bytes_each(geometry.pages()))
 }
 
-/// Bytes of a checkpoint behind its beginning, with so many for each logical page.
+/// Bytes of a checkpoint behind its fixed part, with `bytes_each` bytes for each logical page.
 fn encoded_rows(geometry: Geometry, page_count: u32, bytes_each: usize) -> usize {
     BlockTable::encoded_bytes(geometry) + 4 * geometry.blocks as usize + bytes_each * page_count as usize
 }
 
 impl State {
-    /// The beginning of a checkpoint.
+    /// Fixed part at the beginning of a checkpoint.
     pub(super) fn fixed_part(&self) -> [u8; FIXED_BYTES] {
         let g = self.blocks.geometry();
         debug_assert!(self.committed < self.next_version, "a version is committed that was not given");
@@ -121,7 +123,7 @@ impl State {
         fixed
     }
 
-    /// Reads what [`StateContents`] says.
+    /// Reads the contents that [`StateContents`] writes.
     pub(super) fn decode(geometry: Geometry, source: &mut dyn Source) -> Result<State, StoreFault> {
         let (g, len) = (geometry, source.left());
         let mut fixed = [0xff; FIXED_BYTES];
@@ -148,7 +150,7 @@ impl State {
             return Err(corrupted(16));
         }
         if is_before {
-            // How pages shared blocks stood where a frontier is today, and nothing behind.
+            // The old format had the separation here, and nothing behind.
             fixed[56..].fill(0xff);
         } else {
             source.take(&mut fixed[FIXED_BYTES_BEFORE..])?;
@@ -179,7 +181,7 @@ impl State {
         Ok(state)
     }
 
-    /// Map and table must tell the same story.
+    /// Checks that map and table agree.
     pub(super) fn validate(&self) -> Result<(), StoreFault> {
         let versions_fit = self.committed < self.next_version && self.next_version < VERSION_MAX;
         if !(1..=256).contains(&self.atomic_pages) || !versions_fit {
@@ -206,7 +208,7 @@ impl State {
         if self.blocks.live_pages() == count { Ok(()) } else { Err(corrupted(FIXED_BYTES as u32)) }
     }
 
-    /// Makes those pages valid that the map names, and no others.
+    /// Makes exactly those pages valid that the map names.
     pub(super) fn follow_map(&mut self) -> Result<(), StoreFault> {
         let (map, blocks) = (&self.map, &mut self.blocks);
         let g = blocks.geometry();
@@ -235,15 +237,15 @@ impl State {
         Ok(())
     }
 
-    /// Takes a version for a record, which has one of its own: where it is lost, that is missing among those
-    /// that follow. The versions before, should it fail.
+    /// Takes a version for a record, so that a lost record is missed among the versions that follow. Returns
+    /// the versions before, for the case that it fails.
     pub(super) fn take_version(&mut self) -> (u64, u64) {
         let before = (self.next_version, self.committed);
         (self.next_version, self.committed) = (before.0 + 1, before.0);
         before
     }
 
-    /// The place of a logical page, [`NONE`] or [`LOST`].
+    /// Place of a logical page, [`NONE`] or [`LOST`].
     pub(super) fn page_of(&self, lpn: Lpn) -> Result<u32, StoreFault> {
         if lpn.index() < self.map.len() {
             return Ok(self.map.get(lpn.index()));
@@ -251,25 +253,25 @@ impl State {
         Err(StoreError::OutOfRange(lpn).into())
     }
 
-    /// The stamp that the pages of a block carry since its last erase.
+    /// Stamp of the pages of a block since its last erase.
     pub(super) fn stamp_of(&self, pbn: Pbn) -> u8 {
         self.blocks.erase_count(pbn) as u8
     }
 
-    /// Whether a page found in a place is this logical page, written there since the last erase.
+    /// True if a page found at a place is this logical page, written there since the last erase.
     pub(super) fn is_of(&self, header: Header, lpn: Lpn, ppn: Ppn) -> bool {
         holds_data(header.kind)
             && header.number == lpn.0
             && header.extra == self.stamp_of(self.blocks.geometry().block_of(ppn))
     }
 
-    /// Whether a page found in a place is the logical page that the map has there.
+    /// True if a page found at a place is the logical page that the map has there.
     pub(super) fn is_current(&self, header: Header, ppn: Ppn) -> bool {
         let lpn = Lpn(header.number);
         self.page_of(lpn) == Ok(ppn.0) && self.is_of(header, lpn, ppn)
     }
 
-    /// Gives the full blocks back that hold nothing, but for those that failed.
+    /// Gives back the full blocks without valid pages, except those that failed.
     pub(super) fn discard_empty(&mut self, doomed: &[Pbn]) {
         let blocks = &mut self.blocks;
         for pbn in (0..blocks.geometry().blocks).map(Pbn) {
@@ -284,7 +286,7 @@ impl State {
         self.map.len() * PageMap::bytes_each(self.blocks.geometry().pages())
     }
 
-    /// A logical page is in this place now, which is valid for it.
+    /// Gives a logical page a new place, and makes that page valid.
     pub(super) fn remap(&mut self, lpn: Lpn, ppn: Ppn) {
         debug_assert!(!self.blocks.is_valid(ppn), "P1: {ppn} is another page already");
         let old = self.map.replace(lpn.index(), ppn.0);
@@ -295,7 +297,7 @@ impl State {
         self.blocks.mark_valid(ppn);
     }
 
-    /// Blocks to be opened for so many pages in each frontier.
+    /// Number of blocks to be opened for `pages` pages in each frontier.
     pub(super) fn blocks_wanted(&self, pages: [u32; 2]) -> u32 {
         let blocks = |stream: Stream| {
             pages[stream as usize]
@@ -305,7 +307,7 @@ impl State {
         blocks(Stream::Host) + blocks(Stream::Relocation)
     }
 
-    /// Pages left in a frontier.
+    /// Number of pages left in a frontier.
     pub(super) fn room(&self, stream: Stream) -> u32 {
         debug_assert!(
             self.frontiers.iter().flatten().all(|f| f.next <= self.blocks.geometry().pages_per_block),
@@ -314,18 +316,18 @@ impl State {
         self.frontiers[stream as usize].map_or(0, |f| self.blocks.geometry().pages_per_block - f.next)
     }
 
-    /// The frontier in a block, if that is open.
+    /// Frontier in a block, if the block is open.
     pub(super) fn frontier_in(&self, pbn: Pbn) -> Option<Frontier> {
         self.frontiers.iter().copied().flatten().find(|frontier| frontier.pbn == pbn)
     }
 
-    /// The physical pages that the map names.
+    /// Physical pages that the map names.
     pub(super) fn mapped(&self) -> impl Iterator<Item = Ppn> + '_ {
         self.map.iter().filter(|&ppn| ppn < LOST).map(Ppn)
     }
 }
 
-/// The state as the contents of a checkpoint: the table of blocks follows the fixed part.
+/// Contents of a checkpoint. The table of blocks follows the fixed part.
 pub(super) struct StateContents<'a> {
     pub(super) geometry: Geometry,
     pub(super) fixed: [u8; FIXED_BYTES],
@@ -349,17 +351,18 @@ impl Contents for StateContents<'_> {
     }
 }
 
-/// Parts of a chip whose pages are looked at one part after the other, so that a set of them takes little.
+/// Number of parts of a chip whose pages are looked at one part after the other, so that a set of them takes
+/// little RAM.
 const PARTS: u32 = 16;
 
-/// A set of physical pages of a part of the chip, a bit for each.
+/// Set of physical pages of a part of the chip, a bit for each.
 pub(super) struct PageSet {
     part: Range<u32>,
     bits: Vec<Word>,
 }
 
 impl PageSet {
-    /// An empty set for each part of a chip in turn.
+    /// Makes an empty set for each part of a chip in turn.
     pub(super) fn parts(geometry: Geometry) -> impl Iterator<Item = PageSet> {
         let (pages, step) = (geometry.pages(), geometry.pages().div_ceil(PARTS).max(64));
         (0..pages.div_ceil(step)).map(move |part| PageSet {
@@ -368,17 +371,17 @@ impl PageSet {
         })
     }
 
-    /// The pages of the part.
+    /// Pages of the part.
     pub(super) fn pages(&self) -> impl Iterator<Item = Ppn> + use<> {
         self.part.clone().map(Ppn)
     }
 
-    /// Whether a page lies in the part.
+    /// True if a page lies in the part.
     pub(super) fn covers(&self, ppn: Ppn) -> bool {
         self.part.contains(&ppn.0)
     }
 
-    /// False: the page was there already.
+    /// Adds a page. False if it was there already.
     pub(super) fn insert(&mut self, ppn: Ppn) -> bool {
         let at = (ppn.0 - self.part.start) as usize;
         let is_new = !bits::is_set(&self.bits, at);
@@ -391,7 +394,7 @@ impl PageSet {
     }
 }
 
-/// The error of reading a page whose contents the chip lost.
+/// Error for reading a page whose contents the chip lost.
 pub(super) fn lost(lpn: Lpn) -> StoreFault {
     StoreFault::corrupted("the chip lost this logical page", lpn.0)
 }
@@ -400,7 +403,7 @@ pub(super) fn corrupted(at: u32) -> StoreFault {
     StoreFault::corrupted("a checkpoint of the FTL makes no sense", at)
 }
 
-/// The frontiers, from this place of a record on.
+/// Frontiers, read from place `at` of a record on.
 pub(super) fn get_frontiers(
     geometry: Geometry,
     bytes: &[u8],

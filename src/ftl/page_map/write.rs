@@ -36,8 +36,8 @@ use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 
 impl Work<'_> {
-    /// Programs a group and then changes the map. On an error nothing of it has happened, and nothing of it
-    /// will be found by a mount.
+    /// Programs a group and then changes the map. After an error nothing of the group has happened, and a
+    /// mount will find nothing of it.
     pub(super) fn write_group(
         &mut self,
         pages: &[(Lpn, &[u8])],
@@ -63,18 +63,18 @@ impl Work<'_> {
             self.core.records.note(*lpn);
         }
         self.core.counters.host_writes += pages.len() as u64;
-        // A mount could not tell the failed page from a committed one that is gone, were its repetition
-        // erased first.
+        // If the repetition of the failed page were erased first, a mount could not tell that page from a
+        // committed one that is gone.
         let retired = self.retire_doomed_apart();
         self.core.records.stale |= !self.core.doomed.is_empty();
         match retired {
-            // The group is on the chip: what a block that failed still needs is refused to the next one.
+            // The group is on the chip: if a failed block still needs room, the next group is refused.
             Err(error) if error.is_refusal() => Ok(()),
             done => done,
         }
     }
 
-    /// Programs the pages of a group and notes where they are.
+    /// Programs the pages of a group and notes their places.
     pub(super) fn program_group(
         &mut self,
         pages: &[(Lpn, &[u8])],
@@ -102,7 +102,7 @@ impl Work<'_> {
         if waits { self.wait() } else { Ok(()) }
     }
 
-    /// Waits for all that was programmed.
+    /// Waits for all programs.
     pub(super) fn wait(&mut self) -> Result<(), StoreFault> {
         self.nand.barrier()?;
         self.core.owes_barrier = false;
@@ -114,7 +114,7 @@ impl Work<'_> {
         if self.core.owes_barrier { self.wait() } else { Ok(()) }
     }
 
-    /// Does what must be done before a group is programmed without interruption.
+    /// Does the work that must be done before a group is programmed without interruption.
     pub(super) fn prepare(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreFault> {
         if self.core.records.wants_checkpoint(self.core.limits.checkpoint_interval) {
             self.outside_batch(Work::checkpoint)?;
@@ -133,20 +133,20 @@ impl Work<'_> {
         if self.core.state.blocks_wanted(wanted) > 0 {
             self.outside_batch(|work| work.make_room(wanted))?;
         }
-        // Moves may have taken what was left of the page.
+        // Moves may have taken the rest of the note's page.
         if !self.core.records.takes(pages.len()) {
             self.outside_batch(Work::write_record)?;
         }
         if self.nand.waits() {
-            // All at once: then copies, records and erases wait once.
+            // All blocks at once: then copies, records and erases wait once.
             let blocks = self.core.state.blocks_wanted([wanted[Stream::Host as usize], 0]);
             self.core.state.blocks.erase_ahead(&mut self.nand, blocks, Cause::GarbageCollection)?;
         }
         Ok(())
     }
 
-    /// Programs the next page of a frontier. Where a program fails, the block is doomed and the next one
-    /// tried.
+    /// Programs the next page of a frontier. If a program fails, the block is doomed, and the page is
+    /// programmed in another.
     pub(super) fn program(
         &mut self,
         stream: Stream,
@@ -197,7 +197,7 @@ impl Work<'_> {
 }
 
 impl Core {
-    /// Makes a block that is open and erased the frontier.
+    /// Makes an open, erased block the frontier of a stream.
     pub(super) fn start(&mut self, stream: Stream, pbn: Pbn) -> Frontier {
         debug_assert_eq!(self.state.blocks.state(pbn), BlockState::Open, "{pbn} is no frontier");
         debug_assert_eq!(self.state.blocks.valid_count(pbn), 0, "P1: {pbn} is erased and has valid pages");
@@ -208,7 +208,7 @@ impl Core {
         frontier
     }
 
-    /// Closes a frontier.
+    /// Closes the frontier of a stream.
     pub(super) fn leave(&mut self, stream: Stream) {
         if let Some(frontier) = self.state.frontiers[stream as usize].take() {
             self.state.blocks.close(frontier.pbn);
@@ -216,7 +216,7 @@ impl Core {
         }
     }
 
-    /// The frontier for a page that the host writes.
+    /// Frontier for a page that the host writes.
     pub(super) fn stream_of(&self, lpn: Lpn) -> Stream {
         match &self.hot {
             Some(filter) if cfg!(feature = "full") && !filter.is_hot(lpn) => Stream::Relocation,
@@ -224,7 +224,7 @@ impl Core {
         }
     }
 
-    /// The frontier for pages that move.
+    /// Frontier for pages that move.
     pub(super) fn stream_of_moves(&self) -> Stream {
         if self.settings.separation == Separation::None { Stream::Host } else { Stream::Relocation }
     }

@@ -1,9 +1,11 @@
-//! Several chips on channels of their own, shown as one ([`Geometry::channels`](crate::nand::Geometry)).
+//! Arrays: several chips on channels of their own, shown as one
+//! ([`Geometry::channels`](crate::nand::Geometry)).
 
 use super::{Numbers, assumed, paper, part, remembered};
 use crate::nand::Part;
 
-/// The numbers of the part for an array of so many chips; all draw current when a row of blocks is erased.
+/// Returns the part of an array of `channels` such chips. All of them draw current when a row of blocks is
+/// erased.
 const fn array(mut part: Part, channels: u32) -> Part {
     part.geometry.channels = channels;
     part.supply.erase_ma *= channels;

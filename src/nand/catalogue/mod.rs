@@ -1,17 +1,22 @@
-//! The parts that are known by name, each number with its source.
+//! The parts that are known by name, with the source of each number.
 //!
-//! `papers` holds the set-ups of the papers that are reproduced, `raw` parts on a parallel bus, `calibrated`
-//! what published simulators took for a part, `arrays` several chips on channels, `spi` serial NAND, `nor`
-//! serial NOR of which a page may be overwritten, `presets` the defaults of simulators that name no part. Of
-//! NOR only what programs whole pages from a buffer is here (DataFlash): a program is charged as a page
-//! however few bits it clears, which parts that program single bytes do cheaper.
+//! - `papers`: the set-ups of the papers that are reproduced.
+//! - `raw`: parts on a parallel bus.
+//! - `calibrated`: the numbers that published simulators use for a part.
+//! - `arrays`: several chips on channels.
+//! - `spi`: serial NAND.
+//! - `nor`: serial NOR, whose pages may be overwritten. Only parts that program whole pages from a buffer are
+//!   here (DataFlash). A program is charged as a page however few bits it clears; parts that program single
+//!   bytes do this cheaper.
+//! - `presets`: the defaults of simulators that name no part.
 //!
-//! Serial NAND corrects errors itself and keeps spare bytes for that: the others are what a part has here
-//! ([`Part::raw_spare_bytes`]). Parts on a parallel bus leave it to their controller. As in the papers it
-//! needs no spare bytes here; the Hamming code of Linux leaves 38 of 64, BCH of 4 and 8 bits 34 and 10.
+//! Serial NAND corrects errors itself and keeps spare bytes for the code. The spare bytes of such a part here
+//! are the remaining ones ([`Part::raw_spare_bytes`]). Parts on a parallel bus leave the correction to their
+//! controller. As in the papers, this takes no spare bytes here; in practice the Hamming code of Linux leaves
+//! 38 bytes of 64, and BCH of 4 and 8 bits leaves 34 and 10.
 //!
-//! Where a data sheet gives a typical and a largest value, the typical one stands here; where reads or
-//! programs differ between the pages of a cell, their mean.
+//! If a data sheet gives a typical and a largest value, the typical one stands here. If reads or programs of
+//! the pages of a cell differ, their mean stands here.
 
 mod arrays;
 mod calibrated;
@@ -24,11 +29,11 @@ mod spi;
 use super::{Basis, Geometry, Note, Pairing, Part, Supply, Timing};
 use alloc::borrow::Cow;
 
-/// The fields every catalogue part has a note for, in this order.
+/// Fields for which every part of the catalogue has a note, in this order.
 pub const NOTED_FIELDS: [&str; 9] =
     ["organisation", "blocks", "nop", "read", "program", "erase", "transfer", "endurance", "supply"];
 
-/// Every part, in the order they are listed.
+/// Iterates over all parts, in the order of the lists.
 pub fn parts() -> impl Iterator<Item = &'static Part> {
     let simulators = calibrated::PARTS.iter().chain(presets::PARTS);
     papers::PARTS
@@ -40,30 +45,29 @@ pub fn parts() -> impl Iterator<Item = &'static Part> {
         .chain(simulators)
 }
 
-/// The part of this name.
+/// Returns the part with this name.
 pub fn find(name: &str) -> Option<&'static Part> {
     parts().find(|part| part.name == name)
 }
 
-/// The paper's set-up of the mu-Tree: 64 MiB of the MLC part K9GAG08U0M.
+/// Returns the set-up of the mu-Tree paper: 64 MiB of the MLC part K9GAG08U0M.
 pub fn mlc_64m() -> Part {
     papers::MLC_64M
 }
 
-/// The timing of [`mlc_64m`] with pages and blocks of other sizes and 64 spare bytes a page: for tests, which
-/// need small chips.
+/// Returns [`mlc_64m`] with other pages and blocks and with 64 spare bytes a page. For tests, which need
+/// small chips.
 pub fn mlc_with(page_bytes: u32, pages_per_block: u32, blocks: u32) -> Part {
     let mut part = mlc_64m();
     part.geometry = Geometry::new(page_bytes, 64, pages_per_block, blocks);
     part
 }
 
-/// A serial NOR part whose pages may be overwritten: 2 MiB in pages of 512 bytes and blocks of 8.
+/// Returns a serial NOR part whose pages may be overwritten: 2 MiB, pages of 512 bytes, 8 pages a block.
 pub fn nor_2m() -> Part {
     nor::AT45DB161E
 }
 
-/// One entry: its numbers, and a note for each of [`NOTED_FIELDS`].
 const fn part(name: &'static str, numbers: Numbers, notes: &'static [Note; 9]) -> Part {
     let mut geometry = Geometry::new(numbers.page.0, numbers.page.1, numbers.pages_per_block, numbers.blocks);
     geometry.programs_per_page_max = numbers.nop;
@@ -82,18 +86,18 @@ const fn part(name: &'static str, numbers: Numbers, notes: &'static [Note; 9]) -
 }
 
 struct Numbers {
-    /// Bytes of the data and of the spare area.
+    /// Bytes of the data area, and of the spare area.
     page: (u32, u32),
     pages_per_block: u32,
     blocks: u32,
     nop: u32,
     random_order: bool,
-    /// Array times of read, program and erase.
+    /// Array times of read, program and erase, in ns.
     latencies_ns: (u64, u64, u64),
-    /// Per byte.
+    /// Bus time of a byte, in ps.
     transfer_ps: u64,
     endurance: u32,
-    /// mV and mA.
+    /// Voltage in mV, current in mA.
     supply: (u32, u32),
 }
 

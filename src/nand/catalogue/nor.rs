@@ -1,9 +1,9 @@
-//! Serial NOR: a page is overwritten any number of times, each time clearing bits only.
+//! Serial NOR: a page is programmed any number of times, and each program only clears bits.
 
 use super::{Numbers, assumed, datasheet, part, remembered};
 use crate::nand::{Geometry, Part};
 
-/// The part as a constant, for tests and examples.
+/// Constant, so that tests and examples can use the part.
 pub(super) const AT45DB161E: Part = part(
     "at45db161e",
     Numbers {

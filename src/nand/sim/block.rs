@@ -1,8 +1,8 @@
-//! One block: the bytes of its programmed pages, and the state of each page.
+//! One block of the simulated chip: the bytes of its programmed pages, and the state of each page.
 //!
-//! Pages are kept one after another in the order in which they were programmed, and a page knows its slot. So
-//! nothing is ever filled with 0xFF: an erase forgets, the first program of a page appends, and copying a
-//! block copies what was programmed.
+//! Pages are stored one after another in the order of their first program, and each page knows its slot. So
+//! no bytes are ever filled with 0xFF: an erase drops all bytes, the first program of a page appends, and a
+//! copy of the block copies only programmed pages.
 //!
 //! Invariants: B1 a page with a slot has `slot < bytes.len() / page`; B2 no two pages share a slot; B3 an
 //! erased page has no slot; B4 every page at or beyond `next` is erased, unless the block is half-erased.
@@ -15,35 +15,34 @@ use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Bytes that a program was asked to put into a page; either part may be short.
+/// Bytes that a program was asked to write to a page. Both parts may be shorter than their areas.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Payload<'a> {
     pub(super) data: &'a [u8],
     pub(super) spare: &'a [u8],
 }
 
-/// How a page reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Health {
-    /// Reads give the bytes that stand there.
+    /// Reads return the stored bytes.
     #[default]
     Good,
-    /// Not at all: more bit errors than can be corrected.
+    /// Reads fail: the page has more bit errors than the ECC corrects.
     Unreadable,
 }
 
-/// The slot of a page that has none.
+/// Slot of a page that is not stored and reads as 0xFF.
 pub(super) const NO_SLOT: u16 = u16::MAX;
 
-/// The number of programs of a page that takes none until its block is erased.
+/// Value of `programs` for a page that takes no program until its block is erased.
 pub(super) const SEALED: u8 = u8::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PageState {
-    /// Programs since the last erase.
+    /// Programs since the last erase, or [`SEALED`].
     pub(super) programs: u8,
     pub(super) health: Health,
-    /// Where its bytes are; a page without any reads as 0xFF.
+    /// Place of the bytes of the page, or [`NO_SLOT`].
     pub(super) slot: u16,
 }
 
@@ -55,14 +54,14 @@ impl PageState {
 pub(super) struct Block {
     pub(super) bytes: Vec<u8>,
     pub(super) pages: Box<[PageState]>,
-    /// One past the last page programmed since the last erase.
+    /// One past the highest page programmed since the last erase.
     pub(super) next: u32,
-    /// An erase of the block was cut: it takes no program until it is erased.
+    /// True after an erase that was cut: the block takes no program until it is erased.
     pub(super) half_erased: bool,
     block_bytes: usize,
 }
 
-/// A copy has room for the whole block, as it is made in order to be programmed.
+/// The copy gets room for the whole block, since a block is copied in order to be programmed.
 impl Clone for Block {
     fn clone(&self) -> Block {
         let mut bytes = Vec::with_capacity(self.block_bytes);
@@ -72,7 +71,7 @@ impl Clone for Block {
 }
 
 impl Block {
-    /// An erased block with room for `bytes`.
+    /// Returns an erased block with room for `bytes` bytes of pages.
     pub(super) fn with_capacity(geometry: &Geometry, bytes: usize) -> Block {
         Block {
             bytes: Vec::with_capacity(bytes),
@@ -93,7 +92,7 @@ impl Block {
         (state.slot != NO_SLOT).then(|| &self.bytes[start..start + size])
     }
 
-    /// Programs a page: appends it, or clears further bits of one that was programmed before.
+    /// Programs a page: appends it, or clears further bits of a page that is stored.
     pub(super) fn program(&mut self, geometry: &Geometry, page: usize, payload: Payload<'_>) {
         if self.pages[page].slot == NO_SLOT {
             self.append(geometry, page, payload);
@@ -107,7 +106,7 @@ impl Block {
         debug_assert!(self.is_consistent(geometry, page), "page {page} after a program");
     }
 
-    /// B1, B3 and B4 as far as one page tells.
+    /// Checks B1, B3 and B4 for one page.
     fn is_consistent(&self, geometry: &Geometry, page: usize) -> bool {
         let state = self.pages[page];
         let slots = self.bytes.len() / geometry.raw_page_bytes();
@@ -118,14 +117,14 @@ impl Block {
             && (state.programs == 0 || page < self.next as usize || self.half_erased)
     }
 
-    /// The first byte of which a program of the page would have to set bits, bytes of 0xFF being left out of
-    /// it.
+    /// Returns the first byte of which the program would have to set bits; the spare area follows the data.
+    /// Bytes 0xFF of the program do not count.
     pub(super) fn byte_set(&self, geometry: &Geometry, page: usize, payload: Payload<'_>) -> Option<usize> {
         let (data, spare) = self.stored(geometry, self.pages[page])?.split_at(geometry.page_bytes as usize);
         let raised = |old: u8, new: u8| if new == 0xff { 0 } else { !old & new };
         let first = |old: &[u8], new: &[u8]| {
-            // Without a branch for each byte at first: there is seldom one, and every program of a page that
-            // is overwritten is looked at.
+            // One pass without a branch for each byte first: a byte that sets bits is rare, and every
+            // overwriting program is checked.
             let any = old.iter().zip(new).fold(0, |any, (&old, &new)| any | raised(old, new));
             if any == 0 { None } else { old.iter().zip(new).position(|(&old, &new)| raised(old, new) != 0) }
         };
@@ -133,8 +132,8 @@ impl Block {
         first(data, payload.data).or_else(in_spare)
     }
 
-    /// Programs a page of which only part came about. NOR has no check of its own that could make a page
-    /// unreadable, and takes a program on top of a torn one.
+    /// Programs a page in part. NOR has no ECC of its own that could make a page unreadable, so `Unreadable`
+    /// becomes `RandomBits`; and it takes a program on top of a torn one.
     pub(super) fn program_torn(
         &mut self,
         geometry: &Geometry,
@@ -169,8 +168,8 @@ impl Block {
         }
     }
 
-    /// Destroys a page that shares its cells with one whose program was torn: it cannot be read, or some of
-    /// its bits are wrong.
+    /// Destroys a page that shares its cells with a page whose program was torn: the page becomes unreadable,
+    /// or some of its bits are wrong.
     pub(super) fn destroy(&mut self, geometry: &Geometry, page: usize, seed: u64) {
         let mut rng = Rng::new(seed);
         if self.pages[page].slot == NO_SLOT || rng.chance(1, 2) {
@@ -184,7 +183,7 @@ impl Block {
         }
     }
 
-    /// Erases a block of which only part came about: it takes no program until it is erased again.
+    /// Erases a block in part. The block then takes no program until it is erased again.
     pub(super) fn erase_torn(&mut self, geometry: &Geometry, model: TornModel, seed: u64) {
         let is_nor = geometry.overwrites();
         let model = if is_nor && model == TornModel::Unreadable { TornModel::RandomBits } else { model };
@@ -262,7 +261,7 @@ enum TornErase {
     Blurred,
 }
 
-/// Erases a block; one that a clone of the chip still looks at is left to the clone.
+/// Erases a block. If a clone of the chip shares the block, the clone keeps it and this chip drops it.
 pub(super) fn erase(place: &mut Option<Arc<Block>>) {
     match place.as_mut().and_then(Arc::get_mut) {
         Some(block) => block.forget(),
@@ -270,12 +269,11 @@ pub(super) fn erase(place: &mut Option<Arc<Block>>) {
     }
 }
 
-/// Programming only clears bits.
 fn clear_bits(stored: &mut [u8], new: &[u8]) {
     stored.iter_mut().zip(new).for_each(|(old, new)| *old &= new);
 }
 
-/// The first bytes of what was to be programmed: part of the data, or all of it and part of the spare area.
+/// Returns a random part of the bytes to be programmed: the first bytes of each area.
 fn prefix<'a>(payload: Payload<'a>, rng: &mut Rng) -> (&'a [u8], &'a [u8]) {
     let mut part = |bytes: &'a [u8]| {
         let kept = if bytes.is_empty() { 0 } else { rng.below(bytes.len() as u64) as usize };
@@ -290,7 +288,7 @@ fn prefix<'a>(payload: Payload<'a>, rng: &mut Rng) -> (&'a [u8], &'a [u8]) {
     }
 }
 
-/// The bytes with some of the bits to be cleared still set: half of them, a quarter or an eighth.
+/// Returns the bytes with some of the cleared bits still set: half of them, a quarter or an eighth.
 fn blur(bytes: &[u8], rng: &mut Rng) -> Vec<u8> {
     let thinning = rng.below(3);
     let mut blurred = bytes.to_vec();

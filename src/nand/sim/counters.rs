@@ -1,20 +1,20 @@
-//! Operations of a chip, by cause.
+//! Counters of the operations of a chip, by cause.
 
 use crate::nand::{ByCause, Cause};
 
-/// Operations by cause, in the order of [`Cause::COUNTED`].
+/// Number of operations by cause, in the order of [`Cause::COUNTED`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Page reads.
+    /// Page reads by cause.
     pub page_reads: ByCause,
-    /// Page programs.
+    /// Page programs by cause.
     pub page_programs: ByCause,
-    /// Block erases.
+    /// Block erases by cause.
     pub block_erases: ByCause,
 }
 
 impl Counters {
-    /// Operations since `earlier`, a former state of the same counters.
+    /// Returns the operations since `earlier`, an earlier state of the same counters.
     pub fn since(&self, earlier: &Counters) -> Counters {
         let minus = |now: &ByCause, then: &ByCause| core::array::from_fn(|i| now[i] - then[i]);
         Counters {
@@ -24,23 +24,23 @@ impl Counters {
         }
     }
 
-    /// Page reads of all causes.
+    /// Page reads of all causes together.
     pub fn page_reads_total(&self) -> u64 {
         self.page_reads.iter().sum()
     }
 
-    /// Page programs of all causes.
+    /// Page programs of all causes together.
     pub fn page_programs_total(&self) -> u64 {
         self.page_programs.iter().sum()
     }
 
-    /// Block erases of all causes.
+    /// Block erases of all causes together.
     pub fn block_erases_total(&self) -> u64 {
         self.block_erases.iter().sum()
     }
 }
 
-/// Counts one operation; a checker's is not counted.
+/// Counts one operation. [`Cause::Check`] has no counter.
 #[inline]
 pub(super) fn count(row: &mut ByCause, cause: Cause) {
     if let Some(counter) = row.get_mut(cause as usize) {

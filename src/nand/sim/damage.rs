@@ -1,5 +1,5 @@
-//! Damage done to a chip on purpose, past all of its rules: what is stored is changed, and neither counted
-//! nor timed nor recorded.
+//! Deliberate damage to a chip. It ignores all rules of the chip, and is neither counted nor timed nor
+//! recorded.
 
 use super::SimChip;
 use super::block::{Block, Health, NO_SLOT};
@@ -8,8 +8,8 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 impl SimChip {
-    /// Data and spare area of a page as they are stored; none where nothing was programmed since the last
-    /// erase or where the page cannot be read. A page that only looks erased is all 0xFF.
+    /// Data and spare area of a page as they are stored. `None` if the page was not programmed since the last
+    /// erase, or cannot be read. A page that only looks erased is all 0xFF.
     pub fn stored_page(&self, ppn: Ppn) -> Option<Vec<u8>> {
         let geometry = &self.part.geometry;
         assert!(ppn.0 < geometry.pages(), "{ppn} is beyond the end of the chip");
@@ -22,7 +22,7 @@ impl SimChip {
         Some(stored.unwrap_or_else(|| alloc::vec![0xff; geometry.raw_page_bytes()]))
     }
 
-    /// Puts other bytes (data, then spare area) in the place of a programmed page, which stays programmed.
+    /// Replaces the stored bytes of a programmed page: data, then spare area. The page stays programmed.
     pub fn damage_page(&mut self, ppn: Ppn, bytes: &[u8]) {
         let geometry = self.part.geometry;
         assert_eq!(bytes.len(), geometry.raw_page_bytes(), "a page is replaced whole");
@@ -34,7 +34,7 @@ impl SimChip {
         self.change_stored(ppn, |block, page| block.pages[page].health = Health::Unreadable);
     }
 
-    /// Exchanges all that is stored in two blocks, as a part whose address lines fail may.
+    /// Exchanges the contents of two blocks, as a part with faulty address lines may.
     pub fn exchange_blocks(&mut self, one: Pbn, other: Pbn) {
         self.blocks.swap(one.index(), other.index());
     }

@@ -1,8 +1,8 @@
-//! Bits that the ECC corrects: they grow in number with the reads of a block and with its erases.
+//! Bit errors that the ECC corrects. Their number grows with the reads of a block and with its erases.
 //!
-//! A read disturbs the pages beside it and worn cells leak, so the bits that a part corrects in a page become
-//! more, slowly, until it can correct them no longer. Programming a page anew sets back what reads did, and
-//! nothing what erases did. A page has its own place in the count, so those of a block do not come due
+//! A read disturbs the pages nearby, and worn cells leak. So the wrong bits of a page become more, slowly,
+//! until the ECC can no longer correct them. A new program of the page undoes the effect of reads, not that
+//! of erases. Each page starts its count at a different place, so that the pages of a block do not fail
 //! together.
 
 use super::faults::FaultState;
@@ -11,20 +11,20 @@ use crate::rng::split_mix;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
-/// How fast bits have to be corrected. The default is a chip on which none ever is.
+/// Growth of the number of wrong bits. The default is a chip without wrong bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Disturb {
-    /// Reads of a block, since a page of it was programmed, after which one bit more of that page is wrong.
-    /// 0: never.
+    /// Reads of a block, since a page of it was programmed, that make one more bit of that page wrong. 0:
+    /// reads make no bits wrong.
     pub reads_per_bit: u32,
-    /// Erases of a block after which one bit more of each of its pages is wrong; 0: never.
+    /// Erases of a block that make one more bit of each of its pages wrong. 0: erases make no bits wrong.
     pub erases_per_bit: u32,
-    /// Bits of a page that the ECC corrects; more make it uncorrectable.
+    /// Bits of a page that the ECC corrects. A page with more wrong bits is uncorrectable.
     pub ecc_strength: u32,
 }
 
 impl Disturb {
-    /// The wrong bits of a page whose block was read and erased so often.
+    /// Returns the wrong bits of a page whose block was read `reads` times and erased `erases` times.
     fn wrong_bits(&self, ppn: Ppn, reads: u32, erases: u32) -> u32 {
         let of = |count: u32, per_bit: u32| match per_bit {
             0 => 0,
@@ -34,10 +34,11 @@ impl Disturb {
     }
 }
 
-/// Bits corrected in a read that only just succeeds, and the most that the ECC corrects.
+/// Corrected bits of a read that is weak by chance, and the strength of the ECC reported with it.
 const WEAK_BITS: u32 = 4;
 
-/// Reads of each block since its erase, and how many they were when each page was programmed.
+/// For each block the reads since its erase, and for each page how many they were when the page was
+/// programmed.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BlockReads {
     blocks: Vec<u32>,
@@ -45,7 +46,8 @@ pub(super) struct BlockReads {
 }
 
 impl FaultState {
-    /// A block was read; what the ECC has to correct in the page.
+    /// Counts a read of a block. Returns how many bits the ECC corrects in the page, or an error if they are
+    /// too many.
     pub(super) fn disturb(
         &mut self,
         (ppn, pbn): (Ppn, Pbn),
@@ -70,7 +72,7 @@ impl FaultState {
         }
     }
 
-    /// A page was programmed: what was read of its block before does not disturb it.
+    /// The reads of the block so far do not disturb a page that is programmed now.
     pub(super) fn note_programmed(&mut self, (ppn, pbn): (Ppn, Pbn), geometry: &Geometry) {
         if let Some(&reads) = self.reads.blocks.get(pbn.index()) {
             self.reads.before.resize(geometry.pages() as usize, 0);
@@ -78,7 +80,6 @@ impl FaultState {
         }
     }
 
-    /// A block was erased.
     pub(super) fn forget_reads(&mut self, pbn: Pbn, geometry: &Geometry) {
         if let Some(reads) = self.reads.blocks.get_mut(pbn.index()) {
             *reads = 0;

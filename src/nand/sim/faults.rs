@@ -1,87 +1,88 @@
-//! Faults of a simulated chip, all of them seeded.
+//! Faults of a simulated chip. All of them follow from a seed.
 //!
 //! A power cut strikes at one physical operation, counted from 0 over programs, erases and bad-block marks.
-//! Program and erase failures strike at a rate; an erase may also fail because the block is worn. Silent bit
-//! errors change the returned copy, never the stored bytes. Looking on as
-//! [`Cause::Check`](crate::nand::Cause::Check) is spared all of it.
+//! Programs and erases fail at a rate; an erase may also fail because the block is worn. Silent bit errors
+//! change the returned copy, never the stored bytes. Operations with the cause
+//! [`Cause::Check`](crate::nand::Cause::Check) have no faults.
 
 use super::disturb::{BlockReads, Disturb};
 use crate::rng::{Rng, split_mix};
 
-/// Kinds of faults and their rates. The default is a chip that never fails.
+/// Kinds of faults, and their rates. The default is a chip that never fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Fixes all that is random.
+    /// Seed of all random choices.
     pub seed: u64,
     /// Programs that fail, in a million.
     pub program_failures_ppm: u32,
     /// Erases that fail, in a million.
     pub erase_failures_ppm: u32,
-    /// Whether an erase beyond the part's endurance may fail: with a probability that rises from 0 at the
-    /// endurance to 1 at twice the endurance.
+    /// True if an erase beyond the part's endurance may fail. The probability rises from 0 at the endurance
+    /// to 1 at twice the endurance.
     pub wears_out: bool,
-    /// Wrong bits in 10^9 bits read.
+    /// Bits that are read wrongly, in 10^9 bits.
     pub bit_errors_per_gigabit: u32,
-    /// Reads that come back wrong, in a million: half of them with some bits flipped in the copy returned,
-    /// half of them as uncorrectable. The stored bytes are as they were, so the next read may be right.
+    /// Reads that fail, in a million: half of them return a copy with some bits flipped, half of them are
+    /// uncorrectable. The stored bytes do not change, so the next read may be right.
     pub read_failures_ppm: u32,
-    /// The most reads in a row that come back wrong for that reason: the next one is right. 0: any number.
+    /// Most reads in a row that fail because of `read_failures_ppm`: the next one is right. 0: no limit.
     pub read_failures_in_row: u8,
-    /// Reads that only just succeed, in a million: the outcome says that the page is weak.
+    /// Reads in a million whose outcome says that the page is weak.
     pub weak_reads_ppm: u32,
-    /// How fast bits have to be corrected.
+    /// Growth of the bit errors that the ECC corrects.
     pub disturb: Disturb,
 }
 
-/// One power cut.
+/// A planned power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerCut {
-    /// Which physical operation it strikes, as numbered by `SimChip::operations`.
+    /// Number of the physical operation at which the power is cut, as counted by `SimChip::operations`.
     pub at_operation: u64,
-    /// When it strikes.
+    /// Moment of the cut within the operation.
     pub when: CutWhen,
-    /// Remains of an operation that the cut struck inside.
+    /// Remains of the operation if the cut is inside it.
     pub torn: TornModel,
-    /// Fixes what is random in that.
+    /// Seed of the random choices of `torn`.
     pub seed: u64,
 }
 
-/// When a power cut strikes an operation.
+/// Moment of a power cut within an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CutWhen {
-    /// Nothing of it happened.
+    /// Nothing of the operation takes effect.
     Before,
-    /// Part of it happened.
+    /// Part of the operation takes effect.
     Inside,
-    /// All of it happened, but nobody was told.
+    /// All of the operation takes effect, but the caller gets an error.
     After,
 }
 
-/// Remains of a program or an erase that the power cut struck inside.
+/// Remains of a program or an erase that a power cut interrupts.
 ///
-/// A part that overwrites (NOR) has no ECC of its own and no limit of programs: there *unreadable* is *random
-/// bits*, and a program that *looks erased* has changed nothing and may be repeated. An erase cut short
-/// always has to be repeated first.
+/// A part that overwrites (NOR) has no ECC of its own and no limit of programs. There `Unreadable` is treated
+/// as `RandomBits`, and a program that `LooksErased` has changed nothing and may be repeated. An erase that
+/// was cut must always be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TornModel {
-    /// A program: the first bytes (data, then spare). An erase: the first pages erased, the others as before.
+    /// Program: the first bytes of the data and of the spare area are programmed. Erase: the first pages are
+    /// erased, the others are as before.
     Prefix,
-    /// A program: some of the bits that should be cleared are. An erase: each page as before, or with random
-    /// bits set.
+    /// Program: some of the bits that should be cleared are cleared. Erase: each page is as before, or has
+    /// random bits set.
     RandomBits,
-    /// A program: the page reads as uncorrectable. An erase: each page as before, erased, or uncorrectable.
+    /// Program: the page is uncorrectable. Erase: each page is as before, erased, or uncorrectable.
     Unreadable,
-    /// Everything reads as before a program, or as after an erase, but refuses to be programmed until erased
-    /// again.
+    /// Program: the page reads as before. Erase: the block reads as erased. Both refuse programs until they
+    /// are erased again.
     LooksErased,
 }
 
 impl TornModel {
-    /// Every model.
+    /// All models.
     pub const ALL: [TornModel; 4] =
         [TornModel::Prefix, TornModel::RandomBits, TornModel::Unreadable, TornModel::LooksErased];
 
-    /// The name used in commands and results.
+    /// Name in commands and results.
     pub const fn name(self) -> &'static str {
         match self {
             TornModel::Prefix => "prefix",
@@ -92,7 +93,6 @@ impl TornModel {
     }
 }
 
-/// How a physical operation ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Done,
@@ -107,9 +107,9 @@ pub(super) struct FaultState {
     pub(super) faults: Faults,
     pub(super) rng: Rng,
     pub(super) power_cut: Option<PowerCut>,
-    /// Bits still to be read until the next one is wrong.
+    /// Bits still to be read before the next wrong one.
     bits_until_error: u64,
-    /// Reads in a row that came back wrong.
+    /// Reads in a row that failed.
     wrong_in_row: u8,
     pub(super) reads: BlockReads,
 }
@@ -125,7 +125,8 @@ impl FaultState {
         FaultState { faults, rng, power_cut, bits_until_error, wrong_in_row: 0, reads }
     }
 
-    /// Whether the power is cut at this operation, else whether it fails with this rate.
+    /// Decides how operation number `operation` ends: cut if a cut is planned there, else failed at the rate
+    /// `failures_ppm`.
     pub(super) fn fate(&mut self, operation: u64, failures_ppm: u32) -> Fate {
         if let Some(cut) = self.power_cut.take_if(|cut| cut.at_operation == operation) {
             return match cut.when {
@@ -140,7 +141,7 @@ impl FaultState {
         Fate::Done
     }
 
-    /// The rate at which the next erase of a block fails that was erased `wear` times.
+    /// Rate at which the next erase of a block fails, if the block was erased `wear` times.
     pub(super) fn erase_failures_ppm(&self, wear: u32, endurance: u32) -> u32 {
         let beyond = if self.faults.wears_out {
             u64::from(wear.saturating_add(1).saturating_sub(endurance))
@@ -151,7 +152,7 @@ impl FaultState {
         worn_ppm.max(self.faults.erase_failures_ppm)
     }
 
-    /// Flips the bits that are read wrongly; false where the read is refused as uncorrectable.
+    /// Flips the bits that this read gets wrong. Returns false if the read fails as uncorrectable.
     pub(super) fn corrupt(&mut self, data: &mut [u8], spare: &mut [u8]) -> bool {
         self.flip_silently(data, spare);
         let rate = u64::from(self.faults.read_failures_ppm);
@@ -187,7 +188,7 @@ impl FaultState {
     }
 }
 
-/// Flips one bit of a page: of its data, then of its spare area.
+/// Flips one bit of a page. Bits of the spare area follow those of the data.
 fn flip(data: &mut [u8], spare: &mut [u8], bit: u64) {
     debug_assert!(bit / 8 < (data.len() + spare.len()) as u64, "bit {bit} is beyond the page");
     let byte = (bit / 8) as usize;
@@ -197,7 +198,7 @@ fn flip(data: &mut [u8], spare: &mut [u8], bit: u64) {
     }
 }
 
-/// Bits from one error to the next: even between 1 and twice the mean.
+/// Bits from one wrong bit to the next: uniform from 1 to twice the mean.
 fn error_gap(errors_per_gigabit: u32, rng: &mut Rng) -> u64 {
     let mean = 1_000_000_000 / u64::from(errors_per_gigabit.max(1));
     1 + rng.below(2 * mean - 1)

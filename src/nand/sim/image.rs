@@ -1,6 +1,7 @@
-//! A chip as bytes: everything but faults, plans and recordings, to be kept in a file and loaded again.
+//! A chip as bytes, to be kept in a file and loaded again. Faults, planned power cuts and recordings are not
+//! included.
 //!
-//! Little-endian throughout; an erased page takes no room.
+//! Numbers are little-endian. An erased page takes no room.
 //!
 //! ```text
 //! header  magic "NANDEXCH", version u32: 2; of version 1, which is read too, each row of counters lacks its last
@@ -16,9 +17,8 @@
 //!         CRC-32 of the block's record
 //! ```
 //!
-//! A loaded chip is powered and never fails until told to. Bytes of any kind may be given to
-//! [`SimChip::from_image`]: what is wrong is said with its place, and memory is taken only for pages that the
-//! image holds.
+//! A loaded chip is powered and never fails until faults are set. [`SimChip::from_image`] takes any bytes: an
+//! error names its place, and memory is taken only for pages that the image holds.
 
 use super::block::{Block, Health, NO_SLOT, PageState, SEALED};
 use super::{Counters, SimChip};
@@ -33,11 +33,11 @@ use core::fmt;
 
 const MAGIC: &[u8; 8] = b"NANDEXCH";
 const VERSION: u32 = 2;
-/// Causes that an image of version 1 counts: scrubbing came later.
+/// Number of causes that an image of version 1 counts; scrubbing came with version 2.
 const CAUSES_BEFORE: usize = 8;
-/// The shortest record of a block: wear, flags, pages listed, checksum.
+/// Bytes of the shortest record of a block: wear, flags, number of pages, checksum.
 const BLOCK_RECORD_MIN: u64 = 16;
-/// Counters beyond this are absurd, and adding to them could overflow.
+/// Bound of a counter. A larger one is absurd, and adding to it could overflow.
 const COUNT_MAX: u64 = 1 << 62;
 
 const BAD: u32 = 1;
@@ -47,33 +47,33 @@ const KIND_BYTES: u8 = 0;
 const KIND_LOOKS_ERASED: u8 = 1;
 const KIND_UNREADABLE: u8 = 2;
 
-/// Why bytes are no image of a chip.
+/// Error: the bytes are no image of a chip.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// The bytes do not begin as an image of a chip does.
+    /// The bytes do not begin with the magic of an image.
     NotAnImage,
-    /// A version that this program does not read.
+    /// The version of the image is not one that this program reads.
     UnknownVersion(u32),
     /// The bytes end too early.
     Truncated(ImagePlace),
     /// The bytes contradict themselves.
     Corrupted {
-        /// The contradiction.
+        /// Contradiction found.
         what: &'static str,
-        /// Where.
+        /// Place of the contradiction.
         place: ImagePlace,
     },
-    /// The bytes describe a chip that cannot be.
+    /// The image describes an impossible chip.
     Part(PartError),
 }
 
-/// A place in an image.
+/// Place in an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ImagePlace {
-    /// The block whose record it is in; `None` in the header or after the last block.
+    /// Block whose record holds the place; `None` in the header or after the last block.
     pub block: Option<Pbn>,
-    /// Byte offset.
+    /// Byte offset in the image.
     pub offset: u64,
 }
 
@@ -103,7 +103,7 @@ impl fmt::Display for ImageError {
 impl core::error::Error for ImageError {}
 
 impl SimChip {
-    /// The chip as bytes.
+    /// Returns the chip as bytes.
     pub fn to_image(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.write_header(&mut out);
@@ -113,7 +113,7 @@ impl SimChip {
         out
     }
 
-    /// The chip that these bytes describe.
+    /// Returns the chip that `bytes` describe.
     pub fn from_image(bytes: &[u8]) -> Result<SimChip, ImageError> {
         let mut reader = Reader { bytes, at: 0, block: None };
         let mut chip = read_header(&mut reader)?;
@@ -200,7 +200,7 @@ fn put_u64s(out: &mut Vec<u8>, values: &[u64]) {
     values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
 }
 
-/// Takes bytes from the front, and knows where it is when they run out.
+/// Keeps its position, which errors report.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -247,7 +247,7 @@ impl<'a> Reader<'a> {
         Ok(row)
     }
 
-    /// Takes the checksum of everything since `start`.
+    /// Reads the checksum, and compares it with that of the bytes since `start`.
     fn checksum(&mut self, start: usize) -> Result<(), ImageError> {
         let computed = crc32(&[&self.bytes[start..self.at]]);
         if self.u32()? == computed { Ok(()) } else { Err(self.corrupted("the checksum does not match")) }

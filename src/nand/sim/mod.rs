@@ -1,18 +1,19 @@
 //! The simulated chip: real bytes, the physics of NAND, exact counts, simulated time and energy, faults.
 //!
-//! Each operation goes the same way: is the power on, is the address on the chip, do the rules allow it; then
-//! its fate is drawn (done, failed, lost to a power cut), the block changes accordingly, and what happened is
-//! counted, timed and noted in the recording. An operation that the chip refuses costs nothing.
+//! Each operation first checks three things: the power is on, the address is on the chip, the rules allow the
+//! operation. Then the chip draws how the operation ends: done, failed, or lost to a power cut. The block
+//! changes accordingly, and the operation is counted, timed and recorded. An operation that the chip refuses
+//! costs nothing.
 //!
-//! Time is the sum of latencies, nothing overlaps: a read takes its array time and the transfer of the bytes
+//! Time is the sum of latencies; nothing overlaps. A read takes its array time and the transfer of the bytes
 //! asked for, a program always transfers the whole page, an erase transfers nothing. [`Cause::Check`] is
-//! neither counted nor timed, and no fault strikes it, but what is torn already reads as torn.
+//! neither counted nor timed, and no fault strikes it; but a page that is torn already reads as torn.
 //!
-//! Only in a batch do the channels of an array work at the same time: it takes as long as the channel with
-//! the most to do, an erase, which concerns all, occupying each. Counts and energy are as without.
+//! The channels of an array work at the same time only in a batch. The batch takes as long as its busiest
+//! channel; an erase occupies all channels. Counts and energy are the same as without a batch.
 //!
-//! A clone shares the blocks and copies one when either side changes it, so a chip can be cloned at every
-//! operation.
+//! A clone shares the blocks with its original. Either side copies a block before it changes the block, so a
+//! chip can be cloned at every operation.
 
 mod block;
 mod counters;
@@ -42,11 +43,11 @@ use counters::count;
 use faults::{Fate, FaultState};
 use record::Diary;
 
-/// A chip in memory.
+/// A simulated chip in memory.
 #[derive(Clone, Debug)]
 pub struct SimChip {
     part: Part,
-    /// A block never programmed has none.
+    /// State of each block; `None` for a block that was never programmed.
     blocks: Vec<Option<Arc<Block>>>,
     bad: Vec<bool>,
     wear: Vec<u32>,
@@ -57,14 +58,14 @@ pub struct SimChip {
     powered: bool,
     faults: Option<Box<FaultState>>,
     diary: Diary,
-    /// Batches begun and not ended.
+    /// Nesting depth of the open batches.
     batches: u32,
-    /// Time of each channel in the batch, in ns.
+    /// Time of each channel in the open batch, in ns.
     channel_ns: Vec<u64>,
 }
 
 impl SimChip {
-    /// A fresh chip: every block good and erased, nothing ever fails.
+    /// Returns a fresh chip: every block is good and erased, and nothing ever fails.
     pub fn new(part: &Part) -> Result<SimChip, PartError> {
         part.validate()?;
         let blocks = part.geometry.blocks as usize;
@@ -85,7 +86,8 @@ impl SimChip {
         })
     }
 
-    /// Marks some blocks bad as a factory does: `ratio_ppm` of a million, never block 0.
+    /// Marks blocks bad as a factory does: each block with the probability `ratio_ppm` in a million, but
+    /// never block 0.
     pub fn with_factory_bad_blocks(mut self, ratio_ppm: u32, seed: u64) -> SimChip {
         let mut rng = Rng::new(seed);
         for bad in self.bad.iter_mut().skip(1) {
@@ -100,39 +102,39 @@ impl SimChip {
         self
     }
 
-    /// Lets the chip fail from now on; a power cut that is planned stays planned.
+    /// Lets the chip fail from now on. A planned power cut stays planned.
     pub fn set_faults(&mut self, faults: Faults) {
         let power_cut = self.faults.as_ref().and_then(|state| state.power_cut);
         self.faults = Some(Box::new(FaultState::new(faults, power_cut)));
     }
 
-    /// Plans a power cut, in place of one planned before. One whose operation has passed never strikes.
+    /// Plans a power cut, in place of an earlier plan. A cut whose operation has passed never strikes.
     pub fn plan_power_cut(&mut self, cut: PowerCut) {
         let state = self.faults.get_or_insert_with(|| Box::new(FaultState::new(Faults::default(), None)));
         state.power_cut = Some(cut);
     }
 
-    /// Switches the power off: every operation is refused.
+    /// Switches the power off. Every operation then fails.
     pub fn power_off(&mut self) {
         self.powered = false;
     }
 
-    /// Switches the power on again after a cut.
+    /// Switches the power on again.
     pub fn power_on(&mut self) {
         self.powered = true;
     }
 
-    /// Whether the power is on.
+    /// Returns true if the power is on.
     pub fn is_powered(&self) -> bool {
         self.powered
     }
 
-    /// The part simulated.
+    /// Part that is simulated.
     pub fn part(&self) -> &Part {
         &self.part
     }
 
-    /// Operations so far, by cause.
+    /// Number of operations so far, by cause.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -147,12 +149,13 @@ impl SimChip {
         self.energy_pj
     }
 
-    /// Erases of each block.
+    /// Number of erases of each block.
     pub fn wear(&self) -> &[u32] {
         &self.wear
     }
 
-    /// Whether nothing was programmed to the page since its block was erased. Costs nothing.
+    /// Returns true if the page was not programmed since its block was erased. This costs no time and is not
+    /// counted.
     pub fn is_erased(&self, ppn: Ppn) -> bool {
         let geometry = &self.part.geometry;
         assert!(ppn.0 < geometry.pages(), "{ppn} is beyond the end of the chip");
@@ -161,42 +164,42 @@ impl SimChip {
         block.is_none_or(|block| block.pages[page].programs == 0 && !block.half_erased)
     }
 
-    /// Changes of the chip's state so far: programs, erases and bad-block marks, whole or torn. It numbers
-    /// the next one.
+    /// Number of changes of the chip's state so far: programs, erases and bad-block marks, whole or torn. The
+    /// next change has this number.
     pub fn operations(&self) -> u64 {
         self.operations
     }
 
-    /// Starts a recording of every change of the chip's state.
+    /// Starts to record every change of the chip's state.
     pub fn start_recording(&mut self) {
         self.diary.0 = Some(Box::default());
     }
 
-    /// Labels the operations recorded from now on, say with the host operations acknowledged so far.
+    /// Sets the label of the operations recorded from now on, for example the number of host operations
+    /// acknowledged so far.
     pub fn mark(&mut self, mark: u64) {
         if let Some(recording) = &mut self.diary.0 {
             recording.mark = mark;
         }
     }
 
-    /// Ends the recording and hands it over; empty when there was none.
+    /// Ends the recording and returns it. Returns an empty recording if none was started.
     pub fn take_recording(&mut self) -> Recording {
         self.diary.0.take().map_or_else(Recording::default, |recording| *recording)
     }
 
-    /// Repeats a recorded operation as it ended then. See [`SimChip::apply`].
+    /// Repeats a recorded operation with the end that it had. See [`SimChip::apply`].
     pub fn replay(&mut self, recorded: &Recorded) -> Result<(), NandError> {
         self.change(&recorded.op, recorded.torn)
     }
 
-    /// Changes the chip's state as this operation does: it is numbered and wears the block, but is neither
-    /// counted, timed nor faulted, and needs no power.
+    /// Changes the chip's state as `op` does. The operation gets a number and wears the block, but is not
+    /// counted or timed, cannot fail, and needs no power.
     pub fn apply(&mut self, op: &PhysicalOp) -> Result<(), NandError> {
         self.change(op, None)
     }
 
-    /// Changes the chip's state as this operation does when it is torn; a torn bad-block mark is there or
-    /// not.
+    /// Changes the chip's state as a torn `op` does. A torn bad-block mark is set or not.
     pub fn apply_torn(&mut self, op: &PhysicalOp, torn: TornModel, seed: u64) -> Result<(), NandError> {
         self.change(op, Some((torn, seed)))?;
         if let PhysicalOp::Program { ppn, .. } = op {
@@ -205,7 +208,7 @@ impl SimChip {
         Ok(())
     }
 
-    /// Destroys the page whose cells a torn program of this one shares, if there is one.
+    /// Destroys the page that shares its cells with `ppn`, a page whose program was torn, if there is one.
     fn destroy_partner(&mut self, ppn: Ppn, seed: u64) {
         let geometry = &self.part.geometry;
         let page = geometry.page_in_block(ppn);
@@ -281,7 +284,7 @@ impl SimChip {
         if self.bad[pbn.index()] { Err(NandError::BadBlock(pbn)) } else { Ok(pbn) }
     }
 
-    /// The page's place in its block, if it may be programmed.
+    /// Returns the number of the page within its block, or the error of a page that may not be programmed.
     fn check_program(&self, ppn: Ppn, payload: Payload<'_>) -> Result<usize, NandError> {
         let geometry = &self.part.geometry;
         let pbn = self.check_page(ppn, payload.data.len(), payload.spare.len())?;
@@ -312,7 +315,7 @@ impl SimChip {
         if self.bad[pbn.index()] { Err(NandError::BadBlock(pbn)) } else { Ok(()) }
     }
 
-    /// Reads bytes of the data area from a column on, and the first ones of the spare area.
+    /// Reads bytes of the data area from column `from` on, and the first bytes of the spare area.
     fn read_columns(
         &mut self,
         (ppn, cause): (Ppn, Cause),
@@ -352,7 +355,7 @@ impl SimChip {
         }
     }
 
-    /// How the next change of state ends, given the rate at which this kind of operation fails.
+    /// Draws how the next change of state ends.
     #[inline]
     fn fate(&mut self, cause: Option<Cause>, failures_ppm: impl FnOnce(&FaultState) -> u32) -> Fate {
         match &mut self.faults {
@@ -373,7 +376,8 @@ impl SimChip {
         }
     }
 
-    /// Lets time pass for a page, or for a block on all channels; in a batch on its channels only.
+    /// Adds the time of an operation on a page, or on a block, which occupies all channels. In a batch the
+    /// channels keep the time.
     #[inline]
     fn take_time(&mut self, page: Option<Ppn>, ns: u64) {
         match page {
@@ -383,7 +387,8 @@ impl SimChip {
         }
     }
 
-    /// The error of an operation that ended this way, after the power went off if it was cut.
+    /// Returns the result of an operation that ended with `fate`. Switches the power off if `fate` is a power
+    /// cut.
     #[inline]
     fn ended(&mut self, fate: Fate, failure: NandError) -> Result<(), NandError> {
         match fate {
@@ -397,7 +402,8 @@ impl SimChip {
     }
 }
 
-/// How the block changes under this fate: whole, or torn; a failed operation leaves random bits.
+/// Returns how the block is torn; `None` if the change is whole or did not happen. A failed operation leaves
+/// random bits.
 #[inline]
 fn torn_by(fate: Fate) -> Option<(TornModel, u64)> {
     match fate {

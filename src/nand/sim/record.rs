@@ -1,8 +1,8 @@
-//! A chip's diary: every change of its state in order, to be repeated on another chip up to any point.
+//! A recording: every change of a chip's state in order. It can be repeated on another chip up to any point.
 //!
-//! A power-cut test runs its workload once while recording, then walks a fresh chip along the recording with
-//! `SimChip::replay`; at each operation it clones the chip and lets the clone see the operation not at all,
-//! torn, or whole, before it mounts what it finds.
+//! A power-cut test runs its workload once while recording. Then it walks a fresh chip along the recording
+//! with `SimChip::replay`. Before each operation it clones the chip; the clone gets the operation not at all,
+//! torn, or whole, and the test mounts the clone.
 
 use super::faults::TornModel;
 use crate::nand::Cause;
@@ -10,53 +10,53 @@ use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// A change of the chip's state.
+/// Change of the chip's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PhysicalOp {
-    /// A page was programmed.
+    /// Program of a page.
     Program {
-        /// The page.
+        /// Page that is programmed.
         ppn: Ppn,
         /// Bytes for the data area, as given.
         data: Box<[u8]>,
         /// Bytes for the spare area, as given.
         spare: Box<[u8]>,
     },
-    /// A block was erased.
+    /// Erase of a block.
     Erase {
-        /// The block.
+        /// Block that is erased.
         pbn: Pbn,
     },
-    /// A block was marked bad.
+    /// Bad-block mark.
     MarkBad {
-        /// The block.
+        /// Block that is marked.
         pbn: Pbn,
     },
 }
 
-/// An operation as it was recorded.
+/// Operation of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// The operation asked of the chip.
+    /// Operation asked of the chip.
     pub op: PhysicalOp,
-    /// How it was torn by a failure or a power cut, and the seed; `None` when it was done whole.
+    /// Model and seed by which a failure or a power cut tore the operation; `None` if it was done whole.
     pub torn: Option<(TornModel, u64)>,
-    /// Who asked; nobody is named for a bad-block mark.
+    /// Cause of the operation; `None` for a bad-block mark.
     pub cause: Option<Cause>,
-    /// The last mark set before it.
+    /// Label set last before the operation.
     pub mark: u64,
 }
 
-/// Everything that changed a chip since the recording began.
+/// All changes of a chip since the recording began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recording {
-    /// The operations in order.
+    /// Operations in order.
     pub operations: Vec<Recorded>,
-    /// The mark that the next operation gets.
+    /// Label of the next operation.
     pub mark: u64,
 }
 
-/// The diary of a chip, if it keeps one; a clone of the chip keeps none.
+/// Recording of a chip, if one was started. A clone of the chip has none.
 #[derive(Debug, Default)]
 pub(super) struct Diary(pub(super) Option<Box<Recording>>);
 

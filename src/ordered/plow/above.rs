@@ -1,8 +1,9 @@
-//! The records of the level above that a step merges. Those of the memtable are there; a level's are copied,
-//! some of a page at a time, into the part of the output page that is not written yet.
+//! Records of the level above, as a step merges them. Records of the memtable are merged from where they are.
+//! Records of a level are copied, a part of a page at a time, into the part of the output page that is not
+//! written yet.
 //!
-//! The page grows from both ends, and a record that went into it is no longer wanted as a copy. Where they
-//! meet all the same, the copies furthest ahead are given up: they may belong to the next page.
+//! The output page grows from both ends, and a record that went into it is no longer needed as a copy. If the
+//! ends meet copies all the same, the copies furthest ahead are given up: they may belong to the next page.
 
 use super::coder::{Builder, FIXED};
 use super::level::{Part, Place};
@@ -10,46 +11,46 @@ use super::merge::{Step, copy_record};
 use super::page::HEADER_BYTES;
 use super::sight::Sight;
 use crate::fault::IndexFault;
+use crate::nand::Nand;
 use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// The records of the level above: the memtable's, or copies of a level's in the output page.
+/// Records of the level above: those of the memtable, or copies of a level's records in the output page.
 #[derive(Debug, Default)]
 pub(super) struct Above {
-    /// The next record of the memtable.
+    /// Index of the memtable's next record.
     pub(super) at: usize,
-    /// Copies that are not merged yet, and where the first one begins in the page's body.
+    /// Number of copies that are not merged yet. `from` is the place of the first one in the page's body.
     pub(super) held: usize,
     from: usize,
-    /// Where they were copied from: the page and the record behind the last one, and whether that was the
-    /// page's last.
+    /// Source of the copies: the page, the index behind the last record copied, and whether that record was
+    /// the page's last.
     copied: Option<(Place, usize, bool)>,
-    /// The page from which copies go on, and its record.
+    /// Page and record from which copying goes on.
     pub(super) next: Option<(Place, usize)>,
-    /// Pages of which every record was copied, each with its last key.
+    /// Pages whose records were all copied, each with its last key.
     pub(super) passed: Vec<(Part, Ppn, Vec<u8>)>,
-    /// The next record, out of the page that it is to go into.
+    /// The next record, if it was taken out of the output page (`is_kept`).
     pub(super) record: Vec<u8>,
-    /// Whether that record is no longer in the page: the last copy gives way too.
+    /// True if the next record is in `record` and no longer in the page: the last copy gives way too.
     pub(super) is_kept: bool,
 }
 
 impl Above {
-    /// The bytes of the body that copies take.
+    /// Bytes of the body that the copies take.
     pub(super) fn hole(&self, stride: usize) -> Range<usize> {
         self.from..self.from + self.held * stride
     }
 
-    /// Forgets the first copy.
     fn drop_first(&mut self, body: &mut [u8], stride: usize) {
         body[self.from..self.from + stride].fill(0);
         self.from += stride;
         self.held -= 1;
     }
 
-    /// Gives up half of the copies but one, the last ones; false if there is but one.
+    /// Gives up half of the copies, the last ones, but keeps at least one. False if there is only one.
     pub(super) fn give_up_half(&mut self, body: &mut [u8], stride: usize) -> bool {
         let Some((place, end, is_whole)) = self.copied.filter(|_| self.held > 1) else { return false };
         let gone = self.held / 2;
@@ -64,7 +65,7 @@ impl Above {
         true
     }
 
-    /// Takes the only copy out of the page; false if it is out, or there is none.
+    /// Moves the only copy from the page to `record`. False if it is there already, or if there is none.
     pub(super) fn keep_last(&mut self, body: &mut [u8], stride: usize) -> bool {
         if self.held != 1 {
             return false;
@@ -76,12 +77,12 @@ impl Above {
         true
     }
 
-    /// Moves the copies to where the page has most room to grow at both ends; `used` are the bytes at its
-    /// ends.
+    /// Moves the copies to where the page has most room to grow at both ends. `used` are the bytes that the
+    /// page takes at its two ends.
     pub(super) fn move_away(&mut self, body: &mut [u8], used: (usize, usize), stride: usize) {
         let old = self.hole(stride);
         let Some(free) = (body.len() - used.1).checked_sub(used.0 + old.len()) else { return };
-        // Of three bytes in four the front takes the most.
+        // The front gets three quarters of the room: it grows faster than the high parts at the end.
         let from = used.0 + free - free / 4;
         body.copy_within(old.clone(), from);
         self.from = from;
@@ -90,28 +91,28 @@ impl Above {
     }
 }
 
-impl Sight<'_> {
-    /// Copies the next records of a page of the level above that are not below where the step begins. False
-    /// where the page being written has no room for any.
+impl<N: Nand> Sight<'_, N> {
+    /// Copies the next records of a page of the level above, from the beginning of the step on. False if the
+    /// page being written has no room for any.
     pub(super) fn copy_above(&mut self, step: &mut Step, upper: usize) -> Result<bool, IndexFault> {
         let stride = self.medium.stride();
         let Some((place, index)) = step.above.next else { return Ok(true) };
         let body = self.medium.output.len() - HEADER_BYTES;
         let key_bytes = usize::from(self.medium.record.key_bytes);
         let used = step.builder.as_ref().map_or((FIXED + key_bytes, 0), Builder::used);
-        // A record and its high part come in before the first copy.
+        // A record and its high part must still fit before the first copy.
         let room = body.saturating_sub(used.0 + used.1 + stride + 16) / stride;
         if room == 0 {
             return Ok(false);
         }
-        let is_there = self.medium.holds(self.levels[upper].page(place));
+        let is_there = self.medium.holds(self.stock.levels[upper].page(place));
         let ppn = self.load_place(upper, place)?;
         step.reads += usize::from(!is_there);
         let mut scratch = vec![0; key_bytes];
         let (view, output) = self.medium.view_and_output()?;
         let count = view.count();
-        // Below its own cursor the first old page is dead.
-        let own = if place.0 == Part::Old { &self.levels[upper].cursor } else { &step.out.from };
+        // Records below the level's own cursor in its first old page are dead.
+        let own = if place.0 == Part::Old { &self.stock.levels[upper].cursor } else { &step.out.from };
         let start = index.max(view.search(own.max(&step.out.from), &mut scratch).0);
         let end = count.min(start + step.slice.min(room));
         let above = &mut step.above;
@@ -127,16 +128,16 @@ impl Sight<'_> {
         above.next = Some((place, end)).filter(|_| !is_whole);
         if is_whole {
             if above.held > 0 {
-                // There are few, mostly one.
+                // Pages passed are few, mostly one.
                 above.passed.reserve_exact(1);
                 above.passed.push((place.0, ppn, last));
             }
-            above.next = self.levels[upper].next(place).map(|place| (place, 0));
+            above.next = self.stock.levels[upper].next(place).map(|place| (place, 0));
         }
         Ok(true)
     }
 
-    /// Whether the level above must be read to know which record is next.
+    /// True if the level above must be read to know which record is next.
     pub(super) fn needs_above(&self, step: &Step, upper: usize) -> bool {
         let (above, below) = (&step.above, &step.below);
         if above.held > 0 || above.is_kept {
@@ -145,33 +146,32 @@ impl Sight<'_> {
         match above.next {
             None => false,
             Some((_, index)) if index > 0 || !below.is_there => true,
-            // What begins after the next record below may wait.
+            // A page that begins after the next record below may wait.
             Some((place, _)) => {
-                let run = self.levels[upper].run(place.0);
+                let run = self.stock.levels[upper].run(place.0);
                 let reached = run.find(super::fences::position(&below.key));
-                place.0 == Part::New && self.levels[upper].part_of(&below.key) == Part::Old
-                    || self.levels[upper].part_of(&below.key) == place.0
+                place.0 == Part::New && self.stock.levels[upper].part_of(&below.key) == Part::Old
+                    || self.stock.levels[upper].part_of(&below.key) == place.0
                         && reached.is_some_and(|(_, last)| place.1 <= last)
             }
         }
     }
 
-    /// The key of the next record above.
     pub(super) fn above_key<'a>(&'a self, step: &'a Step) -> Option<&'a [u8]> {
         match step.out.level {
-            0 => (step.above.at < self.memtable.len()).then(|| self.memtable.key(step.above.at)),
+            0 => (step.above.at < self.stock.memtable.len()).then(|| self.stock.memtable.key(step.above.at)),
             _ if step.above.is_kept => Some(&step.above.record[..self.medium.record.key_bytes.into()]),
             _ => (step.above.held > 0).then(|| self.copied_key(&self.medium.output, &step.above, 0)),
         }
     }
 
-    /// The key of copy `i` in a page.
     pub(super) fn copied_key<'a>(&self, page: &'a [u8], above: &Above, i: usize) -> &'a [u8] {
         let at = HEADER_BYTES + above.from + i * self.medium.stride();
         &page[at..at + usize::from(self.medium.record.key_bytes)]
     }
 
-    /// Takes the first copy out of the page, so that the page may be written to while it is looked at.
+    /// Moves the first copy from the page to `record`, so that the page can be written to while the copy is
+    /// read.
     pub(super) fn take_copy(&self, page: &[u8], above: &mut Above) {
         if above.is_kept {
             return;
@@ -181,7 +181,6 @@ impl Sight<'_> {
         above.record.extend_from_slice(&page[at..at + self.medium.stride()]);
     }
 
-    /// Goes on to the next record above.
     pub(super) fn advance_above(&mut self, step: &mut Step) {
         let stride = self.medium.stride();
         match step.out.level {

@@ -1,5 +1,5 @@
-//! Blocks that no page of the root lies in: what was begun after the newest commit page that a mount found
-//! names what is newer than the root knows of.
+//! Blocks in which the root names no page. A block begun after the newest commit page that a mount found
+//! holds pages newer than the root.
 
 use super::blocks::State;
 use super::medium::Found;
@@ -7,10 +7,12 @@ use super::root::Worn;
 use super::survey::Survey;
 use crate::check::Invariant;
 use crate::fault::IndexFault;
+use crate::nand::Nand;
 use crate::units::Pbn;
 
-impl Survey<'_> {
-    /// Looks at all such blocks, given the newest commit page's program and what its root says of wear.
+impl<N: Nand> Survey<'_, N> {
+    /// Looks at all such blocks. `sequence` is the number of the newest commit page's program, `worn` the
+    /// erase counts in its root.
     pub(super) fn look_behind_root(&mut self, sequence: u64, worn: &Worn) -> Result<(), IndexFault> {
         let mut least: Option<(u16, Pbn)> = None;
         for block in (0..self.geometry.blocks).map(Pbn) {
@@ -27,8 +29,8 @@ impl Survey<'_> {
         Ok(())
     }
 
-    /// Looks at a block that no page of the root lies in: it may have been begun after the newest commit
-    /// page. Whether it holds what is older, and was not erased when the root was written.
+    /// Looks at a block in which the root names no page: it may have been begun after the newest commit page.
+    /// True if the block holds only older pages, and was not erased when the root was written.
     fn look_behind(&mut self, block: Pbn, sequence: u64, worn: &Worn) -> Result<bool, IndexFault> {
         let first = self.geometry.page_at(block, 0);
         let (begun, is_blank) = match self.medium.kept_first(block, self.seen.newest) {
@@ -41,7 +43,7 @@ impl Survey<'_> {
         let listed = worn.erased.iter().find(|erased| erased.0 == block).map(|erased| erased.1);
         if begun > 0 {
             self.blocks.touch(block);
-            // Since then it may have been erased again, and programmed, by a mount that wrote no commit page.
+            // Since then a mount that wrote no commit page may have erased and programmed it again.
             if listed.is_some_and(|erases| self.blocks.erases(block) < erases) {
                 let what = "a block that was erased holds a page of before";
                 return Err(IndexFault::broken(Invariant::I7, what, first.0));
@@ -51,7 +53,8 @@ impl Survey<'_> {
             }
             return Ok(begun <= sequence && listed.is_none());
         }
-        // No page tells how often it was erased: once more than any other at most, if it was used at all.
+        // No page tells how often the block was erased. If it was used at all, at most once more than any
+        // other.
         let erases = match listed {
             Some(erases) => erases,
             None if is_blank && block.0 >= worn.touched => 1,
@@ -61,8 +64,8 @@ impl Survey<'_> {
         Ok(false)
     }
 
-    /// Looks behind the first page of the block that is erased next: where that page is one of before, the
-    /// block may have been erased and begun after the newest commit page.
+    /// Looks at the second page of the block that would be erased next. If the first page is an old one that
+    /// was put back, the second may show that the block was erased and begun after the newest commit page.
     fn look_at_second(&mut self, (erases, block): (u16, Pbn)) -> Result<(), IndexFault> {
         match self.look_at_page(self.geometry.page_at(block, 1))? {
             Found::Whole(header) if header.erases > erases => {

@@ -1,18 +1,18 @@
-//! Fields of any width in bytes: bits are counted from the lowest of the first byte.
+//! Fields of any width in bytes. Bits are counted from the lowest bit of the first byte.
 
 use core::ops::Range;
 
-/// The bytes in which a field lies, and the bit of the first one with which it begins.
+/// Bytes in which a field lies, and the bit of the first byte with which the field begins.
 fn place(at: usize, width: u32) -> (Range<usize>, usize) {
     (at / 8..(at + width as usize).div_ceil(8), at % 8)
 }
 
-/// The `width` bits from bit `at` on, at most 64.
+/// Reads `width` bits, at most 64, from bit `at` on.
 pub(super) fn get_bits(bytes: &[u8], at: usize, width: u32) -> u64 {
     debug_assert!(width <= 64, "a field of {width} bits");
     let (place, shift) = place(at, width);
     let Some((first, others)) = bytes[place].split_first() else { return 0 };
-    // Nine bytes do not fit, but of the last one only bits that do.
+    // A field may touch nine bytes, but only its own bits of the ninth are needed.
     let others = others.iter().rev().fold(0, |word: u64, &byte| word << 8 | u64::from(byte));
     let word = others << (8 - shift) | u64::from(first >> shift);
     match width {
@@ -21,7 +21,7 @@ pub(super) fn get_bits(bytes: &[u8], at: usize, width: u32) -> u64 {
     }
 }
 
-/// Sets the `width` bits from bit `at` on, which were 0.
+/// Writes `width` bits from bit `at` on. These bits must be 0 before.
 pub(super) fn put_bits(bytes: &mut [u8], at: usize, width: u32, value: u64) {
     debug_assert!(width == 64 || value >> width == 0, "{value} in {width} bits");
     let (place, shift) = place(at, width);

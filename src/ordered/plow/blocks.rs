@@ -1,8 +1,8 @@
-//! The use of each block, how often it was erased, and which one is next.
+//! State and erase count of each block, and the choice of the next block.
 //!
-//! A block is free when no commit page that a mount may find refers to it: what a step leaves is free once
-//! the next commit page is written. The block that was erased least is used first. A block in which a program
-//! failed takes no more pages and is marked bad once its last page is dead.
+//! A block is free if no commit page that a mount may find refers to it. A block left by a step is free once
+//! the next commit page is written. The block erased least often is used first. A block in which a program
+//! failed takes no more pages, and is marked bad once its last page is dead.
 
 use crate::blocks::mark_bad;
 use crate::fault::IndexFault;
@@ -11,37 +11,34 @@ use crate::units::Pbn;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Erased blocks of which a root tells how often they were erased.
+/// A root lists the erase counts of at most this many erased blocks.
 const ERASED_LISTED: usize = 8;
 
-/// The use of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Nothing: to be erased before use.
+    /// Holds no live page; must be erased before use.
     Free,
-    /// Nothing: erased.
+    /// Erased, ready for use.
     Erased,
-    /// Pages of a level, or commit pages.
+    /// Holds pages of a level, or commit pages.
     Used,
-    /// Pages of a level, and a program failed there.
+    /// Holds pages of a level; a program failed in it.
     Failing,
-    /// Pages that are dead once the next commit page is written.
+    /// Holds pages that are dead once the next commit page is written.
     Left,
-    /// Pages that are dead then, of a block in which a program failed.
+    /// Like `Left`, and a program failed in the block.
     LeftFailing,
-    /// Marked bad.
     Bad,
 }
 
-/// The blocks of the chip.
 #[derive(Debug)]
 pub(super) struct Blocks {
     states: Vec<State>,
     erases: Vec<u16>,
-    /// Blocks that may be taken, now and after the next commit page.
+    /// Number of free blocks, and of blocks that are free after the next commit page (`left`).
     free: usize,
     left: usize,
-    /// Blocks from this one on were not used since the format.
+    /// Blocks from this number on were not used since the format.
     touched: u32,
     pub(super) retired: u64,
     pub(super) erased: u64,
@@ -80,38 +77,33 @@ impl Blocks {
         self.erases[block.index()] = erases;
     }
 
-    /// Notes that pages of the block were programmed.
     pub(super) fn touch(&mut self, block: Pbn) {
         self.touched = self.touched.max(block.0 + 1);
     }
 
-    /// Blocks from this one on were not used since the format.
     pub(super) fn touched(&self) -> u32 {
         self.touched
     }
 
-    /// The most erases of a block.
     pub(super) fn erases_max(&self) -> u16 {
         self.erases.iter().copied().max().unwrap_or(0)
     }
 
-    /// Some of the blocks that were used and are erased: nothing on the chip tells how often.
+    /// Up to [`ERASED_LISTED`] blocks that were used and are erased: nothing on the chip tells how often, so
+    /// the root does.
     pub(super) fn erased_blocks(&self) -> impl Iterator<Item = Pbn> + Clone + '_ {
         let used = (0..self.touched.min(self.states.len() as u32)).map(Pbn);
         used.filter(|block| self.state(*block) == State::Erased).take(ERASED_LISTED)
     }
 
-    /// Blocks that may be taken now.
     pub(super) fn free(&self) -> usize {
         self.free
     }
 
-    /// Blocks that may be taken after the next commit page.
     pub(super) fn left(&self) -> usize {
         self.left
     }
 
-    /// Blocks that are not bad.
     pub(super) fn good(&self) -> usize {
         self.states.iter().filter(|&&state| state != State::Bad).count()
     }
@@ -120,7 +112,6 @@ impl Blocks {
         self.states.contains(&State::Bad)
     }
 
-    /// Erased blocks.
     pub(super) fn ready(&self) -> usize {
         self.states.iter().filter(|&&state| state == State::Erased).count()
     }
@@ -130,7 +121,6 @@ impl Blocks {
         blocks.min_by_key(|&i| self.erases[i]).map(|i| Pbn(i as u32))
     }
 
-    /// Notes the bad blocks.
     pub(super) fn note_bad(&mut self, nand: &mut dyn Nand) -> Result<(), IndexFault> {
         for block in (0..self.states.len() as u32).map(Pbn) {
             if nand.is_bad(block)? {
@@ -140,7 +130,6 @@ impl Blocks {
         Ok(())
     }
 
-    /// Erases a free block, if there is one, so that it is ready.
     pub(super) fn prepare(&mut self, nand: &mut dyn Nand, cause: Cause) -> Result<(), IndexFault> {
         while let Some(block) = self.least_worn(State::Free) {
             match nand.erase(block, cause) {
@@ -158,7 +147,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// The next block, erased; none if there is none.
+    /// Takes the next block, erased. `None` if no block is free.
     pub(super) fn take(&mut self, nand: &mut dyn Nand) -> Result<Option<Pbn>, IndexFault> {
         if self.ready() == 0 {
             self.prepare(nand, Cause::GarbageCollection)?;
@@ -171,18 +160,17 @@ impl Blocks {
         Ok(block)
     }
 
-    /// Marks a block bad.
     pub(super) fn retire(&mut self, nand: &mut dyn Nand, block: Pbn) -> Result<(), IndexFault> {
         self.retired += 1;
         self.set(block, State::Bad);
         match mark_bad(nand, block) {
-            // It is not used again, marked or not.
+            // The block is not used again, marked or not.
             Err(error) if error.is_refusal() => Ok(()),
             other => Ok(other?),
         }
     }
 
-    /// Notes that no page of the block is needed after the next commit page.
+    /// Marks a block as dead once the next commit page is written.
     pub(super) fn leave(&mut self, block: Pbn) {
         match self.state(block) {
             State::Used => self.set(block, State::Left),
@@ -191,12 +179,11 @@ impl Blocks {
         }
     }
 
-    /// Notes that a program failed in the block.
     pub(super) fn fail(&mut self, block: Pbn) {
         self.set(block, State::Failing);
     }
 
-    /// Frees what was left: a commit page that does without it is written.
+    /// Frees the blocks that were left. A commit page without them is written.
     pub(super) fn settle(&mut self, nand: &mut dyn Nand) -> Result<(), IndexFault> {
         for block in (0..self.states.len() as u32).map(Pbn) {
             match self.state(block) {
@@ -208,7 +195,6 @@ impl Blocks {
         Ok(())
     }
 
-    /// Bytes held besides the table itself.
     pub(super) fn ram_bytes(&self) -> usize {
         self.states.capacity() * size_of::<State>() + self.erases.capacity() * size_of::<u16>()
     }

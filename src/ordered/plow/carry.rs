@@ -1,8 +1,8 @@
-//! Run pages that commit: an operation whose change makes a step programs one page, not two.
+//! Run pages that commit: with them an operation that makes a step programs one page, not two.
 //!
-//! Each operation is to be durable, so each programs a commit page; and where it makes a step, the page of
-//! that step. But the page of a step has room, and where it is the first page behind the newest commit page,
-//! it says between its records and their high parts what the step did and what was changed:
+//! In the class *every operation* each operation programs a commit page, and if it makes a step, the page of
+//! that step as well. But the page of a step has room left. If it is the first page behind the newest commit
+//! page, it tells between its records and their high parts what the step did and what was changed:
 //!
 //! ```text
 //! level; old pages used up; records taken from above, and from old pages;
@@ -10,9 +10,10 @@
 //! the new cursor; 1 if a key was removed; the key; its value if it was put
 //! ```
 //!
-//! Numbers and cursor are coded as in a root. A mount takes the newest commit page and then, where the page
-//! with the next program number is such a one, makes the same step in RAM and enters the change. So one page
-//! may follow a commit page in this way, and what it leaves is free only once there is another commit page.
+//! Numbers and cursor are coded as in a root. A mount takes the newest commit page. If the page with the next
+//! program number is a run page that commits, the mount makes the same step in RAM and enters the change. So
+//! one such page may follow a commit page. The pages and blocks it leaves are free only once there is another
+//! commit page.
 
 use super::Core;
 use super::coder::View;
@@ -29,13 +30,13 @@ use crate::ordered::RecordFormat;
 use crate::units::Ppn;
 use alloc::vec::Vec;
 
-/// Bytes of all but cursor, key and value: three pages of the level above, and what two rounded ends take.
+/// Bytes carried besides cursor, key and value: numbers for three pages of the level above, and the bytes
+/// lost to rounding at the two ends.
 const FIXED_BYTES: usize = 30;
-/// A page gives one part in so many at most: pages would hold too few records.
+/// A page keeps at most 1/12 of its bytes for what it carries: with more, pages would hold too few records.
 const SHARE: usize = 12;
 
-/// Bytes of a page that are kept for what it carries; none where that would be too many, or a value is
-/// nothing.
+/// Bytes of a page that are kept for what it carries. 0 if these would be too many, or if values are empty.
 pub(super) fn bytes_kept(record: RecordFormat, page_bytes: usize) -> usize {
     let needed = FIXED_BYTES + record.entry_bytes() + usize::from(record.key_bytes);
     let is_worth_it = cfg!(feature = "full") && needed * SHARE <= page_bytes && record.value_bytes > 0;
@@ -43,7 +44,7 @@ pub(super) fn bytes_kept(record: RecordFormat, page_bytes: usize) -> usize {
 }
 
 impl Commits {
-    /// Notes the change under way, which a step may carry where pages have room for it.
+    /// Notes the change under way. A step may carry it if pages have room for it.
     pub(super) fn begin_change(&mut self, key: &[u8], value: Option<&[u8]>, has_room: bool) {
         self.carried = false;
         self.under_way.clear();
@@ -53,8 +54,8 @@ impl Commits {
         }
     }
 
-    /// Whether the page of a step may carry the change under way: there is one, and nothing is on the chip
-    /// or in the levels that the newest commit page does not know of.
+    /// True if the page of a step may carry the change under way: there is a change, and the newest commit
+    /// page knows all that is on the chip and in the levels.
     pub(super) fn may_carry(&self, newest: u64, levels: usize) -> bool {
         cfg!(feature = "full")
             && !self.under_way.is_empty()
@@ -63,8 +64,8 @@ impl Commits {
             && levels == self.levels
     }
 
-    /// Writes what a step did and the change under way into the bytes of a page between its ends; whether
-    /// they fit.
+    /// Writes what a step did and the change under way into the free bytes between the ends of a page. False
+    /// if they do not fit.
     pub(super) fn carry(&self, gap: &mut [u8], outcome: &Outcome, key_bytes: u8) -> bool {
         let (key, value) = self.under_way.split_at(key_bytes.into());
         let mut writer = Writer::new(gap);
@@ -87,8 +88,9 @@ impl Commits {
     }
 }
 
-impl Core<dyn Nand + '_> {
-    /// Does what the whole page in the input buffer carries, which is the newest commit.
+impl<N: Nand> Core<N> {
+    /// Does the step and the change that the page in the input buffer carries: this page is the newest
+    /// commit.
     pub(super) fn take_carried(&mut self, ppn: Ppn, header: &Header) -> Result<(), IndexFault> {
         if !cfg!(feature = "full") {
             let what = words("the newest change lies in a page of a step: this build lacks \"full\"");
@@ -101,11 +103,11 @@ impl Core<dyn Nand + '_> {
         let view = View::new(body, self.medium.record, count, header.tombstones).filter(|_| count > 0);
         let at = view.ok_or_else(broken)?.front();
         let mut reader = Reader::new(&body[at..]);
-        let carried = self.levels.read_carried(&mut reader, count, self.medium.record);
+        let carried = self.stock.levels.read_carried(&mut reader, count, self.medium.record);
         let (outcome, key, value) = carried.ok_or_else(broken)?;
         self.take_over(outcome, Some(ppn));
-        self.memtable.put(&key, value.as_deref(), false);
-        self.commits.clean = false;
+        self.stock.memtable.put(&key, value.as_deref(), false);
+        self.stock.commits.clean = false;
         Ok(())
     }
 }
@@ -131,7 +133,7 @@ impl Levels {
             outcome.passed.push((part, Ppn(page / 2), Vec::new()));
         }
         outcome.stop = Some(reader.key(key_bytes)?.into_vec()).filter(|stop| !stop.is_empty());
-        // A round ends when all its old pages are used up, and goes on with higher keys.
+        // A round ends when all its old pages are used up. Otherwise the new cursor is not below the old one.
         let makes_sense = match &outcome.stop {
             Some(stop) => stop[..] >= outcome.from[..],
             None => used == of_level.old.pages(),

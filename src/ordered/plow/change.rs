@@ -1,4 +1,4 @@
-//! Look-ups, changes and batches of them, and work ahead of time.
+//! Look-ups, changes, batches, and work ahead of time.
 
 use super::Core;
 use super::carry::bytes_kept;
@@ -12,11 +12,11 @@ use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Erased blocks that work ahead of time keeps ready.
+/// Work ahead of time keeps this many erased blocks ready.
 const READY_AHEAD: usize = 4;
 
-impl Core<dyn Nand + '_> {
-    /// The value of a key on the levels, if it has one.
+impl<N: Nand> Core<N> {
+    /// Looks a key up on the levels; true if it has a value.
     fn look_up(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexFault> {
         let looked = self.sight().look_up(key, value)?;
         self.counters.level_lookups += u64::from(looked.read);
@@ -25,7 +25,7 @@ impl Core<dyn Nand + '_> {
         Ok(looked.found)
     }
 
-    /// Reads the value of a key that the memtable knows nothing of.
+    /// Reads the value of a key that is not in the memtable.
     pub(super) fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexFault> {
         if self.clean_value(key, value) {
             return Ok(true);
@@ -33,15 +33,15 @@ impl Core<dyn Nand + '_> {
         let found = self.look_up(key, value)?;
         self.drain_when_paid()?;
         if found {
-            self.memtable.keep_clean(key, value);
+            self.stock.memtable.keep_clean(key, value);
             self.note(key, true);
         }
         Ok(found)
     }
 
-    /// Whether a key exists, as far as the setting asks.
+    /// True if a key exists, as far as [`Answers`] asks: with `Pool` only the memtable is looked at.
     pub(super) fn exists(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
-        match (self.memtable.pooled(key), self.planner.shares.answers) {
+        match (self.stock.memtable.pooled(key), self.planner.shares.answers) {
             (Some(known), _) => Ok(known),
             (None, Answers::Pool) => Ok(false),
             (None, Answers::Exact) => {
@@ -59,39 +59,39 @@ impl Core<dyn Nand + '_> {
         }
     }
 
-    /// Puts a value, or a tombstone.
+    /// Puts a value, or a tombstone if there is none.
     pub(super) fn change(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IndexFault> {
         self.admit_change()?;
         self.make_room(value.is_some(), 1)?;
         self.count(0, 1);
         self.note(key, false);
         let kept = bytes_kept(self.medium.record, self.medium.output.len());
-        self.commits.begin_change(key, value, kept > 0);
+        self.stock.commits.begin_change(key, value, kept > 0);
         let worked = self.work();
-        self.commits.under_way.clear();
+        self.stock.commits.under_way.clear();
         worked?;
-        let before = self.memtable.put(key, value, false);
-        self.space.changes += 1;
-        if cfg!(feature = "full") && self.commits.carried {
-            (self.commits.dirty, self.commits.clean) = (false, false);
+        let before = self.stock.memtable.put(key, value, false);
+        self.stock.space.changes += 1;
+        if cfg!(feature = "full") && self.stock.commits.carried {
+            (self.stock.commits.dirty, self.stock.commits.clean) = (false, false);
             self.counters.carried += 1;
             return Ok(());
         }
-        let was_dirty = core::mem::replace(&mut self.commits.dirty, true);
-        if self.commits.is_durable()
+        let was_dirty = core::mem::replace(&mut self.stock.commits.dirty, true);
+        if self.stock.commits.is_durable()
             && let Err(error) = self.commit(false)
         {
-            self.memtable.restore(key, &before);
-            self.commits.dirty = was_dirty;
+            self.stock.memtable.restore(key, &before);
+            self.stock.commits.dirty = was_dirty;
             return Err(error);
         }
         Ok(())
     }
 
-    /// Room for all changes is made first, so that nothing is written between them: the work of each, and
-    /// then steps until the memtable takes them together.
+    /// Applies a batch. Room for all its changes is made first, so that nothing is written between them: the
+    /// work of each change, then steps until the memtable takes all of them.
     pub(super) fn apply_all(&mut self, batch: &[Change<'_>]) -> Result<(), IndexFault> {
-        check_batch(self.medium.record, batch, self.memtable.changes_max())?;
+        check_batch(self.medium.record, batch, self.stock.memtable.changes_max())?;
         let inserts = match batch {
             [] => return Ok(()),
             [one] => return self.change(one.key, one.value),
@@ -105,56 +105,59 @@ impl Core<dyn Nand + '_> {
             self.work()?;
         }
         self.make_room(inserts, batch.len())?;
-        if !self.memtable.takes(batch.len() + 1) {
-            self.memtable.lend(0);
+        if !self.stock.memtable.takes(batch.len() + 1) {
+            self.stock.memtable.lend(0);
         }
-        while !self.memtable.takes(batch.len() + 1) {
+        while !self.stock.memtable.takes(batch.len() + 1) {
             if !self.sink()? {
                 self.step(0)?;
             }
             self.make_room(inserts, batch.len())?;
         }
-        let was_dirty = core::mem::replace(&mut self.commits.dirty, true);
-        let put = |change: &Change<'_>| self.memtable.put(change.key, change.value, false);
+        let was_dirty = core::mem::replace(&mut self.stock.commits.dirty, true);
+        let put = |change: &Change<'_>| self.stock.memtable.put(change.key, change.value, false);
         let before: Vec<Before> = batch.iter().map(put).collect();
-        self.space.changes += batch.len() as u64;
-        let done = match self.stock().has(Need::Insert { records: 0 }) {
-            false if inserts => Err(self.stock().no_room()),
-            _ if self.commits.is_durable() => self.commit(false),
+        self.stock.space.changes += batch.len() as u64;
+        let done = match self.stock.has(Need::Insert { records: 0 }) {
+            false if inserts => Err(self.stock.no_room()),
+            _ if self.stock.commits.is_durable() => self.commit(false),
             _ => Ok(()),
         };
         if done.is_err() {
             let changes = batch.iter().zip(&before).rev();
-            changes.for_each(|(change, before)| self.memtable.restore(change.key, before));
-            self.commits.dirty = was_dirty;
+            changes.for_each(|(change, before)| self.stock.memtable.restore(change.key, before));
+            self.stock.commits.dirty = was_dirty;
         }
         done
     }
 
-    /// Erases blocks that were given back, writes weak pages anew, and steps where a level is full.
+    /// Erases free blocks, writes weak pages anew, and makes the steps of full levels. `budget` bounds the
+    /// units of work; returns the units done.
     pub(super) fn work_ahead(&mut self, budget: u32) -> Result<u32, IndexFault> {
         if !self.medium.has_numbers() {
             return Ok(0);
         }
         let mut done = 0;
         while done < budget {
-            if self.space.blocks.ready() < READY_AHEAD.min(self.space.blocks.free()) {
-                self.space.blocks.prepare(&mut self.medium.nand, Cause::GarbageCollection)?;
+            if self.stock.space.blocks.ready() < READY_AHEAD.min(self.stock.space.blocks.free()) {
+                self.stock.space.blocks.prepare(&mut self.medium.nand, Cause::GarbageCollection)?;
             } else if !self.work_below()? {
                 break;
             }
             done += 1;
         }
-        let unready = READY_AHEAD.min(self.space.blocks.free()).saturating_sub(self.space.blocks.ready());
+        let unready =
+            READY_AHEAD.min(self.stock.space.blocks.free()).saturating_sub(self.stock.space.blocks.ready());
         Ok(unready as u32 + u32::from(self.medium.weak.is_some()))
     }
 
-    /// Reads pages of levels, in the order of their places, and writes those anew that are weak.
+    /// Scrubs: reads pages of levels in the order of their places, and writes weak ones anew. Returns the
+    /// pages read, 0 once the chip is passed.
     pub(super) fn look_on(&mut self, budget: u32) -> Result<u32, IndexFault> {
         if !self.medium.has_numbers() {
             return Ok(0);
         }
-        let (pages, mut looked) = (self.medium.geometry.pages(), 0);
+        let (pages, mut looked) = (self.stock.geometry.pages(), 0);
         while looked < budget {
             if self.medium.scrubbed >= pages {
                 self.medium.scrubbed = 0;
@@ -162,7 +165,7 @@ impl Core<dyn Nand + '_> {
             }
             let ppn = Ppn(self.medium.scrubbed);
             self.medium.scrubbed += 1;
-            if !self.levels.iter().any(|level| level.uses(ppn, Ppn(ppn.0 + 1))) {
+            if !self.stock.levels.iter().any(|level| level.uses(ppn, Ppn(ppn.0 + 1))) {
                 continue;
             }
             looked += 1;
@@ -171,7 +174,7 @@ impl Core<dyn Nand + '_> {
             self.medium.cause = before;
             match read {
                 Err(error) if !error.is_loss() => return Err(error),
-                // What is lost already is told to whoever asks for it.
+                // A page that is lost is reported to whoever asks for it.
                 _ => {}
             }
             while self.medium.weak.is_some() && self.rewrite_weak()? {

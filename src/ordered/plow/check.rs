@@ -1,4 +1,4 @@
-//! The checker: every page of every level against the invariants.
+//! Checker of the invariants, for every page of every level.
 
 use super::Core;
 use super::blocks::State;
@@ -13,21 +13,20 @@ use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
 
-impl Core<dyn Nand + '_> {
-    /// Walks over everything.
+impl<N: Nand> Core<N> {
     pub(super) fn check_all(&mut self) -> Result<CheckReport, IndexFault> {
         let mut report = CheckReport::default();
-        for level in 0..self.levels.len() {
+        for level in 0..self.stock.levels.len() {
             self.sight().check_level(level, &mut report)?;
         }
-        self.stock().check_blocks(&mut report);
-        for i in 1..self.memtable.len() {
-            if self.memtable.key(i - 1) >= self.memtable.key(i) {
+        self.stock.check_blocks(&mut report);
+        for i in 1..self.stock.memtable.len() {
+            if self.stock.memtable.key(i - 1) >= self.stock.memtable.key(i) {
                 let found = message!("record {i} of the memtable is not above the one before it");
                 report.violation(Invariant::I5, i as u64, found);
             }
         }
-        let clean = self.memtable.clean_records();
+        let clean = self.stock.memtable.clean_records();
         self.sight().check_clean(clean, &mut report)?;
         let mut count = 0;
         let mut before: Option<Vec<u8>> = None;
@@ -46,8 +45,8 @@ impl Core<dyn Nand + '_> {
     }
 }
 
-impl Sight<'_> {
-    /// Whether clean records are what a look-up finds.
+impl<N: Nand> Sight<'_, N> {
+    /// Checks that each clean record is what a look-up finds on flash (I10).
     fn check_clean(
         &mut self,
         clean: Vec<(Vec<u8>, Vec<u8>)>,
@@ -55,7 +54,7 @@ impl Sight<'_> {
     ) -> Result<(), IndexFault> {
         let mut found = alloc::vec![0; self.medium.record.value_bytes.into()];
         for (i, (key, value)) in clean.into_iter().enumerate() {
-            let is_there = self.memtable.find(&key).is_err() && self.look_up(&key, &mut found)?.found;
+            let is_there = self.stock.memtable.find(&key).is_err() && self.look_up(&key, &mut found)?.found;
             if !is_there || found != value {
                 let found = message!("clean record {i} is not what is on flash");
                 report.violation(Invariant::I10, i as u64, found);
@@ -65,13 +64,13 @@ impl Sight<'_> {
     }
 
     fn check_level(&mut self, level: usize, report: &mut CheckReport) -> Result<(), IndexFault> {
-        let mut place = self.levels[level].first();
+        let mut place = self.stock.levels[level].first();
         let mut before: Option<Vec<u8>> = None;
-        let cursor = self.levels[level].cursor.clone();
+        let cursor = self.stock.levels[level].cursor.clone();
         while let Some(here) = place {
             let ppn = self.load_place(level, here)?;
             report.nodes += 1;
-            if self.levels.iter().filter(|level| level.uses(ppn, Ppn(ppn.0 + 1))).count() > 1 {
+            if self.stock.levels.iter().filter(|level| level.uses(ppn, Ppn(ppn.0 + 1))).count() > 1 {
                 report.violation(Invariant::I9, ppn.0.into(), message!("{ppn} is a page of two levels"));
             }
             let view = self.medium.view()?;
@@ -80,18 +79,18 @@ impl Sight<'_> {
             if !keys.is_sorted_by(|a, b| a < b) {
                 report.violation(Invariant::I3, ppn.0.into(), message!("the keys of {ppn} do not ascend"));
             }
-            if has_tombstones && level + 1 == self.levels.len() {
+            if has_tombstones && level + 1 == self.stock.levels.len() {
                 let found = message!("{ppn} of the last level holds a tombstone");
                 report.violation(Invariant::I4, ppn.0.into(), found);
             }
-            // What lies below the cursor in the first old page is dead.
+            // Keys below the cursor in the first old page are dead.
             let live = match here {
                 (Part::Old, 0) => keys.partition_point(|key| key[..] < cursor[..]),
                 _ => 0,
             };
             if live == keys.len() {
                 report.violation(Invariant::I3, ppn.0.into(), message!("every record of {ppn} is dead"));
-                place = self.levels[level].next(here);
+                place = self.stock.levels[level].next(here);
                 continue;
             }
             if before.as_ref().is_some_and(|before| *before >= keys[live]) {
@@ -104,14 +103,14 @@ impl Sight<'_> {
             }
             self.check_ways(level, (here, ppn), &keys[live..], report)?;
             before = keys.last().cloned();
-            place = self.levels[level].next(here);
+            place = self.stock.levels[level].next(here);
         }
         Ok(())
     }
 
-    /// Whether a look-up comes to a page for its keys: no filter on the way denies any of them, and fences
-    /// lead there for the first and the last. For those between they do then, too: of a higher key they never
-    /// name a lower group, and from it on the search goes by the keys of the pages.
+    /// Checks that a look-up finds a page by its keys: no filter denies any of them, and the fences lead
+    /// there for the first and the last. Then they lead there for the keys between, too: for a higher key
+    /// they never name a lower group, and from a group on the search goes by the keys of its pages.
     fn check_ways(
         &mut self,
         level: usize,
@@ -119,7 +118,7 @@ impl Sight<'_> {
         keys: &[Vec<u8>],
         report: &mut CheckReport,
     ) -> Result<(), IndexFault> {
-        if level == 0 && keys.iter().any(|key| self.levels.is_filtered(level, key)) {
+        if level == 0 && keys.iter().any(|key| self.stock.levels.is_filtered(level, key)) {
             report.violation(Invariant::I9, ppn.0.into(), message!("a filter denies a key of {ppn}"));
         }
         for key in keys.first().into_iter().chain(keys.last()) {
@@ -134,7 +133,7 @@ impl Sight<'_> {
     }
 }
 
-impl Stock<'_> {
+impl Stock {
     fn check_blocks(&self, report: &mut CheckReport) {
         let pages = self.geometry.pages_per_block;
         for block in (0..self.geometry.blocks).map(Pbn) {

@@ -1,30 +1,28 @@
-//! Clean records: copies of what look-ups found on flash, in RAM that the memtable lends. They are the first
-//! to go: a change of a key takes its copy out, and nothing of them is ever written.
+//! Clean records: copies, in RAM that the memtable lends, of records that look-ups found on flash. They are
+//! given up first: a change of a key removes its copy, and no copy is ever written.
 //!
-//! A bucket holds eight copies, the one used last in front, and behind them how many there are:
+//! A bucket holds up to eight copies, the one used last in front, and their number behind them:
 //!
 //! ```text
 //! | newest | next | ... | oldest | count |
 //! ```
 
-/// Copies of a bucket.
 const SLOTS: usize = 8;
 
-/// The hash of a key, of which the high bits are to be used first.
+/// Hash of a key. The high bits are the good ones.
 pub(super) fn hash(key: &[u8]) -> u32 {
     key.iter().fold(0u32, |hash, &byte| (hash.rotate_left(5) ^ u32::from(byte)).wrapping_mul(0x9e37_79b1))
 }
 
-/// The buckets in a stretch of bytes; what is left over behind the last one is unused.
+/// The buckets, in a slice of bytes. A rest too short for a bucket is unused.
 pub(super) struct Clean<'a> {
     pub(super) bytes: &'a mut [u8],
     pub(super) key_bytes: usize,
-    /// Bytes of a record.
+    /// Bytes of a copy: key and value.
     pub(super) stride: usize,
 }
 
 impl Clean<'_> {
-    /// Empties all buckets.
     pub(super) fn clear(&mut self) {
         self.bytes.fill(0);
     }
@@ -33,14 +31,14 @@ impl Clean<'_> {
         SLOTS * self.stride + 1
     }
 
-    /// The first byte of the bucket of a key, and the copies in it.
+    /// Offset of the bucket of a key, and the number of copies in it.
     fn bucket(&self, key: &[u8]) -> (usize, usize) {
         let buckets = self.bytes.len() / self.bucket_bytes();
         let at = ((u64::from(hash(key)) * buckets as u64) >> 32) as usize * self.bucket_bytes();
         (at, self.bytes[at + SLOTS * self.stride].into())
     }
 
-    /// The bucket of a key, the copies in it and which one is of the key.
+    /// Offset of the bucket of a key, the number of copies in it, and the index of the key's copy.
     fn find(&self, key: &[u8]) -> (usize, usize, Option<usize>) {
         let (bucket, count) = self.bucket(key);
         let is_it = |&slot: &usize| {
@@ -50,7 +48,7 @@ impl Clean<'_> {
         (bucket, count, (0..count).find(is_it))
     }
 
-    /// The value of a key, which is the one used last then.
+    /// Value of a key. Its copy moves to the front of its bucket.
     pub(super) fn get(&mut self, key: &[u8]) -> Option<&[u8]> {
         let (bucket, _, slot) = self.find(key);
         let end = bucket + (slot? + 1) * self.stride;
@@ -58,7 +56,7 @@ impl Clean<'_> {
         Some(&self.bytes[bucket + self.key_bytes..bucket + self.stride])
     }
 
-    /// Keeps a record of which there is no copy, in the place of the one not used longest.
+    /// Keeps a record of which there is no copy. In a full bucket the copy unused longest gives way.
     pub(super) fn keep(&mut self, key: &[u8], value: &[u8]) {
         let (bucket, count) = self.bucket(key);
         let count = (count + 1).min(SLOTS);
@@ -68,7 +66,7 @@ impl Clean<'_> {
         self.bytes[bucket + SLOTS * self.stride] = count as u8;
     }
 
-    /// Takes the copy of a key out, if there is one.
+    /// Removes the copy of a key, if there is one.
     pub(super) fn forget(&mut self, key: &[u8]) {
         let (bucket, count, Some(slot)) = self.find(key) else { return };
         let (from, end) = (bucket + slot * self.stride, bucket + count * self.stride);
@@ -76,7 +74,7 @@ impl Clean<'_> {
         self.bytes[bucket + SLOTS * self.stride] = count as u8 - 1;
     }
 
-    /// Tells of all copies.
+    /// Calls `tell` with key and value of every copy.
     pub(super) fn for_each(&self, tell: &mut dyn FnMut(&[u8], &[u8])) {
         for bucket in self.bytes.chunks_exact(self.bucket_bytes()) {
             let count = usize::from(bucket[SLOTS * self.stride]);

@@ -30,25 +30,25 @@ use core::ops::Range;
 use trim::TRIMMED;
 pub(super) use trim::{Known, TRIMS, is_trimmed, is_trimmed_page};
 
-/// Bytes before the prefix.
+/// Bytes of the body before the prefix.
 pub(super) const FIXED: usize = 10;
 
-/// How the records of a page are coded.
+/// Coding of the records of a page.
 #[derive(Clone, Copy, Debug)]
 struct Form {
     key: usize,
     value: usize,
     prefix: usize,
-    /// Low bits of the number.
+    /// Low bits of a number that each record stores, 0 to 63.
     width: u32,
     tombstones: bool,
-    /// Whether zeros are left out.
+    /// True if zeros are left out of the records.
     trimmed: bool,
     base: u64,
 }
 
 impl Form {
-    /// The form of a page, if its fields make sense.
+    /// Form of a page, as its first bytes tell it. `None` if they make no sense.
     fn of(body: &[u8], record: RecordFormat, tombstones: bool) -> Option<Form> {
         let (key, value) = (usize::from(record.key_bytes), usize::from(record.value_bytes));
         let (first, prefix) = (*body.first()?, usize::from(*body.get(1)?));
@@ -61,12 +61,12 @@ impl Form {
         Some(Form { key, value, prefix, width, tombstones, trimmed, base })
     }
 
-    /// Bytes of the number.
+    /// Bytes of the key that the number stands for, at most 8.
     fn window(&self) -> usize {
         (self.key - self.prefix).min(8)
     }
 
-    /// Bytes of the key after the number.
+    /// Bytes of the key behind the number.
     fn rest(&self) -> usize {
         self.key - self.prefix - self.window()
     }
@@ -75,17 +75,16 @@ impl Form {
         big_endian(&key[self.prefix..self.prefix + self.window()])
     }
 
-    /// Bits of a record before those of its bytes.
+    /// Bits of a record before its bytes: the mark of a tombstone and the low bits.
     fn head_bits(&self) -> usize {
         usize::from(self.tombstones) + self.width as usize
     }
 
-    /// Bits of a record that is not trimmed.
     fn whole_bits(&self) -> usize {
         self.head_bits() + 8 * (self.rest() + self.value)
     }
 
-    /// The place of the first record.
+    /// First bit of the first record.
     fn begin(&self) -> usize {
         8 * (FIXED + self.prefix)
     }
@@ -95,22 +94,23 @@ fn big_endian(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-/// Fills a page record by record.
+/// Builder of a page, record by record.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Builder {
     form: Form,
     count: usize,
-    /// Bits at the front so far.
+    /// Bits used at the front.
     front: usize,
-    /// Bits of the string of high parts so far.
+    /// Bits used by the string of high parts at the end.
     high_bits: usize,
     high: u64,
     /// Bytes that stay free between the records and their high parts.
     kept: usize,
 }
 
-/// Facts that are known of the records to come: the first; of how many there are about between two keys;
-/// whether some may be tombstones.
+/// Expectation about the records to come, from which the code of a page is chosen. `first` is the first key.
+/// There are about `count` records between `low` and `last`. `tombstones` tells whether some may be
+/// tombstones.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Expected<'a> {
     pub(super) first: &'a [u8],
@@ -121,12 +121,11 @@ pub(super) struct Expected<'a> {
 }
 
 impl Builder {
-    /// Begins a page.
     pub(super) fn begin(body: &mut [u8], record: RecordFormat, expected: Expected<'_>) -> Builder {
         Builder::begin_around(body, 0..0, record, expected)
     }
 
-    /// Begins a page in a body of which some bytes stay as they are.
+    /// Begins a page in a body of which the bytes of `hole` stay as they are.
     pub(super) fn begin_around(
         body: &mut [u8],
         hole: Range<usize>,
@@ -151,32 +150,31 @@ impl Builder {
         Builder { form, count: 0, front: form.begin(), high_bits: 0, high: 0, kept: 0 }
     }
 
-    /// A builder that leaves so many bytes free.
+    /// The builder, made to leave `kept` bytes free.
     pub(super) fn keeping(self, kept: usize) -> Builder {
         Builder { kept, ..self }
     }
 
-    /// Records so far.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// Whether less than half of a page is used.
+    /// True if less than half of the page is used.
     pub(super) fn is_short(&self, body: &[u8]) -> bool {
         self.front + self.high_bits < 4 * body.len()
     }
 
-    /// Bytes that the page takes so far at the front of the body and at its end.
+    /// Bytes used at the front of the body and at its end.
     pub(super) fn used(&self) -> (usize, usize) {
         (self.front.div_ceil(8), self.high_bits.div_ceil(8))
     }
 
-    /// Adds a record whose key is above all others; false where it finds no room.
+    /// Appends a record whose key is above all others. False if it does not fit.
     pub(super) fn append(&mut self, body: &mut [u8], key: &[u8], value: Option<&[u8]>) -> bool {
         self.append_around(body, 0..0, (key, value))
     }
 
-    /// Encodes where some bytes of the body must stay as they are.
+    /// Appends a record; the bytes of `hole` must stay as they are.
     pub(super) fn append_around(
         &mut self,
         body: &mut [u8],
@@ -244,28 +242,28 @@ fn get_bytes(body: &[u8], mut at: usize, bytes: &mut [u8]) {
     }
 }
 
-/// Bytes of which only the first are there; the others are zeros.
+/// Reads a field of which only the first `kept` bytes are stored; the others are zeros.
 fn get_kept(body: &[u8], at: usize, kept: usize, bytes: &mut [u8]) {
     let (there, left_out) = bytes.split_at_mut(kept.min(bytes.len()));
     get_bytes(body, at, there);
     left_out.fill(0);
 }
 
-/// The records of a page.
+/// The records of a page, for reading.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View<'a> {
     body: &'a [u8],
     form: Form,
     count: usize,
-    /// Bits at the front.
+    /// Bits used at the front.
     front: usize,
-    /// A place that was found before.
+    /// Place of a record found before, from which the next search begins.
     #[cfg(feature = "full")]
     known: Option<&'a Cell<Known>>,
 }
 
 impl<'a> View<'a> {
-    /// The records of a page, if its fields make sense.
+    /// The records of a page. `None` if its fields make no sense.
     pub(super) fn new(
         body: &'a [u8],
         record: RecordFormat,
@@ -275,7 +273,7 @@ impl<'a> View<'a> {
         let form = Form::of(body, record, tombstones)?;
         let front = form.end(body, count)?;
         let free = (8 * body.len()).checked_sub(front)?;
-        // As many ones as records, or a search would leave the string of high parts.
+        // The string of high parts must hold as many ones as there are records, or a search would leave it.
         let ones: u32 = body[body.len() - free / 8..].iter().map(|byte| byte.count_ones()).sum();
         let partial = free % 8;
         let split = body[body.len() - free / 8 - usize::from(partial > 0)..].first().copied().unwrap_or(0);
@@ -283,7 +281,7 @@ impl<'a> View<'a> {
         (ones as usize >= count).then_some(View::with(body, form, (count, front)))
     }
 
-    /// The records of a page whose fields were found to make sense, when `front` bits were at its front.
+    /// The records of a page that `new` accepted before, when `front` bits were used at its front.
     pub(super) fn again(
         body: &'a [u8],
         record: RecordFormat,
@@ -303,13 +301,13 @@ impl<'a> View<'a> {
         View { body, form, count, front }
     }
 
-    /// The view with a place where it notes the record that it looked at last.
+    /// The same view, noting the place of the record that it found last in `known`.
     #[cfg(feature = "full")]
     pub(super) fn noting(self, known: &'a Cell<Known>) -> View<'a> {
         View { known: Some(known), ..self }
     }
 
-    /// The view, which finds every record at once.
+    /// The same view: without trimmed records every place is computed at once.
     #[cfg(not(feature = "full"))]
     pub(super) fn noting(self, _: &'a Cell<Known>) -> View<'a> {
         self
@@ -320,7 +318,6 @@ impl<'a> View<'a> {
         self.front
     }
 
-    /// Records.
     pub(super) fn count(&self) -> usize {
         self.count
     }
@@ -330,7 +327,7 @@ impl<'a> View<'a> {
         self.front.div_ceil(8)
     }
 
-    /// The place of record `i`.
+    /// First bit of record `i`.
     fn record_at(&self, i: usize) -> usize {
         #[cfg(feature = "full")]
         let known = self.known;
@@ -339,12 +336,12 @@ impl<'a> View<'a> {
         self.form.record_at(self.body, i, known)
     }
 
-    /// The byte of the string of high parts that holds its bits `8 i` to `8 i + 7`, the first one highest.
+    /// Byte of the string of high parts that holds its bits `8 i` to `8 i + 7`, the first one highest.
     fn high_byte(&self, i: usize) -> u8 {
         self.body[self.body.len() - 1 - i]
     }
 
-    /// Where in the string of high parts the one of record `i` stands.
+    /// Bit, in the string of high parts, of the one that ends the part of record `i`.
     fn select(&self, i: usize) -> usize {
         let (mut left, mut byte) = (i as u32, 0);
         loop {
@@ -378,24 +375,20 @@ impl<'a> View<'a> {
         get_bytes(self.body, at + 8 * kept.middle, tail);
     }
 
-    /// Key `i`.
     pub(super) fn key(&self, i: usize, key: &mut [u8]) {
         self.write_key(i, (self.select(i) - i) as u64, key);
     }
 
-    /// Key `i` in memory of its own.
     pub(super) fn key_owned(&self, i: usize) -> Vec<u8> {
         let mut key = alloc::vec![0; self.form.key];
         self.key(i, &mut key);
         key
     }
 
-    /// Whether record `i` is a tombstone.
     pub(super) fn is_tombstone(&self, i: usize) -> bool {
         self.form.tombstones && get_bits(self.body, self.record_at(i), 1) == 1
     }
 
-    /// Value `i`.
     pub(super) fn value(&self, i: usize, value: &mut [u8]) {
         let at = self.record_at(i);
         if !TRIMS {
@@ -406,10 +399,10 @@ impl<'a> View<'a> {
         get_kept(self.body, at + 8 * (kept.middle + tail), kept.value, value);
     }
 
-    /// The first record whose key is not below this one, and whether it is this one.
+    /// Index of the first record whose key is not below `key`, and whether that key is `key`.
     pub(super) fn search(&self, key: &[u8], found: &mut [u8]) -> (usize, bool) {
         let form = self.form;
-        // Before all keys.
+        // An empty key stands before all keys.
         if key.is_empty() {
             return (0, false);
         }
@@ -430,10 +423,10 @@ impl<'a> View<'a> {
         (self.count, false)
     }
 
-    /// The first record whose high part is not below this one.
+    /// The first record whose high part is not below `high`.
     fn walk_from_high(&self, high: u64) -> Walk {
         let (mut zeros, mut byte, mut index) = (0u64, 0, 0);
-        // Whole bytes while the zero that ends the part before it is not in them.
+        // Whole bytes are skipped while the zero that ends the part before is not in them.
         while index < self.count {
             let ones = self.high_byte(byte).count_ones();
             if zeros + u64::from(8 - ones) >= high {
@@ -452,24 +445,23 @@ impl<'a> View<'a> {
     }
 }
 
-/// A place in a page: a record and its high part.
+/// A position in a page while records are walked: a record and its high part.
 #[derive(Clone, Copy, Debug)]
 struct Walk {
     index: usize,
-    /// The place of the bit of this record.
+    /// Bit of this record's one in the string of high parts.
     bit: usize,
     high: u64,
 }
 
 impl Walk {
-    /// Goes on to the next record.
     fn advance(&mut self, view: &View<'_>) {
         self.index += 1;
         self.bit += 1;
         self.settle(view);
     }
 
-    /// Moves to the next one in the string of high parts.
+    /// Moves on to the next one in the string of high parts.
     fn settle(&mut self, view: &View<'_>) {
         if self.index >= view.count {
             return;
@@ -489,8 +481,8 @@ impl Walk {
     }
 }
 
-/// The logarithm of the mean gap between so many records over this range, rounded down; 0 below 2. Without a
-/// division: of 64 bits it is a long routine on a small part.
+/// Logarithm, rounded down, of the mean gap between `records` records over `range`; 0 for a gap below 2. It
+/// does without a 64-bit division, which is a long routine on a small controller.
 fn log2_of_gap(range: u64, records: usize) -> u32 {
     let records = records.max(1) as u64;
     let log = range.max(1).ilog2().saturating_sub(records.ilog2());

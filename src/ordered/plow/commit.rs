@@ -1,10 +1,10 @@
-//! Commit pages: the root and the records of the memtable. The newest one is the index.
+//! Commit pages hold the root and the records of the memtable. The newest one is the index.
 //!
-//! Where the memtable is larger than a page, a commit page holds the records that no sealed page does. When
-//! they do not fit, as many as do are written as a sealed page, which following commit pages name instead of
-//! repeating its records. A sealed page says where the first sweep stood when it was written: of its records
-//! those are still in the memtable that the sweep has not passed since, so a sealed page is needed for one
-//! round at most, and none is ever written again.
+//! If the memtable is larger than a page, a commit page holds only the records that are in no sealed page. If
+//! even these do not fit, as many as fit are written as a *sealed page*, which following commit pages name
+//! instead of repeating its records. A sealed page tells where the first sweep stood when it was written:
+//! only records that the sweep has not passed since are still in the memtable. So a sealed page is needed for
+//! one round at most, and is never written again.
 
 use super::Core;
 use super::coder::{Builder, Expected};
@@ -22,31 +22,31 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Whether this build has sealed pages: without them a memtable is no larger than what fits beside any root
-/// of its chip.
+/// True if this build has sealed pages. Without them a memtable holds no more than fits beside any root of
+/// its chip.
 pub(super) const SEALS: bool = cfg!(feature = "full");
-/// Bytes by which a few steps may lengthen the root: some extents, and cursors.
+/// Bytes by which the steps until the next commit page may lengthen the root: a few extents and cursors.
 pub(super) const STEP_ROOT_BYTES: usize = 64;
-/// Bytes of a root where nothing is stored, and those of a full block, mostly.
+/// Bytes of the root of an empty index. Each full block mostly adds [`ROOT_BLOCK_BYTES`].
 pub(super) const ROOT_FIXED_BYTES: usize = 96;
 pub(super) const ROOT_BLOCK_BYTES: usize = 8;
 
-/// Bytes of any root of a chip with so many good blocks.
+/// Upper bound, in bytes, of the root on a chip with `blocks` good blocks.
 pub(super) const fn root_bytes_of(blocks: usize) -> usize {
     ROOT_FIXED_BYTES + ROOT_BLOCK_BYTES * blocks
 }
 
-/// Bytes of a page of this size that records and root take.
+/// Bytes of a page that root and records may take together.
 pub(super) const fn commit_room_of(page_bytes: usize) -> usize {
     page_bytes - HEADER_BYTES - 40
 }
 
-/// Sealed pages of a memtable of so many records that the list has room for.
+/// Number of sealed pages for which the list has room, with a memtable of `records` records.
 pub(super) fn sealed_listed(record: RecordFormat, geometry: Geometry, records: usize) -> usize {
     5 + 3 * records * (record.entry_bytes() + 1) / (geometry.page_bytes as usize - HEADER_BYTES)
 }
 
-/// Where a sweep stands: its round and its cursor.
+/// Position of a sweep: its round and its cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stand {
     pub(super) round: u32,
@@ -54,7 +54,7 @@ pub(super) struct Stand {
 }
 
 impl Stand {
-    /// Whether the sweep passed a key on its way from here to there.
+    /// True if the sweep passed `key` on its way from here to `now`.
     pub(super) fn has_passed(&self, key: &[u8], now: &Stand) -> bool {
         let is_ahead = key >= &self.cursor[..];
         match now.round.wrapping_sub(self.round) {
@@ -64,7 +64,7 @@ impl Stand {
         }
     }
 
-    /// Whether it passed every key.
+    /// True if the sweep passed every key on its way from here to `now`.
     fn has_passed_all(&self, now: &Stand) -> bool {
         match now.round.wrapping_sub(self.round) {
             0 => false,
@@ -74,48 +74,48 @@ impl Stand {
     }
 }
 
-/// A sealed page that may be needed, or several of one block, which are needed as long as the newest of them.
+/// A sealed page that may be needed, or several of one block, needed as long as the newest of them is.
 #[derive(Clone, Debug)]
 pub(super) struct Sealed {
-    /// The newest page.
+    /// The newest of these pages.
     pub(super) ppn: Ppn,
     pub(super) sequence: u64,
     pub(super) stand: Stand,
     pub(super) pages: u32,
 }
 
-/// The commit pages, and what is not in the newest one.
+/// The commit pages, and what the newest one does not hold.
 #[derive(Debug)]
 pub(super) struct Commits {
     pub(super) durability: Durability,
-    /// The block being filled and its next page.
+    /// Block being filled with commit pages, and its next page.
     pub(super) open: Option<(Pbn, u32)>,
-    /// The open block of sealed pages, which live longer.
+    /// Block being filled with sealed pages. They live longer than commit pages, so they have a block of
+    /// their own.
     pub(super) open_sealed: Option<(Pbn, u32)>,
-    /// Blocks with commit pages or sealed ones that may be needed.
+    /// Blocks with commit pages or sealed pages that may be needed.
     pub(super) blocks: Vec<Pbn>,
     /// Sealed pages that may be needed, the oldest first.
     pub(super) sealed: VecDeque<Sealed>,
-    /// The newest commit page's program.
+    /// Program number of the newest commit page.
     pub(super) sequence: u64,
-    /// The block that it lies in.
+    /// Block of the newest commit page.
     pub(super) newest: Option<Pbn>,
-    /// The levels that it names.
+    /// Number of levels in the newest commit page.
     pub(super) levels: usize,
-    /// Whether the newest page of all is of a step, and commits.
+    /// True if the newest page of all is the page of a step that commits.
     pub(super) carried: bool,
-    /// Whether the newest commit page says that changes of the class *none* follow.
+    /// True if the newest commit page says that changes of the class *none* follow.
     pub(super) followed: bool,
-    /// The change under way, where a step may carry it: key and value.
+    /// Key and value of the change under way, if a step may carry it.
     pub(super) under_way: Vec<u8>,
-    /// Whether something is not in the newest commit page.
+    /// True if something is not in the newest commit page.
     pub(super) dirty: bool,
-    /// Whether that was written by a close.
+    /// True if a close wrote the newest commit page.
     pub(super) clean: bool,
 }
 
 impl Commits {
-    /// No commit page yet.
     pub(super) fn none(durability: Durability, record: RecordFormat) -> Commits {
         Commits {
             durability,
@@ -134,98 +134,99 @@ impl Commits {
         }
     }
 
-    /// Whether every operation is durable.
+    /// True if every operation is durable.
     pub(super) fn is_durable(&self) -> bool {
         self.durability == Durability::EveryOperation
     }
 
-    /// Whether nothing is left for a sync.
+    /// True if a sync has nothing to do.
     pub(super) fn is_done(&self) -> bool {
         !self.dirty && !self.followed
     }
 
-    /// Notes a block that holds pages of them.
+    /// Lists a block that holds commit pages or sealed pages.
     pub(super) fn list_block(&mut self, block: Pbn) {
         if !self.blocks.contains(&block) {
             self.blocks.push(block);
         }
     }
 
-    /// Sealed pages that may be needed.
     pub(super) fn sealed_pages(&self) -> usize {
         if SEALS { self.sealed.iter().map(|sealed| sealed.pages as usize).sum() } else { 0 }
     }
 
-    /// Forgets them.
     pub(super) fn forget_sealed(&mut self) {
         if SEALS {
             self.sealed.clear();
         }
     }
 
-    /// Bytes held besides the commit pages' own fields.
     pub(super) fn ram_bytes(&self) -> usize {
         let cursors: usize = self.sealed.iter().map(|sealed| sealed.stand.cursor.len()).sum();
         self.blocks.capacity() * size_of::<Pbn>() + self.sealed.capacity() * size_of::<Sealed>() + cursors
     }
 }
 
-impl Core<dyn Nand + '_> {
-    /// Makes all that was acknowledged durable.
+impl<N: Nand> Core<N> {
+    /// Makes all acknowledged changes durable.
     pub(super) fn commit(&mut self, clean: bool) -> Result<(), IndexFault> {
-        if self.commits.sealed_pages() > 0 {
-            let now = self.levels.stand();
-            while self.commits.sealed.front().is_some_and(|oldest| oldest.stand.has_passed_all(&now)) {
-                self.commits.sealed.pop_front();
+        if self.stock.commits.sealed_pages() > 0 {
+            let now = self.stock.levels.stand();
+            while self.stock.commits.sealed.front().is_some_and(|oldest| oldest.stand.has_passed_all(&now)) {
+                self.stock.commits.sealed.pop_front();
             }
         }
         let written = self.map_if_due().and_then(|()| self.write_commit(clean));
         if written.is_err() {
-            // A sealed page may hold what is taken back now.
-            self.commits.forget_sealed();
-            self.memtable.unseal_all();
+            // A sealed page may hold changes that are taken back now.
+            self.stock.commits.forget_sealed();
+            self.stock.memtable.unseal_all();
         }
-        let before = self.commits.newest;
-        self.commits.newest = Some(self.medium.geometry.block_of(written?));
-        (self.commits.sequence, self.commits.levels) = (self.medium.sequence, self.levels.len());
-        let geometry = self.medium.geometry;
-        self.commits.leave_blocks(&mut self.space, geometry, before.filter(|_| clean));
-        self.space.blocks.settle(&mut self.medium.nand)?;
-        (self.commits.dirty, self.commits.clean) = (false, clean);
+        let before = self.stock.commits.newest;
+        self.stock.commits.newest = Some(self.stock.geometry.block_of(written?));
+        (self.stock.commits.sequence, self.stock.commits.levels) =
+            (self.medium.sequence, self.stock.levels.len());
+        let geometry = self.stock.geometry;
+        self.stock.commits.leave_blocks(&mut self.stock.space, geometry, before.filter(|_| clean));
+        self.stock.space.blocks.settle(&mut self.medium.nand)?;
+        (self.stock.commits.dirty, self.stock.commits.clean) = (false, clean);
         self.counters.commits += 1;
         Ok(())
     }
 
-    /// Commits all, after which nothing was changed.
+    /// Commits, and says that no change of the class *none* follows.
     pub(super) fn commit_last(&mut self, clean: bool) -> Result<(), IndexFault> {
-        let was_open = core::mem::replace(&mut self.commits.followed, false);
+        let was_open = core::mem::replace(&mut self.stock.commits.followed, false);
         let committed = self.commit(clean);
-        self.commits.followed = was_open && committed.is_err();
+        self.stock.commits.followed = was_open && committed.is_err();
         committed
     }
 
-    /// Writes sealed pages until the rest fits into a commit page, and that.
+    /// Writes sealed pages until the other records fit into a commit page, then the commit page.
     fn write_commit(&mut self, clean: bool) -> Result<Ppn, IndexFault> {
         loop {
             let mut output = core::mem::take(&mut self.medium.output);
             let mut writer = Writer::new(&mut output[HEADER_BYTES..]);
-            self.stock().write_root(&mut writer);
+            self.stock.write_root(&mut writer);
             let root = writer.at();
             let room = output.len() - HEADER_BYTES;
-            let packed =
-                if root > room { None } else { self.memtable.pack(&mut output[HEADER_BYTES + root..], 0) };
+            let packed = if root > room {
+                None
+            } else {
+                self.stock.memtable.pack(&mut output[HEADER_BYTES + root..], 0)
+            };
             self.medium.output = output;
             let Some((count, is_all)) = packed else { return Err(IndexError::Full.into()) };
             if is_all {
-                return self.program(Target::Commits, self.commits.header(Kind::Commit, clean, count));
+                return self.program(Target::Commits, self.stock.commits.header(Kind::Commit, clean, count));
             }
-            // What can go to a level for good need not be sealed.
+            // Records that can go to a level for good need not be sealed.
             if self.sink()? {
                 continue;
             }
             if SEALS {
                 self.seal()?;
-            } else if self.memtable.len() > 0 && self.stock().has_place(Target::Level(0)) {
+            } else if self.stock.memtable.len() > 0 && self.stock.has_place(Target::Level(0)) {
                 self.step(0)?;
             } else {
                 return Err(IndexError::Full.into());
@@ -235,38 +236,40 @@ impl Core<dyn Nand + '_> {
 
     /// Writes unsealed records as a sealed page.
     fn seal(&mut self) -> Result<(), IndexFault> {
-        let stand = self.levels.stand();
+        let stand = self.stock.levels.stand();
         let body = &mut self.medium.output[HEADER_BYTES..];
         let mut writer = Writer::new(body);
         writer.number(stand.round.into());
         writer.key(&stand.cursor);
-        let before = self.commits.sealed.back();
+        let before = self.stock.commits.sealed.back();
         writer.number(before.map_or(0, |before| u64::from(before.ppn.0) + 1));
         writer.number(before.map_or(0, |before| before.sequence));
         let at = writer.at();
-        let Some((count, _)) = self.memtable.pack(&mut body[at..], 1) else {
+        let Some((count, _)) = self.stock.memtable.pack(&mut body[at..], 1) else {
             return Err(IndexError::Full.into());
         };
-        let ppn = self.program(Target::Sealed, self.commits.header(Kind::Sealed, false, count))?;
+        let ppn = self.program(Target::Sealed, self.stock.commits.header(Kind::Sealed, false, count))?;
         let (mut left, mut last) = (count, 0);
-        for i in 0..self.memtable.len() {
-            if left > 0 && self.memtable.is_unsealed(i) {
-                self.memtable.seal(i);
+        for i in 0..self.stock.memtable.len() {
+            if left > 0 && self.stock.memtable.is_unsealed(i) {
+                self.stock.memtable.seal(i);
                 (left, last) = (left - 1, i);
             }
         }
-        // A mount takes them from there, whatever was sunk above them.
-        let last = self.memtable.key(last).to_vec();
-        self.levels.note_top(&last);
-        let (geometry, capacity) = (self.medium.geometry, self.memtable.capacity());
-        self.commits.make_room_for_sealed(sealed_listed(self.medium.record, geometry, capacity), geometry);
-        self.commits.sealed.push_back(Sealed { ppn, sequence: self.medium.sequence, stand, pages: 1 });
+        // A mount takes the records from there, whatever was sunk above them.
+        let last = self.stock.memtable.key(last).to_vec();
+        self.stock.levels.note_top(&last);
+        let (geometry, capacity) = (self.stock.geometry, self.stock.memtable.capacity());
+        self.stock
+            .commits
+            .make_room_for_sealed(sealed_listed(self.medium.record, geometry, capacity), geometry);
+        self.stock.commits.sealed.push_back(Sealed { ppn, sequence: self.medium.sequence, stand, pages: 1 });
         Ok(())
     }
 }
 
 impl Commits {
-    /// Gives back the blocks that no longer hold what a mount would need.
+    /// Gives back the blocks whose pages no mount would need.
     fn leave_blocks(&mut self, space: &mut Space, geometry: Geometry, kept: Option<Pbn>) {
         let mut listed = core::mem::take(&mut self.blocks);
         listed.retain(|&block| {
@@ -284,8 +287,8 @@ impl Commits {
         self.blocks = listed;
     }
 
-    /// Makes the list of sealed pages as long as it gets, `most`: growing, it would be there twice. Once it
-    /// is full, two entries of a block become one.
+    /// Makes room in the list of sealed pages. It gets its full length, `most`, at once: while it grew, it
+    /// would be in RAM twice. Once it is full, two entries of one block become one.
     pub(super) fn make_room_for_sealed(&mut self, most: usize, geometry: Geometry) {
         let held = self.sealed.len();
         if held < self.sealed.capacity() {
@@ -296,8 +299,8 @@ impl Commits {
         }
     }
 
-    /// Joins the two neighbours in the list of the fewest pages that lie in one block; false if there are
-    /// none.
+    /// Joins the two neighbours in the list that lie in one block and have the fewest pages. False if there
+    /// are none.
     fn join_sealed(&mut self, geometry: Geometry) -> bool {
         let sealed = &mut self.sealed;
         let of_pair = |i: usize| [&sealed[i - 1], &sealed[i]];
@@ -325,8 +328,8 @@ impl Commits {
 }
 
 impl Memtable {
-    /// Packs the unsealed records; how many went in, and whether these are all. None where fewer than `least`
-    /// did.
+    /// Packs the unsealed records. Returns how many fit, and whether these are all. `None` if fewer than
+    /// `least` fit.
     fn pack(&self, body: &mut [u8], least: usize) -> Option<(usize, bool)> {
         let unsealed = |&i: &usize| self.is_unsealed(i);
         let mut all = 0..self.len();

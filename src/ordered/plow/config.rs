@@ -1,4 +1,4 @@
-//! How the index is set up, and how the RAM is shared out.
+//! Configuration of the index, and how it shares out the RAM.
 
 use super::commit::{SEALS, commit_room_of, root_bytes_of, sealed_listed};
 use super::cost::LEVELS_MAX;
@@ -14,11 +14,11 @@ use crate::nand::Geometry;
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, RecordFormat};
 
-/// Bytes of RAM of a sealed page, its cursor apart.
+/// Bytes of RAM for a sealed page, without its cursor.
 const SEALED_BYTES: usize = size_of::<super::commit::Sealed>();
-/// Records of the memtable at least.
+/// A memtable has at least this many records.
 const MEMTABLE_MIN: usize = 4;
-/// Records at most that a step copies at a time: more are seldom wanted.
+/// A step copies at most this many records at a time: more are seldom used.
 const SLICE_MAX: usize = 192;
 
 /// How a plow is formatted, mounted and run.
@@ -53,7 +53,7 @@ impl PlowConfig {
         }
     }
 
-    /// Refuses numbers that no chip has room for.
+    /// Refuses numbers for which no chip has room.
     fn require_possible(&self) -> Result<(), IndexFault> {
         require_ram(self.ram_bytes)?;
         let memtable_max = most::POOL_REQUESTS as usize;
@@ -74,7 +74,7 @@ impl PlowConfig {
     }
 }
 
-/// The shares that follow from a configuration on a chip.
+/// Shares of the RAM that follow from a configuration and a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shares {
     pub(super) answers: Answers,
@@ -82,28 +82,28 @@ pub(super) struct Shares {
     pub(super) memtable: usize,
     /// Records of the level above that a step copies at a time.
     pub(super) slice: usize,
-    /// Bytes of the filters.
+    /// Bytes for the filters.
     pub(super) filter: usize,
-    /// Bytes of extents and fences.
+    /// Bytes for extents and fences.
     pub(super) fences: usize,
-    /// Levels at most; as many as given, if `fixed`.
+    /// Number of levels: exactly this many if `fixed`, else at most.
     pub(super) levels: usize,
     pub(super) fixed: bool,
-    /// Whether there are maps.
+    /// True if there are maps.
     pub(super) maps: bool,
-    /// Whether a list that grows has its share for what it was, too.
+    /// True if the fences' share has room for a list twice, as it is while the list grows.
     pub(super) lists_twice: bool,
 }
 
-/// Pages of a block below which a chip has about as many extents as blocks.
+/// With fewer pages to a block than this, a chip has about as many extents as blocks.
 const ROWS_BELOW: u32 = 64;
-/// Blocks below which the RAM has no room beside for a list that grows.
+/// With fewer blocks than this, the RAM has no room for a list that grows to be there twice.
 const BLOCKS_FEW: u32 = 64;
-/// Extents that lists have room for, however few blocks there are.
+/// Lists have room for at least this many extents, however few blocks there are.
 const EXTENTS_LEAST: usize = 32;
 
 impl Shares {
-    /// Shares the RAM out: `own` bytes are the index itself.
+    /// Shares out the RAM. `own` bytes of it are the index itself.
     pub(super) fn new(config: &PlowConfig, geometry: Geometry, own: usize) -> Result<Shares, IndexFault> {
         let &PlowConfig { record, memtable: wanted, levels, answers, .. } = config;
         let page = geometry.page_bytes as usize;
@@ -125,7 +125,7 @@ impl Shares {
             )
             .into());
         }
-        // Two blocks a level are half used; where they run short as it fills, levels go.
+        // Two blocks of each level are half used. If blocks run short as the chip fills, levels go.
         let levels_max = (blocks / 6).clamp(1, LEVELS_MAX);
         let mut shares = Shares {
             answers,
@@ -150,13 +150,13 @@ impl Shares {
             }
             .into());
         }
-        // Where maps find no room, a chip of many blocks is full early.
+        // Without RAM for maps, a chip of many blocks is full early.
         let maps = map::ram_bytes(geometry, record);
         shares.maps = maps > 0 && ram >= needed + maps;
         fixed += if shares.maps { maps } else { 0 };
         shares.fences = extents.max((ram - fixed) / 4).min(blocks * (geometry.pages_per_block as usize + 32));
         let left = ram - fixed - shares.fences;
-        // A memtable of more than a page has sealed pages, three for each of its own at most.
+        // A memtable of more than a page has sealed pages: at most three for each page of records.
         let sealed = |records: usize| match records * entry * 2 / page {
             _ if !SEALS => 0,
             0 | 1 => 0,
@@ -170,15 +170,15 @@ impl Shares {
             memtable -= memtable.div_ceil(16).min(memtable - MEMTABLE_MIN);
         }
         shares.memtable = memtable;
-        // Filters have no use for more than sixteen bits a key.
+        // Filters have no use for more than sixteen bits for each key.
         let filters_max = geometry.pages() as usize * (FILTER_BYTES + page / 2);
         shares.filter = if FILTERS { left.saturating_sub(held(memtable)).min(filters_max) } else { 0 };
         Ok(shares)
     }
 }
 
-/// Lists of blocks, cursors, and what a vector holds in reserve. Where a block has few pages nearly each has
-/// an extent, and a mount holds the rows of a root beside.
+/// Bytes of the lists of blocks, of cursors, and of what vectors hold in reserve. With few pages to a block
+/// nearly each page has an extent, and a mount holds the rows of a root besides.
 fn lists_bytes(record: RecordFormat, geometry: Geometry) -> usize {
     let blocks = geometry.blocks as usize;
     let values = 8 * usize::from(record.value_bytes.saturating_sub(8))
@@ -190,9 +190,9 @@ fn lists_bytes(record: RecordFormat, geometry: Geometry) -> usize {
     blocks * 3 + 96 + 8 * usize::from(record.key_bytes) + values + rows
 }
 
-/// Records of a memtable at most. Without sealed pages: what fits beside any root of the chip. Else what fits
-/// into a commit page beside the root, or whose sealed pages, three for each page of them and a few, take a
-/// quarter of the chip.
+/// Largest number of records of a memtable. Without sealed pages these are the records that fit beside any
+/// root of the chip. With them: the records that fit into a commit page beside the root, or those whose
+/// sealed pages (three for each page of records, and a few more) take a quarter of the chip.
 fn memtable_max(record: RecordFormat, geometry: Geometry) -> usize {
     let (page, entry) = (geometry.page_bytes as usize, record.entry_bytes() + 1);
     if !SEALS {
@@ -205,10 +205,10 @@ fn memtable_max(record: RecordFormat, geometry: Geometry) -> usize {
     (page * 5 / 8 / entry).max(pages * of_a_page / 5).max(MEMTABLE_MIN)
 }
 
-/// Refuses records and chips for which a page holds too little.
+/// Refuses records and chips if a page would hold too little.
 fn require_shape(record: RecordFormat, geometry: Geometry) -> Result<(), IndexFault> {
     let (page, entry) = (geometry.page_bytes as usize, record.entry_bytes());
-    // A page holds a root with a few keys, or a few records.
+    // A page must hold a root with a few keys, or a few records.
     let needed = HEADER_BYTES + 64 + 6 * usize::from(record.key_bytes) + 2 * (entry + 12);
     if page < needed || geometry.blocks < 8 {
         return Err(IndexError::Unsupported(

@@ -1,46 +1,46 @@
-//! The cost of a set-up by arithmetic, and the cheapest one: how many levels, and how many pages each may
-//! hold.
+//! Arithmetic of the cost of a set-up, and the search for the cheapest: the number of levels and the pages of
+//! each.
 //!
-//! A sweep meets keys of the level above where they have gathered for a whole round: twice the mean. So a
-//! page that a step writes takes `2 S / n` records further down, where `S` records wait above and `n` pages
-//! lie below, and an operation costs `n / 2 S` programs for each level. A look-up reads a page of each level,
-//! of the first one only what its filters let through. How many operations are look-ups is counted as they
-//! come (`Mix`).
+//! A sweep meets keys of the level above after they have gathered for a whole round, at twice the mean. So a
+//! page that a step writes takes `2 S / n` records further down if `S` records wait above and `n` pages lie
+//! below, and an operation costs `n / 2 S` programs for each level. A look-up reads a page of each level; on
+//! the first level only the pages that its filters let through. The share of look-ups among the operations is
+//! counted as they come (`Mix`).
 
-/// A read, a step's read included, as a share of 256 of the time of a program.
+/// Time of a page read, also of one that a step makes, in 256ths of the time of a program.
 pub(super) const READ: u64 = 47;
-/// Reads of a step: the page under the cursor twice, and the one above.
+/// Reads of a step: the page under the cursor twice, and the page above.
 pub(super) const STEP_READS: u64 = 3;
-/// The cost of a step, in these shares.
+/// Time of a step, in 256ths of the time of a program.
 pub(super) const STEP: u64 = 256 + STEP_READS * READ;
-/// Halves by which a step counts more than its time, since it wears the chip.
+/// Weight of a step against its time, in halves: it counts twice its time, since it wears the chip.
 const WEAR: u64 = 4;
-/// Short pages of a round of a level that is swept from below, too.
+/// Short pages in a round of a level that is also swept from below.
 const SHORT_PAGES: u64 = 3;
-/// One, where shares are reckoned with.
+/// The value 1 in fixed-point numbers.
 pub(super) const ONE: u64 = 1024;
-/// Levels at most.
+/// Largest number of levels.
 pub(super) const LEVELS_MAX: usize = 3;
 
-/// Numbers that a set-up is reckoned from.
+/// Numbers from which the cost of a set-up is reckoned.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Given {
     /// Pages of the last level.
     pub(super) pages: u64,
     /// Records of a page.
     pub(super) page_records: u64,
-    /// Bits of a page that hold records.
+    /// Bits of a page for its records.
     pub(super) page_bits: u64,
     /// Records of the memtable.
     pub(super) memtable: u64,
-    /// Bits of all filters.
+    /// Bits of all filters together.
     pub(super) filter_bits: u64,
-    /// Levels at most.
+    /// Largest number of levels allowed.
     pub(super) levels_max: usize,
     pub(super) mix: Mix,
 }
 
-/// The operations of late: how many were look-ups, and how many changes.
+/// Recent operations: the number of look-ups and of changes, older ones counted for less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mix {
     pub(super) gets: u32,
@@ -48,15 +48,15 @@ pub(super) struct Mix {
 }
 
 impl Mix {
-    /// Operations that count in full; those before them count for less and less.
+    /// Once this many operations are counted, both counts are halved.
     const WINDOW: u32 = 2048;
 
-    /// The mix that is supposed before anything is known.
+    /// Mix assumed before anything is known: one look-up for three changes.
     pub(super) const fn usual() -> Mix {
         Mix { gets: Mix::WINDOW / 8, puts: Mix::WINDOW / 8 * 3 }
     }
 
-    /// Counts operations; true once a window is over.
+    /// Counts operations. True once a window is over.
     pub(super) fn count(&mut self, gets: u32, puts: u32) -> bool {
         if !cfg!(feature = "full") {
             return false;
@@ -70,13 +70,14 @@ impl Mix {
         is_over
     }
 
-    /// Whether hardly anything changes: then no level above the last is worth its reads.
+    /// True if there is less than one change for 256 look-ups: then no level above the last is worth its
+    /// reads.
     pub(super) fn only_reads(&self) -> bool {
         cfg!(feature = "full") && self.puts * 256 < self.gets
     }
 
-    /// Whether the shares differ by more than a 32nd of all; where look-ups prevail, by more than a quarter
-    /// of the changes.
+    /// True if the share of changes differs by more than a 32nd of all operations or, if look-ups prevail, by
+    /// more than a quarter of the changes.
     pub(super) fn differs(&self, other: &Mix) -> bool {
         let share = |mix: &Mix| mix.puts * 1024 / (mix.gets + mix.puts).max(1);
         let (one, two) = (share(self), share(other));
@@ -84,19 +85,19 @@ impl Mix {
     }
 }
 
-/// A set-up.
+/// A set-up: the number of levels and their sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) levels: usize,
-    /// Pages that the levels above the last may hold.
+    /// Largest number of pages of each level above the last.
     pub(super) pages_max: [u64; LEVELS_MAX - 1],
-    /// The cost of an operation, in programs of 1024.
+    /// Cost of an operation, in 1024ths of a program.
     pub(super) cost: u64,
 }
 
 impl Plan {
-    /// This plan, with the second of three levels as large as in the one before where that costs hardly more:
-    /// what a smaller one holds too much would have to go down.
+    /// This plan, but with the second of three levels as large as in the plan `before`, if that costs at most
+    /// a 64th more: if that level became smaller, the records beyond its new size would have to go down.
     pub(super) fn near(self, before: Plan, given: &Given) -> Plan {
         let [first, second] = [self.pages_max[0], before.pages_max[1]];
         if !cfg!(feature = "full") || self.levels < 3 || before.levels < 3 || second <= self.pages_max[1] {
@@ -107,7 +108,7 @@ impl Plan {
     }
 }
 
-/// The share of 1024 at which a Bloom filter says yes to a key that is not there, by bits a key.
+/// Share, in 1024ths, of absent keys to which a Bloom filter says yes, by its bits for each key.
 fn wrong(bits: u64, keys: u64) -> u64 {
     const RATES: [u64; 9] = [1024, 633, 392, 242, 150, 93, 57, 35, 22];
     let eighths = (bits * 8 / keys.max(1)).min(63);
@@ -115,16 +116,17 @@ fn wrong(bits: u64, keys: u64) -> u64 {
     (RATES[whole] * (8 - part) + RATES[whole + 1] * part) / 8
 }
 
-/// The costs of a set-up.
+/// Costs of a set-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Costs {
-    /// Programs of steps that a change takes, in 1024 x 1024.
+    /// Programs of steps for each change, in units of 1/1024 of 1/1024.
     pub(super) steps: u64,
-    /// Reads of a look-up, in 1024.
+    /// Reads for each look-up, in 1024ths.
     pub(super) reads: u64,
 }
 
-/// Pages that so many records of a level take, in 1024: the further apart the keys, the longer their codes.
+/// Pages, in 1024ths, that `records` records of a level take. The further apart the keys, the longer their
+/// codes.
 pub(super) fn pages(given: &Given, records: u64, is_last: bool) -> u64 {
     let all = given.pages * given.page_records;
     let record = given.page_bits / given.page_records.max(1);
@@ -132,16 +134,16 @@ pub(super) fn pages(given: &Given, records: u64, is_last: bool) -> u64 {
     records * (record + more) * ONE / given.page_bits.max(1)
 }
 
-/// The costs of levels that hold so many pages of records, the last one included.
+/// Costs of levels whose sizes in pages are `levels`, the last level included.
 pub(super) fn costs(given: &Given, levels: &[u64]) -> Costs {
     let mut costs = Costs::default();
     let mut above = given.memtable.max(1);
-    // What is changed again before it goes down a level is merged there.
+    // A record that is changed again before it goes down a level is merged there.
     let all = (given.pages * given.page_records).max(1);
     let mut arriving = ONE;
     for (i, &size) in levels.iter().enumerate() {
         let (is_last, records) = (i + 1 == levels.len(), (size * given.page_records).max(1));
-        // Pages are short where a round ends, and where a sweep comes up to the next one.
+        // A page is short at the end of a round, and when a sweep comes up to the next one.
         let short = if is_last { ONE / 2 } else { SHORT_PAGES * ONE };
         arriving = arriving * all.saturating_sub(above) / all;
         costs.steps += (pages(given, records, is_last) + short) * arriving / (2 * above);
@@ -153,16 +155,16 @@ pub(super) fn costs(given: &Given, levels: &[u64]) -> Costs {
     costs
 }
 
-/// The cost of an operation of the mix, in programs of 1024.
+/// Cost of an operation of the mix, in 1024ths of a program.
 fn cost(given: &Given, levels: &[u64]) -> u64 {
     let costs = costs(given, levels);
-    // One of either is never ruled out, and some look-ups come after every load: a level too much must then
-    // be drained.
+    // Neither kind is ever ruled out, and some look-ups come after every load: a level too much would then
+    // have to be drained.
     let (gets, puts) = (u64::from(given.mix.gets.max(given.mix.puts / 2)) + 1, u64::from(given.mix.puts) + 1);
     (puts * costs.steps / ONE * STEP * WEAR / 2 + gets * costs.reads * READ) / (256 * (gets + puts))
 }
 
-/// Tells of the sizes to be tried, each an eighth above the one before.
+/// Calls `tell` with the sizes to be tried, each an eighth above the one before.
 fn for_sizes(below: u64, tell: &mut dyn FnMut(u64)) {
     let mut size = 2;
     while size < below {
@@ -171,17 +173,17 @@ fn for_sizes(below: u64, tell: &mut dyn FnMut(u64)) {
     }
 }
 
-/// Pages of a level for each page of the one above, where nothing is planned.
+/// Without a search for the cheapest plan, a level has this many times the pages of the level above.
 const RATIO: u64 = 16;
 
-/// The set-up of a build without the search for the cheapest one: each level is a 16th of the next.
+/// Set-up of a build without the search: each level has a 16th of the pages of the next.
 fn by_rule(given: &Given, levels: usize) -> Plan {
     let above = (given.pages / RATIO).max(1);
     let pages_max = if levels > 2 { [(above / RATIO).max(1), above] } else { [above, 0] };
     Plan { levels, pages_max, cost: 0 }
 }
 
-/// Levels by the same rule: none is smaller than the memtable.
+/// Number of levels by the same rule: no level is smaller than the memtable.
 fn levels_by_rule(given: &Given) -> usize {
     let mut levels = 1;
     let mut pages = given.pages / RATIO;
@@ -191,7 +193,7 @@ fn levels_by_rule(given: &Given) -> usize {
     levels
 }
 
-/// The cheapest set-up with so many levels; none if that many make no sense.
+/// The cheapest set-up with this number of levels. `None` if that number makes no sense.
 pub(super) fn plan_with(given: &Given, levels: usize) -> Option<Plan> {
     if !cfg!(feature = "full") {
         return Some(by_rule(given, levels));
@@ -217,7 +219,7 @@ pub(super) fn plan_with(given: &Given, levels: usize) -> Option<Plan> {
     cheapest
 }
 
-/// The cheapest set-up.
+/// The cheapest set-up of any number of levels.
 pub(super) fn plan(given: &Given) -> Plan {
     if !cfg!(feature = "full") {
         return by_rule(given, levels_by_rule(given));

@@ -1,25 +1,26 @@
 //! Pages that a mount cannot read.
 //!
-//! Where a cut tears programs, such a page was being programmed when the power failed, and what it was to
-//! hold was not acknowledged; or its block was being erased. On a chip whose programs no cut tears (an FTL's
-//! pages) it is damaged, and may have held anything: also a commit page that is newer than every other. The
-//! two that a close writes in different blocks may lie in one block of the chip below. So the mount is
-//! refused, unless a page behind it in its block is no newer than the commit page that was found: what is
-//! damaged is older still then, and who needs it is told.
+//! If a power cut can tear programs on this chip, such a page was being programmed when the power failed, and
+//! its contents were not acknowledged, or its block was being erased. On a chip whose programs no cut tears
+//! (the pages of an FTL) the page is damaged, and may have held anything: even a commit page newer than every
+//! other. The two that a close writes in different blocks may lie in one block of the chip below. So the
+//! mount is refused, unless a page behind the damaged one in its block is no newer than the commit page that
+//! was found: then the damaged page is older still, and whoever needs it is told.
 //!
-//! No cut of any chip leaves a whole page in the place of another. One that is newer than the commit page
-//! that was found refuses the mount: where two blocks are exchanged, both may have held what tells of a
-//! newer one.
+//! No power cut leaves a whole page in the place of another one. A displaced page newer than the commit page
+//! that was found refuses the mount: if two blocks were exchanged, both may have held pages that tell of a
+//! newer commit page.
 
 use super::medium::Found;
 use super::page::displaced;
 use super::survey::Survey;
 use crate::check::Invariant;
 use crate::fault::IndexFault;
+use crate::nand::Nand;
 use crate::units::Ppn;
 
-impl Survey<'_> {
-    /// Reads any page into the input buffer, and keeps in mind that it is damaged.
+impl<N: Nand> Survey<'_, N> {
+    /// Reads any page into the input buffer, and remembers it if it is damaged.
     pub(super) fn see(&mut self, ppn: Ppn) -> Result<Found, IndexFault> {
         let found = self.medium.examine(ppn)?;
         if found != Found::Broken {
@@ -40,7 +41,8 @@ impl Survey<'_> {
         Ok(found)
     }
 
-    /// Refuses a damaged page that may have been newer than the newest commit page, of this program.
+    /// Refuses the mount if a damaged page may have been newer than the newest commit page, whose program
+    /// number is `newest`.
     pub(super) fn require_older(&mut self, newest: u64) -> Result<(), IndexFault> {
         if self.seen.displaced.0 > newest {
             let what = "a page of another place is newer than the newest commit page";

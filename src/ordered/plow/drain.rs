@@ -1,13 +1,14 @@
-//! Leaving a level out: where look-ups prevail, each level that holds anything costs them a read.
+//! Removal of a level: if look-ups prevail, each level that holds anything costs them a read.
 //!
-//! The level above the last is drained into it, step by step, paid by what look-ups read in vain. It can go
-//! only when it is empty *and* its cursor is that of the last level, because the page of the level above that
-//! lies around the cursor of the next one is dead below it: with equal cursors that stays true. So first its
-//! own sweep goes on to where the last level's stands, and then the last level's goes round once.
+//! The level above the last is drained into it, step by step, paid for by reads that look-ups made in vain.
+//! The level can go only when it is empty *and* its cursor is that of the last level, because the page of the
+//! level above that lies around the cursor of the next one is dead below it: with equal cursors that stays
+//! true. So first its own sweep goes on to where the last level's stands, and then the last level's goes
+//! round once.
 //!
-//! Records change meanwhile, and bring the level new pages. So it takes no step where the one above it can
-//! wait, and the last level's sweep does not pass the cursor of the level: it follows it, so that new pages
-//! always lie before it, never behind.
+//! Meanwhile records change and bring the level new pages. So it takes no step if the one above it can wait,
+//! and the last level's sweep does not pass the cursor of the level: it follows it, so that new pages always
+//! lie before it, never behind.
 
 use super::Core;
 use super::cost::READ;
@@ -19,27 +20,27 @@ use super::space::Need;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 
-/// How far a level is on its way out.
+/// Progress of the removal of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Drain {
-    /// The level stays.
+    /// No level is being removed.
     Off,
     /// The sweep of the level goes on to the cursor of the last level.
     Align,
-    /// The last level's sweep takes what it holds.
+    /// The last level's sweep takes the level's records.
     Sweep(Since),
 }
 
-/// Where the two sweeps stood when they met, in rounds that go on at 256.
+/// Rounds of the two sweeps when they met, modulo 256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Since {
-    /// Rounds that the level on its way out was ahead of the last one.
+    /// Rounds by which the level being removed was ahead of the last level.
     ahead: u8,
-    /// The round of the last level.
+    /// Round of the last level.
     round: u8,
 }
 
-/// Rounds after which a level stays: more changes reach it than look-ups pay for.
+/// After this many rounds the level stays: more changes reach it than look-ups pay for.
 const ROUNDS_MAX: u8 = 3;
 
 impl Since {
@@ -47,7 +48,7 @@ impl Since {
         Since { ahead: upper.round.wrapping_sub(last.round) as u8, round: last.round as u8 }
     }
 
-    /// Whether the sweep of the level on its way out stands before that of the last one.
+    /// True if the sweep of the level being removed stands before that of the last level.
     fn is_ahead(self, upper: &Level, last: &Level) -> bool {
         match (upper.round.wrapping_sub(last.round) as u8).wrapping_sub(self.ahead) as i8 {
             0 => upper.cursor > last.cursor,
@@ -60,9 +61,9 @@ impl Since {
     }
 }
 
-impl Core<dyn Nand + '_> {
-    /// A step towards leaving a level out, if look-ups paid for it. Where the step is refused, or meets a
-    /// damaged page, the look-up before it is none the less right.
+impl<N: Nand> Core<N> {
+    /// Makes a step towards the removal of a level, if look-ups paid for it. The look-up before stays right
+    /// even if the step is refused, or meets a damaged page.
     pub(super) fn drain_when_paid(&mut self) -> Result<(), IndexFault> {
         if !cfg!(feature = "full") {
             return Ok(());
@@ -80,16 +81,17 @@ impl Core<dyn Nand + '_> {
         if is_to_be_lent {
             self.planner.book(READ as u32 / 4);
         }
-        let is_wanted = self.levels.drain != Drain::Off || is_to_be_lent;
-        if is_wanted && self.planner.credit >= PAID && self.stock().has(Need::Ahead) {
+        let is_wanted = self.stock.levels.drain != Drain::Off || is_to_be_lent;
+        if is_wanted && self.planner.credit >= PAID && self.stock.has(Need::Ahead) {
             self.planner.credit -= PAID;
-            if self.space.blocks.ready() < READY.min(self.space.blocks.free()) {
+            if self.stock.space.blocks.ready() < READY.min(self.stock.space.blocks.free()) {
                 return self
+                    .stock
                     .space
                     .blocks
                     .prepare(&mut self.medium.nand, crate::nand::Cause::GarbageCollection);
             }
-            if self.levels.drain == Drain::Off {
+            if self.stock.levels.drain == Drain::Off {
                 return self.step(0);
             }
             self.drain_step(true)?;
@@ -98,44 +100,44 @@ impl Core<dyn Nand + '_> {
     }
 
     pub(super) fn drain_step(&mut self, follows: bool) -> Result<(), IndexFault> {
-        let Some(upper) = self.levels.len().checked_sub(2) else {
-            self.levels.drain = Drain::Off;
+        let Some(upper) = self.stock.levels.len().checked_sub(2) else {
+            self.stock.levels.drain = Drain::Off;
             return Ok(());
         };
-        let is_aligned =
-            |core: &Core<dyn Nand + '_>| core.levels[upper].cursor == core.levels[upper + 1].cursor;
-        if self.levels.drain == Drain::Align && is_aligned(self) {
-            self.levels.drain = Drain::Sweep(Since::new(&self.levels[upper], &self.levels[upper + 1]));
-            if self.levels[upper].pages() == 0 {
+        let is_aligned = |levels: &Levels| levels[upper].cursor == levels[upper + 1].cursor;
+        if self.stock.levels.drain == Drain::Align && is_aligned(&self.stock.levels) {
+            self.stock.levels.drain =
+                Drain::Sweep(Since::new(&self.stock.levels[upper], &self.stock.levels[upper + 1]));
+            if self.stock.levels[upper].pages() == 0 {
                 self.leave_level_out(upper);
                 return Ok(());
             }
         }
-        self.step(self.levels.drains_next(follows))?;
-        let Drain::Sweep(since) = self.levels.drain else { return Ok(()) };
-        if self.levels[upper].pages() == 0 && is_aligned(self) {
+        self.step(self.stock.levels.drains_next(follows))?;
+        let Drain::Sweep(since) = self.stock.levels.drain else { return Ok(()) };
+        if self.stock.levels[upper].pages() == 0 && is_aligned(&self.stock.levels) {
             self.leave_level_out(upper);
-        } else if follows && since.is_long_ago(&self.levels[upper + 1]) {
-            self.levels.drain = Drain::Off;
+        } else if follows && since.is_long_ago(&self.stock.levels[upper + 1]) {
+            self.stock.levels.drain = Drain::Off;
         }
         Ok(())
     }
 
     /// Takes out a level that is empty and whose cursor is that of the next one.
     fn leave_level_out(&mut self, upper: usize) {
-        if let Some(block) = self.levels.leave_out(upper) {
-            self.space.leave_if_dead(block, &self.levels);
+        if let Some(block) = self.stock.levels.leave_out(upper) {
+            self.stock.space.leave_if_dead(block, &self.stock.levels);
         }
-        self.commits.dirty = true;
+        self.stock.commits.dirty = true;
         self.counters.drained += 1;
-        self.levels.drain = Drain::Off;
+        self.stock.levels.drain = Drain::Off;
         self.choose_plan();
     }
 }
 
 impl Levels {
-    /// The level whose step is next. The sweep of the last level follows the other one where records may
-    /// change meanwhile, else it passes it.
+    /// The level whose step is next. If records may change meanwhile (`follows`), the sweep of the last level
+    /// follows that of the other level; else it passes it.
     pub(super) fn drains_next(&self, follows: bool) -> usize {
         let last = self.len() - 1;
         let is_upper = match self.drain {

@@ -1,39 +1,39 @@
-//! Where the pages of a run lie and where each begins: a byte a page, or a byte for several where RAM is
+//! Places of the pages of a run, and where each begins: a byte a page, or a byte for several pages if RAM is
 //! short.
 //!
-//! A run is a row of pages in key order, in extents of pages that follow each other on the chip. Of each
-//! extent the position of the first key is kept (its first eight bytes as a number), and of each following
-//! group of pages (one page each, unless thinned) how far it begins from the one before, in a byte: three
-//! bits of exponent, five of mantissa, in units of the extent. Each step is taken from what the bytes before
-//! say and rounded down, so errors do not add up: a group never begins before its fence.
+//! A run is a row of pages in key order, in extents of pages that follow each other on the chip. For each
+//! extent the position of its first key is kept (the key's first eight bytes as a number). For each following
+//! group of pages (one page, unless thinned) a byte tells how far it begins from the group before: three bits
+//! of exponent, five of mantissa, in units of the extent. Each step is reckoned from the positions that the
+//! bytes before give, and rounded down, so errors do not add up: a group never begins before its fence.
 
 use crate::units::Ppn;
 use alloc::vec::Vec;
 
-/// The first bytes of a key as a number.
+/// Position of a key: its first eight bytes as a number.
 pub(super) fn position(key: &[u8]) -> u64 {
     key.iter().take(8).fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-/// A row of neighbouring pages. Its fences lie among those of its run.
+/// Pages that follow each other on the chip. The extent's fences lie among those of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// No key of it lies before.
+    /// Lower bound of the positions of its keys.
     low: u64,
     first: Ppn,
     pages: u16,
-    /// From the lowest bit on: pages of its first group that are gone, the unit of its fences as a power of
-    /// two, and whether the map lists the extent as it is.
+    /// Bit field, from the lowest bit on: pages of the first group that are gone, the unit of the fences as a
+    /// power of two, and whether the map lists the extent as it is.
     marks: u16,
 }
 
-/// The mark of an extent that the map lists.
+/// Mark of an extent that the map lists.
 const LISTED: u16 = 0x8000;
-/// Pages of a group at most, as a power of two: a longer one leaves no bits for its unit.
+/// Largest group, as a power of two: with a larger one `marks` would have no bits for the unit.
 const GROUP_MAX: u8 = 9;
-/// Fences by which a list grows: they take no more than an extent.
+/// The list of fences grows by this many, which take no more bytes than an extent.
 const FENCES_MORE: usize = 16;
-/// Pages of a group at most.
+/// Pages of the largest group.
 const GROUP_PAGES_MAX: usize = 1 << GROUP_MAX;
 
 impl Extent {
@@ -45,23 +45,23 @@ impl Extent {
         self.pages.into()
     }
 
-    /// Pages of its first group that are gone.
+    /// Pages of the first group that are gone.
     fn eaten(&self) -> usize {
         usize::from(self.marks) % GROUP_PAGES_MAX
     }
 
-    /// The unit of its fences, as a power of two.
+    /// Unit of the fences, as a power of two.
     fn shift(&self) -> u8 {
         ((self.marks & !LISTED) >> GROUP_MAX) as u8
     }
 
-    /// Sets both; the map does not list it so.
+    /// Sets pages gone and unit, and clears the mark that the map lists the extent.
     fn mark(&mut self, eaten: usize, shift: u8) {
         debug_assert!(eaten < GROUP_PAGES_MAX && shift < 64, "{eaten} pages gone, a unit of 2^{shift}");
         self.marks = u16::from(shift) << GROUP_MAX | eaten as u16;
     }
 
-    /// Whether the map lists the extent as it is.
+    /// True if the map lists the extent as it is.
     pub(super) fn is_listed(&self) -> bool {
         self.marks & LISTED != 0
     }
@@ -71,12 +71,12 @@ impl Extent {
     }
 }
 
-/// The unit for steps like this one: half-way up the exponents.
+/// Unit for steps about this long: such a step then has an exponent half-way up.
 fn unit(step: u64) -> u8 {
     (64 - step.leading_zeros()).saturating_sub(9).min(52) as u8
 }
 
-/// A step as a byte, rounded down; none if it is too large for the unit.
+/// Step as a byte, rounded down. `None` if it is too large for the unit.
 #[cfg_attr(not(feature = "std"), inline(never))]
 fn encode(step: u64, shift: u8) -> Option<u8> {
     let units = step >> shift;
@@ -92,7 +92,7 @@ fn decode(fence: u8, shift: u8) -> u64 {
     if exponent == 0 { mantissa << shift } else { (32 + mantissa) << (exponent - 1 + shift) }
 }
 
-/// The place that lies so much behind another one.
+/// Position that lies one fence behind another position.
 #[cfg_attr(not(feature = "std"), inline(never))]
 fn behind(at: u64, fence: u8, shift: u8) -> u64 {
     at.saturating_add(decode(fence, shift))
@@ -108,7 +108,6 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// Pages.
     pub(super) fn pages(&self) -> usize {
         self.extents.iter().map(Extent::pages).sum()
     }
@@ -121,7 +120,7 @@ impl Run {
         &self.extents
     }
 
-    /// Marks the extents that a map lists, and no others.
+    /// Marks the extents that a map lists, and unmarks all others.
     pub(super) fn list(&mut self, is_listed: &mut dyn FnMut(&Extent) -> bool) {
         for extent in &mut self.extents {
             let mark = if is_listed(extent) { LISTED } else { 0 };
@@ -129,21 +128,21 @@ impl Run {
         }
     }
 
-    /// Marks the last extent as listed, if it is this one whole.
+    /// Marks the last extent as listed, if it is exactly these pages. True if it is.
     pub(super) fn list_last(&mut self, first: Ppn, pages: u32) -> bool {
         let last =
             self.extents.last_mut().filter(|last| last.first == first && u32::from(last.pages) == pages);
         last.map(|last| last.marks |= LISTED).is_some()
     }
 
-    /// Whether a page of the run lies between these two, the second excluded.
+    /// True if a page of the run lies from `from` on and before `to`.
     pub(super) fn uses(&self, from: Ppn, to: Ppn) -> bool {
         self.extents
             .iter()
             .any(|extent| extent.first < to && extent.first.0 + u32::from(extent.pages) > from.0)
     }
 
-    /// Page number `index`.
+    /// Page number `index` of the run.
     pub(super) fn page(&self, mut index: usize) -> Option<Ppn> {
         for extent in &self.extents {
             if index < extent.pages() {
@@ -158,16 +157,16 @@ impl Run {
         1 << self.group
     }
 
-    /// The extent's groups.
+    /// Number of groups of an extent.
     fn groups(&self, extent: &Extent) -> usize {
         (extent.pages() + extent.eaten()).div_ceil(self.group_pages())
     }
 
-    /// Adds the page that begins here at the end, in a new extent if it may not join the last one.
+    /// Appends a page that begins at position `low`, in a new extent if it must not join the last one.
     pub(super) fn push(&mut self, page: Ppn, low: u64, joins: bool) {
         if !(joins && self.join(page, low)) {
             if self.extents.len() == self.extents.capacity() {
-                // The list is copied then: no more than must be.
+                // The list is copied when it grows, so by no more than must be.
                 self.extents.reserve_exact(1);
             }
             self.extents.push(Extent { low, first: page, pages: 1, marks: 0 });
@@ -184,7 +183,7 @@ impl Run {
         if self.groups(&changed) > groups {
             let fences = &self.fences[self.fences.len() - (groups - 1)..];
             let tail = fences.iter().fold(last.low, |at, &fence| behind(at, fence, last.shift()));
-            // Below the fence before it lies nothing, whatever a damaged page may say.
+            // No key of the page lies below the fence before, whatever a damaged page may say.
             let step = low.saturating_sub(tail);
             if groups == 1 {
                 changed.mark(last.eaten(), unit(step));
@@ -201,8 +200,8 @@ impl Run {
         true
     }
 
-    /// The last group that may begin at or before a position, as its first and last page; none if all begin
-    /// after it.
+    /// The last group that may begin at or before a position, as its first and last page. `None` if all
+    /// groups begin after it.
     pub(super) fn find(&self, position: u64) -> Option<(usize, usize)> {
         let (mut page, mut fence, mut found) = (0, 0, None);
         for extent in &self.extents {
@@ -227,8 +226,8 @@ impl Run {
         Some((page + start(group), page + last))
     }
 
-    /// Tells of each group of pages that lies between these two, the second excluded, its first page there
-    /// and where it begins.
+    /// Calls `tell` for each group of pages that lies from `from` on and before `to`, with its first page
+    /// there and its position.
     pub(super) fn for_groups(&self, from: Ppn, to: Ppn, tell: &mut dyn FnMut(Ppn, u64)) {
         let mut fence = 0;
         for extent in &self.extents {
@@ -248,7 +247,6 @@ impl Run {
         }
     }
 
-    /// Removes a page.
     pub(super) fn remove(&mut self, page: Ppn) {
         let Some(at) = self.extents.iter().position(|extent| extent.holds(page)) else { return };
         let place = page.0 - self.extents[at].first.0;
@@ -279,7 +277,7 @@ impl Run {
         self.extents[..extent].iter().map(|extent| self.groups(extent) - 1).sum()
     }
 
-    /// Parts an extent before one of its pages; returns the second part.
+    /// Splits an extent before one of its pages. Returns the index of the second part.
     fn split(&mut self, at: usize, place: usize) -> usize {
         let fence = self.fences_before(at);
         let whole = self.extents[at];
@@ -304,7 +302,7 @@ impl Run {
         at + 1
     }
 
-    /// Halves the fences: groups become twice as long. False where they may not.
+    /// Halves the number of fences: groups become twice as long. False if they are as long as may be.
     pub(super) fn thin(&mut self) -> bool {
         if self.group >= GROUP_MAX {
             return false;
@@ -341,12 +339,11 @@ impl Run {
         true
     }
 
-    /// Bytes of the longer one of its lists once it has grown: it is there twice then.
+    /// Bytes of the longer list after it has grown: while it grows it is in RAM twice.
     pub(super) fn copied_bytes(&self) -> usize {
         (self.extents.capacity() * size_of::<Extent>()).max(self.fences.capacity()) + FENCES_MORE
     }
 
-    /// Bytes held besides the run itself.
     pub(super) fn ram_bytes(&self) -> usize {
         self.extents.capacity() * size_of::<Extent>() + self.fences.capacity()
     }

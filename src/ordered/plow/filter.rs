@@ -1,4 +1,5 @@
-//! Bloom filters of the pages of the first level, one for each page, and where each page begins.
+//! Bloom filters of the pages of the first level, one for each page, and the position of each page's first
+//! key.
 
 use super::fences::position;
 use crate::codec::get_u32;
@@ -6,29 +7,28 @@ use crate::rng::split_mix;
 use crate::units::Ppn;
 use alloc::vec::Vec;
 
-/// The answer of a filter about a key.
+/// Answer of a filter about a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// The key is before the page's first.
+    /// The key lies before the page's first key.
     Before,
-    /// The page does not hold it.
+    /// The page does not hold the key.
     No,
-    /// The page may hold it.
+    /// The page may hold the key.
     Maybe,
 }
 
-/// The filters of pages, one behind the other in a buffer that is as large as the budget of RAM.
+/// The filters of pages, one behind the other in a buffer as large as the RAM budget.
 #[derive(Debug)]
 pub(super) struct Filters {
     bytes: Vec<u8>,
 }
 
-/// Whether this build has filters: without them a get reads a page of the first level where it may look in
-/// vain.
+/// True if this build has filters. Without them a look-up may read a page of the first level in vain.
 pub(super) const FILTERS: bool = cfg!(feature = "full");
 
-/// Bytes of a filter before its bits: the page, the position of its first key, how many bits are set for each
-/// key, the bytes of bits.
+/// Bytes of a filter before its bits: the page, the position of its first key, the number of bits set for
+/// each key, and the length of the bits in bytes.
 pub(super) const FILTER_BYTES: usize = 4 + 8 + 1 + 3;
 
 /// A filter in the buffer.
@@ -49,11 +49,11 @@ impl<'a> Filter<'a> {
     }
 }
 
-/// The bits of a key among so many, by enhanced double hashing.
+/// Bits of a key among `bits` bits, by enhanced double hashing.
 fn places(key: &[u8], probes: u8, bits: usize) -> impl Iterator<Item = usize> + use<> {
     let hash = hash(key);
     let (one, other) = (hash as u32, (hash >> 32) as u32 | 1);
-    // The high half of a product in place of a remainder.
+    // The high half of a product stands in for a remainder, which would take a division.
     let place = move |i: u32| {
         let spread = one.wrapping_add(i.wrapping_mul(other)).wrapping_add(i * i);
         ((u64::from(spread) * bits as u64) >> 32) as usize
@@ -73,13 +73,13 @@ impl Filters {
         Filters { bytes: Vec::with_capacity(if FILTERS { budget } else { 0 }) }
     }
 
-    /// Bytes that a page with so many of these keys on these pages may have for its filter.
+    /// Bytes for the filter of a page with `keys` of the `of` keys that lie on `pages` pages.
     pub(super) fn share(&self, keys: usize, of: usize, pages: usize) -> usize {
         self.bytes.capacity().saturating_sub(pages * FILTER_BYTES) * keys / of.max(1)
     }
 
-    /// Notes so many keys of a page, ascending, in a filter of so many bytes, if the budget allows. One key
-    /// is held at a time. What was noted of the page before is forgotten.
+    /// Adds a filter of `bytes` bytes for the keys of a page, `count` of them, ascending, if the budget
+    /// allows. Keys are made one at a time. An older filter of the page is removed.
     pub(super) fn insert(
         &mut self,
         page: Ppn,
@@ -92,13 +92,13 @@ impl Filters {
         self.remove(page);
         let left = (self.bytes.capacity() - self.bytes.len()).saturating_sub(FILTER_BYTES);
         let bytes = bytes.min(left).min(0xff_ffff);
-        // Below a bit a key it would hardly say no.
+        // Below one bit a key the filter would hardly ever say no.
         if count == 0 || bytes * 8 < count {
             return;
         }
         // More than sixteen bits a key are not needed.
         let bytes = bytes.min(count * 2);
-        // ln 2 probes for each bit a key has.
+        // The best number of probes is ln 2 times the bits a key has.
         let probes = (bytes * 8 * 7 / (10 * count)).clamp(1, 8) as u8;
         self.bytes.extend_from_slice(&page.0.to_le_bytes());
         self.bytes.extend_from_slice(&position(&key(0)).to_le_bytes());
@@ -111,7 +111,7 @@ impl Filters {
         }
     }
 
-    /// Where the filter of a page begins.
+    /// Offset of the filter of a page, and the filter.
     fn find(&self, page: Ppn) -> Option<(usize, Filter<'_>)> {
         let mut at = if FILTERS { 0 } else { return None };
         loop {
@@ -123,7 +123,6 @@ impl Filters {
         }
     }
 
-    /// Forgets a page.
     pub(super) fn remove(&mut self, page: Ppn) {
         if let Some((at, filter)) = self.find(page) {
             let end = at + FILTER_BYTES + filter.bits.len();
@@ -131,26 +130,24 @@ impl Filters {
         }
     }
 
-    /// Forgets every page.
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
     }
 
-    /// The answer of the filter of a page about a key; nothing for a page that has none.
+    /// Answer of the filter of a page about a key. `None` for a page without a filter.
     pub(super) fn ask(&self, page: Ppn, key: &[u8]) -> Option<Answer> {
         let (_, filter) = self.find(page)?;
         let at = position(key);
         if at < filter.low {
             return Some(Answer::Before);
         }
-        // Keys of the same position may be on either side of the first one.
+        // Keys with the same position may lie on either side of the first one.
         let is_certain = at > filter.low || key.len() <= 8;
         let is_set = |bit: usize| filter.bits[bit / 8] >> (bit % 8) & 1 == 1;
         let no = is_certain && !places(key, filter.probes, filter.bits.len() * 8).all(is_set);
         Some(if no { Answer::No } else { Answer::Maybe })
     }
 
-    /// Bytes held.
     pub(super) fn ram_bytes(&self) -> usize {
         self.bytes.capacity()
     }

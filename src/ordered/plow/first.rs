@@ -1,10 +1,9 @@
-//! Findings about the first pages of blocks, kept while an index is mounted, so that few of them are read
-//! twice.
+//! Findings about the first pages of blocks, kept during a mount so that few of them are read twice.
 //!
-//! They lie in the output buffer, which a mount has no other use for until the levels are read: two bits for
-//! each block, whether its first page is whole and whether it is blank, and then the programs of the whole
-//! ones, the lowest 5 bytes of each, as many as there is room for. A chip of many blocks is mostly blank, or
-//! as full as its buffer allows; programs for all of its blocks would not fit.
+//! They lie in the output buffer, which a mount needs for nothing else until the levels are read. Each block
+//! has two bits: whether its first page is whole, and whether it is blank. Then follow the program numbers of
+//! the whole first pages, the lowest 5 bytes of each, as many as there is room for. A chip of many blocks is
+//! mostly blank, or as full as its buffer allows; the numbers for all of its blocks would not fit.
 
 use super::medium::{Found, Medium};
 use super::page::{low, widened};
@@ -12,26 +11,26 @@ use crate::codec::{get_u40, put_u40};
 use crate::nand::Nand;
 use crate::units::Pbn;
 
-/// Bytes of a program number.
+/// Bytes kept of a program number.
 const PROGRAM_BYTES: usize = 5;
 
-impl Medium<dyn Nand + '_> {
-    /// Bytes of the bits of all blocks, of one kind.
+impl<N: Nand> Medium<N> {
+    /// Bytes that one bit for each block takes.
     fn bit_bytes(&self) -> usize {
-        self.geometry.blocks.div_ceil(8) as usize
+        self.nand.geometry().blocks.div_ceil(8) as usize
     }
 
-    /// Whether there is room for the bits.
+    /// True if the buffer has room for the bits.
     fn has_bits(&self) -> bool {
         2 * self.bit_bytes() <= self.output.len()
     }
 
-    /// Begins with nothing.
+    /// Clears all findings.
     pub(super) fn keep_none(&mut self) {
         self.output.fill(0);
     }
 
-    /// The place of a block's program, by the whole ones before it.
+    /// Place of a block's program number, counted by the whole first pages before it.
     fn place(&self, block: Pbn) -> usize {
         let (at, bit) = (block.index() / 8, block.0 % 8);
         let before = self.output[..at].iter().map(|byte| byte.count_ones()).sum::<u32>()
@@ -39,7 +38,7 @@ impl Medium<dyn Nand + '_> {
         2 * self.bit_bytes() + before as usize * PROGRAM_BYTES
     }
 
-    /// Keeps what the first page of a block is. Blocks come in order.
+    /// Keeps the finding about the first page of a block. Blocks must come in order.
     pub(super) fn keep_first(&mut self, block: Pbn, found: Found) {
         if !self.has_bits() {
             return;
@@ -61,8 +60,8 @@ impl Medium<dyn Nand + '_> {
         }
     }
 
-    /// The program of the first page of a block, 0 if it is not whole, and whether it is blank; none if the
-    /// page is to be read again. None is newer than this one.
+    /// The finding about the first page of a block: its program number, 0 if the page is not whole, and
+    /// whether it is blank. `None` if the page must be read again. No program is newer than `newest`.
     pub(super) fn kept_first(&self, block: Pbn, newest: u64) -> Option<(u64, bool)> {
         if !self.has_bits() {
             return None;

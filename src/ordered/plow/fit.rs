@@ -1,66 +1,73 @@
-//! The root, and the records of the memtable that fit into a commit page beside it.
+//! Size of the root, and the records of the memtable that fit into a commit page beside it.
 
 use super::commit::{ROOT_BLOCK_BYTES, SEALS, STEP_ROOT_BYTES, commit_room_of, root_bytes_of};
 use super::cost::LEVELS_MAX;
 use super::page::HEADER_BYTES;
-use super::root::{Writer, write};
+use super::root::{Kept, Writer, write};
 use super::space::Stock;
 
-impl Stock<'_> {
-    /// Writes the root.
+impl Stock {
     pub(super) fn write_root(&self, writer: &mut Writer<'_>) {
         let newest = self.commits.sealed.back().filter(|_| SEALS);
-        let sealed = (self.commits.sealed_pages(), newest.map(|sealed| (sealed.ppn, sealed.sequence)));
-        let levels = (&self.levels[..], &self.space.blocks, self.space.map());
-        let shape = (self.geometry, self.memtable.record);
-        write(writer, shape, levels, sealed, self.levels.page_records);
+        let kept = Kept {
+            geometry: self.geometry,
+            record: self.memtable.record,
+            levels: &self.levels,
+            blocks: &self.space.blocks,
+            map: self.space.map(),
+            sealed: self.commits.sealed_pages(),
+            newest: newest.map(|sealed| (sealed.ppn, sealed.sequence)),
+            page_records: self.levels.page_records,
+        };
+        write(writer, &kept);
     }
 
-    /// Bytes of the root, if it were written now.
+    /// Bytes that the root would take if it were written now.
     pub(super) fn root_bytes(&self) -> usize {
         let mut writer = Writer::new(&mut []);
         self.write_root(&mut writer);
         writer.at()
     }
 
-    /// Bytes that a root may take of a commit page.
+    /// Bytes of a commit page that a root may take.
     pub(super) fn root_max(&self) -> usize {
         let room = self.geometry.page_bytes as usize - HEADER_BYTES;
-        // With a map it can be made shorter.
+        // With a map the root can be made shorter.
         if self.space.map().is_some() { room / 2 } else { room * 3 / 4 }
     }
 
-    /// Whether the root leaves too little of a commit page once the memtable is in so many blocks more.
+    /// True if the root would leave too little of a commit page after the memtable went to `dissolved` more
+    /// blocks.
     pub(super) fn is_root_long(&self, dissolved: usize) -> bool {
         let room = self.root_max().saturating_sub(dissolved * ROOT_BLOCK_BYTES);
         self.root_bytes_max() > room && self.root_bytes() > room
     }
 
-    /// Bytes that the root takes at most.
+    /// Upper bound of the bytes of the root, cheap to reckon.
     fn root_bytes_max(&self) -> usize {
-        // No extent takes more than thirteen bytes.
+        // An extent takes at most thirteen bytes.
         self.levels.extents() * 13 + 32 + LEVELS_MAX * (24 + usize::from(self.memtable.record.key_bytes))
     }
 
-    /// Bytes of a page that records and root take.
+    /// Bytes of a page that records and root may take.
     fn commit_room(&self) -> usize {
         commit_room_of(self.geometry.page_bytes as usize)
     }
 
-    /// Whether so many records fit into a commit page beside so many bytes.
+    /// True if `records` records fit into a commit page beside `bytes` bytes.
     fn fits_beside(&self, records: usize, bytes: usize) -> bool {
         self.memtable.packed_bytes_max(records) + bytes <= self.commit_room()
     }
 
-    /// Whether so many records of the memtable fit beside the root, though steps may lengthen it until the
-    /// next commit page.
+    /// True if `records` records of the memtable fit beside the root, even after the steps until the next
+    /// commit page lengthened it.
     fn fits_beside_root(&self, records: usize) -> bool {
         let bytes = self.memtable.packed_bytes_max(records);
         let room = self.commit_room() - STEP_ROOT_BYTES.min(self.commit_room() / 8);
         bytes < room && bytes + self.root_bytes() <= room
     }
 
-    /// Whether so many records fit beside any root of this chip: it grows as the blocks fill.
+    /// True if `records` records fit beside any root of this chip: the root grows as the blocks fill.
     pub(super) fn fits_for_good(&self, records: usize) -> bool {
         let most = match self.space.map().is_some() {
             true => self.root_max(),
@@ -69,7 +76,7 @@ impl Stock<'_> {
         self.fits_beside(records, most.max(self.root_bytes() + STEP_ROOT_BYTES))
     }
 
-    /// Whether the memtable takes no record more: it is full, or another would not fit beside the root and
+    /// True if the memtable takes no more record: it is full, or another would not fit beside the root and
     /// none can be sealed.
     pub(super) fn is_memtable_full(&self) -> bool {
         let more = self.memtable.len() + 1;
@@ -77,7 +84,7 @@ impl Stock<'_> {
             || !SEALS && !self.fits_beside(more, self.root_bytes_max()) && !self.fits_beside_root(more)
     }
 
-    /// Pages of so many records.
+    /// Pages that `records` records take.
     fn pages_of(&self, records: usize) -> usize {
         self.memtable.packed_bytes_max(records).div_ceil(self.commit_room())
     }
@@ -97,8 +104,8 @@ impl Stock<'_> {
         pages.saturating_sub(left).div_ceil(pages_per_block as usize)
     }
 
-    /// Blocks that the pages of the first level may take where all of a memtable goes there that is too large
-    /// for a commit page once it has so many records more.
+    /// Blocks that the pages of the first level may take if a memtable too large for a commit page goes
+    /// there, after `more` records were added. 0 if the memtable fits.
     pub(super) fn dissolved(&self, more: usize) -> usize {
         let records = self.memtable.len() + more;
         if self.commits.sealed_pages() == 0 && self.fits_for_good(records) {
@@ -107,12 +114,12 @@ impl Stock<'_> {
         1 + self.pages_of(records).div_ceil(self.geometry.pages_per_block as usize)
     }
 
-    /// Whether there are so many sealed pages that the first sweep is made to go on.
+    /// True if there are too many sealed pages: then the first sweep is made to go on.
     pub(super) fn is_much_sealed(&self) -> bool {
         self.commits.sealed_pages() > self.sealed_max()
     }
 
-    /// Sealed pages beyond which it is.
+    /// Number of sealed pages beyond which the first sweep is made to go on.
     pub(super) fn sealed_max(&self) -> usize {
         let record_bytes = self.memtable.record.entry_bytes() + 1;
         let of_a_page = (self.geometry.page_bytes as usize - HEADER_BYTES) / record_bytes;

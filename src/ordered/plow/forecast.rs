@@ -1,7 +1,8 @@
-//! The set-up that a plow has once it holds so many records, and its costs, before anything is written.
+//! Forecast of the set-up of a plow and its costs for a number of records, before anything is written.
 //!
-//! The model of `cost` with what it does not know until there are pages: how many records one takes. Keys
-//! are supposed to be in no order and spread over all keys there may be, as is what is asked for.
+//! The model is that of `cost`, with a guess of what is not known until there are pages: how many records a
+//! page takes. Keys are supposed to be in no order and spread over all possible keys, and so are the keys
+//! asked for.
 
 use super::config::Shares;
 use super::cost::{self, Given, LEVELS_MAX, Mix, ONE, Plan};
@@ -11,39 +12,39 @@ use crate::check::IndexError;
 use crate::nand::Geometry;
 use crate::ordered::RecordFormat;
 
-/// The costs to be expected of a plow that holds so many records. Costs are in millionths.
+/// Expected costs of a plow with a number of records. Costs are in millionths of a page operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forecast {
     /// Records of the memtable.
     pub memtable: u64,
-    /// Bytes of filters.
+    /// Bytes of the filters.
     pub filter_bytes: u64,
-    /// Levels.
+    /// Number of levels.
     pub levels: usize,
-    /// Pages of each level, the last one's behind those of the levels above it.
+    /// Pages of each level, the last level behind those above it.
     pub pages: [u64; LEVELS_MAX],
-    /// Programs of a change of a record that is there: steps and summaries, without what a commit takes.
+    /// Programs for a change of an existing record: steps and summaries, without the commit.
     pub programs: u64,
-    /// Reads of a change that need not say whether its key was there.
+    /// Reads for a change that need not tell whether its key existed.
     pub reads: u64,
-    /// Reads of a look-up of a record that is there.
+    /// Reads for a look-up of an existing record.
     pub look_up_reads: u64,
 }
 
-/// Bits that a record of a page of the last level takes, in 1024: the value, what of the key lies behind its
-/// first eight bytes, and the number before as Elias and Fano code it for the mean gap.
+/// Bits, in 1024ths, that a record of the last level takes: the value, the key behind its first eight bytes,
+/// and these eight bytes as Elias and Fano code them for the mean gap.
 fn record_bits(record: RecordFormat, records: u64) -> u64 {
     let key_bits = 8 * u32::from(record.key_bytes.min(8));
     let rest = 8 * u64::from(record.key_bytes.saturating_sub(8)) + 8 * u64::from(record.value_bytes);
     let all = if key_bits == 64 { u64::MAX } else { 1 << key_bits };
     let gap = (all / records.max(1)).max(1);
     let width = gap.ilog2();
-    // One bit ends the string of zeros, of which there are as many as the gap is wider than the low bits say.
+    // One bit ends the string of zeros; there are as many zeros as the gap is wider than the low bits tell.
     (rest + u64::from(width) + 1) * ONE + u64::try_from((u128::from(gap) * 1024) >> width).unwrap_or(ONE)
 }
 
-/// Sealed pages that a change takes, in 1024 x 1024: none where the memtable fits beside the root. Else each
-/// record is sealed once a page of them has gathered, but for those that the sweep took before.
+/// Sealed pages for each change, in units of 1/1024 of 1/1024. 0 if the memtable fits beside the root. Else
+/// each record is sealed once a page of them has gathered, unless the sweep took it before.
 fn sealed(given: &Given) -> u64 {
     let pages = cost::pages(given, given.memtable, false);
     if pages * 8 <= 7 * ONE {
@@ -54,13 +55,14 @@ fn sealed(given: &Given) -> u64 {
     each - each * of_a_page.min(given.memtable) / (2 * given.memtable.max(1))
 }
 
-/// Millionths of what is in 1024 x 1024.
+/// Converts units of 1/1024 of 1/1024 to millionths.
 fn millionths(parts: u64) -> u64 {
     (parts * 15_625) >> 14
 }
 
 impl Forecast {
-    /// The forecast for so many records, where of so many operations the others are look-ups.
+    /// Forecast for `records` records, if `changes` of `operations` operations are changes and the others
+    /// look-ups.
     pub fn new(
         config: &PlowConfig,
         geometry: Geometry,

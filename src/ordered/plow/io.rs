@@ -1,8 +1,8 @@
-//! Programming pages, each in the block that its stream is filling.
+//! Programming of pages, each in the block that its stream is filling.
 
 use super::Core;
 use super::coder::View;
-use super::level::Part;
+use super::level::RunAt;
 use super::page::{HEADER_BYTES, Header};
 use crate::check::IndexError;
 use crate::fault::IndexFault;
@@ -10,28 +10,28 @@ use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
 use core::cell::Cell;
 
-/// Whose block a page goes to.
+/// Stream that a page belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
-    /// A level's.
+    /// Pages of a level.
     Level(usize),
-    /// The stream of the commit pages.
+    /// Commit pages.
     Commits,
-    /// The stream of the sealed pages.
+    /// Sealed pages.
     Sealed,
 }
 
-impl Core<dyn Nand + '_> {
+impl<N: Nand> Core<N> {
     fn open_of(&mut self, target: Target) -> &mut Option<(Pbn, u32)> {
         match target {
-            Target::Level(level) => &mut self.levels[level].open,
-            Target::Commits => &mut self.commits.open,
-            Target::Sealed => &mut self.commits.open_sealed,
+            Target::Level(level) => &mut self.stock.levels[level].open,
+            Target::Commits => &mut self.stock.commits.open,
+            Target::Sealed => &mut self.stock.commits.open_sealed,
         }
     }
 
-    /// Programs the page in the output buffer, whose contents are in place; in another block where the
-    /// program fails.
+    /// Programs the page in the output buffer, whose contents are in place. If a program fails, it is tried
+    /// again in another block.
     pub(super) fn program(&mut self, target: Target, header: Header) -> Result<Ppn, IndexFault> {
         let mut failed = false;
         loop {
@@ -42,7 +42,7 @@ impl Core<dyn Nand + '_> {
         }
     }
 
-    /// One try; none where the program fails. It is not the first one if another has `failed`.
+    /// Tries the program once. `None` if it fails. `failed` tells that an earlier try failed.
     pub(super) fn program_once(
         &mut self,
         target: Target,
@@ -51,56 +51,56 @@ impl Core<dyn Nand + '_> {
     ) -> Result<Option<Ppn>, IndexFault> {
         self.medium.require_number()?;
         if let Target::Level(level) = target
-            && let Some(other) = self.stock().lender(level)
+            && let Some(other) = self.stock.lender(level)
         {
-            self.levels[level].open = self.levels[other].open.take();
+            self.stock.levels[level].open = self.stock.levels[other].open.take();
         }
         let (block, page) = match *self.open_of(target) {
             Some(place) => place,
             None => {
-                if !self.stock().has_place(target) {
-                    return Err(if failed { IndexError::WornOut.into() } else { self.stock().no_room() });
+                if !self.stock.has_place(target) {
+                    return Err(if failed { IndexError::WornOut.into() } else { self.stock.no_room() });
                 }
-                let Some(block) = self.space.blocks.take(&mut self.medium.nand)? else {
-                    let is_worn = self.space.blocks.is_any_bad();
-                    return Err(if is_worn { IndexError::WornOut.into() } else { self.stock().no_room() });
+                let Some(block) = self.stock.space.blocks.take(&mut self.medium.nand)? else {
+                    let is_worn = self.stock.space.blocks.is_any_bad();
+                    return Err(if is_worn { IndexError::WornOut.into() } else { self.stock.no_room() });
                 };
                 if !matches!(target, Target::Level(_)) {
-                    self.commits.blocks.push(block);
+                    self.stock.commits.blocks.push(block);
                 }
                 (block, 0)
             }
         };
-        let ppn = self.medium.geometry.page_at(block, page);
-        let erases = self.space.blocks.erases(block);
-        // In another place it is not the first page behind the newest commit page.
+        let ppn = self.stock.geometry.page_at(block, page);
+        let erases = self.stock.space.blocks.erases(block);
+        // In another place the page is not the first one behind the newest commit page.
         let commits = header.commits && !failed;
         let cause = match target {
             Target::Level(_) if self.medium.cause == Cause::Scrubbing => Cause::Scrubbing,
             Target::Level(_) => Cause::Merge,
             Target::Commits | Target::Sealed => Cause::Host,
         };
-        let header = Header { erases, commit: self.commits.sequence, commits, ..header };
+        let header = Header { erases, commit: self.stock.commits.sequence, commits, ..header };
         if self.medium.program(ppn, cause, header)? {
             let next = page + 1;
-            *self.open_of(target) = (next < self.medium.geometry.pages_per_block).then_some((block, next));
-            self.commits.carried = commits;
+            *self.open_of(target) = (next < self.stock.geometry.pages_per_block).then_some((block, next));
+            self.stock.commits.carried = commits;
             return Ok(Some(ppn));
         }
         *self.open_of(target) = None;
-        self.space.blocks.fail(block);
+        self.stock.space.blocks.fail(block);
         if matches!(target, Target::Level(_)) {
-            self.space.leave_if_dead(block, &self.levels);
+            self.stock.space.leave_if_dead(block, &self.stock.levels);
         }
         Ok(None)
     }
 
-    /// Enters the page in the output buffer at the end of a level's new pages, or of the old ones.
-    pub(super) fn adopt(&mut self, (level, part): (usize, Part), ppn: Ppn, count: usize, tombstones: bool) {
+    /// Enters the page in the output buffer at the end of a level's new pages, or of its old pages.
+    pub(super) fn adopt(&mut self, (level, part): RunAt, ppn: Ppn, count: usize, tombstones: bool) {
         let body = &self.medium.output[HEADER_BYTES..];
         if let Some(view) = View::new(body, self.medium.record, count, tombstones) {
             let known = Cell::default();
-            self.levels.adopt((level, part), ppn, &view.noting(&known), self.planner.plan.pages_max[0]);
+            self.stock.levels.adopt((level, part), ppn, &view.noting(&known), self.planner.plan.pages_max[0]);
         }
     }
 }

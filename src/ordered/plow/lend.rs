@@ -1,8 +1,9 @@
-//! How much of the memtable's RAM clean records have: as much as pays.
+//! Lending of the memtable's RAM to clean records, as long as it pays.
 //!
-//! A smaller memtable makes changes dearer, by the cost model; a clean record that is asked for spares a
-//! read. How often one would be is found out before anything is lent: of a share of all keys, drawn by their
-//! hashes, `Lending` remembers those looked up last, as many as that share of the clean records would be.
+//! A smaller memtable makes changes dearer, by the cost model; a clean record that is asked for saves a read.
+//! How often that would happen is found out before anything is lent. A share of all keys is drawn by their
+//! hashes, and of those `Lending` remembers the keys looked up last, as many as that share of the clean
+//! records would be.
 
 use super::Core;
 use super::clean::hash;
@@ -21,39 +22,40 @@ const DRAWN_MIN: u16 = 64;
 const HITS_MIN: u16 = 3;
 /// Nothing is lent if fewer than one look-up of drawn keys in this many was of a key remembered.
 const HITS_ONE_IN: u16 = 64;
-/// Keys remembered.
+/// Number of keys remembered.
 const KEYS: usize = if LENDS { 12 } else { 0 };
-/// Eighths of the memtable that are lent first.
+/// Eighths of the memtable that are lent at first.
 const LENT_FIRST: u32 = 2;
 /// Eighths of the memtable that are lent if look-ups prevail.
 const LENT_MOST: u32 = 4;
-/// With this many look-ups for each change the most is lent.
+/// With at least this many look-ups for each change, [`LENT_MOST`] eighths are lent.
 const LOOKUPS_FOR_MOST: u32 = 8;
-/// With fewer look-ups than this for each change no more is lent than first.
+/// With fewer look-ups than this for each change, no more than [`LENT_FIRST`] eighths are lent.
 const LOOKUPS_FOR_MORE: u32 = 3;
 
-/// The share of the RAM that is to be lent, and what it is, or would be, good for.
+/// The share of the memtable to be lent, and the counts from which it is judged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lending {
-    /// Look-ups of this window that found a record below the memtable, a clean one or one on flash.
+    /// Look-ups in this window that found a record below the memtable, clean or on flash.
     looked: u16,
-    /// Look-ups among them of drawn keys.
+    /// Those of them whose keys were drawn.
     drawn: u16,
-    /// Look-ups among these of keys remembered.
+    /// Those of the drawn whose keys were remembered.
     known: u16,
-    /// Changes of this window.
+    /// Changes in this window.
     changes: u16,
-    /// Look-ups that ever found a clean record.
+    /// Look-ups since the mount that found a clean record.
     pub(super) served: u32,
-    /// Parts of eight of the memtable that are to be lent.
+    /// Eighths of the memtable to be lent.
     pub(super) eighths: u8,
-    /// Keys remembered, the one looked up last in front.
+    /// Number of keys remembered; in `keys`, the one looked up last is in front.
     count: u8,
     keys: [u16; KEYS],
 }
 
 impl Lending {
-    /// Remembers a key, or takes it out, if it is drawn, one of so many; whether it was remembered.
+    /// Remembers a key (`stays`) or forgets it, if it is drawn: `KEYS` of every `one_of` keys are. Returns
+    /// whether it was remembered; `None` if the key is not drawn.
     fn remember(&mut self, key: &[u8], one_of: usize, stays: bool) -> Option<bool> {
         let hash = hash(key);
         if (u64::from(hash) * one_of as u64) >> 32 >= KEYS as u64 {
@@ -78,8 +80,7 @@ impl Lending {
         Some(at.is_some())
     }
 
-    /// Notes a key that was found below the memtable, or changed, one of so many drawn; whether a window is
-    /// over.
+    /// Notes a key that was found below the memtable (`is_found`) or changed. True if a window is over.
     fn note(&mut self, key: &[u8], one_of: usize, is_found: bool) -> bool {
         let known = self.remember(key, one_of, is_found);
         if !is_found {
@@ -96,16 +97,17 @@ impl Lending {
 }
 
 impl Planner {
-    /// Judges how much is to be lent, where a page has so many bytes.
+    /// Judges how much is to be lent. `step` is the cost of a step in shares of a program.
     fn judge_lending(&mut self, levels: &Levels, memtable: &Memtable, page_bytes: u32, step: u64) {
         let Lending { looked, drawn, known, changes, eighths, .. } = self.lending;
         let (lent, looked, changes) = (u32::from(eighths), u32::from(looked), u32::from(changes));
         let spared = u64::from(looked) * u64::from(known) / u64::from(drawn.max(1)) * READ;
-        // The time by which the changes of a window are dearer for what is lent, in shares of a program.
+        // The time by which lending makes the changes of a window dearer, in shares of a program.
         let given = self.given(levels, memtable, page_bytes);
         let lost = u64::from(changes) * more_steps(given, levels, memtable, lent.max(LENT_FIRST));
         let lost = lost / cost::ONE * step / cost::ONE;
-        // What is lent is first to be filled, and what is taken back is lost.
+        // Lent RAM must first be filled with clean records, and is lost again when it is taken back: so
+        // beginning must pay twice.
         let pays = if lent > 0 { spared > lost } else { spared > 2 * lost };
         let wanted = if !pays || known < HITS_MIN.max(drawn / HITS_ONE_IN) {
             0
@@ -122,7 +124,7 @@ impl Planner {
     }
 }
 
-/// Programs that a change takes more where so many eighths of the memtable are lent.
+/// Programs that each change costs more if `eighths` eighths of the memtable are lent.
 fn more_steps(given: Given, levels: &Levels, memtable: &Memtable, eighths: u32) -> u64 {
     let mut sizes = [0; LEVELS_MAX];
     sizes.iter_mut().zip(&levels[..]).for_each(|(size, level)| *size = level.pages() as u64);
@@ -133,10 +135,10 @@ fn more_steps(given: Given, levels: &Levels, memtable: &Memtable, eighths: u32) 
     steps(all - memtable.lendable(eighths)).saturating_sub(steps(all))
 }
 
-impl Core<dyn Nand + '_> {
-    /// The value of a key of which there is a clean record.
+impl<N: Nand> Core<N> {
+    /// Copies the value of a clean record; false if there is none of this key.
     pub(super) fn clean_value(&mut self, key: &[u8], value: &mut [u8]) -> bool {
-        if !LENDS || !self.memtable.clean_value(key, value) {
+        if !LENDS || !self.stock.memtable.clean_value(key, value) {
             return false;
         }
         self.planner.lending.served = self.planner.lending.served.saturating_add(1);
@@ -144,32 +146,33 @@ impl Core<dyn Nand + '_> {
         true
     }
 
-    /// Notes that a key was found below the memtable, or a change of it, which takes its clean record out;
-    /// and lends as much as is wanted, once the memtable is so small.
+    /// Notes that a key was found below the memtable, or was changed (which removes its clean record). Then
+    /// lends as much as is wanted, once the memtable holds few enough records.
     pub(super) fn note(&mut self, key: &[u8], is_found: bool) {
-        let first = self.memtable.lendable(LENT_FIRST);
+        let first = self.stock.memtable.lendable(LENT_FIRST);
         if !LENDS || first == 0 {
             return;
         }
         if self.planner.lending.note(key, first, is_found) {
-            // The page of a step is that of the commit, where each change has one.
-            let step = if self.commits.is_durable() { STEP_READS * READ } else { STEP };
-            let page_bytes = self.medium.geometry.page_bytes;
-            self.planner.judge_lending(&self.levels, &self.memtable, page_bytes, step);
+            // In the class *every operation* the page of a step is that of the commit, so it costs only the
+            // reads.
+            let step = if self.stock.commits.is_durable() { STEP_READS * READ } else { STEP };
+            let page_bytes = self.stock.geometry.page_bytes;
+            self.planner.judge_lending(&self.stock.levels, &self.stock.memtable, page_bytes, step);
         }
-        let wanted = self.memtable.lendable(self.planner.lending.eighths.into());
-        if wanted != self.memtable.lent() && self.memtable.lend(wanted) {
+        let wanted = self.stock.memtable.lendable(self.planner.lending.eighths.into());
+        if wanted != self.stock.memtable.lent() && self.stock.memtable.lend(wanted) {
             self.choose_plan();
         }
     }
 
-    /// Records whose room is to be lent besides that which is.
+    /// Number of records whose room is still to be lent.
     pub(super) fn to_be_lent(&self) -> usize {
         let eighths = self.planner.lending.eighths;
-        if !LENDS || eighths == 0 || !self.stock().has(Need::Ahead) {
+        if !LENDS || eighths == 0 || !self.stock.has(Need::Ahead) {
             return 0;
         }
-        self.memtable.lendable(eighths.into()).saturating_sub(self.memtable.lent())
+        self.stock.memtable.lendable(eighths.into()).saturating_sub(self.stock.memtable.lent())
     }
 }
 
@@ -181,7 +184,7 @@ mod tests {
     #[test]
     fn of_drawn_keys_those_looked_up_last_are_remembered() {
         let mut lending = Lending::default();
-        // All are drawn: twenty keys in turn are never known, twelve always.
+        // All keys are drawn: of twenty keys in turn none is ever remembered, of twelve always.
         for (keys, expected) in [(20u32, 0), (12, 288)] {
             let looked = (0..300u32).map(|i| lending.remember(&(i % keys).to_be_bytes(), KEYS, true));
             let known = looked.filter(|known| *known == Some(true)).count();
@@ -190,7 +193,7 @@ mod tests {
         }
         assert_eq!(lending.remember(&3u32.to_be_bytes(), KEYS, false), Some(true));
         assert_eq!(lending.remember(&3u32.to_be_bytes(), KEYS, false), Some(false));
-        // Of a hundred times as many a hundredth is drawn.
+        // With a hundred times the keys, a hundredth is drawn.
         let drawn = (0..10_000u32).filter(|i| lending.remember(&i.to_be_bytes(), 100 * KEYS, true).is_some());
         let drawn = drawn.count();
         assert!((60..140).contains(&drawn), "{drawn}");

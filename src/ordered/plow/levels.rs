@@ -1,4 +1,4 @@
-//! The levels, their filters, and what is known of all of them.
+//! The levels, their filters, and facts about all of them.
 
 use super::coder::View;
 use super::commit::Stand;
@@ -6,15 +6,16 @@ use super::config::Shares;
 use super::drain::Drain;
 use super::fences::{Run, position};
 use super::filter::{Answer, FILTERS, Filters};
-use super::level::{Level, Part, Place};
+use super::level::{Level, Part, Place, RunAt};
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut, Range};
 
-/// Blocks of a level at most that shares the blocks it writes to.
+/// The levels above the last share the blocks they write to only if each has at most this many blocks of
+/// pages.
 const SHARED_BLOCKS: usize = 4;
 
-/// The levels, the first one in front.
+/// The levels, the first (smallest) one in front.
 #[derive(Debug)]
 pub(super) struct Levels {
     row: Vec<Level>,
@@ -22,11 +23,11 @@ pub(super) struct Levels {
     pub(super) filters: Filters,
     /// Records of a full page of the last level.
     pub(super) page_records: u64,
-    /// The highest key of any level or sealed page; none if it is not known.
+    /// Highest key of any level or sealed page. `None` if it is not known.
     pub(super) top: Option<Vec<u8>>,
-    /// A page of the first level with keys above all others, to which more are added.
+    /// Page of the first level with keys above all others, to which more are added.
     pub(super) tail: Option<Ppn>,
-    /// Whether the level above the last is to go, and how far that is.
+    /// Progress of the removal of the level above the last.
     pub(super) drain: Drain,
 }
 
@@ -45,7 +46,7 @@ impl DerefMut for Levels {
 }
 
 impl Levels {
-    /// No level yet, with so many bytes for filters.
+    /// No level yet. The filters get `filter_bytes` bytes.
     pub(super) fn none(pages_per_block: u32, filter_bytes: usize) -> Levels {
         Levels {
             row: Vec::with_capacity(super::cost::LEVELS_MAX),
@@ -58,8 +59,8 @@ impl Levels {
         }
     }
 
-    /// Puts an empty level above the last one. It takes over where the last one's sweep stands, so that what
-    /// was taken from the level above it stays so.
+    /// Adds an empty level above the last one. It begins where the last level's sweep stands, so that records
+    /// taken from the level above stay taken.
     pub(super) fn add(&mut self) {
         let level = match self.row.last() {
             Some(last) => Level { cursor: last.cursor.clone(), round: last.round, ..Level::default() },
@@ -67,45 +68,42 @@ impl Levels {
         };
         let at = self.row.len().saturating_sub(1);
         if at == 0 {
-            // A mount that found one level made filters of its pages, which are another level's now and go
-            // without being named here.
+            // A mount that found a single level made filters of its pages. Now these pages belong to another
+            // level, whose pages are dropped without a look at the filters.
             self.filters.clear();
         }
         self.row.insert(at, level);
     }
 
-    /// Puts a level below the others.
+    /// Adds a level below the others.
     pub(super) fn push(&mut self, level: Level) {
         self.row.push(level);
     }
 
-    /// Takes out a level that is empty and whose cursor is that of the next one; its open block.
+    /// Removes a level that is empty and whose cursor is that of the next one. Returns its open block.
     pub(super) fn leave_out(&mut self, level: usize) -> Option<Pbn> {
         let gone = self.row.remove(level);
         if level == 0 {
-            // Sealed pages say where the first sweep stood: the one that is first now goes on from there.
+            // Sealed pages tell where the first sweep stood: the level that is first now goes on from there.
             self.row[0].round = gone.round;
             self.filters.clear();
         }
         gone.open.map(|(block, _)| block)
     }
 
-    /// Pages of the last level.
     pub(super) fn last_pages(&self) -> usize {
         self.row.last().map_or(0, Level::pages)
     }
 
-    /// The old and the new pages of each level.
     pub(super) fn runs(&self) -> impl Iterator<Item = &Run> {
         self.row.iter().flat_map(|level| [&level.old, &level.new])
     }
 
-    /// Extents of all levels.
     pub(super) fn extents(&self) -> usize {
         self.runs().map(|run| run.extents().len()).sum()
     }
 
-    /// Where the first sweep stands.
+    /// Position of the first level's sweep.
     pub(super) fn stand(&self) -> Stand {
         Stand { round: self.row[0].round, cursor: self.row[0].cursor.clone() }
     }
@@ -114,27 +112,27 @@ impl Levels {
         Pbn(ppn.0 / self.pages_per_block)
     }
 
-    /// The next page of a block that is being filled.
+    /// Next page of a block that a level is filling. `None` if none fills it.
     pub(super) fn next_of(&self, block: Pbn) -> Option<u32> {
         self.row.iter().filter_map(|level| level.open).find(|open| open.0 == block).map(|open| open.1)
     }
 
-    /// Whether a page of a block is one of any level.
+    /// True if any level has a page in the block.
     pub(super) fn use_block(&self, block: Pbn) -> bool {
         let pages = self.pages_per_block;
         let (from, to) = (Ppn(block.0 * pages), Ppn(block.0 * pages + pages));
         self.row.iter().any(|level| level.uses(from, to))
     }
 
-    /// The pages that come due with a weak one: those of its block, whose reads disturb them all alike. Pages
-    /// that are programmed later are fresh.
+    /// Pages that must be rewritten together with a weak one: those of its block, since reads disturb them
+    /// all alike. Pages programmed later are fresh.
     pub(super) fn disturbed_with(&self, ppn: Ppn) -> Range<Ppn> {
         let block = self.block_of(ppn);
         let first = block.0 * self.pages_per_block;
         Ppn(first)..Ppn(first + self.next_of(block).unwrap_or(self.pages_per_block))
     }
 
-    /// Whether the filters know that a level does not hold a key.
+    /// True if the filters rule out that a level holds a key.
     pub(super) fn is_filtered(&self, level: usize, key: &[u8]) -> bool {
         if !FILTERS {
             return false;
@@ -152,16 +150,17 @@ impl Levels {
         }
     }
 
-    /// Whether the levels above the last are so small that they write to one block where blocks are short. A
-    /// block of pages of several levels is dead when the sweeps of all of them have passed it: of a level of
-    /// many blocks many would be half dead.
+    /// True if the levels above the last are so small that they write to one block when blocks are short. A
+    /// block with pages of several levels is dead only when the sweeps of all of them have passed it: with
+    /// levels of many blocks, many would be half dead.
     pub(super) fn uppers_share(&self) -> bool {
         let most = SHARED_BLOCKS * self.pages_per_block as usize;
         let last = self.row.len().saturating_sub(1);
         self.row[..last].iter().all(|level| level.pages() <= most)
     }
 
-    /// The level with a block more than its pages take whose next block is free after the fewest steps.
+    /// The level that takes at least one block more than its pages need and whose next block is free after
+    /// the fewest steps.
     pub(super) fn with_holes(&self) -> Option<usize> {
         let pages_per_block = self.pages_per_block as usize;
         let has_holes = |level: &Level| {
@@ -174,7 +173,7 @@ impl Levels {
             .min_by_key(|&level| self.pages_of_next_block(level))
     }
 
-    /// Pages in the block that holds the page under the cursor of a level.
+    /// Number of the level's pages in the block that holds the page under its cursor.
     pub(super) fn pages_of_next_block(&self, level: usize) -> usize {
         let of_level = &self.row[level];
         let Some(page) = of_level.old.page(0).or_else(|| of_level.new.page(0)) else { return 0 };
@@ -183,7 +182,7 @@ impl Levels {
         of_block.map(|extent| extent.pages()).sum()
     }
 
-    /// Halves the fences of the longest run until all fit their share of the RAM.
+    /// Halves the fences of the longest run until all runs fit their share of the RAM.
     pub(super) fn keep_short(&mut self, shares: &Shares) {
         let held = |levels: &Levels| -> usize {
             let copied = levels.runs().map(Run::copied_bytes).max().filter(|_| shares.lists_twice);
@@ -191,14 +190,14 @@ impl Levels {
         };
         while held(self) > shares.fences {
             let runs = self.row.iter_mut().flat_map(|level| [&mut level.old, &mut level.new]);
-            // Of several the last one.
+            // If several are as long, the last one.
             if !runs.max_by_key(|run| run.ram_bytes()).is_some_and(Run::thin) {
                 return;
             }
         }
     }
 
-    /// Notes a key that went to a level, or to a sealed page.
+    /// Notes a key that went to a level or to a sealed page, for the highest key.
     pub(super) fn note_top(&mut self, key: &[u8]) {
         if let Some(top) = self.top.as_mut().filter(|top| cfg!(feature = "full") && &top[..] < key) {
             top.clear();
@@ -206,40 +205,40 @@ impl Levels {
         }
     }
 
-    /// The page of the first level that records above all others are added to.
+    /// Place of the tail: the page of the first level to which records above all others are added.
     pub(super) fn tail_place(&self) -> Option<Place> {
         let place = self.row[0].last().filter(|place| place.0 == Part::Old)?;
         (self.row[0].page(place) == self.tail && self.tail.is_some()).then_some(place)
     }
 
-    /// Enters a page at the end of a level's new pages, or of the old ones. The first level is to hold so
-    /// many pages.
-    pub(super) fn adopt(&mut self, (level, part): (usize, Part), ppn: Ppn, view: &View<'_>, planned: u64) {
+    /// Enters a page at the end of a level's new pages, or of its old pages. `planned` is the number of pages
+    /// that the first level is to have.
+    pub(super) fn adopt(&mut self, (level, part): RunAt, ppn: Ppn, view: &View<'_>, planned: u64) {
         let count = view.count();
         let first = view.key_owned(0);
         let end = cfg!(feature = "full").then(|| view.key_owned(count - 1));
         if level == 0 {
-            // One level alone grows; where all filters are too small for it, they are of use no longer.
+            // A single level grows; if all its filters became too small for that, they would be of no use.
             let pages = match self.row.len() {
                 1 => self.row[0].pages() * 5 / 4,
                 _ => planned as usize,
             };
-            // Around two cursors pages are half dead.
+            // The pages around two cursors are half dead.
             let bytes = self.filters.share(count, (pages + 1) * self.page_records as usize, pages + 3);
             self.filters.insert(ppn, bytes, (count, &|i| view.key_owned(i)));
         }
         if level + 1 == self.row.len() {
-            // While a level is left out, pages end at its cursor.
+            // While a level is being removed, pages end at its cursor and are short.
             let is_cut_short = cfg!(feature = "full") && matches!(self.drain, Drain::Sweep(_));
             let learnt = if is_cut_short { self.page_records } else { count as u64 };
             self.page_records = (count as u64).max((self.page_records + learnt) / 2);
         }
         // Steps of the next level take pages from its cursor on: an extent that begins there need not be
-        // parted.
+        // split.
         let joins = self.row.get(level + 1).is_none_or(|below| below.cursor[..] != first[..])
             && !ppn.0.is_multiple_of(self.pages_per_block);
         let low = position(&first);
-        // The list of extents may be copied where it grows: no key is held then.
+        // The list of extents may be copied when it grows: no key is held meanwhile.
         drop(first);
         if let Some(end) = end {
             self.note_top(&end);
@@ -247,7 +246,7 @@ impl Levels {
         self.row[level].run_mut(part).push(ppn, low, joins);
     }
 
-    /// Removes a page of a level.
+    /// Removes a page of a level, and its filter.
     pub(super) fn drop_page(&mut self, level: usize, part: Part, ppn: Ppn) {
         self.row[level].run_mut(part).remove(ppn);
         if level == 0 {
@@ -259,7 +258,6 @@ impl Levels {
         }
     }
 
-    /// Bytes held besides the levels' own fields.
     pub(super) fn ram_bytes(&self) -> usize {
         self.row.capacity() * size_of::<Level>()
             + self.row.iter().map(Level::ram_bytes).sum::<usize>()

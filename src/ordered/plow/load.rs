@@ -21,11 +21,11 @@ struct Before {
     count: usize,
 }
 
-impl Core<dyn Nand + '_> {
+impl<N: Nand> Core<N> {
     /// Whether nothing is there, and no sweep stands between keys: it would part pages in the wrong place.
     pub(super) fn is_fresh(&self) -> bool {
-        self.memtable.len() == 0
-            && self.levels.iter().all(|level| level.pages() == 0 && level.cursor.is_empty())
+        self.stock.memtable.len() == 0
+            && self.stock.levels.iter().all(|level| level.pages() == 0 && level.cursor.is_empty())
     }
 
     /// Loads records whose keys ascend.
@@ -33,7 +33,7 @@ impl Core<dyn Nand + '_> {
         let loaded = self.load_pages(records);
         match loaded {
             Ok(_) => {
-                self.levels.iter_mut().for_each(|level| level.old = core::mem::take(&mut level.new));
+                self.stock.levels.iter_mut().for_each(|level| level.old = core::mem::take(&mut level.new));
                 self.replan();
                 self.commit_last(false)?;
             }
@@ -44,11 +44,11 @@ impl Core<dyn Nand + '_> {
 
     /// Takes back what a load wrote: no commit page names it.
     fn forget_pages(&mut self) {
-        let last = self.levels.len() - 1;
-        let blocks = self.levels[last].blocks(self.levels.pages_per_block);
-        self.levels[last].new = Run::default();
-        (self.levels[last].open, self.levels[last].records) = (None, 0);
-        blocks.into_iter().for_each(|block| self.space.blocks.leave(block));
+        let last = self.stock.levels.len() - 1;
+        let blocks = self.stock.levels[last].blocks(self.stock.levels.pages_per_block);
+        self.stock.levels[last].new = Run::default();
+        (self.stock.levels[last].open, self.stock.levels[last].records) = (None, 0);
+        blocks.into_iter().for_each(|block| self.stock.space.blocks.leave(block));
     }
 
     fn load_pages(&mut self, records: Records<'_, '_>) -> Result<u64, IndexFault> {
@@ -84,21 +84,21 @@ impl Core<dyn Nand + '_> {
     }
 
     fn write_loaded(&mut self, count: usize) -> Result<(), IndexFault> {
-        if self.space.blocks.free() <= self.stock().sweeps() {
-            return Err(self.stock().no_room());
+        if self.stock.space.blocks.free() <= self.stock.sweeps() {
+            return Err(self.stock.no_room());
         }
-        let last = self.levels.len() - 1;
+        let last = self.stock.levels.len() - 1;
         let ppn = self.program(Target::Level(last), Header::run(count, false))?;
         self.adopt((last, Part::New), ppn, count, false);
         self.summarise_full(last)?;
-        self.levels[last].records += count;
-        self.levels.keep_short(&self.planner.shares);
-        self.commits.dirty = true;
+        self.stock.levels[last].records += count;
+        self.stock.levels.keep_short(&self.planner.shares);
+        self.stock.commits.dirty = true;
         Ok(())
     }
 }
 
-impl Medium<dyn Nand + '_> {
+impl<N: Nand> Medium<N> {
     /// Begins a page, coded for gaps like those of the page before; of the first one, for as many as a page
     /// may hold.
     fn begin_loaded(&mut self, key: &[u8], before: &Before) -> Builder {

@@ -1,17 +1,17 @@
-//! Maps: where a root that names each extent would fill a commit page, pages that list them.
+//! Maps: pages that list extents, for chips on which a root that names each extent would fill a commit page.
 //!
 //! A root grows by some six bytes with each block. On a chip with many blocks of small pages (1,024 blocks of
-//! pages of 2 KiB) it would fill its page when a third of them are used. There the extents of blocks that are
-//! full are listed in *map pages*, and roots name runs of that list in two numbers, and by themselves only
-//! the extents that are not in it. Once it takes three eighths of a page and a new map would make it much
-//! shorter, a commit writes one: a page or a few for each hundred blocks that steps have filled since.
+//! pages of 2 KiB) it would fill its page when a third of them are used. On such a chip the extents of full
+//! blocks are listed in *map pages*. A root names runs of that list in two numbers each, and one by one only
+//! the extents that are not listed. Once the root takes three eighths of a page and a new map would make it
+//! much shorter, a commit writes one: a page or a few for each hundred blocks that steps have filled since.
 //!
 //! ```text
 //! page of the map before this one + 1, or 0 (4); the lowest 40 bits of its program (5)
 //! for each extent: its block (4), its first page there (2), its pages (2), erases of the block (2)
 //! ```
 //!
-//! Map pages lie among the sealed pages. They name one another from the last one on, which the root names.
+//! Map pages lie among the sealed pages. Each names the one before it, and the root names the last.
 
 use super::Core;
 use super::blocks::State;
@@ -19,7 +19,7 @@ use super::commit::ROOT_FIXED_BYTES;
 use super::cost::LEVELS_MAX;
 use super::fences::Extent;
 use super::io::Target;
-use super::level::Part;
+use super::level::RunAt;
 use super::levels::Levels;
 use super::medium::Found;
 use super::mount::{Taking, broken_root};
@@ -37,33 +37,33 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Whether this build knows maps.
+/// True if this build knows maps.
 pub(super) const MAPS: bool = cfg!(feature = "full");
 const CHAIN_BYTES: usize = 9;
 const ENTRY_BYTES: usize = 10;
-/// Bytes that a root gives to a block, on the average.
+/// Bytes of a root for each block, on the average.
 const BLOCK_BYTES: usize = 6;
 
 /// The newest map.
 #[derive(Debug, Default)]
 pub(super) struct Map {
-    /// For each block the place of its extent in the map + 1.
+    /// For each block: the place of its extent in the map + 1, or 0.
     places: Vec<u16>,
-    /// The pages of the map, in order.
+    /// Pages of the map, in order.
     pub(super) pages: Vec<Ppn>,
-    /// Extents that it lists.
+    /// Number of extents that the map lists.
     pub(super) extents: usize,
-    /// The program of its last page.
+    /// Program number of the map's last page.
     pub(super) sequence: u64,
-    /// Maps written.
+    /// Number of maps written.
     pub(super) written: u64,
 }
 
-/// Bytes of a root with a map but for its cursors: three levels, erased blocks, two runs of each part.
+/// Bytes of a root with a map, without cursors: three levels, erased blocks, two runs of each part.
 const SHORT_ROOT_BYTES: usize = 160;
 
-/// Whether there are maps: a root may grow beyond a page of this chip, and one with a map is so short that
-/// two records fit beside it for good.
+/// True if there are maps on this chip: without one a root may outgrow a page, and with one it is so short
+/// that two records always fit beside it.
 pub(super) fn is_kept(geometry: Geometry, record: RecordFormat) -> bool {
     let room = (geometry.page_bytes as usize).saturating_sub(HEADER_BYTES);
     let root = ROOT_FIXED_BYTES + BLOCK_BYTES * geometry.blocks as usize;
@@ -73,10 +73,10 @@ pub(super) fn is_kept(geometry: Geometry, record: RecordFormat) -> bool {
     MAPS && is_wanted && is_possible
 }
 
-/// Records that fit beside a root with a map.
+/// Records that always fit beside a root with a map.
 pub(super) const RECORDS_MIN: usize = 2;
 
-/// Bytes of RAM that maps take: places, pages, and what a new one is made with.
+/// Bytes of RAM for maps: places, pages, and the room to make a new map.
 pub(super) fn ram_bytes(geometry: Geometry, record: RecordFormat) -> usize {
     if !is_kept(geometry, record) {
         return 0;
@@ -86,19 +86,19 @@ pub(super) fn ram_bytes(geometry: Geometry, record: RecordFormat) -> usize {
     size_of::<Map>() + 2 * blocks + blocks / 4 + 16 + 3 * pages * size_of::<Ppn>()
 }
 
-/// Extents that a map page lists.
+/// Number of extents that a map page lists.
 pub(super) fn per_page(geometry: Geometry) -> usize {
     let body = (geometry.page_bytes as usize).saturating_sub(HEADER_BYTES + CHAIN_BYTES);
     (body / ENTRY_BYTES).max(1)
 }
 
-/// The map page before one of this program, by page and program.
+/// Page and program number of the map page before this one, whose program number is `sequence`.
 pub(super) fn before(body: &[u8], sequence: u64) -> Option<(Ppn, u64)> {
     let page = get_u32(body, 0).checked_sub(1)?;
     Some((Ppn(page), widened(get_u40(body, 4), sequence)))
 }
 
-/// Extent `i` of a map page; none if it makes no sense.
+/// Extent `i` of a map page. `None` if it makes no sense.
 pub(super) fn entry(body: &[u8], i: usize, geometry: Geometry) -> Option<Row> {
     let at = CHAIN_BYTES + i * ENTRY_BYTES;
     let entry = body.get(at..at + ENTRY_BYTES)?;
@@ -112,7 +112,7 @@ fn missing(ppn: Ppn) -> IndexFault {
     IndexFault::broken(Invariant::I1, "a page of the map is missing", ppn.0)
 }
 
-/// Which extents a new map lists: the first one of each block, but of blocks that are being filled.
+/// Choice of the extents that a new map lists: the first extent of each block, except in blocks being filled.
 struct Listing {
     passed: Vec<Word>,
     pages_per_block: u32,
@@ -128,24 +128,23 @@ impl Listing {
 }
 
 impl Map {
-    /// No map, on a chip that may need one.
+    /// An empty map if the chip may need one (`is_kept`).
     pub(super) fn none(geometry: Geometry, is_kept: bool) -> Option<Box<Map>> {
         let places = || vec![0; geometry.blocks as usize];
         is_kept.then(|| Box::new(Map { places: places(), ..Map::default() }))
     }
 
-    /// The last page of the map, and its program.
+    /// Last page of the map, and its program number.
     pub(super) fn newest(&self) -> Option<(Ppn, u64)> {
         self.pages.last().map(|&ppn| (ppn, self.sequence))
     }
 
-    /// The place of an extent in the map, if it is there.
+    /// Place of an extent in the map, if the map lists it.
     pub(super) fn place_of(&self, extent: &Extent, block: Pbn) -> Option<usize> {
         let place = self.places.get(block.index()).filter(|_| extent.is_listed())?;
         usize::from(*place).checked_sub(1)
     }
 
-    /// The extent of a block has this place.
     pub(super) fn set_place(&mut self, block: Pbn, place: usize) {
         if let Some(of_block) = self.places.get_mut(block.index()) {
             *of_block = place as u16 + 1;
@@ -169,8 +168,8 @@ impl Levels {
     }
 }
 
-impl Stock<'_> {
-    /// Pages that the next map may take; none where there are no maps.
+impl Stock {
+    /// Pages that the next map may take; 0 on a chip without maps.
     pub(super) fn map_pages_next(&self) -> usize {
         match self.space.map() {
             Some(_) => self.levels.extents() / per_page(self.geometry) + 1,
@@ -178,7 +177,7 @@ impl Stock<'_> {
         }
     }
 
-    /// Whether the root is long, and a new map would make it much shorter.
+    /// True if the root is long and a new map would make it much shorter.
     pub(super) fn is_map_due(&self) -> bool {
         let room = self.geometry.page_bytes as usize - HEADER_BYTES;
         if self.space.map().is_none() || self.root_bytes() * 8 <= room * 3 {
@@ -190,8 +189,8 @@ impl Stock<'_> {
         more * (BLOCK_BYTES - 1) * 8 > room
     }
 
-    /// Fills a map page with the extents from a place on; how many. It names the page before it and its
-    /// program.
+    /// Fills a map page with the extents from number `from` on. Returns how many. The page names the page
+    /// before it and that one's program.
     fn fill_map(&self, body: &mut [u8], before: Option<(Ppn, u64)>, from: usize) -> usize {
         body.fill(0);
         put_u32(body, 0, before.map_or(0, |(ppn, _)| ppn.0 + 1));
@@ -212,11 +211,11 @@ impl Stock<'_> {
     }
 }
 
-impl Core<dyn Nand + '_> {
-    /// Writes a map where one is due and there are pages for it.
+impl<N: Nand> Core<N> {
+    /// Writes a map if one is due and there are blocks for it.
     pub(super) fn map_if_due(&mut self) -> Result<(), IndexFault> {
-        if !self.stock().is_map_due()
-            || self.space.blocks.free().max(1) < self.stock().blocks_for(Need::Commit)
+        if !self.stock.is_map_due()
+            || self.stock.space.blocks.free().max(1) < self.stock.blocks_for(Need::Commit)
         {
             return Ok(());
         }
@@ -227,12 +226,12 @@ impl Core<dyn Nand + '_> {
     }
 
     fn write_map(&mut self) -> Result<(), IndexFault> {
-        let (per_page, mut pages, mut extents) = (per_page(self.medium.geometry), Vec::new(), 0);
-        pages.reserve_exact(self.stock().map_pages_next());
+        let (per_page, mut pages, mut extents) = (per_page(self.stock.geometry), Vec::new(), 0);
+        pages.reserve_exact(self.stock.map_pages_next());
         loop {
             let mut output = core::mem::take(&mut self.medium.output);
             let before = pages.last().map(|&ppn| (ppn, self.medium.sequence));
-            let count = self.stock().fill_map(&mut output[HEADER_BYTES..], before, extents);
+            let count = self.stock.fill_map(&mut output[HEADER_BYTES..], before, extents);
             self.medium.output = output;
             if count > 0 {
                 let header = Header { kind: Kind::Map, ..Header::run(count, false) };
@@ -243,10 +242,10 @@ impl Core<dyn Nand + '_> {
                 break;
             }
         }
-        let mut listing = self.levels.listing(self.medium.geometry.blocks);
-        let Some(map) = &mut self.space.map else { return Ok(()) };
+        let mut listing = self.stock.levels.listing(self.stock.geometry.blocks);
+        let Some(map) = &mut self.stock.space.map else { return Ok(()) };
         let mut place = 0;
-        for level in self.levels.iter_mut() {
+        for level in self.stock.levels.iter_mut() {
             for run in [&mut level.old, &mut level.new] {
                 run.list(&mut |extent| {
                     let block = listing.takes(extent);
@@ -264,8 +263,8 @@ impl Core<dyn Nand + '_> {
     }
 }
 
-impl Taking<'_> {
-    /// Finds the pages of the map, and notes the blocks of its extents that the root names.
+impl<N: Nand> Taking<'_, N> {
+    /// Finds the pages of the map, and marks the blocks of the extents that the root names as used.
     pub(super) fn map(&mut self, root: &Root) -> Result<(), IndexFault> {
         let Some((extents, newest)) = root.map.filter(|_| MAPS) else { return Ok(()) };
         if self.map.is_none() {
@@ -305,8 +304,8 @@ impl Taking<'_> {
         Ok(())
     }
 
-    /// A row that the map lists. Its page is in the output buffer then, which a mount has no other use for
-    /// any more.
+    /// Row of the extent at a place in the map. It leaves that map page in the output buffer, which a mount
+    /// no longer needs for anything else.
     pub(super) fn listed_row(&mut self, place: usize) -> Result<Row, IndexFault> {
         let of_page = per_page(self.chip.geometry);
         let page = self.map.as_ref().and_then(|map| map.pages.get(place / of_page)).copied();
@@ -321,12 +320,12 @@ impl Taking<'_> {
             }
             self.chip.seen.map_page = Some(ppn);
         }
-        let row = entry(&medium.output[HEADER_BYTES..], place % of_page, medium.geometry);
+        let row = entry(&medium.output[HEADER_BYTES..], place % of_page, self.chip.geometry);
         row.ok_or_else(|| missing(ppn))
     }
 
-    /// Notes that the map lists the extent that was taken last, if it is one as the map has it.
-    pub(super) fn note_listed(&mut self, (level, part): (usize, Part), row: Row, place: usize) {
+    /// Notes that the map lists the extent taken last, if that is exactly the extent in the map.
+    pub(super) fn note_listed(&mut self, (level, part): RunAt, row: Row, place: usize) {
         if self.levels[level].run_mut(part).list_last(row.first, row.pages)
             && let Some(map) = &mut self.map
         {

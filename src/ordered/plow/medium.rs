@@ -1,11 +1,11 @@
-//! The medium: the chip, the page of it read last and the page that is written next, the numbers of programs,
-//! and who pays for a read.
+//! The medium: the chip, the page read last and the page written next, the numbers of programs, and who pays
+//! for a read.
 
 use super::coder::{Known, TRIMS, View, is_trimmed_page};
 use super::page::{HEADER_BYTES, Header, Kind, is_blank};
 use crate::check::{IndexError, Invariant, words};
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
+use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::ordered::RecordFormat;
 use crate::units::Ppn;
 use alloc::vec;
@@ -13,17 +13,17 @@ use alloc::vec::Vec;
 use core::cell::Cell;
 use core::ops::Range;
 
-/// The page in the input buffer.
+/// The run page in the input buffer.
 #[derive(Clone, Copy, Debug)]
 struct Loaded {
     ppn: Ppn,
     count: u16,
     tombstones: bool,
-    /// Bits that its records take at the front.
+    /// Bits that its records take at the front of its body.
     front: u32,
 }
 
-/// The nature of a page.
+/// Kind of a page that was examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Whole(Header),
@@ -31,25 +31,24 @@ pub(super) enum Found {
     Broken,
 }
 
-/// A chip, with a page to read and one to write.
+/// A chip, with a buffer for the page read and one for the page written.
 #[derive(Debug)]
-pub(super) struct Medium<N: ?Sized> {
-    pub(super) geometry: Geometry,
+pub(super) struct Medium<N> {
     pub(super) record: RecordFormat,
     /// The page read last.
     pub(super) input: Vec<u8>,
     loaded: Option<Loaded>,
-    /// A place in it.
+    /// Place of the record found last in the loaded page.
     known: Cell<Known>,
-    /// The page being written, or records of a range.
+    /// The page being written, or records gathered for a range.
     pub(super) output: Vec<u8>,
-    /// The newest program.
+    /// Number of the newest program.
     pub(super) sequence: u64,
-    /// Why pages are read now.
+    /// Cause to which reads are booked now.
     pub(super) cause: Cause,
-    /// Pages of a block of which one was hard to read: they are written anew.
+    /// Pages of a block of which one was hard to read: they are to be written anew.
     pub(super) weak: Option<Range<Ppn>>,
-    /// Pages of the chip that the round of scrubbing has passed.
+    /// Number of pages of the chip that this round of scrubbing has passed.
     pub(super) scrubbed: u32,
     pub(super) nand: N,
 }
@@ -73,7 +72,6 @@ impl<N: Nand> Medium<N> {
         let page = geometry.page_bytes as usize;
         Medium {
             nand,
-            geometry,
             record,
             input: vec![0xff; page],
             loaded: None,
@@ -87,14 +85,14 @@ impl<N: Nand> Medium<N> {
     }
 }
 
-impl Medium<dyn Nand + '_> {
-    /// Whether the input buffer holds this page.
+impl<N: Nand> Medium<N> {
+    /// True if the input buffer holds this run page.
     pub(super) fn holds(&self, ppn: Option<Ppn>) -> bool {
         self.loaded.is_some_and(|loaded| Some(loaded.ppn) == ppn)
     }
 
-    /// Reads a run page of this life of its block into the input buffer, unless it is there; whether it was
-    /// hard to read.
+    /// Reads a run page into the input buffer, unless it is there. The page must be of this life of its block
+    /// (`erases`). True if the page was hard to read.
     pub(super) fn load(&mut self, ppn: Ppn, erases: u16) -> Result<bool, IndexFault> {
         if self.holds(Some(ppn)) {
             return Ok(false);
@@ -126,24 +124,24 @@ impl Medium<dyn Nand + '_> {
         }
     }
 
-    /// The records of the page in the input buffer.
     pub(super) fn view(&self) -> Result<View<'_>, IndexFault> {
         view_of(self.loaded, &self.input, self.record, &self.known)
     }
 
-    /// Those, and the output buffer.
+    /// The records of the page in the input buffer, and the output buffer.
     pub(super) fn view_and_output(&mut self) -> Result<(View<'_>, &mut [u8]), IndexFault> {
         let view = view_of(self.loaded, &self.input, self.record, &self.known)?;
         Ok((view, &mut self.output))
     }
 
-    /// Whether the first key of the page in the input buffer is not above this one, and the same of the last.
+    /// Two answers about the page in the input buffer: whether its first key is at most `key`, and whether
+    /// its last key is below `key`.
     pub(super) fn spans(&self, key: &[u8]) -> Result<(bool, bool), IndexFault> {
         let view = self.view()?;
         Ok((&view.key_owned(0)[..] <= key, &view.key_owned(view.count() - 1)[..] < key))
     }
 
-    /// Reads any page into the input buffer.
+    /// Reads any page into the input buffer, for a mount.
     pub(super) fn examine(&mut self, ppn: Ppn) -> Result<Found, IndexFault> {
         self.loaded = None;
         let is_whole = |page: &[u8], _: &[u8]| Header::decode(page, ppn).is_some() || is_blank(page);
@@ -162,13 +160,13 @@ impl Medium<dyn Nand + '_> {
         Ok(Header::decode(&self.input, ppn).map_or(Found::Broken, Found::Whole))
     }
 
-    /// Has the page that was examined, which is a run page, in the output buffer.
+    /// Moves the page that was examined, a run page, to the output buffer.
     pub(super) fn keep_examined(&mut self) {
         core::mem::swap(&mut self.input, &mut self.output);
         self.loaded = None;
     }
 
-    /// Programs the page in the output buffer, whose contents are in place, under the next number; false if
+    /// Programs the page in the output buffer, whose contents are in place, under the next number. False if
     /// the program fails.
     pub(super) fn program(&mut self, ppn: Ppn, cause: Cause, header: Header) -> Result<bool, IndexFault> {
         self.sequence += 1;
@@ -184,18 +182,17 @@ impl Medium<dyn Nand + '_> {
         }
     }
 
-    /// Bytes of a copy of a record: key, value, and whether it is a tombstone.
+    /// Bytes of a copied record: key, value, and a flag for a tombstone.
     pub(super) fn stride(&self) -> usize {
         self.record.entry_bytes() + 1
     }
 
-    /// Reads and programs are a merge's from now on, or a scrub's: who paid before.
+    /// Books reads and programs to a merge from now on, or still to a scrub. Returns the cause before.
     pub(super) fn begin_merging(&mut self) -> Cause {
         let merging = if self.cause == Cause::Scrubbing { Cause::Scrubbing } else { Cause::Merge };
         core::mem::replace(&mut self.cause, merging)
     }
 
-    /// Bytes held besides the medium itself.
     pub(super) fn ram_bytes(&self) -> usize {
         self.input.capacity() + self.output.capacity()
     }
@@ -204,7 +201,7 @@ impl Medium<dyn Nand + '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nand::Part;
+    use crate::nand::{Geometry, Part};
     use crate::nand::catalogue::mlc_64m;
     use crate::nand::sim::SimChip;
     use crate::ordered::plow::coder::{Builder, Expected};
@@ -213,7 +210,7 @@ mod tests {
     fn a_page_is_read_in_the_life_of_its_block_only() {
         let (record, geometry) = (RecordFormat::new(4, 4), Geometry::new(512, 16, 8, 8));
         let chip = SimChip::new(&Part { geometry, ..mlc_64m() }).unwrap();
-        let medium: &mut Medium<dyn Nand> = &mut Medium::new(chip, record);
+        let medium = &mut Medium::new(chip, record);
         let (first, last, newest) = (&[0, 0, 0, 1], &[0, 0, 0, 9], medium.sequence);
         let body = &mut medium.output[HEADER_BYTES..];
         let expected = Expected { first, low: first, last, count: 2, tombstones: false };
@@ -232,7 +229,7 @@ mod tests {
     #[test]
     fn who_pays_for_a_merge_is_told_and_put_back() {
         let chip = SimChip::new(&mlc_64m()).unwrap();
-        let medium: &mut Medium<dyn Nand> = &mut Medium::new(chip, RecordFormat::new(4, 4));
+        let medium = &mut Medium::new(chip, RecordFormat::new(4, 4));
         for (cause, merging) in [(Cause::Host, Cause::Merge), (Cause::Scrubbing, Cause::Scrubbing)] {
             medium.cause = cause;
             assert_eq!((medium.begin_merging(), medium.cause), (cause, merging));

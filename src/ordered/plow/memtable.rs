@@ -1,5 +1,5 @@
-//! The records that wait in RAM: sorted, in one array, with two flags of each in another. Records of which
-//! pages leave zeros out are held without them, too ([`Narrow`]).
+//! The memtable: the records that wait in RAM, sorted in one array, with two flags for each in another.
+//! Records that are trimmed on pages are held without their zeros as well ([`Narrow`]).
 
 use super::clean::Clean;
 use super::coder::{TRIMS, is_trimmed};
@@ -10,43 +10,43 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Flags are moved by as many bytes as a register has.
+/// Flags are moved by as many bytes at a time as a register has.
 const WORD_BYTES: usize = size_of::<usize>();
 const TOMBSTONE: u8 = 1;
 const UNSEALED: u8 = 2;
-/// Whether RAM is lent to clean records.
+/// True if this build lends RAM to clean records.
 pub(super) const LENDS: bool = cfg!(feature = "full");
-/// Records of a memtable that lends at least: an eighth of fewer would be next to nothing.
+/// A memtable lends only if it has this many records: an eighth of fewer would be next to nothing.
 const LENDER_MIN: u32 = 64;
 
-/// The entry of a key before a change.
+/// Entry of a key before a change, to take the change back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Before {
-    /// The value of the key and its flags; none if there was none.
+    /// The value of the key and its flags; `None` if it had no entry.
     record: Option<(Box<[u8]>, u8)>,
 }
 
-/// Sorted records: keys with values, and their flags, four records a byte.
+/// Sorted records: keys with values, and their flags, those of four records to a byte.
 #[derive(Debug)]
 pub(super) struct Memtable {
     pub(super) record: RecordFormat,
-    /// The records, unless they are narrow, and at the end what is lent.
+    /// The records, unless they are narrow, and behind them the lent room.
     bytes: Box<[u8]>,
     #[cfg(feature = "full")]
     narrow: Option<Box<Narrow>>,
     flags: Vec<u8>,
-    /// Records, unless they are narrow.
+    /// Number of records, unless they are narrow.
     count: u32,
     capacity: u32,
-    /// Records whose room is lent to clean ones.
+    /// Number of records whose room is lent to clean records.
     lent: u32,
-    /// Records that no sealed page holds.
+    /// Number of records that no sealed page holds.
     unsealed: u32,
 }
 
 impl Memtable {
-    /// Room for so many records, and for one more that a change may bring before a step makes room. Of
-    /// records that are held without zeros there may be more.
+    /// A memtable with room for `capacity` records, and for the one more that a change may bring before a
+    /// step makes room. If records are held without zeros, more may fit.
     pub(super) fn new(record: RecordFormat, capacity: usize) -> Memtable {
         let records = capacity + 1;
         let wide = if is_trimmed(record) { 0 } else { records * record.entry_bytes() };
@@ -68,7 +68,7 @@ impl Memtable {
         if is_trimmed(record) { Narrow::most(record, records).div_ceil(4) } else { records.div_ceil(4) }
     }
 
-    /// Bytes that so many records take, and the one more that there is room for.
+    /// Bytes for a memtable of `capacity` records.
     pub(super) fn bytes_of(record: RecordFormat, capacity: usize) -> usize {
         let records = capacity + 1;
         let besides =
@@ -109,12 +109,12 @@ impl Memtable {
         *byte = *byte & !(3 << (i % 4 * 2)) | flags << (i % 4 * 2);
     }
 
-    /// Moves the flags from one record on by one, to make room for another, which is there already.
+    /// Moves the flags from record `i` on up by one record. The record itself is already inserted.
     fn open_flags(&mut self, i: usize) {
         if self.len().div_ceil(4) > self.flags.len() {
             self.flags.push(0);
         }
-        // Of the first byte what lies before stays; of the others all moves on.
+        // In the first byte the flags before the record stay; in the others all flags move.
         let low = (1u8 << (i % 4 * 2)) - 1;
         let first = self.flags[i / 4];
         let mut carry = first >> 6;
@@ -130,7 +130,7 @@ impl Memtable {
         }
     }
 
-    /// Moves the flags of the records after some back by as many.
+    /// Moves the flags behind the records `low..high` down over theirs.
     fn close_flags(&mut self, low: usize, high: usize) {
         let (count, len) = (high - low, self.len());
         let mut to = low;
@@ -141,7 +141,7 @@ impl Memtable {
         if to + count >= len {
             return;
         }
-        // From here on byte by byte.
+        // From a byte boundary on, whole bytes are moved.
         let (from, shift) = ((to + count) / 4, (to + count) % 4 * 2);
         for (at, source) in (to / 4..(len - count).div_ceil(4)).zip(from..) {
             let after = self.flags.get(source + 1).filter(|_| shift > 0);
@@ -153,12 +153,12 @@ impl Memtable {
         self.narrow().map_or(self.count as usize, Narrow::len)
     }
 
-    /// Records that there is room for whatever their values.
+    /// Number of records for which there is always room, whatever their values.
     pub(super) fn capacity(&self) -> usize {
         self.capacity as usize
     }
 
-    /// Records that there is room for if those to come are like those that are there.
+    /// Number of records for which there is room if those to come are like those present.
     pub(super) fn likely_capacity(&self) -> usize {
         match self.narrow() {
             Some(narrow) if narrow.len() > 0 => {
@@ -170,13 +170,12 @@ impl Memtable {
         }
     }
 
-    /// Records whose room is lent.
     pub(super) fn lent(&self) -> usize {
         if LENDS { self.lent as usize } else { 0 }
     }
 
-    /// Parts of eight of the room that clean records may have; none of a small memtable, nor of one of
-    /// records that are held without zeros, whose values lie at the end.
+    /// Number of records in `eighths` eighths of the memtable. 0 for a small memtable, and for one that holds
+    /// records without zeros, whose values lie where the lent room would be.
     pub(super) fn lendable(&self, eighths: u32) -> usize {
         if self.narrow().is_some() || self.capacity < LENDER_MIN {
             return 0;
@@ -184,8 +183,8 @@ impl Memtable {
         (self.capacity * eighths / 8) as usize
     }
 
-    /// Lends the room of so many records, if there are not too many for that, and clears it; none takes it
-    /// back.
+    /// Lends the room of `records` records, cleared, if the memtable holds few enough; 0 takes all back. True
+    /// if that was done.
     pub(super) fn lend(&mut self, records: usize) -> bool {
         let fits = self.len() + 2 + records <= self.capacity() + 1;
         if fits {
@@ -197,14 +196,12 @@ impl Memtable {
         fits
     }
 
-    /// The clean records.
     fn clean(&mut self) -> Clean<'_> {
         let stride = self.stride();
         let from = (self.capacity() + 1 - self.lent()) * stride;
         Clean { key_bytes: self.record.key_bytes.into(), stride, bytes: &mut self.bytes[from..] }
     }
 
-    /// The value of a key of which there is a clean copy.
     pub(super) fn clean_value(&mut self, key: &[u8], value: &mut [u8]) -> bool {
         if self.lent() == 0 {
             return false;
@@ -217,14 +214,14 @@ impl Memtable {
         found.is_some()
     }
 
-    /// Keeps a record that was found on flash; there is no copy of it.
+    /// Keeps a record that was found on flash, of which there is no copy yet.
     pub(super) fn keep_clean(&mut self, key: &[u8], value: &[u8]) {
         if self.lent() > 0 {
             self.clean().keep(key, value);
         }
     }
 
-    /// The clean records: key and value.
+    /// Keys and values of all clean records.
     pub(super) fn clean_records(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let mut records = Vec::new();
         if self.lent() > 0 {
@@ -233,8 +230,8 @@ impl Memtable {
         records
     }
 
-    /// Whether there is room for so many records more, the one included that a change may bring before a step
-    /// makes room.
+    /// True if there is room for `more` records. The one that a change may bring before a step makes room
+    /// counts as one of them.
     pub(super) fn takes(&self, more: usize) -> bool {
         match self.narrow() {
             Some(narrow) => narrow.takes(more, self.stride(), (0, 0)),
@@ -242,7 +239,7 @@ impl Memtable {
         }
     }
 
-    /// Whether there is room for one record more once those from one key on to another are gone, so many.
+    /// True if one record more fits once the `gone` records from `from` up to `to` are removed.
     pub(super) fn takes_without(&self, from: &[u8], to: Option<&[u8]>, gone: usize) -> bool {
         let Some(narrow) = self.narrow() else {
             return self.len() - gone + self.lent() < self.capacity();
@@ -256,17 +253,17 @@ impl Memtable {
         !self.takes(2)
     }
 
-    /// Whether a few records more fill it, or the room of so many that is to be lent besides.
+    /// True if the memtable is full after a few records more, or after lending the room of `besides` records.
     pub(super) fn is_nearly_full(&self, besides: usize) -> bool {
         !self.takes(2 + (self.capacity() / 16).min(2) + besides)
     }
 
-    /// Bytes that so many records take in pages at most: those that are there, or some of them, and others.
-    /// Once the others are there, they take no more than was said before.
+    /// Upper bound of the bytes that `records` records take in pages: those present, or some of them, and
+    /// others. The bound does not grow when the others are there.
     pub(super) fn packed_bytes_max(&self, records: usize) -> usize {
         let of_any = records * (self.stride() + 1);
         let Some(narrow) = self.narrow() else { return of_any };
-        // Flag, lengths, and what the key's number may take more than its bytes.
+        // Three bytes a record: the flag, the lengths, and what the key's number may take above its bytes.
         let with = |records: usize, bytes: usize| records * 3 + bytes;
         let others = records.saturating_sub(narrow.len());
         let of_these = with(narrow.len(), narrow.bytes());
@@ -277,7 +274,6 @@ impl Memtable {
         &self.bytes[i * self.stride()..(i + 1) * self.stride()]
     }
 
-    /// Key `i`.
     pub(super) fn key(&self, i: usize) -> &[u8] {
         match self.narrow() {
             Some(narrow) => narrow.key(i),
@@ -285,7 +281,7 @@ impl Memtable {
         }
     }
 
-    /// The bytes of value `i`, perhaps without zeros at its end, or of a tombstone.
+    /// Bytes of value `i`, perhaps without zeros at its end. For a tombstone they mean nothing.
     fn value_or_none(&self, i: usize) -> &[u8] {
         match self.narrow() {
             Some(narrow) => narrow.value(i),
@@ -293,13 +289,13 @@ impl Memtable {
         }
     }
 
-    /// Value `i`, none for a tombstone. Zeros at its end may be missing.
+    /// Value `i`, `None` for a tombstone. Zeros at its end may be missing.
     pub(super) fn value(&self, i: usize) -> Option<&[u8]> {
         let is_tombstone = self.flags(i) & TOMBSTONE != 0;
         (!is_tombstone).then(|| self.value_or_none(i))
     }
 
-    /// Copies value `i`; false for a tombstone.
+    /// Copies value `i` with all its zeros; false for a tombstone.
     pub(super) fn copy_value(&self, i: usize, to: &mut [u8]) -> bool {
         let Some(value) = self.value(i) else { return false };
         if !TRIMS {
@@ -312,12 +308,11 @@ impl Memtable {
         true
     }
 
-    /// Whether no sealed page holds record `i`.
+    /// True if no sealed page holds record `i`.
     pub(super) fn is_unsealed(&self, i: usize) -> bool {
         !SEALS || self.flags(i) & UNSEALED != 0
     }
 
-    /// Records that no sealed page holds.
     pub(super) fn unsealed(&self) -> usize {
         if SEALS { self.unsealed as usize } else { self.len() }
     }
@@ -328,7 +323,7 @@ impl Memtable {
         self.set_flags(i, self.flags(i) & !UNSEALED);
     }
 
-    /// Forgets what sealed pages hold.
+    /// Notes that no sealed page holds any record.
     pub(super) fn unseal_all(&mut self) {
         if !SEALS {
             return;
@@ -337,7 +332,7 @@ impl Memtable {
         self.unsealed = self.len() as u32;
     }
 
-    /// The first record whose key is not below this one.
+    /// Index of the first record whose key is not below `key`.
     pub(super) fn lower_bound(&self, key: &[u8]) -> usize {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -351,13 +346,13 @@ impl Memtable {
         low
     }
 
-    /// The record of a key: where it is, or where it belongs.
+    /// Index of the record of a key; `Err` with the index where it belongs.
     pub(super) fn find(&self, key: &[u8]) -> Result<usize, usize> {
         let at = self.lower_bound(key);
         if at < self.len() && self.key(at) == key { Ok(at) } else { Err(at) }
     }
 
-    /// Puts a value, or a tombstone; returns what was there.
+    /// Puts a value, or a tombstone. Returns the entry before.
     pub(super) fn put(&mut self, key: &[u8], value: Option<&[u8]>, is_sealed: bool) -> Before {
         let found = self.find(key);
         let stride = self.stride();
@@ -399,7 +394,7 @@ impl Memtable {
         Before { record }
     }
 
-    /// Takes a change of a key back, unless it went to a level since.
+    /// Takes the change of a key back, unless its record went to a level since.
     pub(super) fn restore(&mut self, key: &[u8], before: &Before) {
         let Ok(i) = self.find(key) else { return };
         self.unsealed -= u32::from(self.is_unsealed(i));
@@ -419,7 +414,6 @@ impl Memtable {
         }
     }
 
-    /// Takes the records from one on to another out.
     fn drain(&mut self, low: usize, high: usize) {
         self.close_flags(low, high);
         let stride = self.stride();
@@ -433,7 +427,7 @@ impl Memtable {
         self.flags.truncate(self.len().div_ceil(4));
     }
 
-    /// Removes the records from one key on to another, to the end if there is none.
+    /// Removes the records with keys from `from` up to `to`, or to the end.
     pub(super) fn remove_range(&mut self, from: &[u8], to: Option<&[u8]>) {
         let low = self.lower_bound(from);
         let high = to.map_or(self.len(), |to| self.lower_bound(to));
@@ -442,18 +436,17 @@ impl Memtable {
         self.drain(low, high);
     }
 
-    /// Bytes held.
     pub(super) fn ram_bytes(&self) -> usize {
         let narrow = self.narrow().map_or(0, |narrow| narrow.ram_bytes() + size_of::<Narrow>());
         self.bytes.len() + narrow + self.flags.capacity()
     }
 
-    /// Changes that a batch may have: the memtable takes them together, beside others.
+    /// Largest number of changes in a batch: the memtable must take them together, beside others.
     pub(super) fn changes_max(&self) -> usize {
         (self.capacity() / 2).max(1)
     }
 
-    /// The state of a key in the memtable: none if nothing, else whether it is a value.
+    /// State of a key in the memtable: `None` if it has no entry, else whether the entry is a value.
     pub(super) fn pooled(&self, key: &[u8]) -> Option<bool> {
         self.find(key).ok().map(|i| self.value(i).is_some())
     }

@@ -1,4 +1,4 @@
-//! The merge of a step: what its page holds, from the old pages of the level and the level above.
+//! The merge of a step: it fills a page from the old pages of the level and from the level above.
 
 use super::above::Above;
 use super::coder::{Builder, Expected, View};
@@ -8,40 +8,42 @@ use super::page::HEADER_BYTES;
 use super::sight::Sight;
 use super::step::Outcome;
 use crate::fault::IndexFault;
+use crate::nand::Nand;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::mem;
+use core::ops::RangeInclusive;
 
-/// Pages that a step reads at most before it writes what it has.
+/// A step that has read this many pages writes the page it has.
 const READS_MAX: usize = 16;
 
 /// The old pages of the level, read one after the other.
 #[derive(Debug, Default)]
 pub(super) struct Below {
-    /// Pages that are used up.
+    /// Number of pages that are used up.
     pub(super) used: usize,
-    /// The record of the page after them that is next.
+    /// Index of the next record, in the page behind those.
     index: usize,
-    /// Whether there is one, and its key.
+    /// True if there is a next record; the fields below hold its key and value.
     pub(super) is_there: bool,
     pub(super) key: Vec<u8>,
     value: Vec<u8>,
     is_tombstone: bool,
-    /// The first and the last key of the page and its records, until the page being written is begun.
+    /// First and last key of the page and its number of records, kept until the page being written is begun.
     first: Vec<u8>,
     last: Vec<u8>,
     count: usize,
 }
 
-/// A step under way.
+/// A step in progress.
 #[derive(Debug, Default)]
 pub(super) struct Step {
     pub(super) out: Outcome,
-    /// The cursor of the next level, at which the page must end.
+    /// Cursor of the next level, at which the page must end.
     limit: Option<Box<[u8]>>,
-    /// Records that are copied at a time.
+    /// Number of records that are copied at a time.
     pub(super) slice: usize,
     /// Bytes of the page that are kept for the change under way.
     pub(super) kept: usize,
@@ -51,26 +53,26 @@ pub(super) struct Step {
     pub(super) reads: usize,
     /// The last key merged; empty before the first.
     merged: Vec<u8>,
-    /// Whether it ended at the limit.
+    /// True if the page ended at the limit.
     pub(super) is_limited: bool,
-    /// Whether it ended because of a gap for which the page's code was not chosen.
+    /// True if the page ended at a gap for which its code was not chosen.
     pub(super) is_surprised: bool,
-    /// The key behind that gap and the records before it, from an earlier try.
+    /// From an earlier try: the key behind such a gap, and the number of records before it.
     pub(super) surprise: Option<(Vec<u8>, usize)>,
 }
 
-/// Which of the two has the next record.
+/// Source of the next record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     Above,
     Below,
-    /// Both have it; the one above is newer.
+    /// Both have a record of the key; the one above is newer.
     Both,
 }
 
-impl Sight<'_> {
-    /// A step of a level up to the point where its page is in the output buffer. It copies so many records at
-    /// a time, and keeps so many bytes of the page.
+impl<N: Nand> Sight<'_, N> {
+    /// Merges a step of a level until its page is complete in the output buffer. `slice` records are copied
+    /// at a time, and `kept` bytes of the page stay free.
     pub(super) fn merged(
         &mut self,
         level: usize,
@@ -78,20 +80,20 @@ impl Sight<'_> {
         kept: usize,
         surprise: Option<(Vec<u8>, usize)>,
     ) -> Result<Step, IndexFault> {
-        let from = self.levels[level].cursor.clone();
-        // A level that is drained goes once the sweep of the last one is at its cursor.
-        let other = match self.levels.drain {
-            Drain::Sweep(_) if level + 1 == self.levels.len() => level.checked_sub(1),
+        let from = self.stock.levels[level].cursor.clone();
+        // A level that is drained can go once the sweep of the last level is at its cursor.
+        let other = match self.stock.levels.drain {
+            Drain::Sweep(_) if level + 1 == self.stock.levels.len() => level.checked_sub(1),
             _ => Some(level + 1),
         };
-        let limit = other.and_then(|other| self.levels.get(other));
+        let limit = other.and_then(|other| self.stock.levels.get(other));
         let limit = limit.map(|other| other.cursor.clone()).filter(|cursor| *cursor > from);
         let (key, value) = (self.medium.record.key_bytes.into(), self.medium.record.value_bytes.into());
         let below = Below { key: vec![0; key], value: vec![0; value], ..Below::default() };
         let out = Outcome { level, from, ..Outcome::default() };
         let mut step = Step { out, limit, slice, kept, below, surprise, ..Step::default() };
         match step.upper() {
-            None => step.above.at = self.memtable.lower_bound(&step.out.from),
+            None => step.above.at = self.stock.memtable.lower_bound(&step.out.from),
             Some(upper) => {
                 let from = step.out.from.clone();
                 let sought = self.seek(upper, &from)?;
@@ -100,14 +102,14 @@ impl Sight<'_> {
                     Some(place) => Some((place, 0)),
                     // Every page of that part begins after the key.
                     None => {
-                        let first = (self.levels[upper].part_of(&from), 0);
-                        let is_there = self.levels[upper].page(first).is_some();
-                        let other =
-                            Some((Part::Old, 0)).filter(|&place| self.levels[upper].page(place).is_some());
+                        let first = (self.stock.levels[upper].part_of(&from), 0);
+                        let is_there = self.stock.levels[upper].page(first).is_some();
+                        let other = Some((Part::Old, 0))
+                            .filter(|&place| self.stock.levels[upper].page(place).is_some());
                         (if is_there { Some(first) } else { other }).map(|place| (place, 0))
                     }
                 };
-                // It is in the input buffer now, where the page below comes next.
+                // The page is in the input buffer now, and the page below is read into it next.
                 if sought.is_some() {
                     self.copy_above(&mut step, upper)?;
                 }
@@ -118,18 +120,18 @@ impl Sight<'_> {
         Ok(step)
     }
 
-    /// Reads old pages until there is a record not below where the step begins; the page stays in the input
-    /// buffer.
+    /// Reads old pages up to the first record not below the beginning of the step. Its page stays in the
+    /// input buffer.
     fn read_below(&mut self, step: &mut Step) -> Result<(), IndexFault> {
         let below = &mut step.below;
         below.is_there = false;
-        while let Some(page) = self.levels[step.out.level].old.page(below.used) {
+        while let Some(page) = self.stock.levels[step.out.level].old.page(below.used) {
             self.load_page(page)?;
             step.reads += 1;
             let view = self.medium.view()?;
             let mut index = view.search(&step.out.from, &mut below.key).0;
-            if let Some(next) = self.levels.get(step.out.level + 1) {
-                // What the next level took from the page around its cursor is dead.
+            if let Some(next) = self.stock.levels.get(step.out.level + 1) {
+                // Records that the next level took from the page around its cursor are dead.
                 let taken = view.search(&next.cursor, &mut below.key).0;
                 index = index.max(if taken < view.count() { taken } else { 0 });
             }
@@ -146,10 +148,10 @@ impl Sight<'_> {
         Ok(())
     }
 
-    /// The next record of the old pages.
+    /// Moves on to the next record of the old pages.
     fn advance_below(&mut self, step: &mut Step) -> Result<(), IndexFault> {
         let below = &mut step.below;
-        let Some(page) = self.levels[step.out.level].old.page(below.used) else {
+        let Some(page) = self.stock.levels[step.out.level].old.page(below.used) else {
             below.is_there = false;
             return Ok(());
         };
@@ -193,9 +195,9 @@ impl Sight<'_> {
         }
     }
 
-    /// Takes the next record into the page; false where the step ends before it.
+    /// Takes the next record into the page. False if the step ends before it.
     fn take_next(&mut self, step: &mut Step, next: Next) -> Result<bool, IndexFault> {
-        let is_last_level = step.out.level + 1 == self.levels.len();
+        let is_last_level = step.out.level + 1 == self.stock.levels.len();
         let stride = self.medium.stride();
         let mut output = mem::take(&mut self.medium.output);
         if next != Next::Below && step.out.level > 0 {
@@ -206,23 +208,23 @@ impl Sight<'_> {
             (Next::Below, _) => {
                 (&step.below.key[..], (!step.below.is_tombstone).then_some(&step.below.value[..]))
             }
-            (_, 0) => (self.memtable.key(step.above.at), self.memtable.value(step.above.at)),
+            (_, 0) => (self.stock.memtable.key(step.above.at), self.stock.memtable.value(step.above.at)),
             _ => split_copy(&copy, self.medium.record.key_bytes.into()),
         };
         let is_beyond = step.limit.as_ref().is_some_and(|limit| key >= &limit[..]);
-        // Where much is hidden or pages are short, a step ends after so many pages all the same.
+        // If much is hidden or pages are short, a step ends after this many reads all the same.
         let is_over = step.reads > READS_MAX && key > &step.out.from[..];
         let fits = if is_beyond || is_over {
             false
         } else if value.is_none() && is_last_level {
-            // Nothing below is left to hide.
+            // On the last level a tombstone has nothing left to hide.
             true
         } else {
             let mut builder = match step.builder {
                 Some(builder) => builder,
                 None => {
-                    let around = (mem::take(&mut step.below.first), mem::take(&mut step.below.last));
-                    self.begin(step, &mut output, key, around)
+                    let below = mem::take(&mut step.below.first)..=mem::take(&mut step.below.last);
+                    self.begin(step, &mut output, key, below)
                 }
             };
             let body = &mut output[HEADER_BYTES..];
@@ -231,7 +233,7 @@ impl Sight<'_> {
                 step.above.move_away(body, builder.used(), stride);
                 fits = builder.append_around(body, step.above.hole(stride), (key, value));
                 if !fits && !step.above.give_up_half(body, stride) {
-                    // The record may still fit where the last copy lies.
+                    // The record may still fit into the place of the last copy.
                     if !step.above.keep_last(body, stride) {
                         break;
                     }
@@ -253,7 +255,7 @@ impl Sight<'_> {
             step.merged.extend_from_slice(key);
         }
         self.medium.output = output;
-        // It may have been the last copy's turn to leave the page.
+        // Taking the last copy out of the page may have been for this record.
         if step.above.record.is_empty() {
             step.above.record = copy;
         }
@@ -271,33 +273,34 @@ impl Sight<'_> {
         Ok(true)
     }
 
-    /// Begins the page in the output buffer, whose first key this is: its code is chosen from what the step
-    /// sees, or saw in an earlier try.
-    fn begin(&self, step: &Step, output: &mut [u8], first: &[u8], around: (Vec<u8>, Vec<u8>)) -> Builder {
+    /// Begins the page in the output buffer with its first key. The code of the page is chosen from the
+    /// records that the step sees, or saw in an earlier try.
+    fn begin(&self, step: &Step, output: &mut [u8], first: &[u8], below: RangeInclusive<Vec<u8>>) -> Builder {
         let (low, last, count) = match &step.surprise {
             Some((last, count)) => (first.to_vec(), last.clone(), count + 1),
-            None => self.expected(step, output, first, around),
+            None => self.expected(step, output, first, below),
         };
-        let tombstones = step.out.level + 1 < self.levels.len();
+        let tombstones = step.out.level + 1 < self.stock.levels.len();
         let expected = Expected { first, low: &low, last: &last, count, tombstones };
         let hole = step.above.hole(self.medium.stride());
         let builder = Builder::begin_around(&mut output[HEADER_BYTES..], hole, self.medium.record, expected);
         builder.keeping(step.kept)
     }
 
-    /// A first and a last key and the number of records between them, as the step sees them.
+    /// Two keys and the number of records between them, as the step sees them.
     fn expected(
         &self,
         step: &Step,
         output: &[u8],
         first: &[u8],
-        (low, last): (Vec<u8>, Vec<u8>),
+        below_keys: RangeInclusive<Vec<u8>>,
     ) -> (Vec<u8>, Vec<u8>, usize) {
         let (below, above) = (&step.below, &step.above);
+        let (low, last) = below_keys.into_inner();
         let is_pooled = step.out.level == 0;
-        let (at, end) = if is_pooled { (above.at, self.memtable.len()) } else { (0, above.held) };
+        let (at, end) = if is_pooled { (above.at, self.stock.memtable.len()) } else { (0, above.held) };
         let key = |i: usize| match is_pooled {
-            true => self.memtable.key(i),
+            true => self.stock.memtable.key(i),
             false => self.copied_key(output, above, i),
         };
         if below.is_there && below.count > 0 && last > low {
@@ -312,7 +315,7 @@ impl Sight<'_> {
 }
 
 impl Step {
-    /// The level above; none if that is the memtable.
+    /// The level above; `None` if that is the memtable.
     pub(super) fn upper(&self) -> Option<usize> {
         self.out.level.checked_sub(1)
     }
@@ -326,7 +329,7 @@ impl Below {
     }
 }
 
-/// The lowest key above this one; none if there is none.
+/// The lowest key above this one; `None` if this is the highest.
 fn after(key: &[u8]) -> Option<Vec<u8>> {
     let mut next = key.to_vec();
     let place = next.iter().rposition(|&byte| byte != 0xff)?;
@@ -335,14 +338,14 @@ fn after(key: &[u8]) -> Option<Vec<u8>> {
     Some(next)
 }
 
-/// The key and the value of a copy; none for a tombstone.
+/// Key and value of a copied record; no value for a tombstone.
 fn split_copy(copy: &[u8], key_bytes: usize) -> (&[u8], Option<&[u8]>) {
     let (record, flag) = copy.split_at(copy.len() - 1);
     let (key, value) = record.split_at(key_bytes);
     (key, (flag[0] == 0).then_some(value))
 }
 
-/// Copies a record as key, value, and whether it is a tombstone.
+/// Copies a record as key, value, and a flag for a tombstone.
 pub(super) fn copy_record(view: &View<'_>, i: usize, to: &mut [u8], key_bytes: usize) {
     let (record, flag) = to.split_at_mut(to.len() - 1);
     let (key, value) = record.split_at_mut(key_bytes);

@@ -133,15 +133,11 @@ pub struct Plow<N> {
     interrupted: bool,
 }
 
-/// The beginning of an index on a chip.
-type Begin = fn(&mut Core<dyn Nand + '_>) -> Result<(), IndexFault>;
+type Begin<N> = fn(&mut Core<N>) -> Result<(), IndexFault>;
 
-/// The parts, each of which owns its fields.
-struct Core<N: ?Sized> {
-    space: Space,
-    levels: Levels,
-    memtable: Memtable,
-    commits: Commits,
+/// The parts of the index, each of which owns its fields.
+struct Core<N> {
+    stock: Stock,
     planner: Planner,
     counters: Counters,
     medium: Medium<N>,
@@ -166,11 +162,15 @@ impl<N: Nand> Core<N> {
         let (geometry, record) = (nand.geometry(), config.record);
         let own = size_of::<Plow<N>>() - size_of::<N>() + 3 * size_of::<Level>();
         let shares = Shares::new(config, geometry, own)?;
-        Ok(Core {
+        let stock = Stock {
+            geometry,
             space: Space::new(geometry, shares.maps),
             levels: Levels::none(geometry.pages_per_block, shares.filter),
             memtable: Memtable::new(record, shares.memtable),
             commits: Commits::none(config.durability, record),
+        };
+        Ok(Core {
+            stock,
             planner: Planner::new(shares),
             counters: Counters::default(),
             medium: Medium::new(nand, record),
@@ -178,17 +178,10 @@ impl<N: Nand> Core<N> {
     }
 }
 
-impl Core<dyn Nand + '_> {
-    /// The parts that answers about room follow from.
-    fn stock(&self) -> Stock<'_> {
-        let Core { space, levels, commits, memtable, .. } = self;
-        Stock { geometry: self.medium.geometry, space, levels, commits, memtable }
-    }
-
-    /// The parts that reads of levels go by.
-    fn sight(&mut self) -> Sight<'_> {
-        let Core { medium, levels, space, memtable, .. } = self;
-        Sight { medium, levels, blocks: &space.blocks, memtable }
+impl<N: Nand> Core<N> {
+    /// View of the parts that reads of levels need.
+    fn sight(&mut self) -> Sight<'_, N> {
+        Sight { medium: &mut self.medium, stock: &self.stock }
     }
 }
 
@@ -203,27 +196,22 @@ impl<N: Nand> Plow<N> {
         Plow::begun(nand, config, |core| core.recover())
     }
 
-    fn begun(nand: N, config: &PlowConfig, begin: Begin) -> Result<Plow<N>, IndexError> {
+    fn begun(nand: N, config: &PlowConfig, begin: Begin<N>) -> Result<Plow<N>, IndexError> {
         let mut core = Core::new(nand, config)?;
         begin(&mut core)?;
         Ok(Plow { core, interrupted: false })
     }
 
-    /// Gives the chip back.
+    /// Ends the index and gives the chip back.
     pub fn into_nand(self) -> N {
         self.core.medium.nand
-    }
-
-    /// The core, whatever its chip: its code is there once.
-    fn core(&self) -> &Core<dyn Nand + '_> {
-        &self.core
     }
 
     /// Runs an operation. After an error that is neither a refusal nor damage, what is on the chip is not
     /// known: only a mount finds out.
     fn run<T>(
         &mut self,
-        operation: impl FnOnce(&mut Core<dyn Nand + '_>) -> Result<T, IndexFault>,
+        operation: impl FnOnce(&mut Core<N>) -> Result<T, IndexFault>,
     ) -> Result<T, IndexError> {
         if self.interrupted {
             return Err(IndexError::Interrupted);
@@ -249,15 +237,15 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn durability(&self) -> Durability {
-        self.core.commits.durability
+        self.core.stock.commits.durability
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         self.run(|core| {
             core.medium.record.check_key(key)?;
             core.medium.record.check_value(value)?;
-            match core.memtable.find(key) {
-                Ok(i) => Ok(core.memtable.copy_value(i, value)),
+            match core.stock.memtable.find(key) {
+                Ok(i) => Ok(core.stock.memtable.copy_value(i, value)),
                 Err(_) => core.get(key, value),
             }
         })
@@ -283,7 +271,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
         })
     }
 
-    /// No level is asked.
+    /// Puts without a look at any level.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
         self.run(|core| {
             core.medium.record.check_key(key)?;
@@ -293,14 +281,15 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn batch_max(&self) -> usize {
-        self.core.memtable.changes_max()
+        self.core.stock.memtable.changes_max()
     }
 
     fn takes_batch(&self, changes: usize) -> Option<bool> {
-        Some(changes <= self.core.memtable.changes_max() && self.core().fits(changes))
+        Some(changes <= self.core.stock.memtable.changes_max() && self.core.fits(changes))
     }
 
-    /// Each page is named with its number, and the zeros that end a record are left out.
+    /// An older version of a page is told: each page names its number, and zeros that end a record are left
+    /// out.
     fn tells_older(&self) -> bool {
         true
     }
@@ -318,13 +307,13 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn free(&self) -> Option<Room> {
-        let core = self.core();
-        Some(core.stock().room(core.medium.changes_numbered()))
+        let core = &self.core;
+        Some(core.stock.room(core.medium.changes_numbered()))
     }
 
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
         self.run(|core| core.medium.require_numbers())?;
-        if !self.core().is_fresh() {
+        if !self.core.is_fresh() {
             return load_one_by_one(self, records);
         }
         self.run(|core| core.load_all(records))
@@ -341,11 +330,11 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {
-        self.run(|core| if core.commits.is_done() { Ok(()) } else { core.commit_last(false) })
+        self.run(|core| if core.stock.commits.is_done() { Ok(()) } else { core.commit_last(false) })
     }
 
     fn close(&mut self) -> Result<(), IndexError> {
-        self.run(|core| match core.commits.clean && core.commits.is_done() {
+        self.run(|core| match core.stock.commits.clean && core.stock.commits.is_done() {
             true => Ok(()),
             false => core.close(),
         })
@@ -361,7 +350,8 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn stats(&self) -> IndexStats {
-        let Core { space, levels, memtable, commits, planner, counters, .. } = &self.core;
+        let Core { stock, planner, counters, .. } = &self.core;
+        let Stock { space, levels, memtable, commits, .. } = stock;
         let metrics = [
             ("memtable_records", memtable.len() as u64),
             ("steps_level_0", counters.steps[0]),
@@ -392,7 +382,8 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn ram_bytes(&self) -> usize {
-        let Core { space, levels, memtable, commits, medium, .. } = self.core();
+        let Core { stock, medium, .. } = &self.core;
+        let Stock { space, levels, memtable, commits, .. } = stock;
         let held = [space.ram_bytes(), levels.ram_bytes(), memtable.ram_bytes(), commits.ram_bytes()];
         size_of::<Self>() - size_of::<N>() + medium.ram_bytes() + held.into_iter().sum::<usize>()
     }

@@ -14,6 +14,7 @@ use super::medium::Found;
 use super::memtable::Memtable;
 use super::page::{After, HEADER_BYTES, Header, Kind};
 use super::root::{Item, LevelRoot, Reader, Root, Row, Wrong, read};
+use super::space::Stock;
 use super::summary::{Groups, places};
 use super::survey::{Seen, Survey};
 use crate::check::{IndexError, Invariant, message, words};
@@ -29,15 +30,15 @@ pub(super) fn broken_root(page: u32) -> IndexFault {
     IndexFault::broken(Invariant::I1, "the root makes no sense", page)
 }
 
-impl Core<dyn Nand + '_> {
+impl<N: Nand> Core<N> {
     #[inline(never)]
     pub(super) fn set_up(&mut self) -> Result<(), IndexFault> {
-        self.space.blocks.note_bad(&mut self.medium.nand)?;
-        for _ in 0..self.space.blocks.free() {
-            self.space.blocks.prepare(&mut self.medium.nand, Cause::Checkpoint)?;
+        self.stock.space.blocks.note_bad(&mut self.medium.nand)?;
+        for _ in 0..self.stock.space.blocks.free() {
+            self.stock.space.blocks.prepare(&mut self.medium.nand, Cause::Checkpoint)?;
         }
         for _ in 0..if self.planner.shares.fixed { self.planner.shares.levels } else { 1 } {
-            self.levels.add();
+            self.stock.levels.add();
         }
         self.close()
     }
@@ -45,10 +46,11 @@ impl Core<dyn Nand + '_> {
     #[inline(never)]
     pub(super) fn recover(&mut self) -> Result<(), IndexFault> {
         self.medium.cause = Cause::Recovery;
-        self.space.blocks.note_bad(&mut self.medium.nand)?;
-        let Core { medium, space, levels, memtable, commits, planner, .. } = self;
+        self.stock.space.blocks.note_bad(&mut self.medium.nand)?;
+        let Core { medium, stock, planner, .. } = self;
+        let Stock { geometry, space, levels, memtable, commits } = stock;
         let record = medium.record;
-        let mut chip = Survey::new(medium, &mut space.blocks, Seen::default());
+        let mut chip = Survey::new(medium, *geometry, &mut space.blocks, Seen::default());
         let Some((sequence, ppn)) = chip.look_at_all()? else {
             chip.require_older(0)?;
             let found = unfit(&mut self.medium.nand, words("the chip holds no commit page of plow"))?;
@@ -60,11 +62,11 @@ impl Core<dyn Nand + '_> {
         taking.root(ppn, sequence)?;
         let (filtered, seen) = (taking.filtered, taking.chip.seen);
         self.planner.planned_for = filtered;
-        if self.commits.followed && self.commits.durability == Durability::None {
+        if self.stock.commits.followed && self.stock.commits.durability == Durability::None {
             return Err(IndexError::NotCleanlyClosed.into());
         }
-        // In other classes that is no news, and not said again.
-        self.commits.dirty |= core::mem::take(&mut self.commits.followed);
+        // In the other classes that is no news, and is not written again.
+        self.stock.commits.dirty |= core::mem::take(&mut self.stock.commits.followed);
         if seen.named.0 > sequence {
             let what = "a page names a newer commit page than there is";
             return Err(IndexFault::broken(Invariant::I1, what, seen.named.1));
@@ -72,34 +74,36 @@ impl Core<dyn Nand + '_> {
         if let Some((_, ppn)) = seen.carried.filter(|carried| carried.0 == sequence + 1)
             && let Found::Whole(header) = self.medium.examine(ppn)?
         {
-            self.space.blocks.set(self.medium.geometry.block_of(ppn), State::Used);
-            // Until the first plan is made, for its filter.
+            self.stock.space.blocks.set(self.stock.geometry.block_of(ppn), State::Used);
+            // The first plan is not made yet; the filter needs this number.
             self.planner.plan.pages_max[0] = self.planner.planned_for as u64;
             self.take_carried(ppn, &header)?;
         }
         let newest = seen.newest.max(sequence);
-        Survey::new(&mut self.medium, &mut self.space.blocks, seen).require_older(sequence)?;
+        let geometry = self.stock.geometry;
+        Survey::new(&mut self.medium, geometry, &mut self.stock.space.blocks, seen)
+            .require_older(sequence)?;
         self.medium.number_behind(newest);
         self.medium.cause = Cause::Host;
         self.choose_plan();
-        self.levels.keep_short(&self.planner.shares);
-        // What is dead is not known: where there is no room, a sweep finds out.
-        self.space.changes = self.levels.page_records;
+        self.stock.levels.keep_short(&self.planner.shares);
+        // It is not known what is dead. If there is no room, a sweep finds out.
+        self.stock.space.changes = self.stock.levels.page_records;
         Ok(())
     }
 
     pub(super) fn close(&mut self) -> Result<(), IndexFault> {
         match self.summarise_open() {
-            // A mount reads the pages then.
+            // Then a mount reads the pages.
             Err(error) if !error.is_refusal() => return Err(error),
             _ => {}
         }
         self.commit_last(true)?;
-        // Once more in another block, so that one of them may be lost.
-        self.commits.open = None;
+        // A second commit page goes to another block, so that one of the two may be lost.
+        self.stock.commits.open = None;
         match self.commit(true) {
             Err(error) if error.is_refusal() => {
-                (self.commits.dirty, self.commits.clean) = (false, true);
+                (self.stock.commits.dirty, self.stock.commits.clean) = (false, true);
                 Ok(())
             }
             other => other,
@@ -107,22 +111,22 @@ impl Core<dyn Nand + '_> {
     }
 }
 
-/// The taking of a root from a chip that is mounted, and of all that it names.
-pub(super) struct Taking<'a> {
-    pub(super) chip: Survey<'a>,
+/// Mount after the newest commit page is found: takes over its root, and all that the root names.
+pub(super) struct Taking<'a, N> {
+    pub(super) chip: Survey<'a, N>,
     pub(super) levels: &'a mut Levels,
     memtable: &'a mut Memtable,
     commits: &'a mut Commits,
     pub(super) map: Option<&'a mut Map>,
     shares: &'a Shares,
     record: RecordFormat,
-    /// Pages that share the bytes of the filters, until the first plan is made.
+    /// Number of pages that share the bytes of the filters, until the first plan is made.
     filtered: usize,
-    /// No page of the level that is still to come begins before this position.
+    /// Lower bound of the positions of the level's pages still to come.
     floor: Option<u64>,
 }
 
-impl Taking<'_> {
+impl<N: Nand> Taking<'_, N> {
     fn root(&mut self, ppn: Ppn, sequence: u64) -> Result<(), IndexFault> {
         let broken = || broken_root(ppn.0);
         let Found::Whole(header) = self.chip.medium.examine(ppn)? else { return Err(broken()) };
@@ -164,7 +168,7 @@ impl Taking<'_> {
                 self.chip.blocks.set(self.chip.geometry.block_of(row.first), State::Used);
             }
         }
-        // While the output buffer holds what a look at the chip found.
+        // The look comes first, while the output buffer still holds the findings of the survey.
         self.chip.look_behind_root(sequence, &root.worn)?;
         let is_filtered = FILTERS && root.levels.len() > 1;
         for (number, level) in root.levels.iter().enumerate() {
@@ -178,8 +182,8 @@ impl Taking<'_> {
         self.commits.list_block(block);
     }
 
-    /// Enters the records of the page in the input buffer into the memtable, those that are not there yet; of
-    /// a sealed page only what the sweep has not passed since.
+    /// Enters the records of the page in the input buffer into the memtable, unless newer ones are there.
+    /// From a sealed page only records that the sweep has not passed since (`since`) are entered.
     fn records(
         &mut self,
         at: usize,
@@ -219,7 +223,7 @@ impl Taking<'_> {
         Ok(())
     }
 
-    /// Takes the records of the sealed pages, the newest page first.
+    /// Enters the records of the sealed pages, the newest page first.
     fn sealed(&mut self, root: &Root, now: &Stand) -> Result<(), IndexFault> {
         if !SEALS && root.sealed > 0 {
             let what = words("the newest changes lie in sealed pages: this build lacks \"full\"");
@@ -279,7 +283,7 @@ impl Taking<'_> {
             }
         }
         if let Some((block, next)) = root.open {
-            // What was programmed there since; the first of it may commit.
+            // Pages may have been programmed in the open block since; the first of them may commit.
             if next < self.chip.geometry.pages_per_block {
                 self.chip.look_at_page(self.chip.geometry.page_at(block, next))?;
             }
@@ -288,7 +292,7 @@ impl Taking<'_> {
         Ok(())
     }
 
-    /// A row that an item of a root tells of.
+    /// Row that an item of a root stands for.
     fn row_of(&mut self, item: &Item, place: usize) -> Result<Row, IndexFault> {
         match *item {
             Item::Row(row) => Ok(row),
@@ -296,8 +300,8 @@ impl Taking<'_> {
         }
     }
 
-    /// The pages of a row of the level that is being taken: they join its fences, by the summary of their
-    /// block if there is one, else by reading them.
+    /// Takes over the pages of a row of the level: adds them to its fences, by the summary of their block if
+    /// there is one, else by reading them.
     fn row(&mut self, root: &LevelRoot, part: Part, row: Row, is_filtered: bool) -> Result<(), IndexFault> {
         let level = self.levels.len() - 1;
         let block = self.chip.geometry.block_of(row.first);
@@ -332,7 +336,8 @@ impl Taking<'_> {
                     self.chip.note(ppn, &header);
                     self.learn(level, ppn, &header)?
                 }
-                // A page that cannot be read begins behind the one before it; whoever needs it is told.
+                // A page that cannot be read counts as beginning behind the page before it; whoever needs it
+                // is told.
                 _ => self.floor.unwrap_or(0),
             };
             self.levels[level].run_mut(part).push(ppn, low, page > 0);
@@ -341,8 +346,8 @@ impl Taking<'_> {
         Ok(())
     }
 
-    /// The position of the first key of the page in the input buffer; notes its filter, and that no page
-    /// behind it begins before its last key.
+    /// Position of the first key of the page in the input buffer. Makes the page's filter, and notes that no
+    /// page behind it begins before its last key.
     fn learn(&mut self, level: usize, ppn: Ppn, header: &Header) -> Result<u64, IndexFault> {
         let (body, known) = (&self.chip.medium.input[HEADER_BYTES..], Cell::default());
         let view = View::new(body, self.record, header.count.into(), header.tombstones);

@@ -1,23 +1,23 @@
-//! Records of any length in one array of bytes: keys from its front on, values from its end, each without the
-//! zeros at its end.
+//! Records of any length in one array of bytes: keys from its front on, values from its end, each value
+//! without the zeros at its end.
 //!
 //! ```text
 //! | key 0 | key 1 | key 2 |            free            | value 2 | value 1 | value 0 |
 //! ```
 //!
-//! Both are in key order, so a value lies where the lengths before it say: they are bytes of their own, and
-//! are added up.
+//! Both are in key order. The length of each value is a byte of its own, so the place of a value is the sum
+//! of the lengths before it.
 
 use crate::ordered::RecordFormat;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Records at most, by those that there is room for with the longest values: each has a byte, whether it is
-/// there or not.
+/// At most this many times the records for which there is room with the longest values: a byte of RAM is
+/// taken for each possible record.
 const MORE: usize = 4;
 
-/// Sorted keys and their values.
+/// Sorted keys and their values, without the zeros at the values' ends.
 #[derive(Debug)]
 pub(super) struct Narrow {
     key_bytes: usize,
@@ -29,15 +29,15 @@ pub(super) struct Narrow {
 }
 
 impl Narrow {
-    /// Room for so many records whose values have no zeros at the end, or for more.
+    /// Room for `records` records whose values have no zeros at the end, or for more with zeros.
     pub(super) fn new(record: RecordFormat, records: usize) -> Narrow {
         let most = Narrow::most(record, records);
         let bytes = vec![0; records * record.entry_bytes()];
         Narrow { key_bytes: record.key_bytes.into(), bytes, lengths: Vec::with_capacity(most), used: 0, most }
     }
 
-    /// Records at most where there is room for so many of those with the longest values; a byte of each is
-    /// held besides.
+    /// Largest number of records in the room of `records` records with the longest values. A byte is held for
+    /// each besides.
     pub(super) fn most(record: RecordFormat, records: usize) -> usize {
         records * (record.entry_bytes() / (usize::from(record.key_bytes) + 1)).clamp(1, MORE)
     }
@@ -46,17 +46,17 @@ impl Narrow {
         self.lengths.len()
     }
 
-    /// Bytes of all records.
+    /// Bytes of all keys and values.
     pub(super) fn bytes(&self) -> usize {
         self.len() * self.key_bytes + self.used
     }
 
-    /// Bytes held.
     pub(super) fn ram_bytes(&self) -> usize {
         self.bytes.capacity() + self.lengths.capacity()
     }
 
-    /// Whether so many records more find room, of so many bytes each, once others of so many bytes are gone.
+    /// True if `more` records of `bytes` bytes each fit once `gone` records of `gone_bytes` bytes are
+    /// removed.
     pub(super) fn takes(&self, more: usize, bytes: usize, (gone, gone_bytes): (usize, usize)) -> bool {
         self.len() + more <= self.most + gone && self.bytes() + more * bytes <= self.bytes.len() + gone_bytes
     }
@@ -70,7 +70,7 @@ impl Narrow {
         &self.bytes[end - usize::from(self.lengths[i])..end]
     }
 
-    /// Bytes of some records.
+    /// Bytes of the keys and values of some records.
     pub(super) fn bytes_of(&self, records: Range<usize>) -> usize {
         records.len() * self.key_bytes + self.sum(records)
     }
@@ -79,12 +79,12 @@ impl Narrow {
         self.lengths[records].iter().map(|&length| usize::from(length)).sum()
     }
 
-    /// The place behind value `i`.
+    /// Place behind value `i`.
     fn end(&self, i: usize) -> usize {
         self.bytes.len() - self.sum(0..i)
     }
 
-    /// Moves the values from one on to make room for so many bytes before them, which end where it says.
+    /// Moves the values from number `i` on, to make room for `bytes` bytes. Returns the end of that room.
     fn open(&mut self, i: usize, bytes: usize) -> usize {
         let (from, end) = (self.bytes.len() - self.used, self.end(i));
         self.bytes.copy_within(from..end, from - bytes);
@@ -92,14 +92,14 @@ impl Narrow {
         end
     }
 
-    /// Moves the values that follow some over these.
+    /// Moves the values that follow these records over theirs.
     fn close(&mut self, records: Range<usize>) {
         let (from, end, gone) = (self.bytes.len() - self.used, self.end(records.start), self.sum(records));
         self.bytes.copy_within(from..end - gone, from + gone);
         self.used -= gone;
     }
 
-    /// Adds a record. There is room for it.
+    /// Adds a record, for which there is room.
     pub(super) fn insert(&mut self, i: usize, key: &[u8], value: &[u8]) {
         let keys = self.len() * self.key_bytes;
         let at = i * self.key_bytes;
@@ -108,7 +108,7 @@ impl Narrow {
         self.bytes[at..at + self.key_bytes].copy_from_slice(key);
     }
 
-    /// Gives a record another value. There is room for it.
+    /// Gives a record another value, for which there is room.
     pub(super) fn replace(&mut self, i: usize, value: &[u8]) {
         self.close(i..i + 1);
         self.put_value(i, value, false);

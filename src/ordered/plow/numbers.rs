@@ -1,4 +1,4 @@
-//! Numbers of programs, which grow and are never used twice, and come to an end.
+//! Numbers of programs. They grow, are never used twice, and come to an end.
 
 use super::cost::LEVELS_MAX;
 use super::medium::Medium;
@@ -7,52 +7,51 @@ use crate::codec::{first_number, numbers};
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 
-/// Programs that a change takes at most, where there is room.
+/// Upper bound of the programs for a change, if there is room.
 const CHANGE_PROGRAMS: u64 = 8;
-/// Bits of the number of a program.
+/// Bits of a program's number.
 const BITS: u32 = 48;
 const LAST: u64 = (1 << BITS) - 1;
 
-/// The number before the first program of a chip.
+/// Number before the first program of a chip.
 pub(super) fn none() -> u64 {
     first_number(BITS, 0)
 }
 
-impl Medium<dyn Nand + '_> {
-    /// Numbers newer than those that a mount sees which programs may have taken.
+impl<N: Nand> Medium<N> {
+    /// Upper bound of the numbers that programs may have taken beyond the newest that a mount sees.
     ///
-    /// Of each block begun after the newest commit page the last whole page is read, and so is that of each
-    /// block which the root calls open. A block takes no page any more once another one is begun in its
-    /// place. So what is not seen lies in blocks that were open: of each level, of commit pages and of sealed
-    /// ones. The pages there may be sealed behind the newest commit page, torn, or damaged since. A program
-    /// that fails ends its block, so there are no more of them than blocks.
+    /// In each block begun after the newest commit page the last whole page is read, and so it is in each
+    /// block that the root calls open. A block takes no more pages once another one is begun in its place. So
+    /// pages that are not seen lie in blocks that were open: one for each level, one of commit pages and one
+    /// of sealed pages. Those pages may be sealed behind the newest commit page, torn, or damaged since. A
+    /// program that fails ends its block, so there are no more of them than blocks.
     fn unseen(&self) -> u64 {
-        let open = LEVELS_MAX as u64 + 2;
-        open * u64::from(self.geometry.pages_per_block) + u64::from(self.geometry.blocks)
+        let (open, geometry) = (LEVELS_MAX as u64 + 2, self.nand.geometry());
+        open * u64::from(geometry.pages_per_block) + u64::from(geometry.blocks)
     }
 
-    /// Goes on behind all programs that there may have been, of which a mount saw this one as the newest.
+    /// Continues behind all numbers that may have been used. `newest` is the newest that the mount saw.
     pub(super) fn number_behind(&mut self, newest: u64) {
         self.sequence = (newest + self.unseen()).min(LAST);
     }
 
-    /// Refuses a program for which there is no number.
     pub(super) fn require_number(&self) -> Result<(), IndexFault> {
         if self.sequence < LAST { Ok(()) } else { Err(IndexError::WornOut.into()) }
     }
 
-    /// Changes for which there are numbers.
+    /// Number of changes for which program numbers are left.
     pub(super) fn changes_numbered(&self) -> u64 {
         numbers(BITS).saturating_sub(self.sequence) / CHANGE_PROGRAMS
     }
 
-    /// Whether there are numbers for changes. The last ones are for commits of what was acknowledged, and
-    /// for mounts.
+    /// True if there are numbers for changes. The last numbers are kept for mounts, and for commits of what
+    /// was acknowledged.
     pub(super) fn has_numbers(&self) -> bool {
         self.sequence < numbers(BITS)
     }
 
-    /// Refuses a change for which there are none.
+    /// Refuses a change if there are no numbers for changes.
     pub(super) fn require_numbers(&self) -> Result<(), IndexFault> {
         if self.has_numbers() { Ok(()) } else { Err(IndexError::WornOut.into()) }
     }

@@ -1,4 +1,4 @@
-//! The header of a page of plow: what it is, when it was programmed, and a checksum over it and its place.
+//! Header of a page of plow: its kind, when it was programmed, and a checksum over the page and its place.
 //!
 //! ```text
 //! at  bytes  field
@@ -14,28 +14,28 @@
 //! 17    5    number of the newest commit page's program, this one's for a commit page: its lowest 40 bits
 //! ```
 //!
-//! The number of the page is part of the checksum, so that a page in a wrong place is no page; the erases
-//! tell it from one that was there before. Nothing is in the spare area.
+//! The number of the page is part of the checksum, so that a page in a wrong place is no page. The erase
+//! count tells the page from an older one in an earlier life of its block. The spare area is not used.
 
 use crate::codec::{crc32, crc32_before, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use crate::units::Ppn;
 
 pub(super) const HEADER_BYTES: usize = 22;
 const MAGIC: u8 = 0x9e;
-/// The bits of the number of a program that pages name besides their own: it is less than as many older.
+/// Low bits of a program number, by which pages name other pages: these are less than 2^40 programs older.
 const LOW: u64 = (1 << 40) - 1;
 
-/// Changes after a commit page, unless a later page says otherwise.
+/// Whether changes follow a commit page, unless a later page says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
     Unsaid,
-    /// Nothing: a close wrote it.
+    /// No change follows: a close wrote the page.
     Nothing,
-    /// Changes that a power cut takes, and a mount in the class *none* misses.
+    /// Changes of the class *none* follow: a power cut takes them, and a mount misses them.
     Changes,
 }
 
-/// The contents of a page.
+/// Kind of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Records of a level.
@@ -44,18 +44,18 @@ pub(super) enum Kind {
     Commit,
     /// Records of the memtable that following commit pages do not repeat.
     Sealed,
-    /// Where the pages of a block begin.
+    /// Positions of the pages of a block.
     Summary,
     /// Extents, for roots.
     Map,
 }
 
-/// The account that a page gives of itself.
+/// Header of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) kind: Kind,
     pub(super) tombstones: bool,
-    /// A run page with what an operation changed: no commit page follows it.
+    /// True for a run page that carries an operation's change: no commit page follows it.
     pub(super) commits: bool,
     pub(super) after: After,
     pub(super) count: u16,
@@ -65,7 +65,7 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// The header of a page of a level with so many records; the rest is filled in as it is programmed.
+    /// Header of a page of a level with `count` records. Its numbers are filled in when it is programmed.
     pub(super) const fn run(count: usize, tombstones: bool) -> Header {
         let (kind, count) = (Kind::Run, count as u16);
         Header {
@@ -80,7 +80,7 @@ impl Header {
         }
     }
 
-    /// Completes a page whose contents are in place.
+    /// Writes the header and the checksum of a page whose contents are in place.
     pub(super) fn encode(&self, page: &mut [u8], ppn: Ppn) {
         page[4] = MAGIC;
         page[5] = match self.kind {
@@ -103,7 +103,7 @@ impl Header {
         put_u32(page, 0, crc);
     }
 
-    /// The header of the page of this number, if it is whole.
+    /// The header of page `ppn`, if the page is whole and belongs there.
     pub(super) fn decode(page: &[u8], ppn: Ppn) -> Option<Header> {
         if page.len() < HEADER_BYTES || page[4] != MAGIC {
             return None;
@@ -137,8 +137,8 @@ impl Header {
     }
 }
 
-/// The header of a page that is whole, and belongs in another place of a chip of so many pages: no power cut
-/// leaves such.
+/// The header of a whole page that belongs in another place of a chip of `pages` pages. No power cut leaves
+/// such a page.
 pub(super) fn displaced(page: &[u8], pages: u32) -> Option<Header> {
     if page[4] != MAGIC {
         return None;
@@ -147,18 +147,18 @@ pub(super) fn displaced(page: &[u8], pages: u32) -> Option<Header> {
     if home < pages { Header::decode(page, Ppn(home)) } else { None }
 }
 
-/// The bits of a program that other pages name it by.
+/// Low bits of a program number, by which other pages name it.
 pub(super) fn low(sequence: u64) -> u64 {
     sequence & LOW
 }
 
-/// The whole number of a program of which these bits are known, and one that is not older.
+/// Whole program number from its low bits; `newer` is a number that is not older.
 pub(super) fn widened(low: u64, newer: u64) -> u64 {
     let at = newer & !LOW | low;
     at.checked_sub(if at > newer { LOW + 1 } else { 0 }).unwrap_or(at)
 }
 
-/// Whether a page was not programmed.
+/// True if the page was not programmed.
 pub(super) fn is_blank(page: &[u8]) -> bool {
     page.iter().all(|&byte| byte == 0xff)
 }

@@ -1,5 +1,5 @@
-//! The plan: how many levels there are and how large, by what the operations of late were, and what look-ups
-//! paid for.
+//! The plan: the number of levels and their sizes, from the mix of recent operations, and the credit from
+//! look-ups.
 
 use super::Core;
 use super::config::Shares;
@@ -11,26 +11,27 @@ use super::memtable::Memtable;
 use super::page::HEADER_BYTES;
 use crate::nand::Nand;
 
-/// The credit that pays for a step.
+/// Credit that pays for a step.
 pub(super) const PAID: u32 = STEP as u32;
 
-/// The shares of the RAM, the plan, and what it was made for.
+/// Shares of the RAM, the plan, and the state for which the plan was made.
 #[derive(Debug)]
 pub(super) struct Planner {
     pub(super) shares: Shares,
     pub(super) plan: Plan,
-    /// Pages of the last level that the plan was made for.
+    /// Pages of the last level when the plan was made.
     pub(super) planned_for: usize,
-    /// Operations of late, and those that the plan was made for.
+    /// Mix of recent operations. `planned_mix` is the mix for which the plan was made.
     pub(super) mix: Mix,
     planned_mix: Mix,
     pub(super) lending: Lending,
-    /// Reads of look-ups in vain, in shares of a program: it pays for steps that make look-ups cheaper.
+    /// Time of reads that look-ups made in vain, in 256ths of a program: it pays for steps that make look-ups
+    /// cheaper.
     pub(super) credit: u32,
 }
 
 impl Planner {
-    /// No plan yet.
+    /// A planner without a plan yet.
     pub(super) fn new(shares: Shares) -> Planner {
         Planner {
             shares,
@@ -43,14 +44,14 @@ impl Planner {
         }
     }
 
-    /// Books pages of levels that a look-up read in vain.
+    /// Books `pages` pages of levels that a look-up read in vain.
     pub(super) fn book_in_vain(&mut self, pages: u32) {
-        // Where nothing changes any more, what a step saves is saved for good.
+        // If nothing changes any more, a step saves reads for good.
         let worth = if self.mix.only_reads() { 2 } else { 1 };
         self.book(worth * pages * READ as u32);
     }
 
-    /// Books what pays for steps. Two of them are enough of a reserve.
+    /// Books credit for steps, up to the price of two.
     pub(super) fn book(&mut self, credit: u32) {
         if cfg!(feature = "full") {
             self.credit = (self.credit + credit).min(2 * PAID);
@@ -61,20 +62,20 @@ impl Planner {
         self.plan.pages_max[level].max(1) as usize
     }
 
-    /// Whether the level above one holds more than the plan gives it.
+    /// True if the level above `below` holds more than the plan gives it.
     pub(super) fn is_above_full(&self, levels: &Levels, below: usize) -> bool {
         let (above, planned) = (&levels[below - 1], self.pages_planned(below - 1));
-        // Pages count too, for filters and fences are theirs.
+        // Pages count too, for filters and fences are by the page.
         above.records > planned * levels.page_records as usize || above.pages() > 2 * planned + 2
     }
 
-    /// Whether it holds half more pages than that, and two.
+    /// True if the level above `below` is full and has half more pages than the plan gives it, and two.
     pub(super) fn is_above_far_too_full(&self, levels: &Levels, below: usize) -> bool {
         let (pages, planned) = (levels[below - 1].pages(), self.pages_planned(below - 1));
         2 * pages > 3 * planned + 4 && self.is_above_full(levels, below)
     }
 
-    /// Numbers that a plan is made from.
+    /// Numbers from which a plan is made.
     pub(super) fn given(&self, levels: &Levels, memtable: &Memtable, page_bytes: u32) -> Given {
         Given {
             pages: levels.last_pages() as u64,
@@ -88,16 +89,16 @@ impl Planner {
     }
 }
 
-impl Core<dyn Nand + '_> {
-    /// Chooses the sizes of the levels anew when the last level has grown or shrunk by an eighth.
+impl<N: Nand> Core<N> {
+    /// Chooses the sizes of the levels anew if the last level has grown or shrunk by an eighth.
     pub(super) fn replan(&mut self) {
         let planned_for = self.planner.planned_for;
-        if self.levels.last_pages().abs_diff(planned_for) * 8 > planned_for {
+        if self.stock.levels.last_pages().abs_diff(planned_for) * 8 > planned_for {
             self.choose_plan();
         }
     }
 
-    /// Counts operations, and plans anew when there are more look-ups, or fewer, than the plan was made for.
+    /// Counts operations, and plans anew if the mix differs from that of the plan.
     pub(super) fn count(&mut self, gets: u32, puts: u32) {
         let Planner { mix, planned_mix, .. } = &mut self.planner;
         if mix.count(gets, puts) && mix.differs(planned_mix) {
@@ -105,10 +106,11 @@ impl Core<dyn Nand + '_> {
         }
     }
 
-    /// Chooses how many levels there are and how large, adds those that are missing, and has one that is too
-    /// much drained.
+    /// Chooses the number of levels and their sizes, adds missing levels, and begins to drain a level too
+    /// much.
     pub(super) fn choose_plan(&mut self) {
-        let given = self.planner.given(&self.levels, &self.memtable, self.medium.geometry.page_bytes);
+        let given =
+            self.planner.given(&self.stock.levels, &self.stock.memtable, self.stock.geometry.page_bytes);
         let shares = self.planner.shares;
         let only_reads = given.mix.only_reads();
         (self.planner.planned_for, self.planner.planned_mix) = (given.pages as usize, given.mix);
@@ -116,25 +118,26 @@ impl Core<dyn Nand + '_> {
         let wanted = match shares.fixed {
             true => shares.levels,
             false if only_reads => 1,
-            false => best.levels.min(self.stock().levels_by_room(shares.levels)),
+            false => best.levels.min(self.stock.levels_by_room(shares.levels)),
         };
-        while self.levels.len() < wanted {
-            self.levels.add();
+        while self.stock.levels.len() < wanted {
+            self.stock.levels.add();
         }
-        let least = Plan { levels: self.levels.len(), pages_max: [1, 2], cost: u64::MAX };
-        let cheapest = plan_with(&given, self.levels.len()).unwrap_or(least);
+        let least = Plan { levels: self.stock.levels.len(), pages_max: [1, 2], cost: u64::MAX };
+        let cheapest = plan_with(&given, self.stock.levels.len()).unwrap_or(least);
         let mut chosen = cheapest.near(self.planner.plan, &given);
-        let is_crowded = self.stock().is_crowded(&shares);
-        // Going to and fro costs a sweep each time, and the model is right to a twentieth.
+        let is_crowded = self.stock.is_crowded(&shares);
+        // Removing a level and adding it again costs a sweep each time, and the model is right to a
+        // twentieth.
         let is_worth_it = best.cost < chosen.cost - chosen.cost / 16 || only_reads || is_crowded;
-        let is_too_much = wanted < self.levels.len() && is_worth_it && !shares.fixed;
+        let is_too_much = wanted < self.stock.levels.len() && is_worth_it && !shares.fixed;
         if cfg!(feature = "full") && is_too_much && !is_crowded {
-            // While it goes, the first level may come to its size without it.
-            let next = plan_with(&given, self.levels.len() - 1).unwrap_or(least);
+            // While a level is being removed, the first level may already grow to its size without it.
+            let next = plan_with(&given, self.stock.levels.len() - 1).unwrap_or(least);
             chosen.pages_max[0] = chosen.pages_max[0].max(next.pages_max[0]);
         }
         self.planner.plan = chosen;
-        self.levels.drain = match self.levels.drain {
+        self.stock.levels.drain = match self.stock.levels.drain {
             Drain::Off if is_too_much => Drain::Align,
             before if is_too_much => before,
             _ => Drain::Off,

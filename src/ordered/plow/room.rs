@@ -1,4 +1,4 @@
-//! Keeping room: one step an operation while there is enough of it, and as many as it takes where blocks are
+//! Room for operations: one step for each while there is enough room, and as many as are needed if blocks are
 //! short.
 
 use super::Core;
@@ -12,46 +12,47 @@ use crate::ordered::Durability;
 
 /// Erased blocks that are kept ready, so that an operation with a step need not wait for an erase.
 pub(super) const READY: usize = 2;
-/// Records, or as many as there are changes, that fit beside any root where the memtable is empty; else a
-/// sealed page is always reckoned with.
+/// If this many records (or the number of changes, if lower) fit beside any root, the memtable can do without
+/// sealed pages. Else room for a sealed page is always kept.
 const RECORDS_MIN: usize = 4;
 
-impl Core<dyn Nand + '_> {
-    /// In the class *none*, before the first change that a power cut takes: the newest commit page says so.
+impl<N: Nand> Core<N> {
+    /// In the class *none*, commits before the first change that a power cut may take, so that the newest
+    /// commit page says that changes follow.
     pub(super) fn admit_change(&mut self) -> Result<(), IndexFault> {
-        if self.commits.durability != Durability::None || self.commits.followed {
+        if self.stock.commits.durability != Durability::None || self.stock.commits.followed {
             return Ok(());
         }
         self.make_room(false, 1)?;
-        self.commits.followed = true;
+        self.stock.commits.followed = true;
         let opened = self.commit(false);
-        self.commits.followed = opened.is_ok();
+        self.stock.commits.followed = opened.is_ok();
         opened
     }
 
-    /// Whether so many records more find room for good.
+    /// True if `records` records more find room for good.
     pub(super) fn fits(&self, records: usize) -> bool {
-        self.stock().has(Need::Insert { records })
+        self.stock.has(Need::Insert { records })
     }
 
-    /// Makes sure that so many changes can be written. Insertions are refused where they take the last
-    /// blocks; removals are not.
+    /// Makes room for changes. Insertions are refused if they would take the last blocks; removals are not.
     pub(super) fn make_room(&mut self, inserts: bool, changes: usize) -> Result<(), IndexFault> {
         self.medium.require_numbers()?;
         if !self.fits(changes) {
             self.find_room(inserts, changes)?;
         }
-        let kept = self.levels.len() + self.stock().blocks_for(Need::Commit);
-        if self.space.blocks.free() <= kept && self.space.blocks.left() > 0 {
+        let kept = self.stock.levels.len() + self.stock.blocks_for(Need::Commit);
+        if self.stock.space.blocks.free() <= kept && self.stock.space.blocks.left() > 0 {
             self.commit(false)?;
         }
         Ok(())
     }
 
-    /// Makes room by all means there are, the cheapest first.
+    /// Makes room by every means, the cheapest first.
     fn find_room(&mut self, inserts: bool, changes: usize) -> Result<(), IndexFault> {
-        if self.commits.clean || self.stock().is_map_due() {
-            // A close left its commit page in two blocks; a long root becomes short.
+        if self.stock.commits.clean || self.stock.is_map_due() {
+            // A close left its commit page in two blocks, of which one can go; or a map makes a long root
+            // short.
             self.commit(false)?;
         }
         if !self.fits(changes) {
@@ -59,63 +60,65 @@ impl Core<dyn Nand + '_> {
         }
         // Removals are taken whatever room there is.
         let more = if inserts { changes } else { 1 };
-        // Where that was of no use, it is not until something more was changed.
-        let changed = self.space.changes.abs_diff(self.space.relieved_in_vain);
-        let is_due = changed >= self.levels.page_records.div_ceil(16);
+        // If such steps were of no use, they stay so until more is changed.
+        let changed = self.stock.space.changes.abs_diff(self.stock.space.relieved_in_vain);
+        let is_due = changed >= self.stock.levels.page_records.div_ceil(16);
         if !self.fits(more) && is_due {
             self.relieve(more)?;
-            self.space.relieved_in_vain = if self.fits(more) { u64::MAX } else { self.space.changes };
+            self.stock.space.relieved_in_vain =
+                if self.fits(more) { u64::MAX } else { self.stock.space.changes };
         }
-        if !self.fits(more) && self.stock().is_crowded(&self.planner.shares) {
+        if !self.fits(more) && self.stock.is_crowded(&self.planner.shares) {
             self.give_level_up()?;
         }
-        let may_sweep =
-            self.space.changes * 4 >= self.levels.page_records || !inserts && self.stock().is_stuck();
+        let may_sweep = self.stock.space.changes * 4 >= self.stock.levels.page_records
+            || !inserts && self.stock.is_stuck();
         if !self.fits(more) && may_sweep {
             self.sweep_all(more)?;
-            // What was in sealed pages has left the memtable.
+            // Records of sealed pages have left the memtable.
             if !self.fits(more) {
                 self.dissolve(changes)?;
             }
         }
-        // Of several changes some may replace what waits: whether all had room shows when they wait.
-        if inserts && !self.fits(1) { Err(self.stock().no_room()) } else { Ok(()) }
+        // Some changes may replace waiting records; whether all had room shows only once they wait.
+        if inserts && !self.fits(1) { Err(self.stock.no_room()) } else { Ok(()) }
     }
 
-    /// Has the first sweep go on until the memtable fits into a commit page with so many changes more, and
-    /// does without sealed pages: where blocks are short, a memtable is no larger than that. So what an
-    /// insertion must leave free does not depend on the RAM, nor on the mounts since, each of which begins
+    /// Makes the first sweep go on until the memtable fits into a commit page with `changes` changes more,
+    /// and gives up sealed pages: if blocks are short, a memtable is no larger than that. So the blocks that
+    /// an insertion must leave free do not depend on the RAM, nor on the mounts since, each of which begins
     /// another block of sealed pages.
     fn dissolve(&mut self, changes: usize) -> Result<(), IndexFault> {
-        let is_small =
-            self.commits.sealed_pages() == 0 && self.stock().fits_for_good(self.memtable.len() + changes);
-        let few = changes.min(if self.space.map().is_some() { map::RECORDS_MIN } else { RECORDS_MIN });
-        // Where roots may fill a page, there are sealed pages at all times.
-        if is_small || self.memtable.len() > 0 && !self.stock().fits_for_good(few) {
+        let is_small = self.stock.commits.sealed_pages() == 0
+            && self.stock.fits_for_good(self.stock.memtable.len() + changes);
+        let few = changes.min(if self.stock.space.map().is_some() { map::RECORDS_MIN } else { RECORDS_MIN });
+        // If roots may fill a page, there are sealed pages at all times.
+        if is_small || self.stock.memtable.len() > 0 && !self.stock.fits_for_good(few) {
             return Ok(());
         }
-        let round = self.levels[0].round;
-        while self.memtable.len() > 0 && !self.stock().fits_for_good(self.memtable.len() + changes) {
-            let is_over = self.levels[0].round.wrapping_sub(round) >= 2;
-            if is_over || !self.stock().has(Need::Dissolve) || !self.can_step(0)? {
+        let round = self.stock.levels[0].round;
+        while self.stock.memtable.len() > 0 && !self.stock.fits_for_good(self.stock.memtable.len() + changes)
+        {
+            let is_over = self.stock.levels[0].round.wrapping_sub(round) >= 2;
+            if is_over || !self.stock.has(Need::Dissolve) || !self.can_step(0)? {
                 return Ok(());
             }
             self.step(0)?;
         }
-        self.commits.forget_sealed();
-        self.memtable.unseal_all();
-        // What is open is needed no longer, so the commit gives it back.
-        self.commits.open_sealed = None;
+        self.stock.commits.forget_sealed();
+        self.stock.memtable.unseal_all();
+        // The open block is no longer needed, so the commit gives it back.
+        self.stock.commits.open_sealed = None;
         self.commit(false)
     }
 
-    /// Steps until there is room, always of the level whose next block is free after the fewest, as long as
-    /// one has a block more than its pages take.
+    /// Makes steps until there is room, as long as some level takes a block more than its pages need. Each
+    /// step is of the level whose next block is free after the fewest steps.
     fn relieve(&mut self, changes: usize) -> Result<(), IndexFault> {
-        let steps_max = 2 * self.levels.iter().map(Level::pages).sum::<usize>() + 8;
+        let steps_max = 2 * self.stock.levels.iter().map(Level::pages).sum::<usize>() + 8;
         for _ in 0..steps_max {
-            let Some(level) = self.levels.with_holes() else { return Ok(()) };
-            if self.fits(changes) || !self.stock().is_worth_it(level) || !self.can_step(level)? {
+            let Some(level) = self.stock.levels.with_holes() else { return Ok(()) };
+            if self.fits(changes) || !self.stock.is_worth_it(level) || !self.can_step(level)? {
                 return Ok(());
             }
             self.counters.relieved += 1;
@@ -124,17 +127,17 @@ impl Core<dyn Nand + '_> {
         Ok(())
     }
 
-    /// Merges the level above the last into it, for want of room.
+    /// Merges the level above the last into it, to gain room.
     fn give_level_up(&mut self) -> Result<(), IndexFault> {
         self.choose_plan();
-        let levels = self.levels.len();
-        let steps_max = 3 * self.levels.iter().map(Level::pages).sum::<usize>() + 8;
+        let levels = self.stock.levels.len();
+        let steps_max = 3 * self.stock.levels.iter().map(Level::pages).sum::<usize>() + 8;
         for _ in 0..steps_max {
-            if self.levels.drain == Drain::Off || self.levels.len() < levels {
+            if self.stock.levels.drain == Drain::Off || self.stock.levels.len() < levels {
                 return Ok(());
             }
-            let next = self.levels.drains_next(false);
-            if self.stock().begins_block(next) && !self.stock().has(Need::Remove) || !self.can_step(next)? {
+            let next = self.stock.levels.drains_next(false);
+            if self.stock.begins_block(next) && !self.stock.has(Need::Remove) || !self.can_step(next)? {
                 return Ok(());
             }
             self.drain_step(false)?;
@@ -142,29 +145,29 @@ impl Core<dyn Nand + '_> {
         Ok(())
     }
 
-    /// Sweeps the levels until so many changes find room: the last one first, which takes what the level
-    /// above it holds, so that pages are given back from the first on. Then as many more, from the last one
-    /// up, until all is in the last level, and what is dead or double is gone. Before all of them a level
-    /// above the last whose pages lie in many blocks, as they do after some mounts: else the sweep of the
-    /// last level may take many of these pages until a block is dead.
+    /// Sweeps the levels until `changes` changes find room. The last level is swept first: it takes the
+    /// records of the level above, so that pages are given back from the first step on. Then more levels are
+    /// swept, from the last one up, until all records are in the last level and dead or double ones are gone.
+    /// Before all that comes any level above the last whose pages lie in many blocks, as they do after some
+    /// mounts: otherwise the sweep of the last level may take many of these pages before a block is dead.
     fn sweep_all(&mut self, changes: usize) -> Result<(), IndexFault> {
         self.counters.sweeps += 1;
-        self.space.changes = 0;
-        self.space.sweeping = true;
+        self.stock.space.changes = 0;
+        self.stock.space.sweeping = true;
         let done = self.sweep_up(changes);
-        self.space.sweeping = false;
+        self.stock.space.sweeping = false;
         done
     }
 
     fn sweep_up(&mut self, changes: usize) -> Result<(), IndexFault> {
-        for level in (0..self.levels.len().saturating_sub(1)).rev() {
-            if self.stock().is_spread(level) {
+        for level in (0..self.stock.levels.len().saturating_sub(1)).rev() {
+            if self.stock.is_spread(level) {
                 self.sweep(level)?;
                 self.close_empty_levels();
             }
         }
-        for first in (0..self.levels.len()).rev() {
-            for level in first..self.levels.len() {
+        for first in (0..self.stock.levels.len()).rev() {
+            for level in first..self.stock.levels.len() {
                 self.sweep(level)?;
                 self.close_empty_levels();
             }
@@ -175,70 +178,72 @@ impl Core<dyn Nand + '_> {
         Ok(())
     }
 
-    /// One round of a level.
+    /// Makes the steps of one round of a level.
     fn sweep(&mut self, level: usize) -> Result<(), IndexFault> {
-        let (round, from) = (self.levels[level].round, self.levels[level].cursor.clone());
+        let (round, from) = (self.stock.levels[level].round, self.stock.levels[level].cursor.clone());
         let is_behind = |level: &Level| match level.round.wrapping_sub(round) {
             0 => true,
             1 => level.cursor < from,
             _ => false,
         };
-        while is_behind(&self.levels[level]) && self.can_step(level)? {
+        while is_behind(&self.stock.levels[level]) && self.can_step(level)? {
             self.step(level)?;
         }
         Ok(())
     }
 
-    /// Gives the open blocks of levels that hold nothing back.
+    /// Gives back the open blocks of levels that hold no pages.
     fn close_empty_levels(&mut self) {
-        for level in 0..self.levels.len() {
-            if self.levels[level].pages() == 0
-                && let Some((block, _)) = self.levels[level].open.take()
+        for level in 0..self.stock.levels.len() {
+            if self.stock.levels[level].pages() == 0
+                && let Some((block, _)) = self.stock.levels[level].open.take()
             {
-                self.space.leave_if_dead(block, &self.levels);
+                self.stock.space.leave_if_dead(block, &self.stock.levels);
             }
         }
     }
 
-    /// The work of an operation: a step where something is full, else an erase where none is ready.
+    /// Does the work of an operation: a step if something is full, else an erase if no erased block is ready.
     pub(super) fn work(&mut self) -> Result<(), IndexFault> {
         let mut stepped = false;
         // A step may meet a range in which nothing waits: then the next operation makes another one.
-        while self.stock().is_memtable_full() || !stepped && self.memtable.is_nearly_full(self.to_be_lent()) {
+        while self.stock.is_memtable_full()
+            || !stepped && self.stock.memtable.is_nearly_full(self.to_be_lent())
+        {
             if !self.sink()? {
                 self.step(0)?;
             }
             stepped = true;
-            // The operation is done: nothing may fail behind that.
-            if self.commits.carried {
+            // The operation is committed: nothing may fail after that.
+            if self.stock.commits.carried {
                 return Ok(());
             }
         }
         if !stepped {
             stepped = self.work_below()?;
         }
-        if self.commits.carried {
+        if self.stock.commits.carried {
             return Ok(());
         }
         stepped |= self.catch_up()?;
-        if !stepped && self.space.blocks.ready() < READY {
-            self.space.blocks.prepare(&mut self.medium.nand, Cause::GarbageCollection)?;
+        if !stepped && self.stock.space.blocks.ready() < READY {
+            self.stock.space.blocks.prepare(&mut self.medium.nand, Cause::GarbageCollection)?;
         }
         Ok(())
     }
 
-    /// A step of each level that waited for its turn until the one above it had half more pages than it may,
-    /// and two. Where pages hold few records, changes take more than a step each: a level that grew because
-    /// it never had one would make the steps of those above it dearer still.
+    /// Makes a step of each level that let the level above grow to half more pages than it may have, and two.
+    /// If pages hold few records, changes take more than a step each: a level that never had its turn would
+    /// make the steps of those above it dearer still.
     fn catch_up(&mut self) -> Result<bool, IndexFault> {
         let mut stepped = false;
-        for below in 1..self.levels.len() {
-            if self.planner.is_above_far_too_full(&self.levels, below)
-                && self.stock().has(Need::Sweep { level: below })
+        for below in 1..self.stock.levels.len() {
+            if self.planner.is_above_far_too_full(&self.stock.levels, below)
+                && self.stock.has(Need::Sweep { level: below })
             {
                 self.step(below)?;
                 stepped = true;
-                if self.commits.carried {
+                if self.stock.commits.carried {
                     break;
                 }
             }
@@ -250,31 +255,37 @@ impl Core<dyn Nand + '_> {
     /// `full` is the level whose step is due, if any. With none due, draining goes on only while blocks are
     /// plentiful.
     fn drains_instead(&self, full: Option<usize>) -> bool {
-        if !cfg!(feature = "full") || !matches!(self.levels.drain, Drain::Sweep(_)) {
+        if !cfg!(feature = "full") || !matches!(self.stock.levels.drain, Drain::Sweep(_)) {
             return false;
         }
         match full {
             Some(below) => {
-                below + 2 == self.levels.len() && !self.planner.is_above_far_too_full(&self.levels, below)
+                below + 2 == self.stock.levels.len()
+                    && !self.planner.is_above_far_too_full(&self.stock.levels, below)
             }
-            None => self.levels.drains_next(true) + 1 == self.levels.len() && self.stock().has(Need::Ahead),
+            None => {
+                self.stock.levels.drains_next(true) + 1 == self.stock.levels.len()
+                    && self.stock.has(Need::Ahead)
+            }
         }
     }
 
-    /// A step where a level is full, or of one that goes or holds weak pages; whether there was one.
+    /// Makes a step if a level is full, is being removed, or holds weak pages. True if a step was made.
     pub(super) fn work_below(&mut self) -> Result<bool, IndexFault> {
-        if self.stock().is_much_sealed() {
+        if self.stock.is_much_sealed() {
             self.step(0)?;
             return Ok(true);
         }
-        let full = (1..self.levels.len()).find(|&below| self.planner.is_above_full(&self.levels, below));
-        if self.drains_instead(full) && self.stock().has(Need::Sweep { level: self.levels.drains_next(true) })
+        let full =
+            (1..self.stock.levels.len()).find(|&below| self.planner.is_above_full(&self.stock.levels, below));
+        if self.drains_instead(full)
+            && self.stock.has(Need::Sweep { level: self.stock.levels.drains_next(true) })
         {
             self.drain_step(true)?;
             self.replan();
             return Ok(true);
         }
-        if let Some(below) = full.filter(|&below| self.stock().has(Need::Sweep { level: below })) {
+        if let Some(below) = full.filter(|&below| self.stock.has(Need::Sweep { level: below })) {
             self.step(below)?;
             self.replan();
             return Ok(true);
@@ -283,13 +294,13 @@ impl Core<dyn Nand + '_> {
         self.rewrite_weak()
     }
 
-    /// A step of the level that holds pages which come due, until its sweep has written their records anew;
-    /// whether there was one.
+    /// Makes a step of the level that holds weak pages, until its sweep has written their records anew. True
+    /// if a step was made.
     pub(super) fn rewrite_weak(&mut self) -> Result<bool, IndexFault> {
-        let Some(due) = self.medium.weak.clone().filter(|_| self.stock().has(Need::Ahead)) else {
+        let Some(due) = self.medium.weak.clone().filter(|_| self.stock.has(Need::Ahead)) else {
             return Ok(false);
         };
-        let level = self.levels.iter().position(|level| level.uses(due.start, due.end));
+        let level = self.stock.levels.iter().position(|level| level.uses(due.start, due.end));
         let Some(level) = level else {
             self.medium.weak = None;
             return Ok(false);

@@ -29,12 +29,12 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 const VERSION: u32 = 4;
-/// The version where there are maps.
+/// Version of a root on a chip with maps.
 const VERSION_MAPPED: u32 = 5;
-/// The version before, of which no page of a step commits.
+/// Version before: no page of a step commits.
 const VERSION_BEFORE: u32 = 3;
 
-/// Writes bytes one after the other; beyond the end it only counts.
+/// Writer of bytes one after the other. Beyond the end it only counts.
 #[derive(Debug)]
 pub(super) struct Writer<'a> {
     bytes: &'a mut [u8],
@@ -46,7 +46,7 @@ impl<'a> Writer<'a> {
         Writer { bytes, at: 0 }
     }
 
-    /// Bytes written, or that would have been.
+    /// Number of bytes written, or that would have been written.
     pub(super) fn at(&self) -> usize {
         self.at
     }
@@ -66,7 +66,8 @@ impl<'a> Writer<'a> {
         self.byte(number as u8);
     }
 
-    /// A number of up to eight bytes, as it may be when the lowest bytes are no smaller than the others.
+    /// Writes a number of up to eight bytes as its length and its bytes. That is shorter than seven bits a
+    /// byte for numbers whose low bytes are arbitrary.
     pub(super) fn wide(&mut self, number: u64) {
         let bytes = (64 - number.leading_zeros()).div_ceil(8) as usize;
         self.byte(bytes as u8);
@@ -79,7 +80,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Reads what a [`Writer`] wrote; nothing where the bytes end or make no sense.
+/// Reader of bytes that a [`Writer`] wrote. It returns `None` if the bytes end or make no sense.
 #[derive(Clone, Debug)]
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
@@ -95,7 +96,6 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// Bytes that are left.
     fn left(&self) -> usize {
         self.bytes.len().saturating_sub(self.at)
     }
@@ -127,17 +127,17 @@ impl<'a> Reader<'a> {
         Some(u64::from_le_bytes(number))
     }
 
-    /// A number of 32 bits.
+    /// Reads a number of at most 32 bits.
     pub(super) fn short(&mut self) -> Option<u32> {
         u32::try_from(self.number()?).ok()
     }
 
-    /// A number that is smaller than this one.
+    /// Reads a number that must be below `end`.
     pub(super) fn below(&mut self, end: u32) -> Option<u32> {
         self.short().filter(|&number| number < end)
     }
 
-    /// How often a block was erased.
+    /// Reads the erase count of a block.
     fn erases(&mut self) -> Option<u16> {
         u16::try_from(self.short()?).ok()
     }
@@ -152,12 +152,12 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Pages that follow each other.
+/// Pages that follow each other on the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     pub(super) first: Ppn,
     pub(super) pages: u32,
-    /// How often their block was erased: what stood there in an earlier life of it is no page of the level.
+    /// Erase count of their block: pages from an earlier life of the block are no pages of the level.
     pub(super) erases: u16,
 }
 
@@ -174,20 +174,20 @@ pub(super) struct LevelRoot {
     pub(super) records: usize,
     pub(super) cursor: Box<[u8]>,
     pub(super) open: Option<(Pbn, u32)>,
-    /// Old pages, new pages.
+    /// Rows of the old pages, and of the new pages.
     pub(super) rows: [Vec<Item>; 2],
 }
 
-/// Rows of pages as a root tells of them.
+/// A row of pages, or rows of the map, as a root tells them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Item {
     Row(Row),
-    /// Rows of the map, from a place on: so many.
+    /// Rows of the map: the first place, and the number of rows.
     Listed(u32, u32),
 }
 
 impl Item {
-    /// The rows of the map, if it is such: where they begin, and how many.
+    /// First place and number of the rows of the map, if the item is such.
     pub(super) fn listed(&self) -> Option<(u32, u32)> {
         match *self {
             Item::Listed(from, count) if MAPS => Some((from, count)),
@@ -195,7 +195,7 @@ impl Item {
         }
     }
 
-    /// Places in the map of its rows; for one that the root tells itself, a single number.
+    /// Places of the item's rows in the map. A row that the root tells itself counts as one place.
     pub(super) fn places(&self) -> Range<usize> {
         let (from, count) = self.listed().unwrap_or((0, 1));
         from as usize..(from + count) as usize
@@ -217,29 +217,28 @@ impl LevelRoot {
     }
 }
 
-/// A root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Root {
     pub(super) levels: Vec<LevelRoot>,
-    /// Sealed pages that are needed.
+    /// Number of sealed pages that are needed.
     pub(super) sealed: u32,
-    /// The newest of them, by page and program.
+    /// Page and program number of the newest sealed page.
     pub(super) newest_sealed: Option<(Ppn, u64)>,
-    /// Extents that the map lists, and its last page, by page and program.
+    /// Number of extents that the map lists, and page and program number of its last page.
     pub(super) map: Option<(u32, (Ppn, u64))>,
     /// Records of a full page of the last level.
     pub(super) page_records: u64,
     pub(super) worn: Worn,
 }
 
-/// Numbers that a root tells of the erases of blocks that hold nothing.
+/// Erase counts of blocks that hold nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Worn {
-    /// Blocks from this one on were not used since the format.
+    /// Blocks from this number on were not used since the format.
     pub(super) touched: u32,
-    /// The most erases of a block.
+    /// Highest erase count of any block.
     pub(super) most: u16,
-    /// Erased blocks, and how often each was erased.
+    /// Erased blocks, with their erase counts.
     pub(super) erased: Vec<(Pbn, u16)>,
 }
 
@@ -283,21 +282,30 @@ fn write_run(
     }
 }
 
-/// The numbers with which every root of this version and these records on this chip begins.
+/// The numbers with which every root of this version begins, for these records on this chip.
 fn shape(version: u32, geometry: Geometry, record: RecordFormat) -> [u32; 5] {
     let (key, value) = (record.key_bytes.into(), record.value_bytes.into());
     [version, geometry.pages_per_block, geometry.blocks, key, value]
 }
 
-/// Writes the root of these levels.
-pub(super) fn write(
-    writer: &mut Writer<'_>,
-    (geometry, record): (Geometry, RecordFormat),
-    (levels, blocks, map): (&[Level], &Blocks, Option<&Map>),
-    (sealed, newest): (usize, Option<(Ppn, u64)>),
-    page_records: u64,
-) {
-    let map = map.filter(|_| MAPS);
+/// The state that a root keeps.
+pub(super) struct Kept<'a> {
+    pub(super) geometry: Geometry,
+    pub(super) record: RecordFormat,
+    pub(super) levels: &'a [Level],
+    pub(super) blocks: &'a Blocks,
+    pub(super) map: Option<&'a Map>,
+    /// Sealed commit pages that hold records of the memtable.
+    pub(super) sealed: usize,
+    /// The newest of these, and the number of its program.
+    pub(super) newest: Option<(Ppn, u64)>,
+    /// Records of a full page.
+    pub(super) page_records: u64,
+}
+
+pub(super) fn write(writer: &mut Writer<'_>, kept: &Kept<'_>) {
+    let Kept { geometry, record, levels, blocks, sealed, newest, page_records, .. } = *kept;
+    let map = kept.map.filter(|_| MAPS);
     let version = if map.is_some() { VERSION_MAPPED } else { VERSION };
     for number in shape(version, geometry, record) {
         writer.number(number.into());
@@ -340,7 +348,7 @@ pub(super) fn write(
     }
 }
 
-/// The fault of a root.
+/// Fault of a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
     /// The root is of another chip or of other records.
@@ -358,7 +366,8 @@ fn read_run(reader: &mut Reader<'_>, geometry: Geometry, is_mapped: bool) -> Opt
     let mut left = if is_mapped { u32::MAX } else { reader.below(geometry.pages() + 1)? };
     while left > 0 {
         if rows.len() == rows.capacity() {
-            // Rows take four bytes each: a root that tells of more than its page has gets no RAM for them.
+            // Rows take at least four bytes each: a root that claims more rows than its page can hold gets no
+            // RAM for them.
             rows.reserve_exact(if is_mapped { 4 } else { (left as usize).min(reader.left() / 4 + 1) });
         }
         left -= 1;
@@ -384,7 +393,7 @@ fn read_run(reader: &mut Reader<'_>, geometry: Geometry, is_mapped: bool) -> Opt
     Some(rows)
 }
 
-/// The chip, the records, and whether there are maps.
+/// Geometry, records, and whether there are maps.
 type Form = (Geometry, RecordFormat, bool);
 
 fn read_level(reader: &mut Reader<'_>, (geometry, record, is_mapped): Form) -> Option<LevelRoot> {
@@ -435,7 +444,6 @@ fn read_worn(reader: &mut Reader<'_>, geometry: Geometry) -> Option<Worn> {
     Some(Worn { touched, most, erased })
 }
 
-/// Reads a root.
 pub(super) fn read(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat) -> Result<Root, Wrong> {
     let version = reader.short().ok_or(Wrong::Broken)?;
     if ![VERSION, VERSION_BEFORE, VERSION_MAPPED].contains(&version) {
@@ -485,13 +493,18 @@ mod tests {
         let geometry = Geometry::new(512, 16, 16, 32);
         let mut bytes = [0; 120];
         let mut writer = Writer::new(&mut bytes);
-        write(
-            &mut writer,
-            (geometry, RECORD),
-            (&levels(), &blocks(), None),
-            (2, Some((Ppn(9), 1 << 35))),
-            700,
-        );
+        let (levels, blocks) = (levels(), blocks());
+        let mut kept = Kept {
+            geometry,
+            record: RECORD,
+            levels: &levels,
+            blocks: &blocks,
+            map: None,
+            sealed: 2,
+            newest: Some((Ppn(9), 1 << 35)),
+            page_records: 700,
+        };
+        write(&mut writer, &kept);
         let end = writer.at();
         let mut reader = Reader::new(&bytes[..end]);
         let root = read(&mut reader, geometry, RECORD).unwrap();
@@ -513,7 +526,8 @@ mod tests {
         assert_eq!(read(&mut Reader::new(&bytes), other, RECORD), Err(Wrong::Other(Differs::Geometry)));
         let mut short = [0; 10];
         let mut writer = Writer::new(&mut short);
-        write(&mut writer, (geometry, RECORD), (&levels(), &blocks(), None), (0, None), 700);
+        (kept.sealed, kept.newest) = (0, None);
+        write(&mut writer, &kept);
         assert!(writer.at() > 10);
     }
 }

@@ -1,56 +1,54 @@
-//! Reads of levels: a page by its place, the page that a key belongs in, and the record of a key.
+//! Reads of levels: a page by its place, the page in which a key belongs, and the record of a key.
 
-use super::blocks::Blocks;
 use super::fences::position;
 use super::level::Place;
-use super::levels::Levels;
 use super::medium::Medium;
-use super::memtable::Memtable;
+use super::space::Stock;
 use crate::check::Invariant;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::units::Ppn;
 
-/// The outcome of a look-up.
+/// Outcome of a look-up.
 pub(super) struct Looked {
-    /// Whether there is a value; it was copied.
+    /// True if the key has a value; it was copied.
     pub(super) found: bool,
-    /// Levels of which a page was read, and those that their filters ruled out.
+    /// Number of levels of which a page was read. `filtered` is the number of levels that their filters ruled
+    /// out.
     pub(super) read: u32,
     pub(super) filtered: u32,
 }
 
-/// Reads of levels. None changes anything but the buffers of the medium.
-pub(super) struct Sight<'a> {
-    pub(super) medium: &'a mut Medium<dyn Nand + 'a>,
-    pub(super) levels: &'a Levels,
-    pub(super) blocks: &'a Blocks,
-    pub(super) memtable: &'a Memtable,
+/// Reads of levels. They change nothing but the buffers of the medium.
+pub(super) struct Sight<'a, N> {
+    pub(super) medium: &'a mut Medium<N>,
+    pub(super) stock: &'a Stock,
 }
 
-impl Sight<'_> {
-    /// Reads a run page into the input buffer, unless it is there.
+impl<N: Nand> Sight<'_, N> {
+    /// Reads a run page into the input buffer, unless it is there. A page that was hard to read is noted as
+    /// weak.
     pub(super) fn load_page(&mut self, ppn: Ppn) -> Result<(), IndexFault> {
-        let erases = self.blocks.erases(self.medium.geometry.block_of(ppn));
+        let erases = self.stock.space.blocks.erases(self.stock.geometry.block_of(ppn));
         if self.medium.load(ppn, erases)? && self.medium.weak.is_none() {
-            self.medium.weak = Some(self.levels.disturbed_with(ppn));
+            self.medium.weak = Some(self.stock.levels.disturbed_with(ppn));
         }
         Ok(())
     }
 
-    /// Reads the page at a place of a level.
+    /// Reads the page at a place of a level into the input buffer. Returns its number.
     pub(super) fn load_place(&mut self, level: usize, place: Place) -> Result<Ppn, IndexFault> {
         let missing = || IndexFault::broken_at(Invariant::I3, "a level has no such page", place.1 as u64);
-        let ppn = self.levels[level].page(place).ok_or_else(missing)?;
+        let ppn = self.stock.levels[level].page(place).ok_or_else(missing)?;
         self.load_page(ppn)?;
         Ok(ppn)
     }
 
-    /// The last page of a part of a level whose first key is not above this one; it is in the input buffer
-    /// then.
+    /// Finds the last page, in the key's part of a level, whose first key is at most `key`. The page is then
+    /// in the input buffer.
     pub(super) fn seek(&mut self, level: usize, key: &[u8]) -> Result<Option<Place>, IndexFault> {
-        let part = self.levels[level].part_of(key);
-        let found = self.levels[level].run(part).find(position(key));
+        let part = self.stock.levels[level].part_of(key);
+        let found = self.stock.levels[level].run(part).find(position(key));
         let Some((mut low, mut high)) = found else { return Ok(None) };
         let mut back = 1;
         loop {
@@ -67,7 +65,7 @@ impl Sight<'_> {
             } else if low == 0 {
                 return Ok(None);
             } else {
-                // The fence was rounded down: the page is before it.
+                // The fence was rounded down: the page lies before.
                 high = low - 1;
                 low = low.saturating_sub(back);
                 back *= 2;
@@ -75,10 +73,10 @@ impl Sight<'_> {
         }
     }
 
-    /// Whether a record of the page in the input buffer was taken by a step of the next level: the page is
-    /// around that level's cursor, and the key below.
+    /// True if a step of the next level took the record of `key` from the page in the input buffer: the page
+    /// lies around that level's cursor, and the key is below the cursor.
     fn is_taken(&self, level: usize, key: &[u8]) -> Result<bool, IndexFault> {
-        let Some(below) = self.levels.get(level + 1) else { return Ok(false) };
+        let Some(below) = self.stock.levels.get(level + 1) else { return Ok(false) };
         let cursor = &below.cursor[..];
         if key >= cursor {
             return Ok(false);
@@ -87,12 +85,12 @@ impl Sight<'_> {
         Ok(&view.key_owned(view.count() - 1)[..] >= cursor)
     }
 
-    /// The record of a key on the levels.
+    /// Looks a key up on the levels, from the first level down.
     pub(super) fn look_up(&mut self, key: &[u8], value: &mut [u8]) -> Result<Looked, IndexFault> {
         let mut scratch = alloc::vec![0; key.len()];
         let mut looked = Looked { found: false, read: 0, filtered: 0 };
-        for level in 0..self.levels.len() {
-            if self.levels.is_filtered(level, key) {
+        for level in 0..self.stock.levels.len() {
+            if self.stock.levels.is_filtered(level, key) {
                 looked.filtered += 1;
                 continue;
             }

@@ -1,10 +1,9 @@
-//! Records above all others: keys that ascend go to the end of the last level at once, and not through every
-//! level.
+//! Records above all others: ascending keys go to the end of the last level at once, not through every level.
 //!
-//! Where at least half of the memtable lies above every key on flash, those records become a page. While it
-//! is not full it is the first level's, where each of its followers replaces it (the *tail*); once it is full
-//! it goes to the end of the last level, so that full pages lie one behind the other there. No level holds
-//! anything of that range, nor an older version.
+//! If at least half of the memtable lies above every key on flash, those records become a page. While the
+//! page is not full it belongs to the first level, and each following one replaces it (the *tail*). Once
+//! full, it goes to the end of the last level, so that full pages lie one behind the other there. No level
+//! holds anything of that range, nor an older version.
 
 use super::Core;
 use super::coder::{Builder, Expected};
@@ -16,48 +15,51 @@ use crate::fault::IndexFault;
 use crate::nand::Nand;
 use alloc::vec::Vec;
 
-impl Core<dyn Nand + '_> {
-    /// The highest key of any level, empty if there is none; read once behind a mount, which does not tell
-    /// what sealed pages hold: while there are any, it stays unknown.
+impl<N: Nand> Core<N> {
+    /// Finds the highest key of any level, empty if there is none. It is read once after a mount. While there
+    /// are sealed pages it stays unknown, since a mount does not note their keys.
     fn find_top(&mut self) -> Result<(), IndexFault> {
-        if self.levels.top.is_some() || self.commits.sealed_pages() > 0 {
+        if self.stock.levels.top.is_some() || self.stock.commits.sealed_pages() > 0 {
             return Ok(());
         }
         let mut top = Vec::with_capacity(self.medium.record.key_bytes.into());
-        for level in 0..self.levels.len() {
-            if let Some(place) = self.levels[level].last() {
+        for level in 0..self.stock.levels.len() {
+            if let Some(place) = self.stock.levels[level].last() {
                 self.sight().load_place(level, place)?;
                 let view = self.medium.view()?;
                 top = view.key_owned(view.count() - 1).max(top);
             }
         }
-        self.levels.top = Some(top);
+        self.stock.levels.top = Some(top);
         Ok(())
     }
 
     /// Moves the records of the memtable that lie above all others to the tail or to the last level, as many
-    /// as a page takes, if they are many and no version of one is in a sealed page, from which a mount would
-    /// take it again; whether it did.
+    /// as a page takes. It does so only if they are many, and no sealed page holds a version of one of them:
+    /// a mount would take that version again. True if records were moved.
     pub(super) fn sink(&mut self) -> Result<bool, IndexFault> {
-        let last = self.levels.len() - 1;
+        let last = self.stock.levels.len() - 1;
         if !cfg!(feature = "full")
             || last == 0
-            || !self.stock().has_place(Target::Level(0))
-            || !self.stock().has_place(Target::Level(last))
+            || !self.stock.has_place(Target::Level(0))
+            || !self.stock.has_place(Target::Level(last))
         {
             return Ok(false);
         }
         self.find_top()?;
-        let Some(top) = &self.levels.top else { return Ok(false) };
-        let mut from = self.memtable.lower_bound(top);
-        from += usize::from(from < self.memtable.len() && self.memtable.key(from) == &top[..]);
-        let count = self.memtable.len() - from;
-        let is_free = |i: usize| self.memtable.is_unsealed(i);
-        if count == 0 || count * 2 < self.memtable.len() || !(from..self.memtable.len()).all(is_free) {
+        let Some(top) = &self.stock.levels.top else { return Ok(false) };
+        let mut from = self.stock.memtable.lower_bound(top);
+        from += usize::from(from < self.stock.memtable.len() && self.stock.memtable.key(from) == &top[..]);
+        let count = self.stock.memtable.len() - from;
+        let is_free = |i: usize| self.stock.memtable.is_unsealed(i);
+        if count == 0
+            || count * 2 < self.stock.memtable.len()
+            || !(from..self.stock.memtable.len()).all(is_free)
+        {
             return Ok(false);
         }
-        let first = self.memtable.key(from);
-        if [0, last].iter().any(|&level| first < &self.levels[level].cursor[..]) {
+        let first = self.stock.memtable.key(from);
+        if [0, last].iter().any(|&level| first < &self.stock.levels[level].cursor[..]) {
             return Ok(false);
         }
         let cause = self.medium.begin_merging();
@@ -67,54 +69,54 @@ impl Core<dyn Nand + '_> {
     }
 
     fn sink_from(&mut self, from: usize) -> Result<bool, IndexFault> {
-        let last = self.levels.len() - 1;
-        let place = self.levels.tail_place();
+        let last = self.stock.levels.len() - 1;
+        let place = self.stock.levels.tail_place();
         if let Some(place) = place {
             self.sight().load_place(0, place)?;
         }
         let Some((held, count, taken)) = self.sight().fill_sunk(from, place.is_some())? else {
-            self.levels.tail = None;
+            self.stock.levels.tail = None;
             return Ok(false);
         };
-        let is_full = from + taken < self.memtable.len();
+        let is_full = from + taken < self.stock.memtable.len();
         let level = if is_full { last } else { 0 };
         if count > 0 {
             let written = self.program(Target::Level(level), Header::run(count, true))?;
-            if let Some(old) = self.levels.tail.filter(|_| place.is_some()) {
-                self.levels[0].old.remove(old);
-                self.levels.filters.remove(old);
+            if let Some(old) = self.stock.levels.tail.filter(|_| place.is_some()) {
+                self.stock.levels[0].old.remove(old);
+                self.stock.levels.filters.remove(old);
             }
             self.adopt((level, Part::Old), written, count, true);
-            if let Some(old) = self.levels.tail.filter(|_| place.is_some()) {
-                self.space.leave_if_dead(self.medium.geometry.block_of(old), &self.levels);
+            if let Some(old) = self.stock.levels.tail.filter(|_| place.is_some()) {
+                self.stock.space.leave_if_dead(self.stock.geometry.block_of(old), &self.stock.levels);
             }
-            self.levels.tail = Some(written).filter(|_| !is_full);
+            self.stock.levels.tail = Some(written).filter(|_| !is_full);
             self.summarise_full(level)?;
         }
-        self.levels[0].records = self.levels[0].records.saturating_sub(held);
-        self.levels[level].records += count;
+        self.stock.levels[0].records = self.stock.levels[0].records.saturating_sub(held);
+        self.stock.levels[level].records += count;
         self.counters.sunk += 1;
         self.counters.steps[level] += 1;
-        self.commits.dirty = true;
-        let first = self.memtable.key(from).to_vec();
-        let end = is_full.then(|| self.memtable.key(from + taken).to_vec());
-        self.memtable.remove_range(&first, end.as_deref());
-        self.levels.keep_short(&self.planner.shares);
+        self.stock.commits.dirty = true;
+        let first = self.stock.memtable.key(from).to_vec();
+        let end = is_full.then(|| self.stock.memtable.key(from + taken).to_vec());
+        self.stock.memtable.remove_range(&first, end.as_deref());
+        self.stock.levels.keep_short(&self.planner.shares);
         Ok(true)
     }
 }
 
-impl Sight<'_> {
-    /// Fills the page in the output buffer with the live records of the tail, if it is in the input buffer,
-    /// and with those of the memtable; how many came from there, how many there are, and how many records of
-    /// the memtable were dealt with. None if the tail's do not fit.
+impl<N: Nand> Sight<'_, N> {
+    /// Fills the page in the output buffer with the live records of the tail, which is in the input buffer if
+    /// `has_tail`, and with records of the memtable. Returns the number of the tail's records, of all
+    /// records, and of the memtable's records dealt with. `None` if the tail's do not fit.
     fn fill_sunk(
         &mut self,
         from: usize,
         has_tail: bool,
     ) -> Result<Option<(usize, usize, usize)>, IndexFault> {
         let record = self.medium.record;
-        let wanted = self.memtable.len() - from;
+        let wanted = self.stock.memtable.len() - from;
         let mut key = alloc::vec![0; record.key_bytes.into()];
         let mut value = alloc::vec![0; record.value_bytes.into()];
         let (view, body) = match has_tail {
@@ -122,17 +124,17 @@ impl Sight<'_> {
             false => (None, &mut self.medium.output[..]),
         };
         let body = &mut body[HEADER_BYTES..];
-        // What lies below a cursor is dead.
-        let cursor = self.levels[0].cursor.clone().max(self.levels[1].cursor.clone());
+        // Records below a cursor are dead.
+        let cursor = self.stock.levels[0].cursor.clone().max(self.stock.levels[1].cursor.clone());
         let (live, count) = match view {
             Some(view) => (view.search(&cursor, &mut key).0, view.count()),
             None => (0, 0),
         };
         match view.filter(|_| live < count) {
             Some(view) => view.key(live, &mut key),
-            None => key.copy_from_slice(self.memtable.key(from)),
+            None => key.copy_from_slice(self.stock.memtable.key(from)),
         }
-        let (first, last) = (key.clone(), self.memtable.key(self.memtable.len() - 1));
+        let (first, last) = (key.clone(), self.stock.memtable.key(self.stock.memtable.len() - 1));
         let expected =
             Expected { first: &first, low: &first, last, count: count - live + wanted, tombstones: true };
         let mut builder = Builder::begin(body, record, expected);
@@ -147,9 +149,9 @@ impl Sight<'_> {
         }
         let mut taken = 0;
         while taken < wanted {
-            let value = self.memtable.value(from + taken);
+            let value = self.stock.memtable.value(from + taken);
             // A tombstone hides nothing here.
-            if value.is_some() && !builder.append(body, self.memtable.key(from + taken), value) {
+            if value.is_some() && !builder.append(body, self.stock.memtable.key(from + taken), value) {
                 break;
             }
             taken += 1;

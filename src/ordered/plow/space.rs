@@ -1,6 +1,6 @@
 //! The blocks of the chip, and the one question about them: is there room?
 //!
-//! There is room for a need if as many blocks are free, or will be after the next commit page, as
+//! There is room for a need if at least this many blocks are free, or will be after the next commit page:
 //!
 //! ```text
 //! need         sweeps   dissolved   begun   spare
@@ -18,10 +18,11 @@
 //! b = 1 if the step of an operation may begin a block, else 0
 //! ```
 //!
-//! Removals go on down to nothing but S: so S is what a chip must never have less of. One is for commit
-//! pages. When two others are written, one of two is dead whose pages they took, wherever in these the sweeps
-//! stood; the last is for pages that do not take as many records as those before them did. A search over all
-//! layouts of a level that shares no block finds that three are enough for it (below).
+//! Removals go on until only S blocks are left: a chip must never have fewer. One of the S blocks is for
+//! commit pages. Two are for pages of the sweeps: when both are written, one of the two blocks whose pages
+//! they took is dead, wherever in these blocks the sweeps stood. The last is for pages that do not take as
+//! many records as those before them did. A search over all layouts of a level that shares no block finds
+//! that three blocks are enough for it (see the tests below).
 
 use super::blocks::{Blocks, State};
 use super::commit::Commits;
@@ -39,43 +40,41 @@ use crate::ordered::Room;
 use crate::units::Pbn;
 use alloc::boxed::Box;
 
-/// Blocks with which sweeps go on, whatever is open.
+/// Blocks with which sweeps can always go on.
 const SWEEP_BLOCKS: usize = 4;
-/// Pages of a level that one operation may write, its summary among them.
+/// Pages of a level that one operation may write, its summary included.
 const OPERATION_PAGES: u32 = 4;
 
-/// A purpose that takes blocks.
+/// Purpose that takes blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Need {
-    /// Records that join those there are, so many.
+    /// New records.
     Insert { records: usize },
     /// Work that may as well be done later.
     Ahead,
-    /// A change that makes nothing more.
+    /// A change that adds nothing.
     Remove,
     /// A step of a level.
     Sweep { level: usize },
-    /// A step of the first level that takes records out of a memtable which is too large.
+    /// A step of the first level that takes records out of a memtable that is too large.
     Dissolve,
-    /// A commit page, out of blocks that are free now.
+    /// A commit page, from blocks that are free now.
     Commit,
 }
 
-/// The use of the blocks.
 #[derive(Debug)]
 pub(super) struct Space {
     pub(super) blocks: Blocks,
     pub(super) map: Option<Box<Map>>,
-    /// Changes since all was swept for want of room.
+    /// Number of changes since all levels were last swept for room.
     pub(super) changes: u64,
-    /// The count when steps for room were last of no use; the highest if they never were.
+    /// Value of `changes` when steps for room were last of no use; `u64::MAX` if they never were.
     pub(super) relieved_in_vain: u64,
-    /// Whether all is being swept for want of room.
+    /// True while all levels are being swept for room.
     pub(super) sweeping: bool,
 }
 
 impl Space {
-    /// All blocks of the chip, none of them used.
     pub(super) fn new(geometry: Geometry, has_maps: bool) -> Space {
         Space {
             blocks: Blocks::new(geometry.blocks),
@@ -86,7 +85,7 @@ impl Space {
         }
     }
 
-    /// The map, where roots may be too long without one.
+    /// The map, if roots may be too long without one.
     pub(super) fn map(&self) -> Option<&Map> {
         self.map.as_deref().filter(|_| MAPS)
     }
@@ -96,7 +95,7 @@ impl Space {
         self.blocks.free() + self.blocks.left()
     }
 
-    /// Gives a block of levels back once none of its pages lives.
+    /// Gives back a block of levels if none of its pages is in use.
     pub(super) fn leave_if_dead(&mut self, block: Pbn, levels: &Levels) {
         if levels.next_of(block).is_none()
             && !levels.use_block(block)
@@ -106,24 +105,22 @@ impl Space {
         }
     }
 
-    /// Bytes held besides the fields themselves.
     pub(super) fn ram_bytes(&self) -> usize {
         self.blocks.ram_bytes() + self.map().map_or(0, Map::ram_bytes)
     }
 }
 
-/// The parts that answers about room follow from. None of them is changed.
-#[derive(Clone, Copy)]
-pub(super) struct Stock<'a> {
+/// The parts from which answers about room follow, for reading only.
+pub(super) struct Stock {
     pub(super) geometry: Geometry,
-    pub(super) space: &'a Space,
-    pub(super) levels: &'a Levels,
-    pub(super) commits: &'a Commits,
-    pub(super) memtable: &'a Memtable,
+    pub(super) space: Space,
+    pub(super) levels: Levels,
+    pub(super) commits: Commits,
+    pub(super) memtable: Memtable,
 }
 
-impl Stock<'_> {
-    /// The terms of the inequality: sweeps, dissolved, begun, spare.
+impl Stock {
+    /// Terms of the inequality above: sweeps, dissolved, begun, spare.
     fn terms(&self, need: Need) -> [usize; 4] {
         match need {
             Need::Commit => [0, 0, 0, 1 + self.sealed_blocks_next()],
@@ -141,12 +138,12 @@ impl Stock<'_> {
         }
     }
 
-    /// Blocks that a need must find.
+    /// Number of blocks that a need must find.
     pub(super) fn blocks_for(&self, need: Need) -> usize {
         self.terms(need).into_iter().sum()
     }
 
-    /// Whether there is room.
+    /// True if there is room for a need.
     pub(super) fn has(&self, need: Need) -> bool {
         let terms = self.terms(need);
         let is_root_short = || match need {
@@ -157,13 +154,13 @@ impl Stock<'_> {
         found >= terms.into_iter().sum() && is_root_short()
     }
 
-    /// Blocks with which sweeps go on, those of a new map among them.
+    /// Blocks with which sweeps can always go on, those of a new map included.
     pub(super) fn sweeps(&self) -> usize {
         let apart = if self.levels.uppers_share() { 0 } else { self.levels.len().saturating_sub(2) };
         SWEEP_BLOCKS + apart + self.map_pages_next().div_ceil(self.geometry.pages_per_block as usize)
     }
 
-    /// Blocks that the steps of an operation may begin: one, where those that are open are too full.
+    /// Number of blocks that the steps of an operation may begin: 1 if open blocks are too full, else 0.
     fn begun(&self) -> usize {
         let last = self.levels.len().saturating_sub(1);
         let lasts = |level: &Level| {
@@ -173,8 +170,8 @@ impl Stock<'_> {
         usize::from(!lowest.iter().all(lasts) || !upper.is_empty() && !upper.iter().any(lasts))
     }
 
-    /// The level whose open block the pages of this one go to, if it has none of its own: where blocks are
-    /// short, that of another one above the last, and where there are no more, any other.
+    /// The level to whose open block this level's pages go, if it has no open block. If blocks are short,
+    /// that is another level above the last; if none are left, any other.
     pub(super) fn lender(&self, level: usize) -> Option<usize> {
         let last = self.levels.len() - 1;
         if self.levels[level].open.is_some() {
@@ -197,12 +194,12 @@ impl Stock<'_> {
         lender.map(|(_, other)| other)
     }
 
-    /// Whether a step of a level begins a block.
+    /// True if a step of a level begins a block.
     pub(super) fn begins_block(&self, level: usize) -> bool {
         self.levels[level].open.is_none() && self.lender(level).is_none()
     }
 
-    /// Whether a page can be programmed. Some blocks are kept back for commit pages.
+    /// True if a page can be programmed for this stream. Some blocks are kept back for commit pages.
     pub(super) fn has_place(&self, target: Target) -> bool {
         let free = self.space.blocks.free();
         match target {
@@ -216,41 +213,41 @@ impl Stock<'_> {
         }
     }
 
-    /// The refusal of an operation that finds no block.
+    /// Error of an operation that finds no block: worn out if bad blocks are the reason, else full.
     pub(super) fn no_room(&self) -> IndexFault {
         let blocks = &self.space.blocks;
         let is_worn = blocks.is_any_bad() && blocks.good() <= SWEEP_BLOCKS + 3 * self.levels.len() + 1;
         if is_worn { IndexError::WornOut.into() } else { IndexError::Full.into() }
     }
 
-    /// Whether a removal would need a step that takes the blocks of the sweeps.
+    /// True if a removal would need a step, for which there is no room.
     pub(super) fn is_stuck(&self) -> bool {
         let is_full = self.memtable.is_nearly_full(0) || !self.fits_for_good(self.memtable.len() + 1);
         is_full && !self.has(Need::Sweep { level: 0 })
     }
 
-    /// Whether steps of a level give as many blocks back as they begin.
+    /// True if steps of a level give back as many blocks as they begin.
     pub(super) fn is_worth_it(&self, level: usize) -> bool {
         let pages = self.levels.pages_of_next_block(level) as u32 + OPERATION_PAGES;
         self.has(Need::Sweep { level }) || self.has(Need::Remove) && pages <= self.geometry.pages_per_block
     }
 
-    /// Whether so many levels are more than the blocks are good for, with what their sweeps leave half used.
+    /// True if `levels` levels are too many for the blocks, given what their sweeps leave half used.
     fn is_crowded_with(&self, levels: usize) -> bool {
         let pages_per_block = self.geometry.pages_per_block as usize;
         let last = self.levels.last_pages().div_ceil(pages_per_block.saturating_sub(1).max(1)) + 1;
-        // The first level takes a few pages, the others come up to two blocks.
+        // The first level takes a few pages, the others up to two blocks.
         let uppers = (2 * levels).saturating_sub(3).max(usize::from(levels > 1));
         last + uppers + SWEEP_BLOCKS + self.dissolved(1) > self.space.blocks.good()
     }
 
-    /// Whether there are too many levels.
+    /// True if there are too many levels for the blocks.
     pub(super) fn is_crowded(&self, shares: &Shares) -> bool {
         let levels = self.levels.len();
         levels > 1 && !shares.fixed && self.is_crowded_with(levels)
     }
 
-    /// Levels that the blocks are good for, at most.
+    /// Largest number of levels, up to `most`, that the blocks can bear.
     pub(super) fn levels_by_room(&self, most: usize) -> usize {
         let held = self.levels.len();
         // A level that comes and goes costs a sweep each time.
@@ -258,8 +255,8 @@ impl Stock<'_> {
         (2..=most).rev().find(|&n| !self.is_crowded_with(n) && !spared(n)).unwrap_or(1)
     }
 
-    /// Whether a level of few pages lies in two blocks more than they take, of which one is dead before those
-    /// that are free are full. Levels of many blocks always do, and are swept with a block more.
+    /// True if a level of few pages lies in two blocks more than they need, and the next block dies before
+    /// those that are free are full. Levels of many blocks always lie so; they are swept with one block more.
     pub(super) fn is_spread(&self, level: usize) -> bool {
         let pages_per_block = self.geometry.pages_per_block as usize;
         let of_level = &self.levels[level];
@@ -270,8 +267,8 @@ impl Stock<'_> {
             && self.levels.pages_of_next_block(level) < free * pages_per_block
     }
 
-    /// The room for what still fits, by records that share nothing, where programs for so many changes have
-    /// numbers: pages of the last level, but for those in which steps must begin.
+    /// Room for records that share nothing with others, if `numbered` changes still have program numbers. It
+    /// is in pages of the last level, without those in which steps must begin.
     pub(super) fn room(&self, numbered: u64) -> Room {
         let kept = self.blocks_for(Need::Insert { records: 1 }) + 2 * self.levels.len();
         let blocks = self.space.available().saturating_sub(kept);
@@ -292,7 +289,7 @@ mod tests {
 
     const RECORD: RecordFormat = RecordFormat::new(4, 4);
 
-    /// Whether each need finds room on a chip without a page, with so many levels and free blocks.
+    /// Answers for each need, on a chip without a page, with these numbers of levels and free blocks.
     fn found(blocks: u32, levels: usize, is_open: bool, free: u32) -> Vec<bool> {
         let geometry = Geometry::new(2048, 64, 8, blocks);
         let mut space = Space::new(geometry, false);
@@ -304,7 +301,7 @@ mod tests {
         }
         let commits = Commits::none(Durability::EverySync, RECORD);
         let memtable = Memtable::new(RECORD, 40);
-        let stock = Stock { geometry, space: &space, levels: &row, commits: &commits, memtable: &memtable };
+        let stock = Stock { geometry, space, levels: row, commits, memtable };
         let needs = [
             Need::Commit,
             Need::Remove,
@@ -331,8 +328,9 @@ mod tests {
         }
     }
 
-    /// A sweep over a level whose pages lie in blocks, so many in each, where one page more than it takes is
-    /// written after so many: whether it comes to its end. Of the commit block so many pages are written.
+    /// Simulates a sweep over a level with these numbers of pages in its blocks. After every `more_each`
+    /// pages one page more is written than taken. `commits` pages of the commit block are written already.
+    /// True if the sweep comes to its end.
     fn ends(level: &[u32], pages_per_block: u32, mut free: u32, more_each: u32, commits: u32) -> bool {
         let (mut open, mut open_commits, mut left, mut written) = (0, pages_per_block - commits, 0, 0);
         for &pages in level {
@@ -340,7 +338,7 @@ mod tests {
                 let more = u32::from((written + 1) % more_each == 0);
                 for _ in 0..1 + more {
                     if open == 0 && free <= 1 && left > 0 {
-                        // A commit gives back what is dead; the block before its own dies with the next one.
+                        // A commit gives back dead blocks; its own block before dies with the next commit.
                         if open_commits == 0 {
                             (free, open_commits, left) = (free - 1, pages_per_block, left + 1);
                         }
@@ -359,7 +357,7 @@ mod tests {
         true
     }
 
-    /// The fewest free blocks with which all sweeps of levels of so many blocks end, whatever lies in each.
+    /// The fewest free blocks with which the sweeps of all layouts of `blocks` blocks end.
     fn fewest(pages_per_block: u32, blocks: u32, more_each: u32) -> u32 {
         let mut layouts = vec![vec![]];
         for _ in 0..blocks {

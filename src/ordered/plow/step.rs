@@ -1,5 +1,5 @@
-//! The step, the one primitive: the records under a level's cursor and those of the level above in the same
-//! range are merged into one page, and the cursor moves.
+//! The step, the one primitive: it merges the records under a level's cursor and those of the level above in
+//! the same range into one page, and the cursor moves.
 
 use super::Core;
 use super::carry::bytes_kept;
@@ -15,49 +15,49 @@ use crate::units::Ppn;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// How often a page is begun anew because its code was chosen for other gaps than come.
+/// A page is begun this many times at most, if its code was chosen for other gaps than those met.
 const TRIES: usize = 3;
 
-/// The outcome of a step.
+/// Outcome of a step.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) level: usize,
-    /// Records of its page.
+    /// Number of records of its page.
     pub(super) count: usize,
-    /// Old pages used up.
+    /// Number of old pages used up.
     pub(super) used: usize,
-    /// Records taken from the level above, and from the old pages.
+    /// Number of records taken from the level above, and from the old pages.
     pub(super) taken: [usize; 2],
     /// Pages of the level above that are used up, each with its last key.
     pub(super) passed: Vec<(Part, Ppn, Vec<u8>)>,
     pub(super) from: Box<[u8]>,
-    /// The new cursor, the first key not merged; none at the end of all keys.
+    /// The new cursor, which is the first key not merged. `None` at the end of all keys.
     pub(super) stop: Option<Vec<u8>>,
 }
 
-impl Core<dyn Nand + '_> {
-    /// Whether a step finds a block for its page, after a commit if need be.
+impl<N: Nand> Core<N> {
+    /// True if a step finds a block for its page, after a commit if need be.
     pub(super) fn can_step(&mut self, level: usize) -> Result<bool, IndexFault> {
         let target = Target::Level(level);
-        if !self.stock().has_place(target) && self.space.blocks.left() > 0 {
+        if !self.stock.has_place(target) && self.stock.space.blocks.left() > 0 {
             self.commit(false)?;
         }
-        Ok(self.stock().has_place(target))
+        Ok(self.stock.has_place(target))
     }
 
-    /// One step of a level.
+    /// Makes one step of a level.
     pub(super) fn step(&mut self, level: usize) -> Result<(), IndexFault> {
         if !self.can_step(level)? {
-            return Err(self.stock().no_room());
+            return Err(self.stock.no_room());
         }
         let cause = self.medium.begin_merging();
         let mut done = self.step_once(level);
-        // A sweep that only ever came up to the next one would write a short page each time: it passes it at
-        // once.
+        // A sweep that always came just up to the next one would write a short page each time: so it passes
+        // it at once.
         if done == Ok(true)
-            && self.levels.drain == Drain::Off
-            && self.stock().has(Need::Sweep { level })
-            && self.stock().has_place(Target::Level(level))
+            && self.stock.levels.drain == Drain::Off
+            && self.stock.has(Need::Sweep { level })
+            && self.stock.has_place(Target::Level(level))
         {
             done = self.step_once(level);
         }
@@ -65,10 +65,10 @@ impl Core<dyn Nand + '_> {
         done.map(|_| ())
     }
 
-    /// One step; whether the page ended at the next level's cursor, less than half full.
+    /// Makes one step. True if its page ended at the next level's cursor, less than half full.
     fn step_once(&mut self, level: usize) -> Result<bool, IndexFault> {
         let (slice, mut surprise) = (self.planner.shares.slice, None);
-        let kept = match self.commits.may_carry(self.medium.sequence, self.levels.len()) {
+        let kept = match self.stock.commits.may_carry(self.medium.sequence, self.stock.levels.len()) {
             true => bytes_kept(self.medium.record, self.medium.output.len()),
             false => 0,
         };
@@ -84,63 +84,67 @@ impl Core<dyn Nand + '_> {
         self.finish(step)
     }
 
-    /// Programs the page and takes what went into it from where it was.
+    /// Programs the page, and removes its records from where they were.
     fn finish(&mut self, step: Step) -> Result<bool, IndexFault> {
         let level = step.out.level;
         let count = step.builder.map_or(0, |builder| builder.count());
-        let is_short = step.is_limited && (count as u64) < self.levels.page_records / 2;
-        // What was copied and not merged is no part of the page.
+        let is_short = step.is_limited && (count as u64) < self.stock.levels.page_records / 2;
+        // Records that were copied but not merged are no part of the page.
         let copies = step.above.hole(self.medium.stride());
         let mut outcome = step.out;
         (outcome.count, outcome.used, outcome.passed) = (count, step.below.used, step.above.passed);
         if let Some(stop) = &outcome.stop {
             outcome.passed.retain(|passed| passed.2 < *stop);
         }
-        // The lists of extents and commits may be copied where they grow: no record is held then.
+        // The lists of extents and commits may be copied when they grow: no record is held meanwhile.
         drop((step.below, step.surprise));
         let mut written = None;
         if let Some(builder) = step.builder.filter(|_| count > 0) {
             self.medium.output[HEADER_BYTES..][copies].fill(0);
-            // The change must find room without another step.
+            // The change that the page carries must find room without another step.
             let takes = match level {
-                0 => self.memtable.takes_without(&outcome.from, outcome.stop.as_deref(), outcome.taken[0]),
-                _ => self.memtable.takes(2),
+                0 => self.stock.memtable.takes_without(
+                    &outcome.from,
+                    outcome.stop.as_deref(),
+                    outcome.taken[0],
+                ),
+                _ => self.stock.memtable.takes(2),
             };
             let ((front, back), key_bytes) = (builder.used(), self.medium.record.key_bytes);
             let gap = HEADER_BYTES + front..self.medium.output.len() - back;
             let gap = self.medium.output.get_mut(gap).filter(|_| !is_short && step.kept > 0 && takes);
-            let commits = gap.is_some_and(|gap| self.commits.carry(gap, &outcome, key_bytes));
-            let header = Header::run(count, level + 1 < self.levels.len());
+            let commits = gap.is_some_and(|gap| self.stock.commits.carry(gap, &outcome, key_bytes));
+            let header = Header::run(count, level + 1 < self.stock.levels.len());
             written = Some(self.program(Target::Level(level), Header { commits, ..header })?);
         }
         self.take_over(outcome, written);
         if written.is_some() {
             self.summarise_full(level)?;
         }
-        self.commits.dirty = true;
-        self.levels.keep_short(&self.planner.shares);
+        self.stock.commits.dirty = true;
+        self.stock.levels.keep_short(&self.planner.shares);
         Ok(is_short)
     }
 
-    /// Enters the page of a step, if it has one, which is in the output buffer, and takes what went into it
-    /// from where it was.
+    /// Enters the page of a step (in the output buffer, if it has one), and removes its records from where
+    /// they were.
     pub(super) fn take_over(&mut self, outcome: Outcome, written: Option<Ppn>) {
         let Outcome { level, count, .. } = outcome;
         if let Some(ppn) = written {
-            // The filter of the new page may have the bytes of theirs.
+            // The filter of the new page may use the bytes of the old pages' filters.
             for used in 0..if level == 0 { outcome.used } else { 0 } {
-                let page = self.levels[level].old.page(used);
-                page.into_iter().for_each(|page| self.levels.filters.remove(page));
+                let page = self.stock.levels[level].old.page(used);
+                page.into_iter().for_each(|page| self.stock.levels.filters.remove(page));
             }
-            self.adopt((level, Part::New), ppn, count, level + 1 < self.levels.len());
+            self.adopt((level, Part::New), ppn, count, level + 1 < self.stock.levels.len());
         }
         self.counters.steps[level] += 1;
-        let held = &mut self.levels[level].records;
+        let held = &mut self.stock.levels[level].records;
         *held = (*held + count).saturating_sub(outcome.taken[1]);
         match level.checked_sub(1) {
-            None => self.memtable.remove_range(&outcome.from, outcome.stop.as_deref()),
+            None => self.stock.memtable.remove_range(&outcome.from, outcome.stop.as_deref()),
             Some(upper) => {
-                let held = &mut self.levels[upper].records;
+                let held = &mut self.stock.levels[upper].records;
                 *held = held.saturating_sub(outcome.taken[0]);
                 for (part, ppn, _) in outcome.passed {
                     self.drop_page(upper, part, ppn);
@@ -148,18 +152,18 @@ impl Core<dyn Nand + '_> {
             }
         }
         for _ in 0..outcome.used {
-            if let Some(ppn) = self.levels[level].old.page(0) {
+            if let Some(ppn) = self.stock.levels[level].old.page(0) {
                 self.drop_page(level, Part::Old, ppn);
             }
         }
         match outcome.stop {
-            Some(stop) => self.levels[level].cursor = stop.into(),
-            None => self.levels[level].wrap(),
+            Some(stop) => self.stock.levels[level].cursor = stop.into(),
+            None => self.stock.levels[level].wrap(),
         }
     }
 
     fn drop_page(&mut self, level: usize, part: Part, ppn: Ppn) {
-        self.levels.drop_page(level, part, ppn);
-        self.space.leave_if_dead(self.medium.geometry.block_of(ppn), &self.levels);
+        self.stock.levels.drop_page(level, part, ppn);
+        self.stock.space.leave_if_dead(self.stock.geometry.block_of(ppn), &self.stock.levels);
     }
 }

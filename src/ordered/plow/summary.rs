@@ -1,20 +1,21 @@
-//! Summaries: where the pages of a block begin, so that a mount need not read them.
+//! Summaries: positions of the pages of a block, so that a mount need not read them.
 //!
 //! The last page of a block of a level is a summary, and a close writes one behind the pages of each block
-//! that is being filled. The first level, of whose pages filters are made, has none where there are others,
-//! and neither have blocks of few pages, of which a summary would be a large part.
+//! that is being filled. The first level has none if there are others, since its pages are read for their
+//! filters. Neither have blocks of few pages, of which a summary would be a large part.
 //!
 //! ```text
 //! for each group of pages: its first page in the block; bytes of its begin; its begin less that of the group before, wrapping
 //! ```
 //!
-//! The header says how many groups there are, and a number before them how many pages of the block they
-//! cover. A summary tells what the fences did: of a page, a position not behind its first key. It may tell of
-//! pages that no root names; and of those of several levels, where blocks were short and one was shared.
+//! The header tells the number of groups, and a number before the groups tells how many pages of the block
+//! they cover. A summary tells the same as the fences did: for each page, a position not behind its first
+//! key. It may tell of pages that no root names, and of pages of several levels if blocks were short and one
+//! was shared.
 //!
-//! Where not all groups fit, the pages from the first one that is left out are not covered: a mount reads
-//! them. Former builds left groups out and covered their pages all the same. Such a summary ends less than a
-//! longest group before the end of the page. None ends there any more, and one that does is not trusted.
+//! If not all groups fit, the pages from the first group left out are not covered: a mount reads them. Former
+//! builds left groups out and covered their pages all the same. Such a summary ends less than a longest group
+//! before the end of the page. No summary ends there any more, and one that does is not trusted.
 
 use super::Core;
 use super::io::Target;
@@ -25,26 +26,26 @@ use crate::fault::IndexFault;
 use crate::nand::{Geometry, Nand};
 use crate::units::{Pbn, Ppn};
 
-/// Pages of a block from which on there are summaries.
+/// Blocks have summaries if they have at least this many pages.
 const PAGES_MIN: u32 = 32;
-/// Pages that a mount reads rather than have a close write a summary of them.
+/// A close leaves this many pages for a mount to read rather than write a summary of them.
 const PAGES_LEFT: u32 = 4;
 
-/// Bytes of the longest group. Behind the last one so many are left over.
+/// Bytes of the longest group. This many stay free behind the last one.
 const GROUP_BYTES_MAX: usize = 15;
 
-/// A summary in a page's body, read group by group.
+/// Reader of a summary, group by group.
 #[derive(Clone)]
 pub(super) struct Groups<'a> {
     reader: Reader<'a>,
     left: u16,
     before: u64,
-    /// Pages of the block that are covered.
+    /// Number of pages of the block that are covered.
     pub(super) covered: u32,
 }
 
 impl<'a> Groups<'a> {
-    /// The groups in a body; none if it makes no sense, or some may have been left out.
+    /// The groups in the body of a page. `None` if they make no sense, or if some may have been left out.
     pub(super) fn new(body: &'a [u8], count: u16) -> Option<Groups<'a>> {
         let mut reader = Reader::new(body);
         let covered = reader.short()?;
@@ -54,11 +55,11 @@ impl<'a> Groups<'a> {
         (told == usize::from(count) && all.reader.at() + GROUP_BYTES_MAX <= body.len()).then_some(groups)
     }
 
-    /// Where the pages of a row begin, one after the other from its first page on, as far as they are
-    /// covered; none if that page is not told of.
+    /// Positions of the pages of a row, from its first page on, as far as they are covered. `None` if the
+    /// summary does not tell of that page.
     ///
-    /// All pages that a root names are told of by a summary of before it. A newer one leaves out those that
-    /// were dead by then, which a group of another row may seem to reach.
+    /// A summary from before the root tells of all pages that the root names (`is_of_before`). A newer one
+    /// leaves out those that were dead by then, which a group of another row may seem to reach.
     pub(super) fn of_row(
         mut self,
         start: u32,
@@ -66,8 +67,8 @@ impl<'a> Groups<'a> {
         is_of_before: bool,
     ) -> Option<impl Iterator<Item = u64> + use<'a>> {
         let covered = self.covered;
-        // The group in which the row begins, and those behind it. Old pages are told first, then new ones, of
-        // which some may lie before those.
+        // The search is for the group in which the row begins, and those behind it. Old pages are told first,
+        // then new ones, of which some may lie before the old.
         let mut begun: Option<((u32, u64), Groups<'a>)> = None;
         while let Some(group) = self.next() {
             if group.0 <= start && begun.as_ref().is_none_or(|(before, _)| group.0 >= before.0) {
@@ -88,7 +89,7 @@ impl<'a> Groups<'a> {
 }
 
 impl Iterator for Groups<'_> {
-    /// The first page of a group in its block, and where it begins.
+    /// First page of a group in its block, and its position.
     type Item = (u32, u64);
 
     fn next(&mut self) -> Option<(u32, u64)> {
@@ -100,13 +101,13 @@ impl Iterator for Groups<'_> {
 }
 
 impl Levels {
-    /// Whether the blocks of a level have summaries.
+    /// True if the blocks of a level have summaries.
     fn has_summaries(&self, level: usize) -> bool {
         are_written(self.pages_per_block) && (level > 0 || self.len() == 1)
     }
 
-    /// Pages of the block being filled that follow each other up to its next page: before them may be a
-    /// summary.
+    /// Number of pages of the level that follow each other up to the next page of the block being filled.
+    /// Pages before them may have a summary already.
     fn unsummarised(&self, level: usize, block: Pbn, next: u32) -> u32 {
         let end = block.0 * self.pages_per_block + next;
         let extents = self[level].new.extents().iter().chain(self[level].old.extents());
@@ -116,8 +117,8 @@ impl Levels {
             .sum()
     }
 
-    /// Writes the groups of so many pages of a block: how many it took, and the first page that is not
-    /// covered by them.
+    /// Writes the groups of the first `covered` pages of a block. Returns the number of groups, and the first
+    /// page that they do not cover.
     fn write_groups(&self, body: &mut [u8], block: Pbn, covered: u32) -> (u16, u32) {
         let room = body.len();
         body.fill(0);
@@ -127,7 +128,7 @@ impl Levels {
         let (mut count, mut before, mut left_out) = (0, 0u64, covered);
         let mut put = |page: Ppn, low: u64| {
             let page = page.0 - first.0;
-            // The group itself, and what stays behind the last one.
+            // Room for the group itself, and for what stays free behind the last one.
             if left_out < covered || writer.at() + 2 * GROUP_BYTES_MAX > room {
                 left_out = left_out.min(page);
                 return;
@@ -136,28 +137,28 @@ impl Levels {
             writer.wide(low.wrapping_sub(before));
             (before, count) = (low, count + 1);
         };
-        // Where blocks were short, pages of several levels lie in it.
+        // If blocks were short, pages of several levels lie in the block.
         self.runs().for_each(|run| run.for_groups(first, Ppn(first.0 + covered), &mut put));
         (count, left_out)
     }
 }
 
-impl Core<dyn Nand + '_> {
+impl<N: Nand> Core<N> {
     /// Writes the summary of the block being filled, if only its last page is left.
     pub(super) fn summarise_full(&mut self, level: usize) -> Result<(), IndexFault> {
-        match self.levels[level].open {
-            Some((block, next)) if next + 1 == self.levels.pages_per_block => {
+        match self.stock.levels[level].open {
+            Some((block, next)) if next + 1 == self.stock.levels.pages_per_block => {
                 self.summarise(level, block, next)
             }
             _ => Ok(()),
         }
     }
 
-    /// Writes summaries of all blocks being filled of which a mount would read many pages.
+    /// Writes summaries of all blocks being filled of which a mount would otherwise read many pages.
     pub(super) fn summarise_open(&mut self) -> Result<(), IndexFault> {
-        for level in 0..self.levels.len() {
-            if let Some((block, next)) = self.levels[level].open
-                && self.levels.unsummarised(level, block, next) > PAGES_LEFT
+        for level in 0..self.stock.levels.len() {
+            if let Some((block, next)) = self.stock.levels[level].open
+                && self.stock.levels.unsummarised(level, block, next) > PAGES_LEFT
             {
                 self.summarise(level, block, next)?;
             }
@@ -165,32 +166,33 @@ impl Core<dyn Nand + '_> {
         Ok(())
     }
 
-    /// Writes the summary of so many pages of a block, where its level has any.
+    /// Writes the summary of the first `filled` pages of a block, if its level has summaries.
     fn summarise(&mut self, level: usize, block: Pbn, filled: u32) -> Result<(), IndexFault> {
-        if !self.levels.has_summaries(level) {
+        if !self.stock.levels.has_summaries(level) {
             return Ok(());
         }
         let (body, mut covered) = (&mut self.medium.output[HEADER_BYTES..], filled);
         let count = loop {
-            let (count, left_out) = self.levels.write_groups(body, block, covered);
+            let (count, left_out) = self.stock.levels.write_groups(body, block, covered);
             if left_out == covered {
                 break count;
             }
-            // Pages behind those need no group any more, so that others may have room.
+            // Pages that are not covered need no group, so others may have room.
             covered = left_out;
         };
         let header = Header { kind: Kind::Summary, count, ..Header::run(0, false) };
-        // In another block it would be of no use.
+        // In another block the summary would be of no use.
         self.program_once(Target::Level(level), header, false).map(|_| ())
     }
 }
 
-/// Whether blocks of so many pages have summaries.
+/// True if blocks of this many pages have summaries.
 pub(super) fn are_written(pages_per_block: u32) -> bool {
     cfg!(feature = "full") && pages_per_block >= PAGES_MIN
 }
 
-/// Where the summary of a block may be of which a root names pages up to this one, the likeliest first.
+/// Pages that may hold the summary of a block, the likeliest first. `last` is the last page there that a root
+/// names.
 pub(super) fn places(geometry: Geometry, last: Ppn, is_open: bool) -> [Option<Ppn>; 2] {
     let end = Ppn(geometry.page_at(geometry.block_of(last), 0).0 + geometry.pages_per_block - 1);
     let behind = Ppn(last.0 + 1);

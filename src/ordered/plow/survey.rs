@@ -1,4 +1,4 @@
-//! A look at a chip that is mounted: what its pages say of the history.
+//! Survey of a chip that is mounted: the history as its pages tell it.
 
 use super::blocks::{Blocks, State};
 use super::medium::{Found, Medium};
@@ -8,45 +8,47 @@ use crate::nand::{Geometry, Nand};
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
-/// Findings of a look at the chip.
+/// Findings of the survey.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// The newest program.
+    /// Number of the newest program.
     pub(super) newest: u64,
-    /// The newest commit page that a page names, and where.
+    /// Number of the newest commit page that any page names, and the page that names it.
     pub(super) named: (u64, u32),
-    /// The newest commit page.
+    /// Program number and place of the newest commit page.
     pub(super) commit: Option<(u64, Ppn)>,
-    /// Blocks with commit pages, each with the first program found there.
+    /// Blocks with commit pages, each with the first program number found there.
     commit_blocks: Vec<(u64, Pbn)>,
-    /// The newest page of a level that commits.
+    /// Program number and place of the newest run page that commits.
     pub(super) carried: Option<(u64, Ppn)>,
-    /// The page of the map that is in the output buffer.
+    /// Page of the map that is in the output buffer.
     pub(super) map_page: Option<Ppn>,
-    /// Pages that are neither whole nor blank, though no cut leaves such: of each block the last one met.
+    /// Pages that are neither whole nor blank, on a chip whose programs no cut tears: in each block the last
+    /// one met.
     pub(super) damaged: Vec<Ppn>,
     /// The newest page that belongs in another place, and where it was met.
     pub(super) displaced: (u64, u32),
 }
 
-/// A look at a chip. It changes nothing but what is known of the erases and the state of blocks.
-pub(super) struct Survey<'a> {
-    pub(super) medium: &'a mut Medium<dyn Nand + 'a>,
+/// Survey of a chip. It changes only the erase counts and states of blocks.
+pub(super) struct Survey<'a, N> {
+    pub(super) medium: &'a mut Medium<N>,
     pub(super) geometry: Geometry,
     pub(super) blocks: &'a mut Blocks,
     pub(super) seen: Seen,
 }
 
-impl<'a> Survey<'a> {
+impl<'a, N: Nand> Survey<'a, N> {
     pub(super) fn new(
-        medium: &'a mut Medium<dyn Nand + 'a>,
+        medium: &'a mut Medium<N>,
+        geometry: Geometry,
         blocks: &'a mut Blocks,
         seen: Seen,
-    ) -> Survey<'a> {
-        Survey { geometry: medium.geometry, medium, blocks, seen }
+    ) -> Survey<'a, N> {
+        Survey { medium, geometry, blocks, seen }
     }
 
-    /// Looks at all blocks; the newest commit page, if there is any.
+    /// Looks at all blocks. Returns the newest commit page, if there is any.
     pub(super) fn look_at_all(&mut self) -> Result<Option<(u64, Ppn)>, IndexFault> {
         self.medium.keep_none();
         for block in (0..self.geometry.blocks).map(Pbn) {
@@ -58,15 +60,15 @@ impl<'a> Survey<'a> {
         Ok(self.seen.commit)
     }
 
-    /// Looks for the newest commit page in the newest block that has any.
+    /// Looks for the newest commit page, from the newest block with commit pages on.
     fn find_commit(&mut self) -> Result<(), IndexFault> {
-        // From the newest on. They are few, so that none but the largest is looked for each time.
+        // They are few, so the largest is searched for each time instead of sorting them.
         let mut blocks = core::mem::take(&mut self.seen.commit_blocks);
         while let Some(newest) = (0..blocks.len()).max_by_key(|&i| blocks[i]) {
             let (first, block) = blocks.swap_remove(newest);
             for page in (0..self.programmed(block)?).rev() {
                 let ppn = self.geometry.page_at(block, page);
-                // What is older than the first page was there in an earlier life of the block.
+                // A page older than the first one is from an earlier life of the block.
                 if let Found::Whole(header) = self.see(ppn)?
                     && header.sequence >= first
                 {
@@ -83,7 +85,8 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    /// Pages of a block that were programmed: they are the first ones. A torn page may count or not.
+    /// Number of pages of a block that were programmed: they are the first ones. A torn page may count or
+    /// not.
     fn programmed(&mut self, block: Pbn) -> Result<u32, IndexFault> {
         let pages = self.geometry.pages_per_block;
         let (mut low, mut high) = (0, pages);
@@ -95,7 +98,7 @@ impl<'a> Survey<'a> {
                 low = middle + 1;
             }
         }
-        // A page that only reads as erased, since it is damaged, has others behind it.
+        // A damaged page may read as erased; then others lie behind it.
         let behind = self.geometry.page_at(block, low).0 + 1;
         let is_end = low + 1 >= pages || self.see(Ppn(behind))? == Found::Blank;
         Ok(if is_end { low } else { pages })
@@ -122,7 +125,7 @@ impl<'a> Survey<'a> {
         Ok(found)
     }
 
-    /// Notes what a page says of the history.
+    /// Notes what a header tells of the history.
     pub(super) fn note(&mut self, ppn: Ppn, header: &Header) {
         let block = self.geometry.block_of(ppn);
         self.blocks.set_erases(block, self.blocks.erases(block).max(header.erases));
@@ -142,13 +145,13 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Looks at the first page of a block, and at all where that one says nothing.
+    /// Looks at the first page of a block, and at all its pages if the first one tells nothing.
     fn look_at(&mut self, block: Pbn) -> Result<(), IndexFault> {
         let found = self.look_at_page(self.geometry.page_at(block, 0))?;
         self.medium.keep_first(block, found);
         match found {
             Found::Whole(_) => Ok(()),
-            // A page may read as erased that was being programmed, or is damaged.
+            // A page that was being programmed, or is damaged, may read as erased.
             _ if self.see(self.geometry.page_at(block, 1))? == Found::Blank => Ok(()),
             _ => {
                 for page in 0..self.geometry.pages_per_block {
@@ -159,7 +162,8 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Reads the summary of a block into the input buffer if there is one at these places; its header.
+    /// Reads the summary of a block into the input buffer, if it is at one of these places. Returns its
+    /// header.
     pub(super) fn find_summary(
         &mut self,
         places: [Option<Ppn>; 2],

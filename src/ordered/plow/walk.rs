@@ -1,25 +1,26 @@
 //! Walks over a range, in windows: the records of all levels but the last are gathered up to some key, then
-//! the last level's pages are read up to there, and all is merged with the memtable.
+//! the last level's pages are read up to there, and all are merged with the memtable.
 //!
-//! Of each upper level a window takes what one page holds of the range, as far as the output buffer has room:
-//! one read a level and window, and a window reaches as far as the level that ends first. The last level's
-//! pages are read once each, and once more where a window begins within one.
+//! From each upper level a window takes the records of the range in one page, as far as the output buffer has
+//! room. So a window costs one read for each level, and reaches as far as the level that ends first. The last
+//! level's pages are read once each, and once more if a window begins within one.
 
 use super::level::{Part, Place};
 use super::merge::copy_record;
 use super::sight::Sight;
 use crate::fault::IndexFault;
+use crate::nand::Nand;
 use crate::ordered::{Bounds, Direction, Visit, within};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow, Range};
 
-/// Where a walk is: the key from which it goes on, and whether that one is still to come. None at the end
-/// where it began.
+/// Position of a walk: the key from which it goes on, and whether that key is still to come. `None` at the
+/// end of the keys where the walk began.
 type At = Option<(Vec<u8>, bool)>;
 
-/// How two keys follow each other in a walk.
+/// Order in which two keys follow each other in a walk.
 fn ahead(a: &[u8], b: &[u8], direction: Direction) -> Ordering {
     match direction {
         Direction::Ascending => a.cmp(b),
@@ -27,15 +28,23 @@ fn ahead(a: &[u8], b: &[u8], direction: Direction) -> Ordering {
     }
 }
 
-/// Where the last level stands in a window.
+/// Position in the last level within a window.
 struct Last {
     place: Option<Place>,
-    /// The records of its page that are still to come; none before the page was read.
+    /// Records of the page still to come. `None` before the page was read.
     rest: Option<Range<usize>>,
     key: Vec<u8>,
 }
 
-impl Sight<'_> {
+/// The part of a walk for which the upper levels' records are gathered.
+struct Window<'a> {
+    at: &'a At,
+    edge: Option<&'a [u8]>,
+    /// Records in the output buffer.
+    gathered: usize,
+}
+
+impl<N: Nand> Sight<'_, N> {
     /// Visits the records within the bounds.
     pub(super) fn walk(
         &mut self,
@@ -51,7 +60,8 @@ impl Sight<'_> {
         };
         loop {
             let (gathered, edge) = self.gather(&at, direction)?;
-            let end = self.walk_window(&at, edge.as_deref(), (bounds, direction), (gathered, visit))?;
+            let window = Window { at: &at, edge: edge.as_deref(), gathered };
+            let end = self.walk_window(&window, bounds, direction, visit)?;
             // A window that ends at a key has shown all up to it.
             match edge {
                 Some(edge) if end.is_continue() => at = Some((edge, false)),
@@ -64,15 +74,15 @@ impl Sight<'_> {
     fn begin_in(&mut self, level: usize, at: &At, direction: Direction) -> Result<Option<Place>, IndexFault> {
         let Some((key, _)) = at else {
             return Ok(match direction {
-                Direction::Ascending => self.levels[level].first(),
-                Direction::Descending => self.levels[level].last(),
+                Direction::Ascending => self.stock.levels[level].first(),
+                Direction::Descending => self.stock.levels[level].last(),
             });
         };
         if let Some(place) = self.seek(level, key)? {
             return Ok(Some(place));
         }
         // Every page of the key's part begins after it.
-        let (part, of_level) = (self.levels[level].part_of(key), &self.levels[level]);
+        let (part, of_level) = (self.stock.levels[level].part_of(key), &self.stock.levels[level]);
         Ok(match (direction, part) {
             (Direction::Ascending, Part::New) => of_level.first(),
             (Direction::Ascending, Part::Old) => Some((Part::Old, 0)).filter(|&p| of_level.page(p).is_some()),
@@ -85,12 +95,12 @@ impl Sight<'_> {
 
     fn onward(&self, level: usize, place: Place, direction: Direction) -> Option<Place> {
         match direction {
-            Direction::Ascending => self.levels[level].next(place),
-            Direction::Descending => self.levels[level].previous(place),
+            Direction::Ascending => self.stock.levels[level].next(place),
+            Direction::Descending => self.stock.levels[level].previous(place),
         }
     }
 
-    /// The records of the page in the input buffer that live and that a walk has still to come to.
+    /// The live records of the page in the input buffer that the walk has still to visit.
     fn rest_of(
         &self,
         level: usize,
@@ -102,10 +112,10 @@ impl Sight<'_> {
         let mut scratch = vec![0; self.medium.record.key_bytes.into()];
         let count = view.count();
         let mut first = match place {
-            (Part::Old, 0) => view.search(&self.levels[level].cursor, &mut scratch).0,
+            (Part::Old, 0) => view.search(&self.stock.levels[level].cursor, &mut scratch).0,
             _ => 0,
         };
-        if let Some(below) = self.levels.get(level + 1) {
+        if let Some(below) = self.stock.levels.get(level + 1) {
             let taken = view.search(&below.cursor, &mut scratch).0;
             // A page that ends before that cursor is not the one around it.
             if taken < count {
@@ -125,10 +135,10 @@ impl Sight<'_> {
         })
     }
 
-    /// Gathers records of all levels but the last in the output buffer; how many, and the key up to which
-    /// they are all there.
+    /// Gathers records of all levels but the last in the output buffer. Returns their number, and the key up
+    /// to which they are complete.
     fn gather(&mut self, at: &At, direction: Direction) -> Result<(usize, Option<Vec<u8>>), IndexFault> {
-        let uppers = self.levels.len() - 1;
+        let uppers = self.stock.levels.len() - 1;
         let (stride, key_bytes) = (self.medium.stride(), usize::from(self.medium.record.key_bytes));
         let quota = self.medium.output.len() / stride / uppers.max(1);
         let (mut gathered, mut edge) = (0, None::<Vec<u8>>);
@@ -168,19 +178,19 @@ impl Sight<'_> {
         Ok((gathered, edge))
     }
 
-    /// Visits the records up to the edge; breaks where the walk is over.
+    /// Visits the records up to the edge. Breaks if the walk is over.
     fn walk_window(
         &mut self,
-        at: &At,
-        edge: Option<&[u8]>,
-        (bounds, direction): (Bounds<'_>, Direction),
-        (gathered, visit): (usize, Visit<'_>),
+        &Window { at, edge, gathered }: &Window<'_>,
+        bounds: Bounds<'_>,
+        direction: Direction,
+        visit: Visit<'_>,
     ) -> Result<ControlFlow<()>, IndexFault> {
         let key_bytes = usize::from(self.medium.record.key_bytes);
         let stride = self.medium.record.entry_bytes() + 1;
         let mut gathered = 0..gathered;
         let mut pooled = self.pooled_ahead(at, direction);
-        let last_level = self.levels.len() - 1;
+        let last_level = self.stock.levels.len() - 1;
         let place = self.begin_in(last_level, at, direction)?;
         let mut last = Last { place, rest: None, key: vec![0; key_bytes] };
         self.load_last(&mut last, at, direction)?;
@@ -188,7 +198,7 @@ impl Sight<'_> {
         let mut value = vec![0; self.medium.record.value_bytes.into()];
         loop {
             let heads = [
-                head(&pooled, direction).map(|i| self.memtable.key(i)),
+                head(&pooled, direction).map(|i| self.stock.memtable.key(i)),
                 head(&gathered, direction).map(|i| &self.medium.output[i * stride..i * stride + key_bytes]),
                 last.place.is_some().then_some(&last.key[..]),
             ];
@@ -223,7 +233,7 @@ impl Sight<'_> {
                 step_on(&mut gathered, direction);
             }
             if let (true, Some(i)) = (in_pool, head(&pooled, direction)) {
-                found = Some(self.memtable.copy_value(i, &mut value));
+                found = Some(self.stock.memtable.copy_value(i, &mut value));
                 step_on(&mut pooled, direction);
             }
             if in_last {
@@ -239,11 +249,11 @@ impl Sight<'_> {
         }
     }
 
-    /// The memtable's records that a walk has still to come to.
+    /// The records of the memtable that the walk has still to visit.
     fn pooled_ahead(&self, at: &At, direction: Direction) -> Range<usize> {
-        let all = 0..self.memtable.len();
+        let all = 0..self.stock.memtable.len();
         let Some((key, inclusive)) = at else { return all };
-        let (index, found) = match self.memtable.find(key) {
+        let (index, found) = match self.stock.memtable.find(key) {
             Ok(index) => (index, true),
             Err(index) => (index, false),
         };
@@ -255,7 +265,7 @@ impl Sight<'_> {
 
     /// Reads on in the last level until there is a record or no page is left.
     fn load_last(&mut self, last: &mut Last, at: &At, direction: Direction) -> Result<(), IndexFault> {
-        let level = self.levels.len() - 1;
+        let level = self.stock.levels.len() - 1;
         while let Some(place) = last.place {
             let rest = match last.rest.take() {
                 Some(rest) => rest,
@@ -275,7 +285,7 @@ impl Sight<'_> {
     }
 }
 
-/// The next of some records.
+/// Index of the next record in the direction of the walk.
 fn head(rest: &Range<usize>, direction: Direction) -> Option<usize> {
     match direction {
         _ if rest.is_empty() => None,
@@ -291,8 +301,8 @@ fn step_on(rest: &mut Range<usize>, direction: Direction) {
     }
 }
 
-/// Enters a record among sorted ones, unless its key is there: what came first is newer. Returns how many
-/// there are.
+/// Inserts a record among sorted ones, unless its key is there: the one that came first is newer. Returns the
+/// number of records.
 fn insert(records: &mut [u8], count: usize, record: &[u8], key_bytes: usize) -> usize {
     let stride = record.len();
     let key = |i: usize| &records[i * stride..i * stride + key_bytes];

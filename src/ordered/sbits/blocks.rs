@@ -1,4 +1,5 @@
-//! The blocks of SBITS: taken in turn, full pages one after the other, partly filled ones to the side.
+//! Blocks of SBITS: full pages go one after the other into blocks taken in turn, partly filled ones into a
+//! block at the side.
 
 use super::page::{Header, is_blank};
 use super::{Loaded, NO_PAGE, WhenFull};
@@ -10,45 +11,45 @@ use crate::queue::Queue;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
-/// Blocks that must be free before an insertion: the next one of full pages, one that replaces a failed or
-/// cut one, and the next one of partly filled pages.
+/// Number of blocks that must be free before an insertion: the next one for full pages, one to replace a
+/// failed or cut one, and the next one for partly filled pages.
 const FREE_MIN: usize = 3;
 
 /// A block of full pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct KeptBlock {
-    /// The number of the block among all of them.
+    /// Number of the block among all blocks of full pages ever written.
     pub(super) number: u32,
     pub(super) place: Pbn,
 }
 
 impl KeptBlock {
-    /// In place of a block that a mount did not find.
+    /// Entry for a block that a mount did not find.
     pub(super) const fn lost(number: u32) -> KeptBlock {
         KeptBlock { number, place: Pbn(u32::MAX) }
     }
 
-    /// Where the block is, if a mount found it.
+    /// Place of the block, if a mount found it.
     fn found(self) -> Option<Pbn> {
         (self != KeptBlock::lost(self.number)).then_some(self.place)
     }
 }
 
-/// The use of each block, and so where each page lies.
+/// Use of each block, which gives the place of each page.
 pub(super) struct Blocks {
     pub(super) geometry: Geometry,
-    /// Blocks of full pages, the oldest first. At a mount, all that claim to be.
+    /// Blocks of full pages, the oldest first. During a mount, all blocks that claim to be such.
     pub(super) kept: Queue<KeptBlock>,
-    /// The number of the oldest of them.
+    /// Number of the oldest of them.
     pub(super) oldest: u32,
-    /// Full pages ever written: the number of the next one.
+    /// Number of full pages ever written, which is the number of the next one.
     pub(super) full_pages: u64,
-    /// Nothing may be added to the newest block as it lies there.
+    /// True if nothing may be added to the newest block where it lies.
     pub(super) newest_is_closed: bool,
-    /// The block of partly filled pages and its next page.
+    /// Block of partly filled pages, and its next page.
     pub(super) aside: Option<(Pbn, u32)>,
-    /// Blocks in which a partly filled page failed. The one before it may be there: they are marked bad once
-    /// another page is programmed, since a bad block is not read by a mount.
+    /// Blocks in which a partly filled page failed. The page before it may be in them, and a mount does not
+    /// read bad blocks: so they are marked bad only after another page is programmed.
     failed: Vec<Pbn>,
     /// Blocks to be used next, in turn.
     pub(super) free: Queue<Pbn>,
@@ -83,22 +84,22 @@ impl Blocks {
         self.kept.capacity() * size_of::<KeptBlock>() + self.free.capacity() * size_of::<Pbn>()
     }
 
-    /// The first page that is kept, by its number.
+    /// Number of the first page that is kept.
     pub(super) fn first_page(&self) -> u64 {
         u64::from(self.oldest) * u64::from(self.geometry.pages_per_block)
     }
 
-    /// Pages that are kept, all of them full.
+    /// Number of pages that are kept, all of them full.
     pub(super) fn pages(&self) -> u64 {
         self.full_pages - self.first_page()
     }
 
-    /// Blocks of full pages ever written.
+    /// Number of blocks of full pages ever written.
     pub(super) fn ever(&self) -> u64 {
         u64::from(self.oldest) + self.kept.len() as u64
     }
 
-    /// The place of a full page.
+    /// Place of a full page.
     pub(super) fn place_of(&self, number: u64) -> Result<Ppn, IndexFault> {
         let pages_per_block = self.geometry.pages_per_block;
         let from_first = number.checked_sub(self.first_page()).and_then(|pages| u32::try_from(pages).ok());
@@ -115,7 +116,7 @@ impl Blocks {
         self.kept.iter().filter_map(|kept| kept.found()).chain(aside).chain(self.free.iter().copied())
     }
 
-    /// Whether a page can be programmed. If not, the oldest block goes, or `Full` where none may.
+    /// True if a page can be programmed. If not, the oldest block is dropped; `Full` if none may be.
     pub(super) fn make_room(&mut self) -> Result<bool, IndexFault> {
         if self.free.len() >= FREE_MIN {
             return Ok(true);
@@ -127,7 +128,7 @@ impl Blocks {
         Ok(false)
     }
 
-    /// Sets the oldest block of full pages free.
+    /// Frees the oldest block of full pages.
     fn drop_oldest(&mut self) {
         if let Some(gone) = self.kept.pop_front() {
             if let Some(block) = gone.found() {
@@ -144,7 +145,7 @@ impl Blocks {
         }
     }
 
-    /// The next block in turn, erased.
+    /// Takes the next block in turn, and erases it.
     fn take<N: Nand>(&mut self, nand: &mut N) -> Result<Pbn, IndexFault> {
         while let Some(block) = self.free.pop_front() {
             match nand.erase(block, Cause::Host) {
@@ -154,7 +155,7 @@ impl Blocks {
                 Err(error) => return Err(error.into()),
             }
         }
-        // An insertion begins with blocks to spare: those have failed.
+        // An insertion begins with blocks to spare, so these have failed.
         Err(IndexError::WornOut.into())
     }
 
@@ -163,12 +164,12 @@ impl Blocks {
         Ok(mark_bad(nand, block)?)
     }
 
-    /// After a program: marks the blocks bad that failed before it; those that failed on the way to it wait
-    /// for the next.
+    /// Marks the blocks bad that failed before this program. Those that failed during it (`newly`) wait for
+    /// the next.
     fn retire_failed<N: Nand>(&mut self, nand: &mut N, newly: Vec<Pbn>) -> Result<(), IndexFault> {
         for block in core::mem::replace(&mut self.failed, newly) {
             match self.retire(nand, block) {
-                // It is not used again; the page is written all the same.
+                // The block is not used again; the page is written all the same.
                 Err(error) if error.is_refusal() => {}
                 retired => retired?,
             }
@@ -176,14 +177,14 @@ impl Blocks {
         Ok(())
     }
 
-    /// Ends the program of a full page.
+    /// Counts a full page that was programmed.
     pub(super) fn count_page<N: Nand>(&mut self, nand: &mut N) -> Result<(), IndexFault> {
         self.full_pages += 1;
         self.retire_failed(nand, Vec::new())
     }
 
-    /// Programs the next full page into the newest block, or a copy of that block where it may not be added
-    /// to, which takes the buffer of pages that are read.
+    /// Programs the next full page into the newest block. If nothing may be added to that block, it is copied
+    /// first, which uses the read buffer.
     pub(super) fn program_next<N: Nand>(
         &mut self,
         nand: &mut N,
@@ -200,7 +201,8 @@ impl Blocks {
         while self.newest_is_closed || !self.program_at(nand, place, page)? {
             let moved = self.move_newest(nand, place, read);
             if moved.is_err() {
-                // Nothing is added behind a page that failed. A block without pages is none yet.
+                // Nothing is added behind a page that failed. A block without pages is no block of full pages
+                // yet.
                 self.newest_is_closed = true;
                 if place == 0
                     && let Some(block) = self.kept.row().pop().and_then(KeptBlock::found)
@@ -219,7 +221,7 @@ impl Blocks {
         Ok(())
     }
 
-    /// Programs a page of the newest block; false when that fails.
+    /// Programs a page of the newest block. False if that fails.
     fn program_at<N: Nand>(&mut self, nand: &mut N, place: u32, page: &[u8]) -> Result<bool, IndexFault> {
         let block = self.newest()?;
         match nand.program(self.geometry.page_at(block, place), Cause::Host, page, &[]) {
@@ -236,7 +238,7 @@ impl Blocks {
         })
     }
 
-    /// Copies the first pages of the newest block to another one, which takes its place.
+    /// Copies the first `pages` pages of the newest block to another block, which takes its place.
     fn move_newest<N: Nand>(
         &mut self,
         nand: &mut N,
@@ -278,8 +280,8 @@ impl Blocks {
         Ok(())
     }
 
-    /// Programs a partly filled page to the side; with `elsewhere`, to another block than the one before.
-    /// The page before is as it was when this fails for want of blocks.
+    /// Programs a partly filled page at the side; if `elsewhere`, to another block than the one before. If
+    /// this fails for want of blocks, the page before is unchanged.
     pub(super) fn program_aside<N: Nand>(
         &mut self,
         nand: &mut N,
@@ -323,8 +325,8 @@ impl Blocks {
     }
 }
 
-/// Reads a page of a chip of so many blocks, again where it is not sound; what a page holds that stays so is
-/// returned as it is.
+/// Reads a page of a chip of `blocks` blocks, again if it is not sound. The bytes of a page that stays
+/// unsound are returned as they are.
 pub(super) fn read_sound<N: Nand>(
     nand: &mut N,
     blocks: u32,

@@ -1,4 +1,4 @@
-//! Programming pages, reading them, and the walk over all of them.
+//! Programming and reading pages, and the check of all of them.
 
 use super::page::{Header, SINCE_MAX, entry};
 use super::{NO_PAGE, Sbits, project};
@@ -10,7 +10,7 @@ use crate::units::Pbn;
 use alloc::vec::Vec;
 
 impl<N: Nand> Sbits<N> {
-    /// Programs the page being filled, which is full.
+    /// Programs the page being filled, which must be full.
     pub(super) fn write_full(&mut self) -> Result<(), IndexFault> {
         debug_assert_eq!(self.filling.count, self.capacity, "S2: a page is full that is not");
         let number = self.blocks.full_pages;
@@ -41,7 +41,7 @@ impl<N: Nand> Sbits<N> {
             .encode(&mut self.filling.page, self.blocks.geometry.blocks);
     }
 
-    /// Programs the page being filled as it is to the side; with `elsewhere`, to another block than the one
+    /// Programs the page being filled as it is, at the side; if `elsewhere`, to another block than the one
     /// before.
     pub(super) fn write_partial(&mut self, closed: bool, elsewhere: bool) -> Result<(), IndexFault> {
         self.stamp(Header { closed, ..self.header() });
@@ -72,7 +72,7 @@ impl<N: Nand> Sbits<N> {
         Ok(())
     }
 
-    /// Walks over every page.
+    /// Checks every page.
     pub(super) fn check_all(&mut self) -> Result<CheckReport, IndexFault> {
         let mut report = CheckReport::default();
         let mut before: Option<Vec<u8>> = None;

@@ -69,17 +69,17 @@ use core::ops::{Bound, ControlFlow, RangeInclusive};
 use page::{HEADER_BYTES, entry, search};
 use spline::{Spline, project};
 
-/// Bits of the number of a program, and of a block.
+/// Bits of the number of a program. The number of a block has [`BLOCK_BITS`].
 const SEQUENCE_BITS: u32 = 40;
 const BLOCK_BITS: u32 = 32;
 
-/// The fate of an insertion when no block is left.
+/// Treatment of an insertion when no block is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
     /// The insertion is refused.
     #[default]
     Refuse,
-    /// The oldest block of records goes.
+    /// The oldest block of records is dropped.
     DropOldest,
 }
 
@@ -119,12 +119,12 @@ impl SbitsConfig {
 pub struct Sbits<N> {
     nand: N,
     record: RecordFormat,
-    /// Records of a page.
+    /// Number of records of a page.
     capacity: usize,
     every_operation: bool,
     blocks: Blocks,
     sequence: u64,
-    /// The newest program of a partly filled page.
+    /// Number of the newest program of a partly filled page.
     partial_sequence: u64,
     spline: Spline,
     filling: Filling,
@@ -137,14 +137,14 @@ pub struct Sbits<N> {
 struct Filling {
     page: Vec<u8>,
     count: usize,
-    /// Records that no sync has seen.
+    /// Number of records added since the last sync.
     unsynced: usize,
     closed: bool,
-    /// The largest key of all.
+    /// Largest key of all.
     largest: Option<Vec<u8>>,
 }
 
-/// The page read last, and its number; [`NO_PAGE`] where it is no full page.
+/// The page read last, and its number; [`NO_PAGE`] if it is no full page.
 struct Loaded {
     page: Vec<u8>,
     number: u64,
@@ -159,7 +159,7 @@ struct Counters {
     lookups: u64,
 }
 
-/// The refusal of an insertion or a removal that the rule forbids.
+/// Text of the refusal of an insertion or a removal.
 pub const RULE: &str = "SBITS takes records in ascending order of their keys and removes none";
 
 impl<N: Nand> Sbits<N> {
@@ -203,7 +203,7 @@ impl<N: Nand> Sbits<N> {
         self.nand
     }
 
-    /// Programs the page being filled to the side.
+    /// Programs the page being filled at the side.
     fn write_aside(&mut self, closed: bool, elsewhere: bool) -> Result<(), IndexFault> {
         self.interrupted = true;
         let written = self.write_partial(closed, elsewhere);
@@ -240,7 +240,7 @@ impl<N: Nand> Sbits<N> {
             Ok(())
         };
         if written.as_ref().is_err_and(|error| error.is_worn_out()) {
-            // No block took it: the record is not there.
+            // No block took the page: the record is not there.
             self.filling.pop();
             self.interrupted = false;
         }
@@ -256,8 +256,8 @@ impl<N: Nand> Sbits<N> {
         Ok(())
     }
 
-    /// Finds the page that holds a key if any does, and leaves it in the read buffer; false when the key
-    /// precedes all.
+    /// Finds the only page that may hold a key, and leaves it in the read buffer. False if the key precedes
+    /// all.
     fn seek(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
         let pages = (self.blocks.first_page(), self.blocks.full_pages);
         if pages.0 >= pages.1 {
@@ -296,7 +296,7 @@ impl<N: Nand> Sbits<N> {
         entry(&self.read.page, self.record, i).0
     }
 
-    /// The page from which a walk in this direction begins: the write page counts as the one after the last.
+    /// Page at which a walk begins. The page being filled counts as the one after the last.
     fn start_of(&mut self, key: &[u8]) -> Result<u64, IndexFault> {
         let (first, end) = (self.blocks.first_page(), self.blocks.full_pages);
         if first >= end || self.filling.begins_by(self.record, key) {
@@ -306,7 +306,7 @@ impl<N: Nand> Sbits<N> {
         Ok(if self.read.number == NO_PAGE { first } else { self.read.number })
     }
 
-    /// Shows the records of page `number` that lie within the bounds; breaks when the walk is over.
+    /// Visits the records of page `number` within the bounds. Breaks if the walk is over.
     fn show_page(
         &mut self,
         number: u64,
@@ -341,7 +341,7 @@ impl Filling {
         Filling { page: vec![0xff; page_bytes], count: 0, unsynced: 0, closed: false, largest: None }
     }
 
-    /// Whether a key is not below the first one of the page.
+    /// True if a key is not below the first one of the page.
     fn begins_by(&self, record: RecordFormat, key: &[u8]) -> bool {
         self.count > 0 && key >= entry(&self.page, record, 0).0
     }
@@ -364,13 +364,12 @@ impl Filling {
         self.closed = false;
     }
 
-    /// Takes the newest record back.
+    /// Removes the newest record.
     fn pop(&mut self) {
         self.count -= 1;
         self.unsynced -= 1;
     }
 
-    /// No record is in the page any more.
     fn clear(&mut self) {
         self.page.fill(0xff);
         (self.count, self.unsynced) = (0, 0);
@@ -383,7 +382,7 @@ impl Filling {
     }
 }
 
-/// Knots of the spline: as set, or 300, or what the RAM leaves.
+/// Number of knots of the spline: as configured, or 300, or what the RAM leaves.
 fn knots<N: Nand>(config: &SbitsConfig, geometry: Geometry) -> Result<usize, IndexFault> {
     const PUBLISHED: usize = 300;
     const POSSIBLE: RangeInclusive<usize> = 4..=1 << 20;
@@ -409,7 +408,7 @@ fn knots<N: Nand>(config: &SbitsConfig, geometry: Geometry) -> Result<usize, Ind
     }
 }
 
-/// RAM besides the spline's knots, the error of a refusal included.
+/// Bytes of RAM without the spline's knots, but with the error of a refusal.
 fn fixed_bytes<N: Nand>(geometry: Geometry, record: RecordFormat) -> usize {
     size_of::<Sbits<N>>()
         + size_of::<IndexError>()
@@ -418,8 +417,8 @@ fn fixed_bytes<N: Nand>(geometry: Geometry, record: RecordFormat) -> usize {
         + Blocks::ram_needed(geometry)
 }
 
-/// Where a search goes on that leaps to `aim`: in the middle of what is left where the leap is longer than
-/// that.
+/// Next page of a search that jumps to `aim`: the middle of the remaining pages if the jump is longer than
+/// these.
 const fn leap(aim: u64, step: u64, (low, high): (u64, u64)) -> u64 {
     if step > high - low { low.midpoint(high) } else { aim }
 }
@@ -454,7 +453,7 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
         Ok(found.is_ok())
     }
 
-    /// Appends a record; a key that is not above all others is refused.
+    /// Appends a record. A key that is not above all others is refused.
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         self.record.check_key(key)?;
         self.record.check_value(value)?;
@@ -463,7 +462,7 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
         Ok(false)
     }
 
-    /// Refused: [`RULE`].
+    /// Refuses the removal: [`RULE`].
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.record.check_key(key)?;
         Err(IndexError::Unsupported(RULE.into()))
@@ -517,7 +516,7 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
             return Ok(());
         }
         self.write_aside(true, false)?;
-        // In two blocks, so that one of them may be lost.
+        // In two blocks, so that one of the two may be lost.
         match self.write_aside(true, true) {
             Err(error) if !error.is_worn_out() => return Err(error.into()),
             _ => {}

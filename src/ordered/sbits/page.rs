@@ -24,19 +24,19 @@ const MAGIC: u8 = 0xb6;
 const PARTIAL: u8 = 1;
 const CLOSED: u8 = 2;
 const OF_CHIP: u8 = 4;
-/// The versions that came later, by the bits of the flags from this one on.
+/// Shift of the flags that belong to later versions.
 const LATER_SHIFT: u32 = 3;
 const CRC_AT: usize = 20;
-/// The largest count of programs: so many, or more.
+/// Largest count of programs; it stands for this many or more.
 pub(super) const SINCE_MAX: u16 = u16::MAX;
 
-/// The account that a page gives of itself.
+/// Header of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) partial: bool,
     pub(super) closed: bool,
     pub(super) record: RecordFormat,
-    /// Records, or of a full page the programs since the newest partly filled page.
+    /// Number of records; in a full page, the number of programs since the newest partly filled page.
     pub(super) count: u16,
     pub(super) number: u64,
     pub(super) oldest_block: u32,
@@ -44,15 +44,15 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// The least number of the program of the newest partly filled page, as a full page tells.
+    /// Lower bound of the program number of the newest partly filled page, as a full page tells it.
     pub(super) fn newest_partial(&self) -> Option<u64> {
         let since = Some(self.count).filter(|&since| !self.partial && since < SINCE_MAX);
         since.map(|since| self.sequence.saturating_sub(u64::from(since)))
     }
 
-    /// Block and page in it that a full page was written as, where there may be one. Numbers of pages may
-    /// take more than 32 bits, their distance from the oldest block does not, and a microcontroller divides
-    /// by a routine what takes more.
+    /// Number of the block for which a full page was written, and the page in it. Page numbers may exceed 32
+    /// bits, but not their distance from the oldest block; a microcontroller divides larger numbers only by a
+    /// library routine.
     pub(super) fn block_and_page(&self, pages_per_block: u32) -> Option<(u32, u32)> {
         let first = u64::from(self.oldest_block) * u64::from(pages_per_block);
         let from_first = u32::try_from(self.number.checked_sub(first)?).ok()?;
@@ -60,7 +60,7 @@ impl Header {
         Some((block, from_first % pages_per_block))
     }
 
-    /// Completes a page whose records are in place, on a chip of so many blocks.
+    /// Writes the header of a page whose records are in place, on a chip of `blocks` blocks.
     pub(super) fn encode(&self, page: &mut [u8], blocks: u32) {
         debug_assert!(
             !self.partial || usize::from(self.count) * self.record.entry_bytes() <= page.len() - HEADER_BYTES,
@@ -78,7 +78,7 @@ impl Header {
         put_u32(page, CRC_AT, crc);
     }
 
-    /// Reads a whole page of a chip of so many blocks; `None` when these are not the bytes of a sound one.
+    /// Header of a sound page of a chip of `blocks` blocks; else `None`.
     pub(super) fn decode(page: &[u8], blocks: u32) -> Option<Header> {
         if page[0] != MAGIC
             || page[1] >> LATER_SHIFT > 0
@@ -106,31 +106,30 @@ fn checksum(page: &[u8], blocks: u32) -> u32 {
     crc32(&[&page[..CRC_AT], &page[CRC_AT + 4..]]) ^ chip
 }
 
-/// The version of a whole page that came later than this build; pages of this one are of version 1.
+/// Version of a whole page from a later build. Pages of this build have version 1.
 pub(super) fn newer_version(page: &[u8], blocks: u32) -> Option<u32> {
     let version = 1 + u32::from(page[1] >> LATER_SHIFT);
     let is_whole = page[0] == MAGIC && checksum(page, blocks) == get_u32(page, CRC_AT);
     (is_whole && version > 1).then_some(version)
 }
 
-/// Whether a page that is not sound may be one of a chip of another number of blocks.
+/// True if a page that is not sound may belong to a chip with another number of blocks.
 pub(super) fn is_of_other_chip(page: &[u8]) -> bool {
     let blocks = checksum(page, 0) ^ get_u32(page, CRC_AT);
     page[0] == MAGIC && page[1] & OF_CHIP != 0 && (1..1 << 24).contains(&blocks)
 }
 
-/// Whether a page was never programmed, or its program changed nothing.
+/// True if a page was never programmed, or its program changed nothing.
 pub(super) fn is_blank(page: &[u8]) -> bool {
     page.iter().all(|&byte| byte == 0xff)
 }
 
-/// Record `i` of a page.
 pub(super) fn entry(page: &[u8], record: RecordFormat, i: usize) -> (&[u8], &[u8]) {
     let at = HEADER_BYTES + i * record.entry_bytes();
     page[at..at + record.entry_bytes()].split_at(usize::from(record.key_bytes))
 }
 
-/// Finds a key among the first `count` records: where it is, or where it would be.
+/// Place of a key among the first `count` records; `Err` with the place where it would be.
 pub(super) fn search(page: &[u8], record: RecordFormat, count: usize, key: &[u8]) -> Result<usize, usize> {
     let (mut low, mut high) = (0, count);
     while low < high {

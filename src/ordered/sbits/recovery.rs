@@ -13,29 +13,30 @@ use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// The kind of a block by its pages.
+/// Kind of a block by its pages.
 enum Kind {
-    /// Full pages: the number of the block, how many there are up to the last sound one, the newest program.
+    /// A block of full pages: its number, the number of pages up to the last sound one, and the newest
+    /// program.
     Full(u32, u32, u64),
-    /// Partly filled pages.
+    /// A block of partly filled pages.
     Aside,
-    /// Nothing that can be read.
+    /// A block in which nothing can be read.
     Nothing,
 }
 
-/// The knowledge that a mount has of the chip so far.
+/// Findings of a mount.
 #[derive(Default)]
 struct Seen {
-    /// The sound pages of the newest block of full ones.
+    /// Number of sound pages of the newest block of full ones.
     newest_pages: u32,
     newest: Option<Header>,
-    /// The newest full page.
+    /// Header of the newest full page.
     full_page: Option<Header>,
-    /// The newest partly filled page.
+    /// Newest partly filled page.
     partial: Option<(Header, Ppn)>,
-    /// Pages that no power cut leaves like this, and whether nothing else is in their block.
+    /// Pages in a state that no power cut leaves, each with whether nothing else is in its block.
     damage: Vec<(&'static str, Ppn, bool)>,
-    /// A page may be one of a chip of another number of blocks.
+    /// True if a page may belong to a chip with another number of blocks.
     is_of_other_chip: bool,
 }
 
@@ -98,8 +99,8 @@ impl<N: Nand> Sbits<N> {
         self.learn()
     }
 
-    /// Refuses damage that may hide the newest page: what is in blocks with older ones is the affair of
-    /// whoever reads it.
+    /// Refuses damage that may hide the newest page. Damage in blocks of older pages is reported to whoever
+    /// reads them.
     fn require_undamaged(&self, seen: &Seen) -> Result<(), IndexFault> {
         let newest = self.blocks.kept.last().map(|newest| newest.place);
         let aside = seen.partial.map(|(_, ppn)| self.blocks.geometry.block_of(ppn));
@@ -123,8 +124,8 @@ impl<N: Nand> Sbits<N> {
             }
             match self.look_at(block, 2, &mut seen)? {
                 Kind::Full(number, ..) => self.blocks.kept.push_back(KeptBlock { number, place: block }),
-                // They are used last: the page before the newest one may be the only other copy of what a
-                // sync made last.
+                // These blocks are used last: the page before the newest may be the only other copy of the
+                // records of the last sync.
                 Kind::Aside => self.blocks.free.push_back(block),
                 Kind::Nothing => {
                     self.blocks.free.row().insert(empty, block);
@@ -150,8 +151,8 @@ impl<N: Nand> Sbits<N> {
         Ok(seen)
     }
 
-    /// Puts the best of several copies of a block first, and sets the others free; returns the sound pages of
-    /// the best.
+    /// Puts the best of several copies of a block first, and frees the others. Returns the number of sound
+    /// pages in the best one.
     fn choose_among(
         &mut self,
         copies: Range<usize>,
@@ -166,7 +167,7 @@ impl<N: Nand> Sbits<N> {
                 Kind::Full(_, pages, newest) => (pages, newest),
                 _ => (0, 0),
             };
-            // Of two copies the one with more pages, else the newer one: see `move_newest`.
+            // Of two copies the one with more pages counts, else the newer one: see `move_newest`.
             if at == copies.start {
                 best = this;
             } else if this <= best {
@@ -180,7 +181,7 @@ impl<N: Nand> Sbits<N> {
         Ok(best.0)
     }
 
-    /// Looks at a block through the read buffer.
+    /// Looks at a block, using the read buffer.
     fn look_at(&mut self, block: Pbn, enough: u32, seen: &mut Seen) -> Result<Kind, IndexFault> {
         let mut page = core::mem::take(&mut self.read.page);
         let kind = self.look_through(block, enough, (seen, &mut page));
@@ -188,7 +189,7 @@ impl<N: Nand> Sbits<N> {
         kind
     }
 
-    /// The kind of a block by its first `enough` pages, or by all of them where those do not agree.
+    /// Kind of a block by its first `enough` pages, or by all of them if these do not agree.
     fn look_through(
         &mut self,
         block: Pbn,
@@ -198,7 +199,7 @@ impl<N: Nand> Sbits<N> {
         let pages_per_block = self.blocks.geometry.pages_per_block;
         let mut votes: Map<u32, (u32, u32, u64)> = Map::new();
         let (mut is_aside, mut is_erased, mut before, mut damage) = (false, true, 0, None);
-        // Behind the last sound page of the block, where no cut leaves one.
+        // Page behind the last sound one of the block, on a chip on which no cut leaves such a page.
         let (tears, mut broken) = (self.nand.tears(), None);
         for at in 0..pages_per_block {
             let agreed = votes.len() == 1 && votes.values().all(|vote| vote.0 >= enough);
@@ -262,7 +263,8 @@ impl<N: Nand> Sbits<N> {
         })
     }
 
-    /// Takes the blocks of full pages from the oldest that is kept to the newest, which has so many.
+    /// Takes the blocks of full pages from the oldest that is kept to the newest, which has `newest_pages`
+    /// pages.
     fn adopt(&mut self, newest_pages: u32) -> Result<(), IndexFault> {
         while let Some(old) = self.blocks.kept.first().filter(|kept| kept.number < self.blocks.oldest) {
             self.blocks.free.push_back(old.place);
@@ -284,7 +286,7 @@ impl<N: Nand> Sbits<N> {
         Ok(())
     }
 
-    /// Fills the page being filled from the newest partly filled one, unless the full one followed it.
+    /// Fills the page being filled from the newest partly filled one, unless a full page followed that.
     fn take_partial(&mut self, partial: Option<(Header, Ppn)>) -> Result<(), IndexFault> {
         let Some((header, ppn)) = partial else { return Ok(()) };
         // Its block stays out of use until another partly filled page is programmed.
@@ -312,7 +314,7 @@ impl<N: Nand> Sbits<N> {
         let first_page = self.blocks.first_page();
         for at in 0..self.blocks.kept.len() as u64 {
             let number = first_page + at * pages_per_block;
-            // A page that cannot be read is the affair of whoever asks for it.
+            // A page that cannot be read is reported to whoever asks for it.
             if number < self.blocks.full_pages && self.read_page(number, Cause::Recovery).is_ok() {
                 let key = project(self.read_key(0));
                 self.spline.push(key, number);

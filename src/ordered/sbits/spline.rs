@@ -1,19 +1,19 @@
-//! From a key to the page it is likely in: a spline over (first key of a page, number of the page), in fixed
-//! RAM.
+//! Spline from a key to the page that is likely to hold it: it goes through points (first key of a page,
+//! number of the page), in fixed RAM.
 //!
-//! The greedy corridor of Neumann and Michel (2008), which RadixSpline and EmbedDB use: a point becomes a
-//! knot when the line to the next one would leave a page of those between by more than `error` pages. When no
-//! room is left for a knot, every second one is dropped; the estimates between the others are coarser then,
-//! and a look-up reads on from where it is led.
+//! It is the greedy corridor of Neumann and Michel (2008), which RadixSpline and EmbedDB use. A point becomes
+//! a knot if a line past it would miss a page in between by more than `error` pages. If no room is left for a
+//! knot, every second one is dropped; then the estimates between the others are coarser, and a look-up reads
+//! further pages beside the estimated one.
 //!
-//! Knots are true: each says which page begins with its key. So a key between two knots lies between their
-//! pages, however coarse the line. Keys count by their first eight bytes; where those are equal the knots say
-//! nothing.
+//! Knots are true: each tells which page begins with its key. So a key between two knots lies between their
+//! pages, however coarse the line. Keys count by their first eight bytes; between keys with equal ones the
+//! knots tell nothing.
 
 use crate::ratio::share;
 use alloc::vec::Vec;
 
-/// A key as a number that ascends with it: its first eight bytes.
+/// Key as a number that ascends with it: its first eight bytes.
 pub(super) fn project(key: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     let used = key.len().min(8);
@@ -27,7 +27,7 @@ struct Point {
     page: u64,
 }
 
-/// A slope: pages over keys.
+/// Slope: pages over keys.
 #[derive(Clone, Copy, Debug)]
 struct Slope {
     pages: i64,
@@ -39,7 +39,8 @@ impl Slope {
         Slope { pages: (to.page - from.page) as i64 + pages_more, keys: to.key - from.key }
     }
 
-    /// Compares without signs: a product of signed numbers of 128 bits takes half a kilobyte of Thumb code.
+    /// Compares without signed products: a product of signed numbers of 128 bits takes half a kilobyte of
+    /// Thumb code.
     fn is_below(self, other: Slope) -> bool {
         let product = |slope: Slope, keys: u64| u128::from(slope.pages.unsigned_abs()) * u128::from(keys);
         let (mine, others) = (product(self, other.keys), product(other, self.keys));
@@ -51,13 +52,12 @@ impl Slope {
     }
 }
 
-/// The spline.
 #[derive(Clone, Debug)]
 pub(super) struct Spline {
     knots: Vec<Point>,
     knots_max: usize,
     error: u32,
-    /// The point before the newest knot is set, and the corridor seen from the newest knot.
+    /// Newest point, which may become a knot. `corridor` is the corridor as seen from the newest knot.
     last: Option<Point>,
     corridor: Option<(Slope, Slope)>,
     pub(super) thinnings: u64,
@@ -80,7 +80,7 @@ impl Spline {
         self.knots_max * Self::KNOT_BYTES
     }
 
-    /// A page that follows all others begins with this key.
+    /// Adds a page that follows all others and begins with this key.
     pub(super) fn push(&mut self, key: u64, page: u64) {
         let point = Point { key, page };
         let (Some(&knot), Some(last)) = (self.knots.last(), self.last) else {
@@ -131,21 +131,22 @@ impl Spline {
         self.knots.push(point);
     }
 
-    /// Forgets the pages before this one.
+    /// Drops the knots of pages before this one.
     pub(super) fn drop_before(&mut self, page: u64) {
         let gone = self.knots.iter().take_while(|knot| knot.page < page).count();
-        // The last of them still says where the line to the next one begins.
+        // The last of them still tells where the line to the next one begins.
         self.knots.drain(..gone.saturating_sub(1));
     }
 
-    /// Where a key is likely to be among pages `first..end`: the page, and the first and the last one it can
-    /// be in.
+    /// Estimates the page of a key among pages `first..end`. Returns that page, and the first and the last
+    /// one that may hold the key.
     pub(super) fn find(&self, key: u64, (first, end): (u64, u64)) -> (u64, u64, u64) {
         assert!(first < end);
         let after = self.knots.partition_point(|knot| knot.key <= key);
         let next = self.knots.get(after).copied();
         let low = after.checked_sub(1).map(|at| self.knots[at]);
-        // Of pages with one projected key only the first became a point: others may precede a knot's page.
+        // Among pages with the same projected key only the first became a point: others may precede a knot's
+        // page.
         let lowest = low.map_or(first, |knot| if knot.key == key { first } else { knot.page });
         let highest = next.map_or(end - 1, |knot| knot.page);
         let (lowest, highest) = (lowest.clamp(first, end - 1), highest.clamp(first, end - 1));

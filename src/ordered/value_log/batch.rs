@@ -10,8 +10,8 @@ use crate::ordered::{Change, OrderedIndex};
 use alloc::vec::Vec;
 
 impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
-    /// Makes several changes, all or none, as [`OrderedIndex::apply`] does: what the index holds for all of
-    /// them together is one batch of it.
+    /// Makes several changes, all or none, as [`OrderedIndex::apply`] does. The index below gets its part of
+    /// all of them as one batch.
     pub fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
         let newest = newest_by_key(batch);
         let (mut long, mut keys) = (0, Vec::new());
@@ -44,7 +44,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             );
             if let Some(value) = change.value.filter(|value| value.len() > self.short) {
                 self.append(change.key, value)?;
-                // Not to be told of before the others.
+                // The index must not hear of it before the others.
                 if let Some(waiting) = self.waiting.last_mut() {
                     waiting.is_whole = false;
                 }

@@ -1,28 +1,29 @@
-//! The blocks of the log: the bytes that live in each, which is empty, and which is cleaned next.
+//! Blocks of the log: the live bytes in each, the empty ones, and the choice of the next one to clean.
 
 use super::chunk::{Place, chunk_bytes};
 use crate::nand::Geometry;
 use crate::units::Pbn;
 use alloc::vec::Vec;
 
-/// Bytes that live in a block, and marks in the highest bits.
+/// Live bytes of a block, with marks in the highest bits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Block(u32);
 
-/// Something in it died since the index was synced last: what is on the chip may still name it.
+/// Mark: something in the block died since the last sync of the index, so the index on the chip may still
+/// name it.
 const TOUCHED: u32 = 1 << 31;
-/// A program of it failed: it is emptied, and marked bad.
+/// Mark: a program failed in the block. It is emptied, and then marked bad.
 const FAILING: u32 = 1 << 30;
-/// A page of it was hard to read: it is emptied.
+/// Mark: a page of the block was hard to read. The block is emptied.
 const WEAK: u32 = 1 << 29;
-/// All of its pages were looked at, and what lives was moved, or could not be read.
+/// Mark: all pages of the block were looked at, and their live chunks were moved, or could not be read.
 const CLEANED: u32 = 1 << 28;
-/// Marked bad.
+/// Value of a block that is marked bad.
 const BAD: u32 = u32::MAX;
 const MARKS: u32 = TOUCHED | FAILING | WEAK | CLEANED;
 
-/// One of so many victims is the block that was filled longest ago, whatever lives in it: so blocks of values
-/// that nobody changes wear like the others.
+/// After this many victims chosen by their live bytes, the block filled longest ago is chosen. So blocks of
+/// values that nobody changes wear like the others.
 const TURN: u32 = 32;
 
 impl Block {
@@ -35,27 +36,27 @@ impl Block {
     }
 }
 
-/// The blocks.
 #[derive(Debug)]
 pub(super) struct Blocks {
     geometry: Geometry,
     blocks: Vec<Block>,
-    /// The round of filling all blocks in which each was filled since the mount, and blocks filled so far.
+    /// Round in which each block was filled last since the mount: the number of fills divided by the number
+    /// of blocks. `fills` counts the blocks filled so far.
     filled: Vec<u16>,
     fills: u64,
-    /// The block being filled.
+    /// Block being filled.
     pub(super) open: Option<Pbn>,
-    /// Where the search for an empty block goes on.
+    /// Block at which the search for an empty block goes on.
     next: u32,
-    /// Where the search for the block whose turn it is goes on, and victims until then.
+    /// Block at which the search for the victim in turn goes on, and the number of victims until then.
     turn: (u32, u32),
     live: u64,
-    /// Whether blocks may have to be emptied whatever room there is.
+    /// True if blocks may have to be emptied even though there is room.
     may_be_urgent: bool,
 }
 
 impl Blocks {
-    /// Blocks of which as many as this are kept for cleaning.
+    /// Number of empty blocks that are kept for cleaning.
     pub(super) const KEPT: u32 = 3;
 
     pub(super) fn new(geometry: Geometry) -> Blocks {
@@ -74,7 +75,7 @@ impl Blocks {
         }
     }
 
-    /// The bytes of all chunks that live.
+    /// Bytes of all live chunks.
     pub(super) const fn live(&self) -> u64 {
         self.live
     }
@@ -83,7 +84,7 @@ impl Blocks {
         self.blocks[block.index()].live()
     }
 
-    /// The bytes that live in each block, bad ones as 0.
+    /// Live bytes of each block; 0 for a bad one.
     pub(super) fn all_live(&self) -> impl Iterator<Item = u32> + '_ {
         self.blocks.iter().map(|block| block.live())
     }
@@ -92,14 +93,14 @@ impl Blocks {
         self.blocks.iter().filter(|block| block.0 != BAD).count() as u32
     }
 
-    /// Counts a chunk that the index names, or will.
+    /// Counts a chunk that the index names, or will name.
     pub(super) fn add(&mut self, place: Place, key: usize) {
         let (block, bytes) = self.share(place, key);
         self.blocks[block].0 += bytes;
         self.live += u64::from(bytes);
     }
 
-    /// Counts a chunk that the index names no more; `durably` if that is on the chip.
+    /// Counts off a chunk that the index no longer names. `durably` tells whether that is on the chip.
     pub(super) fn release(&mut self, place: Place, key: usize, durably: bool) {
         let (at, bytes) = self.share(place, key);
         let block = &mut self.blocks[at];
@@ -119,7 +120,7 @@ impl Blocks {
         (block, chunk_bytes(key, place.bytes.into()) as u32)
     }
 
-    /// The index was synced: what died is dead on the chip, too.
+    /// Notes that the index was synced: dead chunks are dead on the chip, too.
     pub(super) fn synced(&mut self) {
         for block in self.blocks.iter_mut().filter(|block| block.0 != BAD) {
             block.0 &= !TOUCHED;
@@ -156,7 +157,7 @@ impl Blocks {
         }
     }
 
-    /// A chunk that was to be moved stays in its block.
+    /// Notes that a chunk which was to be moved stays in its block.
     pub(super) fn not_cleaned(&mut self, place: Place) {
         let block = self.geometry.block_of(place.page).index();
         if self.blocks[block].0 != BAD {
@@ -173,12 +174,12 @@ impl Blocks {
         state.0 != BAD && state.live() == 0 && self.open.is_none_or(|open| open.index() != block)
     }
 
-    /// Blocks that may be filled next, some of them after a sync.
+    /// Number of empty blocks, some of which may be filled only after a sync.
     pub(super) fn empty(&self) -> u32 {
         (0..self.blocks.len()).filter(|&block| self.is_empty(block)).count() as u32
     }
 
-    /// The next empty block that nothing on the chip names, in turn.
+    /// Takes the next empty block, in turn, that nothing on the chip names.
     pub(super) fn take_empty(&mut self) -> Option<Pbn> {
         let blocks = self.blocks.len() as u32;
         let in_turn = (0..blocks).map(|i| (self.next + i) % blocks);
@@ -200,13 +201,13 @@ impl Blocks {
         (0..self.blocks.len() as u32).map(Pbn).filter(|&block| self.may_be_cleaned(block))
     }
 
-    /// A block that is failing or weak.
+    /// A block that is failing or weak, if there is any.
     fn urgent(&self) -> Option<Pbn> {
         self.to_be_cleaned().find(|block| self.blocks[block.index()].has(FAILING | WEAK))
     }
 
-    /// The block to be cleaned that least lives in; before others one that is failing or weak, and now and
-    /// then the one that was filled longest ago. None where no block would give room.
+    /// Chooses the block to clean: one that is failing or weak, at times the one filled longest ago, and else
+    /// the one with the fewest live bytes. `None` if no block would give room.
     pub(super) fn victim(&mut self, block_bytes: u32) -> Option<Pbn> {
         if let Some(urgent) = self.urgent() {
             return Some(urgent);
@@ -227,17 +228,17 @@ impl Blocks {
         Some(found)
     }
 
-    /// Bytes that live in the block to be cleaned that least lives in.
+    /// Smallest number of live bytes of a block that can be cleaned.
     pub(super) fn emptiest(&self) -> Option<u32> {
         self.to_be_cleaned().map(|block| self.live_of(block)).min()
     }
 
-    /// Blocks to be cleaned in which less than so many bytes live.
+    /// Number of blocks to clean with less than `bytes` live bytes.
     pub(super) fn below(&self, bytes: u32) -> u32 {
         self.to_be_cleaned().filter(|&block| self.live_of(block) < bytes).count() as u32
     }
 
-    /// Whether blocks are to be emptied whatever room there is.
+    /// True if a block must be emptied even though there is room.
     pub(super) fn is_urgent(&mut self) -> bool {
         self.may_be_urgent = self.may_be_urgent && self.urgent().is_some();
         self.may_be_urgent

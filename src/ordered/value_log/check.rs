@@ -1,4 +1,4 @@
-//! Chunks that live in the log: counted by a mount, and checked.
+//! Live chunks of the log: their count at a mount, and the checker.
 
 use super::ValueLog;
 use super::chunk::{Place, chunk_bytes};
@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
 
 impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
-    /// Checks the index below, that each value is whole in its places, that the log knows what lives, and
+    /// Checks the index below, that each value is whole in its places, that the log knows the live bytes, and
     /// that a look-up finds each record.
     pub fn check(&mut self) -> Result<CheckReport, IndexError> {
         self.flush()?;
@@ -42,7 +42,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         Ok(report)
     }
 
-    /// Counts what lives in each block.
+    /// Counts the live bytes of each block.
     pub(super) fn find_live(&mut self) -> Result<(), IndexError> {
         let log = &mut self.log;
         each_held(&mut self.index, &mut |key, held| {
@@ -71,10 +71,10 @@ impl<I: OrderedIndex, N: Nand> Asked for ValueLog<I, N> {
     }
 }
 
-/// Told of a key, and of what the index holds for it.
+/// Function that is called with a key and the index's value for it.
 type Look<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<(), IndexError>;
 
-/// Looks at what the index holds for each key, until something is wrong.
+/// Calls `look` for each key and the index's value, until an error.
 fn each_held<I: OrderedIndex>(index: &mut Variable<I>, look: Look<'_>) -> Result<(), IndexError> {
     let mut looked = Ok(());
     index.range(Bound::Unbounded, Bound::Unbounded, Direction::Ascending, &mut |key, held| {

@@ -23,29 +23,29 @@ use alloc::vec::Vec;
 
 /// Bytes of a chunk before its key.
 pub(super) const HEAD_BYTES: usize = 9;
-/// Where in a chunk the bytes of its value are counted.
+/// Place in a chunk of the number of value bytes.
 pub(super) const LENGTH_AT: usize = 4;
 /// Bytes of a place without a mark.
 pub(super) const PLACE_BYTES: usize = 8;
-/// The first byte of what the index holds: the value itself follows.
+/// First byte of an index value that is the short value itself.
 const SHORT: u8 = 0;
-/// The first byte of what the index holds: the places of its chunks follow.
+/// First byte of an index value with the places of the value's chunks.
 const LONG: u8 = 1;
-/// The first byte of what the index holds: the mark of the value and the places of its chunks follow.
+/// First byte of an index value with the mark of the value and the places of its chunks.
 const MARKED: u8 = 2;
 /// Bytes before the pages of a value that has a mark.
 const MARKED_HEAD: usize = 9;
-/// Bytes of what the index holds for a marked value of one chunk.
+/// Bytes of the index value of a marked value of one chunk.
 pub(super) const MARKED_ONE: usize = MARKED_HEAD + 4;
-/// Bytes of what the index holds for a value of one chunk without a mark.
+/// Bytes of the index value of a value of one chunk without a mark.
 pub(super) const UNMARKED_ONE: usize = 1 + PLACE_BYTES;
 
-/// Bytes of a chunk.
+/// Bytes of a chunk with a key and value bytes of these lengths.
 pub(super) const fn chunk_bytes(key: usize, value: usize) -> usize {
     HEAD_BYTES + key + value
 }
 
-/// Where a chunk lies.
+/// Place of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) page: Ppn,
@@ -65,12 +65,12 @@ impl Place {
     }
 }
 
-/// The mark of a value, of which a chunk with such a checksum is the next. It begins with 0.
+/// Mark of a value after the next chunk, from the mark before and the chunk's checksum. It begins with 0.
 pub(super) fn mark_with(mark: u32, checksum: u32) -> u32 {
     crc32(&[&mark.to_le_bytes(), &checksum.to_le_bytes()])
 }
 
-/// The value of the index for a key.
+/// Index value of a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Held<'a> {
     Short(&'a [u8]),
@@ -79,14 +79,15 @@ pub(super) enum Held<'a> {
     Marked(Marked<'a>),
 }
 
-/// A mark and places.
+/// Mark and places.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Marked<'a> {
     mark: u32,
-    /// Where the first chunk begins, and the bytes of the last one.
+    /// Place in its page at which the first chunk begins. `last` is the number of value bytes in the last
+    /// chunk.
     first: u16,
     last: u16,
-    /// Bytes of a value in a chunk that fills a page.
+    /// Number of value bytes in a chunk that fills a page.
     most: usize,
     pages: &'a [u8],
 }
@@ -95,14 +96,15 @@ impl Marked<'_> {
     fn place(&self, number: usize) -> Place {
         let at = if number == 0 { self.first } else { 0 };
         let is_last = (number + 1) * 4 == self.pages.len();
-        // What begins beyond the page's end is seen by where it lies.
+        // A chunk that would begin beyond the end of the page is noticed later by its place.
         let bytes = if is_last { self.last } else { self.most.saturating_sub(at.into()) as u16 };
         Place { page: Ppn(get_u32(self.pages, number * 4)), at, bytes }
     }
 }
 
 impl<'a> Held<'a> {
-    /// Reads it; a chunk with this key that fills a page has `most` bytes of a value.
+    /// Decodes an index value. `most` is the number of value bytes in a chunk with this key that fills a
+    /// page.
     pub(super) fn decode(held: &'a [u8], most: usize) -> Result<Held<'a>, IndexError> {
         match held {
             [MARKED, ..] if held.len() >= MARKED_ONE && (held.len() - MARKED_HEAD).is_multiple_of(4) => {
@@ -125,7 +127,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// The places of a long value; none of a short one.
+    /// Places of a long value; empty for a short one.
     pub(super) fn places(self) -> impl Iterator<Item = Place> + 'a {
         let count = match self {
             Held::Short(_) => 0,
@@ -138,7 +140,7 @@ impl<'a> Held<'a> {
         })
     }
 
-    /// Whether a value whose chunks have this mark is the one that is held.
+    /// True if a value whose chunks have this mark is the one that the index holds.
     pub(super) fn is_of(self, mark: u32) -> bool {
         match self {
             Held::Marked(marked) => marked.mark == mark,
@@ -167,7 +169,6 @@ impl<'a> Held<'a> {
     }
 }
 
-/// A chunk in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chunk<'a> {
     pub(super) number: u16,
@@ -190,7 +191,7 @@ impl<'a> Chunk<'a> {
         chunk_bytes(self.key.len(), self.value.len())
     }
 
-    /// Writes it without its checksum.
+    /// Writes the chunk without its checksum.
     pub(super) fn write(&self, out: &mut [u8]) {
         put_u32(out, 0, 0);
         put_u16(out, LENGTH_AT, self.value.len() as u16);
@@ -206,13 +207,13 @@ fn checksum(chunk: &[u8], page: Ppn) -> u32 {
     crc32(&[&page.0.to_le_bytes(), &chunk[4..]])
 }
 
-/// Whether these bytes are one chunk of that page, and whole.
+/// True if these bytes are exactly one chunk of that page, and whole.
 pub(super) fn is_whole(chunk: &[u8], page: Ppn) -> bool {
     Chunk::parse(chunk)
         .is_some_and(|parsed| parsed.bytes() == chunk.len() && get_u32(chunk, 0) == checksum(chunk, page))
 }
 
-/// Gives the chunks of a page their checksums.
+/// Writes the checksums of the chunks of a page.
 pub(super) fn seal(mut chunks: &mut [u8], page: Ppn) {
     while let Some(bytes) = Chunk::parse(chunks).map(|chunk| chunk.bytes()) {
         let (chunk, rest) = chunks.split_at_mut(bytes);

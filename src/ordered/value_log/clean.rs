@@ -1,4 +1,4 @@
-//! Room for values: cleaning, in small parts, and looking for pages that become hard to read.
+//! Room for values: cleaning in small parts, and looking for pages that become hard to read.
 
 use super::ValueLog;
 use super::blocks::Blocks;
@@ -10,11 +10,12 @@ use crate::nand::{Cause, Nand};
 use crate::ordered::OrderedIndex;
 use crate::units::{Pbn, Ppn};
 
-/// Empty blocks, beyond those kept and wanted, up to which each page written cleans as much as it takes.
+/// Number of empty blocks, beyond those kept and wanted, below which each written page cleans as much as it
+/// takes.
 const AHEAD: u32 = 2;
 
 impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
-    /// Makes room for values of so many bytes in all. What these keys have now is given back then.
+    /// Makes room for `bytes` bytes of values. The present values of these keys are given back then.
     pub(super) fn make_room(&mut self, keys: &[&[u8]], bytes: usize) -> Result<(), IndexError> {
         let head = HEAD_BYTES + self.max_key();
         let pages = bytes / (self.log.page_bytes() - head) + 1;
@@ -34,7 +35,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         let beyond = (pages as u32 + 1).saturating_sub(self.log.pages_left());
         let wanted = Blocks::KEPT + beyond.div_ceil(self.log.geometry.pages_per_block);
         let mut budget = None;
-        // More than twice over, all was moved and gave no room.
+        // If all pages were moved twice over, that gave no room.
         for _ in 0..2 * self.log.geometry.pages() {
             let empty = self.log.blocks.empty();
             if empty >= wanted + AHEAD && !self.log.blocks.is_urgent() {
@@ -52,7 +53,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         if self.log.blocks.empty() >= wanted { Ok(()) } else { Err(self.log.no_room()) }
     }
 
-    /// Pages to be cleaned for so many that are written, so that as many are gained.
+    /// Number of pages to clean for `pages` written ones, so that as many are gained.
     fn pages_to_clean(&mut self, pages: u32) -> u32 {
         let block = u64::from(self.log.block_bytes());
         let victim = self.cleaning.map(|(block, _)| block).or_else(|| self.log.blocks.victim(block as u32));
@@ -60,7 +61,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         (u64::from(pages) * block).div_ceil((block - live.min(block - 1)).max(block / 32)) as u32
     }
 
-    /// Cleans a page of a victim. False where no block would give room.
+    /// Cleans a page of a victim. False if no block would give room.
     fn clean_page(&mut self) -> Result<bool, IndexError> {
         if self.moves_in_vain {
             return Ok(false);
@@ -71,7 +72,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             None => self.log.blocks.victim(block_bytes).map(|block| (block, 0)),
         };
         let Some((block, page)) = next else {
-            // What was cleaned may be empty once the index is told.
+            // The cleaned block may be empty once the index is told of the moves.
             let is_any = !self.waiting.is_empty();
             self.flush()?;
             return Ok(is_any);
@@ -89,11 +90,12 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         Ok(true)
     }
 
-    /// Moves the chunks of a page that the index still names. False for an erased page: none follows.
+    /// Moves the chunks of a page that the index still names. False if the page is erased: then no page
+    /// follows.
     fn move_page(&mut self, ppn: Ppn) -> Result<bool, IndexError> {
         let mut at = 0;
         loop {
-            // Values that were moved since may have read others.
+            // Moving values may have read other pages meanwhile.
             if !self.log.load(ppn, Cause::GarbageCollection)? {
                 return Ok(true);
             }
@@ -103,7 +105,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             let Some((chunk, is_whole)) = self.log.chunk(ppn, at) else { return Ok(true) };
             let (bytes, key) = (chunk.bytes(), chunk.key.to_vec());
             let place = Place { page: ppn, at: at as u16, bytes: chunk.value.len() as u16 };
-            // What waits lies elsewhere already.
+            // A waiting value lies elsewhere already.
             if is_whole
                 && key.len() <= self.max_key()
                 && !self.waiting.iter().any(|waiting| *waiting.key == *key)
@@ -118,7 +120,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         }
     }
 
-    /// Appends a value anew. One that cannot be read stays where it is, for whoever asks for it.
+    /// Appends a value anew. A value that cannot be read stays where it is, for whoever asks for it.
     fn move_value(&mut self, key: &[u8], held: &[u8]) -> Result<(), IndexError> {
         let (mut value, cause) = (Waiting::new(key, true), Cause::GarbageCollection);
         let (held, mut mark) = (self.log.decode(key, held)?, 0);
@@ -149,8 +151,8 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         Ok(())
     }
 
-    /// Does work that later changes would do, for about so many pages: maintains the index, and cleans blocks
-    /// of which less than half lives. Returns the pages of such work that are left, about.
+    /// Does work of later changes ahead of time, for about `budget` pages: maintains the index, and cleans
+    /// blocks of which less than half is live. Returns about the number of pages of such work that are left.
     pub fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
         let mut left = self.index.index_mut().maintain(budget)?;
         let half = self.log.block_bytes() / 2;
@@ -166,9 +168,9 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         Ok(left)
     }
 
-    /// Looks for pages that become hard to read, in the index and the log: reads about so many pages of each
-    /// from where the last call ended, and empties the blocks of those that are. Returns the pages left of
-    /// the round, about; 0 at its end.
+    /// Looks for pages that become hard to read, in the index and the log. It reads about `budget` pages of
+    /// each from where the last call ended, and empties the blocks of weak ones. Returns about the number of
+    /// pages left of the round; 0 at its end.
     pub fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
         let left = self.index.index_mut().scrub(budget)?;
         let (geometry, end) = (self.log.geometry, self.log.geometry.pages());
@@ -180,7 +182,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
                 self.scrubbed = (block.0 + 1) * geometry.pages_per_block;
                 continue;
             }
-            // One that cannot be read is told of by who asks for it.
+            // A page that cannot be read is reported to whoever asks for it.
             self.log.load(ppn, Cause::Scrubbing)?;
             self.scrubbed += 1;
         }
@@ -192,8 +194,8 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         Ok(left.max(rest))
     }
 
-    /// Cleans a page before a change needs that. False where no block would give room, or where there is no
-    /// room for what is moved.
+    /// Cleans a page before a change needs that. False if no block would give room, or if there is no room
+    /// for the moved values.
     fn clean_ahead(&mut self) -> Result<bool, IndexError> {
         match self.clean_page() {
             Err(error) if error.is_refusal() => Ok(false),

@@ -1,4 +1,4 @@
-//! The log on the chip: the page that is being filled, in RAM, and the blocks that pages go to.
+//! The log on the chip: the page being filled, in RAM, and the blocks to which pages go.
 
 use super::blocks::Blocks;
 use super::chunk::{Chunk, HEAD_BYTES, Held, LENGTH_AT, Place, chunk_bytes, is_whole, mark_with, seal};
@@ -11,31 +11,30 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// A value is cut where a page ends, unless less than this share of the page is left.
+/// A value is cut at the end of a page, unless less than this part of the page is left: 1/16.
 pub(super) const CUT_SHARE: usize = 16;
 
-/// Makes the index durable.
+/// Function that makes the index durable.
 type Sync<'a> = &'a mut dyn FnMut() -> Result<(), IndexError>;
 
-/// A chunk in the page that is being filled.
+/// A chunk in the page being filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct InTail {
     pub(super) at: u16,
     pub(super) bytes: u16,
 }
 
-/// The log.
 #[derive(Debug)]
 pub(super) struct Log<N> {
     pub(super) nand: N,
     pub(super) geometry: Geometry,
     pub(super) blocks: Blocks,
-    /// The next page of the block being filled.
+    /// Next page of the block being filled.
     next: u32,
-    /// The page being filled, and the bytes of it that are.
+    /// The page being filled. `used` is the number of its bytes in use.
     tail: Vec<u8>,
     pub(super) used: usize,
-    /// The page or chunk read last, and the page if it is a whole one.
+    /// The page or chunk read last. `loaded` is the page if it is a whole one.
     page: Vec<u8>,
     loaded: Option<Ppn>,
     pub(super) programs_failed: u64,
@@ -59,7 +58,7 @@ impl<N: Nand> Log<N> {
         self.tail.len()
     }
 
-    /// Reads what the index holds for a key.
+    /// Decodes the index value of a key.
     pub(super) fn decode<'a>(&self, key: &[u8], held: &'a [u8]) -> Result<Held<'a>, IndexError> {
         Held::decode(held, self.tail.len().saturating_sub(HEAD_BYTES + key.len()))
     }
@@ -68,13 +67,13 @@ impl<N: Nand> Log<N> {
         self.geometry.page_bytes * self.geometry.pages_per_block
     }
 
-    /// Pages that the block being filled still takes.
+    /// Number of pages that the block being filled still takes.
     pub(super) fn pages_left(&self) -> u32 {
         if self.blocks.open.is_some() { self.geometry.pages_per_block - self.next } else { 0 }
     }
 
-    /// Bytes of a value, of so many, that the page being filled takes, for a new chunk with a key of so many
-    /// bytes or more of the last one; none if it is to be written first.
+    /// Number of bytes, of `bytes` of a value, that the page being filled takes: for a new chunk with a key
+    /// of `key` bytes, or else for the last chunk. `None` if the page must be written first.
     pub(super) fn takes(&self, key: Option<usize>, bytes: usize) -> Option<usize> {
         let head = key.map_or(0, |key| HEAD_BYTES + key);
         let left = (self.tail.len() - self.used).checked_sub(head)?;
@@ -83,7 +82,7 @@ impl<N: Nand> Log<N> {
         (most > 0 && (!is_cut_short || key.is_none())).then_some(most)
     }
 
-    /// Begins a chunk in the page being filled, which has room for it.
+    /// Begins a chunk in the page being filled, which must have room for it.
     pub(super) fn begin_chunk(&mut self, key: &[u8], number: u16) -> InTail {
         let (at, chunk) = (self.used, Chunk { number, key, value: &[] });
         chunk.write(&mut self.tail[at..]);
@@ -91,8 +90,8 @@ impl<N: Nand> Log<N> {
         InTail { at: at as u16, bytes: 0 }
     }
 
-    /// Adds bytes to the last chunk of the page being filled: the first of `value`, or else those of the
-    /// chunk read last from one on.
+    /// Adds bytes to the last chunk of the page being filled: the first ones of `value`, or else those of the
+    /// chunk read last, from place `from` on.
     pub(super) fn extend_chunk(
         &mut self,
         chunk: InTail,
@@ -108,12 +107,12 @@ impl<N: Nand> Log<N> {
         InTail { bytes, ..chunk }
     }
 
-    /// The bytes of a value in the page being filled.
+    /// Bytes of a chunk's value in the page being filled.
     pub(super) fn in_tail(&self, key: usize, chunk: InTail) -> &[u8] {
         &self.tail[usize::from(chunk.at) + HEAD_BYTES + key..][..chunk.bytes.into()]
     }
 
-    /// Programs the page being filled, elsewhere where a program fails, and begins the next one.
+    /// Programs the page being filled, in another block if a program fails, and begins the next page.
     pub(super) fn program(&mut self, cause: Cause, sync: Sync<'_>) -> Result<Ppn, IndexError> {
         loop {
             let (block, page) = match self.blocks.open {
@@ -142,7 +141,7 @@ impl<N: Nand> Log<N> {
         }
     }
 
-    /// The refusal of a value that finds no room.
+    /// Error for a value that finds no room.
     pub(super) fn no_room(&self) -> IndexError {
         let good = self.blocks.good();
         if good < self.geometry.blocks && good <= Blocks::KEPT {
@@ -152,7 +151,8 @@ impl<N: Nand> Log<N> {
         }
     }
 
-    /// Erases an empty block. What the chip names last may lie in all of them: then the index is synced.
+    /// Erases an empty block. If the index on the chip may name chunks in all of them, the index is synced
+    /// first.
     fn open_block(&mut self, cause: Cause, sync: Sync<'_>) -> Result<Pbn, IndexError> {
         loop {
             let Some(block) = self.blocks.take_empty() else {
@@ -182,7 +182,7 @@ impl<N: Nand> Log<N> {
         }
     }
 
-    /// Reads a whole page; false if it cannot be read.
+    /// Reads a whole page. False if it cannot be read.
     pub(super) fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<bool, IndexError> {
         if self.loaded == Some(ppn) {
             return Ok(true);
@@ -192,7 +192,7 @@ impl<N: Nand> Log<N> {
             read_again_at(&mut self.nand, (ppn, cause, 0), &mut self.page, |page| is_page_whole(page, ppn));
         match read {
             Ok(Reading::Weak) => self.blocks.weak(self.geometry.block_of(ppn)),
-            // A torn page, or a damaged one: which of its chunks are whole is asked of each.
+            // In a torn or a damaged page each chunk is checked for itself.
             Ok(Reading::Whole | Reading::Broken) => {}
             Err(NandError::Uncorrectable(_)) => return Ok(false),
             Err(error) => return Err(error.into()),
@@ -201,25 +201,25 @@ impl<N: Nand> Log<N> {
         Ok(true)
     }
 
-    /// The chunk at a place of the page read last, its key, and whether it is whole.
+    /// Chunk at a place of the page read last, and whether it is whole.
     pub(super) fn chunk(&self, ppn: Ppn, at: usize) -> Option<(Chunk<'_>, bool)> {
         let chunk = Chunk::parse(&self.page[at..])?;
         Some((chunk, is_whole(&self.page[at..at + chunk.bytes()], ppn)))
     }
 
-    /// Whether the page read last is erased.
+    /// True if the page read last is erased.
     pub(super) fn is_erased(&self) -> bool {
         self.page.iter().all(|&byte| byte == 0xff)
     }
 
-    /// Whether a place lies in the log.
+    /// True if a place lies in the log.
     pub(super) fn has(&self, place: Place, key: usize) -> bool {
         place.page.0 < self.geometry.pages()
             && usize::from(place.at) + chunk_bytes(key, place.bytes.into()) <= self.page.len()
     }
 
-    /// Adds the bytes of a chunk to a value: it alone is read, unless its page is at hand. Returns the mark
-    /// of the value with it.
+    /// Appends the bytes of a chunk to a value. Only the chunk is read, unless its page is in the buffer.
+    /// Returns the mark of the value so far.
     pub(super) fn read(
         &mut self,
         (key, number, mark): (&[u8], u16, u32),
@@ -232,17 +232,17 @@ impl<N: Nand> Log<N> {
         Ok(self.mark_found(mark, place))
     }
 
-    /// The mark of a value with the chunk that was found last.
+    /// Mark of a value with the chunk that was found last.
     pub(super) fn mark_found(&self, mark: u32, place: Place) -> u32 {
         mark_with(mark, get_u32(&self.page, place.at.into()))
     }
 
-    /// The mark of a value with a chunk of the page that was programmed last.
+    /// Mark of a value with a chunk of the page that was programmed last.
     pub(super) fn mark_programmed(&self, mark: u32, chunk: InTail) -> u32 {
         mark_with(mark, get_u32(&self.tail, chunk.at.into()))
     }
 
-    /// The bytes of a chunk in the buffer of the page read last.
+    /// Reads a chunk, and returns the place of its value bytes in the read buffer.
     pub(super) fn find(
         &mut self,
         (key, number): (&[u8], u16),
@@ -276,7 +276,7 @@ impl<N: Nand> Log<N> {
     }
 }
 
-/// Whether a page is chunks that are whole, and erased behind them.
+/// True if a page consists of whole chunks, and is erased behind them.
 fn is_page_whole(mut page: &[u8], ppn: Ppn) -> bool {
     while let Some(bytes) = Chunk::parse(page).map(|chunk| chunk.bytes()) {
         if !is_whole(&page[..bytes], ppn) {

@@ -61,15 +61,15 @@ pub use share::{log_blocks, ram_needed};
 use waiting::Waiting;
 use walk::{Read, read_held};
 
-/// Blocks of a log at least: those kept for cleaning, and as many.
+/// Smallest number of blocks of a log: those kept for cleaning, and as many again.
 const BLOCKS_MIN: u32 = 2 * Blocks::KEPT;
 
-/// The records of an index below a [`ValueLog`]: keys of up to `max_key` bytes, and values of up to `short`
+/// Record format of an index below a [`ValueLog`]: keys of up to `max_key` bytes, and values of up to `short`
 /// bytes that stay with their keys.
 ///
-/// Panics where a key has more than 253 bytes or a short value more than 252.
+/// Panics if a key has more than 253 bytes or a short value more than 252.
 pub const fn record(max_key: u8, short: u8) -> RecordFormat {
-    // A byte says which it is. A place has room in any case.
+    // One byte tells the kind of value. There is always room for a place.
     let held = 1 + if short as usize > PLACE_BYTES { short as usize } else { PLACE_BYTES };
     assert!(held + VALUE_HEAD <= u8::MAX as usize, "a short value has at most 252 bytes");
     RecordFormat::variable(max_key, (held + VALUE_HEAD) as u8)
@@ -104,48 +104,50 @@ pub struct ValueLog<I, N> {
     waiting: Vec<Waiting>,
     waiting_max: usize,
     max_value: usize,
-    /// Bytes of a value that stays with its key at most.
+    /// Largest number of bytes of a value that stays with its key.
     short: usize,
-    /// Chunks of a value from which on the index holds a mark of it: that of a single one takes bytes.
+    /// The index holds a mark of a value with at least this many chunks: the mark of a single chunk takes
+    /// bytes.
     marked_from: usize,
-    /// The block being cleaned, and the next page of it.
+    /// Block being cleaned, and its next page.
     cleaning: Option<(Pbn, u32)>,
-    /// The value of the index for a key, for a moment.
+    /// Buffer for an index value.
     held: Vec<u8>,
-    /// The next page that scrubbing looks at.
+    /// Next page that scrubbing looks at.
     scrubbed: u32,
     moved: u64,
-    /// Whether the index had no room to be told of a value that was moved, and nothing made room since.
+    /// True if the index had no room to hear of a moved value, and nothing made room since.
     moves_in_vain: bool,
 }
 
-/// The state of the log of a [`ValueLog`], and its work.
+/// State and work of the log of a [`ValueLog`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogStats {
-    /// Bytes of chunks that the index names, their keys and heads included.
+    /// Bytes of chunks that the index names, with their keys and heads.
     pub live_bytes: u64,
-    /// Bytes that may live.
+    /// Largest number of live bytes.
     pub capacity_bytes: u64,
     /// Values moved by cleaning.
     pub values_moved: u64,
     /// Programs that failed.
     pub programs_failed: u64,
-    /// Blocks in which nothing lives.
+    /// Blocks without live bytes.
     pub blocks_empty: u32,
 }
 
 impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
-    /// Puts a log beside an index of records as [`record`] has them. A new index begins a new log, on a range
-    /// of blocks that hold nothing of use; a mounted one goes on with the range that it had. The same
-    /// `max_value`, the bytes of a value at most, at each mount, or a larger one.
+    /// Puts a log beside an index with records as [`record`] makes them. With a new index it begins a new
+    /// log, on a range of blocks that hold nothing of use. With a mounted index it continues the log on the
+    /// same range. Values have at most `max_value` bytes; that number must be the same at each mount, or
+    /// larger.
     ///
-    /// Reads the index once. Refused where the places of a value of so many bytes take more pieces than the
-    /// index changes as one, and on fewer than six blocks, failed ones included: what was written before they
-    /// failed is read, and what finds no room is refused.
+    /// Reads the index once. Refused if the places of a value of `max_value` bytes take more pieces than the
+    /// index changes as one, and on fewer than six blocks, counting failed ones. Failed blocks are read all
+    /// the same, and values that find no room are refused.
     pub fn new(index: I, nand: N, max_value: usize) -> Result<ValueLog<I, N>, IndexError> {
         let record = index.record();
         let log = Log::new(nand)?;
-        // Bad ones count: what was written before they failed is read all the same.
+        // Bad blocks count: pages written before they failed are read all the same.
         let has = log.geometry.blocks;
         if has < BLOCKS_MIN {
             return Err(IndexError::ChipTooSmall { who: words("a log of values"), needs: BLOCKS_MIN, has });
@@ -198,32 +200,32 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         Ok(values)
     }
 
-    /// Bytes of a key at most.
+    /// Largest number of bytes of a key.
     pub fn max_key(&self) -> usize {
         self.index.max_key()
     }
 
-    /// Bytes of a value at most.
+    /// Largest number of bytes of a value.
     pub const fn max_value(&self) -> usize {
         self.max_value
     }
 
-    /// The promise of the index below about a power cut.
+    /// Durability class of the index below.
     pub fn durability(&self) -> Durability {
         self.index.durability()
     }
 
-    /// The index below, for its statistics.
+    /// Returns the index below, for its statistics.
     pub const fn index(&self) -> &I {
         self.index.index()
     }
 
-    /// Gives the index below and the chip of the log back. What was not synced is given up.
+    /// Gives back the index below and the chip of the log. Changes not synced are lost.
     pub fn into_parts(self) -> (I, N) {
         (self.index.into_inner(), self.log.nand)
     }
 
-    /// The state of the log.
+    /// State of the log.
     pub fn log_stats(&self) -> LogStats {
         LogStats {
             live_bytes: self.log.blocks.live() + self.log.used as u64,
@@ -245,13 +247,13 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             + self.held.capacity()
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
         let mut value = Vec::new();
         Ok(self.get_into(key, &mut value)?.then_some(value))
     }
 
-    /// Looks a key up; when present its value takes the place of what `value` holds, and the answer is true.
+    /// Looks a key up. If it is present, its value replaces the contents of `value`, and the answer is true.
     pub fn get_into(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, IndexError> {
         require_fits("key", key, self.max_key())?;
         value.clear();
@@ -266,14 +268,14 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         Ok(true)
     }
 
-    /// Inserts a record, or gives an existing key a new value; returns whether the key existed.
+    /// Inserts a record, or gives an existing key a new value. Returns whether the key existed.
     pub fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         let existed = self.contains(key)?;
         self.put(key, value)?;
         Ok(existed)
     }
 
-    /// Gives a key a value. The index is asked what it held for the key, so that the log knows what dies.
+    /// Gives a key a value. The index is asked for the old value, so that the log knows which chunks die.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
         require_fits("key", key, self.max_key())?;
         require_fits("value", value, self.max_value)?;
@@ -287,7 +289,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         if !may_wait || !self.index_takes_what_waits() {
             let settled = self.flush();
             if settled.is_err() {
-                // What waited of the key before is wanted still.
+                // The waiting value of the key from before is still needed.
                 self.waiting.pop().into_iter().for_each(|value| value.give_up(&mut self.log));
                 return settled;
             }
@@ -296,7 +298,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         Ok(())
     }
 
-    /// Removes a key; returns whether it existed.
+    /// Removes a key. Returns whether it existed.
     pub fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         require_fits("key", key, self.max_key())?;
         let waited = self.waiting.iter().any(|waiting| waiting.is_value_of(key));
@@ -319,7 +321,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         Ok(())
     }
 
-    /// Syncs and leaves the medium so that the next mount is cheapest.
+    /// Syncs, and leaves the medium so that the next mount is cheapest.
     pub fn close(&mut self) -> Result<(), IndexError> {
         self.flush()?;
         self.index.close()?;
@@ -331,8 +333,8 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         self.durability() == Durability::EveryOperation
     }
 
-    /// Bytes that may live: in all blocks but those kept for cleaning, without what may be left at the end of
-    /// a page, and a 16th less, so that cleaning finds room.
+    /// Largest number of live bytes: all blocks but those kept for cleaning, without the rest that may be
+    /// left at the end of each page, and less a 16th, so that cleaning finds room.
     fn capacity(&self) -> u64 {
         self.capacity_of(self.log.blocks.good())
     }
@@ -350,7 +352,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         Ok(is_waiting || self.index.get_into(key, &mut self.held)?)
     }
 
-    /// The places of the value that the index holds for a key, none of a short one; none if it holds nothing.
+    /// Places of the index's value for a key, empty for a short value. `None` if the index holds nothing.
     fn places_of(&mut self, key: &[u8]) -> Result<Option<Vec<Place>>, IndexError> {
         if !self.index.get_into(key, &mut self.held)? {
             return Ok(None);
@@ -358,7 +360,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         Ok(Some(self.log.decode(key, &self.held)?.places().collect()))
     }
 
-    /// Chunks at these places died.
+    /// Counts off dead chunks at these places.
     fn release(&mut self, key: &[u8], places: &[Place]) {
         let is_durable = self.is_every_operation();
         places.iter().for_each(|&place| self.log.blocks.release(place, key.len(), is_durable));

@@ -1,4 +1,4 @@
-//! How a chip is divided between keys and values.
+//! Division of a chip between keys and values.
 
 use super::blocks::Blocks;
 use super::chunk::{HEAD_BYTES, PLACE_BYTES};
@@ -7,13 +7,13 @@ use crate::nand::Geometry;
 use crate::ordered::RecordFormat;
 use crate::ordered::variable::VALUE_HEAD;
 
-/// Blocks that an index needs at least: what plow does with all its levels.
+/// Smallest number of blocks for an index: plow with all its levels needs this many.
 const INDEX_MIN: u64 = 20;
 /// Bytes of an index for each byte of its records: nodes are half full at worst.
 const INDEX_SHARE: u64 = 2;
 
-/// The blocks of a log such that it and the index in the other blocks are full with as many records, if the
-/// values have so many bytes in the mean. `record` is that of the index.
+/// Number of blocks for a log, such that it and the index in the other blocks are full with the same number
+/// of records. `value_bytes` is the mean size of a value, `record` the format of the index.
 pub fn log_blocks(geometry: Geometry, record: RecordFormat, value_bytes: usize) -> u32 {
     let places = value_bytes as u64 / u64::from(geometry.page_bytes) + 1;
     let held = (1 + places * PLACE_BYTES as u64).max(u64::from(record.value_bytes) - VALUE_HEAD as u64);
@@ -25,25 +25,25 @@ pub fn log_blocks(geometry: Geometry, record: RecordFormat, value_bytes: usize) 
     (blocks - index).max(u64::from(2 * Blocks::KEPT).min(blocks)) as u32
 }
 
-/// Places of a value of so many bytes at most, in chunks of so many: the first one may take what is left of a
-/// page.
+/// Largest number of places of a value of `value_bytes` bytes, in chunks of `chunk_bytes`. The first chunk
+/// may get only the rest of a page.
 pub(super) const fn places(value_bytes: usize, chunk_bytes: usize) -> usize {
     value_bytes.div_ceil(chunk_bytes) + 1
 }
 
-/// Values that wait for a page to be full at most.
+/// Largest number of values that wait for a page to be full.
 pub(super) const fn waiting_max(page_bytes: usize, short: usize) -> usize {
     page_bytes / (HEAD_BYTES + short + 1) + 1
 }
 
-/// Bytes of RAM that a log holds at any moment beside its index, which is given its own, and the buffers of
-/// the caller: two pages, 6 bytes a block, and what waits for a page to be full.
+/// Largest number of bytes of RAM that a log holds, without those of its index and the buffers of the caller:
+/// two pages, 6 bytes for each block, and the values that wait for a page to be full.
 pub fn ram_needed(geometry: Geometry, record: RecordFormat, max_value: usize) -> usize {
     let (page, key) = (geometry.page_bytes as usize, usize::from(record.key_bytes));
     let short = usize::from(record.value_bytes).saturating_sub(VALUE_HEAD + 1);
     let waiting = (waiting_max(page, short) + 1) * (size_of::<Waiting>() + key + PLACE_BYTES);
     let chunk = page.saturating_sub(HEAD_BYTES + key + 1).max(1);
-    // What the index holds for a key, before and after a change, as batches of it and as places.
+    // Index values of a key before and after a change, as batches of the index and as places.
     let held = (1 + places(max_value, chunk) * PLACE_BYTES)
         .max(1 + short)
         .next_multiple_of(record.value_bytes.into());

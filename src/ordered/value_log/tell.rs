@@ -1,4 +1,4 @@
-//! How a value gets into the log, and the index is told where it is.
+//! The way of a value into the log, and of its place into the index.
 
 use super::ValueLog;
 use super::chunk::Held;
@@ -7,8 +7,8 @@ use crate::check::IndexError;
 use crate::nand::{Cause, Nand};
 use crate::ordered::OrderedIndex;
 
-/// Pages of the index that are left for each piece of a value while values wait: its pieces are one batch,
-/// and what they replace dies with its end.
+/// Number of pages of the index that are left for each piece of an index value while values wait: its pieces
+/// are one batch, and replaced pages die only at its end.
 const SPARE_PAGES: u64 = 16;
 
 impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
@@ -24,7 +24,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         Ok(())
     }
 
-    /// Puts a value into the log, as the last one that waits.
+    /// Puts a value into the log, as the last of the waiting ones.
     pub(super) fn append(&mut self, key: &[u8], mut rest: &[u8]) -> Result<(), IndexError> {
         let mut value = Waiting::new(key, false);
         while !rest.is_empty() {
@@ -38,10 +38,10 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         Ok(())
     }
 
-    /// Programs the page being filled, in which a value has a chunk that is not whole yet. On an error that
-    /// value is given up.
+    /// Programs the page being filled, in which a value has an incomplete chunk. On an error that value is
+    /// given up.
     pub(super) fn write_tail_with(&mut self, value: Waiting, cause: Cause) -> Result<Waiting, IndexError> {
-        // It waits without being told of, as the last.
+        // The value waits as the last one, and the index does not hear of it.
         self.waiting.push(value);
         let written = self.write_tail(cause);
         let Some(value) = self.waiting.pop() else { return Err(IndexError::Interrupted) };
@@ -52,18 +52,18 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         Ok(value)
     }
 
-    /// Programs the page that is being filled, for a change of the user, and tells the index.
+    /// Programs the page being filled, for a change of the user, and tells the index.
     pub(super) fn flush(&mut self) -> Result<(), IndexError> {
         self.write_tail(Cause::Host)
     }
 
-    /// Programs the page that is being filled, and tells the index.
+    /// Programs the page being filled, and tells the index.
     pub(super) fn write_tail(&mut self, cause: Cause) -> Result<(), IndexError> {
         if self.log.used > 0 {
             let index = &mut self.index;
             match self.log.program(cause, &mut || index.sync()) {
                 Ok(page) => self.waiting.iter_mut().for_each(|waiting| waiting.place(page, &mut self.log)),
-                // What cleaning moved stays where it was.
+                // Values moved by cleaning stay where they were.
                 Err(error) if error.is_refusal() && self.waiting.iter().all(Waiting::is_moved) => {
                     self.give_moves_up()?;
                 }
@@ -73,8 +73,8 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         self.settle()
     }
 
-    /// Whether the index surely takes all that waits and one change more: each record may divide a node, and
-    /// those above it, the root too.
+    /// True if the index surely takes all waiting values and one change more. Each record may divide a node,
+    /// and those above it, with the root.
     pub(super) fn index_takes_what_waits(&self) -> bool {
         let pieces = self.index.pieces_max() as u64;
         let records = (self.waiting.len() as u64 + 1) * pieces;
@@ -82,12 +82,12 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         room.surely >= records && room.pages >= 2 * records + SPARE_PAGES * pieces
     }
 
-    /// Before the index changes otherwise, which may take the room that it has for what waits.
+    /// Flushes before another change of the index, if that may take the room for the waiting values.
     pub(super) fn tell_before_a_change(&mut self) -> Result<(), IndexError> {
         if self.waiting.is_empty() || self.index_takes_what_waits() { Ok(()) } else { self.flush() }
     }
 
-    /// Gives up what cleaning moved and the index does not know of, with the page being filled.
+    /// Gives up the moves of which the index does not know, together with the page being filled.
     fn give_moves_up(&mut self) -> Result<(), IndexError> {
         self.log.used = 0;
         self.moves_in_vain = true;
@@ -99,8 +99,8 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         Ok(())
     }
 
-    /// Tells the index of values that are in place. One that cleaning moved stays where it was if the index
-    /// has no room to be told.
+    /// Tells the index of values that are in place. A moved value stays where it was if the index has no room
+    /// to hear of it.
     pub(super) fn settle(&mut self) -> Result<(), IndexError> {
         while let Some(at) = self.waiting.iter().position(Waiting::is_placed) {
             let waiting = self.waiting[at].clone();
@@ -122,14 +122,14 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         Ok(())
     }
 
-    /// Values of a key that wait are wanted no more.
+    /// Gives up all waiting values of a key.
     pub(super) fn forget(&mut self, key: &[u8]) {
         while let Some(at) = self.waiting.iter().position(|waiting| *waiting.key == *key) {
             self.waiting.remove(at).give_up(&mut self.log);
         }
     }
 
-    /// Values of a key that waited before its newest one are wanted no more.
+    /// Gives up the waiting values of a key that are older than its newest one.
     pub(super) fn forget_older(&mut self, key: &[u8]) {
         let Some(newest) = self.waiting.iter().rposition(|waiting| waiting.is_value_of(key)) else { return };
         let mut at = newest;

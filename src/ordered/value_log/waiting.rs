@@ -1,5 +1,5 @@
-//! Values of which the index does not know yet where they are: a chunk of them is in the page that is being
-//! filled, or was just programmed.
+//! Values whose place the index does not know yet: one of their chunks is in the page being filled, or was
+//! just programmed.
 
 use super::chunk::{Held, Place};
 use super::log::{InTail, Log};
@@ -9,18 +9,17 @@ use crate::units::Ppn;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// A value that waits.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     pub(super) key: Box<[u8]>,
-    /// The chunks that are programmed, and the one that is not.
+    /// Chunks that are programmed. `tail` is the one that is not.
     placed: Vec<Place>,
-    /// The mark of those that are.
+    /// Mark of the programmed chunks.
     mark: u32,
     tail: Option<InTail>,
-    /// Whether cleaning moves it: then the index has it elsewhere, too.
+    /// True if cleaning moves the value: then the index still has it elsewhere.
     is_moved: bool,
-    /// Whether it has all of its chunks, and the index is to be told of it.
+    /// True if the value has all of its chunks, and the index is to hear of it.
     pub(super) is_whole: bool,
 }
 
@@ -29,27 +28,27 @@ impl Waiting {
         Waiting { key: key.into(), placed: Vec::new(), mark: 0, tail: None, is_moved, is_whole: false }
     }
 
-    /// Whether it is a new value.
+    /// True for a new value.
     pub(super) const fn is_value(&self) -> bool {
         self.is_whole && !self.is_moved
     }
 
-    /// Whether it is a new value of a key: look-ups are to find it.
+    /// True for a new value of this key, which look-ups must find.
     pub(super) fn is_value_of(&self, key: &[u8]) -> bool {
         self.is_value() && *self.key == *key
     }
 
-    /// Whether cleaning moves it, all of it being there.
+    /// True if cleaning moves the value, and all of it is there.
     pub(super) const fn is_moved(&self) -> bool {
         self.is_moved && self.is_whole
     }
 
-    /// Whether the index can be told of it.
+    /// True if the index can be told of the value.
     pub(super) const fn is_placed(&self) -> bool {
         self.is_whole && self.tail.is_none()
     }
 
-    /// The page being filled, in which it may have a chunk, was programmed.
+    /// Notes that the page being filled, in which the value may have a chunk, was programmed.
     pub(super) fn place<N: Nand>(&mut self, page: Ppn, log: &mut Log<N>) {
         if let Some(chunk @ InTail { at, bytes }) = self.tail.take() {
             self.mark = log.mark_programmed(self.mark, chunk);
@@ -61,7 +60,7 @@ impl Waiting {
         }
     }
 
-    /// The value is wanted no more: the index never heard of its chunks.
+    /// Gives up the value: its chunks die, of which the index never heard.
     pub(super) fn give_up<N: Nand>(self, log: &mut Log<N>) {
         for place in self.placed {
             log.blocks.release(place, self.key.len(), true);
@@ -72,12 +71,11 @@ impl Waiting {
         self.key.len() + self.placed.capacity() * size_of::<Place>()
     }
 
-    /// The value of the index for it, with its mark if it has so many chunks.
+    /// Writes the index value, with the mark if there are at least `marked_from` chunks.
     pub(super) fn encode(&self, held: &mut Vec<u8>, marked_from: usize) {
         Held::encode(held, &self.placed, (self.placed.len() >= marked_from).then_some(self.mark));
     }
 
-    /// Reads it.
     pub(super) fn read<N: Nand>(
         &self,
         log: &mut Log<N>,
@@ -93,8 +91,9 @@ impl Waiting {
         Ok(())
     }
 
-    /// Puts the next bytes of it, of so many, into the page being filled: those of `value`, or else those of
-    /// the chunk that was read last, from one on. Returns how many; none if the page is to be written first.
+    /// Puts the next bytes of the value into the page being filled: those of `value`, or else those of the
+    /// chunk that was read last, from place `from` on. Returns how many of the `bytes` bytes. `None` if the
+    /// page must be written first.
     pub(super) fn append<N: Nand>(
         &mut self,
         log: &mut Log<N>,

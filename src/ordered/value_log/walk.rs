@@ -1,4 +1,4 @@
-//! Records in key order, those among them that wait.
+//! Records in key order, with the waiting values among them.
 
 use super::ValueLog;
 use super::chunk::Held;
@@ -12,7 +12,7 @@ use core::ops::{Bound, ControlFlow};
 
 impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
     /// Visits the records between two bounds in key order, in either direction, until `visit` breaks. Pages
-    /// of the log are read whole: values that were put in key order cost a read for each page of them.
+    /// of the log are read whole: values that were put in key order cost a read for each of their pages.
     pub fn range(
         &mut self,
         low: Bound<&[u8]>,
@@ -71,16 +71,16 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
     }
 }
 
-/// How chunks are read.
+/// Way in which chunks are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
-    /// Each alone.
+    /// Each chunk alone.
     Chunks,
-    /// By whole pages, in which the next values may lie.
+    /// Whole pages, in which the next values may lie.
     Pages,
 }
 
-/// Reads the value that the index holds, or whose places it holds.
+/// Reads the value that an index value holds, or whose places it holds.
 pub(super) fn read_held<N: Nand>(
     log: &mut Log<N>,
     key: &[u8],
@@ -102,7 +102,7 @@ pub(super) fn read_held<N: Nand>(
     if held.is_of(mark) { Ok(()) } else { Err(of_two(held)) }
 }
 
-/// The refusal of a value whose chunks are not those that the index was told of.
+/// Error for a value whose chunks are not those that the index names.
 #[cold]
 fn of_two(held: Held<'_>) -> IndexError {
     let at = held.places().next().map_or(0, |place| place.page.0.into());

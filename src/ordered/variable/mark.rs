@@ -12,10 +12,11 @@ use crate::check::IndexError;
 use crate::codec::crc32;
 use alloc::vec::Vec;
 
-/// Bytes of a mark where there is room.
+/// Bytes of a mark, if there is room.
 const MARK: usize = 4;
 
-/// Fills a value up to whole pieces, with its mark; it stands at the end of `values`, behind its length.
+/// Fills a value up to whole pieces, with its mark. The value stands at the end of `values`, behind its
+/// length.
 pub(super) fn put_mark(values: &mut Vec<u8>, value: &[u8], piece_bytes: usize) {
     let unused = unused(value.len(), piece_bytes);
     if pieces(value.len(), piece_bytes) > 1 && unused > 0 {
@@ -25,7 +26,8 @@ pub(super) fn put_mark(values: &mut Vec<u8>, value: &[u8], piece_bytes: usize) {
     }
 }
 
-/// Refuses a value of so many bytes whose pieces, from behind the length on, are not all of one value.
+/// Refuses a value of `bytes` bytes if its pieces are not all of one value. `filled` are the bytes of the
+/// pieces behind the length.
 pub(super) fn require_whole(filled: &[u8], bytes: usize, piece_bytes: usize) -> Result<(), IndexError> {
     let pieces = pieces(bytes, piece_bytes);
     let (value, rest) = filled.split_at(bytes);
@@ -39,7 +41,7 @@ pub(super) fn require_whole(filled: &[u8], bytes: usize, piece_bytes: usize) -> 
     Err(IndexError::corrupted("the pieces of a value are of two", pieces as u64 - 1))
 }
 
-/// Bytes that a value leaves in its last piece.
+/// Number of bytes that a value leaves unused in its last piece.
 fn unused(bytes: usize, piece_bytes: usize) -> usize {
     pieces(bytes, piece_bytes) * piece_bytes - super::VALUE_HEAD - bytes
 }

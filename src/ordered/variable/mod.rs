@@ -42,15 +42,15 @@ use core::ops::{Bound, ControlFlow};
 const KEY_TAIL: usize = 2;
 /// Bytes before a value: its length.
 pub(in crate::ordered) const VALUE_HEAD: usize = 2;
-/// Pieces of a value at most: the number 255 stands for the end of them.
+/// Largest number of pieces of a value: the number 255 stands for the end of them.
 const PIECES_MAX: usize = 255;
 
 impl RecordFormat {
-    /// The records of an index below a [`Variable`] one: keys of up to `max_key` bytes, values in pieces of
+    /// Record format of an index below a [`Variable`] one: keys of up to `max_key` bytes, values in pieces of
     /// `piece` bytes, of which the first has 2 for the length.
     ///
-    /// A piece that holds the usual value with its length is best. Panics where a key has more than 253 bytes
-    /// or a piece fewer than 3.
+    /// A piece that holds the usual value with its length is best. Panics if a key has more than 253 bytes or
+    /// a piece fewer than 3.
     pub const fn variable(max_key: u8, piece: u8) -> RecordFormat {
         assert!(max_key <= u8::MAX - KEY_TAIL as u8, "a key has at most 253 bytes");
         assert!(piece as usize > VALUE_HEAD, "a piece has at least 3 bytes");
@@ -80,16 +80,17 @@ impl RecordFormat {
 pub struct Variable<I> {
     index: I,
     max_value: usize,
-    /// A key of the index, and a value.
+    /// Key of the index; `value` is one piece.
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
 impl<I: OrderedIndex> Variable<I> {
-    /// Wraps an index of records as [`RecordFormat::variable`] has them, whose values have up to `max_value`
-    /// bytes. The same number at each mount, or a larger one.
+    /// Wraps an index with records as [`RecordFormat::variable`] makes them. Values have at most `max_value`
+    /// bytes; that number must be the same at each mount, or larger.
     ///
-    /// Refused where a value of so many bytes takes more pieces than the index changes as one, or than 255.
+    /// Refused if a value of `max_value` bytes takes more pieces than the index changes as one, or more than
+    /// 255.
     pub fn new(index: I, max_value: usize) -> Result<Variable<I>, IndexError> {
         let RecordFormat { key_bytes, value_bytes } = index.record();
         let (key, value) = (usize::from(key_bytes), usize::from(value_bytes));
@@ -116,8 +117,8 @@ impl<I: OrderedIndex> Variable<I> {
         Ok(variable)
     }
 
-    /// Refuses a new index in which no value of the largest size finds room. One piece does in each that
-    /// could be formatted; of several the index tells.
+    /// Refuses a new index in which no value of the largest size finds room. One piece does in every index
+    /// that could be formatted; about several the index tells.
     pub(in crate::ordered) fn require_room(&self) -> Result<(), IndexError> {
         let pieces = self.pieces_max();
         if pieces == 1 || self.index.takes_batch(pieces) != Some(false) {
@@ -130,37 +131,38 @@ impl<I: OrderedIndex> Variable<I> {
         ).into()))
     }
 
-    /// Bytes of a key at most.
+    /// Largest number of bytes of a key.
     pub fn max_key(&self) -> usize {
         self.key.len() - KEY_TAIL
     }
 
-    /// Bytes of a value at most.
+    /// Largest number of bytes of a value.
     pub const fn max_value(&self) -> usize {
         self.max_value
     }
 
-    /// Records of the index below that a value takes at most.
+    /// Largest number of records of the index below for one value.
     pub(in crate::ordered) fn pieces_max(&self) -> usize {
         pieces(self.max_value, self.value.len())
     }
 
-    /// Records of the index below that a value of so many bytes takes.
+    /// Number of records of the index below for a value of `bytes` bytes.
     pub(in crate::ordered) fn pieces_of(&self, bytes: usize) -> usize {
         pieces(bytes, self.value.len())
     }
 
-    /// The promise of the index below about a power cut: with several pieces, too.
+    /// Durability class of the index below. It holds for values of several pieces, too.
     pub fn durability(&self) -> Durability {
         self.index.durability()
     }
 
-    /// The index below.
+    /// Returns the index below.
     pub const fn index(&self) -> &I {
         &self.index
     }
 
-    /// The index below, to be synced, closed, maintained: everything that does not concern single records.
+    /// Returns the index below, to sync, close or maintain it: for everything that does not concern single
+    /// records.
     pub const fn index_mut(&mut self) -> &mut I {
         &mut self.index
     }
@@ -170,13 +172,13 @@ impl<I: OrderedIndex> Variable<I> {
         self.index
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
         let mut value = Vec::new();
         Ok(self.get_into(key, &mut value)?.then_some(value))
     }
 
-    /// Looks a key up; when present its value takes the place of what `value` holds, and the answer is true.
+    /// Looks a key up. If it is present, its value replaces the contents of `value`, and the answer is true.
     pub fn get_into(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, IndexError> {
         let Some(bytes) = self.length_of(key)? else { return Ok(false) };
         value.clear();
@@ -194,7 +196,7 @@ impl<I: OrderedIndex> Variable<I> {
         Ok(true)
     }
 
-    /// Inserts a record, or gives an existing key a new value; returns whether the key existed.
+    /// Inserts a record, or gives an existing key a new value. Returns whether the key existed.
     pub fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         require_fits("value", value, self.max_value)?;
         let before = self.length_of(key)?;
@@ -202,13 +204,13 @@ impl<I: OrderedIndex> Variable<I> {
         Ok(before.is_some())
     }
 
-    /// Gives a key a value and does not say whether it existed, which saves reads where every value is of one
-    /// piece and the index can.
+    /// Gives a key a value, and does not tell whether it existed. That saves reads if every value has one
+    /// piece and the index can do without.
     pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
         self.apply(&[Change::put(key, value)])
     }
 
-    /// Removes a key; returns whether it existed.
+    /// Removes a key. Returns whether it existed.
     pub fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         let before = self.length_of(key)?;
         if before.is_some() {
@@ -217,8 +219,8 @@ impl<I: OrderedIndex> Variable<I> {
         Ok(before.is_some())
     }
 
-    /// Makes several changes, all or none, as [`OrderedIndex::apply`] does: the pieces of all together are as
-    /// many as that takes.
+    /// Makes several changes, all or none, as [`OrderedIndex::apply`] does. Its limit counts the pieces of
+    /// all of them together.
     pub fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
         let is_of_one = pieces(self.max_value, self.value.len()) == 1;
         let mut changes = Vec::with_capacity(batch.len());
@@ -267,13 +269,13 @@ impl<I: OrderedIndex> Variable<I> {
         self.index.sync()
     }
 
-    /// Syncs and leaves the medium so that the next mount is cheapest.
+    /// Syncs, and leaves the medium so that the next mount is cheapest.
     pub fn close(&mut self) -> Result<(), IndexError> {
         self.index.close()
     }
 
     /// Checks the index below, that each value has all its pieces and its mark, and that a look-up finds each
-    /// record; the report counts whole records.
+    /// record. The report counts whole records.
     pub fn check(&mut self) -> Result<CheckReport, IndexError> {
         let mut report = self.check_below()?;
         look_all_up(self, &mut report)?;
@@ -299,7 +301,7 @@ impl<I: OrderedIndex> Variable<I> {
         Ok(())
     }
 
-    /// Bytes of the value of a key, whose first piece is in the buffer then.
+    /// Number of bytes of a key's value. The first piece is in the buffer then.
     fn length_of(&mut self, key: &[u8]) -> Result<Option<usize>, IndexError> {
         self.begin_key(key)?;
         if !self.index.get(&self.key, &mut self.value)? {
@@ -310,7 +312,8 @@ impl<I: OrderedIndex> Variable<I> {
         if pieces(bytes, self.value.len()) > PIECES_MAX { Err(lacking(PIECES_MAX)) } else { Ok(Some(bytes)) }
     }
 
-    /// Writes all pieces of each value in place of those that there were, by the length of the value before.
+    /// Writes all pieces of each value in place of the old ones, whose number follows from the length of the
+    /// value before.
     fn write(&mut self, changes: &[(Change<'_>, Option<usize>)]) -> Result<(), IndexError> {
         let (at, piece_bytes) = (key_piece_at(self.key.len()), self.value.len());
         let count = |bytes: Option<usize>| bytes.map_or(0, |bytes| pieces(bytes, piece_bytes));
@@ -331,7 +334,7 @@ impl<I: OrderedIndex> Variable<I> {
                     put_mark(&mut values, value, piece_bytes);
                 }
             }
-            // Filled up to whole pieces; those that go have none.
+            // Filled up to whole pieces; removed pieces have no bytes.
             values.resize(is_put.len() * piece_bytes, 0);
         }
         let pieces = keys.chunks_exact(self.key.len()).zip(values.chunks_exact(piece_bytes));
@@ -342,7 +345,7 @@ impl<I: OrderedIndex> Variable<I> {
         self.index.apply(&batch)
     }
 
-    /// A bound of the index below: with the first of the numbers where it is included, else with the second.
+    /// Bound of the index below: with the first piece number if the bound is included, else with the second.
     fn bound(&self, bound: Bound<&[u8]>, pieces: [u8; 2]) -> Result<Bound<Vec<u8>>, IndexError> {
         let filled = |key: &[u8], piece: u8| -> Result<Vec<u8>, IndexError> {
             require_fits("key", key, self.max_key())?;
@@ -368,17 +371,17 @@ impl<I: OrderedIndex> Asked for Variable<I> {
     }
 }
 
-/// The pieces of one value, as a range meets them.
+/// Pieces of one value, as a range meets them.
 struct Parts {
     max_key: usize,
     piece_bytes: usize,
-    /// The key of the index without the number.
+    /// Key of the index without the piece number.
     key: Vec<u8>,
     value: Vec<u8>,
     is_begun: bool,
-    /// The number of the piece to come.
+    /// Number of the next piece.
     next: usize,
-    /// Pieces of the value that are known of: all from the first one on.
+    /// Number of pieces of the value that are known: all from the first one on.
     count: usize,
 }
 
@@ -388,12 +391,12 @@ impl Parts {
         Parts { max_key, piece_bytes, key, value, is_begun: false, next: 0, count: 0 }
     }
 
-    /// The key of the value that is whole.
+    /// Key of the complete value.
     fn key(&self) -> &[u8] {
         &self.key[..usize::from(self.key[self.max_key]).min(self.max_key)]
     }
 
-    /// Adds a piece; whether the value is whole with it.
+    /// Adds a piece. True if the value is complete with it.
     fn add(&mut self, key: &[u8], value: &[u8], direction: Direction) -> Result<bool, IndexError> {
         let at = key_piece_at(key.len());
         let piece = usize::from(key[at]);
@@ -401,7 +404,7 @@ impl Parts {
             self.key.clear();
             self.key.extend_from_slice(&key[..at]);
             self.is_begun = true;
-            // Downwards the last one comes first.
+            // In descending order the last piece comes first.
             self.next = if direction == Direction::Ascending { 0 } else { piece };
             self.count = self.next + 1;
             self.value.clear();
@@ -440,12 +443,12 @@ const fn key_piece_at(key_bytes: usize) -> usize {
     key_bytes - 1
 }
 
-/// Pieces of a value of so many bytes.
+/// Number of pieces of a value of `bytes` bytes.
 const fn pieces(bytes: usize, piece_bytes: usize) -> usize {
     (bytes + VALUE_HEAD).div_ceil(piece_bytes)
 }
 
-/// Bytes of a value, by its first piece.
+/// Number of bytes of a value, as its first piece tells.
 fn length(first: &[u8]) -> usize {
     get_u16(first, 0).into()
 }

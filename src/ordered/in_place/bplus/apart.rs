@@ -1,9 +1,10 @@
-//! Writing what an operation changed page by page, as the cost analysis of the WPCB-tree's paper counts it.
+//! Writing of each page of an operation by itself, as the cost analysis of the WPCB-tree's paper counts
+//! pages.
 //!
 //! Equation (4) of that paper charges an operation one write for its leaf, and three more for each split,
 //! merge or rotation: the node, its sibling and their parent. This tree writes each changed page once, and
-//! together. [`StructureWrites::Apart`] writes as the analysis counts: the leaf, then for each change of the
-//! structure, from the leaf up, these three pages.
+//! all together. [`StructureWrites::Apart`] writes as the analysis counts: the leaf, then for each change of
+//! the structure, from the leaf up, these three pages.
 //!
 //! A power cut between two of these writes leaves a tree that is neither old nor new, so the class is *none*.
 
@@ -15,18 +16,19 @@ use crate::ordered::Durability;
 use crate::units::Lpn;
 use alloc::vec::Vec;
 
-/// How the pages that an operation changed are written.
+/// Way in which the pages that an operation changed are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StructureWrites {
-    /// Each changed page once, in one group where the store takes it.
+    /// Each changed page is written once, in one group if the store takes it.
     #[default]
     Together,
-    /// The leaf, then three pages for each split, merge or rotation, each by itself. In the class *none*
-    /// only.
+    /// The leaf is written, then three pages for each split, merge or rotation, each page by itself. Only in
+    /// the class *none*.
     Apart,
 }
 
-/// The pages of a change of the structure: the node and its sibling, lower keys first, and their parent.
+/// Pages of a change of the structure: the node and its sibling, the one with lower keys first, and their
+/// parent.
 pub(super) type Restructured = [Lpn; 3];
 
 impl StructureWrites {
@@ -47,7 +49,7 @@ impl StructureWrites {
 }
 
 impl Core {
-    /// Sets how the pages of an operation are written.
+    /// Chooses how the pages of an operation are written.
     pub(super) fn write_structure(&mut self, how: StructureWrites) {
         if cfg!(feature = "full") && how == StructureWrites::Apart {
             self.apart = Some(Vec::with_capacity(self.nodes.layout.height_max() + 1));
@@ -55,7 +57,7 @@ impl Core {
         }
     }
 
-    /// Notes a split, a merge or a rotation, where it is paid for by itself.
+    /// Notes a split, a merge or a rotation, if pages are written apart.
     pub(super) fn restructured(&mut self, pages: Restructured) {
         debug_assert!(pages[0] != pages[1] && pages[1] != pages[2], "B6: {pages:?} are not three pages");
         if let Some(changes) = self.apart.as_mut().filter(|_| cfg!(feature = "full")) {
@@ -65,8 +67,8 @@ impl Core {
 }
 
 impl Work<'_> {
-    /// Writes the leaf, then the pages of each change of the structure, then what else was changed; one by
-    /// one.
+    /// Writes one by one the leaf, then the pages of each change of the structure, then the other changed
+    /// pages.
     pub(super) fn write_apart(&mut self, changes: &[Restructured]) -> Result<(), IndexFault> {
         let nodes = &mut self.core.nodes;
         let (leaf, height, extra_used) = (nodes.leaf(), nodes.height, nodes.extra_used);

@@ -1,15 +1,15 @@
-//! Several changes to one leaf as one operation, and what they do to the keys that belong to a leaf.
+//! Several changes to one leaf as one operation, and their effect on which keys belong to the leaf.
 //!
-//! For an index that gathers updates in RAM. [`BPlusTree::apply_to_leaf`] reads the path to a leaf once,
-//! merges the changes into it, and writes each page that changes once, all of them as one atomic group. A
-//! leaf that gets too full is split evenly into as many leaves as the caller allows, two or more; one that
-//! gets too empty is evened out or merged with a neighbour, as a removal would do. More than two leaves come
-//! of one only where the parent has room for them all and the store takes them as one group, so with two no
-//! batch writes more pages than the tree's largest operation. When leaf and changes make more, the first
-//! changes that do fit are applied and the caller comes back with the rest.
+//! This is for an index that gathers updates in RAM. [`BPlusTree::apply_to_leaf`] reads the path to a leaf
+//! once, merges the changes into it, and writes each changed page once, all of them as one atomic group. A
+//! leaf that gets too full is split evenly into as many leaves as the caller allows, two or more. One that
+//! gets too empty is evened out or merged with a neighbour, as after a removal. A leaf becomes more than two
+//! only if the parent has room for them all and the store takes them as one group. So with two, no batch
+//! writes more pages than the tree's largest operation. If leaf and changes make more, the first changes that
+//! fit are applied, and the caller comes back with the rest.
 //!
-//! Which keys belong to a leaf is said by the bounds above it ([`LeafSpan`]), without reading the leaf. Only
-//! `apply_to_leaf` changes that, and says how ([`Reshaped`]): one leaf is split, or two neighbours are
+//! The bounds above a leaf say which keys belong to it ([`LeafSpan`]), without a read of the leaf. Only
+//! `apply_to_leaf` changes that, and tells how ([`Reshaped`]): one leaf is split, or two neighbours are
 //! affected.
 
 use super::page::{Frame, HEIGHT_MAX, ROOT, corrupted};
@@ -27,52 +27,51 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-/// The keys that belong to a leaf: from `low` on, below `high`; `None` where nothing bounds them.
+/// Keys that belong to a leaf: from `low` on, below `high`. `None` if nothing bounds them on that side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeafSpan {
-    /// The smallest key that belongs to the leaf.
+    /// Smallest key that belongs to the leaf.
     pub low: Option<Box<[u8]>>,
-    /// The smallest key that belongs to leaves behind.
+    /// Smallest key that belongs to the leaves behind.
     pub high: Option<Box<[u8]>>,
 }
 
 impl LeafSpan {
-    /// Whether a key belongs to the leaf.
+    /// Tells whether a key belongs to the leaf.
     pub fn contains(&self, key: &[u8]) -> bool {
         self.low.as_deref().is_none_or(|low| low <= key) && self.high.as_deref().is_none_or(|high| key < high)
     }
 }
 
-/// A leaf that has some of the keys that changed leaves.
+/// Leaf that now has some of the keys that changed leaves.
 #[derive(Clone, Debug)]
 pub struct NewLeaf {
-    /// The page of the leaf.
+    /// Page of the leaf.
     pub lpn: Lpn,
-    /// The leaf's lower bound; none where nothing bounds it.
+    /// Lower bound of the leaf. `None` if nothing bounds it.
     pub low: Option<Box<[u8]>>,
-    /// The number of entries; none of a leaf that was not read.
+    /// Number of entries; 0 for a leaf that was not read.
     pub entries: usize,
 }
 
-/// Keys that changed leaves: those of `span` were in the leaves `before` and are now in the leaves `after`,
-/// in key order.
+/// Keys that changed leaves: those of `span` were in the leaves `before`, and are now in the leaves `after`.
 #[derive(Clone, Debug)]
 pub struct Reshaped {
-    /// The keys.
+    /// Range of the keys.
     pub span: LeafSpan,
-    /// The leaves that had the keys.
+    /// Leaves that had the keys.
     pub before: Vec<Lpn>,
-    /// The leaves that have the keys, in key order.
+    /// Leaves that have the keys now, in key order.
     pub after: Vec<NewLeaf>,
 }
 
 impl Reshaped {
-    /// The boundary between the first two leaves.
+    /// Boundary between the first two leaves of `after`.
     pub fn boundary(&self) -> Option<&[u8]> {
         self.after.get(1)?.low.as_deref()
     }
 
-    /// The leaf that a key of the span belongs to now.
+    /// Leaf to which a key of the span belongs now.
     pub fn leaf_of(&self, key: &[u8]) -> Lpn {
         debug_assert!(self.span.contains(key), "B3: the key is not of the leaves that changed");
         let is_below = |leaf: &NewLeaf| leaf.low.as_deref().is_none_or(|low| low <= key);
@@ -81,43 +80,43 @@ impl Reshaped {
     }
 }
 
-/// The outcome of [`BPlusTree::lookup`].
+/// Result of [`BPlusTree::lookup`].
 #[derive(Clone, Debug)]
 pub struct Lookup {
-    /// Whether the key is there.
+    /// True if the key is in the tree.
     pub is_present: bool,
-    /// Entries of the leaf.
+    /// Number of entries in the leaf.
     pub entries: usize,
-    /// The keys that belong to the leaf.
+    /// Keys that belong to the leaf.
     pub span: LeafSpan,
 }
 
-/// The outcome of [`BPlusTree::apply_to_leaf`].
+/// Result of [`BPlusTree::apply_to_leaf`].
 #[derive(Clone, Debug)]
 pub struct Applied {
-    /// The leaf.
+    /// Page of the leaf.
     pub lpn: Lpn,
-    /// Entries that it had before.
+    /// Number of entries in the leaf before.
     pub entries: usize,
-    /// How many of the changes, from the first on.
+    /// Number of changes that were applied, from the first on.
     pub changes: usize,
-    /// Set when other keys belong to the leaf than before.
+    /// Set if other keys belong to the leaf than before.
     pub reshaped: Option<Reshaped>,
 }
 
-/// The outcome of merging changes into a leaf.
+/// Size of a merge of changes into a leaf.
 struct LeafMerge {
-    /// Changes that fit.
+    /// Number of changes that fit.
     changes: usize,
-    /// Entries of the leaf after them.
+    /// Number of entries in the leaf after these changes.
     entries: usize,
-    /// Whether the leaf differs after them.
+    /// True if the changes alter the leaf.
     is_changed: bool,
 }
 
 #[doc(hidden)]
 impl<S: PageStore> BPlusTree<S> {
-    /// Whether a key is in the tree, and which keys belong to its leaf. Reads the path.
+    /// Looks a key up: whether it is in the tree, and which keys belong to its leaf. Reads the path.
     pub fn lookup(&mut self, key: &[u8], cause: Cause) -> Result<Lookup, IndexFault> {
         self.work().lookup(key, cause)
     }
@@ -128,20 +127,20 @@ impl<S: PageStore> BPlusTree<S> {
         Ok((self.core.nodes.leaf().lpn(), lookup))
     }
 
-    /// Which keys belong to the leaf of a key. Reads the path but for the leaf.
+    /// Returns the keys that belong to the leaf of a key. Reads the path without the leaf.
     pub fn leaf_span(&mut self, key: &[u8]) -> Result<LeafSpan, IndexFault> {
         self.leaf_of(key, Cause::Host)?;
         self.core.nodes.span_of_path(key)
     }
 
-    /// The page of the leaf of a key. Reads the path but for the leaf.
+    /// Returns the page of the leaf of a key. Reads the path without the leaf.
     pub fn leaf_of(&mut self, key: &[u8], cause: Cause) -> Result<Lpn, IndexFault> {
         let parents = self.height() - 1;
         self.work().follow(key, parents, cause)
     }
 
-    /// The value of a key in its leaf, which [`BPlusTree::leaf_of`] has just found, and the entries of that
-    /// leaf.
+    /// Returns the value of a key in its leaf, and the number of entries there. [`BPlusTree::leaf_of`] must
+    /// have found the leaf just before.
     pub fn leaf_value(
         &mut self,
         key: &[u8],
@@ -155,59 +154,61 @@ impl<S: PageStore> BPlusTree<S> {
         Ok((found.map(|at| shape.value(leaf.area(), at)), leaf.count()))
     }
 
-    /// Entries in the leaf of a key. Reads the path.
+    /// Returns the number of entries in the leaf of a key. Reads the path.
     pub fn leaf_entries(&mut self, key: &[u8]) -> Result<usize, IndexFault> {
         let height = self.height();
         self.work().follow(key, height, Cause::Host)?;
         Ok(self.core.nodes.leaf().count())
     }
 
-    /// The fewest and the most entries of a leaf.
+    /// Returns the smallest and the largest number of entries that a leaf may have.
     pub fn leaf_fill(&self) -> (usize, usize) {
         self.core.nodes.leaf_fill()
     }
 
-    /// Nodes of a path.
+    /// Number of nodes on a path from root to leaf.
     pub fn height(&self) -> usize {
         self.core.nodes.height
     }
 
-    /// Whether the root is the only leaf.
+    /// True if the root is the only leaf.
     pub fn is_one_leaf(&self) -> bool {
         self.height() == 1
     }
 
-    /// The page of the root.
+    /// Page of the root.
     pub const fn root() -> Lpn {
         ROOT
     }
 
-    /// Whether so many splits of leaves find free pages, whatever the nodes above them hold now.
+    /// True if `leaf_splits` splits of leaves find free pages, whatever the nodes above them hold now.
     pub fn has_room_for(&self, leaf_splits: u64) -> bool {
         self.pages_for_splits(leaf_splits) <= u64::from(self.core.pages.space.free_pages())
     }
 
-    /// Pages that so many splits of leaves take at most, whatever the nodes above them hold now.
+    /// Upper bound of the pages that `leaf_splits` splits of leaves take, whatever the nodes above them hold
+    /// now.
     pub fn pages_for_splits(&self, leaf_splits: u64) -> u64 {
         self.core.nodes.pages_for_splits(leaf_splits, self.core.pages.space.used_pages().into())
     }
 
-    /// Says that something else on the store is about to change, which the clean mark speaks for as well.
+    /// Clears the clean mark before a change of something else on the store for which the mark speaks too.
     pub fn change_follows(&mut self) -> Result<(), IndexFault> {
         self.ready()?;
         self.core.begin();
         self.work().unmark_clean()
     }
 
-    /// Before a change is acknowledged that waits above the tree: that a power cut takes it is told by the
-    /// next mount, unless a journal has it.
+    /// Prepares a change that waits in RAM above the tree, before it is acknowledged. The clean mark is
+    /// cleared, so that after a power cut the next mount tells that changes are lost. Nothing is done if a
+    /// journal keeps them.
     pub fn admit_change(&mut self) -> Result<(), IndexFault> {
         if self.store.keeps_updates() || !self.core.mark.is_clean { Ok(()) } else { self.change_follows() }
     }
 
-    /// Applies changes to one leaf, their keys ascending strictly: as many as fit into `leaves_max` leaves
-    /// or, where the parent or the store lack room for these, two; at least one change, or on error none.
-    /// Removing an absent key changes nothing.
+    /// Applies changes to one leaf. Their keys must ascend strictly. As many are applied as fit into
+    /// `leaves_max` leaves, or into two if the parent or the store lacks room for more. At least one change
+    /// is applied; on an error none is. Removing an absent key changes nothing.
     pub fn apply_to_leaf<'a>(
         &mut self,
         changes: impl Iterator<Item = Change<'a>> + Clone,
@@ -216,8 +217,9 @@ impl<S: PageStore> BPlusTree<S> {
         self.work().apply_to_leaf(changes, leaves_max)
     }
 
-    /// Makes records, as many as a leaf holds at most, the leaf after theirs, which has keys below them
-    /// alone. False, and nothing is changed, if that leaf is empty or has another key.
+    /// Makes the records a new leaf behind the leaf to which their keys belong, if that leaf has only smaller
+    /// keys. The records must fit one leaf. Returns false, and changes nothing, if that leaf is empty or has
+    /// another key.
     pub fn append_leaf<'a>(
         &mut self,
         records: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
@@ -227,7 +229,7 @@ impl<S: PageStore> BPlusTree<S> {
 }
 
 impl Work<'_> {
-    /// Whether a key is in the tree, and which keys belong to its leaf. Reads the path.
+    /// Does the work of [`BPlusTree::lookup`].
     pub(super) fn lookup(&mut self, key: &[u8], cause: Cause) -> Result<Lookup, IndexFault> {
         self.follow(key, self.core.nodes.height, cause)?;
         let (nodes, leaf) = (&self.core.nodes, self.core.nodes.leaf());
@@ -236,7 +238,7 @@ impl Work<'_> {
         Ok(Lookup { is_present, entries: leaf.count(), span: nodes.span_of_path(key)? })
     }
 
-    /// Applies changes to one leaf, as [`BPlusTree::apply_to_leaf`] says.
+    /// Does the work of [`BPlusTree::apply_to_leaf`].
     pub(super) fn apply_to_leaf<'a>(
         &mut self,
         changes: impl Iterator<Item = Change<'a>> + Clone,
@@ -255,7 +257,7 @@ impl Work<'_> {
         let entries_max = self.leaves_possible(leaves_max) * shape.capacity;
         let plan = plan(&shape, leaf, changes.clone(), entries_max);
         debug_assert!(plan.changes > 0, "a leaf takes one change at least");
-        // Of those that come later nothing is asked: a group may be far larger than a leaf.
+        // Nothing is asked of later changes: a group may be far larger than a leaf.
         let changes = changes.take(plan.changes);
         if !changes.clone().all(|change| span.contains(change.key)) {
             return Err(corrupted(Invariant::B3, "the bounds changed since the leaf was found", lpn));
@@ -276,7 +278,7 @@ impl Work<'_> {
         Ok(Applied { lpn, entries, changes: plan.changes, reshaped })
     }
 
-    /// Makes records the leaf after theirs, as [`BPlusTree::append_leaf`] says.
+    /// Does the work of [`BPlusTree::append_leaf`].
     pub(super) fn append_leaf<'a>(
         &mut self,
         records: impl Iterator<Item = (&'a [u8], &'a [u8])> + Clone,
@@ -297,7 +299,7 @@ impl Work<'_> {
         Ok(true)
     }
 
-    /// Leaves that the one at the end of the path may become at once: two, or as many as wanted where the
+    /// Number of leaves that the leaf at the end of the path may become at once: two, or `wanted` if the
     /// parent has room for all and they are written as one group with it.
     fn leaves_possible(&self, wanted: usize) -> usize {
         let nodes = &self.core.nodes;
@@ -311,8 +313,8 @@ impl Work<'_> {
         wanted.min(room).min(group.min(2 * HEIGHT_MAX) - 1).max(2)
     }
 
-    /// Evens a leaf with too few entries out with a neighbour, or merges the two, and mends what follows from
-    /// it.
+    /// Evens out a leaf with too few entries with a neighbour, or merges the two, and then mends the nodes
+    /// above.
     fn mend_leaf(&mut self) -> Result<Option<Reshaped>, IndexFault> {
         let nodes = &self.core.nodes;
         let (depth, count) = (nodes.height - 1, nodes.leaf().count());
@@ -320,12 +322,12 @@ impl Work<'_> {
             return Ok(None);
         }
         match nodes.layout.underflow {
-            // A neighbour's bounds grow, but no key changes its leaf.
+            // The bounds of a neighbour grow, but no key changes its leaf.
             Underflow::Expel => return self.expel().map(|()| None),
             Underflow::ExpelLeaves if count == 0 => return self.expel_leaf().map(Some),
             Underflow::Merge | Underflow::ExpelLeaves => {}
         }
-        // The neighbour that mending asks: the left one, if there is one.
+        // Mending uses the left neighbour, if there is one.
         let slot = nodes.path[depth - 1].slot;
         let span = if slot > 0 { nodes.span_around_leaf(1, 0) } else { nodes.span_around_leaf(0, 1) };
         let first = slot.saturating_sub(1);
@@ -334,9 +336,9 @@ impl Work<'_> {
         let neighbour = nodes.extra_used;
         self.mend_path()?;
         let nodes = &self.core.nodes;
-        // A root with one child took over its contents.
+        // A root with one child took over the child's contents.
         let left = if nodes.path[0].level() == 1 { ROOT } else { before[0] };
-        // Of two that merged the left one took all.
+        // If two leaves merged, the left one has all entries.
         let (leaf, neighbour) = (nodes.leaf().count(), nodes.extra[neighbour].count());
         let entries = if slot > 0 { [neighbour, leaf] } else { [leaf, neighbour] };
         debug_assert!(entries.iter().all(|&n| n <= nodes.layout.leaf.capacity), "B4: an overfull leaf");
@@ -378,8 +380,8 @@ impl Core {
         }
     }
 
-    /// Merges the changes into the leaf, which has so many entries then, and splits it where it is too full;
-    /// none where it stays one leaf.
+    /// Merges the changes into the leaf, which then has `entries` entries, and splits it if it is too full.
+    /// `None` if it stays one leaf.
     fn rewrite_leaf<'a>(
         &mut self,
         changes: impl Iterator<Item = Change<'a>>,
@@ -389,7 +391,7 @@ impl Core {
         let old = self.nodes.copy_leaf();
         let leaves = entries.div_ceil(shape.capacity).max(1);
         debug_assert!(leaves < 2 * HEIGHT_MAX, "{leaves} leaves are no group of pages");
-        // A root keeps its page and becomes the parent, so all its parts are new.
+        // A root keeps its page and becomes the parent, so all parts are new leaves.
         let stays = usize::from(depth > 0 || leaves == 1);
         for _ in stays..leaves {
             self.new_node(1)?;
@@ -423,7 +425,7 @@ impl Core {
         self.announce_parts(old + 1..old + 1 + leaves - stays).map(Some)
     }
 
-    /// Tells the parent of the new parts of the leaf, which are these extra frames.
+    /// Tells the parent of the new parts of the leaf, which are in these extra frames.
     fn announce_parts(&mut self, parts: core::ops::Range<usize>) -> Result<Reshaped, IndexFault> {
         let nodes = &mut self.nodes;
         debug_assert!(
@@ -440,8 +442,8 @@ impl Core {
         } else {
             let entries = nodes.leaf().count();
             after.insert(0, NewLeaf { lpn: before[0], low: span.low.clone(), entries });
-            // The last first: each goes to the place after the leaf, and only a lone one may split the
-            // parent.
+            // The last part goes first: each goes to the place right behind the leaf, and only a single part
+            // may split the parent.
             for part in parts.rev() {
                 self.announce(depth, part)?;
             }
@@ -451,13 +453,13 @@ impl Core {
     }
 }
 
-/// Puts an entry in place `at` of a node whose count is set afterwards.
+/// Writes entry `at` of a node whose count is set afterwards.
 fn put(shape: &NodeShape, node: &mut Frame, at: usize, (key, value): (&[u8], &[u8])) {
     shape.set_key(node.area_mut(), at, key);
     shape.set_value(node.area_mut(), at, value);
 }
 
-/// Counts what a merge comes to, and stops before the change that would make more than so many entries.
+/// Counts the entries of a merge. It stops before the change that would make more than `entries_max`.
 fn plan<'a>(
     shape: &NodeShape,
     leaf: &Frame,
@@ -484,7 +486,7 @@ fn plan<'a>(
     plan
 }
 
-/// Shows the entries of a leaf after the changes, in order, each with its place.
+/// Calls `show` for each entry of a leaf after the changes, in order, with its place.
 pub fn merge<'a>(
     shape: &NodeShape,
     area: &[u8],

@@ -1,7 +1,7 @@
 //! Insertion and removal: the edits of an operation in RAM.
 //!
-//! Each step up the path is decided by a small enum; nothing reaches the store before [`Work::finish`], so an
-//! operation that runs out of pages is given up by forgetting what it did.
+//! A small enum decides each step up the path. Nothing reaches the store before [`Work::finish`], so an
+//! operation that runs out of pages is given up by forgetting its edits.
 
 use super::nodes::Place;
 use super::page::{self, Frame, Layout, ROOT};
@@ -13,18 +13,18 @@ use crate::nand::Cause;
 use crate::ordered::node::NodeShape;
 use alloc::vec::Vec;
 
-/// The outcome for a node that was to take one entry more.
+/// Outcome for a node that was to take one more entry.
 enum Added {
     Fits,
-    /// The node was split: the upper half is this extra frame, and its parent must be told.
+    /// The node was split: the upper half is in this extra frame, and the parent must be told.
     Split(usize),
 }
 
-/// The outcome for a node that had too few entries.
+/// Outcome for a node that had too few entries.
 pub(super) enum Mended {
-    /// A neighbour of the node lent some: the parent has as many entries as before.
+    /// A neighbour gave the node some entries: the parent has as many entries as before.
     Lent,
-    /// The node is one with its neighbour: the parent lost an entry.
+    /// The node and its neighbour are merged: the parent lost an entry.
     Merged(Place),
 }
 
@@ -37,7 +37,7 @@ impl Core {
         self.apart.iter_mut().for_each(Vec::clear);
     }
 
-    /// Puts a record at place `at` of the leaf and splits what gets too full, from the leaf up.
+    /// Inserts a record at place `at` of the leaf, and splits nodes that get too full, from the leaf up.
     pub(super) fn add(&mut self, at: usize, key: &[u8], value: &[u8]) -> Result<(), IndexFault> {
         let depth = self.nodes.height - 1;
         debug_assert!(at <= self.nodes.leaf().count(), "B2: place {at} beyond the leaf's end");
@@ -47,7 +47,8 @@ impl Core {
         }
     }
 
-    /// Tells the parent of the node at `depth` of its new right neighbour, and splits what gets too full.
+    /// Tells the parent of the node at `depth` of the node's new right neighbour, and splits nodes that get
+    /// too full.
     pub(super) fn announce(&mut self, mut depth: usize, right: usize) -> Result<(), IndexFault> {
         let key_bytes = self.nodes.layout.internal.key_bytes;
         let mut step = Added::Split(right);
@@ -107,13 +108,12 @@ impl Core {
         Ok(())
     }
 
-    /// Takes a free page for a new node.
     pub(super) fn new_node(&mut self, level: usize) -> Result<usize, IndexFault> {
         let lpn = self.pages.take()?;
         Ok(self.nodes.add_node(lpn, level))
     }
 
-    /// The height and the counters after the operation.
+    /// Updates height and counters after the operation.
     pub(super) fn count_settled(&mut self) {
         let (before, height) = (self.nodes.height, self.nodes.height_now());
         let (taken, freed) = self.pages.nodes();
@@ -127,7 +127,7 @@ impl Core {
 }
 
 impl Work<'_> {
-    /// Takes entry `at` out of the leaf and mends what gets too empty, from the leaf up.
+    /// Removes entry `at` of the leaf, and mends nodes that get too empty, from the leaf up.
     pub(super) fn take(&mut self, at: usize) -> Result<(), IndexFault> {
         let nodes = &mut self.core.nodes;
         let leaf = nodes.layout.leaf;
@@ -142,12 +142,12 @@ impl Work<'_> {
         }
     }
 
-    /// Mends what is less than half full, from the leaf up.
+    /// Mends nodes that are less than half full, from the leaf up.
     pub(super) fn mend_path(&mut self) -> Result<(), IndexFault> {
         self.mend_path_from(self.core.nodes.height - 1)
     }
 
-    /// Mends the path from the node at `deepest` up.
+    /// Mends the nodes of the path from depth `deepest` up.
     pub(super) fn mend_path_from(&mut self, deepest: usize) -> Result<(), IndexFault> {
         for depth in (1..=deepest).rev() {
             let nodes = &self.core.nodes;
@@ -164,7 +164,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Lets the root take over the node below it that was merged, where it is the last one.
+    /// Lets the root take over the merged node below it, if that is its last child.
     pub(super) fn lower_root_above(&mut self, depth: usize, mended: Mended) {
         if let Mended::Merged(child) = mended
             && depth == 1
@@ -175,8 +175,9 @@ impl Work<'_> {
         }
     }
 
-    /// Fills a node up from the neighbour below the same parent, or merges the two where they have no more
-    /// entries together. Of an odd number the left one gets one more, or this one where it `is_next`.
+    /// Fills a node from the neighbour below the same parent, or merges the two if together they have at most
+    /// `merged_max` entries. Of an odd number of entries the left one gets one more, or this node if it
+    /// `is_next`.
     pub(super) fn mend(
         &mut self,
         depth: usize,
@@ -225,8 +226,8 @@ impl Work<'_> {
     }
 }
 
-/// Splits a full node that is to take one entry more, unless it stays whole and the entry goes to the new one
-/// alone: whether it does.
+/// Splits a full node that is to take one more entry. If the node may stay whole, only the new entry goes to
+/// the new node. True if it stays whole.
 fn divide(
     (layout, shape): (&Layout, &NodeShape),
     node: &mut Frame,

@@ -1,4 +1,4 @@
-//! The checker: every node of a tree against the invariants.
+//! Checker of the invariants, for every node of a tree.
 
 use super::Work;
 use super::nodes::{Nodes, frame_at};
@@ -15,14 +15,14 @@ use crate::units::Lpn;
 use alloc::string::ToString;
 
 impl Work<'_> {
-    /// Walks the whole tree. Takes one bit of RAM per page of the store while it does.
+    /// Walks the whole tree. It takes one bit of RAM for each page of the store meanwhile.
     pub(super) fn check_all(&mut self) -> Result<CheckReport, IndexFault> {
         let mut walk = self.check_nodes(&mut |_, _| {})?;
         self.core.pages.check(&mut walk);
         Ok(walk.report)
     }
 
-    /// Checks the nodes and shows the records.
+    /// Checks all nodes, and calls `show` for each record.
     pub(super) fn check_nodes(&mut self, show: &mut dyn FnMut(&[u8], &[u8])) -> Result<Walk, IndexFault> {
         self.core.begin();
         let mut walk = Walk {
@@ -100,7 +100,7 @@ impl Work<'_> {
 }
 
 impl Pages {
-    /// The other half of B6, once everything was reached that can be.
+    /// Checks the second half of B6, after all reachable pages were visited.
     pub(super) fn check(&self, walk: &mut Walk) {
         let (used, reached) = (self.space.used_pages(), walk.reached.used_pages());
         if used != reached && walk.report.is_sound() {
@@ -111,7 +111,7 @@ impl Pages {
 }
 
 impl Nodes {
-    /// The order of the keys in a node, and their place between the bounds of the ancestors.
+    /// Checks the order of the keys in a node, and that they lie between the bounds of the ancestors.
     fn check_keys(&self, depth: usize, walk: &mut Walk) {
         let (node, level) = (&self.path[depth], self.height - depth);
         let (shape, at) = (self.layout.shape(level), u64::from(node.lpn().0));
@@ -137,15 +137,15 @@ impl Nodes {
     }
 }
 
-/// The pages and keys that the checker has seen so far.
+/// Pages and keys that the checker has seen so far.
 pub struct Walk {
-    /// The findings so far.
+    /// Findings so far.
     pub report: CheckReport,
     reached: Space,
 }
 
 impl Walk {
-    /// Notes a page that something reaches; false when something else did before.
+    /// Notes a page that something refers to. False if something else referred to it before.
     pub fn reach(&mut self, lpn: Lpn) -> bool {
         self.reached.claim(lpn)
     }

@@ -1,4 +1,4 @@
-//! How a B+-tree is formatted, and the RAM that it takes.
+//! Configuration of a B+-tree, and the RAM that it takes.
 
 use super::StructureWrites;
 use super::apart::Restructured;
@@ -12,15 +12,15 @@ use crate::store::PageStore;
 use crate::store::space::Space;
 use crate::units::Lpn;
 
-/// How much RAM a tree takes.
+/// Amount of RAM that a tree takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TreeRam {
-    /// All pages that an operation changes at once.
+    /// Room for all pages that an operation changes at once.
     #[default]
     Ample,
-    /// [`BPlusConfig::ram_bytes_least`]: the nodes of a path and no others. Nodes above the leaves that must
-    /// be split or merged are so in groups of their own, before the operation that needs it; and of the free
-    /// pages those of a part of the store are known at a time.
+    /// The least possible, [`BPlusConfig::ram_bytes_least`]: room for the nodes of a path and no others.
+    /// Nodes above the leaves that must be split or merged are written in groups of their own, before the
+    /// operation that needs it. Free pages are known of only a part of the store at a time.
     Least,
 }
 
@@ -48,11 +48,11 @@ pub struct BPlusConfig {
     pub above: Above,
 }
 
-/// The first letters of what stands above, and two numbers of it.
+/// Letters that name the index above, and two numbers of it.
 pub(crate) type Above = [u8; 4];
 
 impl BPlusConfig {
-    /// Full pages, and every operation durable.
+    /// Configuration with full pages and every operation durable.
     pub const fn new(record: RecordFormat) -> BPlusConfig {
         BPlusConfig {
             record,
@@ -67,7 +67,7 @@ impl BPlusConfig {
         }
     }
 
-    /// This configuration with nodes of at most `order` entries, leaf and internal.
+    /// Returns this configuration with nodes of at most `order` entries, leaf and internal.
     #[must_use]
     pub const fn with_order(mut self, order: usize) -> BPlusConfig {
         self.leaf_capacity = Some(order);
@@ -75,21 +75,21 @@ impl BPlusConfig {
         self
     }
 
-    /// This configuration for a store that allows only this durability class.
+    /// Returns this configuration for a store that allows only this durability class.
     #[must_use]
     pub const fn with_durability(mut self, durability: Durability) -> BPlusConfig {
         self.durability = durability;
         self
     }
 
-    /// This configuration with so much RAM.
+    /// Returns this configuration with this amount of RAM.
     #[must_use]
     pub const fn with_ram(mut self, ram: TreeRam) -> BPlusConfig {
         self.ram = ram;
         self
     }
 
-    /// A tree whose records name the leaves of another.
+    /// Configuration of a tree whose records name the leaves of another tree.
     #[doc(hidden)]
     pub fn directory(key_bytes: u8, order: Option<usize>, above: Above) -> BPlusConfig {
         BPlusConfig {
@@ -100,7 +100,8 @@ impl BPlusConfig {
         }
     }
 
-    /// This configuration with nodes of at most so many entries, where no capacity is given.
+    /// Returns this configuration with nodes of at most `entries` entries, unless a capacity is given
+    /// already.
     #[doc(hidden)]
     pub fn with_capacities_up_to(self, entries: usize, page_bytes: usize) -> Result<BPlusConfig, IndexFault> {
         let Layout { leaf, internal, .. } = Layout::new(&self, page_bytes, u32::MAX)?;
@@ -111,20 +112,20 @@ impl BPlusConfig {
         })
     }
 
-    /// Entries of a leaf at most, on this store.
+    /// Largest number of entries in a leaf on this store.
     #[doc(hidden)]
     pub fn leaf_capacity_on(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexFault> {
         Ok(Layout::new(self, store.page_bytes(), store.page_count())?.leaf.capacity)
     }
 
-    /// The most RAM a tree on `store` ever needs besides what the store itself holds: two pages for each
-    /// level of the highest tree and two more, a page number for each, and a bit or two per page of the
-    /// store.
+    /// Upper bound of the RAM of a tree on `store`, without the RAM of the store itself: two pages for each
+    /// level of the highest possible tree and two more, a page number for each, and a bit or two for each
+    /// page of the store.
     pub fn ram_bytes_max(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
         let layout = Layout::new(self, store.page_bytes(), store.page_count())?;
         let frame_bytes = layout.page_bytes + size_of::<Frame>() + size_of::<Lpn>();
         let frames_max = 2 * (layout.height_max() + 1);
-        // Where a lesser class will do, a cache between this store and the tree may let writes wait.
+        // If a lesser class will do, a cache between this store and the tree may let writes wait.
         let may_wait = self.durability != Durability::EveryOperation || !store.durable_writes();
         let changes = match self.structure_writes {
             StructureWrites::Together => 0,
@@ -133,21 +134,21 @@ impl BPlusConfig {
         Ok(frames_max * frame_bytes + Space::ram_bytes(layout.page_count, may_wait) + changes)
     }
 
-    /// The RAM that a tree on `store` needs at least, by [`TreeRam::Least`]: three pages or those of a path,
-    /// and a bit for each page of a part of the store. `None` where only [`TreeRam::Ample`] is possible.
+    /// Least RAM for a tree on `store`, with [`TreeRam::Least`]: three pages or those of a path, and a bit
+    /// for each page of a part of the store. `None` if only [`TreeRam::Ample`] is possible.
     pub fn ram_bytes_least(&self, store: &(impl PageStore + ?Sized)) -> Result<Option<usize>, IndexError> {
         let layout = Layout::new(self, store.page_bytes(), store.page_count())?;
         let is_usual = self.require_for_groups().is_ok() && self.durability == Durability::EveryOperation;
         Ok((is_usual && least::is_possible(&layout, store)).then(|| least::ram_bytes(&layout)))
     }
 
-    /// Bytes of RAM for so many nodes more on pages of this size.
+    /// Bytes of RAM for `frames` more nodes on pages of this size.
     #[doc(hidden)]
     pub const fn frames_bytes(frames: usize, page_bytes: usize) -> usize {
         frames * (page_bytes + size_of::<Frame>())
     }
 
-    /// Pages that the largest operation writes together, on so many pages of this size.
+    /// Largest number of pages that one operation writes together, on a store of `pages` pages of this size.
     pub fn group_pages_max(&self, page_bytes: usize, pages: u32) -> Result<usize, IndexError> {
         Ok(Layout::new(self, page_bytes, pages)?.group_pages_max())
     }

@@ -1,9 +1,9 @@
-//! The tree as a directory: its records name the leaves of another tree, which lie in several pages each, by
-//! the page where they begin.
+//! The tree as a directory: each record names a leaf of another tree, of one or several pages, by the page
+//! where the leaf begins.
 //!
-//! The record for a key is the last whose key is not above it; the first of all has the least key there is.
-//! Pages of leaves come from the same store and are written in one group with the nodes that an edit changes.
-//! Of the records in a node the first is never removed nor renamed, so the bounds above it stay.
+//! The record for a key is the last one whose key is not above it; the first record of all has the least
+//! possible key. Pages of leaves come from the same store and are written in one group with the nodes that an
+//! edit changes. The first record of a node is never removed or renamed, so the bounds above the node stay.
 
 use super::batch::LeafSpan;
 use super::check::Walk;
@@ -21,51 +21,51 @@ use crate::store::{PageStore, batch};
 use crate::units::Lpn;
 use alloc::vec::Vec;
 
-/// A leaf that the directory names.
+/// Leaf that the directory names.
 #[derive(Clone, Debug)]
 pub struct Name {
-    /// The keys that belong to it.
+    /// Keys that belong to the leaf.
     pub span: LeafSpan,
-    /// Where it begins.
+    /// Page where the leaf begins.
     pub page: Lpn,
-    /// The name's place in the directory's node, which stays in RAM until the next search.
+    /// Place of the leaf's record in the directory's node, which stays in RAM until the next search.
     pub slot: usize,
 }
 
-/// The visitor of the leaves that a directory names, with the store to read them and the pages in use, to
+/// Visitor of the leaves that a directory names. It gets the store to read them, and the pages in use to
 /// claim theirs.
 pub(crate) type VisitLeaf<'a> =
     &'a mut dyn FnMut(&mut dyn PageStore, &mut Space, Lpn) -> Result<(), IndexFault>;
 
-/// A change of one record in the node that was searched last.
+/// Change of one record in the node that was searched last.
 #[derive(Clone, Copy, Debug)]
 pub enum Edit<'a> {
     /// The directory stays as it is.
     Keep,
-    /// A new record at this place: key and page.
+    /// A new record with this key and page is put at this place.
     Insert(usize, &'a [u8], Lpn),
-    /// The record at this place goes.
+    /// The record at this place is removed.
     Remove(usize),
-    /// The record at this place has this key now.
+    /// The record at this place gets this key.
     Rename(usize, &'a [u8]),
-    /// The record at this place names what the next one does, which goes.
+    /// The record at this place gets the page of the next record, which is removed.
     Absorb(usize),
 }
 
 #[doc(hidden)]
 impl<S: PageStore> BPlusTree<S> {
-    /// The tree's store, to be told which nodes are in use.
+    /// Calls `act` with the tree's store and a function that tells which pages are in use.
     pub fn with_store<T>(&mut self, act: impl FnOnce(&mut S, &dyn Fn(Lpn) -> bool) -> T) -> T {
         let space = &self.core.pages.space;
         act(&mut self.store, &|lpn| lpn.0 < space.page_count() && space.is_used(lpn))
     }
 
-    /// The leaf of a key; none while the directory is empty.
+    /// Returns the leaf of a key. `None` while the directory is empty.
     pub fn name_of(&mut self, key: &[u8], cause: Cause) -> Result<Option<Name>, IndexFault> {
         self.work().name_of(key, cause)
     }
 
-    /// The leaf that the record at a place of the same node names, if there is one.
+    /// Returns the leaf that the record at this place of the same node names, if there is one.
     pub fn name_at(&self, slot: usize) -> Result<Option<Name>, IndexFault> {
         self.core.nodes.name_at(slot)
     }
@@ -75,13 +75,13 @@ impl<S: PageStore> BPlusTree<S> {
         self.core.nodes.leaf_page(number)
     }
 
-    /// Pages in use, and free ones.
+    /// Map of the used and the free pages.
     pub fn space(&self) -> &Space {
         &self.core.pages.space
     }
 
-    /// Pages that are taken for leaves, which are given back unless the next [`BPlusTree::change_names`]
-    /// succeeds, and given up with it.
+    /// Pages of the tree, to take pages for leaves. They are given back unless the next
+    /// [`BPlusTree::change_names`] succeeds, and pages given up are free once it does.
     pub fn pages_mut(&mut self) -> &mut Pages {
         &mut self.core.pages
     }
@@ -91,15 +91,15 @@ impl<S: PageStore> BPlusTree<S> {
         self.work().change_names(edit, pages)
     }
 
-    /// Shows every leaf.
+    /// Visits every leaf.
     pub fn walk_names(&mut self, cause: Cause, visit: VisitLeaf<'_>) -> Result<(), IndexFault> {
         let mut work = self.work();
         work.fetch_root(cause)?;
         work.walk_names_below(0, cause, visit)
     }
 
-    /// Checks the directory and shows its records; what they name is to be reached by the caller, who then
-    /// calls [`BPlusTree::check_names_end`].
+    /// Checks the directory and shows its records. The caller must reach the pages that they name, and then
+    /// call [`BPlusTree::check_names_end`].
     pub fn check_names(&mut self, show: &mut dyn FnMut(&[u8], Lpn)) -> Result<Walk, IndexFault> {
         let mut walk = self.work().check_nodes(&mut |key, value| show(key, Lpn(get_u32(value, 0))))?;
         walk.report.records = 0;
@@ -111,20 +111,19 @@ impl<S: PageStore> BPlusTree<S> {
         self.core.pages.check(walk);
     }
 
-    /// Prepares a bulk load: pages of leaves may be written before [`BPlusTree::bulk_load`] is given their
-    /// names. The directory must be empty.
+    /// Prepares a bulk load: pages of leaves may be written before [`BPlusTree::bulk_load`] gets their names.
+    /// The directory must be empty.
     pub fn begin_names(&mut self) -> Result<(), IndexFault> {
         self.change_follows()
     }
 
-    /// Gives up everything that was loaded.
+    /// Frees all pages that were loaded.
     pub fn give_up_names(&mut self) -> Result<(), IndexFault> {
         self.core.pages.free_all(&mut self.store)
     }
 
-    /// The leaves of keys that ascend, level by level: the nodes of a level are read together, as many as
-    /// there are frames. Each leaf comes with the number of keys that belong to it; nothing while the
-    /// directory is empty.
+    /// Returns the leaves of ascending keys, each with the number of keys that belong to it. The nodes of a
+    /// level are read together, as many at a time as there are frames. Empty while the directory is empty.
     pub fn names_of(&mut self, keys: &[&[u8]], frames: usize) -> Result<Vec<(Lpn, usize)>, IndexFault> {
         self.work().names_of(keys, frames)
     }
@@ -234,7 +233,7 @@ impl Work<'_> {
         Ok(found)
     }
 
-    /// Reads nodes of a level at once, to the extra frames.
+    /// Reads nodes of one level together, into the extra frames.
     fn fetch_together(&mut self, wanted: &[(Lpn, usize)], level: usize) -> Result<(), IndexFault> {
         let nodes = &mut self.core.nodes;
         debug_assert!((1..nodes.height).contains(&level), "B5: level {level} below the root");

@@ -1,18 +1,18 @@
 //! The tree in the least RAM.
 //!
-//! A path is in RAM, as ever, and three pages at least. An operation changes three at most:
+//! The path is in RAM, as always, and at least three pages. An operation changes at most three pages:
 //! - A full leaf is split below a parent with room. So the full nodes above it are split before, from the
-//!   highest on, each in a group of its own: it, its new neighbour and its parent; or both halves of the
-//!   root, and the root.
+//!   highest on, each in a group of its own: the node, its new neighbour and its parent; or both halves of
+//!   the root, and the root.
 //! - A leaf with too few records is mended below a parent that can do without an entry. So the nodes above it
 //!   that cannot are evened out or merged before, in the same way.
 //!
-//! Each group leaves a tree with the same records, so a cut between two of them does no harm; then the path
-//! is read again. The page of RAM for a new node or a neighbour is lent by a frame of the path that takes no
-//! part ([`Frame::is_lent`]).
+//! Each group leaves a tree with the same records, so a cut between two of them does no harm. Then the path
+//! is read again. A new node or a neighbour takes the page of RAM of a frame of the path that is not involved
+//! ([`Frame::is_lent`]).
 //!
-//! Free pages are known of one part of the store at a time ([`Space::windowed`]). When it has too few left,
-//! the internal nodes are read for those of another.
+//! Free pages are known of one part of the store at a time ([`Space::windowed`]). If it has too few left, the
+//! internal nodes are read to find those of another part.
 
 use super::page::{self, Frame, LEAST_CAPACITY, Layout, ROOT, SUPERBLOCK};
 use super::pages::trim;
@@ -27,14 +27,14 @@ use crate::store::space::Space;
 use crate::units::Lpn;
 use core::cmp::Ordering;
 
-/// Pages that an operation changes at most.
+/// Largest number of pages that an operation changes.
 const PAGES_MAX: usize = 3;
 
-/// Parts of the store of which one is known at a time, and the fewest pages of one.
+/// Number of parts of the store, of which one is known at a time. A part has at least `PART_MIN` pages.
 const PARTS: u32 = 16;
 const PART_MIN: u32 = 512;
 
-/// Whether a tree can do with it on a store.
+/// True if a tree on this store can do with the least RAM.
 pub(super) fn is_possible(layout: &Layout, store: &(impl PageStore + ?Sized)) -> bool {
     cfg!(feature = "in-parts")
         && layout.internal.capacity >= LEAST_CAPACITY
@@ -43,7 +43,7 @@ pub(super) fn is_possible(layout: &Layout, store: &(impl PageStore + ?Sized)) ->
         && store.atomic_pages_max() >= layout.group_pages_max()
 }
 
-/// The free pages of the store.
+/// Map of the free pages of the store, one part at a time.
 pub(super) fn space(layout: &Layout) -> Space {
     Space::windowed(layout.page_count, part_pages(layout))
 }
@@ -52,7 +52,7 @@ fn part_pages(layout: &Layout) -> u32 {
     layout.page_count.div_ceil(PARTS).max(PART_MIN)
 }
 
-/// Bytes of RAM that the tree takes beside the store.
+/// Bytes of RAM that the tree takes besides the store.
 pub(super) fn ram_bytes(layout: &Layout) -> usize {
     let frames = layout.height_max().max(PAGES_MAX);
     let lists = 2 * (layout.height_max() + 1) * size_of::<Lpn>();
@@ -62,12 +62,13 @@ pub(super) fn ram_bytes(layout: &Layout) -> usize {
 }
 
 impl Core {
-    /// Whether the least RAM is taken.
+    /// True if the tree takes the least RAM.
     pub(super) fn is_least(&self) -> bool {
         cfg!(feature = "in-parts") && self.least
     }
 
-    /// Splits an internal node of the path in halves: that through which the path goes has not more entries.
+    /// Splits an internal node of the path in halves. The half through which the path goes does not get more
+    /// entries than the other.
     fn halve(&mut self, depth: usize) -> Result<(), IndexFault> {
         let (shape, level) = (self.nodes.layout.internal, self.nodes.level(depth));
         let (full, slot) = (self.nodes.path[depth].count(), self.nodes.path[depth].slot);
@@ -118,8 +119,8 @@ impl Work<'_> {
         }
     }
 
-    /// Splits a full internal node of the path below a parent with room, or the root. The half that the path
-    /// goes through has not more entries, for it gets one soon.
+    /// Splits a full internal node of the path below a parent with room, or the root. The half through which
+    /// the path goes does not get more entries than the other, since it gets one soon.
     fn split_ahead(&mut self, depth: usize) -> Result<(), IndexFault> {
         let nodes = &mut self.core.nodes;
         debug_assert_eq!(
@@ -160,7 +161,7 @@ impl Work<'_> {
         }
     }
 
-    /// Mends a node below a parent that can do without an entry; as [`Work::mend`].
+    /// Mends a node, as [`Work::mend`] does, below a parent that can do without an entry.
     fn mend_alone(&mut self, depth: usize, merged: (usize, bool)) -> Result<(), IndexFault> {
         self.core.nodes.borrow_frames(depth);
         let mended = self.mend(depth, merged)?;
@@ -168,7 +169,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Sees to it that so many free pages are known; whether the path was lost by that.
+    /// Makes sure that `pages` free pages are known. True if the path in RAM was lost by that.
     fn seek_room(&mut self, pages: usize) -> Result<bool, IndexFault> {
         let space = &mut self.core.pages.space;
         if space.room() as usize >= pages {
@@ -184,7 +185,7 @@ impl Work<'_> {
         Ok(true)
     }
 
-    /// Fills an empty tree record by record. After an error the tree is empty still.
+    /// Fills an empty tree record by record. After an error the tree is still empty.
     pub(super) fn load_least(&mut self, records: Records<'_, '_>) -> Result<u64, IndexFault> {
         self.require_empty()?;
         let loaded = self.append_all(records);

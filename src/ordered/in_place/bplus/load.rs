@@ -1,10 +1,10 @@
-//! Bulk load: a tree built from sorted records, each page written once.
+//! Bulk load: builds a tree from sorted records, and writes each page once.
 //!
-//! Level by level a node is filled; when it is full to the mark it waits, and the one that waited before it
-//! is written and announced to the level above. So the last two nodes of a level are still in RAM at the end
+//! Nodes are filled level by level. A node that is full to the mark waits, and the one that waited before it
+//! is written and announced to the level above. So at the end the last two nodes of a level are still in RAM
 //! and can be evened out, and no node is less than half full. The root is written last, over the empty one:
 //! until then a power cut leaves an empty tree. A store that may keep the root and lose nodes written before
-//! is synced ahead of it.
+//! it is synced first.
 
 use super::nodes::frame_at;
 use super::page::{self, HEIGHT_MAX, ROOT};
@@ -16,15 +16,15 @@ use crate::nand::Cause;
 use crate::store::PageStore;
 use core::cmp::Ordering;
 
-/// The taker of a record.
+/// Function that takes a record.
 type Take<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<(), IndexFault>;
 
-/// The giver of all records, in order, to a taker.
+/// Function that gives all records, in order, to a [`Take`].
 type Give<'a> = &'a mut dyn FnMut(Take<'_>) -> Result<(), IndexFault>;
 
 impl<S: PageStore> BPlusTree<S> {
-    /// Fills an empty tree with records whose keys ascend strictly; returns how many there were. After an
-    /// error the tree is empty still.
+    /// Fills an empty tree with records whose keys ascend strictly. Returns the number of records. After an
+    /// error the tree is still empty.
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         records: impl IntoIterator<Item = (K, V)>,
@@ -61,12 +61,12 @@ impl Work<'_> {
     }
 }
 
-/// The state of a load: of each level one node is open (frame `level - 1` of the path), and a full one may
-/// wait (the same extra frame).
+/// State of a load. Each level has one open node (frame `level - 1` of the path), and a full one may wait
+/// (the extra frame of the same index).
 struct Loader<'a> {
     work: Work<'a>,
     fill: Fill,
-    /// Levels begun.
+    /// Number of levels begun.
     levels: usize,
     waits: [bool; HEIGHT_MAX + 1],
 }
@@ -100,7 +100,7 @@ impl Loader<'_> {
         self.levels = level;
     }
 
-    /// Adds an entry to the open node of a level; a node full to the mark waits from then on.
+    /// Adds an entry to the open node of a level. A node full to the mark waits from then on.
     fn push(&mut self, level: usize, entry: (&[u8], &[u8])) -> Result<(), IndexFault> {
         debug_assert!((1..=HEIGHT_MAX).contains(&level), "B5: level {level} of a loaded tree");
         debug_assert!(level <= self.levels + 1, "B5: a level is left out");
@@ -133,7 +133,7 @@ impl Loader<'_> {
         self.waits[level] = true;
     }
 
-    /// Writes the node that waits and announces it to the level above.
+    /// Writes the waiting node of a level, and announces it to the level above.
     fn write_waiting(&mut self, level: usize) -> Result<(), IndexFault> {
         debug_assert!(self.waits[level], "no node of level {level} waits");
         let lpn = self.work.core.pages.space.allocate().ok_or(IndexError::Full)?;
@@ -169,8 +169,8 @@ impl Loader<'_> {
         self.write_root(level)
     }
 
-    /// Fills the last node of a level to the half from the one that waits, or merges the two; returns whether
-    /// it did merge, and then the node waits, or is open if it is the only one of its level.
+    /// Fills the last node of a level to the half from the waiting one, or merges the two. True if they were
+    /// merged. The merged node then waits, or is open if it is the only one of its level.
     fn even_out_last(&mut self, level: usize) -> bool {
         let (shape, least) =
             (self.work.core.nodes.layout.shape(level), self.work.core.nodes.layout.half(level));

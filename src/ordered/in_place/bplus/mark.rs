@@ -4,14 +4,13 @@ use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::ordered::Durability;
 
-/// The class of a tree and the clean mark of its superblock.
 pub(super) struct Mark {
     pub(super) durability: Durability,
-    /// Whether the superblock may say clean: that goes before a change.
+    /// True if the superblock on the medium may say clean. It must be cleared before a change.
     pub(super) is_clean: bool,
-    /// Whether the superblock that was written last says so: else a sync writes another.
+    /// True if the superblock that was written last says clean; else a sync writes another.
     pub(super) is_marked: bool,
-    /// Whether a write failed with unknown effect: nothing is believed before the next mount.
+    /// True if a write failed with unknown effect: then nothing in RAM is trusted before the next mount.
     pub(super) is_interrupted: bool,
 }
 
@@ -25,12 +24,13 @@ impl Mark {
         if self.is_interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
     }
 
-    /// Whether the mark on the medium must go before a change: in the class *none*, once after each sync.
+    /// True if the mark on the medium must be cleared before a change: in the class *none*, once after each
+    /// sync.
     pub(super) fn goes_before_a_change(&self) -> bool {
         self.durability == Durability::None && self.is_clean
     }
 
-    /// Hears how a write ended.
+    /// Notes the result of a write: an error other than a refusal has an unknown effect.
     pub(super) fn hear<T>(&mut self, written: &Result<T, IndexError>) {
         self.is_interrupted |= written.as_ref().is_err_and(|error| !error.is_refusal());
     }

@@ -94,7 +94,7 @@ pub use apart::StructureWrites;
 pub use config::{BPlusConfig, TreeRam};
 pub use rules::{Overflow, Underflow};
 
-/// The parts that other trees stand on.
+/// Parts on which other trees stand.
 #[cfg(feature = "unstable")]
 pub mod ground {
     pub use super::batch::{Applied, LeafSpan, Lookup, NewLeaf, Reshaped, merge};
@@ -131,38 +131,38 @@ pub struct BPlusTree<S> {
     core: Core,
 }
 
-/// The tree without its store. Parts that own their fields are [`Nodes`], [`Pages`] and [`Mark`].
+/// The tree without its store: three parts that own their fields, [`Nodes`], [`Pages`] and [`Mark`].
 struct Core {
     nodes: Nodes,
     pages: Pages,
     mark: Mark,
-    /// Splits, merges and rotations of the operation in hand, where they are written apart.
+    /// Splits, merges and rotations of the current operation, if they are written apart.
     apart: Option<Vec<Restructured>>,
-    /// Whether the least RAM is taken (`least.rs`).
+    /// True if the tree takes the least RAM (`least.rs`).
     least: bool,
-    /// The pages that the batch in hand has changed; none outside of a batch.
+    /// Pages that the current batch has changed. `None` outside a batch.
     staged: Option<Staged>,
-    /// Whether the operation in hand left a full leaf whole.
+    /// True if the current operation left a full leaf whole.
     is_kept_whole: bool,
     counts: NodeCounts,
 }
 
-/// An operation in hand: the tree and its store, whichever that is, so that its code is compiled once.
+/// Operation under way: the tree, and its store behind `dyn` so that the code is compiled once.
 struct Work<'a> {
     store: &'a mut dyn PageStore,
     core: &'a mut Core,
 }
 
-/// Changes of structure since the tree was opened.
+/// Numbers of changes of structure since the tree was opened.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NodeCounts {
     /// Nodes split in halves.
     pub splits: u64,
     /// Full leaves left whole.
     pub overflows: u64,
-    /// Nodes given up: merged, or expelled.
+    /// Nodes given up: merged or expelled.
     pub merges: u64,
-    /// Pairs of neighbours that shared their entries anew.
+    /// Pairs of neighbours that shared out their entries anew.
     pub(crate) redistributions: u64,
 }
 
@@ -234,7 +234,7 @@ impl Core {
         Ok(core)
     }
 
-    /// Refuses a tree formatted with other records or capacities, or that gives less durability.
+    /// Refuses a tree that was formatted with other records or capacities, or that gives less durability.
     fn require_config(&mut self, store: &dyn PageStore, config: BPlusConfig) -> Result<(), IndexFault> {
         let layout = self.nodes.layout;
         let expected = Layout::new(&config, layout.page_bytes, layout.page_count)?;
@@ -332,19 +332,18 @@ impl<S: PageStore> BPlusTree<S> {
         Ok(BPlusTree::open_if(store, config.ram, &|_, _| false)?.require_config(config)?)
     }
 
-    /// Refuses a tree formatted with other records or capacities or giving less durability.
+    /// Refuses a tree that was formatted with other records or capacities, or that gives less durability.
     #[doc(hidden)]
     pub fn require_config(mut self, config: BPlusConfig) -> Result<BPlusTree<S>, IndexFault> {
         self.core.require_config(&self.store, config)?;
         Ok(self)
     }
 
-    /// The tree and its store, for an operation.
     fn work(&mut self) -> Work<'_> {
         Work { store: &mut self.store, core: &mut self.core }
     }
 
-    /// How the tree was formatted, with the capacities in use and the class it promises.
+    /// Configuration of the tree, with the capacities in use and the durability class it promises.
     pub fn config(&self) -> BPlusConfig {
         let layout = &self.core.nodes.layout;
         BPlusConfig {
@@ -363,49 +362,49 @@ impl<S: PageStore> BPlusTree<S> {
         }
     }
 
-    /// Promises the class *none* whatever the store allows, clean mark and all: for an index that keeps
-    /// changes back in RAM and hands them on in another order.
+    /// Promises only the class *none*, whatever the store allows, and with the clean mark. This is for an
+    /// index that keeps changes in RAM and hands them on in another order.
     #[doc(hidden)]
     pub fn promise_nothing(&mut self) {
         self.core.mark.durability = Durability::None;
     }
 
-    /// The durability class of the tree on its store if it keeps no changes back.
+    /// Durability class of the tree on its store if it keeps no changes in RAM.
     #[doc(hidden)]
     pub fn class_on_store(&self) -> Durability {
         self.class_with(0)
     }
 
-    /// The class of the tree where so many pages of leaves may be written with its nodes.
+    /// Durability class of the tree if `leaf_pages` pages of leaves may be written with its nodes.
     #[doc(hidden)]
     pub fn class_with(&self, leaf_pages: usize) -> Durability {
         Durability::on(&self.store, self.core.nodes.layout.group_pages_max() + leaf_pages)
     }
 
-    /// The store below.
+    /// Returns the store below.
     pub fn store(&self) -> &S {
         &self.store
     }
 
-    /// The store below, to check it or to tell it what waits above the tree.
+    /// Returns the store below, to check it or to tell it which changes wait above the tree.
     #[doc(hidden)]
     pub fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }
 
-    /// Pages of the store when the tree was formatted.
+    /// Number of pages of the store when the tree was formatted.
     #[doc(hidden)]
     pub fn pages_formatted(&self) -> u32 {
         self.core.nodes.layout.page_count
     }
 
-    /// The counters of splits, merges and loans of nodes.
+    /// Returns the counters of splits, merges and redistributions.
     #[doc(hidden)]
     pub fn counts(&self) -> NodeCounts {
         self.core.counts
     }
 
-    /// Gives the store back; what was not synced is as after a power cut.
+    /// Gives the store back. Changes not synced are as after a power cut.
     pub fn into_store(self) -> S {
         self.store
     }
@@ -492,7 +491,7 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
         }
     }
 
-    /// All of it is the store's.
+    /// Leaves all maintenance to the store.
     fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
         self.ready()?;
         Ok(self.store.maintain(budget)?)

@@ -1,6 +1,6 @@
-//! The nodes of a tree that stand in RAM: those of a path, and those beside it that an operation changes.
+//! The nodes of a tree in RAM: those of a path, and others that an operation changes.
 //!
-//! [`Nodes`] knows no store: every change of it is one of bytes in RAM.
+//! [`Nodes`] knows no store: it only changes bytes in RAM.
 
 use super::batch::{LeafSpan, NewLeaf};
 use super::directory::Name;
@@ -11,19 +11,19 @@ use crate::fault::IndexFault;
 use crate::units::Lpn;
 use alloc::vec::Vec;
 
-/// The nodes in RAM.
+/// Nodes in RAM.
 pub(super) struct Nodes {
     pub(super) layout: Layout,
-    /// Levels of the tree.
+    /// Number of levels of the tree.
     pub(super) height: usize,
-    /// The nodes of the last descent, root first. Longer than the tree is high after it shrank.
+    /// Nodes of the last descent, root first. The list is longer than the tree is high after the tree shrank.
     pub(super) path: Vec<Frame>,
-    /// New nodes and neighbours of the operation in hand; the first `extra_used` are in use.
+    /// New nodes and neighbours of the current operation. The first `extra_used` are in use.
     pub(super) extra: Vec<Frame>,
     pub(super) extra_used: usize,
 }
 
-/// Where a node stands in RAM.
+/// Place of a node in RAM.
 #[derive(Clone, Copy)]
 pub(super) enum Place {
     Path(usize),
@@ -31,12 +31,11 @@ pub(super) enum Place {
 }
 
 impl Nodes {
-    /// No node is in RAM yet.
     pub(super) fn new(layout: Layout) -> Nodes {
         Nodes { layout, height: 1, path: Vec::new(), extra: Vec::new(), extra_used: 0 }
     }
 
-    /// Forgets the operation before: the frames are free again.
+    /// Forgets the operation before: its frames are free again.
     pub(super) fn begin(&mut self) {
         self.path.iter_mut().for_each(|frame| frame.is_dirty = false);
         self.extra.iter_mut().for_each(|frame| frame.is_dirty = false);
@@ -49,13 +48,12 @@ impl Nodes {
         frames * (self.layout.page_bytes + size_of::<Frame>())
     }
 
-    /// The level of the nodes at this depth of the path.
+    /// Level of the nodes at this depth of the path.
     pub(super) fn level(&self, depth: usize) -> usize {
         debug_assert!(depth < self.height, "B5: depth {depth} of a tree of height {}", self.height);
         self.height - depth
     }
 
-    /// The leaf at the end of the path.
     pub(super) fn leaf(&self) -> &Frame {
         &self.path[self.height - 1]
     }
@@ -76,7 +74,7 @@ impl Nodes {
         frame_at(&mut self.extra, self.extra_used, &self.layout)
     }
 
-    /// Puts the spare frame in use.
+    /// Marks the spare frame as used. Returns its index.
     pub(super) fn use_spare(&mut self) -> usize {
         self.extra_used += 1;
         self.extra_used - 1
@@ -90,7 +88,7 @@ impl Nodes {
         self.use_spare()
     }
 
-    /// Copies the leaf to an extra frame that is not written.
+    /// Copies the leaf to an extra frame that will not be written. Returns its index.
     pub(super) fn copy_leaf(&mut self) -> usize {
         let leaf = self.height - 1;
         let copy = frame_at(&mut self.extra, self.extra_used, &self.layout);
@@ -99,7 +97,7 @@ impl Nodes {
         self.use_spare()
     }
 
-    /// The frames that the operation in hand changed: extra ones first, the root last.
+    /// Frames that the current operation changed: extra ones first, the root last.
     pub(super) fn dirty(&mut self) -> impl Iterator<Item = &mut Frame> {
         let extra = self.extra[..self.extra_used].iter_mut();
         extra.chain(self.path.iter_mut().rev()).filter(|frame| frame.is_dirty)
@@ -114,7 +112,7 @@ impl Nodes {
         leaf.is_dirty = true;
     }
 
-    /// The entry that the parent gets for a new node: its first key and its page.
+    /// Entry for a new node in its parent: the node's first key and its page.
     pub(super) fn announcement(&self, extra: usize) -> ([u8; 255], [u8; 4]) {
         let node = &self.extra[extra];
         debug_assert!(node.count() > 0, "B4: a node without a first key is announced");
@@ -125,7 +123,7 @@ impl Nodes {
         (bound, node.lpn().0.to_le_bytes())
     }
 
-    /// Makes the root the parent of new nodes, which are these extra frames.
+    /// Makes the root the parent of the new nodes in these extra frames.
     pub(super) fn put_root_above(&mut self, children: core::ops::Range<usize>) {
         debug_assert!(children.len() >= 2, "B4: a root of {} children", children.len());
         debug_assert!(self.height < HEIGHT_MAX, "B5: the tree is as high as can be");
@@ -139,7 +137,7 @@ impl Nodes {
         debug_assert!(self.path[0].count() >= 2, "B4: an internal root has two children at least");
     }
 
-    /// Lets the root take over its only child; returns the child's page, which is free then.
+    /// Lets the root take over its only child. Returns the child's page, which is then free.
     #[must_use]
     pub(super) fn lower_root(&mut self, child: Place) -> Lpn {
         debug_assert_eq!(self.path[0].count(), 1, "B4: a root of several children is lowered");
@@ -155,9 +153,9 @@ impl Nodes {
         child.lpn()
     }
 
-    /// The height after the operation in hand.
+    /// Height after the current operation.
     pub(super) fn height_now(&self) -> usize {
-        // A root whose page of RAM was lent did not change.
+        // A root that lent its page of RAM did not change.
         let height = if self.path[0].is_lent() { self.height } else { self.path[0].level() };
         debug_assert!(
             (1..=self.height + 1).contains(&height),
@@ -167,8 +165,8 @@ impl Nodes {
         height
     }
 
-    /// The keys of the leaf at the end of the path, and of so many neighbours before and after it below the
-    /// same parent.
+    /// Keys of the leaf at the end of the path and of its neighbours below the same parent: `before` leaves
+    /// in front of it, and `after` leaves behind.
     pub(super) fn span_around_leaf(&self, before: usize, after: usize) -> LeafSpan {
         let internal = &self.layout.internal;
         let parents = &self.path[..self.height - 1];
@@ -184,7 +182,7 @@ impl Nodes {
         LeafSpan { low, high }
     }
 
-    /// The keys of the leaf at the end of the path to a key.
+    /// Keys of the leaf at the end of the path to a key. An error if the key is not among them.
     pub(super) fn span_of_path(&self, key: &[u8]) -> Result<LeafSpan, IndexFault> {
         let span = self.span_around_leaf(0, 0);
         if span.contains(key) {
@@ -195,24 +193,24 @@ impl Nodes {
         }
     }
 
-    /// A leaf of the extra frames, as those above the tree hear of it.
+    /// Report of the leaf in an extra frame, for the index above the tree.
     pub(super) fn new_leaf(&self, extra: usize) -> NewLeaf {
         let node = &self.extra[extra];
         let low = Some(self.layout.leaf.key(node.area(), 0).into());
         NewLeaf { lpn: node.lpn(), low, entries: node.count() }
     }
 
-    /// The fewest and the most entries of a leaf.
+    /// Smallest and largest number of entries that a leaf may have.
     pub(super) fn leaf_fill(&self) -> (usize, usize) {
         let least = if self.height == 1 { 0 } else { self.layout.fill_min(1) };
         debug_assert!(least <= self.layout.leaf.capacity, "B4: a leaf can never be full enough");
         (least, self.layout.leaf.capacity)
     }
 
-    /// Pages that so many splits of leaves take at most in a tree of so many pages, whatever the nodes above
-    /// them hold now.
+    /// Upper bound of the pages that `leaf_splits` splits of leaves take in a tree of `used_pages` pages,
+    /// whatever the nodes above them hold now.
     pub(super) fn pages_for_splits(&self, leaf_splits: u64, used_pages: u64) -> u64 {
-        // Of the nodes of a level each splits once at most before it takes half a node of new children.
+        // Each node of a level splits at most once before it takes half a node of new children.
         let half = self.layout.half(2) as u64;
         debug_assert!(half >= 2, "B4: internal nodes of one child");
         let (mut splits, mut nodes) = (leaf_splits, used_pages);
@@ -226,7 +224,7 @@ impl Nodes {
         needed + 2
     }
 
-    /// The leaf that the record at a place of the directory's node names, if there is one.
+    /// Leaf that the record at this place of the directory's node names, if there is one.
     pub(super) fn name_at(&self, slot: usize) -> Result<Option<Name>, IndexFault> {
         let (leaf, shape) = (self.leaf(), &self.layout.leaf);
         if slot >= leaf.count() {
@@ -241,7 +239,7 @@ impl Nodes {
         Ok(Some(Name { span: LeafSpan { low, high }, page: self.named_page(leaf, slot)?, slot }))
     }
 
-    /// The page that a record of a directory names.
+    /// Page that a record of a directory names.
     pub(super) fn named_page(&self, leaf: &Frame, slot: usize) -> Result<Lpn, IndexFault> {
         self.leaf_page(get_u32(self.layout.leaf.value(leaf.area(), slot), 0))
     }
@@ -255,7 +253,7 @@ impl Nodes {
         }
     }
 
-    /// Which children of a node keys belong to, each with their number.
+    /// Children of a node to which these keys belong, each with the number of its keys.
     pub(super) fn children_of(&self, place: Place, keys: &[&[u8]]) -> Result<Vec<(Lpn, usize)>, IndexFault> {
         let node = self.at(place);
         debug_assert!(node.count() > 0, "B4: an empty node has no child for a key");
@@ -279,16 +277,16 @@ impl Nodes {
         Ok(children)
     }
 
-    /// The depth of the highest of the full nodes that the leaf, which is full, has right above it; its own
-    /// where there are none.
+    /// Depth of the highest node in the row of full nodes right above the leaf; the leaf's depth if there are
+    /// none.
     pub(super) fn highest_full(&self) -> usize {
         let full = |node: &&Frame| node.count() == self.layout.internal.capacity;
         let parents = &self.path[..self.height - 1];
         parents.len() - parents.iter().rev().take_while(full).count()
     }
 
-    /// The depth of the highest of the nodes, right above the leaf, that cannot do without an entry; that of
-    /// the leaf where its parent can. The root can.
+    /// Depth of the highest node, in the row right above the leaf, that cannot do without an entry; the
+    /// leaf's depth if its parent can. The root always can.
     pub(super) fn highest_meagre(&self) -> usize {
         let least = self.layout.internal.capacity / 2;
         let parents = self.path.get(1..self.height - 1).unwrap_or(&[]);
@@ -296,8 +294,8 @@ impl Nodes {
         self.height - 1 - count
     }
 
-    /// Sees to it that there are frames for a new neighbour of a node of the path, or for both halves of the
-    /// root: those of nodes lend theirs that are neither it nor its parent.
+    /// Makes sure that there are frames for a new neighbour of the node at `depth`, or for both halves of the
+    /// root. Frames of the path lend theirs, but not that of the node or of its parent.
     pub(super) fn borrow_frames(&mut self, depth: usize) {
         let wanted = self.extra_used + if depth == 0 { 2 } else { 1 };
         for at in (0..self.path.len()).rev().filter(|&at| at != depth && at + 1 != depth) {
@@ -316,7 +314,7 @@ impl Nodes {
         }
     }
 
-    /// Gives a frame of the path the page of RAM that it lent, or that another has to spare.
+    /// Gives a frame of the path back the page of RAM that it lent, or another one that is not used.
     pub(super) fn give_back(&mut self, depth: usize) {
         let is_there = self.path.get(depth).is_some_and(|frame| !frame.is_lent());
         if is_there || self.extra.len() <= self.extra_used {

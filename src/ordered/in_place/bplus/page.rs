@@ -49,39 +49,40 @@ pub(crate) const ROOT: Lpn = Lpn(1);
 const MAGIC: &[u8; 8] = b"NXBPLUS1";
 const SUPERBLOCK_BYTES: usize = 41;
 const NODE_MARK: u8 = 0xB1;
-/// Entries of an internal node at least where the tree takes the least RAM.
+/// Smallest capacity of an internal node in a tree with the least RAM.
 pub(crate) const LEAST_CAPACITY: usize = 8;
 /// Bytes of a page before its entries.
 pub const HEADER_BYTES: usize = 12;
 /// Bytes of the page number of a child.
 pub const CHILD_BYTES: usize = 4;
 
-/// No store has more than 2^32 pages and no internal node fewer than two children, so no tree is higher.
+/// Upper bound of the height: no store has more than 2^32 pages, and no internal node fewer than two
+/// children.
 pub(crate) const HEIGHT_MAX: usize = 32;
 
-/// How the pages of one tree are laid out.
+/// Layout of the pages of one tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// Sizes of the records.
     pub(crate) record: RecordFormat,
     /// Bytes of a page.
     pub(crate) page_bytes: usize,
-    /// Pages of the store.
+    /// Number of pages of the store.
     pub(crate) page_count: u32,
-    /// The entries of a leaf.
+    /// Layout of the entries in a leaf.
     pub leaf: NodeShape,
-    /// The entries of an internal node.
+    /// Layout of the entries in an internal node.
     pub internal: NodeShape,
-    /// The rule of a full node.
+    /// Rule for a full node.
     pub(crate) overflow: Overflow,
-    /// The rule of a node that lost an entry.
+    /// Rule for a node that lost an entry.
     pub(crate) underflow: Underflow,
-    /// The index above whose leaves the records name, if they name any.
+    /// Index above whose leaves the records name, if they name any.
     pub(crate) above: Above,
 }
 
 impl Layout {
-    /// The layout on pages of this size; refused when a node would hold too little.
+    /// Layout on pages of this size. Refused if a node would hold too little.
     pub fn new(config: &BPlusConfig, page_bytes: usize, pages: u32) -> Result<Layout, IndexFault> {
         let area = page_bytes.saturating_sub(HEADER_BYTES);
         let (key, value) = (usize::from(config.record.key_bytes), usize::from(config.record.value_bytes));
@@ -127,16 +128,17 @@ impl Layout {
         })
     }
 
-    /// The shape of the nodes of a level.
+    /// Layout of the entries in nodes of a level.
     pub(crate) fn shape(&self, level: usize) -> NodeShape {
         debug_assert!(level > 0, "B5: leaves have level 1");
         if level == 1 { self.leaf } else { self.internal }
     }
 
-    /// Entries of a node of this level at least, unless it is the root.
+    /// Smallest number of entries in a node of this level, unless it is the root.
     pub(crate) fn fill_min(&self, level: usize) -> usize {
         match self.underflow {
-            // Split before there is one entry more, a node that holds an odd number leaves one with less.
+            // A node that was split before it had one entry too many leaves, if their number is odd, one part
+            // with an entry less than half.
             Underflow::Merge if level > 1 && self.internal.capacity >= LEAST_CAPACITY => {
                 self.internal.capacity / 2
             }
@@ -146,13 +148,13 @@ impl Layout {
         }
     }
 
-    /// Entries of a node of this level that is half full.
+    /// Number of entries in a node of this level that is half full.
     pub(crate) fn half(&self, level: usize) -> usize {
         self.shape(level).capacity.div_ceil(2)
     }
 
-    /// The height of the highest tree that finds room: a root of two children and every other node half full.
-    /// Where nodes may shrink a tree is allowed to be one level higher.
+    /// Height of the highest tree that fits the store: a root of two children, every other node half full. If
+    /// nodes may shrink, a tree may be one level higher.
     pub(crate) fn height_max(&self) -> usize {
         let nodes_max = u64::from(self.page_count) - 1;
         let half = self.half(2) as u64;
@@ -168,18 +170,16 @@ impl Layout {
         }
     }
 
-    /// Pages that one operation writes at most: a split of every node of the path but the root, which is
-    /// either split as well (and the tree is still lower than it can be) or only takes the new entry.
+    /// Largest number of pages that one operation writes: a split of every node of the path but the root. The
+    /// root is either split too (and the tree is then lower than it can be), or only takes the new entry.
     pub(crate) fn group_pages_max(&self) -> usize {
         2 * self.height_max() - 1
     }
 
-    /// An empty page.
     pub(crate) fn frame(&self) -> Frame {
         Frame { bytes: vec![0; self.page_bytes].into_boxed_slice(), slot: 0, is_dirty: false }
     }
 
-    /// Writes the superblock into `page`.
     pub(crate) fn put_superblock(&self, is_clean: bool, page: &mut [u8]) {
         debug_assert_eq!(page.len(), self.page_bytes, "B7: a superblock of another size");
         page.fill(0);
@@ -199,7 +199,7 @@ impl Layout {
         put_u32(page, 0, crc);
     }
 
-    /// Reads the superblock: the layout, and whether it is marked clean.
+    /// Reads the superblock. Returns the layout, and whether it is marked clean.
     pub(crate) fn of_superblock(page: &[u8], page_count: u32) -> Result<(Layout, bool), IndexFault> {
         let what = words("page 0 is no superblock of a B+-tree");
         if page.len() < SUPERBLOCK_BYTES {
@@ -237,8 +237,8 @@ impl Layout {
         Ok((layout, page[34] == 1))
     }
 
-    /// Checks a page that was read as the node of this number and level; a root whose level is not known yet
-    /// has `None`.
+    /// Checks that a page is the node of this number and level. `None` stands for a root whose level is not
+    /// known yet.
     pub(crate) fn verify(&self, frame: &Frame, lpn: Lpn, level: Option<usize>) -> Result<(), IndexFault> {
         let bytes = &frame.bytes;
         if get_u32(bytes, 0) != crc32(&[&bytes[4..]]) {
@@ -267,7 +267,7 @@ impl Layout {
         }
     }
 
-    /// The page of child `slot` of an internal node.
+    /// Page of child `slot` of an internal node.
     pub(crate) fn child(&self, frame: &Frame, slot: usize) -> Result<Lpn, IndexFault> {
         debug_assert!(frame.level() > 1, "B5: a leaf has no children");
         debug_assert!(slot < frame.count(), "B4: child {slot} of {}", frame.count());
@@ -280,18 +280,18 @@ impl Layout {
     }
 }
 
-/// Whether the superblock is marked clean; none where the page is no sound one.
+/// Tells whether a superblock is marked clean. `None` if the page is no sound superblock.
 pub fn is_marked_clean(page: &[u8]) -> Option<bool> {
     Layout::of_superblock(page, u32::MAX).ok().map(|(_, is_clean)| is_clean)
 }
 
-/// Level of a node and entries in use, read from its page; none where the page has no mark of a node.
+/// Level of a node and number of its entries, read from its page. `None` if the page has no mark of a node.
 #[inline]
 pub fn level_and_entries(page: &[u8]) -> Option<(u8, u16)> {
     (page.get(9) == Some(&NODE_MARK)).then(|| (page[8], get_u16(page, 10)))
 }
 
-/// Makes a page of zeros a node without entries, but for its checksum.
+/// Writes the head of a node without entries into a page of zeros. The checksum is left out.
 pub fn put_head(page: &mut [u8], lpn: Lpn, level: u8) {
     put_u32(page, 4, lpn.0);
     (page[8], page[9]) = (level, NODE_MARK);
@@ -301,19 +301,19 @@ pub(crate) fn corrupted(invariant: Invariant, what: &'static str, at: Lpn) -> In
     IndexFault::broken(invariant, what, at.0)
 }
 
-/// A page in RAM that holds a node.
+/// Page in RAM that holds a node.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// The page; empty while lent.
+    /// Bytes of the page; empty while lent.
     pub bytes: Box<[u8]>,
-    /// The entry that the walk in hand goes through.
+    /// Entry through which the current walk goes.
     pub slot: usize,
-    /// Whether the operation in hand changed it.
+    /// True if the current operation changed the node.
     pub is_dirty: bool,
 }
 
 impl Frame {
-    /// Makes it an empty node.
+    /// Makes the frame an empty node.
     pub(crate) fn reset(&mut self, lpn: Lpn, level: usize) {
         debug_assert!((1..=HEIGHT_MAX).contains(&level), "B5: a node at level {level}");
         self.bytes.fill(0);
@@ -321,61 +321,59 @@ impl Frame {
         self.is_dirty = true;
     }
 
-    /// Whether another frame has its page of RAM for a while.
+    /// True if another frame has this frame's page of RAM for a while.
     pub(crate) fn is_lent(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The number that the node carries.
+    /// Number of the node's page, as the page tells it.
     pub(crate) fn lpn(&self) -> Lpn {
         Lpn(get_u32(&self.bytes, 4))
     }
 
-    /// Gives the node another number.
     pub(crate) fn set_lpn(&mut self, lpn: Lpn) {
         put_u32(&mut self.bytes, 4, lpn.0);
     }
 
-    /// Level of the node: 1 of a leaf.
+    /// Level of the node; leaves have level 1.
     pub(crate) fn level(&self) -> usize {
         usize::from(self.bytes[8])
     }
 
-    /// Entries of the node.
+    /// Number of entries in the node.
     pub fn count(&self) -> usize {
         usize::from(get_u16(&self.bytes, 10))
     }
 
-    /// Says how many entries the node has.
     pub(crate) fn set_count(&mut self, count: usize) {
         debug_assert!(count <= usize::from(u16::MAX), "B4: {count} entries do not fit the header");
         put_u16(&mut self.bytes, 10, count as u16);
         self.is_dirty = true;
     }
 
-    /// The bytes of the entries.
+    /// Bytes of the entries.
     pub(crate) fn area(&self) -> &[u8] {
         &self.bytes[HEADER_BYTES..]
     }
 
-    /// The bytes of the entries, to be changed.
+    /// Bytes of the entries, for changes.
     pub fn area_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[HEADER_BYTES..]
     }
 
-    /// Puts the checksum on the finished page.
+    /// Writes the checksum of the finished page.
     pub fn seal(&mut self) {
         let crc = crc32(&[&self.bytes[4..]]);
         put_u32(&mut self.bytes, 0, crc);
     }
 
-    /// Takes over level and entries of another node, and keeps its own number.
+    /// Copies level and entries of another node, and keeps its own number.
     pub(crate) fn copy_node(&mut self, source: &Frame) {
         self.bytes[8..].copy_from_slice(&source.bytes[8..]);
         self.is_dirty = true;
     }
 
-    /// Puts an entry at place `at` of a node that is not full.
+    /// Inserts an entry at place `at` of a node that is not full.
     pub fn insert(&mut self, shape: &NodeShape, at: usize, entry: (&[u8], &[u8])) {
         let count = self.count();
         debug_assert!(count < shape.capacity, "B4: a full node takes one entry more");
@@ -383,7 +381,7 @@ impl Frame {
         self.set_count(count + 1);
     }
 
-    /// Takes the entry at place `at` out.
+    /// Removes the entry at place `at`.
     pub(crate) fn remove(&mut self, shape: &NodeShape, at: usize) {
         let count = self.count();
         debug_assert!(at < count, "B4: entry {at} of {count} is taken out");
@@ -420,13 +418,13 @@ pub(crate) fn move_right(shape: &NodeShape, left: &mut Frame, right: &mut Frame,
     debug_assert!(right.count() <= shape.capacity, "B4: an overfull right node");
 }
 
-/// Shares the entries of two neighbours out evenly; the left one has one more of an odd number.
+/// Shares out the entries of two neighbours evenly; of an odd number the left one has one more.
 pub(crate) fn even_out(shape: &NodeShape, left: &mut Frame, right: &mut Frame) {
     let share = (left.count() + right.count()).div_ceil(2);
     share_out(shape, left, right, share);
 }
 
-/// Shares the entries of two neighbours out, so many to the left one.
+/// Shares out the entries of two neighbours: `share` to the left one, the others to the right one.
 pub(crate) fn share_out(shape: &NodeShape, left: &mut Frame, right: &mut Frame, share: usize) {
     if left.count() < share {
         move_left(shape, left, right, share - left.count());
@@ -436,7 +434,7 @@ pub(crate) fn share_out(shape: &NodeShape, left: &mut Frame, right: &mut Frame, 
     debug_assert!(left.count().abs_diff(right.count()) <= 1, "B4: not shared out evenly");
 }
 
-/// Splits a full node that is to take one entry more at place `at`: the upper half goes to the empty `right`.
+/// Splits a full node that is to take one more entry at place `at`. The upper half goes to the empty `right`.
 pub(crate) fn split(
     shape: &NodeShape,
     left: &mut Frame,

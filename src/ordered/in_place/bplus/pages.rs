@@ -1,7 +1,7 @@
-//! The pages of the store that a tree uses, and those that the operation in hand takes and gives up.
+//! The pages of the store that a tree uses, and those that the current operation takes and gives up.
 //!
-//! A page taken is in use at once, and free again if the operation is given up. A page given up stays in
-//! use until the operation is written.
+//! A page taken is in use at once, and free again if the operation is given up. A page given up stays in use
+//! until the operation is written.
 
 use super::nodes::Nodes;
 use super::page::{Layout, ROOT, SUPERBLOCK};
@@ -13,19 +13,20 @@ use crate::store::space::Space;
 use crate::units::Lpn;
 use alloc::vec::Vec;
 
-/// The pages in use.
+/// Pages in use.
 pub struct Pages {
     pub(super) space: Space,
-    /// Pages taken by the operation in hand.
+    /// Pages taken by the current operation.
     pub(super) taken: Vec<Lpn>,
-    /// Pages given up by the operation in hand.
+    /// Pages given up by the current operation.
     pub(super) freed: Vec<Lpn>,
-    /// How many of these are no nodes, but pages of leaves that the records name.
+    /// Numbers of pages in `taken` and in `freed` that are no nodes, but pages of leaves that the records
+    /// name.
     leaf_pages: (usize, usize),
 }
 
 impl Pages {
-    /// The superblock and the root are in use.
+    /// Only the superblock and the root are in use.
     pub(super) fn new(mut space: Space, layout: &Layout) -> Pages {
         space.claim(SUPERBLOCK);
         space.claim(ROOT);
@@ -33,14 +34,13 @@ impl Pages {
         Pages { space, taken: list(), freed: list(), leaf_pages: (0, 0) }
     }
 
-    /// Forgets the operation before.
     pub(super) fn begin(&mut self) {
         self.taken.clear();
         self.freed.clear();
         self.leaf_pages = (0, 0);
     }
 
-    /// Bytes of RAM.
+    /// Bytes of RAM held.
     pub(super) fn held_bytes(&self) -> usize {
         self.space.held_bytes() + (self.taken.capacity() + self.freed.capacity()) * size_of::<Lpn>()
     }
@@ -52,7 +52,8 @@ impl Pages {
         Ok(lpn)
     }
 
-    /// Takes a free page for a leaf that records name; where there is none, all that was taken is free again.
+    /// Takes a free page for a leaf that records name. If there is none, all pages taken by the operation are
+    /// free again.
     pub fn take_for_leaf(&mut self) -> Result<Lpn, IndexFault> {
         match self.space.allocate() {
             Some(lpn) => {
@@ -66,7 +67,7 @@ impl Pages {
         }
     }
 
-    /// Takes certain free pages for a leaf that records name.
+    /// Takes these free pages for a leaf that records name.
     pub fn take_run(&mut self, pages: core::ops::Range<u32>) {
         for lpn in pages.map(Lpn) {
             assert!(self.space.claim(lpn), "B6: {lpn} is in use");
@@ -88,7 +89,7 @@ impl Pages {
         self.leaf_pages.1 += 1;
     }
 
-    /// Makes free again what the operation in hand took.
+    /// Frees the pages that the current operation took.
     pub fn give_back(&mut self) {
         self.taken.drain(..).for_each(|lpn| self.space.release(lpn));
         self.leaf_pages.0 = 0;
@@ -99,17 +100,17 @@ impl Pages {
         self.space.allocate().ok_or_else(|| IndexError::Full.into())
     }
 
-    /// Takes certain free pages, for a load.
+    /// Takes these free pages for a load.
     pub fn claim_to_load(&mut self, pages: core::ops::Range<u32>) {
         pages.map(Lpn).for_each(|lpn| assert!(self.space.claim(lpn), "B6: {lpn} is in use"));
     }
 
-    /// Nodes that the operation in hand took and gave up.
+    /// Numbers of nodes that the current operation took and gave up.
     pub(super) fn nodes(&self) -> (usize, usize) {
         (self.taken.len() - self.leaf_pages.0, self.freed.len() - self.leaf_pages.1)
     }
 
-    /// After the writes: pages given up are free.
+    /// Frees the pages given up, after the writes.
     pub(super) fn settle(&mut self, store: &mut dyn PageStore) -> Result<(), IndexFault> {
         for &lpn in &self.freed {
             debug_assert!(lpn.0 > ROOT.0, "B6: {lpn} is never free");
@@ -120,7 +121,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Trims what waits for a sync.
+    /// Trims the pages whose trims waited for a sync.
     pub(super) fn trim_waiting(&mut self, store: &mut dyn PageStore) -> Result<(), IndexFault> {
         let mut start = SUPERBLOCK;
         while let Some(lpn) = self.space.next_untrimmed(start) {
@@ -140,8 +141,7 @@ impl Pages {
         Ok(())
     }
 
-    /// The room for what still fits: each page that is free may become a leaf, but for the parents of so
-    /// many.
+    /// Room for more records: each free page may become a leaf, except for the parents that these need.
     pub(super) fn room(&self, nodes: &Nodes) -> Room {
         let layout = &nodes.layout;
         let pages = u64::from(self.space.free_pages());
@@ -157,7 +157,7 @@ impl Pages {
     }
 }
 
-/// Trims a page that no node uses. A store with no room for the note of it only keeps the page longer.
+/// Trims a page that no node uses. A store that has no room to note it only keeps the page longer.
 pub(super) fn trim(store: &mut dyn PageStore, lpn: Lpn) -> Result<(), IndexFault> {
     match store.trim(lpn) {
         Err(error) if error.is_refusal() => Ok(()),

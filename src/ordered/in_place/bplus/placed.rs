@@ -1,15 +1,15 @@
-//! A tree on a store that places nodes itself: how the tree hears that nodes have other numbers.
+//! Trees on a store that places nodes itself: the store tells the tree about new numbers of nodes.
 
 use super::pages::Pages;
 use crate::units::Lpn;
 
 impl Pages {
-    /// Trims go to the store at once, which sees itself to it that they reach the medium in time.
+    /// Sends trims to the store at once. The store itself makes sure that they reach the medium in time.
     pub fn trim_at_once(&mut self) {
         self.space.trim_at_once();
     }
 
-    /// Between two operations nodes got other numbers, one after the other.
+    /// Notes that nodes got other numbers between two operations, one after the other.
     pub fn renumber(&mut self, moved: &[(Lpn, Lpn)]) {
         for &(old, new) in moved {
             debug_assert_ne!(old, new, "B6: a node is given its own number");
@@ -19,12 +19,12 @@ impl Pages {
         }
     }
 
-    /// Keeps a number from being given to a node; whether none had it.
+    /// Keeps a number from being given to a node. False if it is in use.
     pub fn withhold(&mut self, number: Lpn) -> bool {
         self.space.claim(number)
     }
 
-    /// Lets a number go that was withheld, unless it was let go with all others.
+    /// Frees a withheld number, unless it was freed with all others.
     pub fn let_go(&mut self, number: Lpn) {
         if self.space.is_used(number) {
             self.space.release(number);

@@ -1,4 +1,4 @@
-//! Reading nodes: the descent to a leaf.
+//! Reading of nodes: the descent to a leaf.
 
 use super::Work;
 use super::nodes::frame_at;
@@ -11,7 +11,7 @@ use crate::store::PageStore;
 use crate::units::Lpn;
 
 impl Work<'_> {
-    /// Reads a node into the path.
+    /// Reads a node into the path at `depth`.
     pub(super) fn fetch(
         &mut self,
         depth: usize,
@@ -32,13 +32,13 @@ impl Work<'_> {
         load((self.store, self.core.staged.as_ref()), &nodes.layout, (lpn, level), cause, frame)
     }
 
-    /// Reads the root, where an operation begins.
+    /// Reads the root, with which an operation begins.
     pub(super) fn fetch_root(&mut self, cause: Cause) -> Result<(), IndexFault> {
         self.core.begin();
         self.fetch(0, ROOT, Some(self.core.nodes.height), cause)
     }
 
-    /// Reads a node that is not on the path.
+    /// Reads a node that is not on the path into an extra frame. Returns its index.
     pub(super) fn fetch_extra(&mut self, lpn: Lpn, level: usize, cause: Cause) -> Result<usize, IndexFault> {
         let nodes = &mut self.core.nodes;
         let frame = frame_at(&mut nodes.extra, nodes.extra_used, &nodes.layout);
@@ -67,7 +67,8 @@ impl Work<'_> {
         }
     }
 
-    /// Reads the path to the leaf of a key: where the key is in the leaf, or where it belongs.
+    /// Reads the path to the leaf of a key. Returns the place of the key in the leaf; `Err` with the place
+    /// where it belongs.
     pub(super) fn find(&mut self, key: &[u8]) -> Result<Result<usize, usize>, IndexFault> {
         debug_assert_eq!(
             key.len(),
@@ -81,7 +82,7 @@ impl Work<'_> {
         Ok(self.core.nodes.layout.leaf.search(leaf.area(), leaf.count(), key))
     }
 
-    /// Reads the first `wanted` nodes of the path to a key; returns the page of the one after them.
+    /// Reads the first `wanted` nodes of the path to a key. Returns the page of the next node.
     pub(super) fn follow(&mut self, key: &[u8], wanted: usize, cause: Cause) -> Result<Lpn, IndexFault> {
         self.core.mark.ready()?;
         self.core.begin();
@@ -102,7 +103,7 @@ impl Work<'_> {
     }
 }
 
-/// Reads and verifies a node.
+/// Reads a node, from the current batch or from the store, and verifies it.
 pub(super) fn load(
     (store, staged): (&mut dyn PageStore, Option<&Staged>),
     layout: &Layout,

@@ -1,13 +1,13 @@
-//! The treatment of nodes that get too full or too empty: Comer's rules, and those of the WPCB-tree.
+//! Rules for nodes that get too full or too empty: Comer's, and those of the WPCB-tree.
 //!
-//! A leaf may stay whole where a split would leave two half-full leaves that ascending keys never fill again:
-//! the new record then starts a leaf of its own. A node may be left to shrink: once it is empty it is
-//! expelled, that is its parent forgets it, and a root left with one child takes over the child's contents.
+//! A leaf may stay whole if a split would leave two half-full leaves that ascending keys never fill again:
+//! the new record then starts a leaf of its own. A node may be left to shrink. Once it is empty it is
+//! expelled: its parent forgets it, and a root left with one child takes over the child's contents.
 //!
-//! Where nodes may shrink, half-full nodes no longer bound the height of the tree. It may then be one level
-//! higher than they would make it; an insertion that needs more is refused as if the store were full. Where
-//! leaves alone may shrink, the nodes above them bound it as ever, and what finds room in a tree of half-full
-//! nodes finds room.
+//! If nodes may shrink, half-full nodes no longer bound the height of the tree. It may then be one level
+//! higher than half-full nodes would make it; an insertion that needs more is refused as if the store were
+//! full. If only leaves may shrink, the nodes above them bound the height as always, and whatever fits a tree
+//! of half-full nodes fits.
 
 use super::batch::{LeafSpan, NewLeaf, Reshaped};
 use super::page::{Frame, HEADER_BYTES, ROOT, level_and_entries};
@@ -21,7 +21,7 @@ use crate::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The treatment of a full leaf that is to take one record more.
+/// Rule for a full leaf that is to take one more record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Overflow {
@@ -29,9 +29,9 @@ pub enum Overflow {
     #[default]
     Split = 0,
     /// The leaf stays whole if its keys, as unsigned integers, follow each other without a gap and the new
-    /// one lies beyond the last.
+    /// key lies beyond the last.
     KeepContiguous = 1,
-    /// The leaf stays whole if the new key lies beyond its last.
+    /// The leaf stays whole if the new key lies beyond its last key.
     KeepAscending = 2,
 }
 
@@ -45,13 +45,13 @@ impl Overflow {
         })
     }
 
-    /// Whether this full leaf stays whole when a record comes to its place `at`.
+    /// True if this full leaf stays whole when a record comes to its place `at`.
     pub(super) fn keeps_whole(self, shape: &NodeShape, leaf: &Frame, at: usize) -> bool {
         debug_assert!(at <= leaf.count(), "B4: place {at} of a leaf of {}", leaf.count());
         at == leaf.count() && self.keeps(shape, leaf.area(), leaf.count())
     }
 
-    /// Whether a full leaf of these entries stays whole when a record comes beyond them.
+    /// True if a full leaf of these entries stays whole when a record comes beyond them.
     fn keeps(self, shape: &NodeShape, area: &[u8], count: usize) -> bool {
         debug_assert!(count > 0, "B4: an empty leaf is full");
         let key = |i| shape.key(area, i);
@@ -63,7 +63,7 @@ impl Overflow {
     }
 }
 
-/// How far apart two keys are as unsigned integers; none for 2^64 and more.
+/// Distance of two keys as unsigned integers. `None` if it is 2^64 or more.
 fn distance(low: &[u8], high: &[u8]) -> Option<u64> {
     debug_assert_eq!(low.len(), high.len(), "keys of different widths");
     let (mut distance, mut borrow) = (0u64, false);
@@ -80,17 +80,17 @@ fn distance(low: &[u8], high: &[u8]) -> Option<u64> {
     (!borrow).then_some(distance)
 }
 
-/// The treatment of a node that gets too empty.
+/// Rule for a node that gets too empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Underflow {
-    /// Below half full it borrows from a neighbour or merges with it.
+    /// A node less than half full takes entries from a neighbour or merges with it.
     #[default]
     Merge = 0,
-    /// The node stays as it is until it is empty; then it is expelled.
+    /// A node stays as it is until it is empty; then it is expelled.
     Expel = 1,
-    /// A leaf stays as it is until it is empty, and is expelled then; in a store that is nearly full, and
-    /// nodes above the leaves anywhere, as by `Merge`.
+    /// A leaf stays as it is until it is empty; then it is expelled. In a store that is nearly full, and for
+    /// nodes above the leaves always, the rule is `Merge`.
     ExpelLeaves = 2,
 }
 
@@ -106,7 +106,7 @@ impl Underflow {
 }
 
 impl BPlusConfig {
-    /// Refuses rules by which groups of changes cannot be committed ([`BPlusTree::apply_to_leaf`]).
+    /// Refuses rules with which groups of changes cannot be committed ([`BPlusTree::apply_to_leaf`]).
     #[doc(hidden)]
     pub fn require_for_groups(&self) -> Result<(), IndexFault> {
         let is_usual = (self.overflow, self.underflow) == (Overflow::Split, Underflow::Merge);
@@ -121,11 +121,11 @@ impl BPlusConfig {
     }
 }
 
-/// A store is nearly full when it has fewer pages free than one in so many.
+/// A store is nearly full if less than one in this many of its pages is free.
 const NEARLY_FULL: u32 = 8;
 
 impl<S: PageStore> BPlusTree<S> {
-    /// Tells pages that are full leaves which will stay whole when ascending keys go on.
+    /// Returns a test for pages that are full leaves which stay whole while ascending keys go on.
     #[doc(hidden)]
     pub fn full_leaves(&self) -> impl Fn(&[u8]) -> bool + 'static {
         let (leaf, overflow) = (self.core.nodes.layout.leaf, self.core.nodes.layout.overflow);
@@ -137,7 +137,7 @@ impl<S: PageStore> BPlusTree<S> {
 }
 
 impl Core {
-    /// Entries below which a leaf is mended or expelled.
+    /// A leaf with fewer entries than this is mended or expelled.
     pub(super) fn leaf_mended_below(&self) -> usize {
         let layout = &self.nodes.layout;
         let is_nearly_full = self.pages.space.free_pages() < layout.page_count / NEARLY_FULL;
@@ -149,8 +149,8 @@ impl Core {
 }
 
 impl Work<'_> {
-    /// Expels the empty leaf of the path and mends the nodes above it, where leaves alone are expelled. A
-    /// neighbour has its keys then, and a root left with one leaf that leaf's.
+    /// Expels the empty leaf of the path, and mends the nodes above it. A neighbour gets its range of keys. A
+    /// root left with one leaf takes over that leaf.
     pub(super) fn expel_leaf(&mut self) -> Result<Reshaped, IndexFault> {
         let nodes = &mut self.core.nodes;
         let (internal, height) = (nodes.layout.internal, nodes.height);
@@ -182,7 +182,7 @@ impl Work<'_> {
         Ok(Reshaped { span, before: vec![lpn], after: vec![heir] })
     }
 
-    /// Lets the root take over the contents of its only child, which is not on the path.
+    /// Lets the root take over its only child, which is not on the path.
     fn take_over(&mut self, lpn: Lpn, level: usize) -> Result<(), IndexFault> {
         let child = self.fetch_extra(lpn, level, Cause::Host)?;
         let nodes = &mut self.core.nodes;

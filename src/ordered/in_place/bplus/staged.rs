@@ -1,9 +1,9 @@
 //! Several changes as one group of pages.
 //!
-//! Each change edits its path as ever, but what it would write waits in RAM, where the changes after it read
-//! it. At the end all of it goes to the store as one group, of which a mount finds all or nothing; so a batch
-//! changes as many pages as the store takes atomically, and takes their RAM while it runs. Until the group is
-//! written no page is given back, and nothing else has changed: a batch that is refused is forgotten.
+//! Each change edits its path as usual, but its pages wait in RAM, where later changes read them. At the end
+//! all pages go to the store as one group, of which a mount finds all or nothing. So a batch changes at most
+//! as many pages as the store takes atomically, and needs RAM for them while it runs. Until the group is
+//! written no page is freed, and nothing else has changed: a refused batch is simply forgotten.
 
 use super::page::Frame;
 use super::pages::trim;
@@ -16,9 +16,9 @@ use crate::units::Lpn;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// The pages that a batch has changed so far.
+/// Pages that a batch has changed so far.
 pub(super) struct Staged {
-    /// Pages in the order in which they were changed first.
+    /// Pages in the order of their first change.
     pages: Vec<(Lpn, Box<[u8]>)>,
     taken: Vec<Lpn>,
     freed: Vec<Lpn>,
@@ -29,7 +29,7 @@ pub(super) struct Staged {
 }
 
 impl Staged {
-    /// The page as the batch has it, if it changed it.
+    /// The page as the batch changed it; `None` if it did not.
     pub(super) fn find(&self, lpn: Lpn) -> Option<&[u8]> {
         self.pages.iter().find(|page| page.0 == lpn).map(|page| &*page.1)
     }
@@ -43,8 +43,8 @@ impl Staged {
 }
 
 impl Core {
-    /// Changes that a batch may have: as many as the store takes pages atomically, though those of one leaf
-    /// share its page. One where an operation alone is no group.
+    /// Largest number of changes in a batch. The store bounds the pages, not the changes, since those of one
+    /// leaf share its page. 1 if a single operation is not always one group.
     pub(super) fn changes_max(&self, store: &dyn PageStore) -> usize {
         let is_group = store.atomic_pages_max() >= self.nodes.layout.group_pages_max();
         if self.apart.is_some() || self.is_least() || !is_group { 1 } else { usize::MAX }
@@ -83,7 +83,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Makes one change and keeps what it would write.
+    /// Makes one change, and keeps its pages in RAM.
     fn stage(&mut self, change: &Change<'_>) -> Result<(), IndexFault> {
         let found = self.find(change.key)?;
         let edit = match (found, change.value) {

@@ -1,4 +1,4 @@
-//! The walk over a range, and over the nodes above the leaves at a mount.
+//! Walks over a range, and over the nodes above the leaves at a mount.
 
 use super::nodes::Nodes;
 use super::page::{Frame, ROOT, corrupted};
@@ -12,13 +12,13 @@ use crate::store::PageStore;
 use crate::units::Lpn;
 use core::ops::{Bound, ControlFlow};
 
-/// The keys between two bounds.
+/// Keys between two bounds.
 pub(super) struct Span<'a> {
     low: Bound<&'a [u8]>,
     high: Bound<&'a [u8]>,
 }
 
-/// A leaf that a walk has come to.
+/// Leaf that a walk has come to.
 pub struct WalkedLeaf<'a> {
     shape: &'a NodeShape,
     frame: &'a Frame,
@@ -26,12 +26,12 @@ pub struct WalkedLeaf<'a> {
 }
 
 impl WalkedLeaf<'_> {
-    /// The leaf's page.
+    /// Page of the leaf.
     pub fn lpn(&self) -> Lpn {
         self.frame.lpn()
     }
 
-    /// Visits its records between the bounds of the walk.
+    /// Visits the records of the leaf between the bounds of the walk.
     pub fn visit_records(&self, direction: Direction, visit: Visit<'_>) -> ControlFlow<()> {
         debug_assert!(self.entries.end <= self.frame.count(), "B4: entries beyond those in use");
         let (shape, area) = (self.shape, self.frame.area());
@@ -44,7 +44,7 @@ impl WalkedLeaf<'_> {
 }
 
 impl Span<'_> {
-    /// Whether no key at all can lie in it.
+    /// True if no key can lie between the bounds.
     fn is_empty(&self) -> bool {
         use Bound::{Excluded, Included, Unbounded};
         match (self.low, self.high) {
@@ -54,7 +54,7 @@ impl Span<'_> {
         }
     }
 
-    /// The child to enter first.
+    /// Child to enter first.
     fn first_child(&self, direction: Direction, shape: &NodeShape, node: &Frame) -> usize {
         debug_assert!(node.level() > 1 && node.count() > 0, "B4: a child of no internal node");
         let (area, count) = (node.area(), node.count());
@@ -70,7 +70,7 @@ impl Span<'_> {
         }
     }
 
-    /// Whether a child beyond this bound, in the direction of the walk, can hold keys of the span.
+    /// True if a child beyond this bound, in the direction of the walk, can hold keys of the span.
     fn reaches(&self, direction: Direction, bound: &[u8]) -> bool {
         match (direction, self.low, self.high) {
             (Direction::Ascending, _, Bound::Included(high)) => bound <= high,
@@ -80,7 +80,7 @@ impl Span<'_> {
         }
     }
 
-    /// The entries of a leaf that lie in it.
+    /// Entries of a leaf that lie in the span.
     fn entries(&self, shape: &NodeShape, leaf: &Frame) -> core::ops::Range<usize> {
         let search = |key| shape.search(leaf.area(), leaf.count(), key);
         let from = match self.low {
@@ -98,7 +98,7 @@ impl Span<'_> {
 }
 
 impl Nodes {
-    /// The leaf at the end of the path, with its entries in a span.
+    /// Leaf at the end of the path, with its entries in a span.
     fn walked(&self, span: &Span<'_>) -> WalkedLeaf<'_> {
         let (shape, frame) = (&self.layout.leaf, self.leaf());
         debug_assert_eq!(frame.level(), 1, "B5: the walk is not at a leaf");
@@ -108,7 +108,8 @@ impl Nodes {
 
 #[doc(hidden)]
 impl<S: PageStore> BPlusTree<S> {
-    /// Visits every leaf with keys between two bounds, in key order, and shows the store beside it.
+    /// Visits every leaf with keys between two bounds, in the order of the walk. The visitor gets the store
+    /// too.
     pub fn walk_leaves(
         &mut self,
         (low, high): (Bound<&[u8]>, Bound<&[u8]>),
@@ -125,7 +126,7 @@ impl<S: PageStore> BPlusTree<S> {
 }
 
 impl Work<'_> {
-    /// Reads the path to the first leaf of a walk; false where no key can lie in the span.
+    /// Reads the path to the first leaf of a walk. False if no key can lie in the span.
     fn first_leaf(&mut self, span: &Span<'_>, direction: Direction) -> Result<bool, IndexFault> {
         self.core.mark.ready()?;
         for bound in [span.low, span.high] {
@@ -140,8 +141,8 @@ impl Work<'_> {
         Ok(true)
     }
 
-    /// Goes up to the first parent with another child on the way and down to its nearest leaf; false at the
-    /// end of the span, which the parent's bounds tell without reading the leaf.
+    /// Goes up to the first parent with another child on the way, and down to its nearest leaf. False at the
+    /// end of the span; the parent's bounds tell that without a read of the leaf.
     fn next_leaf(&mut self, span: &Span<'_>, direction: Direction) -> Result<bool, IndexFault> {
         let nodes = &mut self.core.nodes;
         let internal = nodes.layout.internal;
@@ -166,8 +167,8 @@ impl Work<'_> {
         Ok(true)
     }
 
-    /// Marks every page below a node of the path as in use, at a mount, or again where the least RAM is
-    /// taken; leaves are not read.
+    /// Marks every page below a node of the path as used: at a mount, or again in a tree with the least RAM.
+    /// Leaves are not read.
     pub(super) fn claim_below(&mut self, depth: usize, cause: Cause) -> Result<(), IndexFault> {
         let level = self.core.nodes.level(depth);
         debug_assert_eq!(self.core.nodes.path[depth].level(), level, "B5: another level in the path");

@@ -1,4 +1,5 @@
-//! The end of an operation: its pages go to the store as one group, and the superblock with its clean mark.
+//! The end of an operation: it writes its pages to the store as one group, and the superblock with its clean
+//! mark.
 
 use super::Work;
 use super::page::{HEIGHT_MAX, ROOT, SUPERBLOCK};
@@ -9,12 +10,12 @@ use crate::units::Lpn;
 use alloc::vec::Vec;
 
 impl Work<'_> {
-    /// Makes a finished edit so, or gives it up with nothing changed.
+    /// Completes a finished edit, or gives it up with nothing changed.
     pub(super) fn finish(&mut self, edit: Result<(), IndexFault>) -> Result<(), IndexFault> {
         self.finish_with(edit, &[])
     }
 
-    /// Finishes a change with pages that are no nodes of this tree, in one group.
+    /// Completes an edit together with pages that are no nodes of this tree, in one group.
     pub(super) fn finish_with(
         &mut self,
         edit: Result<(), IndexFault>,
@@ -29,7 +30,7 @@ impl Work<'_> {
         self.core.pages.settle(self.store)
     }
 
-    /// In the class *none* the mark on the medium goes before the first change after a sync.
+    /// Clears the mark on the medium before the first change after a sync, in the class *none*.
     pub(super) fn unmark_clean(&mut self) -> Result<(), IndexFault> {
         if !self.core.mark.goes_before_a_change() {
             return Ok(());
@@ -48,7 +49,7 @@ impl Work<'_> {
         Ok(self.store.write(SUPERBLOCK, Cause::Checkpoint, page)?)
     }
 
-    /// Syncs the store, and marks the superblock clean where it is not.
+    /// Syncs the store, and marks the superblock clean if it is not.
     pub(super) fn sync_and_mark(&mut self) -> Result<(), IndexFault> {
         self.store.sync()?;
         self.core.pages.trim_waiting(self.store)?;
@@ -56,9 +57,9 @@ impl Work<'_> {
         if mark.is_clean && mark.is_marked {
             return Ok(());
         }
-        // Should the mark fail to be written, nobody knows what the medium says: no change may follow. A
-        // refusal is no such thing: a mark that is refused is not there, and one that was written must go
-        // before the next change, whatever the sync says.
+        // If the mark fails to be written, it is not known what the medium says: no change may follow. A
+        // refusal is different: a refused mark is not there, and one that was written must be cleared before
+        // the next change, whatever the sync says.
         let written = self.write_superblock(true);
         let mark = &mut self.core.mark;
         (mark.is_clean, mark.is_marked) = (mark.is_clean | written.is_ok(), written.is_ok());
@@ -67,8 +68,8 @@ impl Work<'_> {
         marked
     }
 
-    /// Writes every changed node after the pages given: atomically where the store can, else new pages first
-    /// and the root last.
+    /// Writes every changed node after the given pages: atomically if the store can, else new pages first and
+    /// the root last.
     fn write_group(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), IndexFault> {
         if let Some(changes) = self.core.apart.take_if(|_| cfg!(feature = "full") && pages.is_empty()) {
             let written = self.write_apart(&changes);

@@ -1,8 +1,8 @@
 //! Several changes as one operation, for a scheme that maps moves: a mount finds all of them or none.
 //!
-//! They are entered in key order. Those that fall into one leaf are applied to one copy of it, which is
-//! written once; after a split the path is copied anew. Nothing is collected meanwhile, so what the changes
-//! replace stays as it was, and the room for all of them is made beforehand.
+//! The changes are entered in key order. Those that fall into one leaf are applied to one copy of it, which
+//! is written once; after a split the path is copied anew. Nothing is collected meanwhile, so the replaced
+//! pages stay as they were, and the room for all changes is made beforehand.
 
 use super::room::EMPTYINGS_MAX;
 use super::{Nodes, Path, RawScheme, RawTree};
@@ -12,15 +12,16 @@ use crate::nand::{Cause, Nand};
 use crate::ordered::change::Change;
 use alloc::vec::Vec;
 
-/// Pages that so many changes in a tree of this height may take: each its leaf and the nodes above it.
+/// Number of pages that `changes` changes may take in a tree of this height: for each its leaf and the nodes
+/// above it.
 pub(crate) const fn batch_pages(changes: usize, height: u8) -> u32 {
-    // One in so many more for splits and for pages without a node, and a few for the first ones.
+    // Half as many again for splits and for pages without a node, and a few for the first changes.
     let pages = (changes as u32 + 2) * (height as u32 + 1);
     pages + pages / 2
 }
 
 impl<S: RawScheme> Path<S> {
-    /// Where the keys of the copied leaf end.
+    /// Key at which the copied leaf ends.
     fn leaf_end(&self) -> Option<Vec<u8>> {
         (2..=self.height).find_map(|level| {
             let next = self.slot(level) + 1;
@@ -30,15 +31,16 @@ impl<S: RawScheme> Path<S> {
 }
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
-    /// Pages that so many changes want free in a tree of this height, insertions among them; and how many may
-    /// live before.
+    /// Number of pages that `changes` changes, insertions among them, want free in a tree of this height; and
+    /// the largest number of valid pages before.
     pub(super) fn batch_room(&self, changes: usize, height: u8) -> (u32, u32) {
         let pages = self.log.tape.kept_pages() + batch_pages(changes, height);
         let wanted = pages + batch_pages(1, height) + self.moves.pages_kept();
         (wanted, self.mapped_live_max(wanted, height).saturating_sub(changes as u32))
     }
 
-    /// Refuses changes that may make a nearly full tree higher: each brings the root an entry at most.
+    /// Refuses changes that may make a nearly full tree higher. Each change adds at most one entry to the
+    /// root.
     fn require_room_for_batch_to_grow(&mut self, changes: usize) -> Result<(), IndexFault> {
         let (wanted, live_max) = self.batch_room(changes, self.path.height + 1);
         let Err(refused) = self.require_room_when_higher(live_max, wanted) else { return Ok(()) };
@@ -51,8 +53,8 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         }
     }
 
-    /// Applies those of the changes that belong to the copied leaf, until it is split or disappears: how
-    /// many, and whether anything was written.
+    /// Applies the changes that belong to the copied leaf, until it is split or disappears. Returns how many,
+    /// and whether anything was written.
     fn apply_to_leaf(&mut self, changes: &[Change<'_>]) -> Result<(usize, bool), IndexFault> {
         debug_assert!(!changes.is_empty(), "a leaf is read for no change");
         let end = self.path.leaf_end();
@@ -95,14 +97,14 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
 }
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
-    /// Makes room for so many changes at once; `Full` when there is none.
+    /// Makes room for `changes` changes at once. `Full` if there is none.
     pub(crate) fn make_room_for_batch(
         &mut self,
         changes: usize,
         have_inserts: bool,
     ) -> Result<(), IndexFault> {
         let made = self.make_room_for(changes, have_inserts);
-        // A move of a node that the chip refused half-way.
+        // The chip may have refused a move of a node half-way.
         if self.nodes.interrupted && matches!(&made, Err(error) if error.is_refusal()) {
             self.undo()?;
         }
@@ -123,7 +125,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.nodes.require_room_for_batch_to_grow(changes)
     }
 
-    /// Applies changes of different keys, in the order of the keys. The room for them was made.
+    /// Applies changes of different keys, in key order. The room for them must have been made.
     pub(in crate::ordered) fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault> {
         debug_assert!(changes.is_sorted_by(|a, b| a.key < b.key), "the keys of a batch do not ascend");
         let applied = self.apply_changes(changes);

@@ -1,4 +1,4 @@
-//! The walk over the whole tree that checks invariants R1 to R8.
+//! Checker of the invariants R1 to R8: it walks over the whole tree.
 
 use super::{Nodes, RawScheme, address, named_width};
 use crate::check::{CheckReport, Invariant, message};
@@ -10,29 +10,29 @@ use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A walk over the nodes.
+/// Walk over the nodes.
 struct Walk<'a, N, S> {
     nodes: &'a mut Nodes<N, S>,
     report: CheckReport,
-    /// Pages reached, with the lowest level they were reached at.
+    /// Pages reached, each with the lowest level at which it was reached.
     reached: BTreeMap<Ppn, u8>,
-    /// Named places that map to another.
+    /// Number of named places that map to another place.
     moved: usize,
 }
 
-/// A node to visit, and between which keys it must lie.
+/// Node to visit, and the bounds of its keys.
 struct Visit {
-    /// The place that its parent names.
+    /// Place that its parent names.
     named: Ppn,
     level: u8,
     low: Option<Vec<u8>>,
     high: Option<Vec<u8>>,
-    /// The width that its parent's entry names.
+    /// Width that its parent's entry names.
     width: Option<u8>,
 }
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
-    /// Checks all invariants; where valid bits are in doubt there may be more than pages that are reached.
+    /// Checks all invariants. If valid bits are in doubt, more pages than the reached ones may be valid.
     pub(super) fn walk_all(&mut self, bits_in_doubt: bool) -> Result<CheckReport, IndexFault> {
         let top = Visit { named: self.root, level: self.path.height, low: None, high: None, width: None };
         let mut walk =
@@ -108,7 +108,7 @@ impl<N: Nand, S: RawScheme> Walk<'_, N, S> {
             let named = address::<S>(shape.value(node, i));
             self.moved += usize::from(moves.resolve(named) != named);
             let width = Some(named_width::<S>(shape.value(node, i)));
-            // Where moves are mapped the parent's word counts for the first bound.
+            // In a tree that maps moves, the first bound is the one that the parent has.
             let low =
                 if S::MAPS_MOVES && i == 0 { visit.low.clone() } else { Some(shape.key(node, i).to_vec()) };
             todo.push(Visit { named, level: level - 1, low, high, width });
@@ -137,7 +137,7 @@ impl<N: Nand, S: RawScheme> Walk<'_, N, S> {
         Ok(())
     }
 
-    /// Checks R6 block by block, where valid pages are counted.
+    /// Checks R6 block by block, if valid pages are counted.
     fn check_counts(&mut self) {
         if !self.nodes.log.config().counts() {
             return;

@@ -50,7 +50,8 @@ pub struct RawConfig<C = ()> {
 }
 
 impl<C: Copy + Default> RawConfig<C> {
-    /// No cache, every operation durable, and the rest as the kind of tree has it by default.
+    /// Configuration without a cache, with every operation durable, and with the defaults of the kind of
+    /// tree.
     pub fn new(record: RecordFormat) -> RawConfig<C> {
         let log = LogConfig::default();
         RawConfig {
@@ -72,12 +73,12 @@ impl<C: Copy + Default> RawConfig<C> {
     }
 }
 
-/// Bytes of cache bookkeeping per page, besides the page.
+/// Bytes of cache bookkeeping for each page, besides the page.
 const FRAME_BYTES: usize = 96;
 
 impl<C> RawConfig<C> {
-    /// The log on such a chip. `fixed_bytes` is what the tree itself holds; the rest of the RAM goes to the
-    /// cache: to its read part when every operation is to be durable, else half to each part. Where valid
+    /// Configuration of the log on this chip. The tree itself holds `fixed_bytes`; the rest of the RAM goes
+    /// to the cache: to its read part if every operation is to be durable, else half to each part. If valid
     /// pages are counted there is no write part.
     pub(crate) fn log(
         &self,
@@ -93,7 +94,7 @@ impl<C> RawConfig<C> {
         let small = SMALL_BYTES + beyond_small(geometry, validity) + beyond_keys(self.record);
         let tables = blocks + openings + 2 * geometry.page_bytes as usize + small + fixed_bytes;
         let divided = self.durability < Durability::EveryOperation && validity == Validity::Bits;
-        // What the write part holds beyond its size until it is flushed.
+        // Pages that the write part holds beyond its size until it is flushed.
         let overfull_pages = pages_at_once as usize;
         // A cache has no use for more pages than the chip has.
         let most = geometry.pages() as usize;
@@ -135,32 +136,32 @@ impl<C> RawConfig<C> {
     }
 }
 
-/// Lists that are short, and what is put into rows of a few bytes, on a chip of usual shape.
+/// Bytes of short lists, and of rows of a few bytes, on a chip of usual shape.
 const SMALL_BYTES: usize = 520;
 
-/// Keys at hand that are longer than usual.
+/// Bytes of keys in RAM beyond the usual length.
 fn beyond_keys(record: RecordFormat) -> usize {
     const USUAL: u8 = 16;
     3 * usize::from(record.key_bytes.saturating_sub(USUAL))
 }
 
-/// Bytes of a block in the checkpoints of a log, beside those of the table.
+/// Bytes of a block in the checkpoints of a log, besides those of the table.
 const LOG_BYTES: usize = size_of::<u16>();
 
-/// Pages of a block that are few.
+/// Blocks with fewer pages than this have few pages.
 const FEW_PAGES: u32 = 8;
-/// Bytes that the lists of opened blocks take more then.
+/// Additional bytes of the lists of opened blocks on such a chip.
 const OPENED_BYTES: usize = 1024;
 
-/// Bytes of lists that are longer where pages are small, or blocks have many of them, or so few that a
-/// checkpoint takes many blocks.
+/// Bytes of lists that are longer than usual: because pages are small, or because blocks have many pages, or
+/// so few that a checkpoint takes many blocks.
 fn beyond_small(geometry: Geometry, validity: Validity) -> usize {
     const USUAL: u32 = 64;
     let tags = spare_bytes_needed(geometry.pages_per_block).saturating_sub(spare_bytes_needed(USUAL));
     let payload = BlockTable::encoded_bytes_with(geometry, validity) + LOG_BYTES * geometry.blocks as usize;
-    // Where blocks have few pages, many are opened between two checkpoints.
+    // With few pages to a block, many blocks are opened between two checkpoints.
     let opened = if geometry.pages_per_block < FEW_PAGES { OPENED_BYTES } else { 0 };
-    // What a page of usual size has room to spare for.
+    // A page of usual size has this much room to spare.
     let short = 2048_usize.saturating_sub(geometry.page_bytes as usize) / 2;
     tags + opened + short + CheckpointArea::lists_bytes(geometry, payload)
 }

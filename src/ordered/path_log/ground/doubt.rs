@@ -1,7 +1,7 @@
-//! The blocks that a mount of a chip that was not closed cannot judge without the tree: a block without a
-//! whole page was reclaimed, or is damaged and still lived in. What the tree leads to is kept, so that no
-//! other page ever takes the place of a damaged one: a reader would take it for the damaged one and answer
-//! wrongly.
+//! Blocks that a mount cannot judge without the tree, on a chip that was not closed: a block without a whole
+//! page was reclaimed, or is damaged and still in use. Pages to which the tree leads are kept, so that no
+//! other page ever takes the place of a damaged one: a reader would take that page for the damaged one and
+//! answer wrongly.
 
 use super::{Nodes, RawScheme};
 use crate::fault::IndexFault;
@@ -9,9 +9,9 @@ use crate::log::Log;
 use crate::nand::{Cause, Nand};
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
-    /// Walks the inner nodes where a block is in doubt. Where one of them cannot be read, what lies below it
-    /// is not known, and where a page's block serves for something else by now, its place cannot be kept:
-    /// that is answered, and nothing is written.
+    /// Walks over the inner nodes if a block is in doubt. If an inner node cannot be read, the pages below it
+    /// are not known. If the block of a page is used for something else by now, its place cannot be kept.
+    /// Either is returned as an error, and then nothing is written.
     pub(super) fn keep_what_is_reached(&mut self) -> Result<Option<IndexFault>, IndexFault> {
         if !self.log.is_in_doubt() {
             return Ok(None);

@@ -19,17 +19,17 @@ use crate::sort;
 use crate::units::Ppn;
 use alloc::vec::Vec;
 
-/// Which leaves have moved since their parents were written.
+/// Leaves that have moved since their parents were written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Journal {
     capacity: usize,
-    /// (address the parent names, where the leaf is), sorted.
+    /// Pairs of the address that the parent names and the leaf's page, sorted.
     moved: Vec<(u32, u32)>,
 }
 
 impl Journal {
-    /// Bytes of RAM of a journal of so many leaves, and of its commit: their keys, and those at which the
-    /// nodes of a path end.
+    /// Bytes of RAM of a journal of `capacity` leaves and of its commit: the leaves' keys, and the keys at
+    /// which the nodes of a path end.
     pub(super) fn ram_needed(capacity: usize, height: u8, key_bytes: u8) -> usize {
         if capacity == 0 {
             return 0;
@@ -38,12 +38,12 @@ impl Journal {
         capacity * (size_of::<(u32, u32)>() + held + key) + (usize::from(height) + 1) * (held + key)
     }
 
-    /// Whether the tree keeps a journal, or has one left from before.
+    /// True if the tree keeps a journal, or has one left from before.
     pub(crate) fn is_on(&self) -> bool {
         self.capacity > 0 || !self.moved.is_empty()
     }
 
-    /// Where the leaf is that a parent says is at `named`.
+    /// Page of the leaf that a parent names as `named`.
     #[inline]
     pub(crate) fn resolve(&self, named: Ppn) -> Ppn {
         if self.moved.is_empty() {
@@ -62,41 +62,40 @@ impl Journal {
         }
     }
 
-    /// Forgets which leaves have moved.
     pub(super) fn clear(&mut self) {
         self.moved.clear();
     }
 
-    /// Programs that a commit may take: the nodes above each leaf, and the root.
+    /// Number of programs that a commit may take: the nodes above each leaf, and the root.
     pub(crate) fn pages_to_commit(&self, height: u8) -> u32 {
         Journal::pages_above(self.moved.len(), height)
     }
 
-    /// The pages that may be owed for a full journal in a tree of this height.
+    /// Largest number of pages owed for a full journal in a tree of this height.
     pub(crate) fn owed_at_most(&self, height: u8) -> u32 {
         Journal::pages_above(self.capacity.max(self.moved.len()), height)
     }
 
-    /// Pages that a commit of so many leaves writes in a tree of this height.
+    /// Number of pages that a commit of `leaves` leaves writes in a tree of this height.
     pub(super) fn pages_above(leaves: usize, height: u8) -> u32 {
         if leaves == 0 { 0 } else { leaves as u32 * u32::from(height.saturating_sub(2)) + 1 }
     }
 
-    /// Bytes of RAM held.
     pub(crate) fn ram_bytes(&self) -> usize {
         self.capacity * size_of::<(u32, u32)>()
     }
 }
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
-    /// Has the next checkpoint keep the journal: one that a mount writes, before it was committed.
+    /// Sets the journal as the note of the next checkpoint: a mount writes that one before the journal is
+    /// committed.
     pub(super) fn note_journal(&mut self) {
         let entries = self.journal.moved.iter().flat_map(|&(named, page)| [named, page]);
         let note = entries.flat_map(u32::to_le_bytes).collect();
         self.log.tape.set_note(note);
     }
 
-    /// Programs the path's leaf alone and notes where it went; commits when the journal is full.
+    /// Programs the path's leaf alone and notes its page. Commits if the journal is full.
     fn write_moved_leaf(&mut self, cause: Cause) -> Result<(), IndexFault> {
         let named = self.path.named_child(2);
         self.interrupted = true;
@@ -150,8 +149,8 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Ok(())
     }
 
-    /// Copies nodes from `top` down to level 2 along `key`; `bounds[l - 2]` is where the node at level l
-    /// ends.
+    /// Copies nodes from level `top` down to level 2 along `key`. `bounds[l - 2]` is the key at which the
+    /// node at level l ends.
     fn descend_bounded(
         &mut self,
         top: u8,
@@ -174,7 +173,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Ok(())
     }
 
-    /// Leaves the nodes that end before `key`, writing them, and copies the ones that hold it.
+    /// Writes the nodes that end before `key`, and copies the ones that hold it.
     fn turn_to(&mut self, key: &[u8], bounds: &mut Vec<Option<Vec<u8>>>) -> Result<(), IndexFault> {
         let mut level = 2;
         while bounds[usize::from(level) - 2].as_deref().is_some_and(|end| key >= end) {
@@ -185,8 +184,8 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         self.descend_bounded(level, key, bounds)
     }
 
-    /// The journal that the newest checkpoint keeps, and the leaves that a mount found after it, oldest
-    /// first.
+    /// Restores the journal from the note of the newest checkpoint and from the leaves that a mount found
+    /// after it, oldest first.
     pub(super) fn restore_journal(&mut self, note: &[u8], leaves: &[Ppn]) -> Result<(), IndexFault> {
         let pages = self.log.geometry().pages();
         for entry in note.chunks(8) {
@@ -216,8 +215,8 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
 }
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
-    /// Keeps a journal of up to `leaves` moved leaves from now on. Where there are more, or none are wanted,
-    /// the next update commits them.
+    /// Sets the size of the journal to `leaves` moved leaves. If more have moved, or 0 are wanted, the next
+    /// update commits them.
     pub fn set_journal(&mut self, leaves: usize) {
         let nodes = &mut self.nodes;
         if S::MAPS_MOVES || S::TAKES_JOURNAL {

@@ -81,16 +81,16 @@ pub(crate) use scheme::{RawScheme, Shapes};
 /// Bytes of a child's address.
 pub(crate) const ADDRESS_BYTES: usize = 4;
 
-/// The counters of what became of nodes.
+/// Counters of changes of structure.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::ordered) struct PathCounts {
-    /// Nodes that came out of another one.
+    /// Nodes that were split off from another one.
     pub(in crate::ordered) splits: u64,
     /// Nodes that became empty and left the tree.
     pub(in crate::ordered) expelled: u64,
 }
 
-/// The nodes of a tree in the pages of its log: the path at hand, and where nodes are that have moved.
+/// Nodes of a tree in the pages of its log: the copied path, and the pages of moved nodes.
 pub struct Nodes<N, S> {
     pub(in crate::ordered) log: Log<N>,
     record: RecordFormat,
@@ -99,30 +99,30 @@ pub struct Nodes<N, S> {
     pub(in crate::ordered) journal: Journal,
     pub(in crate::ordered) moves: Moves,
     pub(in crate::ordered) counts: PathCounts,
-    /// An update began and did not end.
+    /// True if an update began and did not end.
     pub(in crate::ordered) interrupted: bool,
 }
 
-/// A tree on raw NAND.
+/// Tree on raw NAND.
 pub struct RawTree<N, S> {
     pub(in crate::ordered) nodes: Nodes<N, S>,
-    /// The update under way got as far as its leaf.
+    /// True if the current update got as far as its leaf.
     update_began: bool,
-    /// Whether it found its key there.
+    /// True if the update found its key in the leaf.
     existed: bool,
-    /// Valid bits may be too many since a mount.
+    /// True if too many pages may count as valid since a mount.
     bits_in_doubt: bool,
 }
 
-/// A configuration as it comes out on a chip.
+/// Parts that follow from a configuration and a chip.
 struct Setup<S> {
     scheme: S,
     log: LogConfig,
     moves: Moves,
 }
 
-/// Spare bytes of a page that a tree with a log of its own needs on this chip. One with fewer lends some of
-/// its data area ([`LentSpare`](crate::nand::LentSpare)).
+/// Number of spare bytes in a page that a tree with a log of its own needs on this chip. On a chip with
+/// fewer, part of the data area is lent ([`LentSpare`](crate::nand::LentSpare)).
 pub const fn spare_bytes_needed(geometry: &Geometry) -> u32 {
     crate::log::tag::spare_bytes_needed(geometry.pages_per_block) as u32
 }
@@ -174,7 +174,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         Ok(tree)
     }
 
-    /// One way for a new tree and one that is there, so that a firmware has what is the same for both once.
+    /// Opens a new tree or an existing one. The two share this function so that firmware has the common code
+    /// only once.
     fn open(
         nand: N,
         record: RecordFormat,
@@ -189,7 +190,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
         let sizes = [record.key_bytes, record.value_bytes];
         let owner = [S::KIND, &sizes].concat();
-        // A checkpoint's table of moves takes RAM until it is one again: pages are kept to be read then.
+        // The note of a checkpoint (the table of moves) takes RAM while it is read: the read part of the
+        // cache is made after that.
         let read_pages = config.read_pages;
         let config = LogConfig {
             holds: S::MAPS_MOVES,
@@ -283,7 +285,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
                 }
             }
         } else if S::MAPS_MOVES {
-            // A table that grows with the RAM takes no more than there is, and a refusal names the least.
+            // A table that grows with the RAM is made smaller until it fits, so that a refusal names the
+            // least RAM.
             for &ram in S::LESS_RAM {
                 if ram_lacked(&set_up).is_none() {
                     break;
@@ -300,7 +303,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         Ok(set_up)
     }
 
-    /// Whether valid pages may be counted, where the RAM does not suffice for a bit for each page.
+    /// True if valid pages may be counted, in case the RAM does not suffice for a bit for each page.
     fn may_count(config: &RawConfig<S::Config>) -> bool {
         let is_possible = Validity::Counts.is_built() && !S::MAPS_MOVES;
         let waits = config.write_pages.is_some_and(|pages| pages > 0);
@@ -311,7 +314,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     fn assemble(log: Log<N>, scheme: S, record: RecordFormat, moves: Moves, is_new: bool) -> RawTree<N, S> {
-        // Where nodes have moved, a mount makes the path's buffer once it knows where they are.
+        // If nodes can move, a mount makes the path's buffer only after their pages are known.
         let most = if is_new || !S::MAPS_MOVES {
             scheme.path_bytes(height_bound(&scheme, log.geometry().pages()) + 1)
         } else {
@@ -339,7 +342,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         nodes.log.close(note_of::<S>(&nodes.moves))
     }
 
-    /// The log below, for its counters.
+    /// Returns the log below, for its counters.
     pub fn log(&self) -> &Log<N> {
         &self.nodes.log
     }
@@ -350,12 +353,12 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 }
 
-/// The note of checkpoints: where nodes have moved.
+/// Note of checkpoints: the table of moved nodes.
 fn note_of<S: RawScheme>(moves: &Moves) -> Note<'_> {
     if S::MAPS_MOVES { Some(moves) } else { None }
 }
 
-/// The RAM that is needed where there is too little.
+/// Number of bytes of RAM needed, if the error is that there is too little.
 fn ram_lacked<T>(set_up: &Result<T, IndexFault>) -> Option<usize> {
     match set_up.as_ref().map_err(|error| &**error) {
         Err(IndexError::TooLittleRam { needed, .. }) => Some(*needed),
@@ -363,7 +366,7 @@ fn ram_lacked<T>(set_up: &Result<T, IndexFault>) -> Option<usize> {
     }
 }
 
-/// The height of a tree on so many pages whose nodes are half full.
+/// Height of a tree of `pages` half-full nodes.
 pub(crate) fn height_bound<S: RawScheme>(scheme: &S, pages: u32) -> u8 {
     let (mut nodes, mut height) = (pages as usize, 1);
     while nodes > 1 && height < scheme.height_max(0) {
@@ -377,18 +380,18 @@ pub(crate) fn height_bound<S: RawScheme>(scheme: &S, pages: u32) -> u8 {
 
 const WIDTH_SHIFT: u32 = 30;
 
-/// The child that an inner node's entry names.
+/// Child that an entry of an inner node names.
 fn address<S: RawScheme>(bytes: &[u8]) -> Ppn {
     let named = crate::codec::get_u32(bytes, 0);
     Ppn(if S::NAMES_WIDTHS { named & ((1 << WIDTH_SHIFT) - 1) } else { named })
 }
 
-/// The width, by that entry, of the leaves below the child.
+/// Width of the leaves below the child that the entry names.
 fn named_width<S: RawScheme>(bytes: &[u8]) -> u8 {
     if S::NAMES_WIDTHS { (crate::codec::get_u32(bytes, 0) >> WIDTH_SHIFT) as u8 } else { 0 }
 }
 
-/// The value of an entry for this child.
+/// Value of an entry for this child.
 pub(crate) fn child_value<S: RawScheme>(page: Ppn, width: u8) -> [u8; ADDRESS_BYTES] {
     debug_assert!(
         !S::NAMES_WIDTHS || (page.0 >> WIDTH_SHIFT == 0 && width < 4),

@@ -1,9 +1,9 @@
-//! Where nodes are that have moved since their parents were written: the mapping table of the VMTree.
+//! Table of nodes that have moved since their parents were written: the mapping table of the VMTree.
 //!
-//! An entry leads from the address that a parent names to the page that holds the node now. It is 4 bytes on
-//! a chip of fewer than 65,535 pages, else 8. Open addressing: an address has at most five places in the
-//! table, the first by its remainder, the next ones by a step of 1 to 7; when all five are taken, the move
-//! cannot be entered and the parent must be written. Addresses in the table are held back from allocation
+//! An entry leads from the address that a parent names to the page that holds the node now. It takes 4 bytes
+//! on a chip of fewer than 65,535 pages, else 8. The table uses open addressing: an address has at most five
+//! places, the first by its remainder, the next ones by a step of 1 to 7. If all five are taken, the move
+//! cannot be entered, and the parent must be written. Addresses in the table are held back from allocation
 //! (`Tape::hold`): a page there would be taken for the one that moved.
 
 use super::places::Table;
@@ -21,42 +21,42 @@ use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Places of an address in the table.
+/// Number of places that an address may have in the table.
 const PROBES: usize = 5;
 /// Bytes of an entry in a checkpoint.
 const ENTRY_BYTES: usize = 8;
-/// The step from one place to the next is at most this.
+/// Largest step from one place to the next.
 const STEP_MAX: usize = 7;
 
 fn hash(named: u32, now: u32) -> u32 {
     (split_mix(u64::from(named) << 32 | u64::from(now)) >> 32) as u32
 }
 
-/// Which copies of nodes a tree may take from the path of the operation before.
+/// Nodes that a tree may reuse from the path of the operation before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Keep {
     /// Every node of the path.
     #[default]
     Path,
     /// The contents of three page buffers, as published: one has the root until it is rewritten, one the
-    /// inner node read last, and one is to work in, so a parent is read again to be changed.
+    /// inner node read last, and one is for work. So a parent is read again before it is changed.
     ThreeBuffers,
 }
 
-/// The treatment of an entry whose address has another place in the table before it.
+/// Treatment of an entry if its address may get a second place in the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Duplicates {
-    /// There is none: an address that is in the table keeps its place.
+    /// An address in the table keeps its place, so there are no duplicates.
     #[default]
     Never,
-    /// The authors' program enters a move at the first free place without looking further, so that an older
-    /// entry of the same address may be left behind it. Nothing leads there any more, but it is never freed:
-    /// the table fills up with such entries, and most of what the published figures of small tables cost is
-    /// their doing.
+    /// The authors' program enters a move at the first free place without looking further, so an older entry
+    /// of the same address may be left behind it. Nothing leads there any more, but it is never freed: the
+    /// table fills up with such entries, and they cause most of the cost in the published figures of small
+    /// tables.
     AsPublished,
 }
 
-/// The table of moved nodes and what goes with it; by default there is none.
+/// Table of moved nodes and its state. The default is no table.
 #[derive(Clone, Debug)]
 pub struct Moves {
     table: Table,
@@ -65,13 +65,13 @@ pub struct Moves {
     surplus: Vec<(u32, u32)>,
     keep: Keep,
     duplicates: Duplicates,
-    /// The hash of the entries, in any order.
+    /// Hash of the entries, independent of their order.
     digest: u32,
-    /// Several updates are one operation, of which this is not the last.
+    /// True while several updates are one operation and the current one is not the last.
     pub(crate) goes_on: bool,
-    /// How often the table may still be emptied for the update to come.
+    /// Number of times that the table may still be emptied for the next update.
     emptyings_left: u8,
-    /// Pages that emptying it leaves.
+    /// Number of pages that emptying the table must leave free.
     emptying_floor: u32,
     parent_rewrites: u64,
     parents_resolved: u64,
@@ -96,7 +96,7 @@ impl Default for Moves {
 }
 
 impl Moves {
-    /// An empty table of so many bytes.
+    /// Makes an empty table of `bytes` bytes.
     pub fn new(geometry: Geometry, bytes: usize, keep: Keep, duplicates: Duplicates) -> Moves {
         let table = if geometry.pages() < u32::from(u16::MAX) {
             Table::Narrow(vec![(u16::MAX, 0); bytes / size_of::<(u16, u16)>()])
@@ -106,7 +106,6 @@ impl Moves {
         Moves { table, keep, duplicates, ..Moves::default() }
     }
 
-    /// Takes every entry out.
     pub(super) fn clear(&mut self) {
         (0..self.table.len()).for_each(|at| self.table.set(at, None));
         debug_assert!(
@@ -134,7 +133,7 @@ impl Moves {
         self.table.len() * entry_bytes + self.surplus.len() * size_of::<(u32, u32)>()
     }
 
-    /// Whether the copy of a node at `level` outlasts the operation.
+    /// True if the copy of a node at `level` outlasts the operation.
     pub(super) fn keeps(&self, level: u8, height: u8) -> bool {
         self.keep == Keep::Path || level == height || (level == 2 && height == 3)
     }
@@ -143,13 +142,13 @@ impl Moves {
         self.used + self.surplus.len()
     }
 
-    /// Pages that insertions leave on account of the addresses that the table may hold.
+    /// Number of pages that insertions leave free for the addresses that the table may hold.
     pub(crate) fn pages_kept(&self) -> u32 {
-        // The authors' program keeps none.
+        // The authors' program leaves none.
         if self.duplicates == Duplicates::AsPublished { 0 } else { self.table.len() as u32 / 4 }
     }
 
-    /// Lets the table be emptied so many times for the update to come, while so many pages are left.
+    /// Allows the table to be emptied `times` times for the next update, as long as `floor` pages are left.
     pub(super) fn allow_emptyings(&mut self, times: u8, floor: u32) {
         (self.emptyings_left, self.emptying_floor) = (times, floor);
     }
@@ -158,7 +157,7 @@ impl Moves {
         self.table.len()
     }
 
-    /// Whether a move is likely to find a place.
+    /// True if a move is likely to find a place.
     pub(super) fn has_room(&self) -> bool {
         self.used * 4 < self.table.len() * 3
     }
@@ -167,7 +166,7 @@ impl Moves {
         self.keep
     }
 
-    /// The hash of table and root.
+    /// Hash of table and root.
     pub(crate) fn digest(&self, root: Ppn) -> u32 {
         self.digest ^ hash(u32::MAX, root.0)
     }
@@ -185,7 +184,7 @@ impl Moves {
         })
     }
 
-    /// Where the node is that its parent says is at `named`.
+    /// Page of the node that its parent names as `named`.
     #[inline]
     pub(super) fn resolve(&self, named: Ppn) -> Ppn {
         if self.used == 0 && self.surplus.is_empty() {
@@ -194,7 +193,7 @@ impl Moves {
         self.entry(named.0).map_or(named, Ppn)
     }
 
-    /// Enters a move; false when the table has no place for it.
+    /// Enters a move. False if the table has no place for it.
     fn insert(&mut self, named: u32, now: u32) -> bool {
         let before = self.entry(named);
         let entered = self.enter(named, now);
@@ -240,7 +239,7 @@ impl Moves {
         self.places(named).find(|place| [at, other].contains(place)) == Some(at)
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub(crate) fn take(&mut self, named: u32) -> Option<u32> {
         if let Some((at, now)) = self.place_of(named) {
             debug_assert!(self.used > 0, "R9: a move in an empty table");
@@ -263,7 +262,7 @@ impl Moves {
         entries.map(|(_, entry)| entry).chain(self.surplus.iter().copied())
     }
 
-    /// Enters what a checkpoint kept.
+    /// Enters the moves that a checkpoint kept.
     pub(super) fn load(&mut self, note: &[u8], pages: u32) -> Result<(), IndexFault> {
         let rows = note.chunks_exact(ENTRY_BYTES);
         let mut is_table = rows.remainder().is_empty();
@@ -279,8 +278,8 @@ impl Moves {
         if is_table { Ok(()) } else { Err(IndexError::other(Differs::Settings, what).into()) }
     }
 
-    /// Enters a move at a mount, where it may find no place. False where `most` others have none either: then
-    /// it is left out.
+    /// Enters a move at a mount, even without a place in the table. False if `most` others have no place
+    /// either: then the move is left out.
     pub(crate) fn restore(&mut self, named: u32, now: u32, most: usize) -> bool {
         self.take(named);
         if self.insert(named, now) {
@@ -288,7 +287,7 @@ impl Moves {
         }
         let is_taken = self.surplus.len() < most;
         if is_taken {
-            // Never copied while it may have many: as many as it may have, or a few more.
+            // The list gets its largest size at once if it may have many entries, so that it is never copied.
             self.surplus.reserve_exact(if most == usize::MAX { 1 } else { most - self.surplus.len() });
             self.surplus.push((named, now));
             self.digest ^= hash(named, now);
@@ -296,7 +295,7 @@ impl Moves {
         is_taken
     }
 
-    /// The number of an entry, and where it leads.
+    /// Number of an entry, and the page to which it leads.
     fn find(&self, named: u32) -> Option<(usize, u32)> {
         self.place_of(named).or_else(|| {
             let at = self.surplus.iter().position(|entry| entry.0 == named)?;
@@ -304,7 +303,7 @@ impl Moves {
         })
     }
 
-    /// The numbers of all entries, as bits.
+    /// Numbers of all entries, as bits.
     fn numbers(&self) -> Vec<Word> {
         let (table, all) = (self.table.len(), self.table.len() + self.surplus.len());
         let mut numbers = bits::clear(all);
@@ -313,7 +312,7 @@ impl Moves {
         numbers
     }
 
-    /// The first entry of these numbers, which is taken out of them.
+    /// Takes the first of these numbers, and returns its entry.
     fn next_of(&self, numbers: &mut [Word]) -> Option<(u32, u32)> {
         for (at, word) in numbers.iter_mut().enumerate() {
             while *word != 0 {
@@ -331,7 +330,7 @@ impl Moves {
         None
     }
 
-    /// Keeps the entries whose numbers are among these bits.
+    /// Keeps the entries whose numbers are set in these bits.
     fn keep_only(&mut self, numbers: &[Word]) {
         let is_kept = |at: usize| bits::is_set(numbers, at);
         for at in 0..self.table.len() {
@@ -349,13 +348,13 @@ impl Moves {
             keeps
         });
         self.digest ^= dropped;
-        // Of those that are left most find a place now.
+        // Most of the entries without a place find one now.
         let mut surplus = core::mem::take(&mut self.surplus);
         surplus.retain(|&(named, now)| !self.enter(named, now));
         self.surplus = surplus;
     }
 
-    /// Gives back what a mount took for moves without a place.
+    /// Gives back RAM that a mount took for moves without a place.
     pub(crate) fn end_mount(&mut self) {
         self.surplus.shrink_to_fit();
     }
@@ -372,7 +371,7 @@ impl Moves {
     }
 }
 
-/// The entries as a checkpoint keeps them.
+/// Encodes the entries for a checkpoint.
 impl Contents for Moves {
     fn byte_count(&self) -> usize {
         self.iter().count() * ENTRY_BYTES
@@ -386,7 +385,7 @@ impl Contents for Moves {
 }
 
 impl<S: RawScheme> Path<S> {
-    /// The place that the path's parent of `level` names.
+    /// Place that the path's parent of `level` names.
     fn named_at(&self, level: u8) -> Ppn {
         debug_assert!(level < self.height, "R2: nothing names the root at level {level}");
         self.named_child(level + 1)
@@ -401,7 +400,8 @@ impl<S: RawScheme> Path<S> {
 }
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
-    /// Notes that the path's node at `level` has moved to `page`; false when its parent must be told instead.
+    /// Notes that the path's node at `level` has moved to `page`. `None` if its parent must be written
+    /// instead.
     pub(crate) fn map_move(&mut self, level: u8, page: Ppn) -> Option<Ppn> {
         let named = self.path.named_at(level);
         debug_assert_ne!(named, page, "R9: a node moves to its own place");
@@ -413,7 +413,8 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Some(named)
     }
 
-    /// Nothing names this place any more: where the node is that had moved from there, if one had.
+    /// Removes the entry of a place that nothing names any more. Returns the page of the node that had moved
+    /// from there, if one had.
     pub(super) fn take_move(&mut self, named: Ppn) -> Option<u32> {
         if !S::MAPS_MOVES {
             return None;
@@ -425,7 +426,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Some(now)
     }
 
-    /// The path's node at `level` is about to be written: makes it name where its children are.
+    /// Makes the path's node at `level` name the pages where its children are now, before it is written.
     pub(crate) fn resolve_children(&mut self, level: u8) {
         self.moves.parents_resolved += 1;
         debug_assert!(level > 1, "R2: a leaf has no children");
@@ -438,15 +439,15 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         }
     }
 
-    /// Writes the parents of moved nodes, so that moves find room in the table again and held addresses are
-    /// free: where the log is short of pages, that is what a collection needs. False when nothing came of it.
+    /// Writes the parents of moved nodes, so that moves find room in the table again and held addresses
+    /// become free: a collection that is short of pages needs that. False if it achieved nothing.
     pub(super) fn empty_table(&mut self) -> Result<bool, IndexFault> {
         let before = self.moves.len();
         if self.moves.emptyings_left == 0 || before == 0 {
             return Ok(false);
         }
         self.moves.emptyings_left -= 1;
-        // Entries that come on the way wait for the next time.
+        // Entries that come meanwhile wait for the next time.
         let mut left = self.moves.numbers();
         while let Some((named, now)) = self.moves.next_of(&mut left) {
             if self.log.free_pages() < self.moves.emptying_floor + u32::from(self.path.height) {
@@ -485,7 +486,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
     pub(crate) fn hold_moved(&mut self) {
         for (named, _) in self.moves.iter() {
             self.log.tape.hold(Ppn(named));
-            // What a mount took for valid for want of a word to the contrary.
+            // A mount may have taken the page for valid because nothing told otherwise.
             if self.log.is_valid(Ppn(named)) {
                 self.log.invalidate(Ppn(named));
             }
@@ -493,8 +494,8 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         self.log.finish();
     }
 
-    /// Takes out the entries of which no node in the tree names the place. `all`: bits for all places that
-    /// are named.
+    /// Removes the entries whose place no node in the tree names. `all` gets a bit for each place that is
+    /// named.
     pub(crate) fn keep_moves_in_use(&mut self, mut all: Option<&mut [Word]>) -> Result<(), IndexFault> {
         let height = self.path.height;
         let pages = self.log.geometry().pages();
@@ -527,7 +528,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Ok(())
     }
 
-    /// Checks R9, given how many entries the walk over the tree came by.
+    /// Checks R9, given the number of entries that the walk over the tree met.
     pub(super) fn check_moves(&self, named: usize, report: &mut CheckReport) {
         if self.moves.duplicates == Duplicates::AsPublished {
             return;

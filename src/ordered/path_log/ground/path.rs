@@ -1,4 +1,4 @@
-//! A path from the root in RAM: copies of its nodes, and where they came from.
+//! A path from the root in RAM: copies of its nodes, and their pages.
 
 use super::journal::Journal;
 use super::moves::Moves;
@@ -15,45 +15,45 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Deref, Range};
 
-/// A path from the root, its nodes copied, and how nodes lie in a tree of this height.
+/// Path from the root with its nodes copied, and the layout of nodes in a tree of this height.
 pub(crate) struct Path<S> {
     pub(crate) scheme: S,
     pub(crate) height: u8,
-    /// Entries of the root; the most that there can be until one is written.
+    /// Number of the root's entries; the largest possible number until one root is written.
     pub(crate) root_entries: u16,
-    /// The layout of the path in the buffer.
+    /// Layout of the path in the buffer.
     pub(crate) layout: u8,
     pub(crate) buffer: Vec<u8>,
     steps: [Step; LEVELS_MAX],
-    /// The level of the node in the buffer, where that holds one at a time.
+    /// Level of the node in the buffer, in a tree that holds one node at a time.
     at_hand: u8,
-    /// The key that nodes which are yet to be read again take for their lower bound, where that is less.
+    /// Key that lowers the bounds of nodes which are yet to be read again, if it is below them.
     lowered: Vec<u8>,
-    /// The page of a half that is not on the path.
+    /// Page of a half that is not on the path.
     pub(crate) detached: Vec<u8>,
 }
 
 /// One node of a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Step {
-    /// Where the node was read.
+    /// Page from which the node was read.
     pub page: u32,
-    /// The lowest level of a node in that page.
+    /// Lowest level of a node in that page.
     pub lowest_level: u8,
-    /// Entries in use.
+    /// Number of entries in use.
     pub count: u16,
-    /// The entry whose child is the next step.
+    /// Entry whose child is the next step.
     pub slot: u16,
-    /// The layout whose shape the copy has.
+    /// Layout whose shape the copy has.
     pub layout: u8,
-    /// Whether the copy is kept aside, being too large for the path's layout.
+    /// True if the copy is kept aside because it is too large for the path's layout.
     pub aside: bool,
-    /// The greatest width below the nodes of the path up to this one, the path's own leaf aside; reckoned for
+    /// Greatest width below the nodes of the path up to this one, without the path's own leaf. Reckoned for
     /// insertions.
     pub width_beside: u8,
 }
 
-/// A key held in place: what is kept of one for the length of an update asks for no memory.
+/// A key in a fixed array: keeping one for the length of an update allocates no memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     bytes: [u8; u8::MAX as usize],
@@ -61,7 +61,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// A copy of a key, which has at most 255 bytes.
+    /// Copies a key, which has at most 255 bytes.
     pub(crate) fn of(key: &[u8]) -> Key {
         let mut bytes = [0; u8::MAX as usize];
         bytes[..key.len()].copy_from_slice(key);
@@ -77,21 +77,21 @@ impl Deref for Key {
     }
 }
 
-/// A half that left the path and waits for its entry in the parent.
+/// Half that left the path and waits for its entry in the parent.
 #[derive(Clone, Debug)]
 pub struct Sibling {
-    /// The first key of the right half.
+    /// First key of the right half.
     pub separator: Key,
-    /// Where the half that is not on the path lies.
+    /// Page of the half that is not on the path.
     pub page: Ppn,
-    /// Whether that half is the left one.
+    /// True if that half is the left one.
     pub is_left: bool,
-    /// The sibling's width.
+    /// Width of the half.
     pub width: u8,
 }
 
 impl<S: RawScheme> Path<S> {
-    /// A path in a tree of one level, whose buffer may come to so many bytes without being moved.
+    /// Makes a path in a tree of one level. Its buffer may grow to `most` bytes without being moved.
     pub(crate) fn new(scheme: S, most: usize, page_bytes: usize) -> Path<S> {
         let mut buffer = Vec::with_capacity(most);
         buffer.resize(most.min(scheme.path_bytes(2)), 0xff);
@@ -115,13 +115,13 @@ impl<S: RawScheme> Path<S> {
         self.forget();
     }
 
-    /// No copy counts any more.
+    /// Forgets all copies.
     pub(crate) fn forget(&mut self) {
         self.steps = [Step { page: u32::MAX, ..Step::default() }; LEVELS_MAX];
         self.at_hand = 0;
     }
 
-    /// Nodes above the one in the buffer take this key for their lower bound once they are read again.
+    /// Lowers the bounds of the nodes above the one in the buffer to this key, once they are read again.
     pub(super) fn lower_later(&mut self, key: &[u8]) {
         self.lowered.clear();
         self.lowered.extend_from_slice(key);
@@ -137,7 +137,7 @@ impl<S: RawScheme> Path<S> {
         &mut self.steps[usize::from(level) - 1]
     }
 
-    /// The tag of a page with the nodes of the path from `lowest` to `top`.
+    /// Tag of a page with the nodes of the path from level `lowest` to `top`.
     pub(crate) fn tag(&self, lowest: u8, top: u8) -> Tag {
         debug_assert!(1 <= lowest && lowest <= top, "R2: levels {lowest} to {top}");
         let mut counts = [0; LEVELS_MAX];
@@ -157,17 +157,17 @@ impl<S: RawScheme> Path<S> {
         self.scheme.shape(self.layout_at(level), level, self.height)
     }
 
-    /// The layout of the path's node at `level`: the path's, unless the node is aside.
+    /// Layout of the path's node at `level`: that of the path, unless the node is aside.
     pub(crate) fn layout_at(&self, level: u8) -> u8 {
         if self.scheme.layouts() > 1 { self.step(level).layout } else { 0 }
     }
 
-    /// Whether the path's node at `level` is kept aside.
+    /// True if the path's node at `level` is kept aside.
     pub(crate) fn is_aside(&self, level: u8) -> bool {
         self.scheme.layouts() > 1 && self.step(level).aside
     }
 
-    /// Where in the buffer the path's node at `level` is.
+    /// Place of the path's node at `level` in the buffer.
     pub(crate) fn node_area(&self, level: u8) -> Range<usize> {
         if self.is_aside(level) {
             return self.scheme.aside_area(level, self.height);
@@ -176,8 +176,8 @@ impl<S: RawScheme> Path<S> {
         self.scheme.path_area(self.layout, level, self.height)
     }
 
-    /// A node comes into being at `level` of the path, in the place of one that is written, if that holds one
-    /// at a time.
+    /// Makes an empty node at `level` of the path. In a buffer for one node it takes the place of a node that
+    /// is already written.
     pub(crate) fn make_room_for_node(&mut self, level: u8) -> &mut [u8] {
         self.at_hand = level;
         let node = self.node_mut(level);
@@ -185,7 +185,7 @@ impl<S: RawScheme> Path<S> {
         node
     }
 
-    /// The copy of the path's node at `level`.
+    /// Copy of the path's node at `level`.
     pub(crate) fn node(&self, level: u8) -> &[u8] {
         &self.buffer[self.node_area(level)]
     }
@@ -203,7 +203,7 @@ impl<S: RawScheme> Path<S> {
         usize::from(self.step(level).slot)
     }
 
-    /// Makes the path's child at `level` the one at `page`.
+    /// Makes `page` the path's child at `level`.
     pub(crate) fn set_child(&mut self, level: u8, page: Ppn) {
         debug_assert!(level > 1, "R2: a leaf has no children");
         let (shape, slot) = (self.shape(level), self.slot(level));
@@ -216,12 +216,12 @@ impl<S: RawScheme> Path<S> {
         shape.set_value(self.node_mut(level), slot, &child_value::<S>(page, width));
     }
 
-    /// The width of a node: of a leaf, the first layout whose leaves hold as many entries; of an inner node,
-    /// the greatest of the nodes below.
+    /// Width of a node. For a leaf, the first layout whose leaves hold as many entries; for an inner node,
+    /// the greatest width of the nodes below.
     ///
     /// An inner node never holds more entries than an inner node of the layout of its width. So every path
-    /// fits into one page, that of the layout of its leaf's width if of no other, and moving a page or
-    /// removing a record never splits a node.
+    /// fits into one page, at the latest in the layout of its leaf's width, and moving a page or removing a
+    /// record never splits a node.
     pub(crate) fn width(&self, level: u8, shape: &NodeShape, node: &[u8], count: usize) -> u8 {
         match (self.scheme.layouts(), level) {
             (1, _) => 0,
@@ -230,12 +230,13 @@ impl<S: RawScheme> Path<S> {
         }
     }
 
-    /// The width that an inner node names for one of its children.
+    /// Width that an inner node names for one of its children.
     pub(crate) fn width_of_child(&self, shape: &NodeShape, node: &[u8], i: usize) -> u8 {
         named_width::<S>(shape.value(node, i))
     }
 
-    /// The node at `level` in a page: its shape, its entries in use and its bytes; or what is wrong with it.
+    /// Finds the node at `level` in a page: its shape, its number of entries and its bytes. An error if it
+    /// makes no sense.
     pub(super) fn node_in<'p>(
         &self,
         page: Page<'p>,
@@ -255,23 +256,23 @@ impl<S: RawScheme> Path<S> {
         Ok((shape, count, &page.data[self.scheme.page_area(tag.layout, level, height)]))
     }
 
-    /// The layout whose capacity the path's node at `level` may not exceed.
+    /// Layout whose capacity the path's node at `level` may not exceed.
     pub(crate) fn limit_at(&self, level: u8) -> u8 {
         if self.scheme.layouts() > 1 { self.layout.max(self.step(level).width_beside) } else { 0 }
     }
 
-    /// Entries that the path's node at `level`, not being the root, may hold.
+    /// Largest number of entries of the path's node at `level`, which is not the root.
     pub(crate) fn limit(&self, level: u8) -> usize {
         self.scheme.shape(self.limit_at(level), level, self.height).capacity
     }
 
-    /// Entries with which the path's root stays as it is.
+    /// Largest number of entries with which the path's root stays as it is.
     pub(crate) fn root_limit(&self) -> usize {
         self.scheme.root_entries_max(self.limit_at(self.height), self.height)
     }
 
-    /// Gives the copied child of the path's node at `level` the first bound that its parent names, which may
-    /// have become lower since the child was written, when another child went.
+    /// Gives the copied child of the path's node at `level` the first bound that its parent names. That may
+    /// have become lower since the child was written, after another child was removed.
     fn take_over_bound(&mut self, level: u8) {
         let bound = self.shape(level).key(self.node(level), self.slot(level));
         let child = self.shape(level - 1);
@@ -281,50 +282,50 @@ impl<S: RawScheme> Path<S> {
         }
     }
 
-    /// The child that the path's node at `level` names at its slot.
+    /// Child that the path's node at `level` names at its slot.
     pub(super) fn named_child(&self, level: u8) -> Ppn {
         self.named(level, self.slot(level))
     }
 
-    /// The child that an entry of the path's node at `level` names.
+    /// Child that entry `i` of the path's node at `level` names.
     pub(super) fn named(&self, level: u8, i: usize) -> Ppn {
         address::<S>(self.shape(level).value(self.node(level), i))
     }
 
-    /// Adds an entry to the node at `level`, which has room for it.
+    /// Adds an entry to the node at `level`, which must have room for it.
     pub(super) fn insert(&mut self, level: u8, i: usize, entry: (&[u8], &[u8])) {
         let (shape, count) = (self.shape(level), self.count(level));
         shape.insert(self.node_mut(level), count, i, entry);
         self.step_mut(level).count += 1;
     }
 
-    /// Takes an entry out of the node at `level`.
+    /// Removes an entry of the node at `level`.
     pub(super) fn remove(&mut self, level: u8, i: usize) {
         let (shape, count) = (self.shape(level), self.count(level));
         shape.remove(self.node_mut(level), count, i);
         self.step_mut(level).count -= 1;
     }
 
-    /// The place of a key in the copied leaf, or the one that it would have.
+    /// Place of a key in the copied leaf; `Err` with the place that it would have.
     pub(super) fn search(&self, key: &[u8]) -> Result<usize, usize> {
         self.shape(1).search(self.node(1), self.count(1), key)
     }
 
-    /// Makes room for the root that comes above one that is split.
+    /// Makes room for a new root above one that is split.
     pub(super) fn make_room_to_grow(&mut self) {
         self.buffer.resize(self.scheme.path_bytes(self.height + 1), 0xff);
     }
 
-    /// Whether a new entry in the leaf would split every node up to a root that can neither take an entry nor
-    /// grow.
+    /// True if a new entry in the leaf would split every node, up to a root that can neither take an entry
+    /// nor grow.
     pub(crate) fn root_would_overflow(&self) -> bool {
         self.height >= self.scheme.height_max(self.limit_at(self.height))
             && self.count(self.height) >= self.root_limit()
             && (1..self.height).all(|level| self.count(level) == self.limit(level))
     }
 
-    /// Insertions before the root may be full in a tree that grows no more, whatever their keys: each adds a
-    /// node at most to each level. Nodes that come hold half of what they may.
+    /// Number of insertions before the root may be full in a tree that cannot grow, whatever their keys. Each
+    /// adds at most one node to each level, and new nodes hold half of their capacity.
     pub(super) fn room_below_root(&self) -> u64 {
         let layouts = 0..self.scheme.layouts();
         let height_max = layouts.clone().map(|layout| self.scheme.height_max(layout)).min().unwrap_or(1);
@@ -335,9 +336,9 @@ impl<S: RawScheme> Path<S> {
         let height = self.height;
         let nodes = match height.cmp(&height_max) {
             Ordering::Greater => 0,
-            // Entries of the root that are free.
+            // Free entries of the root.
             Ordering::Equal => root_max(height).saturating_sub(self.root_entries.into()),
-            // The root is one node of its level, of so many as a tree of the greatest height has.
+            // The root is one node of its level, among as many as a tree of the greatest height has.
             Ordering::Less => {
                 let half = |level| (self.scheme.shape(0, level, height_max).capacity / 2).max(1) as u64;
                 let nodes =
@@ -345,14 +346,14 @@ impl<S: RawScheme> Path<S> {
                 nodes.saturating_sub(1)
             }
         };
-        // Where pages have several layouts, a path that changes its own may divide nodes besides.
+        // If pages have several layouts, a path that changes its layout may divide further nodes.
         nodes / u64::from(layouts.end)
     }
 }
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
-    /// Brings the path's node at `level` into the buffer, where that holds one at a time: nothing is to be
-    /// written any more of the one that is there.
+    /// Brings the path's node at `level` into a buffer for one node. The node that is there must not have to
+    /// be written any more.
     pub(crate) fn fetch(&mut self, level: u8, cause: Cause) -> Result<(), IndexFault> {
         if !self.path.scheme.holds_one() || self.path.at_hand == level {
             return Ok(());
@@ -373,7 +374,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Ok(())
     }
 
-    /// Copies the path to the node at level `lowest` where `key` belongs.
+    /// Copies the path down to the node at level `lowest` where `key` belongs.
     pub(super) fn copy_path(&mut self, key: &[u8], lowest: u8, cause: Cause) -> Result<(), IndexFault> {
         debug_assert!((1..=self.path.height).contains(&lowest), "R2: level {lowest} of {}", self.path.height);
         self.path.layout = self.path.scheme.layout_wanted(self.path.height);
@@ -381,7 +382,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         self.copy_path_from(self.path.height, key, lowest, cause)
     }
 
-    /// Copies a path whose nodes down to `from` are copied already.
+    /// Copies the rest of a path whose nodes down to level `from` are copied already.
     pub(super) fn copy_path_from(
         &mut self,
         from: u8,
@@ -404,7 +405,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Ok(())
     }
 
-    /// Copies one node into its place in the path. A leaf is read where the journal says it is.
+    /// Copies one node into its place in the path. A leaf that the journal lists is read from its new page.
     pub(super) fn copy_node(&mut self, ppn: Ppn, level: u8, cause: Cause) -> Result<(), IndexFault> {
         debug_assert!((1..=self.path.height).contains(&level), "R2: level {level} of {}", self.path.height);
         let ppn = if level < self.path.height { self.resolve(level, ppn) } else { ppn };
@@ -414,7 +415,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         self.copy_node_at(ppn, level, cause)
     }
 
-    /// Copies the node that is in this page into its place in the path, whether the page is valid or not.
+    /// Copies the node in this page into its place in the path, whether the page is valid or not.
     pub(super) fn copy_node_at(&mut self, ppn: Ppn, level: u8, cause: Cause) -> Result<(), IndexFault> {
         if S::MAPS_MOVES && self.moves.keeps(level, self.path.height) && self.path.step(level).page == ppn.0 {
             return Ok(());
@@ -457,7 +458,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Ok(())
     }
 
-    /// Finds a record without a copy of its path.
+    /// Finds a record without copying its path.
     pub(crate) fn look_up(
         &mut self,
         key: &[u8],
@@ -491,7 +492,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         }
     }
 
-    /// Where a node at `level` is that its parent says is at `named`.
+    /// Page of a node at `level` that its parent names as `named`.
     #[inline]
     pub(super) fn resolve(&self, level: u8, named: Ppn) -> Ppn {
         debug_assert!((1..=self.path.height).contains(&level), "R2: level {level} of {}", self.path.height);

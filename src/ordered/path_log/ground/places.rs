@@ -1,8 +1,8 @@
-//! The places of the table of moves.
+//! Places of the table of moves.
 
 use alloc::vec::Vec;
 
-/// The table, in entries as narrow as the chip allows.
+/// Table, with entries as narrow as the chip allows.
 #[derive(Clone, Debug)]
 pub(super) enum Table {
     Narrow(Vec<(u16, u16)>),
@@ -10,7 +10,6 @@ pub(super) enum Table {
 }
 
 impl Table {
-    /// Places.
     pub(super) fn len(&self) -> usize {
         match self {
             Table::Narrow(entries) => entries.len(),
@@ -18,7 +17,6 @@ impl Table {
         }
     }
 
-    /// The entry in a place.
     #[inline]
     pub(super) fn get(&self, at: usize) -> Option<(u32, u32)> {
         match self {
@@ -30,7 +28,7 @@ impl Table {
         }
     }
 
-    /// Puts an entry into a place, or none.
+    /// Sets the entry in a place, or clears the place.
     pub(super) fn set(&mut self, at: usize, entry: Option<(u32, u32)>) {
         debug_assert!(
             entry.is_none_or(|(named, now)| named != u32::MAX && now != u32::MAX),

@@ -1,4 +1,4 @@
-//! Range scans: the path to the leaf at hand is kept, so each node is read once; leaves are not chained.
+//! Range scans: the path to the current leaf is kept, so each node is read once; leaves are not chained.
 
 use super::{Nodes, Path, RawScheme};
 use crate::fault::IndexFault;
@@ -8,7 +8,7 @@ use crate::units::Ppn;
 use core::ops::{Bound, ControlFlow};
 
 impl<S: RawScheme> Path<S> {
-    /// Visits the records of the leaf that lie within the bounds; breaks when the walk is over.
+    /// Visits the records of the leaf within the bounds. Breaks if the walk is over.
     fn visit_leaf(
         &self,
         bounds: (Bound<&[u8]>, Bound<&[u8]>),
@@ -86,7 +86,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         }
     }
 
-    /// The next subtree beside the path, nearest to the leaf: its page and level.
+    /// Next subtree beside the path, nearest to the leaf: its page and level.
     fn next_subtree(&mut self, direction: Direction) -> Result<Option<(Ppn, u8)>, IndexFault> {
         for level in 2..=self.path.height {
             let (count, slot) = (self.path.count(level), usize::from(self.path.step(level).slot));

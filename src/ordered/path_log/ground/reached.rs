@@ -1,5 +1,5 @@
-//! The walk over all pages that a tree leads to, by its inner nodes: a leaf is not read for it. Whoever asks
-//! which pages live is answered so: a log that counts valid pages, and a mount in doubt (`doubt`).
+//! Walk over all pages to which a tree leads, by its inner nodes: leaves are not read. It answers the
+//! question which pages are valid, for a log that counts valid pages and for a mount in doubt (`doubt`).
 
 use super::path::Key;
 use super::{Nodes, RawScheme};
@@ -10,12 +10,12 @@ use crate::nand::{Cause, Nand, NandError};
 use crate::store::StoreError;
 use crate::units::Ppn;
 
-/// Told of each page that the tree leads to.
+/// Function that is called with each page to which the tree leads.
 type Visit<'v, N> = &'v mut dyn FnMut(&mut Log<N>, Ppn) -> Result<(), IndexFault>;
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
-    /// Visits every page that the tree leads to, each once: the nodes in a page are children of one another
-    /// (R4). The first damage met on the way, if any: what lies below it was not visited.
+    /// Visits every page to which the tree leads, once each, since the nodes in a page are children of one
+    /// another (R4). Returns the first damage met: the pages below it were not visited.
     pub(super) fn visit_reached(
         &mut self,
         cause: Cause,
@@ -49,7 +49,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Ok(damage)
     }
 
-    /// The subtree that follows the one below `level` of the path: its page, as it is named, and level.
+    /// Subtree that follows the one below `level` of the path: its page, as it is named, and level.
     fn subtree_after(&mut self, level: u8, cause: Cause) -> Result<Option<(Ppn, u8)>, IndexFault> {
         let mut above = level + 1..=self.path.height;
         let Some(above) = above.find(|&above| self.path.slot(above) + 1 < self.path.count(above)) else {
@@ -80,7 +80,8 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         answered
     }
 
-    /// Copies the path to the lowest node of a page and returns its level; none when it cannot be reached.
+    /// Copies the path to the lowest node of a page, and returns its level. `None` if the page cannot be
+    /// reached.
     pub(super) fn find_page(&mut self, ppn: Ppn) -> Result<Option<u8>, IndexFault> {
         let level = match self.log.read(ppn, Cause::GarbageCollection) {
             Ok(page) => page.tag.lowest_level,
@@ -94,8 +95,8 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         if !(1..self.path.height).contains(&level) {
             return Ok(None);
         }
-        // An old root's page keeps its lowest node elsewhere; whatever is read there is no key that leads
-        // back here.
+        // The lowest node in the page of an old root may be elsewhere now; then no key read here leads back
+        // to the page.
         let page = self.log.again(ppn, Cause::GarbageCollection)?;
         let shape = self.path.scheme.shape(page.tag.layout, level, self.path.height);
         if page.tag.layout >= self.path.scheme.layouts() || shape.capacity == 0 {
@@ -108,8 +109,9 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Ok((self.path.step(level).page == ppn.0).then_some(level))
     }
 
-    /// Whether an address in the tree leads to this page. A block whose erase was cut short may hold pages
-    /// that count as valid, for no mount can tell, and cannot be read: no key in them says where to look.
+    /// True if an address in the tree leads to this page. A block whose erase was cut short may hold pages
+    /// that count as valid, since no mount can tell, and that cannot be read: no key in them tells where to
+    /// look.
     fn is_reachable(&mut self, wanted: Ppn) -> Result<bool, IndexFault> {
         let mut is_met = false;
         let mut visit = |_: &mut Log<N>, ppn| {

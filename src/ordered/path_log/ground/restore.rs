@@ -8,13 +8,13 @@ use crate::nand::Nand;
 use crate::ordered::holds_change;
 use alloc::vec::Vec;
 
-/// Whether an update that got stuck is undone, by what the engine was built with.
+/// True if the engine was built so that an update that got stuck is undone.
 const UNDOES: bool = cfg!(feature = "embedded");
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
-    /// Whether what the mount found is behind a checkpoint, or can be put there now. Until then not even a
-    /// commit of the journal may be programmed: the next mount would take the pages that a cut left for
-    /// damaged ones.
+    /// True if the state that the mount found is in a checkpoint, or could be put there now. Before that not
+    /// even a commit of the journal may be programmed: the next mount would take the pages that a cut left
+    /// for damaged ones.
     pub(super) fn is_mount_behind(&mut self) -> Result<bool, IndexFault> {
         if let Some(damage) = self.keep_what_is_reached()? {
             return Err(damage);
@@ -30,7 +30,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
 }
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
-    /// Finds root, journal and moves from what the log found.
+    /// Restores root, journal and moves from the findings of the log.
     pub(super) fn restore(&mut self) -> Result<(), IndexFault> {
         let nodes = &mut self.nodes;
         let Some(root) = nodes.log.root() else {
@@ -44,7 +44,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         nodes.path.restart(root.height);
         let scheme = nodes.path.scheme;
         let most = scheme.path_bytes(height_bound(&scheme, nodes.log.geometry().pages()) + 1);
-        // Where nodes have moved, once the list of pages since the checkpoint takes no room any more.
+        // If nodes can move, the buffer is made only when the list of pages since the checkpoint is freed.
         if !S::MAPS_MOVES {
             nodes.path.buffer.reserve_exact(most);
             nodes.path.make_room_to_grow();
@@ -70,7 +70,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             return Err(IndexFault::corrupted(what, root.ppn.0));
         }
         nodes.keep_what_is_reached()?;
-        // What was read is put behind a checkpoint before anything is programmed.
+        // The state found is put into a checkpoint before anything else is programmed.
         if nodes.log.tape.needs_checkpoint() && !nodes.log.is_in_doubt() {
             nodes.log.tape.end_mount(note_of::<S>(&nodes.moves))
         } else {
@@ -78,14 +78,13 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
     }
 
-    /// After an operation that the chip refused half-way: what it began is undone, so that all else can still
-    /// be read. Where pages wait in RAM that is only possible by another mount,
-    /// and so it is where undoing is left out.
+    /// Undoes an operation that the chip refused half-way, so that everything else can still be read. If
+    /// pages wait in RAM, or undoing is left out of the build, only another mount can do that.
     pub(super) fn undo(&mut self) -> Result<(), IndexFault> {
         if self.nodes.log.config().write_pages > 0 || !UNDOES { Ok(()) } else { self.find_again() }
     }
 
-    /// Goes back after a batch: all that waits in RAM is of it, for what waited before was programmed first.
+    /// Undoes a batch. All pages in RAM belong to it, since pages that waited before were programmed first.
     pub(super) fn undo_batch(&mut self) -> Result<(), IndexFault> {
         self.nodes.log.drop_written();
         if UNDOES { self.find_again() } else { Ok(()) }
@@ -101,7 +100,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if S::MAPS_MOVES {
             nodes.moves.clear();
         }
-        // Room for what is on the chip.
+        // Frees RAM for the state on the chip.
         nodes.path.buffer = Vec::new();
         nodes.log.remount()?;
         if S::MAPS_MOVES {
@@ -113,7 +112,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         Ok(())
     }
 
-    /// Ends an update: one that found no block half-way is undone, unless all of it got onto the chip before.
+    /// Ends an update. One that found no block half-way is undone, unless all of it was on the chip already.
     pub(super) fn settled(
         &mut self,
         outcome: Result<bool, IndexFault>,

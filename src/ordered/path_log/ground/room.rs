@@ -1,5 +1,5 @@
-//! Room for an update: what an insertion must leave, so that removals find theirs for ever and a tree grows
-//! only where a higher one may take another record.
+//! Room for an update: what an insertion must leave free, so that removals always find room, and a tree grows
+//! only if the higher one can take another record.
 
 use super::{Nodes, RawScheme, RawTree};
 use crate::check::{IndexError, message};
@@ -7,14 +7,14 @@ use crate::fault::IndexFault;
 use crate::log::collect::{Need, Relocate, make_room};
 use crate::nand::Nand;
 
-/// Blocks that inserts leave free beyond what removals and collection need.
+/// Blocks that insertions leave free beyond those that removals and collection need.
 pub(crate) const INSERT_RESERVE_BLOCKS: u32 = 1;
 
-/// How often a table of moves is emptied to make room for one update.
+/// Number of times that a table of moves is emptied to make room for one update.
 pub(crate) const EMPTYINGS_MAX: u8 = 3;
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
-    /// Pages that an update and the commit of a full journal write at most.
+    /// Largest number of pages that an update and the commit of a full journal write.
     pub(super) fn pages_at_once(&self) -> u32 {
         self.path.scheme.pages_per_update(self.path.height + 1) + self.journal_pages(self.path.height + 1)
     }
@@ -23,13 +23,14 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         self.log.tape.kept_pages() + self.path.scheme.pages_per_update(self.path.height)
     }
 
-    /// Free pages with which an insertion may begin: what it may take, and what a removal after it needs.
+    /// Number of free pages with which an insertion may begin: those it may take, and those of a removal
+    /// after it.
     pub(crate) fn pages_to_insert(&self) -> u32 {
         let pages = self.pages_to_remove() + self.path.scheme.pages_per_update(self.path.height);
         pages.max(self.log.tape.kept_pages() + self.log.geometry().pages_per_block)
     }
 
-    /// Pages that may live before an insertion into a tree of this height.
+    /// Largest number of valid pages before an insertion into a tree of this height.
     pub(crate) fn live_max(&self, height: u8) -> u32 {
         let pages = self.pages_to_insert() + self.journal_pages(height);
         let most = self.log.tape.live_limit(pages, self.path.scheme.programs_per_move(height));
@@ -37,18 +38,18 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         most.saturating_sub(u32::from(height) + 1)
     }
 
-    /// Free pages that an insertion into a tree of this height wants, where moves are mapped.
+    /// Number of free pages that an insertion into a tree of this height wants, if moves are mapped.
     pub(super) fn mapped_pages(&self, height: u8) -> u32 {
         self.log.tape.kept_pages() + 3 * self.path.scheme.pages_per_update(height) + self.moves.pages_kept()
     }
 
-    /// Parents of all pages that live, where each is half full.
+    /// Number of parents of all valid pages, if each is half full.
     pub(super) fn parents(&self) -> u64 {
         self.log.live_pages() / (self.path.scheme.shape(0, 2, 3).capacity as u64 / 2) + 1
     }
 
-    /// Pages that may live before an insertion where moves are mapped: each takes a program and its share of
-    /// the parents that are written to empty the table for it, or at worst the path.
+    /// Largest number of valid pages before an insertion, if moves are mapped. Each page costs a program and
+    /// its share of the parents that are written to empty the table for it, or at worst the path.
     pub(super) fn mapped_live_max(&self, wanted: u32, height: u8) -> u32 {
         let (entries, height) = (self.moves.entries_max() as u64, u64::from(height));
         let parents = self.parents();
@@ -74,9 +75,9 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         ).into()).into())
     }
 
-    /// Refuses an insertion that would make a nearly full tree higher. A higher tree may have fewer pages,
-    /// and only a removal that empties a leaf gives one back: so another insertion must find room once the
-    /// tree has grown.
+    /// Refuses an insertion that would make a nearly full tree higher. A higher tree may have fewer valid
+    /// pages, and only a removal that empties a leaf gives one back: so another insertion must find room once
+    /// the tree has grown.
     pub(super) fn require_room_to_grow(&self) -> Result<(), IndexFault> {
         let (height, programs) = (self.path.height, |height| self.path.scheme.programs_per_move(height));
         let grows = self.path.count(height) >= self.path.root_limit()
@@ -94,13 +95,14 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         self.require_room_when_higher(self.live_max(height + 1), self.pages_to_insert())
     }
 
-    /// Whether the tree may become higher where it may have so many pages then: half of each node on the
-    /// path, and the root.
+    /// True if the tree may become higher, given the largest number of valid pages it may have then: half of
+    /// each node on the path, and the root, are added.
     fn fits_when_higher(&self, live_max: u32) -> bool {
         self.log.live_pages() as u32 + u32::from(self.path.height) < live_max
     }
 
-    /// Refuses to let the tree become higher where it may have so many pages then, with so many free.
+    /// Refuses to let the tree become higher if it would exceed `live_max` valid pages with `free_pages` free
+    /// ones.
     pub(super) fn require_room_when_higher(&self, live_max: u32, free_pages: u32) -> Result<(), IndexFault> {
         if self.fits_when_higher(live_max) {
             return Ok(());
@@ -109,21 +111,21 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Err(self.log.tape.refusal(self.log.live_pages() as u32, free_pages, programs))
     }
 
-    /// Whether updates go to a journal, or one is left from before. The compiler knows it where a tree has
-    /// none.
+    /// True if updates go to a journal, or one is left from before. For a tree without a journal the compiler
+    /// knows the answer.
     pub(super) fn is_journaled(&self) -> bool {
         S::TAKES_JOURNAL && self.journal.is_on()
     }
 
-    /// The pages that may be owed for a full journal in a tree of this height.
+    /// Largest number of pages owed for a full journal in a tree of this height.
     pub(super) fn journal_pages(&self, height: u8) -> u32 {
         if S::TAKES_JOURNAL { self.journal.owed_at_most(height) } else { 0 }
     }
 }
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
-    /// An insertion leaves what a removal needs: then removals find their room for ever (see
-    /// [`crate::log::room`]).
+    /// Makes room for an update. An insertion leaves the room that a removal needs, so removals always find
+    /// it (see [`crate::log::room`]).
     pub(super) fn make_room_for_update(&mut self, is_insertion: bool) -> Result<(), IndexFault> {
         if self.nodes.log.is_placed() {
             return self.require_free_places(is_insertion);
@@ -139,8 +141,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         make_room(self, Need { pages: if is_insertion { wanted } else { pages }, wanted, live_max })
     }
 
-    /// Where pages keep their places nothing is collected. A removal takes no new page: the path goes over
-    /// one that dies.
+    /// Requires free places, in a log in which pages keep their places and nothing is collected. A removal
+    /// takes no new page: the path is written over a page that dies.
     fn require_free_places(&mut self, is_insertion: bool) -> Result<(), IndexFault> {
         let nodes = &mut self.nodes;
         nodes.log.tape.require_numbers()?;
@@ -155,7 +157,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let nodes = &mut self.nodes;
         let height = nodes.path.height;
         let update = nodes.path.scheme.pages_per_update(height);
-        // What an insertion in vain leaves must do for removals.
+        // The room left by a failed insertion must suffice for removals.
         nodes.moves.allow_emptyings(EMPTYINGS_MAX, nodes.log.tape.checkpoint_pages() + update);
         if is_insertion {
             let pages = nodes.mapped_pages(height + 1);
@@ -165,12 +167,12 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let nodes = &self.nodes;
         let wanted = nodes.mapped_pages(height);
         let live_max = is_insertion.then(|| nodes.mapped_live_max(wanted, height));
-        // Moving pages may cost parents too: what inserts leave must do for both.
+        // Moving pages may cost parents too: the room left by insertions must suffice for both.
         let pages = if is_insertion { wanted } else { nodes.pages_to_remove() };
         let need = Need { pages, wanted, live_max };
         make_room(self, need)?;
-        // Collection is stuck for want of room in the table, or for addresses it holds: help it while there
-        // are pages to do so.
+        // Collection lacks room in the table, or is short of held addresses: it is helped while there are
+        // pages to do so.
         let nodes = &mut self.nodes;
         if nodes.log.tape.wants_collection()
             && (!nodes.moves.has_room() || nodes.log.tape.held_ahead() > nodes.log.free_pages())
@@ -181,8 +183,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         Ok(())
     }
 
-    /// Pages that only seem to live since a power cut must not keep the tree from becoming higher: they are
-    /// let go before they might.
+    /// Invalidates pages that only seem valid since a power cut, before they could keep the tree from
+    /// becoming higher.
     pub(super) fn settle_before_growth(&mut self, live_max: u32) -> Result<(), IndexFault> {
         if self.bits_in_doubt && !self.nodes.fits_when_higher(live_max) {
             self.settle_valid_bits()?;

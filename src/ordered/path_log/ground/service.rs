@@ -1,9 +1,9 @@
-//! Beside single operations: batches of changes, and work ahead of time.
+//! Batches of changes, and work ahead of time.
 //!
 //! A batch is one operation with many paths: each change writes its path, and only the page of the last one
-//! is a root for a mount ([`Log::set_goes_on`](crate::log::Log::set_goes_on)). Nothing is collected meanwhile
-//! and no page dies, so what was before the batch is whole until that page is there. The room for all of it
-//! is made beforehand.
+//! counts as a root for a mount ([`Log::set_goes_on`](crate::log::Log::set_goes_on)). Nothing is collected
+//! meanwhile and no page dies, so the tree from before the batch is whole until that page is there. The room
+//! for all changes is made beforehand.
 
 use super::{Nodes, RawScheme, RawTree, height_bound};
 use crate::fault::IndexFault;
@@ -14,7 +14,8 @@ use crate::ordered::{Room, holds_change};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Changes that a batch may have: what they replace stays until its end, so they need room for all of it.
+/// Largest number of changes in a batch. The pages that they replace stay until its end, so all of them need
+/// room.
 const CHANGES_MAX: usize = 256;
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
@@ -22,8 +23,8 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         if self.is_journaled() || self.log.is_placed() { 1 } else { CHANGES_MAX }
     }
 
-    /// Pages that a batch of so many changes takes, those that are free before it where it inserts, and pages
-    /// that live then at most.
+    /// Needs of a batch of `changes` changes: the pages it takes, the pages that must be free before it if it
+    /// inserts, and the largest number of valid pages before it.
     fn need_of_changes(&self, changes: u32) -> (u32, u32, u32) {
         let height = self.path.height + 1;
         let more = (changes - 1) * self.path.scheme.pages_per_update(height);
@@ -47,7 +48,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Some(changes <= self.changes_max() && has_room)
     }
 
-    /// The room for what still fits: each page that may live yet may hold a leaf, but for those of its
+    /// Room for more records: each page that may still become valid may hold a leaf, except those for its
     /// ancestors.
     pub(super) fn room_left(&self) -> Room {
         let live_max = |height| match S::MAPS_MOVES {
@@ -59,7 +60,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         let height = bound.max(self.path.height + 1);
         let most = live_max(height);
         let pages = u64::from(most).saturating_sub(self.log.live_pages());
-        // Of numbers a change takes one for each page of its path, and of what is collected meanwhile.
+        // Each change takes one page number for each page of its path, and more for collections meanwhile.
         let pages = pages.min(self.log.tape.numbers_left() / (4 * u64::from(height)));
         let half = |level| (self.path.scheme.shape(0, level, height).capacity / 2).max(1) as u64;
         let leaves = pages.saturating_sub(pages / half(2) + u64::from(height));
@@ -85,7 +86,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let Some(last) = places.len().checked_sub(1) else { return Ok(()) };
         let changes = || places.iter().map(|&place| batch[place as usize]);
         let has_inserts = changes().any(|change| change.value.is_some());
-        // What waits in a write part is no part of the batch.
+        // Pages that wait in a write part do not belong to the batch.
         self.nodes.log.flush(Cause::CacheEviction)?;
         let room = self.make_room_for_changes(places.len() as u32, has_inserts);
         let done = room.and_then(|()| self.write_paths(changes(), last));
@@ -103,8 +104,8 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         Ok(())
     }
 
-    /// The places of the changes that matter, in the order of their keys: the last of each key, and no
-    /// removal of what is not there.
+    /// Indexes of the changes that matter, in key order: the last change of each key, without removals of
+    /// absent keys.
     fn effective(&mut self, batch: &[Change<'_>]) -> Result<Vec<u32>, IndexFault> {
         let mut places = newest_places(batch);
         let mut value = vec![0; self.nodes.record.value_bytes.into()];
@@ -152,7 +153,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.end_update()
     }
 
-    /// Looks at pages and moves those that are weak.
+    /// Reads pages, and moves the weak ones.
     pub(super) fn scrub_log(&mut self, budget: u32) -> Result<u32, IndexFault> {
         if self.nodes.log.is_placed() {
             return Ok(0);
@@ -170,7 +171,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         })
     }
 
-    /// Does work that nobody waits for: what is refused for want of room is left.
+    /// Does work that nobody waits for: if it is refused for want of room, it is left undone.
     pub(super) fn ahead(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<u32, IndexFault>,

@@ -1,4 +1,4 @@
-//! Entries that come to a node of the path, and what that splits off.
+//! Adding entries to the nodes of a path, and the halves that are split off by that.
 
 use super::path::{Key, Path};
 use super::{Nodes, RawScheme, Sibling, child_value};
@@ -8,22 +8,23 @@ use crate::nand::{Cause, Nand};
 use crate::ordered::node::NodeShape;
 use crate::units::Ppn;
 
-/// A half that left the path and is in the detached page.
+/// Half that left the path and is in the detached page.
 pub(super) struct Half {
     count: usize,
-    /// The first key of the right half.
+    /// First key of the right half.
     separator: Key,
-    /// Whether this half is the left one.
+    /// True if this half is the left one.
     is_left: bool,
 }
 
 impl<S: RawScheme> Path<S> {
-    /// Entries that a node of the path may take; a root may become full, for it is split when it is written.
+    /// Largest number of entries in a node of the path. A root may become full, since it is split when it is
+    /// written.
     fn room(&self, level: u8) -> usize {
         if level == self.height { self.shape(level).capacity } else { self.limit(level) }
     }
 
-    /// The bytes of a half that left the node at `level` within the detached page.
+    /// Bytes of a half that left the node at `level`, within the detached page.
     fn detached_node(&mut self, level: u8) -> &mut [u8] {
         let area = self.scheme.page_area(self.layout_at(level), level, self.height);
         &mut self.detached[area]
@@ -38,15 +39,14 @@ impl<S: RawScheme> Path<S> {
         Some(self.split_node(level, i, entry))
     }
 
-    /// Splits a full node that takes one more entry at place `i`: the first ceil((d+1)/2) entries go left. A
-    /// leaf's right half stays on the path, and of an inner node the half with the path's child.
+    /// Splits a full node that takes one more entry at place `i`: the first ceil((d+1)/2) entries go left.
+    /// For a leaf the right half stays on the path, for an inner node the half with the path's child.
     fn split_node(&mut self, level: u8, i: usize, entry: (&[u8], &[u8])) -> Half {
         let (shape, count) = (self.shape(level), self.count(level));
         debug_assert!(i <= count && count >= 2, "R1: a node of {count} is split at {i}");
         let left_count = (count + 1).div_ceil(2);
         let entry_is_left = i < left_count;
-        // Entries of the full node that go left, so that the left half has `left_count` once the new entry is
-        // in.
+        // Number of old entries that go left, so that the left half has `left_count` with the new entry.
         let kept_left = if entry_is_left { left_count - 1 } else { left_count };
         let path_is_left = level > 1 && entry_is_left;
         self.detach_half(level, kept_left, !path_is_left);
@@ -96,7 +96,7 @@ impl<S: RawScheme> Path<S> {
         debug_assert!(slot < self.count(level), "R3: the path's entry {slot} of {}", self.count(level));
         let address = child_value::<S>(half.page, half.width);
         if half.is_left {
-            // The entry so far names the left half now; the new one is the path's.
+            // The old entry names the left half now; the new one is the path's.
             shape.set_value(self.node_mut(level), slot, &address);
             self.step_mut(level).slot += 1;
             self.add_entry(level, slot + 1, (&half.separator, &address))
@@ -105,7 +105,7 @@ impl<S: RawScheme> Path<S> {
         }
     }
 
-    /// Adds an entry that is not the path's, keeping track of the path's slot when the node is split.
+    /// Adds an entry that is not the path's. If the node is split, the path's slot is kept up to date.
     fn add_off_path(&mut self, level: u8, i: usize, entry: (&[u8], &[u8])) -> Option<Half> {
         debug_assert_eq!(i, self.slot(level) + 1, "the new entry is not the path's right neighbour");
         let count = self.count(level);
@@ -123,7 +123,7 @@ impl<S: RawScheme> Path<S> {
         Some(self.split_apart(level, i, entry))
     }
 
-    /// The seam falls between the path's entry (last of the left half) and the new one (first of the right
+    /// Splits a node between the path's entry (last of the left half) and the new one (first of the right
     /// half).
     fn split_apart(&mut self, level: u8, i: usize, entry: (&[u8], &[u8])) -> Half {
         let (shape, count) = (self.shape(level), self.count(level));
@@ -137,7 +137,7 @@ impl<S: RawScheme> Path<S> {
 }
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
-    /// Adds an entry to a node of the path. When the node is full it is split, and the half off the path
+    /// Adds an entry to a node of the path. If the node is full it is split, and the half off the path is
     /// written.
     pub(super) fn add_entry(
         &mut self,
@@ -150,7 +150,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
     }
 
     /// Enters the half that a split below left over into the path's node at `level`, which may be split in
-    /// turn. The path's own entry is left to name its child by [`Path::set_child`].
+    /// turn. The path's own entry gets its child later, by [`Path::set_child`].
     pub(crate) fn enter_sibling(&mut self, level: u8, half: &Sibling) -> Result<Option<Sibling>, IndexFault> {
         let half = self.path.enter(level, half);
         half.map(|half| self.write_half(level, half)).transpose()

@@ -1,5 +1,4 @@
-//! Insertion, removal and relocation, as far as they are the same for every scheme: pure edits of the copied
-//! path.
+//! Insertion, removal and relocation, as far as they are the same for every scheme: edits of the copied path.
 
 use super::path::Key;
 use super::{Change, Leaf, LeafUse, Nodes, Path, RawScheme, RawTree};
@@ -12,7 +11,7 @@ use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
 
 impl<S: RawScheme> Path<S> {
-    /// Makes the node at `level` the root, of a tree that is no higher.
+    /// Makes the node at `level` the root. The tree then has that height.
     fn become_root(&mut self, level: u8) {
         let (shape, count, area) = (self.shape(level), self.count(level), self.node_area(level));
         let bytes = area.len();
@@ -29,12 +28,12 @@ impl<S: RawScheme> Path<S> {
         }
     }
 
-    /// Whether a key lies below the lower bounds on its path.
+    /// True if a key lies below the lower bounds on its path.
     fn lowers_bounds(&self, key: &[u8]) -> bool {
         self.height > 1 && key < self.shape(2).key(self.node(2), self.slot(2))
     }
 
-    /// Keeps the entries of the path lower bounds of what lies below them, for a new key.
+    /// Lowers the bounds on the path for a new key, so that they stay lower bounds of the keys below.
     pub(super) fn lower_bounds(&mut self, key: &[u8]) {
         if self.scheme.holds_one() {
             return self.lower_later(key);
@@ -49,7 +48,8 @@ impl<S: RawScheme> Path<S> {
 }
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
-    /// Copies the path to a key and readies it for the key's entry: the place of that, if it is there.
+    /// Copies the path to a key, and prepares it for the key's entry. Returns the place of that entry in the
+    /// leaf.
     fn find_place(&mut self, key: &[u8]) -> Result<Result<usize, usize>, IndexFault> {
         self.copy_path(key, 1, Cause::Host)?;
         self.note_update();
@@ -57,7 +57,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Ok(self.path.search(key))
     }
 
-    /// Refuses an entry for which a root would have to be split that cannot, or must not be.
+    /// Refuses an entry for which the root would have to be split, if it cannot or must not be.
     fn require_place(&mut self, found: Result<usize, usize>) -> Result<(), IndexFault> {
         match found {
             Ok(_) => Ok(()),
@@ -105,7 +105,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         S::write_path(self, 1, sibling, Cause::Host)
     }
 
-    /// Tells the scheme of the path just copied.
+    /// Tells the scheme about the path just copied.
     fn note_update(&mut self) {
         let page = |level| self.path.step(level).page;
         let rereads = self.log.config().same_page == SamePage::Read;
@@ -115,8 +115,8 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         self.path.scheme.note_leaf(LeafUse::Update, leaf);
     }
 
-    /// The path's node at `level` is about to be replaced or dropped: its page dies if it begins with that
-    /// node.
+    /// Retires the path's node at `level`, which is about to be replaced or dropped: its page dies if it
+    /// begins with that node.
     pub(crate) fn retire(&mut self, level: u8) {
         debug_assert!((1..=self.path.height).contains(&level), "R2: level {level} of {}", self.path.height);
         let step = self.path.step(level);
@@ -125,14 +125,14 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         }
     }
 
-    /// Takes an entry out of the copied leaf, and what becomes empty out of the nodes above, and writes the
-    /// path.
+    /// Removes an entry of the copied leaf, and then nodes that become empty from the nodes above, and writes
+    /// the path.
     pub(super) fn take_entry(&mut self, mut slot: usize) -> Result<(), IndexFault> {
         let mut lowest = 1;
         loop {
             let (shape, count) = (self.path.shape(lowest), self.path.count(lowest));
             debug_assert!(slot < count, "R1: entry {slot} of {count} at level {lowest}");
-            // The bound of a node is never lowered: what its parent names may not change.
+            // The bound of a node is never changed by that: it must stay what its parent names.
             let bound = (S::MAPS_MOVES && lowest > 1 && count > 1)
                 .then(|| Key::of(shape.key(self.path.node(lowest), 0)));
             self.path.remove(lowest, slot);
@@ -154,8 +154,8 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         S::write_path(self, lowest, None, Cause::Host)
     }
 
-    /// While the root has one child only, the child becomes the root (mu-Tree paper, Algorithm 5). Returns
-    /// the lowest level of the path that is left.
+    /// Makes the child the root while the root has only one child (mu-Tree paper, Algorithm 5). Returns the
+    /// lowest level of the path that is left.
     fn shrink(&mut self, mut lowest: u8) -> Result<u8, IndexFault> {
         while self.path.height > 1 && self.path.count(self.path.height) == 1 {
             assert_eq!(lowest, self.path.height, "R3: a root with one child was left to stand");
@@ -170,8 +170,8 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Ok(lowest)
     }
 
-    /// Begins to move a page: copies the path to its lowest node and returns the level of that. None where
-    /// nothing leads to the page, which dies.
+    /// Begins to move a page: copies the path to its lowest node and returns the level of that node. `None`
+    /// if nothing leads to the page, which then dies.
     fn begin_move(&mut self, ppn: Ppn) -> Result<Option<u8>, IndexFault> {
         let (scheme, height) = (&self.path.scheme, self.path.height);
         if S::MAPS_MOVES && self.log.free_pages() < scheme.pages_per_update(height) {
@@ -186,15 +186,15 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Ok(found)
     }
 
-    /// Ends an operation, which is complete.
+    /// Ends a complete operation.
     pub(super) fn finish(&mut self) {
         self.log.finish();
         self.interrupted = false;
         debug_assert!(self.log.is_valid(self.root), "R5: the root's page {} is not valid", self.root);
     }
 
-    /// Writes the path's node at `level` to a page of its own; the old one dies. For trees with one node in a
-    /// page.
+    /// Writes the path's node at `level` to a page of its own; the old page dies. For trees with one node in
+    /// a page.
     pub(in crate::ordered) fn write_alone(
         &mut self,
         level: u8,
@@ -267,14 +267,14 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         Ok(true)
     }
 
-    /// Takes an entry out of the copied leaf and ends the update.
+    /// Removes an entry of the copied leaf and ends the update.
     pub(super) fn take_from_leaf(&mut self, slot: usize) -> Result<(), IndexFault> {
         self.nodes.interrupted = true;
         self.nodes.take_entry(slot)?;
         self.end_update()
     }
 
-    /// Ends an update, which is done: that no checkpoint can be written now changes nothing about it.
+    /// Ends an update that is done. It stays done even if no checkpoint can be written now.
     pub(super) fn end_update(&mut self) -> Result<(), IndexFault> {
         self.nodes.finish();
         if !self.nodes.log.tape.wants_checkpoint() {
@@ -292,7 +292,7 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
         &mut self.nodes.log
     }
 
-    /// Rewrites the path to the page's lowest node, found by that node's first key.
+    /// Rewrites the path to the page's lowest node, which is found by that node's first key.
     fn relocate(&mut self, ppn: Ppn) -> Result<(), IndexFault> {
         let Some(level) = self.nodes.begin_move(ppn)? else { return Ok(()) };
         if self.nodes.is_journaled() {
@@ -315,7 +315,7 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
     }
 
     fn let_go(&mut self, victim: Pbn) -> Result<bool, IndexFault> {
-        // A scheme that maps moves has no order of pages in which a mount could miss one.
+        // A scheme that maps moves does not rely on the order of pages, so a mount misses none.
         if S::MAPS_MOVES || !self.nodes.log.tape.is_needed(victim) {
             return Ok(true);
         }
@@ -339,7 +339,7 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
         }
         for ppn in (0..nodes.log.geometry().pages()).map(Ppn) {
             if nodes.log.is_valid(ppn) && nodes.find_page(ppn)?.is_none() {
-                // One at a time: there may be as many as pages.
+                // One at a time, because there may be as many as the chip has pages.
                 nodes.log.drop_unreached(ppn);
             }
         }

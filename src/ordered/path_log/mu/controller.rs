@@ -22,53 +22,53 @@
 use super::layout::Layout;
 use crate::ordered::path_log::ground::{Leaf, LeafUse};
 
-/// Operations from one decision to the next.
+/// Number of operations from one decision to the next.
 pub const PERIOD: u64 = 1024;
 
-/// A step is made when it gains more than one part in this many.
+/// A step is made if it gains more than one part in this many.
 pub const GAIN_PARTS: u128 = 20;
 
-/// The facts of the tree that a decision takes.
+/// Facts about the tree that a decision uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Levels of the tree.
+    /// Number of levels of the tree.
     pub height: u8,
-    /// Valid pages.
+    /// Number of valid pages.
     pub live_pages: u64,
-    /// Pages of the chip.
+    /// Number of pages of the chip.
     pub pages: u64,
-    /// Pages of a block.
+    /// Number of pages of a block.
     pub pages_per_block: u64,
 }
 
-/// Times of the chip's operations; only their ratios matter.
+/// Times of the chip's operations. Only their ratios matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
-    /// Reading a page.
+    /// Time to read a page, in nanoseconds.
     pub read_ns: u32,
-    /// Programming a page.
+    /// Time to program a page, in nanoseconds.
     pub program_ns: u32,
-    /// Erasing a block.
+    /// Time to erase a block, in nanoseconds.
     pub erase_ns: u32,
 }
 
 impl Default for Costs {
-    /// The costs of the mu-Tree paper's MLC part.
+    /// Costs of the mu-Tree paper's MLC part.
     fn default() -> Costs {
         Costs { read_ns: 165_600, program_ns: 905_800, erase_ns: 1_500_000 }
     }
 }
 
-/// The figures of one period's operations.
+/// Figures of the operations of one period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Period {
     reads: u64,
     updates: u64,
-    /// Entries of the leaves used, added up.
+    /// Sum of the entries of the leaves used.
     entries: u64,
-    /// The capacities of those leaves, added up.
+    /// Sum of the capacities of those leaves.
     room: u64,
-    /// Pages of the paths, added up.
+    /// Sum of the pages of the paths.
     pages: u64,
 }
 
@@ -90,7 +90,7 @@ impl Period {
         self.pages += u64::from(leaf.pages);
     }
 
-    /// Whether it is over.
+    /// True if the period is over.
     pub fn is_over(&self) -> bool {
         self.operations() >= PERIOD
     }
@@ -99,7 +99,7 @@ impl Period {
         self.reads + self.updates
     }
 
-    /// How full leaves were, in thousandths.
+    /// Fill of the leaves, in thousandths.
     fn fill_per_mille(&self) -> u64 {
         (self.entries * 1000 / self.room.max(1)).clamp(1, 1000)
     }
@@ -108,8 +108,8 @@ impl Period {
         facts.live_pages * self.entries / self.operations().max(1)
     }
 
-    /// The cost J of the period's operations in a layout; none when the tree would not fit the chip or the
-    /// layout.
+    /// Cost J of the period's operations in a layout, in nanoseconds. `None` if the tree would not fit the
+    /// chip or the layout.
     pub fn cost_ns(&self, layout: &Layout, facts: &Facts, costs: &Costs) -> Option<u128> {
         let capacity = layout.shape(1, 2).capacity as u64;
         let (records, fill) = (self.records(facts), self.fill_per_mille());
@@ -128,15 +128,15 @@ impl Period {
     }
 }
 
-/// The least height that holds so many records when every node has `fill` thousandths of its entries.
+/// Least height of a tree with `records` records, if `fill` thousandths of every node's entries are used.
 fn height_for(layout: &Layout, records: u64, fill: u64) -> Option<u8> {
     let used = |level, height| (layout.shape(level, height).capacity as u64 * fill / 1000).max(1);
     (1..=layout.height_wanted_max())
         .find(|&height| (1..=height).map(|level| used(level, height)).fold(1, u64::saturating_mul) >= records)
 }
 
-/// The number of the layout to take from here on: the current one or a neighbour. `costs` are those of the
-/// layouts of the menu in order.
+/// Index of the layout to take next: the current one or a neighbour. `costs` are those of the menu's layouts,
+/// in order.
 pub fn step_towards_the_cheapest(costs: &[Option<u128>], current: usize) -> usize {
     let cheapest = (0..costs.len()).filter_map(|i| costs[i].map(|cost| (cost, i))).min();
     let Some((least, best)) = cheapest else { return current };

@@ -21,34 +21,34 @@ use crate::ordered::node::NodeShape;
 use crate::ordered::path_log::ground::ADDRESS_BYTES;
 use core::ops::Range;
 
-/// The share of a page that its leaf takes.
+/// Share of a page that its leaf takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LeafShare(u8);
 
 impl LeafShare {
-    /// Half the page: the mu-Tree.
+    /// Half of the page: the mu-Tree.
     pub const HALF: LeafShare = LeafShare(0);
 
     /// The menu, by the number that a page carries: 1/2, 5/8, 3/4 and 7/8.
     pub const ALL: [LeafShare; 4] = [LeafShare(0), LeafShare(1), LeafShare(2), LeafShare(3)];
 
-    /// The number of the share in a page's tag.
+    /// Number of the share in a page's tag.
     pub const fn id(self) -> u8 {
         self.0
     }
 
-    /// The share in eighths of the page: 4 to 7.
+    /// Share in eighths of the page: 4 to 7.
     pub const fn eighths(self) -> usize {
         4 + self.0 as usize
     }
 
-    /// The name used in options.
+    /// Name in options.
     pub const fn name(self) -> &'static str {
         ["1/2", "5/8", "3/4", "7/8"][self.0 as usize]
     }
 }
 
-/// The places of the nodes in a page.
+/// Places of the nodes in a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     page_bytes: usize,
@@ -57,12 +57,12 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of a mu-Tree's pages of this size.
+    /// Layout of a mu-Tree's pages of this size.
     pub const fn of(page_bytes: usize, record: RecordFormat) -> Layout {
         Layout { page_bytes, record, share: LeafShare::HALF }
     }
 
-    /// These pages with another leaf share.
+    /// The same pages with another leaf share.
     #[must_use]
     pub const fn with_share(self, share: LeafShare) -> Layout {
         Layout { share, ..self }
@@ -73,7 +73,7 @@ impl Layout {
         self.page_bytes
     }
 
-    /// The share of the leaf.
+    /// Share of the leaf.
     pub const fn share(&self) -> LeafShare {
         self.share
     }
@@ -101,8 +101,9 @@ impl Layout {
         NodeShape::fitting(area_bytes, self.record.key_bytes as usize, self.value_bytes(level))
     }
 
-    /// The shape of the node at `level` of a tree of this height. The root holds twice what it would as an
-    /// inner node, so that it splits into two that fit; a root that is a leaf, twice what half a page holds.
+    /// Shape of the node at `level` of a tree of this height. The root holds twice as many entries as it
+    /// would as an inner node, so that it splits into two that fit; a root that is a leaf holds twice what
+    /// half a page holds.
     pub const fn shape(&self, level: u8, height: u8) -> NodeShape {
         debug_assert!(1 <= level && level <= height, "R2: no such level");
         if level != height {
@@ -113,7 +114,7 @@ impl Layout {
         NodeShape { capacity: half.capacity * 2, ..half }
     }
 
-    /// The bytes of that node within the page.
+    /// Bytes of that node within the page.
     pub const fn area(&self, level: u8, height: u8) -> Range<usize> {
         debug_assert!(1 <= level && level <= height, "R2: no such level");
         let bytes = self.area_bytes(level);
@@ -125,34 +126,35 @@ impl Layout {
         }
     }
 
-    /// Entries with which a root stays as it is: one less than it holds, so that it is never full.
+    /// Largest number of entries with which a root stays as it is: one less than it holds, so that it is
+    /// never full.
     pub const fn root_entries_max(&self, height: u8) -> usize {
         self.shape(height, height).capacity.saturating_sub(1)
     }
 
-    /// The greatest height: each level must hold two entries, and a page can name 8 nodes.
+    /// Greatest height: each level must hold two entries, and a page can name 8 nodes.
     pub fn height_max(&self) -> u8 {
         let half = |level| self.fitting(self.area_bytes(level), level).capacity;
         (1..=LEVELS_MAX as u8).take_while(|&level| half(level) >= 2).count() as u8
     }
 
-    /// The greatest height at which paths are brought into this layout: with a level to grow by left, except
-    /// for the first.
+    /// Greatest height at which paths are brought into this layout. It leaves a level to grow by, except in
+    /// the first layout.
     pub fn height_wanted_max(&self) -> u8 {
         self.height_max() - u8::from(self.share != LeafShare::HALF && self.height_max() > 0)
     }
 
-    /// Records of a full tree of this height: the product of the capacities (eq. 4 and 5).
+    /// Number of records in a full tree of this height: the product of the capacities (eq. 4 and 5).
     pub fn records_max(&self, height: u8) -> u64 {
         (1..=height).map(|level| self.shape(level, height).capacity as u64).fold(1, u64::saturating_mul)
     }
 
-    /// The least height that holds this many records when every node is full: eq. 6, rounded up.
+    /// Least height that holds this many records if every node is full: eq. 6, rounded up.
     pub fn height_for(&self, records: u64) -> Option<u8> {
         (1..=self.height_max()).find(|&height| self.records_max(height) >= records)
     }
 
-    /// Valid pages of a tree of full leaves: eq. 10. Inner nodes live in the leaves' pages.
+    /// Number of valid pages of a tree of full leaves: eq. 10. Inner nodes lie in the leaves' pages.
     pub fn pages_for(&self, records: u64) -> u64 {
         records.div_ceil(self.shape(1, 2).capacity as u64)
     }

@@ -46,53 +46,53 @@ pub use star::{MenuConfig, MuStarTree};
 /// A mu-Tree on a chip.
 pub type MuTree<N> = RawTree<N, PathPages<OneLayout>>;
 
-/// Which layouts the pages of a tree may have, and which of them a changed path takes.
+/// Choice of layouts: those that the pages of a tree may have, and the one that a changed path takes.
 pub trait LayoutChoice: Copy + crate::shared::MaybeSend {
-    /// The part that the choice takes of a [`RawConfig`](crate::ordered::RawConfig).
+    /// Part of a [`RawConfig`](crate::ordered::RawConfig) that the choice takes.
     type Config: Copy + Default + crate::shared::MaybeSend;
 
-    /// The name of the owner on a formatted chip.
+    /// Name of the owner on a formatted chip.
     const KIND: &'static [u8];
 
-    /// Whether there is more than one.
+    /// True if there is more than one layout.
     const IS_MENU: bool = true;
 
-    /// The choice for pages like these.
+    /// Makes the choice for pages of this layout.
     fn new(layout: &Layout) -> Self;
 
-    /// The choice run as its configuration asks.
+    /// Applies a configuration to the choice.
     fn configured(self, _config: &Self::Config) -> Result<Self, IndexFault> {
         Ok(self)
     }
 
-    /// How many layouts of the menu may occur, from the first on.
+    /// Number of layouts of the menu that may occur, from the first on.
     fn layouts(&self) -> u8 {
         1
     }
 
-    /// The share that a changed path takes now.
+    /// Leaf share that a changed path takes now.
     fn wanted(&self) -> LeafShare {
         LeafShare::HALF
     }
 
-    /// The newest page has this share: called after a mount.
+    /// Resumes the choice after a mount, from the share of the newest page.
     fn resume(&mut self, _share: LeafShare) {}
 
-    /// Whether enough operations passed to think the choice over.
+    /// True if enough operations have passed to reconsider the choice.
     fn is_due(&self) -> bool {
         false
     }
 
-    /// Thinks the choice over.
+    /// Reconsiders the choice.
     fn reconsider(&mut self, _layout: &Layout, _facts: &Facts) {}
 
-    /// An operation used a leaf.
+    /// Notes that an operation used a leaf.
     fn note_leaf(&mut self, _kind: LeafUse, _leaf: Leaf) {}
 
-    /// A path was brought into another layout by splits that took so many pages.
+    /// Notes that a path was brought into another layout by splits that took `pages` pages.
     fn note_conversion(&mut self, _pages: u32) {}
 
-    /// The figures of the choice's own.
+    /// Adds the figures of the choice.
     fn add_metrics(&self, _metrics: &mut Vec<Metric>) {}
 }
 
@@ -112,7 +112,7 @@ impl LayoutChoice for OneLayout {
     }
 }
 
-/// The nodes of a path share a page, in one of the layouts of a menu.
+/// Scheme in which the nodes of a path share a page, in one of the layouts of a menu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathPages<C> {
     layout: Layout,
@@ -120,12 +120,12 @@ pub struct PathPages<C> {
 }
 
 impl<C: LayoutChoice> PathPages<C> {
-    /// The layout with this number.
+    /// Layout with this number.
     fn numbered(&self, layout: u8) -> Layout {
         if C::IS_MENU { self.layout.with_share(LeafShare::ALL[usize::from(layout)]) } else { self.layout }
     }
 
-    /// The layouts of the menu, those nearest to the wanted one first.
+    /// Layouts of the menu, those nearest to the wanted one first.
     fn nearest(&self) -> impl Iterator<Item = u8> + use<C> {
         let (wanted, end) = (self.choice.wanted().id(), self.choice.layouts());
         (0..end).flat_map(move |step| {
@@ -159,7 +159,7 @@ impl<C: LayoutChoice> Shapes for PathPages<C> {
         self.numbered(layout).area(level, height)
     }
 
-    /// Behind the page of the path, first the inner nodes of the layout that has the largest, then the
+    /// Behind the page of the path: first the inner nodes of the layout in which they are largest, then the
     /// largest leaf.
     fn aside_area(&self, level: u8, height: u8) -> Range<usize> {
         let page_bytes = self.layout.page_bytes();
@@ -183,7 +183,7 @@ impl<C: LayoutChoice> Shapes for PathPages<C> {
         self.numbered(layout).root_entries_max(height)
     }
 
-    /// A page for each half and one for the path; with several layouts also what `settle` may add.
+    /// A page for each half and one for the path; with several layouts also the pages that `settle` may add.
     fn pages_per_update(&self, height: u8) -> u32 {
         let height = u32::from(height);
         if self.layouts() > 1 { 2 * height + 2 } else { height + 2 }
@@ -197,7 +197,7 @@ impl<C: LayoutChoice> Shapes for PathPages<C> {
 impl<C: LayoutChoice> Layouts for PathPages<C> {
     const NAMES_WIDTHS: bool = C::IS_MENU;
 
-    /// The layout chosen, or the next below it that lets the tree grow by a level: see `settle`.
+    /// The chosen layout, or the next below it that lets the tree grow by a level: see `settle`.
     fn layout_wanted(&self, height: u8) -> u8 {
         let chosen = self.choice.wanted().id();
         (1..=chosen).rev().find(|&layout| height <= self.numbered(layout).height_wanted_max()).unwrap_or(0)
@@ -275,7 +275,7 @@ impl<C: LayoutChoice> RawScheme for PathPages<C> {
         Ok(PathPages { choice: self.choice.configured(config)?, ..self })
     }
 
-    /// One page for the path, after one for each half that left it.
+    /// Writes one page for the path, after one for each half that left it.
     fn write_path<N: Nand>(
         tree: &mut Nodes<N, Self>,
         lowest: u8,
@@ -346,7 +346,7 @@ fn grow<N: Nand, C: LayoutChoice>(
     tree.counts.splits += 1;
     let area = tree.path.scheme.page_area(layout, level, tree.path.height);
     tree.path.detached.fill(0xff);
-    // The root lies where the half on the path comes to lie, or near it.
+    // The root lies at or near the place that the half on the path will have.
     let root = &tree.path.buffer[root_area.clone()];
     wide.copy_entries((root, moved), count - kept_count, (&half, &mut tree.path.detached[area.clone()], 0));
     wide.move_entries(&mut tree.path.buffer, (root_area.start, kept), kept_count, (&half, area.start));

@@ -30,26 +30,26 @@ use crate::ordered::path_log::ground::{ADDRESS_BYTES, Nodes, Shapes, Step, child
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Pages that a conversion adds to an update at most.
+/// Largest number of pages that a conversion adds to an update.
 const CONVERSION_PAGES: u32 = 16;
 
 type Tree<N, C> = Nodes<N, PathPages<C>>;
 
-/// The parts that a node was divided into: the first key of each part and the value of its entry. One part
-/// is the path's, its entry to be named when the path is written.
+/// Parts into which a node was divided: the first key of each part and the value of its entry. One part is
+/// the path's; its entry is completed when the path is written.
 struct Parts {
     heads: Vec<(Vec<u8>, [u8; ADDRESS_BYTES])>,
     path_part: usize,
 }
 
-/// A node of any size in RAM.
+/// Node of any size in RAM.
 struct Loose {
     shape: NodeShape,
     bytes: Vec<u8>,
     count: usize,
 }
 
-/// Readies the path to `key` for an entry.
+/// Prepares the path to `key` for an entry.
 pub(super) fn for_put<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, key: &[u8]) -> Result<(), IndexFault> {
     reckon_widths(tree);
     if !has_aside(tree, 1) && !tree.path.root_would_overflow() {
@@ -65,7 +65,7 @@ pub(super) fn for_put<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, key: &[u8
     keep(tree, 1)
 }
 
-/// Notes for each inner node of the path how wide the leaves beside the path are, here and below.
+/// Notes for each inner node of the path how wide the leaves beside the path are, at this level and below.
 fn reckon_widths<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>) {
     let mut widest = 0;
     for level in 2..=tree.path.height {
@@ -83,11 +83,11 @@ fn has_aside<N: Nand, C: LayoutChoice>(tree: &Tree<N, C>, lowest: u8) -> bool {
     (lowest..=tree.path.height).any(|level| tree.path.is_aside(level))
 }
 
-/// Whether so many pages can be spent on a conversion.
+/// True if `pages` pages can be spent on a conversion.
 fn has_room<N: Nand, C: LayoutChoice>(tree: &Tree<N, C>, pages: u32) -> bool {
     let most = match tree.log.config().write_pages {
         0 => CONVERSION_PAGES,
-        // The part holds what an update writes beyond its size until the next one begins.
+        // The write part holds the pages of an update beyond its size until the next update begins.
         write_pages => CONVERSION_PAGES.min(write_pages as u32 + u32::from(tree.path.height)),
     };
     let live = tree.log.live_pages() as u32;
@@ -96,12 +96,12 @@ fn has_room<N: Nand, C: LayoutChoice>(tree: &Tree<N, C>, pages: u32) -> bool {
         && live + pages <= tree.live_max(tree.path.height + 1)
 }
 
-/// The layout whose capacity bounds the path's node at `level` when the path has this layout.
+/// Layout whose capacity bounds the path's node at `level`, if the path has this layout.
 fn limit_of<N: Nand, C: LayoutChoice>(tree: &Tree<N, C>, layout: u8, level: u8) -> u8 {
     layout.max(tree.path.step(level.min(tree.path.height)).width_beside)
 }
 
-/// Parts of a node of `count` entries under such a limit.
+/// Number of parts of a node of `count` entries under such a limit.
 fn parts_of<N: Nand, C: LayoutChoice>(
     tree: &Tree<N, C>,
     limit: u8,
@@ -116,8 +116,8 @@ fn parts_of<N: Nand, C: LayoutChoice>(
     count.div_ceil(capacity.saturating_sub(1).max(1))
 }
 
-/// Pages that converting the path to this layout takes besides the path's own; none when the tree would
-/// become too high, or could not take the entry afterwards.
+/// Number of pages that converting the path to this layout takes, besides the path's own. `None` if the tree
+/// would become too high, or could not take the entry afterwards.
 fn pages_to_convert<N: Nand, C: LayoutChoice>(tree: &Tree<N, C>, layout: u8) -> Option<u32> {
     let top = limit_of(tree, layout, tree.path.height);
     let height_max = tree.path.scheme.height_max(top);
@@ -146,7 +146,7 @@ fn pages_to_convert<N: Nand, C: LayoutChoice>(tree: &Tree<N, C>, layout: u8) -> 
     (!is_too_high && !is_stuck).then_some(pages)
 }
 
-/// Brings the path to `key` into this layout, splitting what does not fit.
+/// Brings the path to `key` into this layout, splitting nodes that do not fit.
 fn convert<N: Nand, C: LayoutChoice>(
     tree: &mut Tree<N, C>,
     layout: u8,
@@ -179,7 +179,7 @@ fn convert<N: Nand, C: LayoutChoice>(
     Ok(())
 }
 
-/// The node of the path at `level` with what was divided below it entered, and the place of the path in it.
+/// Node of the path at `level` with the parts of the node below entered, and the path's entry in it.
 fn gather<N: Nand, C: LayoutChoice>(
     tree: &Tree<N, C>,
     level: u8,
@@ -198,7 +198,7 @@ fn gather<N: Nand, C: LayoutChoice>(
     let Some(below) = below else { return (node, slot) };
     for (part, (head, child)) in below.heads.iter().enumerate() {
         if part == 0 && count > 0 {
-            // The entry that named the whole keeps its key, a lower bound.
+            // The entry that named the whole node keeps its key, which is a lower bound.
             shape.set_value(&mut node.bytes, slot, child);
         } else {
             shape.insert(&mut node.bytes, node.count, slot + part, (head, child));
@@ -271,7 +271,7 @@ fn divide<N: Nand, C: LayoutChoice>(
     Ok(divided)
 }
 
-/// Copies every node from `lowest` up aside and gives the emptied path a layout.
+/// Copies every node from `lowest` up aside, and gives the emptied path a layout.
 fn put_aside<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, lowest: u8, layout: u8) {
     debug_assert!((1..=tree.path.height).contains(&lowest), "R2: level {lowest} of {}", tree.path.height);
     for level in lowest..=tree.path.height {

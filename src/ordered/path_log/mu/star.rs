@@ -32,13 +32,13 @@ use alloc::vec::Vec;
 /// A mu*-Tree on a chip.
 pub type MuStarTree<N> = RawTree<N, PathPages<Menu>>;
 
-/// How the layout of changed paths is chosen.
+/// Rule by which the layout of changed paths is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LayoutPolicy {
-    /// By the controller.
+    /// The controller chooses.
     #[default]
     Adaptive,
-    /// Always this one, as far as the height of the tree allows it.
+    /// Always this share, as far as the height of the tree allows it.
     Fixed(LeafShare),
 }
 
@@ -51,7 +51,7 @@ pub struct MenuConfig {
     pub costs: Costs,
 }
 
-/// The choice among the layouts that suit the page and record sizes.
+/// Choice among the layouts that suit the page and record sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct Menu {
     policy: LayoutPolicy,
@@ -75,8 +75,8 @@ impl Menu {
     }
 }
 
-/// Whether trees of pages like these can use this layout: two levels and a third to grow by, and a root that
-/// can take over from any leaf below it.
+/// True if trees with these pages can use the layout: two levels and a third to grow by, and a root that can
+/// take over from any leaf below it.
 fn is_usable(layout: &Layout) -> bool {
     layout.height_max() > 2 && layout.shape(1, 2).capacity <= layout.root_entries_max(1)
 }
@@ -170,12 +170,12 @@ impl LayoutChoice for Menu {
 }
 
 impl<N> MuStarTree<N> {
-    /// Chooses the layout of changed paths like this from now on.
+    /// Sets the rule by which the layout of changed paths is chosen from now on.
     pub fn set_layout(&mut self, policy: LayoutPolicy) {
         self.nodes.path.scheme.choice.policy_of(policy);
     }
 
-    /// The leaf share that changed paths take now, where the height of the tree allows it.
+    /// Leaf share that changed paths take now, if the height of the tree allows it.
     pub fn leaf_share(&self) -> LeafShare {
         self.nodes.path.scheme.choice.current
     }

@@ -1,11 +1,10 @@
-//! The log buffer, which both trees may have: records wait in RAM and are then entered together.
+//! Log buffer, which both VMTrees may have: records wait in RAM and are then entered together.
 //!
 //! Without a log buffer every operation is durable. With one of `log_pages` pages an insertion or a removal
-//! is noted in RAM; when the buffer is full, or at a sync, all of them are entered in key order as one
-//! operation, so a mount finds the state of the last sync or a later one that once was. (The published
-//! program enters them one by one, and promises nothing.) Whatever a full buffer may take of the chip is kept
-//! free: an insertion that it would no longer hold is refused as `Full`, and none that was accepted fails
-//! later.
+//! is noted in RAM. When the buffer is full, or at a sync, all changes are entered in key order as one
+//! operation, so a mount finds the state of the last sync or a later one. (The published program enters them
+//! one by one, and promises nothing.) The room that a full buffer may take on the chip is kept free: an
+//! insertion beyond it is refused as `Full`, and none that was accepted fails later.
 
 use crate::check::{CheckReport, IndexError, message};
 use crate::fault::IndexFault;
@@ -18,36 +17,36 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
 
-/// A tree that enters several changes as one operation. Without them every operation of it is durable.
+/// Tree that enters several changes as one operation. Without a log buffer every operation of it is durable.
 pub trait TakesBatches: OrderedIndex {
-    /// Whether the tree may be used still.
+    /// Refuses a tree that cannot be used any more.
     fn usable(&self) -> Result<(), IndexFault>;
 
-    /// Makes room for so many changes at once; `Full` when there is none.
+    /// Makes room for `changes` changes at once. `Full` if there is none.
     fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexFault>;
 
-    /// Enters changes of different keys, in the order of the keys; a mount finds all of them or none. The
-    /// room was made. A refusal leaves the tree as it was.
+    /// Enters changes of different keys, in key order. A mount finds all of them or none. The room must have
+    /// been made. A refusal leaves the tree as it was.
     fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<Entered, IndexFault>;
 
-    /// Whether the tree holds a key, at the cost of an update's descent.
+    /// Tells whether the tree holds a key, at the cost of an update's descent.
     fn holds(&mut self, key: &[u8]) -> Result<bool, IndexFault>;
 
-    /// Looks for a key as a checker does: nothing is counted and no copy of a node is replaced.
+    /// Looks for a key as a checker does: nothing is counted, and no copy of a node is replaced.
     fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexFault>;
 }
 
-/// Where the changes of a batch are that was done.
+/// Place of the changes of a batch that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entered {
-    /// In the tree.
+    /// The changes are in the tree.
     All,
-    /// On the chip beside the tree, which takes them no more: until the next mount, which finds them there,
-    /// they wait in RAM.
+    /// The changes are on the chip beside the tree, which takes no more. They wait in RAM until the next
+    /// mount, which finds them there.
     Waits,
 }
 
-/// A tree with a log buffer, of no records if none was asked for.
+/// Tree with a log buffer, which has room for 0 records if none was configured.
 pub struct Logged<T> {
     pub(super) tree: T,
     waiting: Waiting,
@@ -55,7 +54,7 @@ pub struct Logged<T> {
     flushes: u64,
 }
 
-/// Changes in key order, each a key, a byte that is 1 for an insertion, and a value.
+/// Changes in key order. Each is a key, a byte that is 1 for an insertion, and a value.
 pub(super) struct Waiting {
     record: RecordFormat,
     capacity: usize,
@@ -63,8 +62,8 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// A buffer of as many records as `log_pages` pages of this size hold; none where every operation is to
-    /// be durable.
+    /// Makes a buffer of as many records as `log_pages` pages of this size hold. An error if every operation
+    /// is to be durable.
     pub(super) fn new(
         record: RecordFormat,
         log_pages: u32,
@@ -84,7 +83,7 @@ impl Waiting {
         Ok(Waiting { record, capacity, bytes })
     }
 
-    /// Records that it holds.
+    /// Number of records that the buffer holds.
     pub(super) fn capacity(&self) -> usize {
         self.capacity
     }
@@ -97,7 +96,7 @@ impl Waiting {
         }
     }
 
-    /// RAM of the records, and of the list of them that the tree is given.
+    /// Bytes of RAM of the records, and of the list of them that the tree gets.
     pub(super) fn ram_bytes(&self) -> usize {
         self.capacity * (self.entry_bytes() + size_of::<Change<'_>>())
     }
@@ -154,10 +153,10 @@ impl Waiting {
     }
 }
 
-/// Changes of a batch at most: what they replace stays until its end.
+/// Largest number of changes in a batch: the pages that they replace stay until its end.
 const BATCH_MAX: usize = 256;
 
-/// Pages of a log buffer at most.
+/// Largest number of pages of a log buffer.
 pub const LOG_PAGES_MAX: u32 = 1024;
 
 impl<T: TakesBatches> Logged<T> {
@@ -172,7 +171,7 @@ impl<T: TakesBatches> Logged<T> {
             self.flush()?;
         }
         match self.tree.make_room_for_batch(self.waiting.len() + 1, value.is_some()) {
-            // What waits goes first; it has its room.
+            // The waiting changes go first; they have their room.
             Err(error) if error.is_full() && self.waiting.len() > 0 => {
                 self.flush()?;
                 self.tree.make_room_for_batch(1, value.is_some())?;
@@ -190,7 +189,7 @@ impl<T: TakesBatches> Logged<T> {
         Ok(existed)
     }
 
-    /// Enters what waits as one operation.
+    /// Enters the waiting changes as one operation.
     fn flush(&mut self) -> Result<(), IndexFault> {
         if self.waiting.len() == 0 {
             return Ok(());
@@ -241,7 +240,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
         Ok(self.note(key, Some(value), self.answers)?)
     }
 
-    /// Where records wait in the log buffer, the tree is not asked.
+    /// Puts without a look at the tree, if there is a log buffer.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
         if self.waiting.capacity == 0 {
             return self.tree.put(key, value);
@@ -259,7 +258,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
         self.tree.takes_batch(changes)
     }
 
-    /// Changes that wait go first, so that the batch is one operation of the tree.
+    /// Waiting changes go first, so that the batch is one operation of the tree.
     fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
         if let [one] = batch {
             return change_one(self, *one);
@@ -362,11 +361,11 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
     }
 }
 
-/// The changes between two bounds that were not shown yet.
+/// Changes between two bounds that were not shown yet.
 struct Within<'a> {
     waiting: &'a Waiting,
     direction: Direction,
-    /// The changes not shown: from the first to before the second.
+    /// Range of these changes: from the first to before the second.
     left: (usize, usize),
 }
 

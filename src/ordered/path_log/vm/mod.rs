@@ -83,14 +83,14 @@ const LAST: u8 = 4;
 /// A VMTree on a chip.
 pub type VmTree<N> = Logged<RawTree<N, MappedPages>>;
 
-/// A node fills a page but for a header.
+/// Scheme in which a node fills a page, except for a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MappedPages {
     page_bytes: usize,
     record: RecordFormat,
 }
 
-/// The header of a page.
+/// Header of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Header {
     named: u32,
@@ -143,11 +143,11 @@ impl Shapes for MappedPages {
     }
 
     fn pages_per_update(&self, height: u8) -> u32 {
-        // A page without a node may have to fill the first and the last place of a block.
+        // A page without a node may be needed at the first and the last place of a block.
         2 * (2 * u32::from(height) + 1)
     }
 
-    /// Seldom is a parent written. A move that would take more than is left is refused, which undoes none
+    /// A parent is seldom written. A move that would take more than is left is refused, which undoes none
     /// before it.
     fn programs_per_move(&self, _height: u8) -> u32 {
         2
@@ -209,14 +209,14 @@ impl RawScheme for MappedPages {
         Ok(scheme)
     }
 
-    /// The path's nodes from `lowest` up until the table takes a move, or to the root.
+    /// Writes the path's nodes from `lowest` up, until the table takes a move, or to the root.
     fn write_path<N: Nand>(
         tree: &mut Nodes<N, MappedPages>,
         lowest: u8,
         mut sibling: Option<Sibling>,
         cause: Cause,
     ) -> Result<(), IndexFault> {
-        // Copies of nodes that may be gone.
+        // The copies of other nodes may be of nodes that are gone.
         debug_assert!((1..=tree.path.height).contains(&lowest), "R2: level {lowest} of {}", tree.path.height);
         for other in (1..lowest).chain(tree.path.height + 1..=LEVELS_MAX as u8) {
             tree.path.step_mut(other).page = NONE;
@@ -269,7 +269,7 @@ impl<N: Nand> VmTree<N> {
     }
 }
 
-/// A refusal of the tree below a buffer in the numbers of both.
+/// Refusal of the tree below a buffer, with the numbers of both.
 fn in_all(error: IndexError, ram_bytes: Option<usize>, buffer_bytes: usize) -> IndexFault {
     match (error, ram_bytes) {
         (IndexError::TooLittleRam { what, needed, .. }, Some(given)) => {
@@ -283,7 +283,7 @@ fn buffer_bytes(waiting: &Waiting) -> usize {
     size_of::<Waiting>() + 64 + waiting.ram_bytes()
 }
 
-/// The log buffer and what the tree below it is to be set up with.
+/// Makes the log buffer, and the configuration of the tree below it.
 fn set_up(nand: &impl Nand, config: &VmConfig) -> Result<(Waiting, RawConfig<TableConfig>), IndexFault> {
     let geometry = nand.geometry();
     let VmConfig { tree, log_pages, .. } = config;
@@ -333,14 +333,14 @@ impl<N: Nand> TakesBatches for RawTree<N, MappedPages> {
     }
 }
 
-/// The size of the table as published.
+/// Bytes of the table as published.
 const MAPPING_BYTES: usize = 1024;
 
-/// The size of the table where the RAM does not suffice for the published one.
+/// Bytes of the table if the RAM does not suffice for the published size.
 const MAPPING_BYTES_MIN: usize = 512;
 
 impl MappedPages {
-    /// The bytes of the path's page at `level` in its buffer.
+    /// Bytes of the path's page at `level` in its buffer.
     fn path_page(&self, level: u8) -> Range<usize> {
         debug_assert!(level >= 1, "R2: leaves have level 1");
         let start = (usize::from(level) - 1) * self.page_bytes;
@@ -348,7 +348,7 @@ impl MappedPages {
     }
 }
 
-/// Reads a node that is to be changed again, where three buffers are all there is. The copy is the same.
+/// Reads a node again that is to be changed, if there are only three buffers. The copy stays the same.
 fn reread<N: Nand>(tree: &mut Nodes<N, MappedPages>, level: u8, cause: Cause) -> Result<(), IndexFault> {
     if tree.moves.keep() == Keep::ThreeBuffers {
         tree.log.read(Ppn(tree.path.step(level).page), cause)?;
@@ -356,7 +356,7 @@ fn reread<N: Nand>(tree: &mut Nodes<N, MappedPages>, level: u8, cause: Cause) ->
     Ok(())
 }
 
-/// Programs the path's node at `level`; `named` is the place that leads to it.
+/// Programs the path's node at `level`. `named` is the place that leads to it.
 fn write_node<N: Nand>(
     tree: &mut Nodes<N, MappedPages>,
     (level, page): (u8, Ppn),
@@ -378,7 +378,7 @@ fn write_node<N: Nand>(
     header.encode(&mut tree.path.buffer[area.clone()]);
     tree.log.write(page, tag, &tree.path.buffer[area], cause)?;
     debug_assert!(tree.log.is_valid(page), "R5: {page} was written and is not valid");
-    // Of three buffers, the one that was written from takes the next node.
+    // The one of the three buffers that was just written takes the next node.
     let at_hand = if tree.moves.keep() == Keep::Path { page.0 } else { NONE };
     let step = tree.path.step_mut(level);
     (step.page, step.lowest_level) = (at_hand, level);
@@ -401,7 +401,7 @@ fn place_root<N: Nand>(tree: &mut Nodes<N, MappedPages>, cause: Cause) -> Result
     Ok(())
 }
 
-/// Puts a new root above the two halves of the old one, of which the one on the path is not written yet.
+/// Puts a new root above the two halves of the old one. The half on the path is not written yet.
 fn grow<N: Nand>(tree: &mut Nodes<N, MappedPages>, half: &Sibling, cause: Cause) -> Result<(), IndexFault> {
     let level = tree.path.height;
     tree.retire(level);
@@ -421,15 +421,15 @@ fn grow<N: Nand>(tree: &mut Nodes<N, MappedPages>, half: &Sibling, cause: Cause)
     place_root(tree, cause)
 }
 
-/// The header of a page, and the level of its node.
+/// Header of a page, and the level of its node.
 fn header_of<N: Nand>(tree: &mut Nodes<N, MappedPages>, page: Ppn) -> Result<(Header, u8), IndexFault> {
     tree.log.read(page, Cause::Recovery).map(|page| (Header::decode(page.data), page.tag.lowest_level))
 }
 
-/// Enters the moves of the pages since the checkpoint, of which `last` ends the last operation that is whole:
-/// those of the places that are named. As long as those are not known, moves of leaves are left out that find
-/// neither a place in the table nor the room of a path, which the tree takes after the mount; true if there
-/// are such.
+/// Enters the moves of the pages since the checkpoint. `complete` and `last` tell which page ends the last
+/// complete operation. Only moves of places that are named are entered. While the named places are not known,
+/// moves of leaves are left out if there is neither a place in the table nor room for them in the RAM of a
+/// path, which the tree takes only after the mount. True if some were left out.
 fn replay<N: Nand>(
     tree: &mut Nodes<N, MappedPages>,
     pages: &Runs,
@@ -460,9 +460,9 @@ fn replay<N: Nand>(
     Ok(is_short)
 }
 
-/// See [`RawScheme::restore_moves`].
+/// Does the work of [`RawScheme::restore_moves`].
 fn restore<N: Nand>(tree: &mut Nodes<N, MappedPages>, pages: &Runs) -> Result<(), IndexFault> {
-    // The last page of the last operation that is whole.
+    // The last page of the last complete operation.
     let (mut complete, mut last, mut last_page) = (pages.len(), None, None);
     for page in pages.iter().rev() {
         last = Some(header_of(tree, page)?).filter(|(header, _)| header.flags & LAST != 0);

@@ -33,7 +33,7 @@ use core::ops::Range;
 /// A wandering B+-tree on a chip.
 pub type WanderingTree<N> = RawTree<N, OneNodePages>;
 
-/// A node fills a page.
+/// Scheme in which a node fills a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OneNodePages {
     page_bytes: usize,
@@ -42,7 +42,7 @@ pub struct OneNodePages {
 }
 
 impl OneNodePages {
-    /// The geometry of a tree with pages of so many bytes. Refuses pages that hold fewer than 4 records or
+    /// Scheme of a tree with pages of `page_bytes` bytes. Refuses pages that hold fewer than 4 records or
     /// separators.
     pub fn of(page_bytes: usize, record: RecordFormat) -> Result<OneNodePages, IndexError> {
         let scheme = OneNodePages { page_bytes, record, holds_one: false };
@@ -54,17 +54,17 @@ impl OneNodePages {
         Ok(scheme)
     }
 
-    /// Records of a full tree of this height (mu-Tree paper, eq. 2).
+    /// Number of records in a full tree of this height (mu-Tree paper, eq. 2).
     pub fn records_max(&self, height: u8) -> u64 {
         (1..=height).map(|level| self.shape(0, level, height).capacity as u64).fold(1, u64::saturating_mul)
     }
 
-    /// The least height that holds this many records when every node is full: eq. 3, rounded up.
+    /// Least height that holds this many records if every node is full: eq. 3, rounded up.
     pub fn height_for(&self, records: u64) -> Option<u8> {
         (1..=LEVELS_MAX as u8).find(|&height| self.records_max(height) >= records)
     }
 
-    /// Valid pages when every node is full: eq. 8.
+    /// Number of valid pages if every node is full: eq. 8.
     pub fn pages_for(&self, records: u64) -> u64 {
         let height = self.height_for(records).unwrap_or(LEVELS_MAX as u8);
         let mut nodes = records;
@@ -136,7 +136,8 @@ impl RawScheme for OneNodePages {
         Ok(OneNodePages::of(page_bytes, record)?)
     }
 
-    /// A page for each node of the path from the leaf up, a page for each half that left it, the root last.
+    /// Writes a page for each node of the path from the leaf up, a page for each half that left it, and the
+    /// root last.
     fn write_path<N: Nand>(
         tree: &mut Nodes<N, OneNodePages>,
         lowest: u8,

@@ -17,28 +17,30 @@ use super::{Form, get_bits, put_bits};
 use crate::ordered::RecordFormat;
 use core::cell::Cell;
 
-/// Whether this build has trimmed records.
+/// True if this build has trimmed records.
 pub(in super::super) const TRIMS: bool = cfg!(feature = "full");
-/// The mark of a page of trimmed records, beside the width of the low bits.
+/// Bit that marks a page of trimmed records, in the byte with the width of the low bits.
 pub(super) const TRIMMED: u8 = 0x80;
-/// Bytes of a record beyond which it is trimmed.
+/// Records of more bytes than this are trimmed.
 const TRIMMED_BEYOND: usize = 32;
-/// Bytes at the end of a key before which zeros are left out.
+/// The last bytes of a key, which are always stored: zeros are left out before them.
 const KEY_TAIL: usize = 2;
 
-/// Bytes that are stored of a key, but for what prefix, number and end take, and of a value.
+/// Stored bytes of a trimmed record. `middle` counts those of the key between the number and the last bytes,
+/// `value` those of the value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
     pub(super) middle: usize,
     pub(super) value: usize,
 }
 
-/// The place of a record in a page, where that takes a search: the next one asked for is often near.
+/// Place of the record found last. A place in a page of trimmed records takes a search, and the next record
+/// asked for is often near.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in super::super) struct Known {
     #[cfg(feature = "full")]
     record: u32,
-    /// The first bit of it; 0 for the place of record 0.
+    /// First bit of the record; 0 if nothing is noted.
     #[cfg(feature = "full")]
     at: u32,
 }
@@ -52,7 +54,7 @@ impl Known {
     #[cfg(not(feature = "full"))]
     fn note(_: &Cell<Known>, _: usize, _: usize) {}
 
-    /// The record and its place, if it is not behind record `i`.
+    /// The record noted and its place, if it is not behind record `i`.
     #[cfg(feature = "full")]
     fn before(self, i: usize) -> Option<(usize, usize)> {
         let (record, at) = (self.record as usize, self.at as usize);
@@ -65,33 +67,33 @@ impl Known {
     }
 }
 
-/// Whether pages of such records are trimmed.
+/// True if pages of these records are trimmed.
 pub(in super::super) fn is_trimmed(record: RecordFormat) -> bool {
     TRIMS && record.entry_bytes() > TRIMMED_BEYOND
 }
 
-/// Whether a page's body holds trimmed records.
+/// True if the body of a page holds trimmed records.
 pub(in super::super) fn is_trimmed_page(body: &[u8]) -> bool {
     body.first().is_some_and(|first| first & TRIMMED != 0)
 }
 
-/// Bytes up to the last that is not 0.
+/// Number of bytes up to the last one that is not 0.
 fn without_zeros(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1)
 }
 
-/// Bits of a number up to this one.
+/// Bits that a number from 0 to `most` takes.
 const fn bits_of(most: usize) -> u32 {
     usize::BITS - most.leading_zeros()
 }
 
 impl Form {
-    /// Whether zeros are left out.
+    /// True if zeros are left out.
     fn trims(&self) -> bool {
         TRIMS && self.trimmed
     }
 
-    /// Bytes of a key after the number that may be left out.
+    /// Bytes of the key behind the number that may be left out.
     pub(super) fn middle(&self) -> usize {
         if self.trims() { self.rest().saturating_sub(KEY_TAIL) } else { self.rest() }
     }
@@ -108,7 +110,7 @@ impl Form {
         kept.middle == self.middle() && kept.value == self.value
     }
 
-    /// Bytes that are stored of a record.
+    /// Number of bytes to store of a record: all of them, unless trimming makes it shorter.
     pub(super) fn kept(&self, rest: &[u8], value: &[u8]) -> Kept {
         if !self.trims() {
             return self.whole();
@@ -117,7 +119,7 @@ impl Form {
         if self.bits(kept) < self.bits(self.whole()) { kept } else { self.whole() }
     }
 
-    /// Bits of a record.
+    /// Bits that a record takes with these bytes stored.
     pub(super) fn bits(&self, kept: Kept) -> usize {
         if !self.trims() || self.is_whole(kept) {
             return self.whole_bits() + usize::from(self.trims());
@@ -127,7 +129,7 @@ impl Form {
         self.whole_bits() + 1 + lengths as usize - 8 * left_out
     }
 
-    /// Writes how much of a record is stored.
+    /// Writes the lengths of the stored parts of a record.
     pub(super) fn put_lengths(&self, body: &mut [u8], at: &mut usize, kept: Kept) {
         if !self.trims() {
             return;
@@ -144,7 +146,7 @@ impl Form {
         }
     }
 
-    /// The bytes of the record at a place: where they begin, and how many are stored.
+    /// Place of the bytes of a record, and the lengths of its stored parts.
     pub(super) fn bytes_of(&self, body: &[u8], record_at: usize) -> (usize, Kept) {
         let mut at = record_at + self.head_bits();
         if !self.trims() {
@@ -160,7 +162,7 @@ impl Form {
         (at + (of_key + of_value) as usize, Kept { middle, value: (lengths >> of_key) as usize })
     }
 
-    /// The place of record `i` of a page.
+    /// First bit of record `i` of a page.
     pub(super) fn record_at(&self, body: &[u8], i: usize, known: Option<&Cell<Known>>) -> usize {
         if !self.trims() {
             return self.begin() + i * self.whole_bits();
@@ -174,7 +176,7 @@ impl Form {
         at
     }
 
-    /// The place behind so many records, if they lie in the page.
+    /// Bit behind the last of `count` records. `None` if they do not lie in the page.
     pub(super) fn end(&self, body: &[u8], count: usize) -> Option<usize> {
         if !self.trims() {
             return Some(self.record_at(body, count, None));
@@ -182,7 +184,7 @@ impl Form {
         let lengths: u32 = self.length_bits().iter().sum();
         let mut at = self.begin();
         for _ in 0..count {
-            // The string of high parts is behind it, so the lengths of the last record lie in the page.
+            // The string of high parts lies behind, so the lengths of the last record are in the page.
             if at + self.head_bits() + 1 + lengths as usize > 8 * body.len() {
                 return None;
             }

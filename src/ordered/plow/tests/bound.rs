@@ -44,9 +44,14 @@ fn no_level_outgrows_its_plan_where_changes_take_more_than_a_step() {
     let mut levels_seen = 0;
     for i in 0..2_500u64 {
         plow.put(&key(rng.below(3_400), 2), &[i as u8; 102]).unwrap();
-        levels_seen = levels_seen.max(plow.core.levels.len());
-        for (level, &planned) in
-            plow.core.levels.iter().zip(&plow.core.planner.plan.pages_max).take(plow.core.levels.len() - 1)
+        levels_seen = levels_seen.max(plow.core.stock.levels.len());
+        for (level, &planned) in plow
+            .core
+            .stock
+            .levels
+            .iter()
+            .zip(&plow.core.planner.plan.pages_max)
+            .take(plow.core.stock.levels.len() - 1)
         {
             let pages_max = 2 * planned as usize + 4;
             assert!(level.pages() <= pages_max, "change {i}: {} of {pages_max} pages", level.pages());
@@ -69,7 +74,7 @@ fn changes_in_batches_cost_what_they_cost_alone() {
                 batch => plow.apply(batch).unwrap(),
             }
         }
-        assert_eq!(plow.core.levels.len(), 3);
+        assert_eq!(plow.core.stock.levels.len(), 3);
         plow.core.medium.nand.counters().page_programs_total()
     };
     let alone = programs(1);

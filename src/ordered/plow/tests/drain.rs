@@ -29,7 +29,7 @@ fn a_level_is_left_out_while_records_change() {
             plow.put(&key.to_be_bytes(), &key.to_le_bytes()).unwrap();
         };
         (0..2 * keys).for_each(|_| put(&mut plow, &mut rng));
-        assert_eq!(plow.core.levels.len(), levels[0], "{keys} keys");
+        assert_eq!(plow.core.stock.levels.len(), levels[0], "{keys} keys");
         // Steps of the last level since one above it was to go, and how many there were of a whole sweep.
         let (mut since, mut sweeps, mut value) = (None, 0, [0; 4]);
         for i in 0..100_000u64 {
@@ -44,15 +44,15 @@ fn a_level_is_left_out_while_records_change() {
             if i % 100 == 0 {
                 plow.sync().unwrap();
             }
-            let last = plow.core.levels.len() - 1;
+            let last = plow.core.stock.levels.len() - 1;
             let steps = plow.core.counters.steps[last];
             since = since
-                .filter(|&(of, _)| of == last && plow.core.levels.drain != Drain::Off)
+                .filter(|&(of, _)| of == last && plow.core.stock.levels.drain != Drain::Off)
                 .or(Some((last, steps)));
             let (_, from) = since.unwrap_or_default();
-            sweeps = sweeps.max((steps - from) * 100 / plow.core.levels[last].pages() as u64);
+            sweeps = sweeps.max((steps - from) * 100 / plow.core.stock.levels[last].pages() as u64);
         }
         assert!((50..250).contains(&sweeps), "{keys} keys: it took {sweeps} % of a sweep");
-        assert_eq!(plow.core.levels.len(), levels[1], "{keys} keys");
+        assert_eq!(plow.core.stock.levels.len(), levels[1], "{keys} keys");
     }
 }

@@ -21,7 +21,7 @@ fn a_full_chip_refuses_and_takes_records_again_once_some_are_gone() {
                 testing::fill(&mut plow, &mut model, &mut next);
                 assert_holds(&mut plow, &model);
                 held = held.max(model.len());
-                let (stock, records) = (plow.core().stock(), model.len());
+                let (stock, records) = (&plow.core.stock, model.len());
                 let what = alloc::format!(
                     "{levels} levels, pages of {page}, {class:?}, round {round}: {records} of {held}, {} of {} blocks \
                      kept, a root of {}, {:?}, {:?}",
@@ -42,8 +42,7 @@ fn a_full_chip_refuses_and_takes_records_again_once_some_are_gone() {
                     plow = Plow::mount(plow.into_nand(), &set).unwrap();
                 }
             }
-            let usable =
-                (blocks as usize - plow.core().stock().sweeps() - 3 * levels) * 8 * (page as usize - 40);
+            let usable = (blocks as usize - plow.core.stock.sweeps() - 3 * levels) * 8 * (page as usize - 40);
             assert!(held * 16 * 10 > usable * 7, "{levels} levels: {held} records in {usable} bytes");
             assert_holds(&mut plow, &model);
         }
@@ -83,7 +82,7 @@ fn failing_programs_and_erases_lose_nothing() {
             PlowConfig { levels: Some(levels), memtable: Some(30), ..settings(8, 8, Durability::EverySync) };
         let plow = Plow::format(chip(512, 16, 128).with_faults(faults), &set).unwrap();
         let plow = live(plow, &set, 3000, 8000, &mut Rng::new(levels as u64));
-        assert!(plow.core.space.blocks.is_any_bad());
+        assert!(plow.core.stock.space.blocks.is_any_bad());
     }
 }
 
@@ -251,9 +250,9 @@ fn filters_of_a_mount_do_not_outlive_the_first_level() {
     }
     plow.close().unwrap();
     let mut plow = Plow::mount(plow.into_nand(), &set).unwrap();
-    assert_eq!(plow.core.levels.len(), 1);
+    assert_eq!(plow.core.stock.levels.len(), 1);
     (0..12_000).for_each(|_| change(&mut plow, &mut model, 1500));
-    assert!(plow.core.levels.len() > 1);
+    assert!(plow.core.stock.levels.len() > 1);
     assert_holds(&mut plow, &model);
 }
 
@@ -265,8 +264,8 @@ fn a_weak_page_is_written_anew() {
         let mut plow =
             live(Plow::format(chip(512, 16, 96), &set).unwrap(), &set, 3000, 5000, &mut Rng::new(7));
         let model = everything(&mut plow);
-        let last = plow.core.levels.len() - 1;
-        let weak = plow.core.levels[last].page(plow.core.levels[last].last().unwrap()).unwrap();
+        let last = plow.core.stock.levels.len() - 1;
+        let weak = plow.core.stock.levels[last].page(plow.core.stock.levels[last].last().unwrap()).unwrap();
         plow.core.medium.weak = Some(weak..Ppn(weak.0 + 1));
         // Changes of one key alone would hardly make a step of the last level.
         let (first, value) = model.iter().next().unwrap();
@@ -276,7 +275,7 @@ fn a_weak_page_is_written_anew() {
             operations += 1;
             assert!(operations < 2000, "{levels} levels: {weak} is still in use");
         }
-        assert!(plow.core.counters.scrubbed > 0 && !plow.core.levels[last].uses(weak, Ppn(weak.0 + 1)));
+        assert!(plow.core.counters.scrubbed > 0 && !plow.core.stock.levels[last].uses(weak, Ppn(weak.0 + 1)));
         assert_holds(&mut plow, &model);
     }
 }

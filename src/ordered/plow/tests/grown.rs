@@ -51,7 +51,7 @@ fn a_level_is_left_out_where_most_blocks_wait_for_a_commit() {
         PlowConfig { ram_bytes: Some(5600), answers: Answers::Pool, ..settings(4, 4, Durability::EverySync) };
     let (mut plow, mut rng) = (Plow::format(chip(512, 32, 128), &set).unwrap(), Rng::new(1));
     let is_short = |plow: &Plow<SimChip>| {
-        let (stock, insert) = (plow.core().stock(), Need::Insert { records: 1 });
+        let (stock, insert) = (&plow.core.stock, Need::Insert { records: 1 });
         let kept = stock.blocks_for(insert) + stock.blocks_for(Need::Commit);
         stock.space.blocks.free() <= kept && stock.space.blocks.left() > 20
     };
@@ -81,8 +81,8 @@ fn a_memtable_of_many_pages_is_sealed_page_by_page() {
     for round in 0..4 {
         plow = live(plow, &set, [500, 1 << 40][round % 2], 2500, &mut rng);
         assert!(
-            !plow.core.commits.sealed.is_empty()
-                && plow.core.commits.sealed.len() <= plow.core().stock().sealed_max() + 2
+            !plow.core.stock.commits.sealed.is_empty()
+                && plow.core.stock.commits.sealed.len() <= plow.core.stock.sealed_max() + 2
         );
     }
 }
@@ -96,9 +96,9 @@ fn updates_of_few_keys_keep_the_sealed_pages_few() {
         if i % 10 == 9 {
             plow.sync().unwrap();
             assert!(
-                plow.core.commits.sealed.len() <= plow.core().stock().sealed_max() + 2,
+                plow.core.stock.commits.sealed.len() <= plow.core.stock.sealed_max() + 2,
                 "{}",
-                plow.core.commits.sealed.len()
+                plow.core.stock.commits.sealed.len()
             );
         }
     }
@@ -150,7 +150,7 @@ fn pool_answers_read_nothing() {
     for i in 0..6000u32 {
         let key = key(rng.below(4000), 4);
         if rng.chance(3, 4) {
-            let known = plow.core.memtable.pooled(&key) == Some(true);
+            let known = plow.core.stock.memtable.pooled(&key) == Some(true);
             assert_eq!(plow.insert(&key, &i.to_be_bytes()).unwrap(), known);
             model.insert(key, i.to_be_bytes().to_vec());
         } else {
@@ -200,7 +200,7 @@ fn keys_that_ascend_go_to_the_last_level() {
                 assert_holds(&mut plow, &model);
             }
             if i == 2900 {
-                let upper: usize = plow.core.levels[..2].iter().map(level::Level::pages).sum();
+                let upper: usize = plow.core.stock.levels[..2].iter().map(level::Level::pages).sum();
                 assert!(upper < 4 && plow.core.counters.sunk > 0, "{upper} pages above the last level");
             }
         }

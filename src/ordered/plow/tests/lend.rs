@@ -27,7 +27,7 @@ fn live_lending(set: &PlowConfig, keys: u64, seed: u64) -> u32 {
             }
             75..85 => drop(take(&mut plow, &mut model, &key).unwrap()),
             85..90 => {
-                let count = 1 + rng.below(plow.core.memtable.changes_max() as u64);
+                let count = 1 + rng.below(plow.core.stock.memtable.changes_max() as u64);
                 let mut batch = Model::new();
                 for _ in 0..count {
                     rng.fill(&mut value);
@@ -57,7 +57,7 @@ fn live_lending(set: &PlowConfig, keys: u64, seed: u64) -> u32 {
             }
             _ => {}
         }
-        seen = seen.max(plow.core.memtable.lent());
+        seen = seen.max(plow.core.stock.memtable.lent());
     }
     assert_holds(&mut plow, &model);
     assert!(seen > 0, "nothing was ever lent");
@@ -101,13 +101,13 @@ fn ram_is_lent_where_keys_are_skewed_and_taken_back_where_they_are_not() {
         (0..keys).for_each(|i| plow.put(&key(i * 7919 % keys, 4), &[1; 4]).unwrap());
         // Of keys all alike hardly one is looked up again; what chance lends is taken back.
         let of_all_alike = served(&mut plow, keys, false, &mut rng);
-        assert!(of_all_alike < 320 && plow.core.memtable.lent() == 0, "{of_all_alike}");
+        assert!(of_all_alike < 320 && plow.core.stock.memtable.lent() == 0, "{of_all_alike}");
         served(&mut plow, keys, true, &mut rng);
-        assert!(plow.core.memtable.lent() > 0 && plow.check().unwrap().is_sound());
+        assert!(plow.core.stock.memtable.lent() > 0 && plow.check().unwrap().is_sound());
         let of_32_000 = served(&mut plow, keys, true, &mut rng);
         assert!(of_32_000 > 1_500, "{of_32_000} look-ups found a clean record");
         served(&mut plow, keys, false, &mut rng);
-        assert_eq!(plow.core.memtable.lent(), 0, "what was lent is taken back");
+        assert_eq!(plow.core.stock.memtable.lent(), 0, "what was lent is taken back");
     }
 }
 
@@ -120,8 +120,8 @@ fn a_check_finds_a_clean_record_that_is_old() {
     plow.core.planner.lending.eighths = 4;
     let mut value = [0; 4];
     (0..300).for_each(|i| assert!(plow.get(&key(i, 4), &mut value).unwrap()));
-    assert!(plow.core.memtable.lent() > 0 && plow.check().unwrap().is_sound());
-    plow.core.memtable.keep_clean(&key(1500, 4), &[2; 4]);
+    assert!(plow.core.stock.memtable.lent() > 0 && plow.check().unwrap().is_sound());
+    plow.core.stock.memtable.keep_clean(&key(1500, 4), &[2; 4]);
     let found = plow.check().unwrap();
     let [broken] = &found.violations[..] else { panic!("{found:?}") };
     assert_eq!(broken.invariant, crate::Invariant::I10);

@@ -28,7 +28,7 @@ fn blocks_wear_evenly_until_the_chip_is_worn_out() {
     // Most of the chip never changes again.
     (0..18_000).for_each(|i| change(&mut plow, i * 7919 % 18_000));
     let mut changes = 0u64;
-    while plow.core.space.blocks.retired == 0 {
+    while plow.core.stock.space.blocks.retired == 0 {
         change(&mut plow, skewed(&mut rng, 18_000));
         changes += 1;
         if changes.is_multiple_of(50) {
@@ -100,7 +100,7 @@ fn the_model_foretells_what_updates_cost() {
         .unwrap();
         programs_of_updates(&mut plow, keys, 20_000, &mut rng);
         let (measured, _) = programs_of_updates(&mut plow, keys, 40_000, &mut rng);
-        let Forecast { programs, .. } = Forecast::new(&set, plow.core.medium.geometry, keys, (3, 4)).unwrap();
+        let Forecast { programs, .. } = Forecast::new(&set, plow.core.stock.geometry, keys, (3, 4)).unwrap();
         let off = programs.abs_diff(measured) * 1000 / measured;
         assert!(off < most, "{levels} levels, {keys} keys: {programs} foretold, {measured} measured");
     }
@@ -118,7 +118,7 @@ fn a_nearly_full_chip_costs_little_more() {
         let mut plow = loaded(&set, chip(2048, 32, blocks), 100_000, &mut rng);
         let cost = programs_of_updates(&mut plow, 100_000, 20_000, &mut rng);
         assert!(plow.check().unwrap().is_sound());
-        (cost, plow.core.space.blocks.free(), plow.stats().live_pages)
+        (cost, plow.core.stock.space.blocks.free(), plow.stats().live_pages)
     };
     let ((roomy, _), ..) = measure(96);
     let ((full, slowest), free, pages) = measure(20);

@@ -9,7 +9,7 @@ use crate::testing::damaged::{Damage, damage};
 const MANY: (u32, u32, u32) = (1024, 8, 250);
 
 fn maps(plow: &Plow<SimChip>) -> u64 {
-    plow.core.space.map().unwrap().written
+    plow.core.stock.space.map().unwrap().written
 }
 
 fn fill(plow: &mut Plow<SimChip>, model: &mut Model, rng: &mut Rng, keys: u64) {
@@ -27,12 +27,12 @@ fn roots_of_many_blocks_are_short() {
         let (mut model, mut rng) = (Model::new(), Rng::new(seed));
         for round in 0..sized(1, 2) {
             fill(&mut plow, &mut model, &mut rng, 1 << 40);
-            let used: usize = plow.core.levels.iter().map(|level| level.blocks(pages).len()).sum();
+            let used: usize = plow.core.stock.levels.iter().map(|level| level.blocks(pages).len()).sum();
             assert!(used * 100 > blocks as usize * 93, "{class:?} round {round}: {used} blocks");
             assert!(
-                plow.core().stock().root_bytes() <= plow.core().stock().root_max(),
+                plow.core.stock.root_bytes() <= plow.core.stock.root_max(),
                 "{} bytes",
-                plow.core().stock().root_bytes()
+                plow.core.stock.root_bytes()
             );
             plow.sync().unwrap();
             plow = Plow::mount(plow.into_nand(), &set).unwrap();
@@ -47,9 +47,9 @@ fn roots_of_many_blocks_are_short() {
                 plow = Plow::mount(plow.into_nand(), &set).unwrap();
             }
             assert!(
-                plow.core().stock().root_bytes() <= plow.core().stock().root_max(),
+                plow.core.stock.root_bytes() <= plow.core.stock.root_max(),
                 "{} bytes",
-                plow.core().stock().root_bytes()
+                plow.core.stock.root_bytes()
             );
         }
         assert!(maps(&plow) < 200, "{} maps", maps(&plow));
@@ -69,14 +69,10 @@ fn a_load_fills_a_chip_of_many_blocks() {
     assert_eq!(loaded.unwrap(), 50_000);
     assert!(
         maps(&plow) > 0
-            && plow.core.levels.iter().map(|level| level.blocks(pages).len()).sum::<usize>() > 180
+            && plow.core.stock.levels.iter().map(|level| level.blocks(pages).len()).sum::<usize>() > 180
     );
     let mut plow = Plow::mount(plow.into_nand(), &set).unwrap();
-    assert!(
-        plow.core().stock().root_bytes() * 8 <= page as usize * 3,
-        "{} bytes",
-        plow.core().stock().root_bytes()
-    );
+    assert!(plow.core.stock.root_bytes() * 8 <= page as usize * 3, "{} bytes", plow.core.stock.root_bytes());
     assert_holds(&mut plow, &model);
 }
 
@@ -92,7 +88,7 @@ fn they_live_through_changes_and_mounts() {
         let (page, pages, blocks) = MANY;
         let plow = Plow::format(chip(page, pages, blocks), &set).unwrap();
         let plow = live(plow, &set, 24_000, sized(20_000, 30_000), &mut Rng::new(seed));
-        assert!(plow.core.space.map().unwrap().extents > 0, "{levels:?}: no map");
+        assert!(plow.core.stock.space.map().unwrap().extents > 0, "{levels:?}: no map");
     }
 }
 
@@ -178,7 +174,7 @@ fn a_damaged_map_is_named() {
     let set = settings(8, 32, Durability::EverySync);
     let (chip, _) = about_to_write_a_map(&set);
     let plow = Plow::mount(chip.clone(), &set).unwrap();
-    let pages = plow.core.space.map().unwrap().pages.clone();
+    let pages = plow.core.stock.space.map().unwrap().pages.clone();
     assert!(!pages.is_empty());
     for (page, kind) in
         pages.iter().flat_map(|&page| [Damage::Zeros, Damage::Random, Damage::Ones].map(|kind| (page, kind)))

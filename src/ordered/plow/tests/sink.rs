@@ -29,7 +29,7 @@ fn every_mount_finds_the_newest(memtable: usize, seed: u64) -> (u64, usize) {
             plow.put(&key, &value).unwrap();
             model.insert(key, value);
         }
-        most_sealed = most_sealed.max(plow.core.commits.sealed.len());
+        most_sealed = most_sealed.max(plow.core.stock.commits.sealed.len());
         let mut again = Plow::mount(plow.core.medium.nand.clone(), &set).unwrap();
         assert!(everything(&mut again) == model, "seed {seed}, operation {i}, {number}");
         if rng.chance(1, 20) {

@@ -36,7 +36,7 @@ fn short_values_leave_room_for_more() {
         ..settings(8, 120, Durability::EverySync)
     };
     let mut plow = Plow::format(chip(2048, 32, 40), &set).unwrap();
-    let (capacity, mut most, mut rng) = (plow.core.memtable.capacity(), 0, Rng::new(1));
+    let (capacity, mut most, mut rng) = (plow.core.stock.memtable.capacity(), 0, Rng::new(1));
     let (mut model, mut fewest) = (Model::new(), usize::MAX);
     for i in 0..12_000u32 {
         // Short ones for a while, then long ones.
@@ -47,9 +47,9 @@ fn short_values_leave_room_for_more() {
         model.insert(key, value);
         assert!(plow.ram_bytes() <= ram, "{} bytes", plow.ram_bytes());
         if i < 6000 {
-            most = most.max(plow.core.memtable.len());
+            most = most.max(plow.core.stock.memtable.len());
         } else if i > 9000 {
-            fewest = fewest.min(plow.core.memtable.len());
+            fewest = fewest.min(plow.core.stock.memtable.len());
         }
         if i % 500 == 0 {
             plow.sync().unwrap();

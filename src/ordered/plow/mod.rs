@@ -56,10 +56,11 @@
 //! | `Commits` | commit pages and sealed ones, and what the newest does not hold | `commit` |
 //! | `Planner` | shares of the RAM, the plan, the mix of operations, what is lent | `planner` |
 //!
-//! `Core` is these parts, and what takes several of them. Reads are those of `Sight`, which changes nothing
-//! but the medium's buffers. Whether there is room is asked of `Stock`, which changes nothing. A mount looks
-//! at the chip by `Survey`, then takes the root by `Taking`. [`Plow`] is a thin shell around the core, whose
-//! code is there once, whatever the chip.
+//! `Stock` is the second to the fifth of these. It answers whether there is room, and changes nothing.
+//! `Core` is all parts, and the work that takes several of them. Reads are those of `Sight`, which changes
+//! nothing but the medium's buffers. A mount looks at the chip by `Survey`, then takes the root by `Taking`.
+//! [`Plow`] runs each operation on the core, and none after an error that leaves the chip unknown. The core
+//! is generic over the chip: behind `dyn` a firmware would be 1 KB larger.
 
 mod above;
 mod behind;

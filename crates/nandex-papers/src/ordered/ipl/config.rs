@@ -1,14 +1,14 @@
 //! How a tree is set up: the form of the log area, the sizes, and what the RAM is for.
 
-use super::PathStep;
 use super::cache::ReadCache;
 use super::image::Shapes;
 use super::layout::{BLOCK_BYTES, FIXED_BYTES, GROUP_BYTES, HEAD_BYTES, NO_UNIT};
 use super::layout::{RECORD_BYTES, SLOT_BYTES, TAG_BYTES, WAITING_BYTES};
 use super::look::Look;
 use super::merge::KeyRows;
+use super::path::PathStep;
+use super::places::Block;
 use super::slots::{PIECE, PIECE_BYTES};
-use super::store::Block;
 use nandex::blocks::checkpoint::CheckpointArea;
 use nandex::blocks::victim::VictimPolicy;
 use nandex::blocks::{BlockTable, Validity};
@@ -100,6 +100,8 @@ impl IplConfig {
 pub(super) struct Format {
     pub(super) record: RecordFormat,
     pub(super) area: LogArea,
+    /// Nodes keep their pages.
+    pub(super) is_placed: bool,
     pub(super) order: usize,
     pub(super) unit_bytes: usize,
     /// Fixed: pages of the log region. Dynamic: pages that a merge leaves for the log at least.
@@ -134,6 +136,7 @@ impl Format {
         let mut format = Format {
             record: config.record,
             area,
+            is_placed,
             order: config.order.unwrap_or(usize::MAX).min(most::NODE_ENTRIES as usize),
             unit_bytes: page_bytes,
             log_pages: 0,
@@ -270,7 +273,6 @@ pub(super) struct Config {
     pub(super) chain_bytes: usize,
     /// RAM for what an operation holds beside the tree, the path to a leaf apart.
     pub(super) work_bytes: usize,
-    pub(super) placement: Placement,
 }
 
 /// RAM for what grows a little while an operation runs: bounds, numbers, steps of a chain.
@@ -302,7 +304,6 @@ impl Config {
             ram_bytes: asked.ram_bytes,
             chain_bytes: usize::MAX,
             work_bytes: 0,
-            placement: asked.placement,
         };
         require_ram(asked.ram_bytes)?;
         // A cache has no use for more pages than the chip has.
@@ -371,7 +372,7 @@ fn fixed_bytes(format: &Format, geometry: Geometry, (levels, nodes, work): (usiz
 }
 
 /// Bytes of a checkpoint of so many nodes in all blocks.
-fn saved_bytes(geometry: Geometry, nodes: usize) -> usize {
+pub(super) fn saved_bytes(geometry: Geometry, nodes: usize) -> usize {
     let blocks = geometry.blocks as usize * BLOCK_BYTES;
     FIXED_BYTES + BlockTable::encoded_bytes(geometry) + blocks + nodes * SLOT_BYTES
 }

@@ -6,9 +6,8 @@
 //! them: one may be the block that is lost.
 
 use super::layout::NO_GENERATION;
-use super::store::{Block, Store};
-use nandex::blocks::BlockState;
-use nandex::nand::Nand;
+use super::places::Block;
+use nandex::blocks::{BlockState, BlockTable};
 use nandex::units::Pbn;
 
 /// Blocks that come first; where more are given back at once, the others wait for their turn.
@@ -45,33 +44,23 @@ impl GivenBack {
         }
         Some(generation)
     }
-}
 
-impl<N: Nand> Store<N> {
     /// Notes that a block of this generation is given back.
-    pub(super) fn note_given_back(&mut self, pbn: Pbn, generation: u32) {
-        if self.is_placed() {
-            return;
-        }
-        let recent = &mut self.given_back.recent;
-        recent.rotate_right(1);
-        recent[0] = Some(Recent { generation, named_in: None });
-        *self.block(pbn) = Block { generation, ..Block::default() };
+    pub(super) fn note(&mut self, generation: u32) {
+        self.recent.rotate_right(1);
+        self.recent[0] = Some(Recent { generation, named_in: None });
     }
 
     /// The generation that the next unit of a block names, or none.
-    pub(super) fn name_given_back(&mut self, pbn: Pbn) -> u32 {
-        if self.is_placed() {
-            return NO_GENERATION;
-        }
-        if let Some(generation) = self.given_back.name_recent(pbn) {
+    pub(super) fn name(&mut self, pbn: Pbn, blocks: &[Block], table: &BlockTable) -> u32 {
+        if let Some(generation) = self.name_recent(pbn) {
             return generation;
         }
-        for _ in 0..ROWS.min(self.geometry.blocks) {
-            let turn = (self.given_back.turn + 1) % self.geometry.blocks;
-            self.given_back.turn = turn;
-            let row = self.blocks[turn as usize];
-            if row.generation > 0 && row.live == 0 && self.table.state(Pbn(turn)) == BlockState::Unclean {
+        let count = blocks.len() as u32;
+        for _ in 0..ROWS.min(count) {
+            self.turn = (self.turn + 1) % count;
+            let row = blocks[self.turn as usize];
+            if row.generation > 0 && row.live == 0 && table.state(Pbn(self.turn)) == BlockState::Unclean {
                 return row.generation;
             }
         }

@@ -201,7 +201,7 @@ impl Places {
         self.free_page(pbn, &self.images_in(pbn, form), form)
     }
 
-    /// The same page, where the images are known.
+    /// A page as by [`Places::page_in`], of a group whose images are known.
     pub(super) fn free_page(&self, pbn: Pbn, images: &[u16], form: &Form) -> Result<u32, IndexError> {
         let kept = if form.is_fixed() { form.format.log_pages } else { form.cursor_page(&self[pbn]) };
         let is_free = |&page: &u32| {

@@ -3,6 +3,7 @@
 //! what is missing is noticed.
 
 use super::config::{Format, LogArea, saved_bytes};
+use super::form::Form;
 use super::layout::{BLOCK_BYTES, FIXED_BYTES, IplTag, NO_UNIT, SLOT_BYTES};
 use super::numbers::Numbers;
 use super::places::Block;
@@ -24,7 +25,7 @@ const MAGIC: &[u8; 4] = b"NXI2";
 
 /// A checkpoint read back.
 pub(super) struct Saved {
-    pub(super) format: Format,
+    pub(super) form: Form,
     pub(super) closed: bool,
     /// Whether changes of the class *none* were under way.
     pub(super) open: bool,
@@ -73,15 +74,16 @@ impl Saved {
             unit_bytes: get_u32(&fixed, 24) as usize,
             log_pages: get_u16(&fixed, 28).into(),
         };
+        let form = Form::new(format, geometry);
         let (rows, slots) = (get_u32(&fixed, 48) as usize, get_u32(&fixed, 52) as usize);
         let slots_at = (FIXED_BYTES + BlockTable::encoded_bytes(geometry))
             .checked_add(rows.checked_mul(BLOCK_BYTES)?)?;
-        if length != slots_at.checked_add(slots.checked_mul(SLOT_BYTES)?)? || !format.is_possible(geometry) {
+        if length != slots_at.checked_add(slots.checked_mul(SLOT_BYTES)?)? || !form.is_possible() {
             return None;
         }
         let table = BlockTable::decode(geometry, source).ok()?;
         let mut saved = Saved {
-            format,
+            form,
             closed: fixed[5] & 1 == 1,
             open: fixed[5] & 4 != 0,
             numbers: Numbers::saved(
@@ -103,11 +105,11 @@ impl Saved {
             source.take(&mut row).ok()?;
             saved.slots.push(decode_slot(&row));
         }
-        saved.is_possible(geometry).then_some((saved, table))
+        saved.is_possible().then_some((saved, table))
     }
 
-    fn is_possible(&self, geometry: Geometry) -> bool {
-        let units = geometry.pages_per_block * self.format.units_per_page(geometry);
+    fn is_possible(&self) -> bool {
+        let (geometry, units) = (&self.form.geometry, self.form.units_per_block());
         let pages = geometry.pages_per_block;
         let block = |block: &Block| u32::from(block.cursor) <= units && u32::from(block.data_next) <= pages;
         let slot = |slot: &Slot| {

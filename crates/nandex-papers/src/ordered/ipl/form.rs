@@ -17,7 +17,8 @@ pub(super) struct Form {
 
 impl Form {
     pub(super) fn new(format: Format, geometry: Geometry) -> Form {
-        Form { geometry, format, shapes: format.shapes(geometry) }
+        let shapes = Shapes::new(geometry.page_bytes as usize, format.record, format.order);
+        Form { geometry, format, shapes }
     }
 
     pub(super) fn is_fixed(&self) -> bool {
@@ -30,7 +31,7 @@ impl Form {
     }
 
     pub(super) fn units_per_page(&self) -> u32 {
-        self.format.units_per_page(self.geometry)
+        self.geometry.page_bytes / self.format.unit_bytes as u32
     }
 
     /// Log units of a block, those of pages that hold images included.
@@ -40,7 +41,7 @@ impl Form {
 
     /// Nodes of a block at most; in a fixed area the first page of the log region.
     pub(super) fn nodes_limit(&self) -> u32 {
-        self.format.nodes_limit(self.geometry)
+        self.geometry.pages_per_block - self.format.log_pages
     }
 
     pub(super) fn unit_page(&self, pbn: Pbn, unit: u16) -> Ppn {

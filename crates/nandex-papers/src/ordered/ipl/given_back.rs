@@ -34,17 +34,6 @@ pub(super) struct GivenBack {
 }
 
 impl GivenBack {
-    /// A block given back lately that no unit of this block names.
-    fn name_recent(&mut self, pbn: Pbn) -> Option<u32> {
-        let is_to_be_named = |recent: &Recent| recent.named_in != Some(pbn);
-        let place = self.recent.iter_mut().find(|place| place.as_ref().is_some_and(is_to_be_named))?;
-        let Recent { generation, named_in } = place.take()?;
-        if named_in.is_none() {
-            *place = Some(Recent { generation, named_in: Some(pbn) });
-        }
-        Some(generation)
-    }
-
     /// Notes that a block of this generation is given back.
     pub(super) fn note(&mut self, generation: u32) {
         self.recent.rotate_right(1);
@@ -53,7 +42,13 @@ impl GivenBack {
 
     /// The generation that the next unit of a block names, or none.
     pub(super) fn name(&mut self, pbn: Pbn, blocks: &[Block], table: &BlockTable) -> u32 {
-        if let Some(generation) = self.name_recent(pbn) {
+        // A block given back lately that no unit of this block names.
+        let is_to_be_named =
+            |recent: &Option<Recent>| recent.is_some_and(|recent| recent.named_in != Some(pbn));
+        if let Some(place) = self.recent.iter_mut().find(|recent| is_to_be_named(recent))
+            && let Some(Recent { generation, named_in }) = place.take()
+        {
+            *place = named_in.is_none().then_some(Recent { generation, named_in: Some(pbn) });
             return generation;
         }
         let count = blocks.len() as u32;

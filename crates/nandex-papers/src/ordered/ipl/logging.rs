@@ -49,7 +49,7 @@ impl<N: Nand> Store<N> {
         self.places[pbn].newest = sequence.into();
         let form = &self.medium.form;
         let bytes = self.queues.push(pbn, (id, sequence, change), form.shapes.widths());
-        debug_assert!(bytes <= form.format.payload(), "I6: {bytes} bytes wait for a unit of {pbn}");
+        debug_assert!(bytes <= form.payload(), "I6: {bytes} bytes wait for a unit of {pbn}");
         self.counts.log_records += 1;
     }
 
@@ -60,7 +60,7 @@ impl<N: Nand> Store<N> {
             let Some(queue) = self.queues.get(pbn) else { return Ok(()) };
             let form = &self.medium.form;
             let bytes = queue.encoded + queue.bytes_for(id, change, form.shapes.widths());
-            if bytes <= form.format.payload() && self.numbers.sequence + 1 - queue.first <= SPAN_MAX {
+            if bytes <= form.payload() && self.numbers.sequence + 1 - queue.first <= SPAN_MAX {
                 return Ok(());
             }
             self.flush(pbn, false)?;

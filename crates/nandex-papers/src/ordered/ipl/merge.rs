@@ -431,8 +431,8 @@ impl<N: Nand> Store<N> {
             return true;
         }
         let splits = wanted.parents.iter().filter(|parent| parent.1 > 0).count() as u32;
-        let units = u32::from(self.queues.has(pbn)) + form.format.units_for(splits);
-        let image = if wanted.image { form.format.units_for_image(form.geometry) } else { 0 };
+        let units = u32::from(self.queues.has(pbn)) + form.units_for(splits);
+        let image = if wanted.image { form.units_for_image() } else { 0 };
         // In place a group keeps a page for the image of each ghost.
         let kept = if form.is_placed() && !form.is_fixed() { births * form.units_per_page() } else { 0 };
         self.room(pbn) < units + image + kept

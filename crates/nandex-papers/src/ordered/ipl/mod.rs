@@ -192,10 +192,10 @@ impl<N: Nand> IplTree<N> {
     /// Formats the chip for a tree that is set up like this.
     pub fn format(mut nand: N, config: &IplConfig) -> Result<IplTree<N>, IndexError> {
         let geometry = nand.geometry();
-        let format = Format::new(config, geometry)?;
-        let config = Config::new(config, &format, geometry)?;
-        if format.is_placed {
-            return IplTree::format_placed(nand, Form::new(format, geometry), config);
+        let form = Form::of(config, geometry)?;
+        let config = Config::new(config, &form)?;
+        if form.is_placed() {
+            return IplTree::format_placed(nand, form, config);
         }
         let mut table = BlockTable::new(geometry);
         table.retire_marked(&mut nand)?;
@@ -207,7 +207,7 @@ impl<N: Nand> IplTree<N> {
                 table.release(pbn);
             }
         }
-        let mut store = Store::new(nand, Form::new(format, geometry), config, Space::new(area, table));
+        let mut store = Store::new(nand, form, config, Space::new(area, table));
         store.places.clear_blocks(geometry.blocks);
         store.fill_cache(size_of::<Self>());
         store.plant_root()?;
@@ -221,11 +221,10 @@ impl<N: Nand> IplTree<N> {
         if config.placement == Placement::InPlace {
             return IplTree::mount_placed(nand, config);
         }
-        let geometry = nand.geometry();
         let (space, saved) = newest_checkpoint(&mut nand)?;
-        require_same(&saved.format, config)?;
-        let config = Config::new(config, &saved.format, geometry)?;
-        let mut store = Store::new(nand, Form::new(saved.format, geometry), config, space);
+        require_same(&saved.form.format, config)?;
+        let config = Config::new(config, &saved.form)?;
+        let mut store = Store::new(nand, saved.form, config, space);
         store.open(saved, size_of::<Self>())?;
         IplTree::assemble(store)
     }
@@ -289,7 +288,7 @@ impl<N: Nand> IplTree<N> {
         }
     }
 
-    fn descent(&mut self) -> Descent<'_, N> {
+    fn down(&mut self) -> Descent<'_, N> {
         Descent { store: &mut self.store, path: &mut self.path, height: self.height }
     }
 
@@ -390,7 +389,7 @@ impl<N: Nand> OrderedIndex for IplTree<N> {
         self.record().check_key(key)?;
         self.record().check_value(value)?;
         self.usable()?;
-        self.descent().to_leaf(key)?;
+        self.down().descend(key)?;
         let (shapes, leaf) = (self.store.shapes(), self.path.leaf());
         let found = leaf.search(&shapes, key);
         if let Ok(i) = found {
@@ -427,7 +426,7 @@ impl<N: Nand> OrderedIndex for IplTree<N> {
         if let Bound::Included(key) | Bound::Excluded(key) = start {
             self.record().check_key(key)?;
         }
-        let result = self.descent().walk((low, high), direction, visit);
+        let result = self.down().walk((low, high), direction, visit);
         self.shrink_to_ram();
         result
     }

@@ -69,7 +69,7 @@ impl<N: Nand> Descent<'_, N> {
     }
 
     /// Reads the nodes down to the leaf of a key.
-    pub(super) fn to_leaf(mut self, key: &[u8]) -> Result<(), IndexError> {
+    pub(super) fn descend(mut self, key: &[u8]) -> Result<(), IndexError> {
         let shapes = self.store.shapes();
         self.start()?;
         for level in (0..self.path.steps.len() - 1).rev() {

@@ -40,8 +40,7 @@ impl<N: Nand> Store<N> {
 
     /// RAM that is kept for what operations hold, with a tree of so many levels.
     pub(super) fn reserve_bytes(&self, levels: usize) -> usize {
-        let form = &self.medium.form;
-        config::path_bytes(&form.format, form.geometry, levels) + self.config.work_bytes
+        config::path_bytes(&self.medium.form, levels) + self.config.work_bytes
     }
 
     /// Gives the cache the RAM that is left beside so much that others hold, or will.

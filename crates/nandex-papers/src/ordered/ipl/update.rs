@@ -65,7 +65,7 @@ impl<N: Nand> IplTree<N> {
     pub(super) fn insert_record(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         self.existed = None;
         self.store.require_numbers()?;
-        self.descent().to_leaf(key)?;
+        self.down().descend(key)?;
         let shapes = self.store.shapes();
         let found = self.path.leaf().search(&shapes, key).is_ok();
         self.existed = Some(found);
@@ -95,7 +95,7 @@ impl<N: Nand> IplTree<N> {
     pub(super) fn remove_record(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.existed = None;
         self.store.require_numbers()?;
-        self.descent().to_leaf(key)?;
+        self.down().descend(key)?;
         let shapes = self.store.shapes();
         let found = self.path.leaf().search(&shapes, key).is_ok();
         self.existed = Some(found);

@@ -70,7 +70,7 @@ impl Format {
         bytes
     }
 
-    fn decode(bytes: &[u8], geometry: Geometry) -> Result<Format, Unfit> {
+    fn decode(bytes: &[u8], geometry: Geometry) -> Result<Form, Unfit> {
         let what = words("the chip holds no tree with in-page logging in place");
         let foreign = Unfit::other(Differs::Kind, what);
         let bytes = bytes.get(..HEADER_BYTES).ok_or(foreign)?;
@@ -92,7 +92,9 @@ impl Format {
             unit_bytes: get_u32(bytes, 22) as usize,
             log_pages: get_u16(bytes, 26).into(),
         };
-        if format.record.key_bytes > 0 && format.is_possible(geometry) { Ok(format) } else { Err(foreign) }
+        let form = Some(format).filter(|format| format.record.key_bytes > 0);
+        let form = form.map(|format| Form::new(format, geometry)).filter(Form::is_possible);
+        form.ok_or(foreign)
     }
 }
 
@@ -134,19 +136,19 @@ impl<N: Nand> IplTree<N> {
         let geometry = nand.geometry();
         let mut header = vec![0; geometry.page_bytes as usize];
         nand.read(HEADER, Cause::Recovery, &mut header, &mut [])?;
-        let format = match Format::decode(&header, geometry) {
-            Ok(format) => format,
+        let form = match Format::decode(&header, geometry) {
+            Ok(form) => form,
             Err(_) if is_blank(&mut nand)? => return Err(IndexError::NotFormatted(Unfit::Blank)),
             Err(unfit) => return Err(IndexError::NotFormatted(unfit)),
         };
-        super::require_same(&format, config)?;
-        let config = Config::new(config, &format, geometry)?;
+        super::require_same(&form.format, config)?;
+        let config = Config::new(config, &form)?;
         let is_open = header[HEADER_BYTES] != SETTLED;
         if is_open && config.durability == Durability::None {
             return Err(IndexError::NotCleanlyClosed);
         }
         drop(header);
-        let mut store = Store::new(nand, Form::new(format, geometry), config, groups_of(geometry));
+        let mut store = Store::new(nand, form, config, groups_of(geometry));
         store.clear_groups(size_of::<Self>());
         store.recover_placed()?;
         store.space.is_open = is_open;

@@ -183,7 +183,7 @@ impl<N: Nand> Reader<'_, N> {
         }
         self.image(slot, node, &mut walk, cause)?;
         if walk.is_long {
-            return self.apply_again(pbn, node, &walk, cause);
+            return self.reapply(pbn, node, &walk, cause);
         }
         let (shapes, widths) = (&self.medium.form.shapes, self.widths());
         let mut records = walk.chunks.iter().rev().flat_map(|chunk| waiting(widths, chunk));
@@ -191,13 +191,7 @@ impl<N: Nand> Reader<'_, N> {
     }
 
     /// Applies the records of a chain, each unit of which is read again, and those that wait.
-    fn apply_again(
-        &mut self,
-        pbn: Pbn,
-        node: &mut Node,
-        walk: &Walk,
-        cause: Cause,
-    ) -> Result<(), IndexError> {
+    fn reapply(&mut self, pbn: Pbn, node: &mut Node, walk: &Walk, cause: Cause) -> Result<(), IndexError> {
         let (shapes, widths) = (self.medium.form.shapes, self.widths());
         for &(unit, sought) in walk.steps.iter().rev() {
             let bytes = self.medium.read_unit(pbn, unit, cause)?.0;
@@ -230,16 +224,10 @@ impl<N: Nand> Reader<'_, N> {
     }
 
     /// Reads the image of a node.
-    fn image(
-        &mut self,
-        slot: Slot,
-        node: &mut Node,
-        walk: &mut Walk,
-        cause: Cause,
-    ) -> Result<(), IndexError> {
+    fn image(&mut self, at: Slot, node: &mut Node, walk: &mut Walk, cause: Cause) -> Result<(), IndexError> {
         let form = self.medium.form;
-        let ppn: Ppn = form.geometry.page_at(Pbn(slot.block), u32::from(slot.base));
-        let generation = self.places[Pbn(slot.block)].generation;
+        let ppn: Ppn = form.geometry.page_at(Pbn(at.block), u32::from(at.base));
+        let generation = self.places[Pbn(at.block)].generation;
         let (data, spare) = self.medium.read(ppn, cause)?;
         let is_image = |tag: &IplTag| {
             let is_its = tag.node == node.id || walk.is_of(tag.node);

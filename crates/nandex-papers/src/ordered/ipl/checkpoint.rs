@@ -226,13 +226,9 @@ enum Old {
 /// Whether a newer checkpoint than this closing one was begun, though no reference leads to it: the first
 /// thing that is programmed then stands in the block that is free and worn least. What was there before is of
 /// the tree, of one generation that is no newer, or older checkpoints, or nothing.
-fn is_followed<N: Nand>(
-    nand: &mut N,
-    (area, table): (&CheckpointArea, &BlockTable),
-    saved: &Saved,
-) -> Result<bool, IndexError> {
+fn is_followed<N: Nand>(nand: &mut N, space: &Space, saved: &Saved) -> Result<bool, IndexError> {
     let geometry = nand.geometry();
-    let Some(next) = table.first_free(Wear::Least) else { return Ok(false) };
+    let Some(next) = space.table.first_free(Wear::Least) else { return Ok(false) };
     let (mut data, mut spare) =
         (vec![0; geometry.page_bytes as usize], vec![0xff; geometry.spare_bytes as usize]);
     let mut first = None;
@@ -244,7 +240,7 @@ fn is_followed<N: Nand>(
                 let is_before = tag.generation <= saved.numbers.generation && u32::from(tag.page) == page;
                 is_before.then_some(Old::OfTree(tag.generation))
             }
-            None => area.is_older(ppn, data, spare).then_some(Old::OfCheckpoint),
+            None => space.area.is_older(ppn, data, spare).then_some(Old::OfCheckpoint),
         };
         let is_expected = |old: Old| old == Old::Blank || first.is_none_or(|first| old == first);
         let is_old = |data: &[u8], spare: &[u8]| old(data, spare).is_some_and(is_expected);
@@ -266,11 +262,12 @@ pub(super) fn newest_checkpoint<N: Nand>(nand: &mut N) -> Result<(Space, Saved),
     let Some(Found { area, newest, .. }) = CheckpointArea::mount_and_look(nand, decode)? else {
         return Err(IndexError::NotFormatted(nandex::nand::unfit(nand, NO_CHECKPOINT)?));
     };
-    let (mut saved, mut table) = newest.map_err(IndexError::NotFormatted)?;
-    table.reserve_exactly(&area.occupied())?;
+    let (mut saved, table) = newest.map_err(IndexError::NotFormatted)?;
+    let mut space = Space::new(area, table);
+    space.table.reserve_exactly(&space.area.occupied())?;
     // Changes may have been under way since: the checkpoint that says so is written first.
-    saved.closed &= !area.is_ragged() && !is_followed(nand, (&area, &table), &saved)?;
-    Ok((Space::new(area, table), saved))
+    saved.closed &= !space.area.is_ragged() && !is_followed(nand, &space, &saved)?;
+    Ok((space, saved))
 }
 
 impl<N: Nand> Store<N> {

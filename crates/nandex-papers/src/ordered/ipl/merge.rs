@@ -80,13 +80,7 @@ impl Wanted<'_> {
 
 impl<N: Nand> Store<N> {
     /// Programs an image; false when the program failed.
-    fn program_image(
-        &mut self,
-        pbn: Pbn,
-        node: &Node,
-        tag: IplTag,
-        cause: Cause,
-    ) -> Result<bool, IndexError> {
+    fn try_image(&mut self, pbn: Pbn, node: &Node, tag: IplTag, cause: Cause) -> Result<bool, IndexError> {
         let (form, page) = (self.medium.form, u32::from(tag.page));
         self.medium.set_image(node, tag);
         let all = [self.medium.page.len(), self.medium.spare.len()];
@@ -112,7 +106,7 @@ impl<N: Nand> Store<N> {
             let page = form.take_image_page(&mut self.places[pbn]) as u16;
             let committed = if mark { sequence } else { self.numbers.committed };
             let tag = IplTag { page, sequence, committed, ..self.tag(pbn) };
-            if !self.program_image(pbn, node, tag, Cause::Host)? {
+            if !self.try_image(pbn, node, tag, Cause::Host)? {
                 self.evacuate(pbn)?;
                 continue;
             }
@@ -252,7 +246,7 @@ impl<N: Nand> Store<N> {
         loop {
             let pbn = self.open_block()?;
             let tag = IplTag { merged: 1, ..self.tag(pbn) };
-            if self.program_image(pbn, root, tag, Cause::Checkpoint)? {
+            if self.try_image(pbn, root, tag, Cause::Checkpoint)? {
                 self.settle(pbn, &[root.id], self.numbers.sequence);
                 return Ok(());
             }
@@ -292,7 +286,7 @@ impl<N: Nand> Store<N> {
         for (page, &id) in (0u16..).zip(ids) {
             result = self.load(id, &mut node, cause).and_then(|()| {
                 let tag = IplTag { page, sequence: newest, merged, protected, ..self.tag(pbn) };
-                self.program_image(pbn, &node, tag, Cause::Merge)
+                self.try_image(pbn, &node, tag, Cause::Merge)
             });
             if result != Ok(true) {
                 break;

@@ -219,3 +219,26 @@ impl Places {
             + (self.held.capacity() + self.pending.capacity()) * 4
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::NO_UNIT;
+    use super::*;
+
+    #[test]
+    fn a_block_that_the_last_node_leaves_waits_for_the_commit() {
+        let mut places = Places::default();
+        places.clear_blocks(3);
+        let at = |block: u32| Slot { block, base: 0, last: NO_UNIT };
+        let ids = [places.new_id(), places.new_id()];
+        for id in ids {
+            assert_eq!(places.set_slot(id, at(1), 5), None);
+        }
+        assert_eq!((places.live(Pbn(1)), places.sparsest(None, 1)), (2, None));
+        assert_eq!(places.set_slot(ids[0], at(2), 6), None);
+        assert_eq!(places.sparsest(None, 1), Some(Pbn(1)));
+        assert_eq!(places.set_slot(ids[1], at(2), 7), Some(Pbn(1)));
+        assert_eq!((&places.held[..], places[Pbn(1)].newest.get()), (&[Pbn(1)][..], 7));
+        assert_eq!(places.nodes_of(&[Pbn(2)]), ids);
+    }
+}

@@ -147,3 +147,29 @@ impl Queues {
         self.bytes + self.count() * ENTRY_BYTES
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::NO_UNIT;
+    use super::*;
+
+    const WIDTHS: Widths = Widths { key: 4, value: 2 };
+
+    #[test]
+    fn records_are_counted_as_the_unit_takes_them() {
+        let (mut queues, key) = (Queues::default(), [1, 2, 3, 4]);
+        for sequence in 1..20 {
+            let change = Change::Put { key: &key, value: &[5, 6] };
+            queues.push(Pbn(7), (sequence as u32 % 3, sequence, &change), WIDTHS);
+        }
+        // A ghost holds on to the records of its source, and to those of no other node.
+        queues.push(Pbn(7), (9, 20, &Change::GhostOfAll { source: 0, base: 0 }), WIDTHS);
+        let nodes = |queues: &Queues| queues.get(Pbn(7)).unwrap().encode(WIDTHS, 1, |_| NO_UNIT).0;
+        for (dropped, left) in [(0, &[1, 2, 0, 9][..]), (1, &[2, 0, 9]), (9, &[2, 0]), (0, &[2])] {
+            queues.drop_of(Pbn(7), dropped, WIDTHS);
+            assert_eq!(nodes(&queues), left, "{dropped} is dropped");
+        }
+        queues.drop_of(Pbn(7), 2, WIDTHS);
+        assert!(queues.is_empty() && queues.bytes == 0);
+    }
+}

@@ -6,17 +6,20 @@
 
 use super::image::{Node, Shapes};
 use super::layout::{
-    Change, Head, IplTag, NO_UNIT, PageKind, WAITING_BYTES, Widths, groups, push_waiting, records, waiting,
+    Change, Head, IplTag, NO_UNIT, PageKind, Record, WAITING_BYTES, Widths, groups, push_waiting, records,
+    waiting,
 };
-use super::store::{Slot, Store, corrupted};
+use super::medium::{Medium, corrupted};
+use super::places::Places;
+use super::slots::Slot;
+use super::waiting::Queues;
 use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
-use nandex::log::Placement;
 use nandex::nand::{Cause, Nand};
 use nandex::units::{Pbn, Ppn};
 
 /// Whose records are looked for at a place of the chain.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Sought {
     node: u32,
     /// Only records before this one count.
@@ -25,38 +28,29 @@ struct Sought {
 
 impl Sought {
     /// Applies the records of one place: before those of a ghost those of its source, if they are there.
-    fn apply_from<'a, I: Iterator<Item = (u64, Change<'a>)>>(
+    fn apply_from<'a, I: Iterator<Item = Record<'a>>>(
         self,
         of_node: &impl Fn(u32) -> I,
         (node, shapes): (&mut Node, &Shapes),
         contained: u64,
     ) -> Result<(), IndexError> {
         let found = || of_node(self.node).filter(|record| record.0 < self.limit);
-        let born = found().filter_map(|(limit, change)| match change {
-            Change::Ghost { source, .. } | Change::GhostOfAll { source, .. } => {
-                Some(Sought { node: source, limit })
-            }
-            _ => None,
-        });
-        let born = born.last();
+        let born = found()
+            .filter_map(|(limit, change)| change.source().map(|(node, _)| Sought { node, limit }))
+            .last();
         if let Some(born) = born {
             born.apply_from(of_node, (node, shapes), contained)?;
         }
         let since = born.map_or(0, |born| born.limit);
         let mut records = found().filter(|record| record.0 >= since);
-        records.try_for_each(|record| apply_record(node, shapes, record, contained))
+        records.try_for_each(|record| apply(node, shapes, record, contained))
     }
 }
 
 /// Applies a record if it is newer than what the image contains.
-fn apply_record(
-    node: &mut Node,
-    shapes: &Shapes,
-    (sequence, change): (u64, Change<'_>),
-    contained: u64,
-) -> Result<(), IndexError> {
-    match change {
-        _ if sequence <= contained => {}
+fn apply(node: &mut Node, shapes: &Shapes, record: Record<'_>, contained: u64) -> Result<(), IndexError> {
+    match record.1 {
+        _ if record.0 <= contained => {}
         Change::Ghost { low, .. } => node.keep_from(shapes, low),
         Change::GhostOfAll { .. } => {}
         change => node.apply(shapes, &change)?,
@@ -65,6 +59,7 @@ fn apply_record(
 }
 
 /// The records of a node on the way from its newest to its oldest.
+#[derive(Default)]
 struct Walk {
     sought: Sought,
     /// The nodes that it came from.
@@ -77,20 +72,11 @@ struct Walk {
     is_long: bool,
     /// The units of the chain, and what was sought there.
     steps: Vec<(u16, Sought)>,
+    /// The number up to which the image contains the records.
+    contained: u64,
 }
 
 impl Walk {
-    fn new(id: u32, bytes_max: usize) -> Walk {
-        Walk {
-            sought: Sought { node: id, limit: u64::MAX },
-            sources: Vec::new(),
-            chunks: Vec::new(),
-            left: bytes_max,
-            is_long: false,
-            steps: Vec::new(),
-        }
-    }
-
     /// Whether the node may have begun with the image of this one.
     fn is_of(&self, node: u32) -> bool {
         self.sources.contains(&node)
@@ -98,17 +84,13 @@ impl Walk {
 
     /// Takes the records over of the node that is sought in one unit; whether it was born there as a ghost,
     /// and its source is sought now.
-    fn take<'a, I: Iterator<Item = (u64, Change<'a>)>>(
-        &mut self,
-        widths: Widths,
-        found: impl Fn() -> I,
-    ) -> bool {
+    fn take<'a, I: Iterator<Item = Record<'a>>>(&mut self, widths: Widths, found: impl Fn() -> I) -> bool {
         let Sought { node, limit } = self.sought;
-        let counts = |(sequence, _): &(u64, Change<'_>)| *sequence < limit;
+        let counts = |record: &Record<'_>| record.0 < limit;
         let (mut bytes, mut born) = (0, None);
         for (sequence, change) in found().filter(counts) {
-            if let Change::Ghost { source, .. } | Change::GhostOfAll { source, .. } = change {
-                (bytes, born) = (0, Some(Sought { node: source, limit: sequence }));
+            if let Some((node, _)) = change.source() {
+                (bytes, born) = (0, Some(Sought { node, limit: sequence }));
             }
             bytes += WAITING_BYTES + widths.fields_of(&change);
         }
@@ -131,6 +113,26 @@ impl Walk {
         true
     }
 
+    /// Takes over what a unit holds for the node; the unit before it in the chain, or what is wrong.
+    fn take_unit(&mut self, widths: Widths, bytes: &[u8], first: u64) -> Result<u16, &'static str> {
+        let mut previous = None;
+        loop {
+            let want = self.sought.node;
+            let found = groups(bytes).find(|group| group.is_none_or(|group| group.node == want));
+            let Some(group) = found else { break };
+            let group = group.ok_or("a log unit makes no sense")?;
+            previous.get_or_insert(group.previous);
+            let all = || records(widths, first, group.records);
+            if all().any(|record| record.is_none()) {
+                return Err("a log record makes no sense");
+            }
+            if !self.take(widths, || all().flatten()) {
+                break;
+            }
+        }
+        previous.ok_or("a log unit holds nothing of the node it is named for")
+    }
+
     /// Takes over what waits in RAM.
     fn take_waiting(&mut self, widths: Widths, bytes: &[u8]) {
         loop {
@@ -143,142 +145,108 @@ impl Walk {
     }
 }
 
-/// Reading.
-impl<N: Nand> Store<N> {
+/// The parts that a node is read from.
+pub(super) struct Reader<'a, N> {
+    pub(super) medium: &'a mut Medium<N>,
+    pub(super) places: &'a Places,
+    pub(super) queues: &'a Queues,
+    /// Bytes of the records of a node that are held while it is read.
+    pub(super) chain_bytes: usize,
+}
+
+impl<N: Nand> Reader<'_, N> {
+    fn widths(&self) -> Widths {
+        self.medium.form.shapes.widths()
+    }
+
     /// Reads a node: its image and its chain of records.
     pub(super) fn load(&mut self, id: u32, node: &mut Node, cause: Cause) -> Result<(), IndexError> {
-        let slot = self.slot(id)?;
+        let slot = self.places.slot(id)?;
         let pbn = Pbn(slot.block);
-        let mut walk = Walk::new(id, self.config.chain_bytes);
-        self.at_hand = None;
-        if let Some(found) = self.waiting.get(&pbn.0) {
-            walk.take_waiting(self.shapes.widths(), &found.bytes);
+        let sought = Sought { node: id, limit: u64::MAX };
+        let mut walk = Walk { sought, left: self.chain_bytes, ..Walk::default() };
+        self.medium.at_hand = None;
+        if let Some(found) = self.queues.get(pbn) {
+            walk.take_waiting(self.widths(), &found.bytes);
         }
         let mut unit = slot.last;
-        node.units = 0;
+        (node.id, node.units) = (id, 0);
         while unit != NO_UNIT {
             node.units += 1;
             walk.steps.push((unit, walk.sought));
             let previous = self.follow(pbn, unit, &mut walk, cause)?;
             if previous >= unit && previous != NO_UNIT {
                 let what = "a chain of log units does not go back";
-                return Err(corrupted(Invariant::I5, what, self.unit_page(pbn, unit)));
+                return Err(corrupted(Invariant::I5, what, self.medium.form.unit_page(pbn, unit)));
             }
             unit = previous;
         }
-        let contained = self.load_image((id, slot), node, &walk, cause)?;
+        self.image(slot, node, &mut walk, cause)?;
         if walk.is_long {
-            return self.apply_again((id, slot), node, (walk.steps, contained), cause);
+            return self.reapply(pbn, node, &walk, cause);
         }
-        walk.chunks.iter().rev().try_for_each(|chunk| self.apply(node, chunk, contained))
+        let (shapes, widths) = (&self.medium.form.shapes, self.widths());
+        let mut records = walk.chunks.iter().rev().flat_map(|chunk| waiting(widths, chunk));
+        records.try_for_each(|found| apply(node, shapes, (found.1, found.2), walk.contained))
     }
 
     /// Applies the records of a chain, each unit of which is read again, and those that wait.
-    fn apply_again(
-        &mut self,
-        (id, slot): (u32, Slot),
-        node: &mut Node,
-        (steps, contained): (Vec<(u16, Sought)>, u64),
-        cause: Cause,
-    ) -> Result<(), IndexError> {
-        let (pbn, shapes, widths) = (Pbn(slot.block), self.shapes, self.shapes.widths());
-        for &(unit, sought) in steps.iter().rev() {
-            let frame = self.read(self.unit_page(pbn, unit), cause)?;
-            let at = (u32::from(unit) % self.units_per_page()) as usize * self.format.unit_bytes;
-            let bytes = &self.cache.page(frame).0[at..at + self.format.unit_bytes];
+    fn reapply(&mut self, pbn: Pbn, node: &mut Node, walk: &Walk, cause: Cause) -> Result<(), IndexError> {
+        let (shapes, widths) = (self.medium.form.shapes, self.widths());
+        for &(unit, sought) in walk.steps.iter().rev() {
+            let bytes = self.medium.read_unit(pbn, unit, cause)?.0;
             let first = Head::decode(bytes).map_or(0, |head| head.first);
             let of_node = |node: u32| {
                 let group = groups(bytes).flatten().find(|group| group.node == node);
                 let records = group.map(|group| records(widths, first, group.records).flatten());
                 records.into_iter().flatten()
             };
-            sought.apply_from(&of_node, (node, &shapes), contained)?;
+            sought.apply_from(&of_node, (node, &shapes), walk.contained)?;
         }
-        let Some(found) = self.waiting.get(&pbn.0) else { return Ok(()) };
+        let Some(found) = self.queues.get(pbn) else { return Ok(()) };
         let of_node = |node: u32| {
             let of_node = waiting(widths, &found.bytes).filter(move |found| found.0 == node);
             of_node.map(|found| (found.1, found.2))
         };
-        Sought { node: id, limit: u64::MAX }.apply_from(&of_node, (node, &shapes), contained)
-    }
-
-    /// Applies the records of a unit.
-    fn apply(&self, node: &mut Node, chunk: &[u8], contained: u64) -> Result<(), IndexError> {
-        let mut records = waiting(self.shapes.widths(), chunk).map(|found| (found.1, found.2));
-        records.try_for_each(|record| apply_record(node, &self.shapes, record, contained))
+        Sought { node: node.id, limit: u64::MAX }.apply_from(&of_node, (node, &shapes), walk.contained)
     }
 
     /// Takes over what one unit holds for the node; the unit before it in the chain.
     fn follow(&mut self, pbn: Pbn, unit: u16, walk: &mut Walk, cause: Cause) -> Result<u16, IndexError> {
-        let ppn = self.unit_page(pbn, unit);
-        let frame = self.read(ppn, cause)?;
-        if cause != Cause::Check {
-            self.counts.log_units_read += 1;
-        }
-        let (generation, size) = (self.blocks[pbn.index()].generation, self.format.unit_bytes);
-        let (data, spare) = self.cache.page(frame);
-        let at = (u32::from(unit) % self.units_per_page()) as usize * size;
-        let bytes = &data[at..at + size];
+        let (widths, generation) = (self.widths(), self.places[pbn].generation);
+        let (bytes, spare) = self.medium.read_unit(pbn, unit, cause)?;
         let is_log = IplTag::decode(spare).is_some_and(|tag| tag.kind == PageKind::Log);
         let head = Head::decode(bytes).filter(|head| is_log && head.generation == generation);
-        let head = head.ok_or(corrupted(Invariant::I5, "a log unit's checksum does not match", ppn))?;
-        let (mut previous, widths) = (None, self.shapes.widths());
-        loop {
-            let want = walk.sought.node;
-            let mut nonsense = false;
-            let found = groups(bytes).find_map(|group| match group {
-                None => {
-                    nonsense = true;
-                    None
-                }
-                Some(group) => (group.node == want).then_some(group),
-            });
-            if nonsense {
-                return Err(corrupted(Invariant::I5, "a log unit makes no sense", ppn));
-            }
-            let Some(group) = found else { break };
-            previous.get_or_insert(group.previous);
-            let all = || records(widths, head.first, group.records);
-            if all().any(|record| record.is_none()) {
-                return Err(corrupted(Invariant::I5, "a log record makes no sense", ppn));
-            }
-            if !walk.take(widths, || all().flatten()) {
-                break;
-            }
-        }
-        previous.ok_or(corrupted(Invariant::I5, "a log unit holds nothing of the node it is named for", ppn))
+        let head = head.ok_or("a log unit's checksum does not match");
+        let previous = head.and_then(|head| walk.take_unit(widths, bytes, head.first));
+        self.medium.counts.log_units += u64::from(cause != Cause::Check);
+        previous.map_err(|what| corrupted(Invariant::I5, what, self.medium.form.unit_page(pbn, unit)))
     }
 
-    /// Reads the image of a node; the number up to which that contains its records.
-    fn load_image(
-        &mut self,
-        (id, slot): (u32, Slot),
-        node: &mut Node,
-        walk: &Walk,
-        cause: Cause,
-    ) -> Result<u64, IndexError> {
-        let ppn: Ppn = self.geometry.page_at(Pbn(slot.block), u32::from(slot.base));
-        let frame = self.read(ppn, cause)?;
-        let (data, spare) = self.cache.page(frame);
-        let generation = self.blocks[slot.block as usize].generation;
-        // In place the images of a group are of several merges.
-        let is_placed = self.config.placement == Placement::InPlace;
+    /// Reads the image of a node.
+    fn image(&mut self, at: Slot, node: &mut Node, walk: &mut Walk, cause: Cause) -> Result<(), IndexError> {
+        let form = self.medium.form;
+        let ppn: Ppn = form.geometry.page_at(Pbn(at.block), u32::from(at.base));
+        let generation = self.places[Pbn(at.block)].generation;
+        let (data, spare) = self.medium.read(ppn, cause)?;
         let is_image = |tag: &IplTag| {
-            let is_its = tag.node == id || walk.is_of(tag.node);
-            tag.kind == PageKind::Data && (is_placed || tag.generation == generation) && is_its
+            let is_its = tag.node == node.id || walk.is_of(tag.node);
+            // In place the images of a group are of several merges.
+            tag.kind == PageKind::Data && (form.is_placed() || tag.generation == generation) && is_its
         };
         let tag = IplTag::decode(spare).filter(is_image).ok_or(corrupted(
             Invariant::I4,
             "not the image of a node of this block",
             ppn,
         ))?;
-        let shape = self.shapes.at(tag.level);
+        let shape = form.shapes.at(tag.level);
         if tag.level == 0 || usize::from(tag.count) > shape.capacity {
             return Err(corrupted(Invariant::I1, "an impossible node", ppn));
         }
-        (node.id, node.level, node.count) = (id, tag.level, tag.count.into());
-        node.reserve(&self.shapes);
+        (node.level, node.count) = (tag.level, tag.count.into());
+        node.reserve(&form.shapes);
         node.bytes[..shape.bytes()].copy_from_slice(&data[..shape.bytes()]);
-        Ok(tag.sequence)
+        walk.contained = tag.sequence;
+        Ok(())
     }
 }

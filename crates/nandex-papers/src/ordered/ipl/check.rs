@@ -2,7 +2,8 @@
 
 use super::IplTree;
 use super::image::Node;
-use super::store::{NO_BLOCK, ROOT};
+use super::slots::NO_BLOCK;
+use super::store::ROOT;
 use alloc::vec;
 use alloc::vec::Vec;
 use nandex::check::{CheckReport, IndexError, Invariant, message};
@@ -20,7 +21,7 @@ struct Visit {
 impl<N: Nand> IplTree<N> {
     pub(super) fn walk_all(&mut self) -> Result<CheckReport, IndexError> {
         let mut report = CheckReport::default();
-        let mut reached = vec![false; self.store.slots.len()];
+        let mut reached = vec![false; self.store.places.slots.len()];
         let mut node = Node::default();
         let mut todo = vec![Visit { id: ROOT, level: self.height, low: None, high: None }];
         while let Some(visit) = todo.pop() {
@@ -77,7 +78,7 @@ impl<N: Nand> IplTree<N> {
     }
 
     fn check_places(&self, reached: &[bool], report: &mut CheckReport) {
-        let store = &self.store;
+        let store = &self.store.places;
         let mut live = vec![0u32; store.blocks.len()];
         for (id, (slot, &is_reached)) in store.slots.iter().zip(reached).enumerate() {
             if (slot.block != NO_BLOCK) != is_reached {
@@ -102,28 +103,29 @@ impl<N: Nand> IplTree<N> {
 
     fn check_blocks(&self, report: &mut CheckReport) {
         use nandex::blocks::BlockState::Open;
-        let store = &self.store;
-        for pbn in (0..store.geometry.blocks).map(Pbn) {
-            let block = &store.blocks[pbn.index()];
-            let (at, open) = (u64::from(pbn.0), store.table.state(pbn) == Open);
-            let held = store.held.contains(&pbn);
+        let (store, form) = (&self.store, &self.store.medium.form);
+        for pbn in (0..form.geometry.blocks).map(Pbn) {
+            let block = &store.places[pbn];
+            let (at, open) = (u64::from(pbn.0), store.space.table.state(pbn) == Open);
+            let held = store.places.held.contains(&pbn);
             // Where a mount finds no room to write, what it would erase stays.
-            let is_left = store.read_only && open;
+            let is_left = store.space.read_only && open;
             if open != (block.live > 0 || held) && !is_left {
                 let found = message!("open: {open}, {} nodes, held: {held}", block.live);
                 report.violation(Invariant::I4, at, found);
             }
-            if u32::from(block.live) > store.format.nodes_limit(store.geometry) {
+            if u32::from(block.live) > form.nodes_limit() {
                 report.violation(Invariant::I6, at, message!("{} nodes", block.live));
             }
-            let waits = store.waiting.contains_key(&pbn.0);
-            let has_room = store.room(pbn) > 0 || store.failed.contains(&pbn);
+            let waits = store.queues.has(pbn);
+            let has_room = store.room(pbn) > 0 || store.space.failed.contains(&pbn);
             if waits && (block.live == 0 || !has_room) {
                 report.violation(Invariant::I6, at, message!("records wait, {} units left", store.room(pbn)));
             }
         }
-        if store.committed > store.sequence {
-            report.violation(Invariant::I7, store.committed, message!("committed beyond {}", store.sequence));
+        if store.numbers.committed > store.numbers.sequence {
+            let found = message!("committed beyond {}", store.numbers.sequence);
+            report.violation(Invariant::I7, store.numbers.committed, found);
         }
         if store.config.ram_bytes.is_some_and(|ram| self.ram_held() > ram) {
             report.violation(Invariant::I7, 0, message!("{} bytes of RAM held", self.ram_held()));

@@ -2,21 +2,21 @@
 //! records are changed, only what a scan cannot find out: wear, and how far each block was filled, so that
 //! what is missing is noticed.
 
-use super::config::{Config, Format, LogArea};
-use super::given_back::GivenBack;
-use super::image::{Node, Shapes};
-use super::layout::{BLOCK_BYTES, FIXED_BYTES, SLOT_BYTES};
-use super::layout::{GENERATION_BITS, IplTag, Link, NO_UNIT, SEQUENCE_BITS};
-use super::slots::Slots;
-use super::store::{Block, IplCounts, NO_BLOCK, Slot, Store};
-use alloc::collections::BTreeMap;
+use super::config::{Format, LogArea, saved_bytes};
+use super::form::Form;
+use super::layout::{BLOCK_BYTES, FIXED_BYTES, IplTag, NO_UNIT, SLOT_BYTES};
+use super::numbers::Numbers;
+use super::places::Block;
+use super::slots::{NO_BLOCK, Slot, Slots};
+use super::space::Space;
+use super::store::Store;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use nandex::blocks::checkpoint::{CheckpointArea, Contents, Found, NO_CHECKPOINT, Source, Window};
 use nandex::blocks::{BlockTable, Wear};
-use nandex::check::{IndexError, Invariant, words};
-use nandex::codec::{first_number, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
+use nandex::check::{IndexError, words};
+use nandex::codec::{get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use nandex::nand::{Cause, Differs, Geometry, Nand, NandError, Reading, Unfit, read_again};
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::units::Pbn;
@@ -25,14 +25,11 @@ const MAGIC: &[u8; 4] = b"NXI2";
 
 /// A checkpoint read back.
 pub(super) struct Saved {
-    pub(super) format: Format,
+    pub(super) form: Form,
     pub(super) closed: bool,
     /// Whether changes of the class *none* were under way.
     pub(super) open: bool,
-    pub(super) sequence: u64,
-    pub(super) committed: u64,
-    pub(super) generation: u32,
-    pub(super) session: u32,
+    pub(super) numbers: Numbers,
     /// By block; those that held no nodes, and were not kept until the next commit, are as if unused.
     pub(super) blocks: Vec<Block>,
     pub(super) slots: Slots,
@@ -72,25 +69,28 @@ impl Saved {
         let format = Format {
             record: RecordFormat { key_bytes: fixed[6], value_bytes: fixed[7] },
             area: if fixed[5] & 2 == 0 { LogArea::Dynamic } else { LogArea::Fixed },
+            is_placed: false,
             order: get_u32(&fixed, 20) as usize,
             unit_bytes: get_u32(&fixed, 24) as usize,
             log_pages: get_u16(&fixed, 28).into(),
         };
+        let form = Form::new(format, geometry);
         let (rows, slots) = (get_u32(&fixed, 48) as usize, get_u32(&fixed, 52) as usize);
         let slots_at = (FIXED_BYTES + BlockTable::encoded_bytes(geometry))
             .checked_add(rows.checked_mul(BLOCK_BYTES)?)?;
-        if length != slots_at.checked_add(slots.checked_mul(SLOT_BYTES)?)? || !format.is_possible(geometry) {
+        if length != slots_at.checked_add(slots.checked_mul(SLOT_BYTES)?)? || !form.is_possible() {
             return None;
         }
         let table = BlockTable::decode(geometry, source).ok()?;
         let mut saved = Saved {
-            format,
+            form,
             closed: fixed[5] & 1 == 1,
             open: fixed[5] & 4 != 0,
-            sequence: get_u40(&fixed, 30),
-            committed: get_u40(&fixed, 35),
-            generation: get_u32(&fixed, 40),
-            session: get_u32(&fixed, 44),
+            numbers: Numbers::saved(
+                [get_u40(&fixed, 30), get_u40(&fixed, 35)],
+                get_u32(&fixed, 40),
+                get_u32(&fixed, 44),
+            ),
             blocks: vec![Block::default(); geometry.blocks as usize],
             slots: Slots::default(),
         };
@@ -105,11 +105,11 @@ impl Saved {
             source.take(&mut row).ok()?;
             saved.slots.push(decode_slot(&row));
         }
-        saved.is_possible(geometry).then_some((saved, table))
+        saved.is_possible().then_some((saved, table))
     }
 
-    fn is_possible(&self, geometry: Geometry) -> bool {
-        let units = geometry.pages_per_block * self.format.units_per_page(geometry);
+    fn is_possible(&self) -> bool {
+        let (geometry, units) = (&self.form.geometry, self.form.units_per_block());
         let pages = geometry.pages_per_block;
         let block = |block: &Block| u32::from(block.cursor) <= units && u32::from(block.data_next) <= pages;
         let slot = |slot: &Slot| {
@@ -226,13 +226,9 @@ enum Old {
 /// Whether a newer checkpoint than this closing one was begun, though no reference leads to it: the first
 /// thing that is programmed then stands in the block that is free and worn least. What was there before is of
 /// the tree, of one generation that is no newer, or older checkpoints, or nothing.
-fn is_followed<N: Nand>(
-    nand: &mut N,
-    (area, table): (&CheckpointArea, &BlockTable),
-    saved: &Saved,
-) -> Result<bool, IndexError> {
+fn is_followed<N: Nand>(nand: &mut N, space: &Space, saved: &Saved) -> Result<bool, IndexError> {
     let geometry = nand.geometry();
-    let Some(next) = table.first_free(Wear::Least) else { return Ok(false) };
+    let Some(next) = space.table.first_free(Wear::Least) else { return Ok(false) };
     let (mut data, mut spare) =
         (vec![0; geometry.page_bytes as usize], vec![0xff; geometry.spare_bytes as usize]);
     let mut first = None;
@@ -241,10 +237,10 @@ fn is_followed<N: Nand>(
         let old = |data: &[u8], spare: &[u8]| match IplTag::decode(spare) {
             _ if spare.iter().chain(data).all(|&byte| byte == 0xff) => Some(Old::Blank),
             Some(tag) => {
-                let is_before = tag.generation <= saved.generation && u32::from(tag.page) == page;
+                let is_before = tag.generation <= saved.numbers.generation && u32::from(tag.page) == page;
                 is_before.then_some(Old::OfTree(tag.generation))
             }
-            None => area.is_older(ppn, data, spare).then_some(Old::OfCheckpoint),
+            None => space.area.is_older(ppn, data, spare).then_some(Old::OfCheckpoint),
         };
         let is_expected = |old: Old| old == Old::Blank || first.is_none_or(|first| old == first);
         let is_old = |data: &[u8], spare: &[u8]| old(data, spare).is_some_and(is_expected);
@@ -259,114 +255,46 @@ fn is_followed<N: Nand>(
     Ok(false)
 }
 
-/// Checkpoints of a chip, the table of its blocks, and what the newest one says besides.
-type Newest = (CheckpointArea, BlockTable, Saved);
-
-/// The newest checkpoint of a chip, its table as the blocks are in use.
-pub(super) fn newest_checkpoint<N: Nand>(nand: &mut N) -> Result<Newest, IndexError> {
+/// The newest checkpoint of a chip, and its table as the blocks are in use.
+pub(super) fn newest_checkpoint<N: Nand>(nand: &mut N) -> Result<(Space, Saved), IndexError> {
     let geometry = nand.geometry();
     let decode = &mut |source: &mut dyn Source| Saved::decode(source, geometry);
     let Some(Found { area, newest, .. }) = CheckpointArea::mount_and_look(nand, decode)? else {
         return Err(IndexError::NotFormatted(nandex::nand::unfit(nand, NO_CHECKPOINT)?));
     };
-    let (mut saved, mut table) = newest.map_err(IndexError::NotFormatted)?;
-    table.reserve_exactly(&area.occupied())?;
+    let (mut saved, table) = newest.map_err(IndexError::NotFormatted)?;
+    let mut space = Space::new(area, table);
+    space.table.reserve_exactly(&space.area.occupied())?;
     // Changes may have been under way since: the checkpoint that says so is written first.
-    saved.closed &= !area.is_ragged() && !is_followed(nand, (&area, &table), &saved)?;
-    Ok((area, table, saved))
+    saved.closed &= !space.area.is_ragged() && !is_followed(nand, &space, &saved)?;
+    Ok((space, saved))
 }
 
 impl<N: Nand> Store<N> {
-    /// A store that holds nothing yet, not even rows of its blocks, and has no cache.
-    pub(super) fn new(
-        nand: N,
-        format: Format,
-        config: Config,
-        area: (CheckpointArea, BlockTable),
-    ) -> Store<N> {
-        let geometry = nand.geometry();
-        let page_bytes = geometry.page_bytes as usize;
-        Store {
-            geometry,
-            shapes: format.shapes(geometry),
-            format,
-            config,
-            area: area.0,
-            table: area.1,
-            blocks: Vec::new(),
-            slots: Slots::default(),
-            waiting: BTreeMap::new(),
-            waiting_bytes: 0,
-            held: Vec::new(),
-            pending: Vec::new(),
-            failed: Vec::new(),
-            sequence: first_number(SEQUENCE_BITS, 0),
-            committed: first_number(SEQUENCE_BITS, 0),
-            generation: first_number(GENERATION_BITS, 0) as u32,
-            opened: first_number(GENERATION_BITS, 0) as u32,
-            given_back: GivenBack::default(),
-            session: first_number(GENERATION_BITS, 1) as u32,
-            before: Link::NONE,
-            closed: false,
-            is_open: false,
-            read_only: false,
-            has_ended: false,
-            weak: Vec::new(),
-            opened_since_checkpoint: 0,
-            cache: super::cache::ReadCache::new(0, page_bytes),
-            at_hand: None,
-            page: vec![0xff; page_bytes],
-            spare: vec![0xff; geometry.spare_bytes as usize],
-            moving: Node::default(),
-            counts: IplCounts::default(),
-            nand,
-        }
-    }
-
-    /// Forgets everything that a mount finds, and the cache.
-    pub(super) fn reset(&mut self, area: CheckpointArea, table: BlockTable) {
-        (self.area, self.table) = (area, table);
-        self.blocks = Vec::new();
-        self.slots = Slots::default();
-        self.waiting.clear();
-        self.waiting_bytes = 0;
-        self.held.clear();
-        self.pending.clear();
-        self.failed.clear();
-        (self.sequence, self.committed, self.generation, self.opened) = (0, 0, 0, 0);
-        (self.given_back, self.session, self.before) = (GivenBack::default(), 1, Link::NONE);
-        (self.closed, self.is_open, self.read_only, self.has_ended) = (false, false, false, false);
-        self.weak.clear();
-        self.opened_since_checkpoint = 0;
-        self.drop_scratch();
-        self.cache = super::cache::ReadCache::new(0, self.geometry.page_bytes as usize);
-        self.at_hand = None;
-    }
-
-    /// Rows of blocks that hold nothing.
-    pub(super) fn clear_blocks(&mut self) {
-        self.blocks = vec![Block::default(); self.geometry.blocks as usize];
-    }
-
     /// Writes down that changes are under way, unless that stands there already; now and then, how far they
     /// are.
     pub(super) fn begin_change(&mut self) -> Result<(), IndexError> {
-        if self.read_only || self.has_ended {
+        if self.space.read_only || self.space.has_ended {
             return Err(IndexError::WornOut);
         }
-        let opens = self.config.durability == Durability::None && !self.is_open;
-        if self.is_placed() {
-            return if opens { self.write_header(true) } else { Ok(()) };
+        let opens = self.config.durability == Durability::None && !self.space.is_open;
+        if self.medium.form.is_placed() {
+            if opens {
+                self.medium.write_header(true)?;
+                self.space.is_open = true;
+            }
+            return Ok(());
         }
-        if self.closed || opens {
-            self.is_open = opens;
+        let numbers = &self.numbers;
+        let is_due = numbers.generation - numbers.checkpointed >= self.config.checkpoint_blocks;
+        if self.space.closed || opens {
+            self.space.is_open = opens;
             let written = self.write_checkpoint(false);
-            self.is_open &= written.is_ok();
+            self.space.is_open &= written.is_ok();
             written?;
-        } else if self.opened_since_checkpoint >= self.config.checkpoint_blocks && self.table.free_count() > 2
-        {
+        } else if is_due && self.space.table.free_count() > 2 {
             match self.write_checkpoint(false) {
-                Err(IndexError::Full) => self.opened_since_checkpoint = 0,
+                Err(IndexError::Full) => self.numbers.checkpointed = self.numbers.generation,
                 other => other?,
             }
         }
@@ -376,15 +304,17 @@ impl<N: Nand> Store<N> {
     /// After a commit: where the chip says that changes of the class *none* are under way, it no longer does.
     /// A word that finds no room only makes a mount refuse until a close has written it.
     pub(super) fn end_changes(&mut self) -> Result<(), IndexError> {
-        if !self.is_open {
+        if !self.space.is_open {
             return Ok(());
         }
-        if self.is_placed() {
-            return self.write_header(false);
+        if self.medium.form.is_placed() {
+            self.medium.write_header(false)?;
+            self.space.is_open = false;
+            return Ok(());
         }
-        self.is_open = false;
+        self.space.is_open = false;
         let written = self.write_checkpoint(false);
-        self.is_open = written.is_err();
+        self.space.is_open = written.is_err();
         match written {
             Err(error) if error.is_refusal() => Ok(()),
             other => other,
@@ -393,31 +323,31 @@ impl<N: Nand> Store<N> {
 
     /// Writes a checkpoint: a closing one with all tables, or one that says that changes are under way.
     pub(super) fn write_checkpoint(&mut self, closed: bool) -> Result<(), IndexError> {
-        debug_assert!(!closed || self.held.is_empty(), "a commit gives back what was kept for it");
-        let slots = closed.then_some(&self.slots);
-        let rows = Rows::new(&self.blocks, &self.held);
+        let places = &self.places;
+        debug_assert!(!closed || places.held.is_empty(), "a commit gives back what was kept for it");
+        let slots = closed.then_some(&places.slots);
+        let rows = Rows::new(&places.blocks, &places.held);
         let fixed = self.fixed_numbers(closed, (rows.count, slots.map_or(0, Slots::len)));
-        let table_bytes = BlockTable::encoded_bytes(self.geometry);
+        let table_bytes = BlockTable::encoded_bytes(self.medium.form.geometry);
         let contents = SavedContents { fixed, table_bytes, rows, slots };
-        self.area.write(&mut self.nand, &mut self.table, &contents, &mut self.page)?;
+        let (medium, space) = (&mut self.medium, &mut self.space);
+        space.area.write(&mut medium.nand, &mut space.table, &contents, &mut medium.page)?;
         self.counts.checkpoints += 1;
-        self.opened_since_checkpoint = 0;
-        self.closed = closed;
+        self.numbers.checkpointed = self.numbers.generation;
+        self.space.closed = closed;
         Ok(())
     }
 
     /// Writes the checkpoint at close, where it may be left out if no block is free for it: the next mount
     /// looks at the chip then.
     pub(super) fn write_closing_checkpoint(&mut self) -> Result<(), IndexError> {
-        if self.closed || self.read_only || self.has_ended || self.is_placed() {
+        let (form, space) = (&self.medium.form, &self.space);
+        if space.closed || space.read_only || space.has_ended || form.is_placed() {
             return Ok(());
         }
-        let bytes = FIXED_BYTES
-            + BlockTable::encoded_bytes(self.geometry)
-            + self.blocks.len() * BLOCK_BYTES
-            + self.slots.len() * SLOT_BYTES;
-        let needed = CheckpointArea::blocks_needed(self.geometry, bytes) as u32 / 2;
-        if self.table.free_count() <= needed {
+        let bytes = saved_bytes(form.geometry, self.places.slots.len());
+        let needed = CheckpointArea::blocks_needed(form.geometry, bytes) as u32 / 2;
+        if space.table.free_count() <= needed {
             return Ok(());
         }
         match self.write_checkpoint(true) {
@@ -428,21 +358,22 @@ impl<N: Nand> Store<N> {
 
     /// The numbers at the front of a checkpoint, with so many rows of blocks and slots.
     fn fixed_numbers(&self, closed: bool, (rows, slots): (usize, usize)) -> [u8; FIXED_BYTES] {
+        let (form, numbers) = (&self.medium.form, &self.numbers);
+        let (format, geometry) = (&form.format, &form.geometry);
         let mut bytes = [0; FIXED_BYTES];
         bytes[..4].copy_from_slice(MAGIC);
-        let fixed_area = self.format.area == LogArea::Fixed;
-        bytes[5] = u8::from(closed) | u8::from(fixed_area) << 1 | u8::from(self.is_open) << 2;
-        (bytes[6], bytes[7]) = (self.format.record.key_bytes, self.format.record.value_bytes);
-        put_u32(&mut bytes, 8, self.geometry.page_bytes);
-        put_u32(&mut bytes, 12, self.geometry.pages_per_block);
-        put_u32(&mut bytes, 16, self.geometry.blocks);
-        put_u32(&mut bytes, 20, self.format.order.min(1 << 16) as u32);
-        put_u32(&mut bytes, 24, self.format.unit_bytes as u32);
-        put_u16(&mut bytes, 28, self.format.log_pages as u16);
-        put_u40(&mut bytes, 30, self.sequence);
-        put_u40(&mut bytes, 35, self.committed);
-        put_u32(&mut bytes, 40, self.generation);
-        put_u32(&mut bytes, 44, self.session);
+        bytes[5] = u8::from(closed) | u8::from(form.is_fixed()) << 1 | u8::from(self.space.is_open) << 2;
+        (bytes[6], bytes[7]) = (format.record.key_bytes, format.record.value_bytes);
+        put_u32(&mut bytes, 8, geometry.page_bytes);
+        put_u32(&mut bytes, 12, geometry.pages_per_block);
+        put_u32(&mut bytes, 16, geometry.blocks);
+        put_u32(&mut bytes, 20, format.order.min(1 << 16) as u32);
+        put_u32(&mut bytes, 24, format.unit_bytes as u32);
+        put_u16(&mut bytes, 28, format.log_pages as u16);
+        put_u40(&mut bytes, 30, numbers.sequence);
+        put_u40(&mut bytes, 35, numbers.committed);
+        put_u32(&mut bytes, 40, numbers.generation);
+        put_u32(&mut bytes, 44, numbers.session);
         put_u32(&mut bytes, 48, rows as u32);
         put_u32(&mut bytes, 52, slots as u32);
         bytes
@@ -450,48 +381,16 @@ impl<N: Nand> Store<N> {
 
     /// Takes the tables of a closing checkpoint over.
     pub(super) fn adopt(&mut self, saved: Saved) -> Result<(), IndexError> {
-        (self.sequence, self.committed) = (saved.sequence, saved.committed);
-        (self.generation, self.session, self.closed) = (saved.generation, saved.session, true);
-        self.opened = saved.generation;
-        self.blocks = saved.blocks;
-        self.slots = saved.slots;
-        for id in (0..self.slots.len() as u32).rev() {
-            match self.slots[id as usize].block {
-                NO_BLOCK => self.slots.give_back(id),
-                block => self.blocks[block as usize].live += 1,
+        let Saved { numbers, mut blocks, mut slots, .. } = saved;
+        for id in (0..slots.len() as u32).rev() {
+            match slots[id as usize].block {
+                NO_BLOCK => slots.give_back(id),
+                block => blocks[block as usize].live += 1,
             }
         }
-        self.settle_states()
-    }
-
-    /// Makes the table of blocks say which blocks hold nodes: those that are open, and no other.
-    pub(super) fn settle_states(&mut self) -> Result<(), IndexError> {
-        use nandex::blocks::BlockState::{Bad, Full, Open, Reserved};
-        for pbn in (0..self.geometry.blocks).map(Pbn) {
-            let (state, live) = (self.table.state(pbn), self.blocks[pbn.index()].live);
-            if live == 0 {
-                // The generation stays: units name the blocks that were given back.
-                let generation = self.blocks[pbn.index()].generation;
-                self.blocks[pbn.index()] = Block { generation, ..Block::default() };
-                if matches!(state, Open | Full) {
-                    self.table.discard(pbn);
-                }
-                continue;
-            }
-            match state {
-                Open => {}
-                Bad | Reserved | Full => {
-                    let what = "nodes in a block that is bad or kept for checkpoints";
-                    return Err(IndexError::broken(Invariant::I4, what, u64::from(pbn.0)));
-                }
-                _ => drop(self.table.claim(pbn)),
-            }
-        }
-        Ok(())
-    }
-
-    /// Shapes of the nodes.
-    pub(super) fn shapes(&self) -> Shapes {
-        self.shapes
+        self.numbers = numbers;
+        (self.places.blocks, self.places.slots) = (blocks, slots);
+        self.space.closed = true;
+        self.space.settle(&mut self.places.blocks)
     }
 }

@@ -1,14 +1,14 @@
 //! How a tree is set up: the form of the log area, the sizes, and what the RAM is for.
 
-use super::PathStep;
 use super::cache::ReadCache;
-use super::image::Shapes;
+use super::form::Form;
 use super::layout::{BLOCK_BYTES, FIXED_BYTES, GROUP_BYTES, HEAD_BYTES, NO_UNIT};
 use super::layout::{RECORD_BYTES, SLOT_BYTES, TAG_BYTES, WAITING_BYTES};
 use super::look::Look;
 use super::merge::KeyRows;
+use super::path::PathStep;
+use super::places::Block;
 use super::slots::{PIECE, PIECE_BYTES};
-use super::store::Block;
 use nandex::blocks::checkpoint::CheckpointArea;
 use nandex::blocks::victim::VictimPolicy;
 use nandex::blocks::{BlockTable, Validity};
@@ -100,6 +100,8 @@ impl IplConfig {
 pub(super) struct Format {
     pub(super) record: RecordFormat,
     pub(super) area: LogArea,
+    /// Nodes keep their pages.
+    pub(super) is_placed: bool,
     pub(super) order: usize,
     pub(super) unit_bytes: usize,
     /// Fixed: pages of the log region. Dynamic: pages that a merge leaves for the log at least.
@@ -111,9 +113,9 @@ fn records_of(splits: u32) -> usize {
     if splits == 0 { 1 } else { 5 * splits as usize + 6 }
 }
 
-impl Format {
+impl Form {
     /// The set-up that a configuration asks for.
-    pub(super) fn new(config: &IplConfig, geometry: Geometry) -> Result<Format, IndexError> {
+    pub(super) fn of(config: &IplConfig, geometry: Geometry) -> Result<Form, IndexError> {
         let area = config.area;
         let page_bytes = geometry.page_bytes as usize;
         let is_placed = config.placement == Placement::InPlace;
@@ -131,13 +133,16 @@ impl Format {
             }
             unit => unit == LogUnit::Sector,
         };
-        let mut format = Format {
+        let format = Format {
             record: config.record,
             area,
+            is_placed,
             order: config.order.unwrap_or(usize::MAX).min(most::NODE_ENTRIES as usize),
             unit_bytes: page_bytes,
             log_pages: 0,
         };
+        let mut form = Form::new(format, geometry);
+        let format = &mut form.format;
         if sectors && is_placed {
             // A part of the page, which is shorter than that of a chip by what its tag takes.
             let mut parts = page_bytes.div_ceil(SECTOR_BYTES);
@@ -150,7 +155,7 @@ impl Format {
             format.unit_bytes = SECTOR_BYTES.max(page_bytes / programs.min(page_bytes / SECTOR_BYTES));
             format.unit_bytes = format.unit_bytes.next_power_of_two();
         }
-        if !format.has_room_for_entries(geometry) {
+        if !form.has_room_for_entries() {
             return Err(IndexError::Unsupported(message!(
                 "pages of {page_bytes} bytes are too small for nodes of 4 entries and log records of this size"
             ).into()));
@@ -159,59 +164,51 @@ impl Format {
             let (needs, has) = (TAG_BYTES as u32, geometry.spare_bytes);
             return Err(IndexError::SpareTooSmall { who: "a tree with in-page logging", needs, has });
         }
-        let least = format.units_for_any_operation(geometry).div_ceil(format.units_per_page(geometry));
+        let least = form.units_for_any_operation().div_ceil(form.units_per_page());
         let wanted = config.log_pages.unwrap_or(0).min(geometry.pages_per_block);
         let share = if area == LogArea::Fixed && wanted > 0 { wanted } else { geometry.pages_per_block / 16 };
-        format.log_pages = share.max(least);
-        if format.log_pages + 4 > geometry.pages_per_block {
+        let log_pages = share.max(least);
+        if log_pages + 4 > geometry.pages_per_block {
             return Err(IndexError::Unsupported(
                 message!(
-                    "blocks of {} pages are too small: {} pages of log and four nodes must fit",
-                    geometry.pages_per_block,
-                    format.log_pages
+                    "blocks of {} pages are too small: {log_pages} pages of log and four nodes must fit",
+                    geometry.pages_per_block
                 )
                 .into(),
             ));
         }
-        Ok(format)
+        form.format.log_pages = log_pages;
+        Ok(form)
     }
 
-    fn has_room_for_entries(&self, geometry: Geometry) -> bool {
-        let shapes = self.shapes(geometry);
-        let units = u64::from(geometry.pages_per_block) * u64::from(self.units_per_page(geometry));
+    fn has_room_for_entries(&self) -> bool {
+        let shapes = &self.shapes;
+        let units = u64::from(self.geometry.pages_per_block) * u64::from(self.units_per_page());
         let entries = shapes.leaf.capacity.min(shapes.inner.capacity);
         entries >= 4 && self.payload() >= self.record_max() && units < u64::from(NO_UNIT)
     }
 
     /// Whether the numbers read from a chip can be those of a tree on it.
-    pub(super) fn is_possible(&self, geometry: Geometry) -> bool {
-        let page_bytes = geometry.page_bytes as usize;
-        (64..=page_bytes).contains(&self.unit_bytes)
-            && self.order >= 4
-            && self.log_pages > 0
-            && self.log_pages + 4 <= geometry.pages_per_block
-            && self.has_room_for_entries(geometry)
-    }
-
-    pub(super) fn shapes(&self, geometry: Geometry) -> Shapes {
-        Shapes::new(geometry.page_bytes as usize, self.record, self.order)
-    }
-
-    pub(super) fn units_per_page(&self, geometry: Geometry) -> u32 {
-        geometry.page_bytes / self.unit_bytes as u32
+    pub(super) fn is_possible(&self) -> bool {
+        let page_bytes = self.geometry.page_bytes as usize;
+        (64..=page_bytes).contains(&self.format.unit_bytes)
+            && self.format.order >= 4
+            && self.format.log_pages > 0
+            && self.format.log_pages + 4 <= self.geometry.pages_per_block
+            && self.has_room_for_entries()
     }
 
     /// Bytes of groups that a unit holds.
     pub(super) fn payload(&self) -> usize {
-        self.unit_bytes - HEAD_BYTES
+        self.format.unit_bytes - HEAD_BYTES
     }
 
     /// Bytes of the longest record with a group of its own.
     fn record_max(&self) -> usize {
         GROUP_BYTES
             + RECORD_BYTES
-            + usize::from(self.record.key_bytes)
-            + usize::from(self.record.value_bytes).max(6)
+            + usize::from(self.format.record.key_bytes)
+            + usize::from(self.format.record.value_bytes).max(6)
     }
 
     /// Units that an operation fills at most in one block: a node that splits makes 5 records, a growing root
@@ -224,16 +221,16 @@ impl Format {
 
     /// The pages for the largest operation on this chip, after what waits there before, and in a dynamic area
     /// with a page for an image; sectors may be left unused before that.
-    fn units_for_any_operation(&self, geometry: Geometry) -> u32 {
-        1 + self.units_for(self.levels_max(geometry)) + self.units_for_image(geometry)
+    fn units_for_any_operation(&self) -> u32 {
+        1 + self.units_for(self.levels_max()) + self.units_for_image()
     }
 
     /// Levels of a tree that fills the chip at most.
-    fn levels_max(&self, geometry: Geometry) -> u32 {
-        let shapes = self.shapes(geometry);
+    fn levels_max(&self) -> u32 {
+        let shapes = &self.shapes;
         let fanout = (shapes.leaf.capacity.min(shapes.inner.capacity) / 2) as u64;
         let (mut levels, mut nodes) = (1, 1u64);
-        while nodes < u64::from(geometry.pages()) {
+        while nodes < u64::from(self.geometry.pages()) {
             nodes *= fanout;
             levels += 1;
         }
@@ -241,18 +238,13 @@ impl Format {
     }
 
     /// Bytes of the records that an operation makes at most, as they wait in RAM.
-    fn operation_bytes(&self, geometry: Geometry) -> usize {
-        records_of(self.levels_max(geometry)) * (self.record_max() + WAITING_BYTES - RECORD_BYTES)
+    fn operation_bytes(&self) -> usize {
+        records_of(self.levels_max()) * (self.record_max() + WAITING_BYTES - RECORD_BYTES)
     }
 
     /// Units that an image takes of a log area.
-    pub(super) fn units_for_image(&self, geometry: Geometry) -> u32 {
-        if self.area == LogArea::Fixed { 0 } else { 2 * self.units_per_page(geometry) - 1 }
-    }
-
-    /// Nodes of a block at most.
-    pub(super) fn nodes_limit(&self, geometry: Geometry) -> u32 {
-        geometry.pages_per_block - self.log_pages
+    pub(super) fn units_for_image(&self) -> u32 {
+        if self.is_fixed() { 0 } else { 2 * self.units_per_page() - 1 }
     }
 }
 
@@ -270,7 +262,6 @@ pub(super) struct Config {
     pub(super) chain_bytes: usize,
     /// RAM for what an operation holds beside the tree, the path to a leaf apart.
     pub(super) work_bytes: usize,
-    pub(super) placement: Placement,
 }
 
 /// RAM for what grows a little while an operation runs: bounds, numbers, steps of a chain.
@@ -288,13 +279,13 @@ pub(super) const LEVELS_AT_FIRST: usize = 2;
 const TREE_BYTES: usize = 1024;
 
 impl Config {
-    pub(super) fn new(asked: &IplConfig, format: &Format, geometry: Geometry) -> Result<Config, IndexError> {
-        let limit = format.nodes_limit(geometry);
+    pub(super) fn new(asked: &IplConfig, form: &Form) -> Result<Config, IndexError> {
+        let (geometry, limit) = (form.geometry, form.nodes_limit());
         let nodes_max = asked.nodes_max.unwrap_or((geometry.pages_per_block * 5 / 8).min(limit * 7 / 8));
         let nodes_max = nodes_max.clamp(2, limit);
         let mut config = Config {
             durability: asked.durability,
-            nodes_max: if format.area == LogArea::Fixed { limit } else { nodes_max },
+            nodes_max: if form.is_fixed() { limit } else { nodes_max },
             rewrite_units: asked.rewrite_units,
             read_pages: 0,
             log_bytes: usize::MAX,
@@ -302,28 +293,27 @@ impl Config {
             ram_bytes: asked.ram_bytes,
             chain_bytes: usize::MAX,
             work_bytes: 0,
-            placement: asked.placement,
         };
         require_ram(asked.ram_bytes)?;
         // A cache has no use for more pages than the chip has.
         let read_pages = asked.read_pages.map(|pages| pages.min(geometry.pages() as usize));
-        if format.area == LogArea::Fixed {
+        if form.is_fixed() {
             config.rewrite_units = 0;
         }
         let page_bytes = geometry.page_bytes as usize;
         let logs = asked.durability != Durability::EveryOperation;
-        let buffers = if logs { format.unit_bytes } else { 0 };
+        let buffers = if logs { form.format.unit_bytes } else { 0 };
         match asked.ram_bytes {
             None => config.read_pages = read_pages.unwrap_or(0),
             Some(ram) => {
-                config.chain_bytes = records_bytes(format, geometry, logs);
-                config.work_bytes = work_bytes(format, geometry) + config.chain_bytes;
-                let needed = fixed_bytes(format, geometry, (LEVELS, NODES, config.work_bytes)) + buffers;
+                config.chain_bytes = records_bytes(form, logs);
+                config.work_bytes = work_bytes(form) + config.chain_bytes;
+                let needed = fixed_bytes(form, LEVELS, NODES, config.work_bytes) + buffers;
                 if ram < needed {
                     return Err(too_little(ram, needed));
                 }
                 // A tree that grows takes the cache's.
-                let fixed = fixed_bytes(format, geometry, (LEVELS_AT_FIRST, PIECE, config.work_bytes));
+                let fixed = fixed_bytes(form, LEVELS_AT_FIRST, PIECE, config.work_bytes);
                 let left = ram.saturating_sub(fixed + buffers);
                 config.log_bytes = buffers
                     .max(if logs { left / 4 } else { 0 })
@@ -331,7 +321,7 @@ impl Config {
                 let mut left = left.saturating_sub(config.log_bytes);
                 if logs {
                     // Long chains need not be read twice where there is RAM.
-                    let more = (left / 8).min(chain_bytes_max(format, geometry, config.rewrite_units));
+                    let more = (left / 8).min(chain_bytes_max(form, config.rewrite_units));
                     config.chain_bytes += more;
                     config.work_bytes += more;
                     left -= more;
@@ -344,7 +334,7 @@ impl Config {
             }
         }
         if let Some(bytes) = asked.log_bytes {
-            config.log_bytes = bytes.max(format.unit_bytes);
+            config.log_bytes = bytes.max(form.format.unit_bytes);
         }
         Ok(config)
     }
@@ -352,12 +342,13 @@ impl Config {
 
 /// The bytes that the tree holds however small it is: block tables, path, buffers, page at hand, the least
 /// node table, and what an operation or a mount holds beside.
-fn fixed_bytes(format: &Format, geometry: Geometry, (levels, nodes, work): (usize, usize, usize)) -> usize {
+fn fixed_bytes(form: &Form, levels: usize, nodes: usize, work: usize) -> usize {
+    let geometry = form.geometry;
     let page = geometry.page_bytes as usize;
     let blocks = geometry.blocks as usize;
     let table = BlockTable::ram_needed(geometry, Validity::Bits, VictimPolicy::Greedy);
     let tables = table + blocks * size_of::<Block>();
-    let path = path_bytes(format, geometry, levels);
+    let path = path_bytes(form, levels);
     // A mount after a cut has no path.
     let working = path.max(Look::bytes_kept(geometry)) + work;
     TREE_BYTES
@@ -371,49 +362,49 @@ fn fixed_bytes(format: &Format, geometry: Geometry, (levels, nodes, work): (usiz
 }
 
 /// Bytes of a checkpoint of so many nodes in all blocks.
-fn saved_bytes(geometry: Geometry, nodes: usize) -> usize {
+pub(super) fn saved_bytes(geometry: Geometry, nodes: usize) -> usize {
     let blocks = geometry.blocks as usize * BLOCK_BYTES;
     FIXED_BYTES + BlockTable::encoded_bytes(geometry) + blocks + nodes * SLOT_BYTES
 }
 
 /// Bytes of the nodes on the path to a leaf.
-pub(super) fn path_bytes(format: &Format, geometry: Geometry, levels: usize) -> usize {
-    levels * (format.shapes(geometry).node_bytes() + size_of::<PathStep>())
+pub(super) fn path_bytes(form: &Form, levels: usize) -> usize {
+    levels * (form.shapes.node_bytes() + size_of::<PathStep>())
 }
 
 /// Bytes of the records that wait in RAM for a unit: what a record has before its fields is longer there.
-fn held_bytes(format: &Format) -> usize {
-    let key = usize::from(format.record.key_bytes);
-    format.payload() * (WAITING_BYTES + key) / (RECORD_BYTES + key)
+fn held_bytes(form: &Form) -> usize {
+    let key = usize::from(form.format.record.key_bytes);
+    form.payload() * (WAITING_BYTES + key) / (RECORD_BYTES + key)
 }
 
 /// The records of the longest chain that is usual.
-fn chain_bytes_max(format: &Format, geometry: Geometry, rewrite_units: u16) -> usize {
-    let all = format.units_per_page(geometry) as usize * geometry.pages_per_block as usize;
-    let units = match (format.area, rewrite_units) {
-        (LogArea::Fixed, _) => (format.log_pages * format.units_per_page(geometry)) as usize,
+fn chain_bytes_max(form: &Form, rewrite_units: u16) -> usize {
+    let all = form.units_per_block() as usize;
+    let units = match (form.format.area, rewrite_units) {
+        (LogArea::Fixed, _) => (form.format.log_pages * form.units_per_page()) as usize,
         (LogArea::Dynamic, 0) => all,
         // Those of the split that comes before.
         (LogArea::Dynamic, units) => usize::from(units) + 3,
     };
-    units.min(all) * held_bytes(format)
+    units.min(all) * held_bytes(form)
 }
 
 /// The bytes of records that an operation comes to hold at most: those that it makes, and a buffer that grows
 /// by a quarter, the old one beside it. As much is for those of a chain.
-fn records_bytes(format: &Format, geometry: Geometry, logs: bool) -> usize {
-    let (operation, unit) = (format.operation_bytes(geometry), held_bytes(format));
+fn records_bytes(form: &Form, logs: bool) -> usize {
+    let (operation, unit) = (form.operation_bytes(), held_bytes(form));
     let buffer = if logs { unit } else { operation };
     operation + buffer + buffer / 4
 }
 
 /// The bytes that an operation holds at most beside the tree, the path and records: a node that is moved, in
 /// a fixed area one that is split, and the lists of a merge.
-fn work_bytes(format: &Format, geometry: Geometry) -> usize {
-    let nodes = if format.area == LogArea::Fixed { 2 } else { 1 };
-    let row = size_of::<u32>() + usize::from(format.record.key_bytes) + KeyRows::MORE;
-    let lists = format.nodes_limit(geometry) as usize * row;
-    nodes * format.shapes(geometry).node_bytes() + lists + WORK_BYTES
+fn work_bytes(form: &Form) -> usize {
+    let nodes = if form.is_fixed() { 2 } else { 1 };
+    let row = size_of::<u32>() + usize::from(form.format.record.key_bytes) + KeyRows::MORE;
+    let lists = form.nodes_limit() as usize * row;
+    nodes * form.shapes.node_bytes() + lists + WORK_BYTES
 }
 
 fn too_little(given: usize, needed: usize) -> IndexError {

@@ -6,9 +6,8 @@
 //! them: one may be the block that is lost.
 
 use super::layout::NO_GENERATION;
-use super::store::{Block, Store};
-use nandex::blocks::BlockState;
-use nandex::nand::Nand;
+use super::places::Block;
+use nandex::blocks::{BlockState, BlockTable};
 use nandex::units::Pbn;
 
 /// Blocks that come first; where more are given back at once, the others wait for their turn.
@@ -35,43 +34,28 @@ pub(super) struct GivenBack {
 }
 
 impl GivenBack {
-    /// A block given back lately that no unit of this block names.
-    fn name_recent(&mut self, pbn: Pbn) -> Option<u32> {
-        let is_to_be_named = |recent: &Recent| recent.named_in != Some(pbn);
-        let place = self.recent.iter_mut().find(|place| place.as_ref().is_some_and(is_to_be_named))?;
-        let Recent { generation, named_in } = place.take()?;
-        if named_in.is_none() {
-            *place = Some(Recent { generation, named_in: Some(pbn) });
-        }
-        Some(generation)
-    }
-}
-
-impl<N: Nand> Store<N> {
     /// Notes that a block of this generation is given back.
-    pub(super) fn note_given_back(&mut self, pbn: Pbn, generation: u32) {
-        if self.is_placed() {
-            return;
-        }
-        let recent = &mut self.given_back.recent;
-        recent.rotate_right(1);
-        recent[0] = Some(Recent { generation, named_in: None });
-        *self.block(pbn) = Block { generation, ..Block::default() };
+    pub(super) fn note(&mut self, generation: u32) {
+        self.recent.rotate_right(1);
+        self.recent[0] = Some(Recent { generation, named_in: None });
     }
 
     /// The generation that the next unit of a block names, or none.
-    pub(super) fn name_given_back(&mut self, pbn: Pbn) -> u32 {
-        if self.is_placed() {
-            return NO_GENERATION;
-        }
-        if let Some(generation) = self.given_back.name_recent(pbn) {
+    pub(super) fn name(&mut self, pbn: Pbn, blocks: &[Block], table: &BlockTable) -> u32 {
+        // A block given back lately that no unit of this block names.
+        let is_to_be_named =
+            |recent: &Option<Recent>| recent.is_some_and(|recent| recent.named_in != Some(pbn));
+        if let Some(place) = self.recent.iter_mut().find(|recent| is_to_be_named(recent))
+            && let Some(Recent { generation, named_in }) = place.take()
+        {
+            *place = named_in.is_none().then_some(Recent { generation, named_in: Some(pbn) });
             return generation;
         }
-        for _ in 0..ROWS.min(self.geometry.blocks) {
-            let turn = (self.given_back.turn + 1) % self.geometry.blocks;
-            self.given_back.turn = turn;
-            let row = self.blocks[turn as usize];
-            if row.generation > 0 && row.live == 0 && self.table.state(Pbn(turn)) == BlockState::Unclean {
+        let count = blocks.len() as u32;
+        for _ in 0..ROWS.min(count) {
+            self.turn = (self.turn + 1) % count;
+            let row = blocks[self.turn as usize];
+            if row.generation > 0 && row.live == 0 && table.state(Pbn(self.turn)) == BlockState::Unclean {
                 return row.generation;
             }
         }

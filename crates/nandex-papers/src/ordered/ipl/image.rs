@@ -93,12 +93,6 @@ impl Node {
         Ok(())
     }
 
-    /// Takes an entry out.
-    pub(super) fn remove_at(&mut self, shapes: &Shapes, i: usize) {
-        shapes.at(self.level).remove(&mut self.bytes, self.count, i);
-        self.count -= 1;
-    }
-
     /// Keeps the entries from this key on.
     pub(super) fn keep_from(&mut self, shapes: &Shapes, low: &[u8]) {
         let below = self.search(shapes, low).unwrap_or_else(|i| i);
@@ -113,7 +107,10 @@ impl Node {
             Change::Put { key, value } if self.level == 1 => self.put(shapes, (key, value))?,
             Change::Link { key, child } if self.level > 1 => self.put(shapes, (key, &child.to_le_bytes()))?,
             Change::Remove { key } => match self.search(shapes, key) {
-                Ok(i) => self.remove_at(shapes, i),
+                Ok(i) => {
+                    shapes.at(self.level).remove(&mut self.bytes, self.count, i);
+                    self.count -= 1;
+                }
                 Err(_) => return Err(self.nonsense()),
             },
             Change::Cut { key } => {

@@ -60,8 +60,6 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) const NONE: Link = Link { opened: 0, generation: NO_GENERATION, unit: NO_UNIT };
-
     fn encode(&self, bytes: &mut [u8]) {
         put_u32(bytes, 0, self.opened);
         put_u32(bytes, 4, self.generation);
@@ -231,19 +229,12 @@ pub(super) fn groups(unit: &[u8]) -> impl Iterator<Item = Option<Group<'_>>> {
     let length = usize::from(get_u16(unit, 14)).min(unit.len());
     let mut rest = unit.get(HEAD_BYTES..length).unwrap_or_default();
     core::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let Some((head, after)) = rest.split_at_checked(GROUP_BYTES) else {
-            rest = &[];
-            return Some(None);
-        };
-        let Some((records, after)) = after.split_at_checked(usize::from(get_u16(head, 6))) else {
-            rest = &[];
-            return Some(None);
-        };
-        rest = after;
-        Some(Some(Group { node: get_u32(head, 0), previous: get_u16(head, 4), records }))
+        let bytes = Some(core::mem::take(&mut rest)).filter(|bytes| !bytes.is_empty())?;
+        Some(bytes.split_at_checked(GROUP_BYTES).and_then(|(head, after)| {
+            let (records, after) = after.split_at_checked(usize::from(get_u16(head, 6)))?;
+            rest = after;
+            Some(Group { node: get_u32(head, 0), previous: get_u16(head, 4), records })
+        }))
     })
 }
 
@@ -264,6 +255,9 @@ pub(super) enum Change<'a> {
     /// The ghost of a block with all that `source` had.
     GhostOfAll { source: u32, base: u16 },
 }
+
+/// A change and its sequence number.
+pub(super) type Record<'a> = (u64, Change<'a>);
 
 /// Widths of keys and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -318,56 +312,43 @@ impl Change<'_> {
         }
     }
 
+    /// The node that a ghost comes from, and the page of its image.
+    pub(super) fn source(&self) -> Option<(u32, u16)> {
+        match *self {
+            Change::Ghost { source, base, .. } | Change::GhostOfAll { source, base } => Some((source, base)),
+            _ => None,
+        }
+    }
+
     /// Appends the fields.
     pub(super) fn push_fields(&self, out: &mut Vec<u8>) {
         match self {
-            Change::Put { key, value } => {
-                out.extend_from_slice(key);
-                out.extend_from_slice(value);
-            }
-            Change::Link { key, child } => {
-                out.extend_from_slice(key);
-                out.extend_from_slice(&child.to_le_bytes());
-            }
+            Change::Put { key, .. } | Change::Link { key, .. } => out.extend_from_slice(key),
             Change::Remove { key } | Change::Cut { key } => out.extend_from_slice(key),
-            Change::Ghost { low, source, base } => {
-                out.extend_from_slice(low);
-                out.extend_from_slice(&source.to_le_bytes());
-                out.extend_from_slice(&base.to_le_bytes());
-            }
-            Change::GhostOfAll { source, base } => {
-                out.extend_from_slice(&source.to_le_bytes());
-                out.extend_from_slice(&base.to_le_bytes());
-            }
+            Change::Ghost { low, .. } => out.extend_from_slice(low),
+            Change::GhostOfAll { .. } => {}
+        }
+        if let Change::Put { value, .. } = self {
+            out.extend_from_slice(value);
+        } else if let Change::Link { child, .. } = self {
+            out.extend_from_slice(&child.to_le_bytes());
+        } else if let Some((source, base)) = self.source() {
+            out.extend_from_slice(&source.to_le_bytes());
+            out.extend_from_slice(&base.to_le_bytes());
         }
     }
 }
 
 /// The records of a group, each with its sequence number; `None` inside where the bytes make no sense.
-pub(super) fn records(
-    widths: Widths,
-    first: u64,
-    bytes: &[u8],
-) -> impl Iterator<Item = Option<(u64, Change<'_>)>> {
+pub(super) fn records(widths: Widths, first: u64, bytes: &[u8]) -> impl Iterator<Item = Option<Record<'_>>> {
     let mut rest = bytes;
     core::iter::from_fn(move || {
-        if rest.is_empty() {
-            return None;
-        }
-        let found = rest.split_at_checked(RECORD_BYTES).and_then(|(head, after)| {
+        let bytes = Some(core::mem::take(&mut rest)).filter(|bytes| !bytes.is_empty())?;
+        Some(bytes.split_at_checked(RECORD_BYTES).and_then(|(head, after)| {
             let (change, after) = widths.split(head[0], after)?;
-            Some((first + u64::from(get_u32(head, 0) >> 8), change, after))
-        });
-        Some(match found {
-            Some((sequence, change, after)) => {
-                rest = after;
-                Some((sequence, change))
-            }
-            None => {
-                rest = &[];
-                None
-            }
-        })
+            rest = after;
+            Some((first + u64::from(get_u32(head, 0) >> 8), change))
+        }))
     })
 }
 
@@ -384,8 +365,7 @@ pub(super) fn waiting(widths: Widths, bytes: &[u8]) -> impl Iterator<Item = (u32
     let mut rest = bytes;
     core::iter::from_fn(move || {
         let (head, after) = rest.split_at_checked(10)?;
-        let split = widths.split(head[9], after);
-        let (change, after) = split?;
+        let (change, after) = widths.split(head[9], after)?;
         rest = after;
         Some((get_u32(head, 0), get_u40(head, 4), change))
     })

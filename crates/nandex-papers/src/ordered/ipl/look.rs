@@ -2,8 +2,8 @@
 //! made for a part of them at a time where RAM is short.
 
 use super::layout::{Link, NO_UNIT};
-use super::slots::Slots;
-use super::store::{Block, NO_BLOCK, Slot};
+use super::places::{Block, Number};
+use super::slots::{NO_BLOCK, Slot, Slots};
 use alloc::vec;
 use alloc::vec::Vec;
 use nandex::nand::Geometry;
@@ -49,22 +49,14 @@ pub(super) const SCAN_BYTES: usize = 1024;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     slot: Slot,
-    /// The low bytes of the numbers of both, of 5 bytes each, and the high ones.
-    low: (u32, u32),
-    high: (u8, u8),
+    sequence: Number,
+    logged: Number,
     logged_in: u32,
 }
 
 impl Row {
-    const NONE: Row = Row { slot: Slot::NONE, low: (0, 0), high: (0, 0), logged_in: NO_BLOCK };
-
-    fn sequence(&self) -> u64 {
-        u64::from(self.high.0) << 32 | u64::from(self.low.0)
-    }
-
-    fn logged(&self) -> u64 {
-        u64::from(self.high.1) << 32 | u64::from(self.low.1)
-    }
+    const NONE: Row =
+        Row { slot: Slot::NONE, sequence: Number::ZERO, logged: Number::ZERO, logged_in: NO_BLOCK };
 
     /// Takes a version if it is the newest one so far: in one block a later image counts for its number, and
     /// a ghost for a higher one.
@@ -73,22 +65,21 @@ impl Row {
         let is_newer = if self.slot.block == NO_BLOCK {
             true
         } else if self.slot.block == slot.block {
-            sequence > self.sequence() || sequence == self.sequence() && !is_ghost
+            sequence > self.sequence.get() || sequence == self.sequence.get() && !is_ghost
         } else {
-            (self.sequence(), generation(&self.slot)) < (sequence, generation(&slot))
+            (self.sequence.get(), generation(&self.slot)) < (sequence, generation(&slot))
         };
         if is_newer {
             self.slot = slot;
-            (self.low.0, self.high.0) = (sequence as u32, (sequence >> 32) as u8);
+            self.sequence = sequence.into();
         }
     }
 
     /// Notes a log record of the node.
     fn note_record(&mut self, sequence: u64, pbn: Pbn) {
         let is_first = self.logged_in == NO_BLOCK;
-        if is_first || (self.logged(), self.logged_in) < (sequence, pbn.0) {
-            (self.low.1, self.high.1) = (sequence as u32, (sequence >> 32) as u8);
-            self.logged_in = pbn.0;
+        if is_first || (self.logged.get(), self.logged_in) < (sequence, pbn.0) {
+            (self.logged, self.logged_in) = (sequence.into(), pbn.0);
         }
     }
 }
@@ -334,11 +325,11 @@ impl Look {
     }
 
     /// Notes a page that is whole up to this unit.
-    pub(super) fn note_whole(&mut self, pbn: Pbn, page: u32, unit: u32) {
+    pub(super) fn note_whole(&mut self, pbn: Pbn, page: u32, unit: u16) {
         if let Some(row) = self.marks.row(pbn) {
             self.marks.set(row, page, WHOLE);
             let end = &mut self.marks.ends[row].1;
-            *end = (unit as u16 + 1).max(*end);
+            *end = (unit + 1).max(*end);
         }
     }
 
@@ -378,7 +369,7 @@ impl Look {
             let row = self.rows.get(id);
             slots.push(row.slot);
             let elsewhere = row.logged_in != NO_BLOCK && row.logged_in != row.slot.block;
-            if row.slot.block != NO_BLOCK && elsewhere && row.sequence() < row.logged() {
+            if row.slot.block != NO_BLOCK && elsewhere && row.sequence.get() < row.logged.get() {
                 self.suspects.push((id, Pbn(row.logged_in)));
             }
         }

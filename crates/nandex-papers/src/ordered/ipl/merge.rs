@@ -6,15 +6,15 @@
 
 use super::image::Node;
 use super::layout::{IplTag, NO_UNIT};
-use super::store::{Block, NO_BLOCK, Slot, Store};
+use super::places::{Block, Places};
+use super::slots::{NO_BLOCK, Slot};
+use super::store::Store;
 use alloc::vec::Vec;
 use nandex::blocks::Wear;
 use nandex::check::IndexError;
-use nandex::codec::crc32;
-use nandex::nand::{Cause, Nand, NandError};
+use nandex::nand::{Cause, Nand};
 use nandex::ordered::Durability;
-use nandex::sort;
-use nandex::units::{Pbn, Ppn};
+use nandex::units::Pbn;
 
 /// Free blocks below which insertions first look for room: two for a block that splits, one for a checkpoint.
 pub(super) const FREE_FOR_INSERT: u32 = 3;
@@ -60,192 +60,134 @@ impl KeyRows {
     }
 }
 
+/// The nodes of an operation that bear others, with how many each bears, and whether it writes an image.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) parents: &'a [(u32, u32)],
+    pub(super) image: bool,
+}
+
+impl Wanted<'_> {
+    pub(super) fn births(&self) -> u32 {
+        self.parents.iter().map(|parent| parent.1).sum()
+    }
+
+    fn births_in(&self, pbn: Pbn, places: &Places) -> u32 {
+        let here = self.parents.iter().filter(|parent| places.block_of(parent.0) == pbn);
+        here.map(|parent| parent.1).sum()
+    }
+}
+
 impl<N: Nand> Store<N> {
-    /// Writes an image for a page of a block into the page buffer.
-    pub(super) fn encode_image(&mut self, node: &Node, page: u32, mut tag: IplTag) {
-        debug_assert!(
-            node.level > 0 && node.count <= self.shapes.at(node.level).capacity,
-            "I1: an image of {} entries at level {}",
-            node.count,
-            node.level
-        );
-        let bytes = self.shapes.at(node.level).bytes();
-        self.page.fill(0xff);
-        self.page[..bytes].copy_from_slice(&node.bytes[..bytes]);
-        (tag.level, tag.count) = (node.level, node.count as u16);
-        tag.page = page as u16;
-        tag.node = node.id;
-        tag.data_crc = crc32(&[&self.page]);
-        self.spare.fill(0xff);
-        tag.encode(&mut self.spare);
-    }
-
-    /// Programs an image; `None` when the program failed.
-    fn program_image(
-        &mut self,
-        ppn: Ppn,
-        node: &Node,
-        tag: IplTag,
-        cause: Cause,
-    ) -> Result<Option<()>, IndexError> {
-        self.encode_image(node, self.geometry.page_in_block(ppn), tag);
-        match self.nand.program(ppn, cause, &self.page, &self.spare) {
-            Ok(()) => {
-                let (pbn, page) = (self.geometry.block_of(ppn), self.geometry.page_in_block(ppn));
-                self.note_program(pbn, (page * self.units_per_page()) as u16);
-                Ok(Some(()))
-            }
-            Err(NandError::ProgramFailed(_) | NandError::BadBlock(_)) => Ok(None),
-            Err(error) => Err(error.into()),
+    /// Programs an image; false when the program failed.
+    fn try_image(&mut self, pbn: Pbn, node: &Node, tag: IplTag, cause: Cause) -> Result<bool, IndexError> {
+        let (form, page) = (self.medium.form, u32::from(tag.page));
+        self.medium.set_image(node, tag);
+        let all = [self.medium.page.len(), self.medium.spare.len()];
+        let is_programmed = self.medium.program(form.geometry.page_at(pbn, page), cause, all)?;
+        if is_programmed {
+            self.numbers.before = (self.places[pbn].generation, (page * form.units_per_page()) as u16);
         }
-    }
-
-    /// Pages that a block still takes images on.
-    pub(super) fn image_room(&self, pbn: Pbn) -> u32 {
-        if self.is_placed() {
-            return self.image_room_placed(pbn);
-        }
-        let block = &self.blocks[pbn.index()];
-        let pages = self.geometry.pages_per_block;
-        let first_log = pages - self.format.log_pages;
-        if !self.is_fixed() {
-            return pages - u32::from(block.cursor).div_ceil(self.units_per_page());
-        }
-        // On parts with ascending pages the first log unit makes the unused pages before it evaporate.
-        let open = self.geometry.random_order || u32::from(block.cursor) == first_log * self.units_per_page();
-        if open { first_log.saturating_sub(block.data_next.into()) } else { 0 }
+        Ok(is_programmed)
     }
 
     /// Writes a node's image anew: in its own block if there is room, in a fixed area also elsewhere. With
     /// `mark`, everything up to now is durable thereby.
     pub(super) fn place(&mut self, node: &Node, mark: bool) -> Result<(), IndexError> {
-        debug_assert!(!mark || self.waiting.is_empty(), "I7: records wait that an image calls durable");
-        if self.is_placed() {
+        debug_assert!(!mark || self.queues.is_empty(), "I7: records wait that an image calls durable");
+        let form = self.medium.form;
+        if form.is_placed() {
             return self.place_placed(node, mark);
         }
-        self.sequence += 1;
-        let sequence = self.sequence;
+        let sequence = self.numbers.next();
         loop {
             let pbn = self.block_for_image(node.id)?;
-            let page = self.take_image_page(pbn);
-            let committed = if mark { sequence } else { self.committed };
-            let tag = IplTag { sequence, committed, ..self.blank_tag(pbn) };
-            if self.program_image(self.geometry.page_at(pbn, page), node, tag, Cause::Host)?.is_none() {
+            debug_assert!(self.image_room(pbn) > 0, "I6: {pbn} has no page for an image");
+            let page = form.take_image_page(&mut self.places[pbn]) as u16;
+            let committed = if mark { sequence } else { self.numbers.committed };
+            let tag = IplTag { page, sequence, committed, ..self.tag(pbn) };
+            if !self.try_image(pbn, node, tag, Cause::Host)? {
                 self.evacuate(pbn)?;
                 continue;
             }
-            let block = self.block(pbn);
+            let block = &mut self.places[pbn];
             block.newest = sequence.into();
             if block.live == 0 {
                 block.born = sequence.into();
             }
-            let old = self.slots[node.id as usize].block;
-            if old != NO_BLOCK {
-                self.drop_waiting_of(Pbn(old), node.id);
-            }
-            self.set_slot(node.id, Slot { block: pbn.0, base: page as u16, last: NO_UNIT });
-            self.note_opened(pbn);
+            let generation = block.generation;
+            self.drop_waiting_of(node.id);
+            self.set_slot(node.id, Slot { block: pbn.0, base: page, last: NO_UNIT });
+            self.numbers.note_opened(generation);
             if mark {
-                self.committed = sequence;
+                self.numbers.committed = sequence;
             }
             return Ok(());
         }
     }
 
-    /// Notes the state that the chip shows from now on of the block, all of whose first pages are there.
-    fn note_opened(&mut self, pbn: Pbn) {
-        self.opened = self.opened.max(self.blocks[pbn.index()].generation);
-        debug_assert!(self.opened <= self.generation, "no block is opened before it is taken");
-    }
-
-    fn take_image_page(&mut self, pbn: Pbn) -> u32 {
-        debug_assert!(self.image_room(pbn) > 0, "I6: {pbn} has no page for an image");
-        let (fixed, per_page) = (self.is_fixed(), self.units_per_page());
-        let block = self.block(pbn);
-        if fixed {
-            block.data_next += 1;
-            return u32::from(block.data_next) - 1;
-        }
-        let page = u32::from(block.cursor).div_ceil(per_page);
-        block.cursor = ((page + 1) * per_page) as u16;
-        page
+    /// Drops the waiting records of a node whose image is newer, unless a ghost still needs them.
+    pub(super) fn drop_waiting_of(&mut self, id: u32) {
+        let block = self.places.slots[id as usize].block;
+        self.queues.drop_of(Pbn(block), id, self.medium.form.shapes.widths());
     }
 
     pub(super) fn block_for_image(&mut self, id: u32) -> Result<Pbn, IndexError> {
-        let own = self.slots[id as usize].block;
-        if own != NO_BLOCK && self.image_room(Pbn(own)) > 0 {
-            return Ok(Pbn(own));
+        let own = Pbn(self.places.slots[id as usize].block);
+        if own.0 != NO_BLOCK && self.image_room(own) > 0 {
+            return Ok(own);
         }
-        assert!(self.is_fixed(), "I6: node {id} has no page in its block");
-        let used = (0..self.geometry.blocks).map(Pbn).filter(|&pbn| self.blocks[pbn.index()].live > 0);
-        let with_room = used.filter(|&pbn| self.image_room(pbn) > 0);
-        match with_room.max_by_key(|&pbn| (self.blocks[pbn.index()].live, core::cmp::Reverse(pbn))) {
+        assert!(self.medium.form.is_fixed(), "I6: node {id} has no page in its block");
+        let with_room = self.places.in_use().filter(|&pbn| self.image_room(pbn) > 0);
+        match with_room.max_by_key(|&pbn| (self.places[pbn].live, core::cmp::Reverse(pbn))) {
             Some(pbn) => Ok(pbn),
             None => self.open_block(),
         }
     }
 
-    /// Images that a fixed area takes before a block must be opened.
-    fn images_before_opening(&self) -> u32 {
-        let used = (0..self.geometry.blocks).map(Pbn).filter(|&pbn| self.blocks[pbn.index()].live > 0);
-        used.map(|pbn| self.image_room(pbn)).sum()
-    }
-
-    /// Takes the least worn free block for nodes.
+    /// Takes the least worn free block for nodes. What stands in a group is older than all that the tree
+    /// needs.
     pub(super) fn open_block(&mut self) -> Result<Pbn, IndexError> {
-        let pbn = if self.is_placed() {
-            self.open_group()?
+        let (form, table) = (self.medium.form, &mut self.space.table);
+        let pbn = if form.is_placed() {
+            let pbn = table.first_free(Wear::Least).ok_or(IndexError::Full)?;
+            table.claim(pbn);
+            pbn
         } else {
-            self.table.take_erased(&mut self.nand, Wear::Least, Cause::Merge)?
+            table.take_erased(&mut self.medium.nand, Wear::Least, Cause::Merge)?
         };
         debug_assert!(
-            self.blocks[pbn.index()].live == 0
-                && !self.held.contains(&pbn)
-                && !self.waiting.contains_key(&pbn.0),
+            self.places[pbn].live == 0 && !self.places.held.contains(&pbn) && !self.queues.has(pbn),
             "I4: {pbn} is taken and in use"
         );
-        self.cache.forget_range(self.geometry.page_at(pbn, 0), self.geometry.pages_per_block);
-        self.generation += 1;
-        self.opened_since_checkpoint += 1;
-        let first_log = self.geometry.pages_per_block - self.format.log_pages;
-        let is_region = self.is_fixed() && !self.is_placed();
-        let cursor = if is_region { (first_log * self.units_per_page()) as u16 } else { 0 };
-        *self.block(pbn) = Block { generation: self.generation, cursor, ..Block::default() };
+        self.medium.cache.forget_range(form.geometry.page_at(pbn, 0), form.geometry.pages_per_block);
+        self.numbers.generation += 1;
+        let generation = self.numbers.generation;
+        self.places[pbn] = Block { generation, cursor: form.first_unit(), ..Block::default() };
         Ok(pbn)
-    }
-
-    /// The nodes of a block, in the order of their images.
-    pub(super) fn nodes_of(&self, sources: &[Pbn]) -> Vec<u32> {
-        let here = |slot: &Slot| sources.iter().any(|source| source.0 == slot.block);
-        let count = sources.iter().map(|pbn| usize::from(self.blocks[pbn.index()].live)).sum();
-        // At once: what grows is held twice.
-        let mut ids = Vec::with_capacity(count);
-        ids.extend((0u32..).zip(self.slots.iter()).filter(|(_, slot)| here(slot)).map(|(id, _)| id));
-        let place = |id: u32| (self.slots[id as usize].block, self.slots[id as usize].base);
-        sort::unstable_by_key(&mut ids, |&id| (place(id), id));
-        ids
     }
 
     /// Writes the nodes of these blocks to fresh blocks, as many as they fill with at most `nodes_max` in
     /// each.
     pub(super) fn merge(&mut self, sources: &[Pbn], nodes_max: u32, cause: Cause) -> Result<(), IndexError> {
-        if self.is_placed() {
+        if self.medium.form.is_placed() {
             return self.merge_placed(sources, nodes_max, cause);
         }
-        let newest = sources.iter().map(|pbn| self.blocks[pbn.index()].newest.get()).max().unwrap_or(0);
+        let newest = sources.iter().map(|&pbn| self.places[pbn].newest.get()).max().unwrap_or(0);
         let (ids, left) = self.division(sources, nodes_max, cause)?;
         for part in ids.chunks(left.max(1)) {
             self.write_merged(part, newest, cause)?;
         }
         self.counts.merges += 1;
         for &source in sources {
-            let Block { live, born, .. } = self.blocks[source.index()];
+            let Block { live, born, .. } = self.places[source];
             assert_eq!(live, 0, "I3: {source} keeps nodes after a merge");
-            self.forget_waiting(source);
-            self.held.retain(|&held| held != source);
-            let wanted_after_a_cut = newest > self.committed && born.get() <= self.committed;
+            self.queues.forget(source);
+            self.places.held.retain(|&held| held != source);
+            let committed = self.numbers.committed;
+            let wanted_after_a_cut = newest > committed && born.get() <= committed;
             if wanted_after_a_cut && self.config.durability > Durability::None {
-                self.held.push(source);
+                self.places.held.push(source);
             } else {
                 self.release(source)?;
             }
@@ -261,10 +203,10 @@ impl<N: Nand> Store<N> {
         nodes_max: u32,
         cause: Cause,
     ) -> Result<(Vec<u32>, usize), IndexError> {
-        let mut ids = self.nodes_of(sources);
+        let mut ids = self.places.nodes_of(sources);
         debug_assert_eq!(
             ids.len(),
-            sources.iter().map(|pbn| usize::from(self.blocks[pbn.index()].live)).sum::<usize>(),
+            sources.iter().map(|&pbn| self.places.live(pbn) as usize).sum::<usize>(),
             "I3: other nodes are in {sources:?} than were counted"
         );
         let parts = ids.len().div_ceil(nodes_max as usize);
@@ -283,19 +225,17 @@ impl<N: Nand> Store<N> {
     /// Sorts nodes by their first key, the higher level first. How many come before the first leaf with
     /// records: where keys ascend, those will stay as they are, and fill the left block of a split.
     fn sort_by_first_key(&mut self, ids: &mut [u32], cause: Cause) -> Result<usize, IndexError> {
-        let mut node = core::mem::take(&mut self.moving);
-        let mut rows = KeyRows::new(self.shapes.widths().key, ids.len());
-        let mut result = Ok(());
-        for &id in ids.iter() {
-            result = self.load(id, &mut node, cause);
-            if result.is_err() {
-                break;
-            }
-            rows.insert((node.count > 0).then(|| node.key(&self.shapes, 0)), node.level, id);
-        }
+        let (mut node, shapes) = (core::mem::take(&mut self.moving), self.shapes());
+        let mut rows = KeyRows::new(shapes.widths().key, ids.len());
+        let result = ids.iter().try_for_each(|&id| {
+            self.load(id, &mut node, cause)?;
+            rows.insert((node.count > 0).then(|| node.key(&shapes, 0)), node.level, id);
+            Ok::<(), IndexError>(())
+        });
         self.moving = node;
         result?;
-        let is_quiet = |&(level, id): &(u8, u32)| level > 1 || self.slots[id as usize].last == NO_UNIT;
+        let slots = &self.places.slots;
+        let is_quiet = |&(level, id): &(u8, u32)| level > 1 || slots[id as usize].last == NO_UNIT;
         let quiet = rows.iter().take_while(is_quiet).count();
         ids.iter_mut().zip(rows.iter()).for_each(|(id, row)| *id = row.1);
         Ok(quiet)
@@ -305,54 +245,48 @@ impl<N: Nand> Store<N> {
     pub(super) fn write_first(&mut self, root: &Node) -> Result<(), IndexError> {
         loop {
             let pbn = self.open_block()?;
-            let tag = IplTag { merged: 1, ..self.blank_tag(pbn) };
-            if self.program_image(self.geometry.page_at(pbn, 0), root, tag, Cause::Checkpoint)?.is_some() {
-                self.settle(pbn, &[root.id], self.sequence);
+            let tag = IplTag { merged: 1, ..self.tag(pbn) };
+            if self.try_image(pbn, root, tag, Cause::Checkpoint)? {
+                self.settle(pbn, &[root.id], self.numbers.sequence);
                 return Ok(());
             }
-            *self.block(pbn) = Block::default();
-            self.give_up(pbn)?;
+            self.places[pbn] = Block::default();
+            self.space.give_up(&mut self.medium.nand, pbn)?;
         }
     }
 
     /// Writes nodes to one fresh block, trying others as long as blocks fail.
     fn write_merged(&mut self, ids: &[u32], newest: u64, cause: Cause) -> Result<(), IndexError> {
         debug_assert!(
-            !ids.is_empty() && ids.len() <= self.format.nodes_limit(self.geometry) as usize,
+            !ids.is_empty() && ids.len() <= self.medium.form.nodes_limit() as usize,
             "I6: {} nodes are merged into one block",
             ids.len()
         );
         loop {
             let pbn = self.open_block()?;
-            match self.fill(pbn, ids, newest, cause) {
-                Ok(true) => {
-                    self.settle(pbn, ids, newest);
-                    return Ok(());
-                }
-                Ok(false) => {
-                    *self.block(pbn) = Block::default();
-                    self.give_up(pbn)?;
-                    self.counts.blocks_failed += 1;
-                }
-                Err(error) => {
-                    *self.block(pbn) = Block::default();
-                    self.table.discard(pbn);
-                    return Err(error);
-                }
+            let filled = self.fill(pbn, ids, newest, cause);
+            if filled == Ok(true) {
+                self.settle(pbn, ids, newest);
+                return Ok(());
             }
+            self.places[pbn] = Block::default();
+            if let Err(error) = filled {
+                self.space.table.discard(pbn);
+                return Err(error);
+            }
+            self.space.give_up(&mut self.medium.nand, pbn)?;
+            self.counts.blocks_failed += 1;
         }
     }
 
     fn fill(&mut self, pbn: Pbn, ids: &[u32], newest: u64, cause: Cause) -> Result<bool, IndexError> {
         let mut node = core::mem::take(&mut self.moving);
+        let (merged, protected) = (ids.len() as u16, self.config.durability > Durability::None);
         let mut result = Ok(true);
-        for (i, &id) in ids.iter().enumerate() {
+        for (page, &id) in (0u16..).zip(ids) {
             result = self.load(id, &mut node, cause).and_then(|()| {
-                let merged = ids.len() as u16;
-                let protected = self.config.durability > Durability::None;
-                let tag = IplTag { sequence: newest, merged, protected, ..self.blank_tag(pbn) };
-                let ppn = self.geometry.page_at(pbn, i as u32);
-                Ok(self.program_image(ppn, &node, tag, Cause::Merge)?.is_some())
+                let tag = IplTag { page, sequence: newest, merged, protected, ..self.tag(pbn) };
+                self.try_image(pbn, &node, tag, Cause::Merge)
             });
             if result != Ok(true) {
                 break;
@@ -363,32 +297,27 @@ impl<N: Nand> Store<N> {
     }
 
     fn settle(&mut self, pbn: Pbn, ids: &[u32], newest: u64) {
-        let (fixed, placed, per_page) = (self.is_fixed(), self.is_placed(), self.units_per_page());
-        let block = self.block(pbn);
+        let form = self.medium.form;
+        let block = &mut self.places[pbn];
         (block.born, block.newest) = (newest.into(), newest.into());
-        if placed || fixed {
+        if form.is_placed() || form.is_fixed() {
             block.data_next = ids.len() as u16;
         } else {
-            block.cursor = (ids.len() as u32 * per_page) as u16;
+            block.cursor = (ids.len() as u32 * form.units_per_page()) as u16;
         }
+        let generation = block.generation;
         for (page, &id) in (0u16..).zip(ids) {
             self.set_slot(id, Slot { block: pbn.0, base: page, last: NO_UNIT });
         }
-        debug_assert_eq!(
-            usize::from(self.blocks[pbn.index()].live),
-            ids.len(),
-            "I3: {pbn} counts other nodes"
-        );
-        self.note_opened(pbn);
+        debug_assert_eq!(self.places.live(pbn) as usize, ids.len(), "I3: {pbn} counts other nodes");
+        self.numbers.note_opened(generation);
     }
 
     /// Merges the blocks that have a weak page, if that takes nothing from what an operation needs.
     pub(super) fn renew_weak(&mut self) -> Result<(), IndexError> {
-        while let Some(pbn) = self.weak.pop() {
-            let in_use = self.blocks[pbn.index()].live > 0;
-            if in_use && self.table.free_count() > FREE_FOR_INSERT {
-                let limit = self.format.nodes_limit(self.geometry);
-                match self.merge(&[pbn], limit, Cause::Scrubbing) {
+        while let Some(pbn) = self.medium.weak.pop() {
+            if self.places.live(pbn) > 0 && self.space.table.free_count() > FREE_FOR_INSERT {
+                match self.merge(&[pbn], self.medium.form.nodes_limit(), Cause::Scrubbing) {
                     // The nodes stay where they are, for whoever asks for them.
                     Err(IndexError::Full | IndexError::Corrupted { .. }) => {}
                     other => other?,
@@ -398,76 +327,40 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Marks a block bad. Where that cannot be, nothing is changed any more: what it holds of a merge would
-    /// be taken for whole once blocks that were opened later are.
-    fn give_up(&mut self, pbn: Pbn) -> Result<(), IndexError> {
-        let given_up = self.table.give_up(&mut self.nand, pbn);
-        self.has_ended |= given_up.is_err();
-        Ok(given_up?)
-    }
-
-    /// Gives a block back that holds no node any more.
-    pub(super) fn release(&mut self, pbn: Pbn) -> Result<(), IndexError> {
-        debug_assert!(
-            !self.held.contains(&pbn) && !self.waiting.contains_key(&pbn.0),
-            "I4: {pbn} is given back and wanted"
-        );
-        let left = core::mem::take(self.block(pbn));
-        assert!(left.live == 0, "I3: {pbn} is given back with {} nodes", left.live);
-        self.note_given_back(pbn, left.generation);
-        match self.failed.iter().position(|&failed| failed == pbn) {
-            Some(i) => {
-                self.failed.swap_remove(i);
-                self.counts.blocks_failed += 1;
-                self.give_up(pbn)?;
-            }
-            None => self.table.discard(pbn),
-        }
-        Ok(())
-    }
-
-    pub(super) fn release_held(&mut self) -> Result<(), IndexError> {
-        while let Some(pbn) = self.held.pop() {
-            self.release(pbn)?;
-        }
-        Ok(())
-    }
-
     /// Moves the nodes of a block that failed a program.
     pub(super) fn evacuate(&mut self, pbn: Pbn) -> Result<(), IndexError> {
-        if !self.failed.contains(&pbn) {
-            self.failed.push(pbn);
+        if !self.space.failed.contains(&pbn) {
+            self.space.failed.push(pbn);
         }
-        if self.blocks[pbn.index()].live == 0 {
+        if self.places.live(pbn) == 0 {
             return self.release(pbn);
         }
         // Nothing follows the page that failed, should the nodes have to stay: a mount would miss it.
-        let (units, first_log) =
-            (self.units_per_block() as u16, self.geometry.pages_per_block - self.format.log_pages);
-        let block = self.block(pbn);
-        (block.cursor, block.data_next) = (units, block.data_next.max(first_log as u16));
-        self.merge(&[pbn], self.format.nodes_limit(self.geometry), Cause::Merge)
+        let (form, block) = (self.medium.form, &mut self.places[pbn]);
+        block.cursor = form.units_per_block() as u16;
+        block.data_next = block.data_next.max(form.nodes_limit() as u16);
+        self.merge(&[pbn], form.nodes_limit(), Cause::Merge)
     }
 
     /// Merges a block whose log area is full: with a sparse one, or into two blocks, as its nodes demand.
     pub(super) fn merge_for_room(&mut self, pbn: Pbn, births: u32) -> Result<(), IndexError> {
         self.free_at_least(1)?;
         // That may have moved the nodes already.
-        let live = u32::from(self.blocks[pbn.index()].live);
+        let live = self.places.live(pbn);
         if live == 0 {
             return Ok(());
         }
-        let nodes_max = self.config.nodes_max;
-        if !self.is_fixed()
-            && live < self.geometry.pages_per_block / 8
-            && let Some(partner) = self.sparsest(Some(pbn), nodes_max - live)
+        let (form, nodes_max) = (self.medium.form, self.config.nodes_max);
+        if !form.is_fixed()
+            && live < form.geometry.pages_per_block / 8
+            && let Some(partner) = self.places.sparsest(Some(pbn), nodes_max - live)
         {
             self.counts.co_merges += 1;
             return self.merge(&[pbn, partner], nodes_max, Cause::Merge);
         }
-        let scarce = self.table.free_count() < FREE_FOR_INSERT + 1;
-        let limit = self.format.nodes_limit(self.geometry);
-        let together = match self.is_fixed() || live + births <= limit {
+        let scarce = self.space.table.free_count() < FREE_FOR_INSERT + 1;
+        let limit = form.nodes_limit();
+        let together = match form.is_fixed() || live + births <= limit {
             true if scarce => limit,
             true => nodes_max,
             false => nodes_max.min(live.div_ceil(2)),
@@ -475,33 +368,26 @@ impl<N: Nand> Store<N> {
         self.merge(&[pbn], together, Cause::Merge)
     }
 
-    /// The block with the fewest nodes, at most `live_max`, but not this one.
-    fn sparsest(&self, except: Option<Pbn>, live_max: u32) -> Option<Pbn> {
-        let all = (0..self.geometry.blocks).map(Pbn).filter(|&pbn| Some(pbn) != except);
-        let used = all.filter(|pbn| (1..=live_max).contains(&u32::from(self.blocks[pbn.index()].live)));
-        used.min_by_key(|pbn| (self.blocks[pbn.index()].live, *pbn))
-    }
-
     /// Comes by free blocks: commits so that blocks kept for a cut are free, then puts sparse blocks
     /// together.
     pub(super) fn free_at_least(&mut self, wanted: u32) -> Result<bool, IndexError> {
         loop {
-            if self.table.free_count() >= wanted {
+            if self.space.table.free_count() >= wanted {
                 return Ok(true);
             }
-            if !self.held.is_empty() {
+            if !self.places.held.is_empty() {
                 self.counts.commits_forced += 1;
                 self.commit()?;
                 continue;
             }
-            let limit = self.format.nodes_limit(self.geometry);
-            let Some(first) = self.sparsest(None, limit) else { return Ok(false) };
-            let live = u32::from(self.blocks[first.index()].live);
-            let Some(second) = self.sparsest(Some(first), limit - live) else { return Ok(false) };
-            if self.table.free_count() == 0 {
+            let limit = self.medium.form.nodes_limit();
+            let Some(first) = self.places.sparsest(None, limit) else { return Ok(false) };
+            let left = limit - self.places.live(first);
+            let Some(second) = self.places.sparsest(Some(first), left) else { return Ok(false) };
+            if self.space.table.free_count() == 0 {
                 return Ok(false);
             }
-            if self.committed < self.sequence && self.config.durability > Durability::None {
+            if !self.numbers.is_committed() && self.config.durability > Durability::None {
                 // Which may find that one of the two failed, and move its nodes.
                 self.commit()?;
                 continue;
@@ -514,38 +400,35 @@ impl<N: Nand> Store<N> {
     /// Makes sure that the blocks of these nodes take the records of an operation, and as many new nodes as
     /// each of them bears; that they take an image as well, if one is wanted; in a fixed area, that there are
     /// pages for images.
-    pub(super) fn make_room(&mut self, parents: &[(u32, u32)], image: bool) -> Result<(), IndexError> {
-        for _ in 0..parents.len() + 4 {
-            let mut blocks = parents.iter().map(|parent| self.block_of(parent.0));
-            let Some(pbn) = blocks.find(|&pbn| self.lacks_room(pbn, parents, image)) else { break };
-            self.merge_for_room(pbn, self.births_in(pbn, parents))?;
+    pub(super) fn make_room(&mut self, wanted: Wanted<'_>) -> Result<(), IndexError> {
+        let lacking = |store: &Store<N>| {
+            let mut blocks = wanted.parents.iter().map(|parent| store.places.block_of(parent.0));
+            blocks.find(|&pbn| store.lacks_room(pbn, wanted))
+        };
+        for _ in 0..wanted.parents.len() + 4 {
+            let Some(pbn) = lacking(self) else { break };
+            self.merge_for_room(pbn, wanted.births_in(pbn, &self.places))?;
         }
-        if parents.iter().any(|parent| self.lacks_room(self.block_of(parent.0), parents, image)) {
+        if lacking(self).is_some() {
             return Err(IndexError::Full);
         }
-        let images: u32 = u32::from(image) + parents.iter().map(|parent| parent.1).sum::<u32>();
-        if self.is_fixed() && images > 0 && self.images_before_opening() < images && !self.free_at_least(2)? {
-            return Err(IndexError::Full);
-        }
-        Ok(())
+        let images: u32 = u32::from(wanted.image) + wanted.births();
+        // Images that a fixed area takes before a block must be opened.
+        let room = || self.places.in_use().map(|pbn| self.image_room(pbn)).sum::<u32>();
+        let opens = self.medium.form.is_fixed() && images > 0 && room() < images;
+        if opens && !self.free_at_least(2)? { Err(IndexError::Full) } else { Ok(()) }
     }
 
-    fn births_in(&self, pbn: Pbn, parents: &[(u32, u32)]) -> u32 {
-        let here = parents.iter().filter(|parent| self.block_of(parent.0) == pbn);
-        here.map(|parent| parent.1).sum()
-    }
-
-    fn lacks_room(&self, pbn: Pbn, parents: &[(u32, u32)], image: bool) -> bool {
-        let births = self.births_in(pbn, parents);
-        let live = u32::from(self.blocks[pbn.index()].live) + births;
-        if !self.is_fixed() && live > self.format.nodes_limit(self.geometry) {
+    fn lacks_room(&self, pbn: Pbn, wanted: Wanted<'_>) -> bool {
+        let (form, births) = (&self.medium.form, wanted.births_in(pbn, &self.places));
+        if !form.is_fixed() && self.places.live(pbn) + births > form.nodes_limit() {
             return true;
         }
-        let splits = parents.iter().filter(|parent| parent.1 > 0).count() as u32;
-        let units = u32::from(self.waiting.contains_key(&pbn.0)) + self.format.units_for(splits);
-        let image = if image { self.format.units_for_image(self.geometry) } else { 0 };
+        let splits = wanted.parents.iter().filter(|parent| parent.1 > 0).count() as u32;
+        let units = u32::from(self.queues.has(pbn)) + form.units_for(splits);
+        let image = if wanted.image { form.units_for_image() } else { 0 };
         // In place a group keeps a page for the image of each ghost.
-        let kept = if self.is_placed() && !self.is_fixed() { births * self.units_per_page() } else { 0 };
+        let kept = if form.is_placed() && !form.is_fixed() { births * form.units_per_page() } else { 0 };
         self.room(pbn) < units + image + kept
     }
 }

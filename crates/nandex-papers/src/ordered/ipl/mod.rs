@@ -11,7 +11,7 @@
 //! ```
 //!
 //! * **Places**: parents name children by number; a table in RAM maps a number to block, page of the image
-//!   and newest log unit (`store`). A merge changes the table and no parent, so nothing wanders.
+//!   and newest log unit (`places`). A merge changes the table and no parent, so nothing wanders.
 //! * **Records** wait in RAM by block until they fill a log unit, a sector of 512 bytes (by partial programs)
 //!   or a page, and until the next commit at the latest. A unit names for each of its nodes the unit with the
 //!   records before: reading a node reads its image and those units (`layout`).
@@ -48,6 +48,17 @@
 //!   left for them.
 //! * I7: nothing is committed that does not exist; no more RAM is held than was given.
 //!
+//! | part | owns | file |
+//! |---|---|---|
+//! | `Medium` | the chip, the layout on it (`Form`), the read cache and the page buffers | `medium.rs` |
+//! | `Numbers` | the numbers of changes, blocks and sessions, and what is committed | `numbers.rs` |
+//! | `Places` | where each node is, the rows of the blocks, what waits for the commit | `places.rs` |
+//! | `Queues` | the records that wait in RAM | `waiting.rs` |
+//! | `Space` | the free, failed and given back blocks, the checkpoints | `space.rs` |
+//!
+//! A node is read by a `Reader` of three of them; a mount looks at the chip by a `Scan` and by `Losses`. What
+//! writes takes them all: the `Store`. `IplTree` is the order of the steps of an operation on its `Path`.
+//!
 //! On an FTL nodes may keep their pages instead, and be written over where they are (`placed`).
 //!
 //! Deviations: the dIPL papers could not be read, and their mechanism is our reading (the reasons stand in
@@ -63,21 +74,27 @@ mod chain;
 mod check;
 mod checkpoint;
 mod config;
+mod form;
 mod given_back;
 mod image;
 mod layout;
 mod logging;
 mod look;
 mod losses;
+mod medium;
 mod merge;
+mod numbers;
+mod path;
 mod placed;
-mod range;
+mod places;
 mod recovery;
 mod scan;
 mod slots;
+mod space;
 mod store;
 mod update;
 mod views;
+mod waiting;
 
 pub use config::{IplConfig, LogArea, LogUnit};
 pub use layout::TAG_BYTES as SPARE_BYTES;
@@ -86,6 +103,7 @@ use alloc::vec::Vec;
 use checkpoint::{Saved, newest_checkpoint};
 use config::{Config, Format};
 use core::ops::Bound;
+use form::Form;
 use image::Node;
 use merge::FREE_FOR_INSERT;
 use nandex::blocks::checkpoint::{CheckpointArea, anchor_count};
@@ -97,23 +115,19 @@ use nandex::nand::{Cause, Differs, Geometry, Nand};
 use nandex::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, holds_change,
 };
+use nandex::units::Pbn;
+use path::{Descent, Path};
+use places::Block;
+use space::Space;
 use store::{ROOT, Store};
 
 /// The greatest height.
 const LEVELS_MAX: u8 = 16;
 
-/// A node of the path, and the place of the child below it.
-#[derive(Clone, Debug, Default)]
-struct PathStep {
-    node: Node,
-    slot: usize,
-}
-
 /// A B+-tree with in-page logging.
 pub struct IplTree<N> {
     store: Store<N>,
-    /// From the leaf up.
-    path: Vec<PathStep>,
+    path: Path,
     height: u8,
     /// An update began and did not end.
     interrupted: bool,
@@ -121,15 +135,9 @@ pub struct IplTree<N> {
     existed: Option<bool>,
 }
 
-/// Refuses a chip that would take no record: anchors, a checkpoint, a block of nodes, and what an insertion
-/// wants free.
-fn require_blocks(geometry: Geometry, good: u32) -> Result<(), IndexError> {
-    let checkpoint = CheckpointArea::blocks_needed(geometry, Saved::bytes_min(geometry)) as u32 / 2;
-    require_blocks_of(good, anchor_count(geometry) + checkpoint)
-}
-
-/// Refuses a chip with too few good blocks where so many are for other things than nodes.
-fn require_blocks_of(good: u32, others: u32) -> Result<(), IndexError> {
+/// Refuses a chip that would take no record: so many good blocks, of which others are for other things than
+/// nodes, for a block of nodes, and what an insertion wants free.
+fn require_blocks(good: u32, others: u32) -> Result<(), IndexError> {
     let needed = others + 1 + FREE_FOR_INSERT;
     if good >= needed {
         return Ok(());
@@ -168,13 +176,14 @@ impl<N: Nand> Store<N> {
 
     /// Forgets what is in RAM, and opens the chip again.
     fn reopen(&mut self, others: usize) -> Result<(), IndexError> {
-        if self.is_placed() {
+        let geometry = self.medium.form.geometry;
+        if self.medium.form.is_placed() {
             return self.reopen_placed(others);
         }
-        let none = BlockTable::new(Geometry { blocks: 0, ..self.geometry });
-        self.reset(CheckpointArea::empty(self.geometry), none);
+        let none = BlockTable::new(Geometry { blocks: 0, ..geometry });
+        self.reset(Space::new(CheckpointArea::empty(geometry), none));
         let saved;
-        (self.area, self.table, saved) = newest_checkpoint(&mut self.nand)?;
+        (self.space, saved) = newest_checkpoint(&mut self.medium.nand)?;
         self.open(saved, others)
     }
 }
@@ -183,22 +192,23 @@ impl<N: Nand> IplTree<N> {
     /// Formats the chip for a tree that is set up like this.
     pub fn format(mut nand: N, config: &IplConfig) -> Result<IplTree<N>, IndexError> {
         let geometry = nand.geometry();
-        let format = Format::new(config, geometry)?;
-        let config = Config::new(config, &format, geometry)?;
-        if config.placement == Placement::InPlace {
-            return IplTree::format_placed(nand, format, config);
+        let form = Form::of(config, geometry)?;
+        let config = Config::new(config, &form)?;
+        if form.is_placed() {
+            return IplTree::format_placed(nand, form, config);
         }
         let mut table = BlockTable::new(geometry);
         table.retire_marked(&mut nand)?;
-        require_blocks(geometry, table.good_count())?;
+        let checkpoint = CheckpointArea::blocks_needed(geometry, Saved::bytes_min(geometry)) as u32 / 2;
+        require_blocks(table.good_count(), anchor_count(geometry) + checkpoint)?;
         let area = CheckpointArea::format(&mut nand, &mut table)?;
-        for pbn in (0..geometry.blocks).map(nandex::units::Pbn) {
+        for pbn in (0..geometry.blocks).map(Pbn) {
             if table.state(pbn) == BlockState::Unclean && table.erase(&mut nand, pbn, Cause::Checkpoint)? {
                 table.release(pbn);
             }
         }
-        let mut store = Store::new(nand, format, config, (area, table));
-        store.clear_blocks();
+        let mut store = Store::new(nand, form, config, Space::new(area, table));
+        store.places.clear_blocks(geometry.blocks);
         store.fill_cache(size_of::<Self>());
         store.plant_root()?;
         store.write_checkpoint(true)?;
@@ -211,17 +221,16 @@ impl<N: Nand> IplTree<N> {
         if config.placement == Placement::InPlace {
             return IplTree::mount_placed(nand, config);
         }
-        let geometry = nand.geometry();
-        let (area, table, saved) = newest_checkpoint(&mut nand)?;
-        require_same(&saved.format, config)?;
-        let config = Config::new(config, &saved.format, geometry)?;
-        let mut store = Store::new(nand, saved.format, config, (area, table));
+        let (space, saved) = newest_checkpoint(&mut nand)?;
+        require_same(&saved.form.format, config)?;
+        let config = Config::new(config, &saved.form)?;
+        let mut store = Store::new(nand, saved.form, config, space);
         store.open(saved, size_of::<Self>())?;
         IplTree::assemble(store)
     }
 
     fn assemble(store: Store<N>) -> Result<IplTree<N>, IndexError> {
-        let mut tree = IplTree { store, path: Vec::new(), height: 0, interrupted: false, existed: None };
+        let mut tree = IplTree { store, path: Path::default(), height: 0, interrupted: false, existed: None };
         tree.find_root()?;
         Ok(tree)
     }
@@ -239,7 +248,7 @@ impl<N: Nand> IplTree<N> {
 
     /// Gives the chip back; nothing is written.
     pub fn into_nand(self) -> N {
-        self.store.nand
+        self.store.medium.nand
     }
 
     fn usable(&self) -> Result<(), IndexError> {
@@ -250,7 +259,7 @@ impl<N: Nand> IplTree<N> {
     /// not last, blocks have failed.
     fn refused(&self, error: IndexError) -> IndexError {
         match error {
-            IndexError::Full if self.interrupted || self.store.read_only => IndexError::WornOut,
+            IndexError::Full if self.interrupted || self.store.space.read_only => IndexError::WornOut,
             other => other,
         }
     }
@@ -279,47 +288,12 @@ impl<N: Nand> IplTree<N> {
         }
     }
 
-    /// Reads the root into the top of the path.
-    fn set_path_levels(&mut self, root: u32, cause: Cause) -> Result<(), IndexError> {
-        debug_assert!(self.height > 0, "I2: a tree without a root");
-        self.path.resize_with(self.height.into(), PathStep::default);
-        let top = self.path.len() - 1;
-        self.load_at(top, root, cause)
-    }
-
-    fn load_at(&mut self, level: usize, id: u32, cause: Cause) -> Result<(), IndexError> {
-        let node = &mut self.path[level].node;
-        self.store.load(id, node, cause)?;
-        if usize::from(node.level) == level + 1 && (node.count > 0 || level == 0) {
-            Ok(())
-        } else {
-            Err(IndexError::broken(Invariant::I2, "a node of another level", u64::from(id)))
-        }
-    }
-
-    /// Reads the child that the node above points to.
-    fn load_child(&mut self, level: usize, cause: Cause) -> Result<(), IndexError> {
-        let above = &self.path[level + 1];
-        let child = above.node.child(&self.store.shapes(), above.slot);
-        self.load_at(level, child, cause)
-    }
-
-    /// Reads the path to the leaf of a key.
-    fn descend(&mut self, key: &[u8], cause: Cause) -> Result<(), IndexError> {
-        let shapes = self.store.shapes();
-        self.set_path_levels(ROOT, cause)?;
-        for level in (0..self.path.len() - 1).rev() {
-            let above = &mut self.path[level + 1];
-            above.slot = above.node.child_slot(&shapes, key);
-            self.load_child(level, cause)?;
-        }
-        Ok(())
+    fn down(&mut self) -> Descent<'_, N> {
+        Descent { store: &mut self.store, path: &mut self.path, height: self.height }
     }
 
     fn ram_held(&self) -> usize {
-        let store = &self.store;
-        let nodes = |node: &Node| node.bytes.capacity() + size_of::<PathStep>();
-        size_of::<Self>() + self.path.iter().map(|step| nodes(&step.node)).sum::<usize>() + store.ram_bytes()
+        size_of::<Self>() + self.path.ram_bytes() + self.store.ram_bytes()
     }
 
     /// RAM that the tree holds and its operations may take, with so many levels.
@@ -335,8 +309,8 @@ impl<N: Nand> IplTree<N> {
         if self.ram_held() > ram {
             self.store.drop_scratch();
         }
-        while self.ram_wanted(self.height.into()) > ram && self.store.cache.frames() > 0 {
-            self.store.cache.shrink(self.store.cache.frames() - 1);
+        while self.ram_wanted(self.height.into()) > ram && self.store.medium.cache.frames() > 0 {
+            self.store.medium.cache.shrink(self.store.medium.cache.frames() - 1);
         }
     }
 
@@ -345,15 +319,15 @@ impl<N: Nand> IplTree<N> {
     fn keep_within_ram(&mut self, births: u32, grows: bool) -> Result<(), IndexError> {
         self.shrink_to_ram();
         let Some(ram) = self.store.config.ram_bytes else { return Ok(()) };
-        let growth = self.store.table_growth_bytes(births);
+        let growth = self.store.places.slots.growth_bytes(births as usize);
         let levels = usize::from(self.height) + usize::from(grows);
         let is_more = growth > 0 || levels > usize::from(self.height).max(config::LEVELS_AT_FIRST);
         while is_more && self.ram_wanted(levels) + growth > ram {
-            let frames = self.store.cache.frames();
+            let frames = self.store.medium.cache.frames();
             if frames == 0 {
                 return Err(IndexError::Full);
             }
-            self.store.cache.shrink(frames - 1);
+            self.store.medium.cache.shrink(frames - 1);
         }
         Ok(())
     }
@@ -362,45 +336,23 @@ impl<N: Nand> IplTree<N> {
 impl<N: Nand> Store<N> {
     /// Makes the empty tree.
     fn plant_root(&mut self) -> Result<(), IndexError> {
-        let mut root = Node { id: self.new_id(), level: 1, ..Node::default() };
+        let mut root = Node { id: self.places.new_id(), level: 1, ..Node::default() };
         root.reserve(&self.shapes());
         assert_eq!(root.id, ROOT, "the root's number");
-        self.sequence = first_number(layout::SEQUENCE_BITS, 1);
-        self.committed = self.sequence;
+        self.numbers.sequence = first_number(layout::SEQUENCE_BITS, 1);
+        self.numbers.committed = self.numbers.sequence;
         self.write_first(&root)
     }
 
-    /// Bytes by which the tables grow when so many nodes are born.
-    fn table_growth_bytes(&self, births: u32) -> usize {
-        self.slots.growth_bytes(births as usize)
-    }
-
-    /// Bytes of RAM held.
-    fn ram_bytes(&self) -> usize {
-        self.nand.ram_bytes()
-            + self.table.ram_bytes()
-            + self.area.ram_bytes(0)
-            + self.blocks.capacity() * size_of::<store::Block>()
-            + self.slots.ram_bytes()
-            + self.waiting_ram()
-            + (self.held.capacity() + self.failed.capacity() + self.pending.capacity()) * 4
-            + self.cache.ram_bytes()
-            + self.page.capacity()
-            + self.spare.capacity()
-            + self.moving.bytes.capacity()
-    }
-
     fn metrics(&self) -> Vec<Metric> {
-        let counts = &self.counts;
-        let blocks = self.blocks.iter().filter(|block| block.live > 0).count() as u64;
-        let nodes = (self.slots.len() - self.slots.free_count()) as u64;
+        let (counts, slots) = (&self.counts, &self.places.slots);
         let metric = |name, value| Metric { name, value };
         Vec::from([
-            metric("blocks_used", blocks),
-            metric("blocks_held", self.held.len() as u64),
-            metric("buffer_pages", self.log_pages()),
-            metric("buffer_ram_bytes", self.waiting_bytes as u64),
-            metric("nodes", nodes),
+            metric("blocks_used", self.places.in_use().count() as u64),
+            metric("blocks_held", self.places.held.len() as u64),
+            metric("buffer_pages", self.pages(Form::log_pages)),
+            metric("buffer_ram_bytes", self.queues.bytes as u64),
+            metric("nodes", (slots.len() - slots.free_count()) as u64),
             metric("splits", counts.splits),
             metric("expelled", counts.expelled),
             metric("block_merges", counts.merges),
@@ -410,36 +362,23 @@ impl<N: Nand> Store<N> {
             metric("rewrites", counts.rewrites),
             metric("log_records", counts.log_records),
             metric("log_units_programmed", counts.log_units_programmed),
-            metric("log_units_read", counts.log_units_read),
+            metric("log_units_read", self.medium.counts.log_units),
             metric("commits_forced", counts.commits_forced),
             metric("checkpoints", counts.checkpoints),
             metric("blocks_failed", counts.blocks_failed),
         ])
     }
 
-    /// Pages with log records in the blocks that hold nodes.
-    fn log_pages(&self) -> u64 {
-        let live = self.blocks.iter().filter(|block| block.live > 0);
-        live.map(|block| u64::from(u32::from(block.units).div_ceil(self.units_per_page()))).sum()
-    }
-
-    /// Pages programmed in the blocks that hold nodes.
-    fn live_pages(&self) -> u64 {
-        let first_log = self.geometry.pages_per_block - self.format.log_pages;
-        let pages = |block: &store::Block| {
-            let cursor = u32::from(block.cursor).div_ceil(self.units_per_page());
-            if self.is_placed() {
-                return u32::from(block.data_next) + cursor;
-            }
-            if self.is_fixed() { u32::from(block.data_next) + (cursor - first_log) } else { cursor }
-        };
-        self.blocks.iter().filter(|block| block.live > 0).map(|block| u64::from(pages(block))).sum()
+    /// Pages in all of the blocks that hold nodes, by a count of each.
+    fn pages(&self, count: fn(&Form, &Block) -> u32) -> u64 {
+        let of = |pbn: Pbn| u64::from(count(&self.medium.form, &self.places[pbn]));
+        self.places.in_use().map(of).sum()
     }
 }
 
 impl<N: Nand> OrderedIndex for IplTree<N> {
     fn record(&self) -> RecordFormat {
-        self.store.format.record
+        self.store.medium.form.format.record
     }
 
     fn durability(&self) -> Durability {
@@ -450,8 +389,8 @@ impl<N: Nand> OrderedIndex for IplTree<N> {
         self.record().check_key(key)?;
         self.record().check_value(value)?;
         self.usable()?;
-        self.descend(key, Cause::Host)?;
-        let (shapes, leaf) = (self.store.shapes(), &self.path[0].node);
+        self.down().descend(key)?;
+        let (shapes, leaf) = (self.store.shapes(), self.path.leaf());
         let found = leaf.search(&shapes, key);
         if let Ok(i) = found {
             value.copy_from_slice(leaf.value(&shapes, i));
@@ -483,19 +422,23 @@ impl<N: Nand> OrderedIndex for IplTree<N> {
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
         self.usable()?;
-        let result = self.walk_range((low, high), direction, visit);
+        let start = if direction == Direction::Ascending { low } else { high };
+        if let Bound::Included(key) | Bound::Excluded(key) = start {
+            self.record().check_key(key)?;
+        }
+        let result = self.down().walk((low, high), direction, visit);
         self.shrink_to_ram();
         result
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {
         self.usable()?;
-        if self.store.read_only {
+        if self.store.space.read_only {
             // Nothing was changed since the mount.
             return Ok(());
         }
-        if self.store.has_ended {
-            let is_committed = self.store.committed == self.store.sequence && self.store.waiting.is_empty();
+        if self.store.space.has_ended {
+            let is_committed = self.store.numbers.is_committed() && self.store.queues.is_empty();
             return if is_committed { Ok(()) } else { Err(IndexError::WornOut) };
         }
         self.interrupted = true;
@@ -508,7 +451,7 @@ impl<N: Nand> OrderedIndex for IplTree<N> {
         self.sync()?;
         self.store.write_closing_checkpoint()?;
         // In the class *none* the chip may still say that changes are under way: then it is not closed.
-        if self.store.is_open && !self.store.closed { Err(IndexError::WornOut) } else { Ok(()) }
+        if self.store.space.is_open && !self.store.space.closed { Err(IndexError::WornOut) } else { Ok(()) }
     }
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
@@ -519,9 +462,9 @@ impl<N: Nand> OrderedIndex for IplTree<N> {
     fn stats(&self) -> IndexStats {
         IndexStats {
             height: self.height.into(),
-            live_pages: self.store.live_pages(),
-            cache_hits: self.store.counts.cache_hits,
-            cache_misses: self.store.counts.cache_misses,
+            live_pages: self.store.pages(Form::pages_used),
+            cache_hits: self.store.medium.counts.cache_hits,
+            cache_misses: self.store.medium.counts.cache_misses,
             collections: self.store.counts.merges,
             metrics: self.store.metrics(),
         }

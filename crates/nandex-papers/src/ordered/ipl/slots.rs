@@ -28,12 +28,13 @@ impl Slot {
     pub(super) const NONE: Slot = Slot { block: NO_BLOCK, base: 0, last: NO_UNIT };
 
     /// A slot of no node, with the number that is free after it.
-    fn free(next: u32) -> Slot {
+    fn free(next: Option<u32>) -> Slot {
+        let next = next.unwrap_or(NO_NODE);
         Slot { block: NO_BLOCK, base: next as u16, last: (next >> 16) as u16 }
     }
 
-    fn next_free(&self) -> u32 {
-        u32::from(self.last) << 16 | u32::from(self.base)
+    fn next_free(&self) -> Option<u32> {
+        Some(u32::from(self.last) << 16 | u32::from(self.base)).filter(|&next| next != NO_NODE)
     }
 }
 
@@ -44,20 +45,14 @@ pub(super) const PIECE: usize = 64;
 pub(super) const PIECE_BYTES: usize = PIECE * size_of::<Slot>();
 
 /// The slots of all numbers given out so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 // In boxes: the list of them is copied as it grows, and they are not.
 #[allow(clippy::vec_box)]
 pub(super) struct Slots {
     pieces: Vec<Box<[Slot; PIECE]>>,
     len: usize,
-    free: u32,
+    free: Option<u32>,
     free_count: usize,
-}
-
-impl Default for Slots {
-    fn default() -> Slots {
-        Slots { pieces: Vec::new(), len: 0, free: NO_NODE, free_count: 0 }
-    }
 }
 
 impl Slots {
@@ -92,7 +87,7 @@ impl Slots {
 
     /// A number that names no node, if there is one.
     pub(super) fn take_free(&mut self) -> Option<u32> {
-        let id = (self.free != NO_NODE).then_some(self.free)?;
+        let id = self.free?;
         let slot = &mut self[id as usize];
         debug_assert!(slot.block == NO_BLOCK, "I3: number {id} is given out twice");
         let next = slot.next_free();
@@ -105,7 +100,7 @@ impl Slots {
     /// The number names no node any more; it is the next one that is given out.
     pub(super) fn give_back(&mut self, id: u32) {
         self[id as usize] = Slot::free(self.free);
-        self.free = id;
+        self.free = Some(id);
         self.free_count += 1;
     }
 
@@ -139,13 +134,5 @@ impl Index<usize> for Slots {
 impl IndexMut<usize> for Slots {
     fn index_mut(&mut self, id: usize) -> &mut Slot {
         &mut self.pieces[id / PIECE][id % PIECE]
-    }
-}
-
-impl FromIterator<Slot> for Slots {
-    fn from_iter<I: IntoIterator<Item = Slot>>(found: I) -> Slots {
-        let mut slots = Slots::default();
-        found.into_iter().for_each(|slot| slots.push(slot));
-        slots
     }
 }

@@ -4,11 +4,12 @@
 //! nothing of the contents. Then it makes its records, and last, where every operation is to be durable, it
 //! programs them.
 
+use super::IplTree;
 use super::image::{Node, Shapes};
 use super::layout::Change;
-use super::merge::FREE_FOR_INSERT;
+use super::merge::{FREE_FOR_INSERT, Wanted};
+use super::path::PathStep;
 use super::store::ROOT;
-use super::{IplTree, PathStep};
 use alloc::vec::Vec;
 use nandex::check::IndexError;
 use nandex::nand::{Cause, Nand};
@@ -64,28 +65,28 @@ impl<N: Nand> IplTree<N> {
     pub(super) fn insert_record(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         self.existed = None;
         self.store.require_numbers()?;
-        self.descend(key, Cause::Host)?;
+        self.down().descend(key)?;
         let shapes = self.store.shapes();
-        let found = self.leaf().search(&shapes, key).is_ok();
+        let found = self.path.leaf().search(&shapes, key).is_ok();
         self.existed = Some(found);
-        let full = self.path.iter().take_while(|step| step.is_full(&shapes)).count();
+        let full = self.path.steps.iter().take_while(|step| step.is_full(&shapes)).count();
         let splits = if found { 0 } else { full as u32 };
-        let touched = (splits as usize + 1).min(self.path.len());
+        let touched = (splits as usize + 1).min(self.path.steps.len());
         let births = |level: usize| match level < splits as usize {
             false => 0,
-            true if level + 1 == self.path.len() => 2,
+            true if level + 1 == self.path.steps.len() => 2,
             true => 1,
         };
         let parents: Vec<(u32, u32)> =
-            (0..touched).map(|level| (self.path[level].node.id, births(level))).collect();
+            (0..touched).map(|level| (self.path.steps[level].node.id, births(level))).collect();
         let last = touched - 1;
         let image = touched == splits as usize || self.rewrites(last);
-        self.prepare(&parents, image, true)?;
+        self.prepare(Wanted { parents: &parents, image }, true)?;
         self.interrupted = true;
         if splits == 0 {
             self.put(0, &[Change::Put { key, value }])?;
         } else {
-            self.split_path(Entry::new(&self.path[0], &shapes, key.to_vec(), value.to_vec()))?;
+            self.split_path(Entry::new(&self.path.steps[0], &shapes, key.to_vec(), value.to_vec()))?;
         }
         self.finish()?;
         Ok(found)
@@ -94,32 +95,32 @@ impl<N: Nand> IplTree<N> {
     pub(super) fn remove_record(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.existed = None;
         self.store.require_numbers()?;
-        self.descend(key, Cause::Host)?;
+        self.down().descend(key)?;
         let shapes = self.store.shapes();
-        let found = self.leaf().search(&shapes, key).is_ok();
+        let found = self.path.leaf().search(&shapes, key).is_ok();
         self.existed = Some(found);
         if !found {
             return Ok(false);
         }
         // The leaf and the nodes above it that lose their only entry disappear.
-        let top = self.path.len() - 1;
-        let gone = self.path[..top].iter().take_while(|step| step.node.count == 1).count();
-        let mut changed = Vec::from([(self.path[gone].node.id, 0)]);
+        let top = self.path.steps.len() - 1;
+        let gone = self.path.steps[..top].iter().take_while(|step| step.node.count == 1).count();
+        let mut changed = Vec::from([(self.path.steps[gone].node.id, 0)]);
         if gone > 0 && gone < top {
             changed.push((ROOT, 0));
         }
         let image = gone > 0 || self.rewrites(gone);
-        self.prepare(&changed, image, false)?;
+        self.prepare(Wanted { parents: &changed, image }, false)?;
         self.interrupted = true;
         for level in 0..gone {
-            let id = self.path[level].node.id;
+            let id = self.path.steps[level].node.id;
             self.store.drop_node(id);
             self.store.counts.expelled += 1;
         }
         if gone == 0 {
             self.put(0, &[Change::Remove { key }])?;
         } else {
-            let step = &self.path[gone];
+            let step = &self.path.steps[gone];
             let entry = step.node.key(&shapes, step.slot).to_vec();
             self.put(gone, &[Change::Remove { key: &entry }])?;
         }
@@ -128,20 +129,17 @@ impl<N: Nand> IplTree<N> {
         Ok(true)
     }
 
-    fn leaf(&self) -> &Node {
-        &self.path[0].node
-    }
-
     /// Room for what the operation will do. What this finds too little room for has not happened.
-    fn prepare(&mut self, parents: &[(u32, u32)], image: bool, grows: bool) -> Result<(), IndexError> {
+    fn prepare(&mut self, wanted: Wanted<'_>, grows: bool) -> Result<(), IndexError> {
         self.store.begin_change()?;
         self.store.renew_weak()?;
         if !self.store.free_at_least(if grows { FREE_FOR_INSERT } else { 1 })? && grows {
             return Err(IndexError::Full);
         }
-        let splits_root = parents.len() == self.path.len() && parents.last().is_some_and(|top| top.1 > 1);
-        self.keep_within_ram(parents.iter().map(|parent| parent.1).sum(), splits_root)?;
-        self.store.make_room(parents, image)
+        let is_root = wanted.parents.len() == self.path.steps.len();
+        let splits_root = is_root && wanted.parents.last().is_some_and(|top| top.1 > 1);
+        self.keep_within_ram(wanted.births(), splits_root)?;
+        self.store.make_room(wanted)
     }
 
     fn finish(&mut self) -> Result<(), IndexError> {
@@ -156,19 +154,19 @@ impl<N: Nand> IplTree<N> {
 
     /// Whether an image that ends an operation makes that durable by itself.
     fn marks(&self) -> bool {
-        self.store.config.durability == Durability::EveryOperation && self.store.waiting.is_empty()
+        self.store.config.durability == Durability::EveryOperation && self.store.queues.is_empty()
     }
 
     /// Whether the node's chain has become so long that a change writes it anew.
     fn rewrites(&self, level: usize) -> bool {
         let long = self.store.config.rewrite_units;
-        long > 0 && self.path[level].node.units >= long
+        long > 0 && self.path.steps[level].node.units >= long
     }
 
     /// Changes a node of the path: by a log record, or by a new image when its chain has become long.
     fn put(&mut self, level: usize, changes: &[Change<'_>]) -> Result<(), IndexError> {
         let rewrites = self.rewrites(level);
-        let node = &mut self.path[level].node;
+        let node = &mut self.path.steps[level].node;
         let shapes = self.store.shapes();
         for change in changes {
             node.apply(&shapes, change)?;
@@ -181,7 +179,7 @@ impl<N: Nand> IplTree<N> {
         }
         self.store.counts.rewrites += 1;
         let marks = self.marks();
-        self.store.place(&self.path[level].node, marks)
+        self.store.place(&self.path.steps[level].node, marks)
     }
 
     /// Splits the full nodes from the leaf up, each giving its parent an entry.
@@ -189,37 +187,37 @@ impl<N: Nand> IplTree<N> {
         let shapes = self.store.shapes();
         let mut level = 0;
         loop {
-            let step = &self.path[level];
+            let step = &self.path.steps[level];
             if !step.is_full(&shapes) {
                 return self.put(level, &entry.changes(step.node.level));
             }
-            if level + 1 == self.path.len() {
+            if level + 1 == self.path.steps.len() {
                 return self.grow(&entry);
             }
             let division = divide(&step.node, &shapes, &entry);
             let right = self.split(level, &division, &entry)?;
             level += 1;
-            entry = Entry::new(&self.path[level], &shapes, division.key, right.to_le_bytes().to_vec());
+            entry = Entry::new(&self.path.steps[level], &shapes, division.key, right.to_le_bytes().to_vec());
         }
     }
 
     /// Moves the upper part of a node to a new one; the number of that.
     fn split(&mut self, level: usize, division: &Division, entry: &Entry) -> Result<u32, IndexError> {
         debug_assert_eq!(
-            usize::from(self.path[level].node.level),
+            usize::from(self.path.steps[level].node.level),
             level + 1,
             "I2: a node of another level is split"
         );
-        let id = self.path[level].node.id;
-        let changes = entry.changes(self.path[level].node.level);
-        let right = if self.store.is_fixed() {
-            self.image_of_right(level, division, entry)?
+        let id = self.path.steps[level].node.id;
+        let changes = entry.changes(self.path.steps[level].node.level);
+        let right = if self.store.medium.form.is_fixed() {
+            self.right_image(level, division, entry)?
         } else {
             self.store.log_ghost(id, Some(&division.key))?
         };
         self.store.counts.splits += 1;
         self.store.log(id, &Change::Cut { key: &division.key })?;
-        if division.goes_left || !self.store.is_fixed() {
+        if division.goes_left || !self.store.medium.form.is_fixed() {
             let half = if division.goes_left { id } else { right };
             changes.iter().try_for_each(|change| self.store.log(half, change))?;
         }
@@ -227,19 +225,14 @@ impl<N: Nand> IplTree<N> {
     }
 
     /// The upper part of a node as a page of its own, the new entry included if it belongs there.
-    fn image_of_right(
-        &mut self,
-        level: usize,
-        division: &Division,
-        entry: &Entry,
-    ) -> Result<u32, IndexError> {
+    fn right_image(&mut self, level: usize, division: &Division, entry: &Entry) -> Result<u32, IndexError> {
         let shapes = self.store.shapes();
-        let mut node = self.path[level].node.clone();
+        let mut node = self.path.steps[level].node.clone();
         node.keep_from(&shapes, &division.key);
         if !division.goes_left {
             entry.changes(node.level).iter().try_for_each(|change| node.apply(&shapes, change))?;
         }
-        node.id = self.store.new_id();
+        node.id = self.store.places.new_id();
         self.store.place(&node, false)?;
         Ok(node.id)
     }
@@ -247,19 +240,19 @@ impl<N: Nand> IplTree<N> {
     /// Splits the root: its two halves become new nodes, and it their parent.
     fn grow(&mut self, entry: &Entry) -> Result<(), IndexError> {
         let shapes = self.store.shapes();
-        let top = self.path.len() - 1;
-        let division = divide(&self.path[top].node, &shapes, entry);
-        let level = self.path[top].node.level;
+        let top = self.path.steps.len() - 1;
+        let division = divide(&self.path.steps[top].node, &shapes, entry);
+        let level = self.path.steps[top].node.level;
         let changes = entry.changes(level);
         let (left, right);
-        if self.store.is_fixed() {
-            right = self.image_of_right(top, &division, entry)?;
-            let mut node = self.path[top].node.clone();
+        if self.store.medium.form.is_fixed() {
+            right = self.right_image(top, &division, entry)?;
+            let mut node = self.path.steps[top].node.clone();
             node.count = division.at;
             if division.goes_left {
                 changes.iter().try_for_each(|change| node.apply(&shapes, change))?;
             }
-            node.id = self.store.new_id();
+            node.id = self.store.places.new_id();
             self.store.place(&node, false)?;
             left = node.id;
         } else {
@@ -269,14 +262,17 @@ impl<N: Nand> IplTree<N> {
             let half = if division.goes_left { left } else { right };
             changes.iter().try_for_each(|change| self.store.log(half, change))?;
         }
-        let root = &mut self.path[top].node;
+        let root = &mut self.path.steps[top].node;
         (root.level, root.count) = (level + 1, 0);
         root.put(&shapes, (&entry.least_key, &left.to_le_bytes()))?;
         root.put(&shapes, (&division.key, &right.to_le_bytes()))?;
         let marks = self.marks();
-        self.store.place(&self.path[top].node, marks)?;
+        self.store.place(&self.path.steps[top].node, marks)?;
         self.height += 1;
-        debug_assert_eq!(self.height, self.path[top].node.level, "I2: the height is not the root's level");
+        debug_assert_eq!(
+            self.height, self.path.steps[top].node.level,
+            "I2: the height is not the root's level"
+        );
         self.store.counts.splits += 1;
         Ok(())
     }
@@ -284,11 +280,11 @@ impl<N: Nand> IplTree<N> {
     /// A root with one child takes over what that has, if there is a page for it. One without becomes a leaf.
     fn shrink(&mut self) -> Result<(), IndexError> {
         let shapes = self.store.shapes();
-        let top = self.path.len() - 1;
-        let mut node = core::mem::take(&mut self.path[top].node);
+        let top = self.path.steps.len() - 1;
+        let mut node = core::mem::take(&mut self.path.steps[top].node);
         while node.level > 1 && node.count <= 1 {
-            let pages = self.store.image_room(self.store.block_of(ROOT));
-            let has_page = pages > if self.store.is_fixed() { 0 } else { 1 };
+            let pages = self.store.image_room(self.store.places.block_of(ROOT));
+            let has_page = pages > if self.store.medium.form.is_fixed() { 0 } else { 1 };
             if node.count == 0 {
                 node.level = 1;
                 self.store.place(&node, false)?;
@@ -304,7 +300,7 @@ impl<N: Nand> IplTree<N> {
             self.height = node.level;
         }
         debug_assert_eq!(self.height, node.level, "I2: the height is not the root's level");
-        self.path[top].node = node;
+        self.path.steps[top].node = node;
         Ok(())
     }
 }

@@ -55,7 +55,8 @@ impl Volume {
         let zeros = vec![0; self.medium.page_bytes];
         for &id in ids {
             for page in self.files.get(id).map(|file| file.hollow(zeros.len())).unwrap_or_default() {
-                self.files.write_page(id, page, 0, &zeros, &mut self.medium)?;
+                let at = u64::from(page) * zeros.len() as u64;
+                self.files.write_part(id, at, &zeros, &mut self.medium)?;
             }
         }
         let mut plans = Vec::new();

@@ -215,7 +215,7 @@ impl Volume {
             let (page, mut whole) = ((size / page_bytes as u64) as u32, vec![0; page_bytes]);
             file.load(page, &mut whole, &mut self.medium)?;
             whole[within..].fill(0);
-            self.files.write_page(id, page, 0, &whole, &mut self.medium)?;
+            self.files.write_part(id, size - within as u64, &whole, &mut self.medium)?;
         }
         let pages = self.files.pages(id, &mut self.medium);
         let dropped = pages.map_or(Ok(()), |mut pages| pages.truncate(size));

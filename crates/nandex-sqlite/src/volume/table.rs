@@ -183,9 +183,9 @@ impl Files {
             return Err(StoreError::Full);
         }
         file.is_wide |= data.len() > medium.page_bytes;
-        for (page, within, range) in pages_of(offset, data.len(), medium.page_bytes) {
-            let end = offset + range.end as u64;
-            self.write_page(id, page, within, &data[range], medium)?;
+        for (.., range) in pages_of(offset, data.len(), medium.page_bytes) {
+            let (at, end) = (offset + range.start as u64, offset + range.end as u64);
+            self.write_part(id, at, &data[range], medium)?;
             self.lengthen(id, end);
         }
         Ok(())
@@ -197,15 +197,16 @@ impl Files {
         }
     }
 
-    /// Writes a part of a page; the file is as long as before.
-    pub(super) fn write_page(
+    /// Writes a part of one page; the file is as long as before.
+    pub(super) fn write_part(
         &mut self,
         id: FileId,
-        page: u32,
-        within: usize,
+        at: u64,
         part: &[u8],
         medium: &mut Medium,
     ) -> Result<(), StoreError> {
+        let page_bytes = medium.page_bytes as u64;
+        let (page, within) = ((at / page_bytes) as u32, (at % page_bytes) as usize);
         let Some(file) = self.all.get_mut(&id) else { return Ok(()) };
         if let Some(bytes) = file.waiting.open_slots().ram_mut(page) {
             bytes[within..within + part.len()].copy_from_slice(part);

@@ -28,7 +28,7 @@ const BEYOND: [(&str, usize); 7] = [
     ("nandex-look", 2),
     ("nandex-papers", 24),
     ("nandex-runner", 6),
-    ("nandex-sqlite", 4),
+    ("nandex-sqlite", 3),
     ("nandex-testkit", 1),
 ];
 

@@ -521,17 +521,13 @@ impl Handle {
     /// several databases waits for the end of their super-journal, where this VFS has it.
     pub(crate) fn begin_sync(&mut self, router: &Router, super_journal: Option<&str>) -> Result<(), Failure> {
         let held = super_journal.filter(|name| router.has_super(name));
-        let commit = |volume: &mut Volume, file: &mut OpenFile| match held {
-            _ if !file.is_main => Ok(()),
-            Some(name) => {
-                volume.hold(file.id, name);
-                Ok(())
+        let commit = |volume: &mut Volume, file: &mut OpenFile| {
+            if !file.is_main {
+                return Ok(());
             }
-            None => {
-                // A transaction over several databases that was rolled back ends so.
-                volume.stop_holding(file.id);
-                Ok(volume.commit(&[file.id])?)
-            }
+            // Held by none: so ends a transaction over several databases that was rolled back, too.
+            volume.hold(file.id, held);
+            Ok(volume.commit(&[file.id])?)
         };
         self.with(commit, Ok(()))
     }

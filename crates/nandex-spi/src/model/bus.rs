@@ -97,8 +97,8 @@ impl Array {
         assert!(head.first().is_some_and(|command| WIDE.contains(command)), "{head:02x?} on four lines");
         assert!(known, "{head:02x?}: the part has no such command");
         let enable = self.part.quad.enable();
-        assert_eq!(self.configuration & enable, enable, "{head:02x?} before four lines are on");
-        assert_eq!(self.protection, 0, "{head:02x?} while pins protect");
+        assert_eq!(self.registers.configuration & enable, enable, "{head:02x?} before four lines are on");
+        assert_eq!(self.registers.protection, 0, "{head:02x?} while pins protect");
     }
 
     /// The column of a read from the buffer.
@@ -130,9 +130,9 @@ impl Array {
                     _ => {
                         self.require_idle(sent);
                         match *register {
-                            feature::PROTECTION => self.protection,
-                            feature::CONFIGURATION => self.configuration,
-                            feature::CORRECTED | feature::STATUS_2 => self.corrected,
+                            feature::PROTECTION => self.registers.protection,
+                            feature::CONFIGURATION => self.registers.configuration,
+                            feature::CORRECTED | feature::STATUS_2 => self.registers.corrected,
                             other => panic!("no register {other:02x}"),
                         }
                     }
@@ -162,7 +162,7 @@ impl Array {
             }
             [command::READ_CORRECTED, _] => {
                 self.require_idle(sent);
-                bytes.fill(self.corrected);
+                bytes.fill(self.registers.corrected);
             }
             other => panic!("{other:02x?} is no command with an answer"),
         }
@@ -180,7 +180,7 @@ impl Array {
             command::SET_FEATURE => self.set_feature(rest),
             command::WRITE_ENABLE => {
                 assert!(rest.is_empty(), "{sent:02x?}");
-                self.write_enabled = !self.pin_held;
+                self.registers.write_enabled = !self.pin_held;
             }
             command::PAGE_READ => self.read_page(row(sent)),
             command::PROGRAM_LOAD
@@ -208,8 +208,8 @@ impl Array {
     fn set_feature(&mut self, rest: &[u8]) {
         let &[register, value] = rest else { panic!("{rest:02x?}: a register and its value") };
         match register {
-            feature::PROTECTION => self.protection = value,
-            feature::CONFIGURATION => self.configuration = value,
+            feature::PROTECTION => self.registers.protection = value,
+            feature::CONFIGURATION => self.registers.configuration = value,
             feature::DIE => {
                 assert_eq!(self.part.die_select, DieSelect::Register, "the part has no such register");
                 self.select(value >> 6);
@@ -220,6 +220,6 @@ impl Array {
 
     fn select(&mut self, die: u8) {
         assert!(die < self.part.dies, "die {die} of {}", self.part.dies);
-        self.die = die;
+        self.registers.die = die;
     }
 }

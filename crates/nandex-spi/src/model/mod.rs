@@ -12,10 +12,11 @@
 
 mod array;
 mod bus;
+mod cells;
 
 use crate::parts::SpiPart;
 use array::Array;
-pub use array::Trouble;
+pub use cells::Trouble;
 use embedded_hal::delay::DelayNs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -48,12 +49,12 @@ impl Model {
 
     /// Lets things go wrong from now on.
     pub fn set_trouble(&self, trouble: Trouble) {
-        self.lock().trouble = trouble;
+        self.lock().cells.trouble = trouble;
     }
 
     /// Cuts the power in the physical operation with this number: programs and erases count, from 0.
     pub fn cut_at(&self, operation: u64) {
-        self.lock().cut_at = Some(operation);
+        self.lock().cells.cut_at = Some(operation);
     }
 
     /// Switches the power on again: registers are as after power-up, cells as they were.
@@ -63,7 +64,7 @@ impl Model {
 
     /// Programs and erases so far.
     pub fn operations(&self) -> u64 {
-        self.lock().operations
+        self.lock().cells.operations
     }
 
     /// Whether the power is on.

@@ -15,7 +15,7 @@
 //! new one goes to the other slot, with the pages of its commit in one atomic group where the store has such;
 //! where it has not, the page with the checksum comes last. So a cut leaves the old directory or the new one.
 
-use super::space::Run;
+use super::Run;
 use nandex::StoreError;
 
 /// The first bytes of a slot.

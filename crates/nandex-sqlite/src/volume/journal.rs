@@ -4,7 +4,7 @@
 //! RAM runs short the page is let go, and read from its place: there it stays what it is until the commit,
 //! after which nobody reads the journal.
 
-use super::{FileId, Purpose, Volume};
+use super::{File, Medium};
 use nandex::StoreError;
 use std::collections::BTreeMap;
 
@@ -58,6 +58,12 @@ impl Next {
         let sector = u64::from(sector);
         (is_header && is_page).then(|| Next { at: at + sector, sector, page_bytes })
     }
+}
+
+/// Where the pages of a journal that were let go are read from.
+pub(super) struct Saved<'a> {
+    pub(super) database: Option<&'a File>,
+    pub(super) medium: &'a mut Medium,
 }
 
 /// The pieces of a journal by where they begin; no two overlap.
@@ -115,134 +121,76 @@ impl Pieces {
         }
         self.insert(from, record);
     }
-}
 
-impl Volume {
-    fn pieces(&mut self, id: FileId) -> Option<&mut Pieces> {
-        let file = self.files.get_mut(&id).filter(|file| file.purpose == Purpose::RamJournal)?;
-        Some(&mut file.journal)
-    }
-
-    /// The database to which a journal belongs.
-    fn database_of(&self, journal: FileId) -> Option<FileId> {
-        let name = self.files.get(&journal)?.name.as_deref()?;
-        self.names.get(name.strip_suffix("-journal")?).copied()
-    }
-
-    /// Writes to a journal in RAM.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Full`] where RAM is short, and what else waits cannot be put out.
-    pub(super) fn write_journal(&mut self, id: FileId, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+    /// Writes bytes from a place on.
+    pub(super) fn write(
+        &mut self,
+        offset: u64,
+        data: &[u8],
+        saved: &mut Saved<'_>,
+    ) -> Result<(), StoreError> {
         let end = offset + data.len() as u64;
-        let Some(pieces) = self.pieces(id) else { return Ok(()) };
-        let within = pieces.within(offset, end);
+        let within = self.within(offset, end);
         let (mut from, mut whole) = (offset, Vec::new());
-        if within.iter().any(|at| *at != offset || pieces.pieces[at].len() != data.len()) {
+        if within.iter().any(|at| *at != offset || self.pieces[at].len() != data.len()) {
             from = within.iter().copied().min().unwrap_or(offset).min(offset);
-            let last = within.iter().map(|at| at + pieces.pieces[at].len() as u64).max();
+            let last = within.iter().map(|at| at + self.pieces[at].len() as u64).max();
             whole.resize((last.unwrap_or(end).max(end) - from) as usize, 0);
-            self.read_journal(id, from, &mut whole)?;
+            self.read(from, &mut whole, saved)?;
             let place = (offset - from) as usize;
             whole[place..place + data.len()].copy_from_slice(data);
         }
         let bytes = if whole.is_empty() { data } else { &whole };
-        self.account(id, |pieces| {
-            within.iter().for_each(|&at| drop(pieces.remove(at)));
-            pieces.insert(from, Piece::Bytes(bytes.into()));
-            pieces.look_again_from(from);
-        });
-        if let Some(file) = self.files.get_mut(&id) {
-            file.size = file.size.max(end);
-        }
-        self.make_room(id)
+        within.iter().for_each(|&at| drop(self.remove(at)));
+        self.insert(from, Piece::Bytes(bytes.into()));
+        self.look_again_from(from);
+        Ok(())
     }
 
-    /// Changes the pieces of a journal, and the count of RAM with them.
-    fn account(&mut self, id: FileId, change: impl FnOnce(&mut Pieces)) {
-        let Some(pieces) = self.pieces(id) else { return };
-        let before = pieces.ram_bytes;
-        change(pieces);
-        let after = pieces.ram_bytes;
-        self.ram_used = self.ram_used + after - before;
-    }
-
-    /// Lets a journal take no more RAM than there is: what waits elsewhere is put out.
-    fn make_room(&mut self, id: FileId) -> Result<(), StoreError> {
-        if self.parts(id).1.is_over() {
-            self.let_go(id);
-        }
-        let database = self.database_of(id);
-        let others: Vec<FileId> =
-            self.files.keys().copied().filter(|other| Some(*other) != database).collect();
-        for other in database.into_iter().chain(others) {
-            if !self.parts(id).1.is_over() {
-                return Ok(());
-            }
-            self.spill(other, u32::MAX)?;
-        }
-        if self.parts(id).1.is_over() { Err(StoreError::Full) } else { Ok(()) }
-    }
-
-    /// Lets the pages of a journal go that are what the last commit left in their places.
-    pub(super) fn let_go(&mut self, journal: FileId) {
-        let Some(database) = self.database_of(journal) else { return };
-        while let Some(next) = self.next_record(journal) {
+    /// Lets the pages go that are what the last commit left of the database; the journal has so many bytes.
+    pub(super) fn let_go(&mut self, size: u64, saved: &mut Saved<'_>) {
+        let Some(database) = saved.database else { return };
+        while let Some(next) = self.next_record(saved) {
             let page_bytes = next.page_bytes as usize;
             let mut record = vec![0; page_bytes + 2 * WORD as usize];
-            let is_written = next.at + record.len() as u64 <= self.size(journal);
-            if !is_written || self.read_journal(journal, next.at, &mut record).is_err() {
+            let at = next.at + record.len() as u64;
+            if at > size || self.read(next.at, &mut record, saved).is_err() {
                 return;
             }
             let word = |from: usize| record[from..].first_chunk().map_or(0, |word| u32::from_be_bytes(*word));
             let (number, sum) = (word(0), word(page_bytes + WORD as usize));
             let mut committed = vec![0; page_bytes];
             let place = u64::from(number.saturating_sub(1)) * page_bytes as u64;
-            let read = self.read_committed(database, place, &mut committed);
-            let is_committed =
-                number > 0 && read.is_ok() && record[WORD as usize..][..page_bytes] == *committed;
-            let at = next.at + record.len() as u64;
-            self.account(journal, |pieces| {
-                if is_committed {
-                    pieces.put_record(next.at, Piece::Record { number, page_bytes: next.page_bytes, sum });
-                }
-                pieces.next = Some(Next { at, ..next });
-            });
+            let read = database.read_committed(place, &mut committed, saved.medium);
+            if number > 0 && read.is_ok() && record[WORD as usize..][..page_bytes] == *committed {
+                self.put_record(next.at, Piece::Record { number, page_bytes: next.page_bytes, sum });
+            }
+            self.next = Some(Next { at, ..next });
         }
     }
 
-    /// The next record of a journal to be looked at.
-    fn next_record(&mut self, journal: FileId) -> Option<Next> {
-        let next = self.pieces(journal)?.next;
+    /// The next record to be looked at.
+    fn next_record(&mut self, saved: &mut Saved<'_>) -> Option<Next> {
+        let next = self.next;
         let at = next.map_or(0, |next| next.at.next_multiple_of(next.sector));
         let mut header = [0; HEADER_BYTES];
-        self.read_journal(journal, at, &mut header).ok()?;
+        self.read(at, &mut header, saved).ok()?;
         let follows = Next::after(&header, at);
         // SQLite begins a new header at a sector, and fills the rest of the one before with nothing.
         let is_header = next.is_none_or(|next| {
             follows
                 .is_some_and(|follows| (follows.sector, follows.page_bytes) == (next.sector, next.page_bytes))
         });
-        let found = if is_header { follows } else { next };
-        let pieces = self.pieces(journal)?;
-        pieces.next = found;
-        found
+        self.next = if is_header { follows } else { next };
+        self.next
     }
 
-    /// Reads from a journal in RAM; what was not written is zeros.
-    pub(super) fn read_journal(
-        &mut self,
-        id: FileId,
-        offset: u64,
-        data: &mut [u8],
-    ) -> Result<(), StoreError> {
+    /// Reads from a place on; what was not written is zeros.
+    pub(super) fn read(&self, offset: u64, data: &mut [u8], saved: &mut Saved<'_>) -> Result<(), StoreError> {
         data.fill(0);
         let end = offset + data.len() as u64;
-        let database = self.database_of(id);
-        let Some(pieces) = self.pieces(id) else { return Ok(()) };
-        for at in pieces.within(offset, end) {
-            let Some(piece) = self.pieces(id).and_then(|pieces| pieces.pieces.get(&at)) else { continue };
+        for at in self.within(offset, end) {
+            let Some(piece) = self.pieces.get(&at) else { continue };
             let (from, to) = (at.max(offset), (at + piece.len() as u64).min(end));
             let target = &mut data[(from - offset) as usize..(to - offset) as usize];
             let part = (from - at) as usize..(to - at) as usize;
@@ -253,7 +201,8 @@ impl Volume {
                     let mut record = Vec::from(number.to_be_bytes());
                     record.resize((WORD + page_bytes) as usize, 0);
                     let place = u64::from(number - 1) * u64::from(page_bytes);
-                    self.read_committed(database.ok_or(lost)?, place, &mut record[WORD as usize..])?;
+                    let database = saved.database.ok_or(lost)?;
+                    database.read_committed(place, &mut record[WORD as usize..], saved.medium)?;
                     record.extend(sum.to_be_bytes());
                     target.copy_from_slice(&record[part]);
                 }
@@ -262,49 +211,18 @@ impl Volume {
         Ok(())
     }
 
-    /// Shortens a journal in RAM, or lengthens it.
-    pub(super) fn truncate_journal(&mut self, id: FileId, size: u64) -> Result<(), StoreError> {
-        let Some(pieces) = self.pieces(id) else { return Ok(()) };
-        let gone = pieces.within(size, u64::MAX);
+    /// Drops what is beyond so many bytes.
+    pub(super) fn truncate(&mut self, size: u64, saved: &mut Saved<'_>) -> Result<(), StoreError> {
+        let gone = self.within(size, u64::MAX);
         let first = gone.first().copied().filter(|first| *first < size);
         let mut left = vec![0; first.map_or(0, |first| (size - first) as usize)];
         if let Some(first) = first {
-            self.read_journal(id, first, &mut left)?;
+            self.read(first, &mut left, saved)?;
         }
-        self.account(id, |pieces| {
-            gone.iter().for_each(|&at| drop(pieces.remove(at)));
-            pieces.look_again_from(size);
-            if let Some(first) = first {
-                pieces.insert(first, Piece::Bytes(left.into_boxed_slice()));
-            }
-        });
-        if let Some(file) = self.files.get_mut(&id) {
-            file.size = size;
-        }
-        Ok(())
-    }
-
-    /// Reads what the last commit left in a file.
-    pub(super) fn read_committed(
-        &mut self,
-        id: FileId,
-        offset: u64,
-        data: &mut [u8],
-    ) -> Result<(), StoreError> {
-        let page_bytes = self.page_bytes as u64;
-        let mut whole = vec![0; self.page_bytes];
-        let mut done = 0;
-        while done < data.len() {
-            let place = offset + done as u64;
-            let (page, within) = ((place / page_bytes) as u32, (place % page_bytes) as usize);
-            let bytes = (self.page_bytes - within).min(data.len() - done);
-            let file = self.files.get(&id);
-            match file.and_then(|file| file.home(page).filter(|_| page < file.settled.1)) {
-                Some(home) => self.read_home(home, &mut whole)?,
-                None => whole.fill(0),
-            }
-            data[done..done + bytes].copy_from_slice(&whole[within..within + bytes]);
-            done += bytes;
+        gone.iter().for_each(|&at| drop(self.remove(at)));
+        self.look_again_from(size);
+        if let Some(first) = first {
+            self.insert(first, Piece::Bytes(left.into_boxed_slice()));
         }
         Ok(())
     }
@@ -312,19 +230,16 @@ impl Volume {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::medium;
+    use super::super::{FileId, Purpose, Volume};
     use super::*;
     use crate::settings::VolumeSettings;
-    use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
-    use nandex::nand::{catalogue, sim::SimChip};
     use nandex::rng::Rng;
 
     /// A volume with a database of random bytes and its journal.
     fn volume(pages: u64, rng: &mut Rng) -> (Volume, FileId, Vec<u8>) {
         let settings = VolumeSettings { ram_bytes: 1 << 16, ..VolumeSettings::default() };
-        let part = catalogue::find("k9f1g08u0f").unwrap().clone().with_blocks(24);
-        let ftl = FtlSettings { atomic_pages: 16, ..FtlSettings::default() };
-        let store = PageMapFtl::format(SimChip::new(&part).unwrap(), ftl).unwrap();
-        let mut volume = Volume::open(store, settings).unwrap();
+        let mut volume = Volume::open(medium().store, settings).unwrap();
         let database = volume.open_file(Some("a"), Purpose::Main, true).unwrap();
         let mut bytes = vec![0; pages as usize * 512];
         rng.fill(&mut bytes);
@@ -387,7 +302,7 @@ mod tests {
             model.resize(model.len().max(at as usize + data.len()), 0);
             model[at as usize..][..data.len()].copy_from_slice(&data);
             if rng.chance(1, 2) {
-                volume.let_go(journal);
+                volume.files.let_go(journal, &mut volume.medium);
             }
             assert_eq!(volume.size(journal), model.len() as u64, "round {round}");
             let mut found = vec![1; model.len()];
@@ -398,21 +313,21 @@ mod tests {
             volume.read(journal, from as u64, &mut part).unwrap();
             assert!(part == model[from..][..part.len()], "round {round}");
         }
-        assert!(volume.ram_used > 0);
+        assert!(volume.files.used > 0);
         volume.truncate(journal, 0).unwrap();
-        assert_eq!(volume.ram_used, 0, "all is given back");
+        assert_eq!(volume.files.used, 0, "all is given back");
     }
 
     #[test]
     fn saved_pages_take_no_ram_where_it_is_short() {
         let mut rng = Rng::new(6);
         let (mut volume, journal, database) = volume(300, &mut rng);
-        let most = volume.parts(journal).1.most;
+        let most = volume.files.pages(journal, &mut volume.medium).unwrap().room.most;
         for number in 0..300 {
             let at = 512 + number as u64 * 520;
             for (at, part) in (at..).step_by(260).zip(record(number, &database).chunks(260)) {
                 volume.write(journal, at, part).unwrap();
-                assert!(volume.ram_used <= most);
+                assert!(volume.files.used <= most);
             }
         }
         assert!(300 * 512 > 2 * most);

@@ -10,36 +10,30 @@ use nandex::{PageStore, StoreError};
 impl Volume {
     /// The files that survive, in the order of their names.
     pub fn files(&self) -> Vec<FileStats> {
-        self.kept().map(|(name, _, file)| file.stats(name)).collect()
+        self.files.kept().map(|(name, _, file)| file.stats(name)).collect()
     }
 
     /// Names of the files that survive, in order.
     pub fn names(&self) -> Vec<String> {
-        self.kept().map(|(name, ..)| String::from(name)).collect()
-    }
-
-    fn kept(&self) -> impl Iterator<Item = (&str, FileId, &File)> {
-        let named =
-            self.names.iter().filter_map(|(name, &id)| Some((name.as_str(), id, self.files.get(&id)?)));
-        named.filter(|(_, _, file)| file.purpose.is_kept())
+        self.files.kept().map(|(name, ..)| String::from(name)).collect()
     }
 
     /// Reads every page of every file that survives, as it is seen now; the pages that cannot be read, and
     /// databases that lack pages. Nothing is written.
     pub fn check(&mut self) -> Vec<FileFault> {
         let files: Vec<(String, FileId)> =
-            self.kept().map(|(name, id, _)| (String::from(name), id)).collect();
+            self.files.kept().map(|(name, id, _)| (String::from(name), id)).collect();
         let mut faults = Vec::new();
-        let mut page = vec![0; self.page_bytes];
+        let mut page = vec![0; self.medium.page_bytes];
         for (name, id) in files {
-            let pages = self.files.get(&id).map_or(0, |file| file.visible);
-            for number in 0..pages {
-                if let Err(error) = self.load(id, number, &mut page) {
+            let Some(file) = self.files.get(id) else { continue };
+            for number in 0..file.now.visible {
+                if let Err(error) = file.load(number, &mut page, &mut self.medium) {
                     let why = error.to_string();
                     faults.push(FileFault { file: name.clone(), page: Some(number), why });
                 }
             }
-            let why = self.files.get(&id).map(|file| file.size).zip(self.header(&name)).and_then(missing);
+            let why = Some(self.size(id)).zip(self.header(&name)).and_then(missing);
             // What the header says may be in a log or a journal still.
             let has_companion = ["-wal", "-journal"].iter().any(|end| self.exists(&format!("{name}{end}")));
             if let Some(why) = why.filter(|_| !has_companion) {
@@ -51,9 +45,9 @@ impl Volume {
 
     /// The header of a database, where it has one that can be read.
     fn header(&mut self, name: &str) -> Option<Header> {
-        let id = self.names.get(name).copied().filter(|_| self.is_database(name))?;
-        let mut page = vec![0; self.page_bytes];
-        self.load(id, 0, &mut page).ok()?;
+        let id = self.files.names.get(name).copied().filter(|_| self.is_database(name))?;
+        let mut page = vec![0; self.medium.page_bytes];
+        self.files.get(id)?.load(0, &mut page, &mut self.medium).ok()?;
         Header::decode(&page)
     }
 }
@@ -77,7 +71,7 @@ impl File {
             _ if name.ends_with("-wal") => FileKind::Log,
             _ => FileKind::Other,
         };
-        let (bytes, pages, room_pages) = (self.size, self.visible, self.capacity());
+        let (bytes, pages, room_pages) = (self.now.size, self.now.visible, self.placed.capacity());
         FileStats { name: String::from(name), kind, bytes, pages, room_pages, header: None }
     }
 }

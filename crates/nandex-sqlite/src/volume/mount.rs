@@ -1,15 +1,13 @@
 //! Finding a volume on a store again, and starting one.
 
 use super::directory::{Directory, slot_pages};
-use super::slots::Slots;
-use super::space::{Run, Space};
-use super::unchanged::Known;
-use super::{File, FileId, Purpose, Volume};
+use super::file::Extent;
+use super::placed::Placed;
+use super::{File, Files, Medium, Purpose, Run, Volume};
 use crate::settings::VolumeSettings;
 use crate::stats::VolumeStats;
 use nandex::nand::Differs;
 use nandex::{Cause, Lpn, PageStore, StoreError};
-use std::collections::BTreeMap;
 
 /// Bytes of a store's page, at least: a page of the list of a large commit holds an entry.
 const PAGE_BYTES_MIN: usize = 128;
@@ -53,85 +51,49 @@ impl Volume {
         settings: VolumeSettings,
         found: Option<Directory>,
     ) -> Result<Volume, StoreError> {
-        let page_bytes = store.page_bytes();
-        let space = Space::new(2 * slot_pages(page_bytes), store.page_count());
-        let mut volume = Volume {
-            store,
-            page_bytes,
-            settings,
-            space,
-            sequence: 0,
-            moved: None,
-            files: BTreeMap::new(),
-            names: BTreeMap::new(),
-            next: 0,
-            ram_used: 0,
-            stats: VolumeStats::default(),
-            watch: None,
-            geometry: None,
-            last_error: String::new(),
-            is_unsure: false,
-            known: Known::default(),
-        };
+        let medium = Medium::new(store, settings.commits);
+        let mut volume =
+            Volume { medium, files: Files::new(settings), settings, watch: None, geometry: None };
         if let Some(directory) = found {
             volume.take_over(directory)?;
         }
         volume.finish_moved()?;
-        let free: Vec<Run> = volume.space.runs().collect();
-        volume.trim(&free);
-        volume.stats = VolumeStats::default();
+        let free: Vec<Run> = volume.medium.space.runs().collect();
+        volume.medium.trim(&free);
+        volume.medium.stats = VolumeStats::default();
         Ok(volume)
     }
 
     fn take_over(&mut self, directory: Directory) -> Result<(), StoreError> {
-        self.sequence = directory.sequence;
+        self.medium.sequence = directory.sequence;
         for listed in directory.files {
             for run in &listed.runs {
-                self.take_exactly(*run)?;
+                self.medium.take_exactly(*run)?;
             }
-            let id = FileId(self.next);
-            self.next += 1;
             let purpose = match listed.is_main {
                 true => Purpose::Main,
                 false if listed.name.ends_with("-journal") => Purpose::Journal,
                 false => Purpose::Kept,
             };
-            let mut file = File {
-                name: Some(listed.name.clone()),
-                purpose,
-                is_listed: true,
-                runs: listed.runs,
-                kept_size: listed.size,
-                size: listed.size,
-                slots: Slots::default(),
-                ..File::default()
-            };
-            let pages = listed.size.div_ceil(self.page_bytes as u64);
-            if pages > u64::from(file.capacity()) {
+            let pages = listed.size.div_ceil(self.medium.page_bytes as u64);
+            let mut placed = Placed::default();
+            placed.list(listed.runs, listed.size);
+            placed.filled = placed.capacity();
+            if pages > u64::from(placed.filled) {
                 return Err(StoreError::Corrupted { what: "a file is longer than its pages", at: pages });
             }
-            file.filled = file.capacity();
-            file.visible = pages as u32;
-            file.settled = (file.size, file.visible);
-            self.names.insert(listed.name, id);
-            self.files.insert(id, file);
+            let now = Extent { size: listed.size, visible: pages as u32 };
+            let name = Some(listed.name);
+            self.files.add(File { name, purpose, placed, now, settled: now, ..File::default() });
         }
         if let Some((first, entries)) = directory.redo {
-            let moved = self.read_list(first, entries)?;
-            for run in moved.runs().collect::<Vec<Run>>() {
-                self.take_exactly(run)?;
+            let moved = self.medium.read_list(first, entries)?;
+            for run in moved.runs() {
+                self.medium.take_exactly(run)?;
             }
-            self.moved = Some(moved);
+            self.medium.moved = Some(moved);
         }
         Ok(())
-    }
-
-    fn take_exactly(&mut self, run: Run) -> Result<(), StoreError> {
-        if run.pages == 0 || self.space.take_exactly(run) {
-            return Ok(());
-        }
-        let what = "a page is of two owners, or of none that the store has";
-        Err(StoreError::Corrupted { what, at: u64::from(run.first) })
     }
 
     /// Commits what waits in every file, and leaves the store so that the next mount is cheapest.
@@ -141,12 +103,12 @@ impl Volume {
     /// Those of the store; the next mount then finds what was committed before.
     pub fn checkpoint(&mut self) -> Result<(), StoreError> {
         self.finish_moved()?;
-        self.store.checkpoint()
+        self.medium.store.checkpoint()
     }
 
     /// Gives the store back.
     pub fn into_store(self) -> Box<dyn PageStore> {
-        self.store
+        self.medium.store
     }
 }
 

@@ -15,13 +15,10 @@
 //! the pieces are still to be put together. Pages go to their places in the order of the list, and a page is
 //! made of pieces of others only where those come later: they are still as they were.
 
-use super::Volume;
-use super::commit::Change;
 use super::directory::{Directory, NO_PAGE};
 use super::list::{Aside, Effort, Entry, Filled, ListPage, Place, RAW_BYTES_MAX};
 use super::packed::Of;
-use super::slots::Slot;
-use super::space::Run;
+use super::{Change, FileId, Files, Medium, Run, Slot};
 use nandex::{Cause, Lpn, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,6 +37,11 @@ impl Moved {
     /// Every page of the store that it takes.
     pub(super) fn runs(&self) -> impl Iterator<Item = Run> + '_ {
         self.aside().chain(self.list.iter().copied()).map(|first| Run { first, pages: 1 })
+    }
+
+    /// Where the page of a place is, if it may not be there yet.
+    pub(super) fn place(&self, home: u32) -> Option<Place> {
+        self.pages.get(&home).copied()
     }
 
     /// Adds what a page of the list says, which is there.
@@ -62,45 +64,99 @@ impl Moved {
     }
 }
 
-impl Volume {
+/// A commit that is too large for a group, while its pages are put aside.
+pub(super) struct Large<'a> {
+    files: &'a mut Files,
+    medium: &'a mut Medium,
+    /// Where pages are that are aside as they are, by their places, with their checksums.
+    whole: BTreeMap<u32, (u32, u32)>,
+    /// Pages taken for what is put aside.
+    taken: Vec<u32>,
+    /// Whether pages take more room than there is if they are put aside as they are.
+    is_tight: bool,
+}
+
+impl<'a> Large<'a> {
+    pub(super) const fn new(files: &'a mut Files, medium: &'a mut Medium) -> Large<'a> {
+        Large { files, medium, whole: BTreeMap::new(), taken: Vec::new(), is_tight: false }
+    }
+
     /// Commits the long way. Returns every page where one of the commit was put aside: spilled ones among
     /// them are no longer the slots'.
-    pub(super) fn write_large(
-        &mut self,
+    pub(super) fn write(
+        mut self,
         changes: &[Change],
         directory: Directory,
     ) -> Result<BTreeSet<u32>, StoreError> {
-        let own = directory.encode(self.page_bytes)?.len() / self.page_bytes;
-        let (direct, others) = self.share_out(changes, self.group_pages_max().saturating_sub(own))?;
-        let mut taken = Vec::new();
-        let moved = match self.put_aside(&others, &direct, directory.sequence, &mut taken) {
+        let own = directory.encode(self.medium.page_bytes)?.len() / self.medium.page_bytes;
+        let most = self.medium.group_pages_max().saturating_sub(own);
+        let (direct, others) = self.share_out(changes, most)?;
+        let moved = match self.put_aside(&others, &direct, directory.sequence) {
             Ok(moved) => moved,
             Err(error) => {
-                self.release_pages(taken);
+                self.medium.free_pages(self.taken);
                 return Err(error);
             }
         };
-        let entries = moved.pages.len() as u32;
-        let aside = moved.aside().collect();
-        let redo = moved.list.first().map(|&first| (first, entries));
-        let begun = Directory { redo, ..directory };
-        if let Err(error) = self.write_directory(&begun, &direct) {
+        let (entries, aside) = (moved.pages.len() as u32, moved.aside().collect());
+        let begun = Directory { redo: moved.list.first().map(|&first| (first, entries)), ..directory };
+        let group = self.files.gather(&direct, self.medium);
+        if let Err(error) = group.and_then(|group| self.medium.write_directory(&begun, &group)) {
             // A list that is on the flash after all must stay what it is until another directory is.
             if error.is_refusal() {
-                self.release_pages(taken);
+                self.medium.free_pages(self.taken);
             }
             return Err(error);
         }
-        self.stats.large_commits += 1;
-        self.stats.large_commit_pages += u64::from(entries) + direct.len() as u64;
-        self.stats.packed_pages += moved.packed() as u64;
-        self.moved = Some(moved);
+        let medium = self.medium;
+        medium.stats.large_commits += 1;
+        medium.stats.large_commit_pages += u64::from(entries) + direct.len() as u64;
+        medium.stats.packed_pages += moved.packed() as u64;
+        medium.moved = Some(moved);
         let ended = Directory { sequence: begun.sequence + 1, redo: None, ..begun };
-        match self.put_in_place().and_then(|()| self.write_directory(&ended, &[])) {
-            Ok(()) => self.drop_moved(),
-            Err(error) => self.last_error = error.to_string(),
+        match medium.put_in_place().and_then(|()| medium.write_directory(&ended, &Vec::new())) {
+            Ok(()) => medium.drop_moved(),
+            Err(error) => medium.last_error = error.to_string(),
         }
         Ok(aside)
+    }
+
+    /// Packs a page that waits.
+    fn pack(&mut self, change: Change, of: Of<'_>) {
+        if let Some(mut pages) = self.files.pages(change.file, self.medium) {
+            pages.pack(change.page, of);
+        }
+    }
+
+    /// Keeps a packed page as it is.
+    fn unpack(&mut self, change: Change) -> Result<(), StoreError> {
+        self.files.pages(change.file, self.medium).map_or(Ok(()), |mut pages| pages.unpack(change.page))
+    }
+
+    /// The places beside its own that a packed page is made of.
+    fn others_of(&self, change: &Change) -> Vec<u32> {
+        self.files.get(change.file).map(|file| file.others_of(change.page)).unwrap_or_default()
+    }
+
+    /// The places that pages of these changes are made of, beside their own. What is made of a place that the
+    /// commit frees is unpacked.
+    fn cited(&mut self, changes: &[Change]) -> Result<BTreeSet<u32>, StoreError> {
+        let mut cited = BTreeSet::new();
+        let mut stay: Option<(FileId, BTreeSet<u32>)> = None;
+        for &change in changes {
+            let (id, others) = (change.file, self.others_of(&change));
+            let Some(file) = self.files.get(id).filter(|_| !others.is_empty()) else { continue };
+            if stay.as_ref().is_none_or(|(of, _)| *of != id) {
+                let staying = file.staying(0..u32::MAX, self.medium.page_bytes);
+                stay = Some((id, staying.map(|(_, home)| home).collect()));
+            }
+            if others.iter().all(|other| stay.as_ref().is_some_and(|(_, stay)| stay.contains(other))) {
+                cited.extend(others);
+            } else {
+                self.unpack(change)?;
+            }
+        }
+        Ok(cited)
     }
 
     /// The changes that go to their places with the directory, so many at most, and the others. Those that
@@ -113,8 +169,8 @@ impl Volume {
         let cited = self.cited(changes)?;
         let mut sorted = Vec::with_capacity(changes.len());
         for &change in changes {
-            self.pack(change.file, change.page, Of::Its);
-            let slot = self.files.get(&change.file).and_then(|file| file.slot(change.page));
+            self.pack(change, Of::Its);
+            let slot = self.files.slot(&change);
             sorted.push((slot.map_or(0, Slot::aside_bytes), change));
         }
         sorted.sort_by_key(|(bytes, change)| (cited.contains(&change.home), std::cmp::Reverse(*bytes)));
@@ -131,33 +187,27 @@ impl Volume {
         changes: &[Change],
         direct: &[Change],
         sequence: u64,
-        taken: &mut Vec<u32>,
     ) -> Result<Moved, StoreError> {
         let direct: BTreeSet<u32> = direct.iter().map(|change| change.home).collect();
-        let is_tight = self.is_tight(changes);
-        let mut whole = BTreeMap::new();
+        let bytes: usize =
+            changes.iter().filter_map(|change| self.files.slot(change)).map(Slot::aside_bytes).sum();
+        self.is_tight = bytes / self.medium.page_bytes > self.medium.space.pages() as usize;
         for &change in changes {
-            if is_tight {
-                self.pack(change.file, change.page, Of::Several(&direct));
+            if self.is_tight {
+                self.pack(change, Of::Several(&direct));
             }
-            self.whole_aside(change, &mut whole, taken)?;
+            self.whole_aside(change)?;
         }
-        let ordered = self.in_order(changes, &mut whole, taken)?;
-        let effort = if is_tight { Effort::Much } else { Effort::Little };
-        self.write_list(&ordered, &whole, (sequence, effort), taken)
+        let ordered = self.in_order(changes)?;
+        self.write_list(&ordered, sequence)
     }
 
     /// The changes in an order in which none is made of one before it. Where there is none, because pages
     /// are made of each other, one of them is put aside.
-    fn in_order(
-        &mut self,
-        changes: &[Change],
-        whole: &mut BTreeMap<u32, (u32, u32)>,
-        taken: &mut Vec<u32>,
-    ) -> Result<Vec<Change>, StoreError> {
+    fn in_order(&mut self, changes: &[Change]) -> Result<Vec<Change>, StoreError> {
         let mut left: BTreeMap<u32, Change> = changes.iter().map(|&change| (change.home, change)).collect();
         let mut made_of: BTreeMap<u32, Vec<u32>> =
-            changes.iter().map(|change| (change.home, self.others_of(change.file, change.page))).collect();
+            changes.iter().map(|change| (change.home, self.others_of(change))).collect();
         made_of.retain(|_, others| !others.is_empty());
         // How many of those left are made of a page.
         let mut citing = BTreeMap::<u32, u32>::new();
@@ -179,9 +229,9 @@ impl Volume {
                 Some(_) => ordered.extend(left.remove(&home)),
                 None => {
                     let change = left[&home];
-                    self.unpack(change.file, change.page)?;
-                    self.pack(change.file, change.page, Of::Its);
-                    self.whole_aside(change, whole, taken)?;
+                    self.unpack(change)?;
+                    self.pack(change, Of::Its);
+                    self.whole_aside(change)?;
                 }
             }
         }
@@ -189,90 +239,75 @@ impl Volume {
         Ok(ordered)
     }
 
-    /// Writes the list of changes, of which these are aside as they are.
-    fn write_list(
-        &mut self,
-        changes: &[Change],
-        whole: &BTreeMap<u32, (u32, u32)>,
-        (sequence, effort): (u64, Effort),
-        taken: &mut Vec<u32>,
-    ) -> Result<Moved, StoreError> {
+    /// Writes the list of changes.
+    fn write_list(&mut self, changes: &[Change], sequence: u64) -> Result<Moved, StoreError> {
+        let effort = if self.is_tight { Effort::Much } else { Effort::Little };
         let (mut moved, mut next) = (Moved::default(), None);
         let (mut rest, mut entries, mut bytes) = (changes, Vec::new(), 0);
         while !rest.is_empty() || !entries.is_empty() {
             while bytes < RAW_BYTES_MAX
                 && let Some(change) = rest.split_off_first()
             {
-                let entry = self.entry(*change, whole)?;
+                let entry = self.entry(*change)?;
                 bytes += entry.bytes();
                 entries.push(entry);
             }
-            let filled = Filled::with(&entries, self.page_bytes, effort);
+            let filled = Filled::with(&entries, self.medium.page_bytes, effort);
             bytes -= entries.drain(..filled.entries).map(|entry| entry.bytes()).sum::<usize>();
-            let lpn = next.take().map_or_else(|| self.take_aside(taken), Ok)?;
+            let lpn = next.take().map_or_else(|| self.take_aside(), Ok)?;
             if !rest.is_empty() || !entries.is_empty() {
-                next = Some(self.take_aside(taken)?);
+                next = Some(self.take_aside()?);
             }
-            let page = filled.encode(next.unwrap_or(NO_PAGE), sequence, self.page_bytes);
-            self.store.write(Lpn(lpn), Cause::Host, &page)?;
+            let page = filled.encode(next.unwrap_or(NO_PAGE), sequence, self.medium.page_bytes);
+            self.medium.store.write(Lpn(lpn), Cause::Host, &page)?;
             moved.add(lpn, &ListPage::decode(&page).ok_or(torn_list(lpn))?)?;
         }
-        if !moved.list.is_empty() && !self.store.durable_writes() {
-            self.store.sync()?;
+        if !moved.list.is_empty() {
+            self.medium.settle()?;
         }
         Ok(moved)
     }
 
     /// The entry of a page that is aside as it is, or packed.
-    fn entry(&self, change: Change, whole: &BTreeMap<u32, (u32, u32)>) -> Result<Entry, StoreError> {
+    fn entry(&self, change: Change) -> Result<Entry, StoreError> {
         let Change { file, page, home } = change;
-        if let Some(&(lpn, crc)) = whole.get(&home) {
+        if let Some(&(lpn, crc)) = self.whole.get(&home) {
             return Ok(Entry { home, crc, aside: Aside::Page(lpn) });
         }
-        let record = self.files.get(&file).and_then(|file| file.record(page));
+        let record = self.files.get(file).and_then(|file| file.waiting.record(page));
         let what = "a page of a large commit is nowhere";
         let (record, crc) = record.ok_or(StoreError::Corrupted { what, at: page.into() })?;
         Ok(Entry { home, crc, aside: Aside::Made(record) })
     }
 
     /// A page for what is put aside, one of those kept back if need be.
-    fn take_aside(&mut self, taken: &mut Vec<u32>) -> Result<u32, StoreError> {
-        let lpn = self.space.take_any(1, None)?[0].first;
-        taken.push(lpn);
+    fn take_aside(&mut self) -> Result<u32, StoreError> {
+        let lpn = self.medium.space.take_any(1, None)?[0].first;
+        self.taken.push(lpn);
         Ok(lpn)
     }
 
-    /// Whether pages that are put aside as they are take more room than there is.
-    fn is_tight(&self, changes: &[Change]) -> bool {
-        let slot = |change: &Change| self.files.get(&change.file).and_then(|file| file.slot(change.page));
-        let bytes: usize = changes.iter().filter_map(slot).map(Slot::aside_bytes).sum();
-        bytes / self.page_bytes > self.space.pages() as usize
-    }
-
     /// Puts a page aside that is not packed, unless it was spilled, and notes where it is with its checksum.
-    fn whole_aside(
-        &mut self,
-        change: Change,
-        whole: &mut BTreeMap<u32, (u32, u32)>,
-        taken: &mut Vec<u32>,
-    ) -> Result<(), StoreError> {
-        let place = match self.files.get(&change.file).and_then(|file| file.slot(change.page)) {
+    fn whole_aside(&mut self, change: Change) -> Result<(), StoreError> {
+        let place = match self.files.slot(&change) {
             Some(Slot::Packed { .. } | Slot::Bundled { .. }) => return Ok(()),
             Some(&Slot::Spilled { lpn, crc, .. }) => (lpn, crc),
             _ => {
-                let mut bytes = vec![0; self.page_bytes];
-                self.load(change.file, change.page, &mut bytes)?;
-                let lpn = self.take_aside(taken)?;
-                self.store.write(Lpn(lpn), Cause::Host, &bytes)?;
+                let mut bytes = vec![0; self.medium.page_bytes];
+                self.files.load(&change, &mut bytes, self.medium)?;
+                let lpn = self.take_aside()?;
+                self.medium.store.write(Lpn(lpn), Cause::Host, &bytes)?;
                 (lpn, crc32fast::hash(&bytes))
             }
         };
-        whole.insert(change.home, place);
+        self.whole.insert(change.home, place);
         Ok(())
     }
+}
 
-    /// Step 3.
-    fn put_in_place(&mut self) -> Result<(), StoreError> {
+impl Medium {
+    /// Puts the pages of a large commit in their places.
+    pub(super) fn put_in_place(&mut self) -> Result<(), StoreError> {
         let Some(moved) = &self.moved else { return Ok(()) };
         let places: Vec<(u32, Place)> =
             moved.order.iter().filter_map(|&home| Some((home, *moved.pages.get(&home)?))).collect();
@@ -281,12 +316,12 @@ impl Volume {
             self.read_moved(home, place, &mut list, &mut bytes)?;
             self.store.write(Lpn(home), Cause::Host, &bytes)?;
         }
-        if self.store.durable_writes() { Ok(()) } else { self.store.sync() }
+        self.settle()
     }
 
     /// Reads a page that is committed and may not be in its place yet. `list` is the page of the list that
     /// was read last, and its number.
-    fn read_moved(
+    pub(super) fn read_moved(
         &mut self,
         home: u32,
         place: Place,
@@ -301,50 +336,19 @@ impl Volume {
         }
         let (_, list) = list.as_ref().ok_or(torn_list(place.lpn))?;
         let record = made.of(&list.entries).ok_or(torn_list(place.lpn))?;
-        self.restore(home, (&record, place.crc), data, |volume, home, data| {
-            volume.store.read(Lpn(home), Cause::Host, data)
+        self.restore(home, (&record, place.crc), data, |medium, home, data| {
+            medium.store.read(Lpn(home), Cause::Host, data)
         })
     }
 
-    fn drop_moved(&mut self) {
+    /// Frees what a large commit took: all is in its place.
+    pub(super) fn drop_moved(&mut self) {
         let Some(moved) = self.moved.take() else { return };
         let runs: Vec<Run> = moved.runs().collect();
-        self.trim(&runs);
-        runs.into_iter().for_each(|run| self.space.give(run));
-    }
-
-    /// Finishes a large commit that could not be finished when it was made.
-    pub(super) fn finish_moved(&mut self) -> Result<(), StoreError> {
-        if self.moved.is_none() {
-            return Ok(());
-        }
-        self.put_in_place()?;
-        let directory = self.same_directory();
-        self.write_directory(&directory, &[])?;
-        self.drop_moved();
-        Ok(())
-    }
-
-    /// Reads the page that belongs to a place.
-    pub(super) fn read_home(&mut self, home: u32, data: &mut [u8]) -> Result<(), StoreError> {
-        match self.moved.as_ref().and_then(|moved| moved.pages.get(&home)).copied() {
-            Some(place) => self.read_moved(home, place, &mut None, data),
-            None => self.store.read(Lpn(home), Cause::Host, data),
-        }
-    }
-
-    /// Trims pages and gives them back.
-    pub(super) fn release_pages(&mut self, pages: Vec<u32>) {
-        let runs: Vec<Run> = pages.into_iter().map(|first| Run { first, pages: 1 }).collect();
-        self.trim(&runs);
-        runs.into_iter().for_each(|run| self.space.give(run));
+        self.free(&runs);
     }
 
     /// Reads the list that a directory names.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Corrupted`] where it is not what was written.
     pub(super) fn read_list(&mut self, first: u32, entries: u32) -> Result<Moved, StoreError> {
         let mut moved = Moved::default();
         let mut next = first;

@@ -3,8 +3,8 @@
 
 use super::bundles::Bundles;
 use super::list::{Made, Record};
-use super::space::{Run, Space};
-use nandex::{Cause, Lpn, PageStore, StoreError};
+use super::{Medium, Run};
+use nandex::{Cause, Lpn, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where such a page is.
@@ -67,20 +67,17 @@ pub(super) struct Slots {
 
 /// The room that slots need of the volume: where to spill, and how much RAM all of them may take.
 pub(super) struct Room<'a> {
-    pub(super) store: &'a mut Box<dyn PageStore>,
-    pub(super) space: &'a mut Space,
+    pub(super) medium: &'a mut Medium,
     /// Bytes of RAM taken now.
     pub(super) used: &'a mut usize,
     /// Bytes of RAM at most.
     pub(super) most: usize,
-    /// Pages spilled so far.
-    pub(super) spilled: &'a mut u64,
 }
 
 impl Room<'_> {
     /// Whether another page in RAM puts one of them out.
     pub(super) fn is_short(&self) -> bool {
-        *self.used + self.store.page_bytes() > self.most
+        *self.used + self.medium.page_bytes > self.most
     }
 
     /// Whether one of them is to be put out.
@@ -120,8 +117,8 @@ impl Slots {
     /// # Errors
     ///
     /// Where the store fails a trim. The page was put.
-    pub(super) fn put(&mut self, page: u32, bytes: Box<[u8]>, mut room: Room<'_>) -> Result<(), StoreError> {
-        let forgotten = self.forget(page, &mut room);
+    pub(super) fn put(&mut self, page: u32, bytes: Box<[u8]>, room: &mut Room<'_>) -> Result<(), StoreError> {
+        let forgotten = self.forget(page, room);
         self.insert(page, Slot::Ram(bytes), room.used);
         self.ram.insert(page);
         forgotten
@@ -222,18 +219,19 @@ impl Slots {
         &mut self,
         page: u32,
         (lpn, is_placed): (u32, bool),
-        room: Room<'_>,
+        room: &mut Room<'_>,
     ) -> Result<(), StoreError> {
         let Some(Slot::Ram(bytes)) = self.pages.get(&page) else { return Ok(()) };
         let crc = crc32fast::hash(bytes);
-        room.store.write(Lpn(lpn), Cause::CacheEviction, bytes)?;
+        room.medium.store.write(Lpn(lpn), Cause::CacheEviction, bytes)?;
         self.insert(page, Slot::Spilled { lpn, crc, is_placed }, room.used);
         self.ram.remove(&page);
-        *room.spilled += 1;
+        room.medium.stats.spilled_pages += 1;
         Ok(())
     }
 
-    fn forget(&mut self, page: u32, room: &mut Room<'_>) -> Result<(), StoreError> {
+    /// Drops a page.
+    pub(super) fn forget(&mut self, page: u32, room: &mut Room<'_>) -> Result<(), StoreError> {
         let Some(slot) = self.pages.remove(&page) else { return Ok(()) };
         self.ram.remove(&page);
         let bytes = self.let_go(page, &slot);
@@ -241,16 +239,11 @@ impl Slots {
         *room.used -= bytes;
         match slot {
             Slot::Spilled { lpn, is_placed: false, .. } => {
-                room.space.give(Run { first: lpn, pages: 1 });
-                room.store.trim(Lpn(lpn))
+                room.medium.space.give(Run { first: lpn, pages: 1 });
+                room.medium.store.trim(Lpn(lpn))
             }
             _ => Ok(()),
         }
-    }
-
-    /// Drops a page.
-    pub(super) fn drop_page(&mut self, page: u32, mut room: Room<'_>) -> Result<(), StoreError> {
-        self.forget(page, &mut room)
     }
 
     /// Forgets all pages and returns where spilled ones are that are not in their places: whoever asks has
@@ -269,9 +262,9 @@ impl Slots {
     }
 
     /// Drops the pages from this one on.
-    pub(super) fn drop_from(&mut self, first: u32, mut room: Room<'_>) -> Result<(), StoreError> {
+    pub(super) fn drop_from(&mut self, first: u32, room: &mut Room<'_>) -> Result<(), StoreError> {
         let pages: Vec<u32> = self.pages.range(first..).map(|(&page, _)| page).collect();
         // Every page is dropped, whatever becomes of a trim.
-        pages.into_iter().map(|page| self.forget(page, &mut room)).fold(Ok(()), Result::and)
+        pages.into_iter().map(|page| self.forget(page, room)).fold(Ok(()), Result::and)
     }
 }

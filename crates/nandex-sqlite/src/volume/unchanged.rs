@@ -5,9 +5,7 @@
 //! same checksum, the page is read and compared, and left as it is if it is equal: a read is some times
 //! faster than a program, and wears nothing. A checksum that is out of date costs that read and nothing else.
 
-use super::commit::Change;
-use super::slots::Slot;
-use super::{FileId, Volume};
+use super::{Change, Files, Medium, Slot};
 use std::collections::BTreeMap;
 
 /// Checksums remembered at most: about 1 MiB of RAM.
@@ -30,49 +28,42 @@ impl Known {
     }
 }
 
-impl Volume {
+impl Files {
     /// Leaves out the pages whose place holds just that: of those whose checksum is known, or, `compared`, of
     /// all. One that cannot be read is written.
-    pub(super) fn without_unchanged(&mut self, changes: Vec<Change>, compared: bool) -> Vec<Change> {
-        let (mut there, mut new) = (vec![0; self.page_bytes], vec![0; self.page_bytes]);
-        let mut left = Vec::with_capacity(changes.len());
-        for change in changes {
-            let is_unchanged = self.may_be_unchanged(change, compared)
-                && self.read_home(change.home, &mut there).is_ok()
-                && self.load(change.file, change.page, &mut new).is_ok()
+    pub(super) fn without_unchanged(
+        &self,
+        mut changes: Vec<Change>,
+        compared: bool,
+        medium: &mut Medium,
+    ) -> Vec<Change> {
+        let (mut there, mut new) = (vec![0; medium.page_bytes], vec![0; medium.page_bytes]);
+        changes.retain(|change| {
+            let is_unchanged = self.may_be_unchanged(change, compared, &medium.known)
+                && medium.read(change.home, &mut there).is_ok()
+                && self.load(change, &mut new, medium).is_ok()
                 && there == new;
-            if is_unchanged {
-                self.stats.unchanged_pages += 1;
-            } else {
-                left.push(change);
-            }
-        }
-        left
+            medium.stats.unchanged_pages += u64::from(is_unchanged);
+            !is_unchanged
+        });
+        changes
     }
 
-    fn may_be_unchanged(&self, change: Change, compared: bool) -> bool {
-        let Some(file) = self.files.get(&change.file) else { return false };
-        let is_there = change.page < file.visible && file.home(change.page) == Some(change.home);
-        match file.slot(change.page) {
-            Some(Slot::Ram(bytes)) if is_there => compared || self.known.may_be(change.home, bytes),
+    fn may_be_unchanged(&self, change: &Change, compared: bool, known: &Known) -> bool {
+        let is_there =
+            self.get(change.file).is_some_and(|file| file.visible_home(change.page) == Some(change.home));
+        match self.slot(change) {
+            Some(Slot::Ram(bytes)) if is_there => compared || known.may_be(change.home, bytes),
             _ => is_there && compared,
         }
     }
 
-    /// Remembers what was read from its place.
-    pub(super) fn learn_read(&mut self, id: FileId, page: u32, bytes: &[u8]) {
-        let Some(file) = self.files.get(&id).filter(|file| file.slot(page).is_none()) else { return };
-        if let Some(home) = file.home(page).filter(|_| page < file.visible) {
-            self.known.learn(home, bytes);
-        }
-    }
-
     /// Remembers what a commit wrote, where a file is written in units larger than a page.
-    pub(super) fn learn_written(&mut self, changes: &[Change]) {
+    pub(super) fn teach_written(&self, changes: &[Change], known: &mut Known) {
         for change in changes {
-            let Some(file) = self.files.get(&change.file).filter(|file| file.is_wide) else { continue };
-            if let Some(Slot::Ram(bytes)) = file.slot(change.page) {
-                self.known.learn(change.home, bytes);
+            let Some(file) = self.get(change.file).filter(|file| file.is_wide) else { continue };
+            if let Some(bytes) = file.waiting.in_ram(change.page) {
+                known.learn(change.home, bytes);
             }
         }
     }

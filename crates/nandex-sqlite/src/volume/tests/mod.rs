@@ -2,8 +2,8 @@
 
 mod careless;
 
-use super::{FileId, Purpose, Volume};
-use crate::settings::VolumeSettings;
+use super::{FileId, Medium, Purpose, Volume};
+use crate::settings::{Commits, VolumeSettings};
 use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
@@ -19,6 +19,11 @@ fn chip(blocks: u32) -> Shared<SimChip> {
 
 fn ftl(atomic_pages: u32) -> FtlSettings {
     FtlSettings { atomic_pages, ..FtlSettings::default() }
+}
+
+/// A store of groups of 16 pages, all free but for the directory.
+pub(super) fn medium() -> Medium {
+    Medium::new(Box::new(PageMapFtl::format(chip(24), ftl(16)).unwrap()), Commits::Grouped)
 }
 
 fn small_ram() -> VolumeSettings {

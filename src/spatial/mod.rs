@@ -26,7 +26,7 @@
 //! |---|---|
 //! | `coordinate.rs`, `measure.rs`, `geometry.rs`, `curve.rs` | coordinates, exact areas and distances, rectangles, Hilbert curve |
 //! | `node.rs` | [`node::Node`], [`node::Entry`], [`node::Change`] in RAM; [`node::NodeFormat`] encodes and decodes pages |
-//! | `nodes.rs` | [`nodes::Nodes`], the seam: read a node, change it entry by entry, commit an operation |
+//! | `nodes.rs` | [`nodes::Nodes`], the interface: read a node, change it entry by entry, commit an operation |
 //! | `paged.rs`, `superblock.rs` | the plain implementation: a node is a page |
 //! | `tree/` | [`tree::Tree`] over any `Nodes` with any [`tree::Rules`]: operations, search, bulk load, check |
 //! | `tree/update.rs` | Guttman's insertion and removal over [`tree::update::Grouping`] (choose child, split, reinsert) |
@@ -35,36 +35,36 @@
 //! Other kinds (R*-tree, MR-tree, FOR-tree) and layers below any tree (node buffers of FAST and eFIND, RFTL)
 //! are in `nandex-papers`.
 //!
-//! **A tree** that differs in choice and split alone implements `Grouping` and runs as `Grouped<G>` (see
-//! `r_tree.rs`); one that inserts and removes in its own way implements `Rules` (see `hilbert.rs`); search,
-//! load, check, mount and the durability classes come with `Tree`. A tree whose nodes mix data and child
-//! entries, or whose leaves lie on different levels, sets `is_balanced = false` in its `NodeFormat` (the
-//! search functions in `tree/search.rs` take that, and `Node::tag` is free for it) and may implement
-//! [`SpatialIndex`] itself over the free functions.
+//! **A tree** that differs from the R-tree in choice and split alone implements `Grouping` and runs as
+//! `Grouped<G>` (see `r_tree.rs`). A tree that inserts and removes in its own way implements `Rules` (see
+//! `hilbert.rs`). Search, load, check, mount and the durability classes come with `Tree`. A tree whose nodes
+//! mix data and child entries, or whose leaves lie on different levels, sets `is_balanced = false` in its
+//! `NodeFormat`. The functions in `tree/search.rs` handle such trees, and `Node::tag` is free for their use.
+//! Such a tree may also implement [`SpatialIndex`] itself, with these functions.
 //!
-//! **A layer** between tree and pages implements [`nodes::Nodes`] and is put under any tree with
-//! [`tree::Tree::over`]. It gets every modification as a [`node::Change`] (`Add`, `Remove`, `Update` of one
-//! entry by its place, or `Whole`), and [`node::Node::apply`] replays one. It may keep an operation's nodes
-//! as `PagedNodes` does (`held`), or wrap one: `begin`, `change(id, Change::Whole(..))`, `commit` writes a
-//! group of nodes. A layer that needs pages of its own (a log) divides the store with
-//! [`crate::store::slice::divide`]. The root is node 1 for ever, so no layer keeps a pointer to it. An
-//! operation that does not fit (`fits_group` is false, or `Full`) is rolled back by the tree and done again
-//! with fewer changes; a layer whose commit is a log append answers true. A layer that delays writes keeps
-//! [`node::Node::link`] with the node, and answers [`nodes::Nodes::take_links`] for the nodes as they are
-//! with what it delayed.
+//! **A layer** between tree and pages implements [`nodes::Nodes`] and is put below any tree with
+//! [`tree::Tree::over`]. It gets every modification as a [`node::Change`]: `Add`, `Remove` or `Update` of one
+//! entry by its place, or `Whole`. [`node::Node::apply`] replays a modification. A layer may hold the nodes
+//! of an operation as `PagedNodes` does (`held`), or wrap a `PagedNodes`: `begin`, `change(id,
+//! Change::Whole(..))` and `commit` write a group of nodes. A layer that needs pages of its own, for example
+//! for a log, divides the store with [`crate::store::slice::divide`]. The root always is node 1, so no layer
+//! keeps a pointer to it. If an operation does not fit (`fits_group` is false, or the error is `Full`), the
+//! tree rolls it back and repeats it with fewer changes. A layer whose commit appends to a log always answers
+//! true. A layer that delays writes stores [`node::Node::link`] with the node, and its
+//! [`nodes::Nodes::take_links`] includes the delayed changes.
 //!
 //! # Entries
 //!
-//! An index is a multiset of pairs of a rectangle and an identifier: the same pair inserted twice is there
-//! twice, and a removal takes one. (To make it a set each insertion would have to search first, which the
-//! literature's costs do not contain.) Coordinates are finite; NaN, infinities and reversed sides are refused
-//! by [`Rect::new`].
+//! An index is a multiset of pairs of a rectangle and an identifier. A pair that was inserted twice is in the
+//! index twice, and a removal removes one of the two. (In a set, each insertion would first have to search,
+//! which the costs in the literature do not include.) Coordinates are finite: [`Rect::new`] refuses NaN,
+//! infinities and reversed sides.
 //!
 //! # Floating point
 //!
-//! This is the one room of the engine that computes with floats, since coordinates may be floats. It adds,
-//! subtracts, multiplies, divides and compares, which IEEE 754 defines to the bit; it calls no function of a
-//! mathematical library.
+//! This is the only room of the engine that computes with floats, since coordinates may be floats. It adds,
+//! subtracts, multiplies, divides and compares: IEEE 754 defines the results to the bit. It calls no function
+//! of a mathematical library.
 
 pub mod coordinate;
 pub mod curve;

@@ -301,13 +301,13 @@ impl<'a> View<'a> {
         View { body, form, count, front }
     }
 
-    /// The same view, noting the place of the record that it found last in `known`.
+    /// Returns this view. It notes in `known` the place of the record that it found last.
     #[cfg(feature = "full")]
     pub(super) fn noting(self, known: &'a Cell<Known>) -> View<'a> {
         View { known: Some(known), ..self }
     }
 
-    /// The same view: without trimmed records every place is computed at once.
+    /// Returns this view unchanged: without trimmed records every place is computed at once.
     #[cfg(not(feature = "full"))]
     pub(super) fn noting(self, _: &'a Cell<Known>) -> View<'a> {
         self

@@ -62,7 +62,7 @@ impl Layout {
         Layout { page_bytes, record, share: LeafShare::HALF }
     }
 
-    /// The same pages with another leaf share.
+    /// Returns this layout with another leaf share.
     #[must_use]
     pub const fn with_share(self, share: LeafShare) -> Layout {
         Layout { share, ..self }

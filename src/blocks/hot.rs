@@ -44,7 +44,7 @@ pub struct HotSettings {
 }
 
 impl HotSettings {
-    /// The paper's numbers.
+    /// Numbers of the paper.
     pub const DEFAULT: HotSettings =
         HotSettings { counters: 4096, hashes: 2, threshold: 4, decay_writes: 5120 };
 }
@@ -149,7 +149,7 @@ mod tests {
         }
     }
 
-    /// Four fifths of the writes to a hundred pages, the others anywhere among so many.
+    /// Draws a page: four fifths of the writes go to a hundred pages, the others to all `pages` pages.
     fn skewed(rng: &mut Rng, pages: u64) -> u32 {
         if rng.chance(4, 5) { rng.below(100) as u32 } else { rng.below(pages) as u32 }
     }

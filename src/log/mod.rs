@@ -183,8 +183,8 @@ impl<N: Nand> Log<N> {
         Ok(log)
     }
 
-    /// Finds the newest root again where pages keep their places. What it leads to is in doubt until the tree
-    /// says so.
+    /// Finds the newest root again on a chip whose pages keep their places. The pages below the root are in
+    /// doubt until the tree has confirmed them.
     pub fn mount_placed(nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexFault> {
         let mut log = Log::on(Tape::place(nand, config, owner)?);
         log.journal = log.tape.find_rest(Gaps::Any)?;

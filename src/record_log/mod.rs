@@ -137,11 +137,11 @@ pub struct Header {
 /// Page as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Never written.
+    /// The page was never written.
     Blank,
     /// A page of a log of this kind, with the log's layout.
     Page(Header, Layout),
-    /// No page of such a log.
+    /// The page is not one of this log.
     Foreign,
     /// A page of such a log that is damaged.
     Damaged,
@@ -248,7 +248,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         self.page.len()
     }
 
-    /// Refuses to go on after a write whose effect is unknown.
+    /// Returns an error after a write whose effect is unknown.
     pub fn ready(&self) -> Result<(), IndexError> {
         if self.is_interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
     }

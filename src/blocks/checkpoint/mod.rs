@@ -176,7 +176,7 @@ impl CheckpointArea {
         }
     }
 
-    /// Finds the newest complete checkpoint and returns its bytes; none when the chip carries no reference.
+    /// Finds the newest complete checkpoint and returns its bytes; `None` if the chip has no reference.
     /// [`CheckpointArea::occupied`] then tells which blocks are to be Reserved.
     pub fn mount<N: Nand>(nand: &mut N) -> Result<Option<(CheckpointArea, Vec<u8>)>, StoreFault> {
         match CheckpointArea::mount_and_look(nand, &mut take_all)? {
@@ -185,8 +185,8 @@ impl CheckpointArea {
         }
     }
 
-    /// The thing that `decode` makes of the newest complete checkpoint. `decode` may be called for several,
-    /// the newest first, as long as they turn out not to be complete.
+    /// Returns the result of `decode` for the newest complete checkpoint. `decode` may be called for several
+    /// checkpoints, the newest first, until one is complete.
     pub fn mount_and_look<N: Nand, T>(
         nand: &mut N,
         decode: &mut dyn FnMut(&mut dyn Source) -> T,
@@ -201,7 +201,7 @@ impl CheckpointArea {
         Ok(Some(Found { area, newest }))
     }
 
-    /// Notes something that is not whole where a newer record might stand: cut short, or gone bad.
+    /// Notes an incomplete record, cut or damaged, in a place where a newer record may lie.
     fn note_cut<N: Nand>(&mut self, nand: &N, cut: Option<Cut>) -> Result<(), StoreFault> {
         let Some(cut) = cut else { return Ok(()) };
         if cut.is_unreadable && !nand.tears() {
@@ -212,9 +212,8 @@ impl CheckpointArea {
         Ok(())
     }
 
-    /// True if the mount found a page that cannot be read where a newer checkpoint, or the way to it, might
-    /// stand: cut short, or gone bad. Then changes may have followed the checkpoint that was found, even if
-    /// it is a closing one.
+    /// True if the mount found a page that cannot be read where a newer checkpoint, or the way to it, may
+    /// lie. Changes may then have followed the checkpoint that was found, even a closing one.
     pub const fn is_ragged(&self) -> bool {
         self.is_ragged
     }
@@ -225,8 +224,8 @@ impl CheckpointArea {
         self.is_torn
     }
 
-    /// The thing that `decode` makes of every complete checkpoint in turn, from the last one on whose first
-    /// byte `is_base` takes: it is given what it made of those before. Earlier ones are not looked at.
+    /// Returns the result of `decode` for all complete checkpoints in turn, from the last one on whose first
+    /// byte `is_base` accepts. `decode` gets its result for the checkpoints before.
     pub fn mount_since<N: Nand, T>(
         nand: &mut N,
         decode: record::Fold<'_, T>,
@@ -286,9 +285,8 @@ impl CheckpointArea {
         Ok(Some(area))
     }
 
-    /// Makes the area careful: from now on new checkpoint blocks have room for at least `note_pages` pages of
-    /// notes, and each reference is written twice. If one copy goes bad, no older reference is taken for the
-    /// newest.
+    /// Makes the area careful: new checkpoint blocks get room for at least `note_pages` pages of notes, and
+    /// each reference is written twice. So one bad copy does not lead to an older reference.
     pub fn be_careful(&mut self, note_pages: u32) {
         (self.note_pages, self.copies) = (note_pages, 2);
     }
@@ -314,8 +312,7 @@ impl CheckpointArea {
         (4 + payload_bytes).div_ceil(geometry.page_bytes as usize)
     }
 
-    /// Largest number of blocks that a payload of this length takes at one time, without the anchors: old and
-    /// new ones.
+    /// Most blocks that a payload of this length takes at one time, old and new ones without the anchors.
     pub const fn blocks_needed(geometry: Geometry, payload_bytes: usize) -> usize {
         let pages = CheckpointArea::pages_needed(geometry, payload_bytes);
         2 * pages.div_ceil(geometry.pages_per_block as usize)
@@ -377,8 +374,8 @@ impl CheckpointArea {
         self.version.max(self.reference_version) < crate::codec::numbers(40)
     }
 
-    /// Appends a small record that adds to the last checkpoint, if it fits into the same blocks. False if it
-    /// does not: then a whole checkpoint is to be written instead.
+    /// Appends a small record to the last checkpoint. False if its blocks have no room: write a whole one
+    /// then.
     pub fn write_note<N: Nand>(
         &mut self,
         nand: &mut N,
@@ -516,7 +513,7 @@ impl CheckpointArea {
         CheckpointArea::pages_needed(self.geometry, 4 * numbers) as u32 * u32::from(self.copies)
     }
 
-    /// Refuses a checkpoint to which no reference could be written.
+    /// Returns an error if no reference to a checkpoint of `targets` can be written.
     fn require_anchor(&self, targets: u32) -> Result<(), StoreFault> {
         let (pages, block) = (self.reference_pages(targets), self.geometry.pages_per_block);
         if pages > block {
@@ -548,8 +545,7 @@ impl CheckpointArea {
         Ok(self.copies.into())
     }
 
-    /// Erases the next anchor in turn, and returns it. `Full` if the one with the newest reference is the
-    /// last.
+    /// Erases the next anchor and returns it. `Full` if only the one with the newest reference is left.
     fn next_anchor<N: Nand>(&mut self, nand: &mut N, blocks: &mut BlockTable) -> Result<Pbn, StoreFault> {
         loop {
             let after = |a: &&Pbn| self.anchor.is_none_or(|current| **a > current);

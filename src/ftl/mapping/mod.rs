@@ -194,9 +194,9 @@ pub struct FlashCounters {
 pub(crate) enum Mark {
     /// None: the chip tells already that it is in use.
     Nothing,
-    /// A note: the newest record is a clean base of this session.
+    /// A note, because the newest record is a clean base of this session.
     Note,
-    /// A base (F3, or a page was lost).
+    /// A base, because of F3 or of a lost page.
     Base,
 }
 

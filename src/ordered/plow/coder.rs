@@ -104,7 +104,7 @@ pub(super) struct Builder {
     /// Bits used by the string of high parts at the end.
     high_bits: usize,
     high: u64,
-    /// Bytes that stay free between the records and their high parts.
+    /// Bytes between the records and their high parts that stay free.
     kept: usize,
 }
 

@@ -122,7 +122,7 @@ impl Core<dyn Nand + '_> {
         Ok(())
     }
 
-    /// Takes out a level that is empty and whose cursor is that of the next one.
+    /// Removes an empty level whose cursor equals that of the next one.
     fn leave_level_out(&mut self, upper: usize) {
         if let Some(block) = self.levels.leave_out(upper) {
             self.space.leave_if_dead(block, &self.levels);

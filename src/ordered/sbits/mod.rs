@@ -346,7 +346,7 @@ impl Filling {
         self.count > 0 && key >= entry(&self.page, record, 0).0
     }
 
-    /// Refuses a key that is not above all others.
+    /// Returns an error if a key is not above all others.
     fn require_ascending(&self, key: &[u8]) -> Result<(), IndexFault> {
         match &self.largest {
             Some(largest) if key <= &largest[..] => Err(IndexError::NotAscending.into()),

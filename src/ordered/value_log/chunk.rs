@@ -177,7 +177,7 @@ pub(super) struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// The chunk at the beginning of these bytes, by its lengths alone.
+    /// Returns the chunk at the beginning of these bytes. Only its lengths are checked.
     pub(super) fn parse(bytes: &'a [u8]) -> Option<Chunk<'a>> {
         if bytes.len() < HEAD_BYTES {
             return None;

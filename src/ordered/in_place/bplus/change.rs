@@ -29,7 +29,7 @@ pub(super) enum Mended {
 }
 
 impl Core {
-    /// Forgets the operation before: frames and lists are free again.
+    /// Drops the state of the last operation, so that its frames and lists are free.
     pub(super) fn begin(&mut self) {
         self.nodes.begin();
         self.pages.begin();

@@ -409,7 +409,7 @@ impl<S: PageStore> BPlusTree<S> {
         self.store
     }
 
-    /// Refuses to go on after a write whose effect is unknown.
+    /// Returns an error after a write whose effect is unknown.
     #[doc(hidden)]
     pub fn ready(&self) -> Result<(), IndexFault> {
         self.core.mark.ready()

@@ -69,7 +69,7 @@ impl Nodes {
         }
     }
 
-    /// The next extra frame that is not in use.
+    /// Returns an extra frame that is not in use.
     pub(super) fn spare(&mut self) -> &mut Frame {
         frame_at(&mut self.extra, self.extra_used, &self.layout)
     }
@@ -244,7 +244,7 @@ impl Nodes {
         self.leaf_page(get_u32(self.layout.leaf.value(leaf.area(), slot), 0))
     }
 
-    /// Refuses a number that cannot be the page of a leaf.
+    /// Returns an error if a number cannot be the page of a leaf.
     pub(super) fn leaf_page(&self, number: u32) -> Result<Lpn, IndexFault> {
         if number > ROOT.0 && number < self.layout.page_count {
             Ok(Lpn(number))

@@ -29,7 +29,7 @@ impl LeafShare {
     /// Half of the page: the mu-Tree.
     pub const HALF: LeafShare = LeafShare(0);
 
-    /// The menu, by the number that a page carries: 1/2, 5/8, 3/4 and 7/8.
+    /// All shares, in the order of the numbers in the pages: 1/2, 5/8, 3/4 and 7/8.
     pub const ALL: [LeafShare; 4] = [LeafShare(0), LeafShare(1), LeafShare(2), LeafShare(3)];
 
     /// Number of the share in a page's tag.

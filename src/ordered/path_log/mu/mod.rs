@@ -96,7 +96,7 @@ pub trait LayoutChoice: Copy + crate::shared::MaybeSend {
     fn add_metrics(&self, _metrics: &mut Vec<Metric>) {}
 }
 
-/// The mu-Tree's choice: half of every page for the leaf.
+/// The layout of the mu-Tree: half of every page for the leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OneLayout;
 

@@ -113,7 +113,7 @@ impl HotFilter {
     }
 }
 
-/// Counters of a page (M2).
+/// Returns the places of the counters of a page (M2).
 fn places(settings: HotSettings, lpn: Lpn) -> impl Iterator<Item = usize> {
     let mixed = split_mix(u64::from(lpn.0));
     let (first, step) = (mixed as u32, (mixed >> 32) as u32 | 1);

@@ -115,7 +115,7 @@ pub trait Collecting {
     /// Returns the table and its cache.
     fn cached(&mut self) -> &mut CachedTable;
 
-    /// Returns the frontier of data, both written and moved.
+    /// Returns the frontier for logical pages, those that the host writes and those that move.
     fn data(&mut self) -> &mut Frontier;
 
     /// Moves the logical pages out of a block, and frees it.

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 pub enum Undone {
     /// The contents when the page was trimmed.
     Last,
-    /// Any contents since the last sync.
+    /// Any contents that the page had since the last sync.
     Any,
 }
 

@@ -140,7 +140,7 @@ impl Recovery<'_> {
         self.adopt()
     }
 
-    /// Makes pages that may lose invalid until they are chosen.
+    /// Invalidates the pages that may lose. Those that are chosen become valid again.
     fn take_out(&mut self) {
         for ppn in self.scan.pages.iter().map(|page| page.ppn).chain(self.scan.rotten.iter().map(|r| r.ppn)) {
             if self.state.blocks.is_valid(ppn) {

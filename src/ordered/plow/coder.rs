@@ -255,7 +255,7 @@ pub(super) struct View<'a> {
     body: &'a [u8],
     form: Form,
     count: usize,
-    /// Bits used at the front.
+    /// Number of bits at the front of the body that fields and records take.
     front: usize,
     /// Place of a record found before, from which the next search begins.
     #[cfg(feature = "full")]
@@ -449,7 +449,7 @@ impl<'a> View<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Walk {
     index: usize,
-    /// Bit of this record's one in the string of high parts.
+    /// Position of the record's 1 bit in the string of high parts, which the Elias-Fano code writes in unary.
     bit: usize,
     high: u64,
 }

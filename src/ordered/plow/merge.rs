@@ -41,7 +41,7 @@ pub(super) struct Step {
     pub(super) out: Outcome,
     /// Cursor of the next level, at which the page must end.
     limit: Option<Box<[u8]>>,
-    /// Number of records that are copied at a time.
+    /// Number of records of the upper level that the step copies at a time.
     pub(super) slice: usize,
     /// Bytes of the page that are kept for the change under way.
     pub(super) kept: usize,

@@ -282,7 +282,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
         })
     }
 
-    /// Puts without a look at any level.
+    /// Reads no level, since it does not tell if the key existed.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
         self.run(|core| {
             core.medium.record.check_key(key)?;

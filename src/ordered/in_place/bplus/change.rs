@@ -176,8 +176,8 @@ impl Work<'_> {
     }
 
     /// Fills a node from the neighbour below the same parent, or merges the two if together they have at most
-    /// `merged_max` entries. Of an odd number of entries the left one gets one more, or this node if it
-    /// `is_next`.
+    /// `merged_max` entries. If the number of entries is odd, the left node gets one more, or this node if
+    /// it `is_next`.
     pub(super) fn mend(
         &mut self,
         depth: usize,

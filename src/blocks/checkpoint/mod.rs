@@ -1,6 +1,6 @@
-//! Checkpoints: byte strings written so that the newest complete one is found again from a fixed place.
+//! Checkpoints: byte strings, written so that the newest complete one can be found from a fixed place.
 //!
-//! After the superblock scheme of JFFS3 (Bityutskiy 2005), which the mu-Tree (Section 5.2) takes over:
+//! The scheme is that of JFFS3's superblock (Bityutskiy 2005), which the mu-Tree (Section 5.2) also uses:
 //!
 //! ```text
 //! anchors: the first good blocks of the chip, used in turn      checkpoint blocks: anywhere, chosen by wear
@@ -9,27 +9,26 @@
 //! +-----------------+-----------------+-------                  +-------------------+-------------------+--------
 //! ```
 //!
-//! A *record* is a byte string over consecutive pages. The spare area of each ([`crate::blocks::spare`])
-//! holds the kind, the place in the record (number) and the record's version; the string starts with its
-//! length as u32. It is never held whole: `payload`. A checkpoint is one record; a reference is a record
-//! that lists the blocks that carry checkpoints.
+//! A *record* is a byte string over consecutive pages. The spare area of each page ([`crate::blocks::spare`])
+//! holds the kind, the place in the record (number) and the version of the record. The string begins with its
+//! length as u32. It is never in RAM as a whole (`payload`). A checkpoint is one record. A reference is a
+//! record that lists the blocks with checkpoints.
 //!
-//! - *Write*: the record is appended to the current checkpoint blocks. When it does not fit there, new blocks
-//!   are taken from the table, the record goes to their start, a reference is appended to the current anchor,
-//!   and only then are the old blocks given back. When the anchor is full the next one is erased first; the
-//!   old one still holds the last reference.
-//! - *Mount*: the reference with the highest version in the anchors, then the checkpoint with the highest
-//!   version in its blocks. A record that is not whole does not count.
-//! - *After a mount* nothing is appended to what was there before: a program cut short may have left a page
-//!   that looks erased, and no page is programmed twice. The next write takes new blocks and the next anchor.
-//! - *Failing blocks*: one that fails while it is being written is retired and another taken. The old blocks,
-//!   which still carry the last checkpoint, are retired only once the new one is complete. An anchor that
-//!   fails is retired for good; the last one is never erased, so that when it is full as well, writing fails
-//!   with `Full`.
+//! - *Write*: appends the record to the current checkpoint blocks. If it does not fit there, the record goes
+//!   to new blocks of the table, a reference to them is appended to the current anchor, and only then are the
+//!   old blocks freed. If the anchor is full, the next one is erased first; the old one still holds the last
+//!   reference.
+//! - *Mount*: finds the reference with the highest version in the anchors, and then the checkpoint with the
+//!   highest version in its blocks. A record that is not whole does not count.
+//! - *After a mount* nothing is appended to earlier records: a program cut short may have left a page that
+//!   looks erased, and no page is programmed twice. The next write takes new blocks and the next anchor.
+//! - *Failing blocks*: a block that fails while it is written is retired and replaced. The old blocks with
+//!   the last checkpoint are retired only once the new one is complete. An anchor that fails is retired; the
+//!   last anchor is never erased, so if it is full too, writing fails with `Full`.
 //!
-//! Where programs wait for a [barrier](Nand::barrier), each page of an appended record and of a reference
-//! comes after one, and what follows a reference, too. The pages of a checkpoint in new blocks may come in
-//! any order, as nobody looks for them there before the reference.
+//! If programs wait for a [barrier](Nand::barrier), a barrier precedes each page of an appended record and of
+//! a reference, and follows a reference. The pages of a checkpoint in new blocks need no order: without the
+//! reference they are not read.
 //!
 //! Invariants
 //! - C1: the newest complete checkpoint and a reference to its blocks are on the chip at every instant.

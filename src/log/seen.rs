@@ -40,7 +40,7 @@ struct Flush {
 
 /// Newest numbers of pages and blocks, and the gaps in them.
 pub(super) struct Numbers {
-    /// Newest number of a page.
+    /// Highest number of a page read so far.
     pub(super) sequence: u64,
     /// Number of the block that is read.
     block_sequence: u32,

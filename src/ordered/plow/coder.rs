@@ -125,7 +125,7 @@ impl Builder {
         Builder::begin_around(body, 0..0, record, expected)
     }
 
-    /// Begins a page in a body of which the bytes of `hole` stay as they are.
+    /// Begins a page in `body`, and leaves the bytes of `hole` unchanged.
     pub(super) fn begin_around(
         body: &mut [u8],
         hole: Range<usize>,

@@ -22,7 +22,7 @@ const READS_MAX: usize = 16;
 pub(super) struct Below {
     /// Number of pages that are used up.
     pub(super) used: usize,
-    /// Index of the next record, in the page behind those.
+    /// Index of the next record within its page, the first one not used up.
     index: usize,
     /// True if there is a next record; the fields below hold its key and value.
     pub(super) is_there: bool,

@@ -7,7 +7,6 @@ use alloc::vec::Vec;
 /// Word of a row of bits.
 pub type Word = usize;
 
-/// Number of bits of a word.
 pub(crate) const WORD_BITS: usize = Word::BITS as usize;
 
 /// Returns `bits` clear bits, rounded up to groups of 64 for every width of a word, as on the medium.

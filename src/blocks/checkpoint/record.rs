@@ -20,7 +20,6 @@ pub(super) struct Place {
     pub(super) kind: PageKind,
     /// Place of the page in the record.
     pub(super) number: u32,
-    /// Version of the record.
     pub(super) version: u64,
 }
 

@@ -331,7 +331,6 @@ impl<N: Nand> Flash<N> {
         lbn.0 * self.state.geometry.pages_per_block + page
     }
 
-    /// Bytes of RAM held.
     pub(crate) fn ram_bytes(&self, extra_bytes_max: usize) -> usize {
         // With few pages to a block, many blocks wait between two records.
         let blocks = self.state.geometry.blocks as usize;

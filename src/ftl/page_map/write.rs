@@ -102,7 +102,6 @@ impl Work<'_> {
         if waits { self.wait() } else { Ok(()) }
     }
 
-    /// Waits for all programs.
     pub(super) fn wait(&mut self) -> Result<(), StoreFault> {
         self.nand.barrier()?;
         self.core.owes_barrier = false;

@@ -157,7 +157,6 @@ impl Run {
         1 << self.group
     }
 
-    /// Number of groups of an extent.
     fn groups(&self, extent: &Extent) -> usize {
         (extent.pages() + extent.eaten()).div_ceil(self.group_pages())
     }

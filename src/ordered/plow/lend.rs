@@ -42,7 +42,6 @@ pub(super) struct Lending {
     drawn: u16,
     /// Look-ups of `drawn` whose keys were remembered.
     known: u16,
-    /// Changes in this window.
     changes: u16,
     /// Look-ups since the mount that found a clean record.
     pub(super) served: u32,

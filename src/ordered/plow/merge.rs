@@ -35,7 +35,6 @@ pub(super) struct Below {
     count: usize,
 }
 
-/// A step in progress.
 #[derive(Debug, Default)]
 pub(super) struct Step {
     pub(super) out: Outcome,

@@ -35,7 +35,6 @@ pub(super) enum After {
     Changes,
 }
 
-/// Kind of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Records of a level.
@@ -50,7 +49,6 @@ pub(super) enum Kind {
     Map,
 }
 
-/// Header of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) kind: Kind,

@@ -144,7 +144,6 @@ impl Stock<'_> {
         self.terms(need).into_iter().sum()
     }
 
-    /// True if there is room for a need.
     pub(super) fn has(&self, need: Need) -> bool {
         let terms = self.terms(need);
         let is_root_short = || match need {

@@ -45,7 +45,6 @@ pub(super) const fn chunk_bytes(key: usize, value: usize) -> usize {
     HEAD_BYTES + key + value
 }
 
-/// Place of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) page: Ppn,

@@ -11,7 +11,6 @@ use crate::fault::IndexFault;
 use crate::units::Lpn;
 use alloc::vec::Vec;
 
-/// Nodes in RAM.
 pub(super) struct Nodes {
     pub(super) layout: Layout,
     /// Number of levels of the tree.

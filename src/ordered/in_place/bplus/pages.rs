@@ -40,7 +40,6 @@ impl Pages {
         self.leaf_pages = (0, 0);
     }
 
-    /// Bytes of RAM held.
     pub(super) fn held_bytes(&self) -> usize {
         self.space.held_bytes() + (self.taken.capacity() + self.freed.capacity()) * size_of::<Lpn>()
     }

@@ -92,7 +92,6 @@ pub struct MappedPages {
     record: RecordFormat,
 }
 
-/// Header of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Header {
     named: u32,

@@ -141,7 +141,7 @@ pub trait Collecting {
         }
     }
 
-    /// Collects a victim: one of the table while hardly any block is free.
+    /// Collects a victim. If hardly any block is free, it is a block of the mapping table.
     fn collect<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let room = self.room();
         let of_table = if room.free_blocks(flash) < 2 { self.cached().table.victim(flash) } else { None };

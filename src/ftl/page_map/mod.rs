@@ -133,7 +133,7 @@ pub struct PageMapFtl<N> {
     core: Core,
 }
 
-/// The FTL without its chip: parts that own their fields are [`State`] and [`Records`].
+/// The FTL without its chip.
 struct Core {
     geometry: Geometry,
     settings: FtlSettings,

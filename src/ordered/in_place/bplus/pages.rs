@@ -51,8 +51,8 @@ impl Pages {
         Ok(lpn)
     }
 
-    /// Takes a free page for a leaf that records name. If there is none, all pages taken by the operation are
-    /// free again.
+    /// Takes a free page for a leaf that the records of this tree name. If there is none, all pages taken by
+    /// the operation are free again.
     pub fn take_for_leaf(&mut self) -> Result<Lpn, IndexFault> {
         match self.space.allocate() {
             Some(lpn) => {

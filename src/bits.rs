@@ -1,27 +1,26 @@
-//! Bits in a row, a bit for each page or block, in words as wide as the processor's registers: a
-//! microcontroller shifts words of 64 bits by a routine.
+//! Rows of bits, one bit for each page or block, in words as wide as the processor's registers. A
+//! microcontroller would need a routine to shift words of 64 bits.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A word of bits.
+/// Word of a row of bits.
 pub type Word = usize;
 
-/// Bits of a word.
 pub(crate) const WORD_BITS: usize = Word::BITS as usize;
 
-/// Bits that are all clear. They come in groups of 64, whatever a word has, as on the medium.
+/// Returns `bits` clear bits, rounded up to groups of 64 for every width of a word, as on the medium.
 pub fn clear(bits: usize) -> Vec<Word> {
     vec![0; bits.div_ceil(64) * (64 / WORD_BITS)]
 }
 
-/// Where a bit is: its word, and the word with this bit alone.
+/// Returns the word of a bit, and the word with this bit alone.
 #[inline]
 pub(crate) fn place(at: usize) -> (usize, Word) {
     (at / WORD_BITS, 1 << (at % WORD_BITS))
 }
 
-/// Whether a bit is set.
+/// Returns true if a bit is set.
 #[inline]
 pub fn is_set(bits: &[Word], at: usize) -> bool {
     bits[at / WORD_BITS] >> (at % WORD_BITS) & 1 == 1
@@ -34,7 +33,7 @@ pub fn set(bits: &mut [Word], at: usize) {
     bits[word] |= bit;
 }
 
-/// Whether a bit at or after a place is set.
+/// Returns true if a bit is set at `at` or after it.
 pub(crate) fn is_any_set_from(bits: &[Word], at: usize) -> bool {
     let (word, bit) = place(at);
     bits.iter().skip(word).enumerate().any(|(i, &word)| if i == 0 { word >= bit } else { word != 0 })

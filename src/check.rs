@@ -8,8 +8,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// The text of a refusal or of a finding, as `format!` makes it; empty without the feature `messages`, where
-/// neither the words nor what would put them together take room in a firmware.
+/// Formats the text of a refusal or of a finding, as `format!` does. Without the feature `messages` the text
+/// is empty, and a firmware holds neither the words nor the code that formats them.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! message {
@@ -19,67 +19,67 @@ macro_rules! message {
 }
 pub use message;
 
-/// Whether refusals and findings are told in words: the feature `messages`.
+/// True if refusals and findings have texts: with the feature `messages`.
 #[doc(hidden)]
 pub const HAS_MESSAGES: bool = cfg!(feature = "messages");
 
-/// Words that are known when the engine is built: empty without the feature `messages`.
+/// Returns a text that is known at compile time, or an empty one without the feature `messages`.
 #[doc(hidden)]
 #[inline(always)]
 pub const fn words(text: &'static str) -> &'static str {
     if cfg!(feature = "messages") { text } else { "" }
 }
 
-/// A broken invariant, and what was found in words.
+/// Violated invariant, and the finding in words.
 #[doc(hidden)]
 pub type Breach = (Invariant, &'static str);
 
-/// Why an index could not do what was asked.
+/// Error of an index: an operation was refused or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IndexError {
     /// The storage below failed.
     Store(StoreError),
-    /// No room is left: the operation was not done and nothing was lost.
+    /// No room is left. The operation was not done, and nothing was lost.
     Full,
-    /// Too many blocks of the chip have failed: it takes no more writes: the operation was not done, nothing
-    /// was lost, and every record can still be read, now and after the next mount.
+    /// Too many blocks of the chip have failed for further writes. The operation was not done, and nothing
+    /// was lost. Every record can still be read, now and after the next mount.
     WornOut,
-    /// Bytes on the medium contradict an invariant of the index.
+    /// The bytes on the medium contradict an invariant of the index.
     Corrupted {
-        /// The invariant, where it has a number.
+        /// Violated invariant; `None` if it has no number.
         invariant: Option<Invariant>,
-        /// The words for what was found; empty without the feature `messages`.
+        /// Finding in words; empty without the feature `messages`.
         what: &'static str,
-        /// The page or node where it was found.
+        /// Number of the page or node with the fault.
         at: u64,
     },
-    /// A key or value of the wrong length.
+    /// A key or a value has the wrong length.
     WrongLength {
         /// "key" or "value".
         what: &'static str,
-        /// Bytes the index was formatted for.
+        /// Bytes that the index was formatted for.
         expected: usize,
         /// Bytes given.
         got: usize,
     },
-    /// The records of a bulk load do not ascend strictly.
+    /// The keys of the records of a bulk load do not ascend strictly.
     NotSorted {
-        /// The first record, counted from 0, whose key is not above the one before it.
+        /// Position of the first record, from 0, whose key is not above the key before it.
         position: u64,
     },
-    /// The index takes ascending keys only, and this one is not above the largest.
+    /// The index takes ascending keys only, and the key is not above the largest one.
     NotAscending,
-    /// More changes than the index makes as one. None was made.
+    /// The batch has more changes than the index makes atomically. No change was made.
     BatchTooLarge {
-        /// The name of what is limited: "changes", or "pages" that the changes write.
+        /// Limited quantity: "changes", or "pages" that the changes write.
         unit: &'static str,
-        /// The most of them that are possible.
+        /// Most of this quantity.
         most: usize,
     },
-    /// The RAM that the index was given is less than it needs.
+    /// The index was given less RAM than it needs.
     TooLittleRam {
-        /// The part that takes it.
+        /// Part of the index that needs the RAM.
         what: &'static str,
         /// Bytes given.
         given: usize,
@@ -88,71 +88,74 @@ pub enum IndexError {
     },
     /// The chip has too few good blocks.
     ChipTooSmall {
-        /// The structure that needs them.
+        /// Structure that needs the blocks.
         who: &'static str,
-        /// Blocks that it needs.
+        /// Number of good blocks that it needs.
         needs: u32,
-        /// Good blocks that there are.
+        /// Number of good blocks of the chip.
         has: u32,
     },
     /// The spare area of a page is too small.
     SpareTooSmall {
-        /// The structure that needs it.
+        /// Structure that needs the spare area.
         who: &'static str,
-        /// Bytes that it needs in a page.
+        /// Spare bytes of a page that it needs.
         needs: u32,
-        /// Bytes that the chip has.
+        /// Spare bytes of a page of the chip.
         has: u32,
     },
-    /// The index cannot run with these settings on this chip, for another reason than those that have
-    /// numbers.
+    /// The index cannot run with these settings on this chip, for the reason in words.
     Unsupported(Cow<'static, str>),
-    /// The medium holds no index of this kind, or one made with other settings: what it holds instead.
+    /// The medium holds no index of this kind, or one with other settings, but this.
     NotFormatted(Unfit),
-    /// Something stands on the medium that was to be formatted. It was not touched.
+    /// The medium to be formatted is not blank. It was not changed.
     NotBlank,
-    /// The index promises nothing after a power cut, and the power was cut: contents are not to be trusted.
+    /// The index promises nothing after a power cut, and the power was cut: its contents cannot be trusted.
     NotCleanlyClosed,
-    /// An earlier operation failed half-way (the chip refused or lost power): mount again to continue.
+    /// An earlier operation failed half-way: the chip refused a change or lost power. Mount again to
+    /// continue.
     Interrupted,
 }
 
 impl IndexError {
-    /// Bytes that contradict an invariant: which, in words, and the page or node where they are.
+    /// Returns the error for bytes that contradict an invariant, with the finding in words and the page or
+    /// node.
     #[inline(always)]
     pub const fn broken(invariant: Invariant, what: &'static str, at: u64) -> IndexError {
         IndexError::Corrupted { invariant: Some(invariant), what: words(what), at }
     }
 
-    /// Bytes that contradict what has no number: in words, and the page or node where they are.
+    /// Returns the error for bytes that contradict a rule without a number, with the finding in words and the
+    /// page or node.
     #[inline(always)]
     pub const fn corrupted(what: &'static str, at: u64) -> IndexError {
         IndexError::Corrupted { invariant: None, what: words(what), at }
     }
 
-    /// Something else is on the medium than what was to be mounted.
+    /// Returns the error for a medium that holds something else.
     pub const fn other(differs: Differs, what: &'static str) -> IndexError {
         IndexError::NotFormatted(Unfit::other(differs, what))
     }
 
-    /// Whether the medium is blank: the one answer of a mount after which nothing is lost by formatting.
+    /// Returns true if the medium is blank. Of all errors of a mount, only after this one does formatting
+    /// lose nothing.
     pub const fn is_blank(&self) -> bool {
         matches!(self, IndexError::NotFormatted(Unfit::Blank))
     }
 
-    /// The error of a mount within a layer that was found: what holds a layer is not blank.
+    /// Returns the error of a mount inside a layer that was found. A medium with a layer is not blank.
     #[doc(hidden)]
     pub fn in_layer(self) -> IndexError {
         let what = words("a layer stands on the medium, and no tree in it");
         if self.is_blank() { IndexError::other(Differs::Kind, what) } else { self }
     }
 
-    /// Whether an operation was refused: it was not done, and nothing else changed.
+    /// Returns true if an operation was refused: it was not done, and nothing else changed.
     pub const fn is_refusal(&self) -> bool {
         matches!(self, IndexError::Full | IndexError::WornOut)
     }
 
-    /// Whether the index cannot run like this: other settings, more RAM or another chip are needed.
+    /// Returns true if the index cannot run in this way: it needs other settings, more RAM or another chip.
     pub const fn is_unsupported(&self) -> bool {
         matches!(
             self,
@@ -237,14 +240,14 @@ impl fmt::Display for IndexError {
 
 impl core::error::Error for IndexError {}
 
-/// One broken invariant.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The invariant, by its number in the header of the module.
+    /// Number of the invariant, as in the header of the module.
     pub invariant: Invariant,
-    /// The page or node at fault.
+    /// Number of the page or node with the fault.
     pub at: u64,
-    /// The fact that contradicts it.
+    /// Finding in words; empty without the feature `messages`.
     pub found: String,
 }
 
@@ -255,24 +258,24 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Findings of a walk over the whole index.
+/// Report of a walk over the whole index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// Nodes visited.
+    /// Number of nodes visited.
     pub nodes: u64,
-    /// Records counted.
+    /// Number of records found.
     pub records: u64,
-    /// Broken invariants; empty when all hold.
+    /// Violated invariants; empty if all hold.
     pub violations: Vec<Violation>,
 }
 
 impl CheckReport {
-    /// Notes a broken invariant.
+    /// Adds a violated invariant.
     pub fn violation(&mut self, invariant: Invariant, at: u64, found: String) {
         self.violations.push(Violation { invariant, at, found });
     }
 
-    /// Whether every invariant holds.
+    /// Returns true if every invariant holds.
     pub fn is_sound(&self) -> bool {
         self.violations.is_empty()
     }

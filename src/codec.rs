@@ -3,7 +3,7 @@
 //! Every multi-byte field on the chip is little-endian, except keys: keys are byte strings in `memcmp` order,
 //! so an unsigned integer key is stored big-endian.
 
-/// The bytes of a field: its place is checked once, and not byte by byte.
+/// Copies the field as a whole: its bounds are checked once, not for each byte.
 #[inline]
 fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut field = [0; N];
@@ -11,75 +11,75 @@ fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     field
 }
 
-/// Reads a `u16` at `at`.
+/// Reads a `u16` at byte `at`.
 #[inline]
 pub fn get_u16(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes(field(bytes, at))
 }
 
-/// Writes a `u16` at `at`.
+/// Writes a `u16` at byte `at`.
 #[inline]
 pub fn put_u16(bytes: &mut [u8], at: usize, value: u16) {
     bytes[at..at + 2].copy_from_slice(&value.to_le_bytes());
 }
 
-/// Reads a `u32` at `at`.
+/// Reads a `u32` at byte `at`.
 #[inline]
 pub fn get_u32(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(field(bytes, at))
 }
 
-/// Writes a `u32` at `at`.
+/// Writes a `u32` at byte `at`.
 #[inline]
 pub fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
 }
 
-/// Reads a 40-bit unsigned integer at `at` (a page sequence number).
+/// Reads a 40-bit unsigned integer (the sequence number of a page) at byte `at`.
 #[inline]
 pub fn get_u40(bytes: &[u8], at: usize) -> u64 {
     let [a, b, c, d, e] = field(bytes, at);
     u64::from_le_bytes([a, b, c, d, e, 0, 0, 0])
 }
 
-/// Writes the low 40 bits of `value` at `at`.
+/// Writes the low 40 bits of `value` at byte `at`.
 #[inline]
 pub fn put_u40(bytes: &mut [u8], at: usize, value: u64) {
     assert!(value < 1 << 40, "a sequence number needs more than 40 bits");
     bytes[at..at + 5].copy_from_slice(&value.to_le_bytes()[..5]);
 }
 
-/// Reads a `u64` at `at`.
+/// Reads a `u64` at byte `at`.
 #[inline]
 pub fn get_u64(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(field(bytes, at))
 }
 
-/// Writes a `u64` at `at`.
+/// Writes a `u64` at byte `at`.
 #[inline]
 pub fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 
-/// The numbers of a counter of so many bits that changes are given: those below this one. The last ones are
-/// kept for what goes on when an index has no more of them and is read-only: moves, closes and mounts.
+/// Bound of the numbers that a counter of `bits` bits gives to changes. The numbers from this one on are kept
+/// for moves, closes and mounts, which go on when an index has no number left and is read-only.
 pub const fn numbers(bits: u32) -> u64 {
     (1 << bits) - (1 << (bits * 5 / 8))
 }
 
-/// The counters that start near their ends, where a test wants that: their bits, and in the lower 24 bits how
-/// far before.
+/// Set by tests: the width in bits of the counters that start near their end, and in the lower 24 bits how
+/// many numbers before it.
 #[cfg(any(feature = "sim", test))]
 static NEAR_END: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
 
-/// For tests: whatever is formatted from now on starts its counters of so many bits `left` numbers, below
-/// 2^24, before their ends.
+/// For tests: from now on the formats start every counter of `bits` bits `left` numbers before its end.
+/// `left` is below 2^24.
 #[cfg(any(feature = "sim", test))]
 pub fn start_near_end(bits: u32, left: u32) {
     NEAR_END.store(bits << 24 | left & 0xff_ffff, core::sync::atomic::Ordering::Relaxed);
 }
 
-/// The number that a counter of so many bits starts with.
+/// Returns the first number of a counter of `bits` bits: `usual`, unless a test has set another.
 pub fn first_number(bits: u32, usual: u64) -> u64 {
     #[cfg(any(feature = "sim", test))]
     {
@@ -92,7 +92,7 @@ pub fn first_number(bits: u32, usual: u64) -> u64 {
     usual
 }
 
-/// CRC-32 (IEEE) over several slices in turn.
+/// Returns the CRC-32 (IEEE) of several slices in turn.
 #[cfg(feature = "crc32fast")]
 #[inline]
 pub fn crc32(parts: &[&[u8]]) -> u32 {
@@ -103,13 +103,13 @@ pub fn crc32(parts: &[&[u8]]) -> u32 {
     hasher.finalize()
 }
 
-/// CRC-32 (IEEE) over several slices in turn.
+/// Returns the CRC-32 (IEEE) of several slices in turn.
 #[cfg(not(feature = "crc32fast"))]
 pub fn crc32(parts: &[&[u8]]) -> u32 {
     small_crc32(parts)
 }
 
-/// The effect of four bits on a CRC-32 once they have left it.
+/// For each value of the lowest four bits of a CRC-32, the effect that they have once they are shifted out.
 #[cfg(any(test, not(feature = "crc32fast")))]
 const NIBBLES: [u32; 16] = {
     let mut effects = [0; 16];
@@ -127,8 +127,7 @@ const NIBBLES: [u32; 16] = {
     effects
 };
 
-/// A CRC-32 by a table of 64 bytes: four bits at a time, where a table of 16 KiB would be a sixth of the
-/// code.
+/// CRC-32 with a table of 64 bytes, four bits at a time. A table of 16 KiB would be a sixth of the code.
 #[cfg(any(test, not(feature = "crc32fast")))]
 fn small_crc32(parts: &[&[u8]]) -> u32 {
     let step = |crc: u32| crc >> 4 ^ NIBBLES[(crc & 15) as usize];
@@ -136,23 +135,23 @@ fn small_crc32(parts: &[&[u8]]) -> u32 {
     !bytes.fold(u32::MAX, |crc, &byte| step(step(crc ^ u32::from(byte))))
 }
 
-/// The polynomial of CRC-32 (IEEE), least significant bit first.
+/// Polynomial of CRC-32 (IEEE), least significant bit first.
 const CRC_POLYNOMIAL: u32 = 0xedb8_8320;
 
-/// The four bytes, as a little-endian number, that must precede a message for it to have this CRC-32: all
-/// steps of a CRC can be taken back.
+/// Returns the four bytes, as a little-endian number, that give the message this CRC-32 if they precede it.
+/// All steps of a CRC can be undone.
 pub fn crc32_before(crc: u32, message: &[&[u8]]) -> u32 {
-    // The lowest bit that left was 1 exactly if the polynomial's highest bit is there.
+    // The bit that was shifted out was 1 exactly if the highest bit of the polynomial is set.
     let back = |crc: u32| if crc >> 31 == 1 { (crc ^ CRC_POLYNOMIAL) << 1 | 1 } else { crc << 1 };
     let parts = core::iter::once(&[0; 4][..]).chain(message.iter().copied());
     let bytes = parts.rev().flat_map(|part| part.iter().rev());
     !bytes.fold(!crc, |crc, &byte| (0..8).fold(crc, |crc, _| back(crc)) ^ u32::from(byte))
 }
 
-/// Which bit of a message is wrong, counted from the lowest one of its first byte, if exactly one is:
-/// `syndrome` is the difference (exclusive or) of its CRC-32 and that of the right message.
+/// Returns the number of the wrong bit if exactly one bit of a message is wrong, from the lowest bit of its
+/// first byte on. `syndrome` is the exclusive or of its CRC-32 and that of the right message.
 pub fn wrong_bit(syndrome: u32, message_bytes: usize) -> Option<usize> {
-    // What a wrong bit does to the checksum depends only on the number of bits that follow it.
+    // The effect of a wrong bit on the checksum depends only on the number of bits that follow it.
     let shift = |effect: &u32| Some(effect >> 1 ^ if effect & 1 == 1 { CRC_POLYNOMIAL } else { 0 });
     let mut effects = core::iter::successors(Some(CRC_POLYNOMIAL), shift).take(message_bytes * 8);
     let following = effects.position(|effect| effect == syndrome)?;

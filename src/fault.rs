@@ -1,8 +1,8 @@
-//! Errors as they travel inside the engine: behind a pointer.
+//! Errors inside the engine: behind a pointer.
 //!
-//! An error of an index takes six words of a microcontroller. A result that carries it is returned through
-//! memory and copied by every function that it passes, which came to a tenth of the code. A result with a
-//! fault fits into a register or two. What users call turns it back.
+//! The error of an index takes six words of a microcontroller. A result with it is returned through memory
+//! and copied by every function on its way, which was a tenth of the code. A result with a fault fits into
+//! one or two registers. Functions for users turn the fault back into the error.
 
 use crate::check::{IndexError, Invariant, words};
 use crate::nand::NandError;
@@ -11,85 +11,86 @@ use alloc::boxed::Box;
 use core::fmt;
 use core::ops::Deref;
 
-/// An error on its way up.
+/// An error behind a pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault<E>(Box<E>);
 
-/// The error of an index on its way up.
+/// Fault of an index.
 pub type IndexFault = Fault<IndexError>;
 
-/// The error of a store on its way up.
+/// Fault of a store.
 pub type StoreFault = Fault<StoreError>;
 
 impl<E> Fault<E> {
-    /// The error itself.
+    /// Returns the error itself.
     pub fn into_inner(self) -> E {
         *self.0
     }
 }
 
 impl IndexFault {
-    /// Bytes of a page that contradict an invariant.
+    /// Returns the fault of a page whose bytes contradict an invariant.
     #[cold]
     #[inline(never)]
     pub fn broken(invariant: Invariant, what: &'static str, page: u32) -> IndexFault {
         IndexFault::broken_at(invariant, what, u64::from(page))
     }
 
-    /// Bytes that contradict an invariant, where a page has another number than that of the chip.
+    /// Returns the fault of bytes that contradict an invariant. `at` is their number if pages have other
+    /// numbers than those of the chip.
     #[cold]
     #[inline(never)]
     pub fn broken_at(invariant: Invariant, what: &'static str, at: u64) -> IndexFault {
         IndexError::broken(invariant, what, at).into()
     }
 
-    /// Bytes of a page that contradict what has no number.
+    /// Returns the fault of a page whose bytes contradict a rule without a number.
     #[cold]
     #[inline(never)]
     pub fn corrupted(what: &'static str, page: u32) -> IndexFault {
         IndexError::corrupted(what, u64::from(page)).into()
     }
 
-    /// Whether no room is left.
+    /// Returns true if no room is left.
     pub fn is_full(&self) -> bool {
         matches!(*self.0, IndexError::Full)
     }
 
-    /// Whether a page has more bit errors than the chip corrects.
+    /// Returns true if a page has more bit errors than the chip corrects.
     pub fn is_uncorrectable(&self) -> bool {
         matches!(*self.0, IndexError::Store(StoreError::Nand(NandError::Uncorrectable(_))))
     }
 
-    /// Whether the page that was read is lost, rather than the chip at fault.
+    /// Returns true if the page that was read is lost; false if the chip is at fault.
     pub fn is_loss(&self) -> bool {
         self.is_uncorrectable() || matches!(*self.0, IndexError::Corrupted { .. })
     }
 
-    /// Whether too many blocks have failed.
+    /// Returns true if too many blocks have failed.
     pub fn is_worn_out(&self) -> bool {
         matches!(*self.0, IndexError::WornOut)
     }
 }
 
 impl StoreFault {
-    /// Whether no room is left.
+    /// Returns true if no room is left.
     pub fn is_full(&self) -> bool {
         matches!(*self.0, StoreError::Full)
     }
 
-    /// Whether the page that was read makes no sense.
+    /// Returns true if the bytes of the page that was read contradict themselves.
     pub fn is_corrupted(&self) -> bool {
         matches!(*self.0, StoreError::Corrupted { .. })
     }
 
-    /// Bytes of a page that make no sense.
+    /// Returns the fault of a page whose bytes contradict themselves.
     #[cold]
     #[inline(never)]
     pub fn corrupted(what: &'static str, page: u32) -> StoreFault {
         StoreFault::corrupted_at(what, u64::from(page))
     }
 
-    /// Bytes that make no sense, found by another number than that of a page.
+    /// Returns the fault of bytes that contradict themselves, with another number than that of a page.
     #[cold]
     #[inline(never)]
     pub fn corrupted_at(what: &'static str, at: u64) -> StoreFault {
@@ -119,7 +120,7 @@ impl<E: fmt::Display> fmt::Display for Fault<E> {
 
 impl<E: core::error::Error> core::error::Error for Fault<E> {}
 
-/// One conversion: never a part of the code that goes on where nothing is wrong.
+/// Conversions are cold and never inlined, so the code of the success path stays small.
 macro_rules! conversion {
     ($from:ty, $to:ty, $error:ident => $converted:expr) => {
         impl From<$from> for $to {

@@ -1,5 +1,4 @@
-//! The common ground of ordered and spatial indexes: durability classes, what they tell of themselves, and
-//! bounds of what is set.
+//! Common parts of ordered and spatial indexes: durability classes, statistics, and bounds of settings.
 
 use crate::check::{IndexError, message};
 use crate::store::PageStore;
@@ -9,16 +8,17 @@ use alloc::vec::Vec;
 /// Promise of an index about a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// Nothing: a mount after a cut reports it, unless nothing was changed since the last sync.
+    /// Nothing is promised. A mount after a cut reports the cut, unless nothing was changed since the last
+    /// sync.
     None,
-    /// The state at the last sync, or a later one that is a prefix of the history.
+    /// The state after a cut is that of the last sync or a later one, and is a prefix of the history.
     EverySync,
-    /// Acknowledged means durable.
+    /// Every acknowledged operation survives a cut.
     EveryOperation,
 }
 
 impl Durability {
-    /// The name used in results.
+    /// Name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Durability::None => "none",
@@ -27,8 +27,8 @@ impl Durability {
         }
     }
 
-    /// The class of an index on a store where an operation writes up to `group_pages` together. Where the
-    /// store cannot take them atomically a cut tears an operation, and nothing is promised.
+    /// Returns the class of an index on a store, if an operation writes up to `group_pages` pages together.
+    /// If the store cannot write them atomically, a cut may tear an operation, and the class is *none*.
     pub fn on(store: &(impl PageStore + ?Sized), group_pages: usize) -> Durability {
         match (store.durable_writes(), store.prefix_consistent()) {
             _ if store.atomic_pages_max() < group_pages => Durability::None,
@@ -38,8 +38,9 @@ impl Durability {
         }
     }
 
-    /// The class that an index promises of which this one is wanted and which could give the other. Where
-    /// *none* is wanted and not every operation lasts, a cut is told rather than an earlier state given back.
+    /// Returns the class that an index promises if this class is wanted and `given` is possible. If *none* is
+    /// wanted and not every operation is durable, a mount reports a cut and does not return to an earlier
+    /// state.
     pub(crate) fn promised(self, given: Durability) -> Durability {
         match (self, given) {
             (Durability::None, Durability::EverySync) => Durability::None,
@@ -47,8 +48,8 @@ impl Durability {
         }
     }
 
-    /// Refuses to give less than this class: `given` is what `index`, which writes up to `group_pages`
-    /// together, comes to.
+    /// Returns an error if `given`, the class of `index`, is below this one. `index` writes up to
+    /// `group_pages` pages together.
     pub(crate) fn require(
         self,
         given: Durability,
@@ -71,21 +72,21 @@ impl Durability {
     }
 }
 
-/// The room that is left in an index.
+/// Room that is left in an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
     /// Pages of the medium, or of the store below, that new records may take.
     pub pages: u64,
-    /// Records for which they do if the nodes to come are half full, as random keys leave them at worst.
-    /// Records with ascending keys, and those that existing nodes still take, come on top.
+    /// Estimated number of records for these pages, if the new nodes are half full, as random keys leave them
+    /// at worst. Ascending keys, and room in existing nodes, allow more.
     pub records: u64,
-    /// Records that surely find a place in the shape of the index, whatever their keys: fewer where a tree is
-    /// as high as its pages let it be and their keys may all divide its root.
+    /// Number of records that certainly find room, whatever their keys. It is lower than `records` if the
+    /// tree has its greatest height and new keys could split its root.
     pub surely: u64,
 }
 
 impl Room {
-    /// The room that is left beside so many records that wait to be entered.
+    /// Returns the room that is left after `waiting` records that are not entered yet.
     #[doc(hidden)]
     pub const fn without(self, waiting: u64) -> Room {
         let records = self.records.saturating_sub(waiting);
@@ -93,34 +94,34 @@ impl Room {
     }
 }
 
-/// One figure that an index tells about itself.
+/// A figure of the statistics of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Metric {
-    /// Name of the figure, in snake case, unit last.
+    /// Name in snake case, with the unit last.
     pub name: &'static str,
-    /// The figure.
+    /// Value of the figure.
     pub value: u64,
 }
 
-/// Figures of an index, told without touching the medium.
+/// Statistics of an index, which cost no access to the medium.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexStats {
-    /// Levels from leaf to root; a tree of one leaf has height 1.
+    /// Number of levels; 1 for a tree that is one leaf.
     pub height: u32,
-    /// Pages of the medium that hold live data.
+    /// Number of pages of the medium that hold live data.
     pub live_pages: u64,
-    /// Cache hits, page granular; 0 where there is no cache.
+    /// Cache hits, in pages; 0 if there is no cache.
     pub cache_hits: u64,
-    /// Cache misses.
+    /// Cache misses, in pages.
     pub cache_misses: u64,
-    /// Garbage collections: victim blocks reclaimed.
+    /// Garbage collections: victim blocks that were reclaimed.
     pub collections: u64,
-    /// Figures of this index alone.
+    /// Figures of this kind of index.
     pub metrics: Vec<Metric>,
 }
 
 impl IndexStats {
-    /// Counts more under a name that is there already.
+    /// Adds `more` to the figure `name`, if there is one.
     #[doc(hidden)]
     pub fn count_more(&mut self, name: &str, more: u64) {
         for metric in self.metrics.iter_mut().filter(|metric| metric.name == name) {
@@ -129,28 +130,28 @@ impl IndexStats {
     }
 }
 
-/// The largest numbers that may be set where neither chip nor store sets a bound: generous for any use, and
-/// small enough that what is allocated for them fits a machine.
+/// Upper bounds of settings that neither chip nor store bounds. They allow any use, and what is allocated for
+/// them fits the memory of a machine.
 pub mod most {
-    /// Entries of a node: one for each byte of the largest page.
+    /// Most entries of a node: one for each byte of the largest page.
     pub const NODE_ENTRIES: u64 = 1 << 16;
-    /// Pages of anything; what the store has is seen later.
+    /// Most pages of anything. The bound of the store is checked later.
     pub const PAGES: u64 = 1 << 28;
-    /// Bytes of a buffer.
+    /// Most bytes of a buffer.
     pub const BUFFER_BYTES: u64 = 1 << 30;
-    /// Changes of records that wait in RAM.
+    /// Most changes of records that wait in RAM.
     pub const POOL_REQUESTS: u64 = 1 << 22;
-    /// Changes of nodes that wait in RAM.
+    /// Most changes of nodes that wait in RAM.
     pub const UNITS: u64 = 1 << 20;
-    /// Bytes of RAM that an index is given: more than any machine has, and sums of shares do not overflow.
+    /// Most bytes of RAM of an index: more than any machine has, and small enough that sums do not overflow.
     pub const RAM_BYTES: usize = if usize::BITS < 64 { 1 << 28 } else { 1 << 40 };
 }
 
-/// Refuses more RAM than [`most::RAM_BYTES`], wherever an amount of it enters.
+/// Checks an amount of RAM.
 ///
 /// # Errors
 ///
-/// [`IndexError::Unsupported`].
+/// [`IndexError::Unsupported`] if it is more than [`most::RAM_BYTES`].
 pub fn require_ram(given: Option<usize>) -> Result<(), IndexError> {
     match given {
         Some(bytes) if bytes > most::RAM_BYTES => {
@@ -161,17 +162,17 @@ pub fn require_ram(given: Option<usize>) -> Result<(), IndexError> {
     }
 }
 
-/// How full a bulk load leaves the nodes.
+/// Fill of the nodes after a bulk load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fill {
     percent: u8,
 }
 
 impl Fill {
-    /// Full nodes: the fewest pages, for records that rarely change.
+    /// Full nodes. They take the fewest pages, and suit records that rarely change.
     pub const FULL: Fill = Fill { percent: 100 };
 
-    /// Nodes full to 50 to 100 percent, which leaves the rest for insertions to come.
+    /// Returns the fill of `percent` percent, 50 to 100. The rest of each node is left for later insertions.
     pub fn percent(percent: u8) -> Result<Fill, IndexError> {
         match percent {
             50..=100 => Ok(Fill { percent }),
@@ -181,7 +182,7 @@ impl Fill {
         }
     }
 
-    /// Entries of a node filled like this.
+    /// Number of entries of a node of this fill.
     pub fn of(self, capacity: usize) -> usize {
         (capacity * usize::from(self.percent) / 100).max(capacity.div_ceil(2))
     }

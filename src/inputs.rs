@@ -1,10 +1,11 @@
 //! The random inputs of the property tests: the same in every run, on every machine.
 //!
-//! A gate that draws new inputs fails newcomers by chance and lets bugs land by chance. Every `proptest!` of
-//! the project takes its configuration from [`fixed`], and `tests/suite/tidy.rs` refuses one that does not;
-//! properties that draw for themselves do so from the seeds of [`cases`].
-//! New inputs are for exploration: `NANDEX_SEED=7 cargo test` draws others, and what they find becomes a case
-//! of its own. Programs of tests include this file by its path.
+//! If a gate drew new inputs, it would fail newcomers by chance, and let bugs pass by chance. Every
+//! `proptest!` of the project takes its configuration from [`fixed`], and `tests/suite/tidy.rs` refuses one
+//! that does not. Properties that draw for themselves use the seeds of [`cases`].
+//!
+//! New inputs are for exploration: `NANDEX_SEED=7 cargo test` draws others, and a failure that they find
+//! becomes a test of its own. Test programs include this file by its path.
 
 use proptest::test_runner::{Config, RngSeed};
 
@@ -15,17 +16,17 @@ mod sizes;
 #[allow(unused_imports, reason = "not every target that includes this file has tests of two sizes")]
 pub(crate) use sizes::{sized, stride};
 
-/// The seed of the gate.
+/// Seed of the gate.
 const SEED: u64 = 0x6e61_6e64_6578;
 
-/// The environment variable that replaces the gate's seed by another number.
+/// Name of the environment variable that replaces the seed of the gate.
 const VARIABLE: &str = "NANDEX_SEED";
 
-/// The gate's seed, or the one that replaces it.
+/// Returns the seed of the gate, or the one that replaces it.
 ///
 /// # Panics
 ///
-/// Where `NANDEX_SEED` is set and no number of 64 bits.
+/// Panics if `NANDEX_SEED` is set and is no number of 64 bits.
 fn seed() -> u64 {
     std::env::var(VARIABLE).map_or(SEED, |text| match text.parse() {
         Ok(seed) => seed,
@@ -33,7 +34,7 @@ fn seed() -> u64 {
     })
 }
 
-/// Names the case in which a property fails.
+/// Prints the case in which a property fails.
 struct Case(u64);
 
 impl Drop for Case {
@@ -45,8 +46,8 @@ impl Drop for Case {
     }
 }
 
-/// Asks a property for `all` cases in the nightly run and a sixth of them in the gate, each with a seed of
-/// its own for all that it draws; one that fails is named.
+/// Calls a property for `all` cases in the nightly run, and for a sixth of them in the gate. Each case has a
+/// seed of its own. A failing case is printed.
 #[allow(dead_code, reason = "not every target that includes this file has such properties")]
 pub(crate) fn cases(all: u64, mut property: impl FnMut(u64)) {
     for case in 0..sized(all.div_ceil(6), all) {
@@ -56,13 +57,13 @@ pub(crate) fn cases(all: u64, mut property: impl FnMut(u64)) {
     }
 }
 
-/// The configuration of a property test: `all` inputs in the nightly run and a sixth of them in the gate,
-/// drawn from the gate's seed. A failure prints its input and leaves no file behind: the same run finds it
-/// again.
+/// Returns the configuration of a property test: `all` inputs in the nightly run and a sixth of them in the
+/// gate, drawn from the seed of the gate. A failure prints its input and leaves no file behind: the same run
+/// finds it again.
 ///
 /// # Panics
 ///
-/// Where `NANDEX_SEED` is set and no number of 64 bits.
+/// Panics if `NANDEX_SEED` is set and is no number of 64 bits.
 pub(crate) fn fixed(all: u32) -> Config {
     let cases = sized(all.div_ceil(6), all);
     Config { cases, rng_seed: RngSeed::Fixed(seed()), failure_persistence: None, ..Config::default() }

@@ -1,11 +1,11 @@
-//! The invariants of the indexes and FTLs, by the numbers that the headers of their modules give them.
+//! The invariants of indexes and FTLs, with their numbers in the headers of the modules.
 
 use core::fmt;
 
-/// Invariants of one letter are this many at most.
+/// Most invariants with the same letter.
 const OF_A_LETTER: u8 = 10;
 
-/// The byte that stands for a name: a letter, and a number from 1 on.
+/// Returns the byte for a name, which is a letter and a number from 1 on.
 const fn code(name: &str) -> u8 {
     let name = name.as_bytes();
     let number = match *name {
@@ -19,10 +19,10 @@ const fn code(name: &str) -> u8 {
 
 macro_rules! invariants {
     ($($name:ident)*) => {
-        /// An invariant, by its number: a letter and a number, as the header of the index or FTL lists them.
+        /// An invariant: a letter and a number, as in the header of the index or FTL.
         ///
-        /// Structures share letters, so a number is read with the index that told it: M1 of a MicroHash is
-        /// not M1 of an MR-tree. Where one structure stands on another, it may tell a number of that one.
+        /// Structures share letters, so a number belongs to the index that reports it: M1 of a MicroHash is
+        /// not M1 of an MR-tree. A structure on top of another may report an invariant of the lower one.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         #[non_exhaustive]

@@ -6,11 +6,11 @@ use crate::nand::{Nand, is_blank};
 use crate::shared::Shared;
 use core::fmt;
 
-/// The error of an opening, with the medium.
+/// Error of [`open`](fn@open) or [`format`](fn@format), with the medium.
 pub struct Unopened<M> {
-    /// The reason.
+    /// Reason of the error.
     pub error: IndexError,
-    /// The medium; nothing where whoever mounts or formats kept it.
+    /// Medium; `None` if the function that mounts or formats kept it.
     pub medium: Option<M>,
 }
 

@@ -1,9 +1,9 @@
-//! A queue in a row of memory: what is taken from its front leaves a gap, which is closed when room is
+//! A queue in one row of memory. Elements taken from its front leave a gap, which is closed when room is
 //! needed.
 //!
-//! That of the standard library wraps around its end, and every call is written out for both halves, a
-//! kilobyte of code for each type of element. Here the elements lie side by side, so whoever looks at them
-//! has a slice. Both grow at the same length.
+//! The queue of the standard library wraps around its end. Its code handles both halves in every call, a
+//! kilobyte of code for each type of element. Here the elements lie side by side, so a slice shows them all.
+//! Both queues grow at the same length.
 
 use alloc::vec::Vec;
 use core::ops::{Deref, DerefMut};
@@ -11,7 +11,7 @@ use core::ops::{Deref, DerefMut};
 #[derive(Clone, Debug)]
 pub(crate) struct Queue<T> {
     row: Vec<T>,
-    /// Elements at the beginning of the row that were taken.
+    /// Number of elements at the beginning of the row that were taken.
     gone: usize,
 }
 
@@ -20,7 +20,6 @@ impl<T: Copy> Queue<T> {
         Queue { row: Vec::with_capacity(elements), gone: 0 }
     }
 
-    /// Elements that there is memory for.
     pub(crate) fn capacity(&self) -> usize {
         self.row.capacity()
     }
@@ -38,7 +37,7 @@ impl<T: Copy> Queue<T> {
         Some(first)
     }
 
-    /// The elements as a row that may be changed anywhere.
+    /// Closes the gap and returns the elements, for changes anywhere.
     pub(crate) fn row(&mut self) -> &mut Vec<T> {
         let left = self.len();
         self.row.copy_within(self.gone.., 0);

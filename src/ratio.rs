@@ -1,10 +1,10 @@
-//! Shares, bit by bit: divisions of 64 or 128 bits are routines of their own, which a microcontroller would
-//! hold for the sake of a format.
+//! Shares, computed bit by bit. A division of 64 or 128 bits is a routine of its own, which a microcontroller
+//! would hold for the sake of a format only.
 
-/// The part of `whole` that `part` of `parts` come to, rounded down. The part may not be more than the whole.
+/// Returns `whole * part / parts`, rounded down. `part` is at most `parts`.
 pub(crate) fn share(whole: u64, part: u64, parts: u64) -> u64 {
     debug_assert!(part <= parts && parts > 0, "{part} of {parts}");
-    // With the bits of `whole` so far, `part` times them is `quotient * parts + rest`.
+    // Invariant: `part` times the bits of `whole` so far is `quotient * parts + rest`.
     let (mut quotient, mut rest) = (0, 0);
     for bit in (0..u64::BITS - whole.leading_zeros()).rev() {
         quotient *= 2;

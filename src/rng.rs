@@ -1,4 +1,4 @@
-//! The engine's own random numbers: the same seed gives the same sequence on every machine.
+//! The random numbers of the engine: the same seed gives the same sequence on every machine.
 //!
 //! xoshiro256** (Blackman and Vigna 2018), seeded through SplitMix64.
 
@@ -8,7 +8,7 @@ pub struct Rng {
     state: [u64; 4],
 }
 
-/// One step of SplitMix64: a bijection on `u64` that scatters consecutive inputs.
+/// Does one step of SplitMix64: a bijection on `u64` that scatters consecutive inputs.
 #[inline]
 pub const fn split_mix(seed: u64) -> u64 {
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -18,7 +18,7 @@ pub const fn split_mix(seed: u64) -> u64 {
 }
 
 impl Rng {
-    /// A generator for this seed.
+    /// Returns a generator with this seed.
     pub fn new(seed: u64) -> Rng {
         let mut state = [0; 4];
         let mut s = seed;
@@ -29,7 +29,7 @@ impl Rng {
         Rng { state }
     }
 
-    /// The next 64 random bits.
+    /// Returns the next 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         let [a, b, c, d] = self.state;
@@ -40,7 +40,7 @@ impl Rng {
         result
     }
 
-    /// A number in `0..bound`, without bias (Lemire 2019).
+    /// Returns a number in `0..bound`, without bias (Lemire 2019).
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "there is no number below 0");
@@ -53,13 +53,13 @@ impl Rng {
         }
     }
 
-    /// True with probability `numerator / denominator`.
+    /// Returns true with the probability `numerator / denominator`.
     #[inline]
     pub fn chance(&mut self, numerator: u64, denominator: u64) -> bool {
         self.below(denominator) < numerator
     }
 
-    /// Puts `items` into a uniformly random order (Fisher and Yates).
+    /// Puts `items` in a uniformly random order (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             let j = self.below(i as u64 + 1) as usize;

@@ -1,8 +1,8 @@
-//! One thing of several owners: a chip and who watches it, a store and its slices, a journal and the index
+//! A value with several owners: a chip and its observer, a store and its slices, a journal and the index
 //! above it.
 //!
 //! With the feature `std` the owners may be sent to other threads, so that every chip, store and index can.
-//! Without it they stay on one thread, and no atomic instruction is needed.
+//! Without it they stay on one thread, and need no atomic instructions.
 
 use core::ops::DerefMut;
 
@@ -20,54 +20,54 @@ mod kind {
 
 use kind::{Cell, Owner};
 
-/// The types that can be sent to another thread where there are threads: with the feature `std` every
-/// [`Send`] type, without it every type.
+/// A type that can be sent to another thread, if there are threads. With the feature `std` these are the
+/// [`Send`] types, without it all types.
 #[cfg(feature = "std")]
 pub trait MaybeSend: Send {}
 #[cfg(feature = "std")]
 impl<T: Send + ?Sized> MaybeSend for T {}
 
-/// The types that can be sent to another thread where there are threads: with the feature `std` every
-/// [`Send`] type, without it every type.
+/// A type that can be sent to another thread, if there are threads. With the feature `std` these are the
+/// [`Send`] types, without it all types.
 #[cfg(not(feature = "std"))]
 pub trait MaybeSend {}
 #[cfg(not(feature = "std"))]
 impl<T: ?Sized> MaybeSend for T {}
 
-/// A value of several owners.
+/// A value with several owners.
 #[derive(Debug, Default)]
 pub struct Shared<T>(Owner<T>);
 
 impl<T> Shared<T> {
-    /// A value of one owner so far; clones are further owners.
+    /// Returns a value with one owner. Each clone is another owner.
     pub fn new(value: T) -> Shared<T> {
         Shared(Owner::new(Cell::new(value)))
     }
 
-    /// The value, until the guard goes. An owner that holds a guard and asks for another one waits for ever.
+    /// Locks the value until the guard is dropped. A second call by the owner of a guard waits for ever.
     #[cfg(feature = "std")]
     pub fn lock(&self) -> impl DerefMut<Target = T> + '_ {
-        // Whoever panicked left the value as a call that failed does.
+        // A panic leaves the value in the same state as a failed call, so poisoning is ignored.
         self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    /// The value, until the guard goes.
+    /// Locks the value until the guard is dropped.
     ///
     /// # Panics
     ///
-    /// When a guard is there already.
+    /// Panics if the value is locked.
     #[cfg(not(feature = "std"))]
     pub fn lock(&self) -> impl DerefMut<Target = T> + '_ {
         self.0.borrow_mut()
     }
 
-    /// The value itself, if this is its last owner.
+    /// Returns the value if this is its last owner, else `None`.
     #[cfg(feature = "std")]
     pub fn into_inner(self) -> Option<T> {
         Some(Owner::into_inner(self.0)?.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 
-    /// The value itself, if this is its last owner.
+    /// Returns the value if this is its last owner, else `None`.
     #[cfg(not(feature = "std"))]
     pub fn into_inner(self) -> Option<T> {
         Some(Owner::into_inner(self.0)?.into_inner())

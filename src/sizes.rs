@@ -1,16 +1,16 @@
-//! The two sizes of a test: the gate judges a sample, the nightly run everything. Programs of tests include
-//! this file by its path.
+//! The two sizes of a test: the gate runs a sample, the nightly run everything. Test programs include this
+//! file by its path.
 
-/// The environment variable of the nightly run.
+/// Name of the environment variable of the nightly run.
 const NIGHTLY: &str = "NANDEX_NIGHTLY";
 
-/// The step of a sweep: the gate judges one case in so many, the nightly run each one.
+/// Returns the step of a sweep: `gate` in the gate, 1 in the nightly run.
 #[allow(dead_code, reason = "not every target that includes this file sweeps")]
 pub(crate) fn stride(gate: usize) -> usize {
     sized(gate, 1)
 }
 
-/// The size of a test: the gate's, or the nightly run's.
+/// Returns the size of a test: `gate` in the gate, `nightly` in the nightly run.
 #[allow(dead_code, reason = "not every target that includes this file has tests of two sizes")]
 pub(crate) fn sized<T>(gate: T, nightly: T) -> T {
     if std::env::var_os(NIGHTLY).is_some() { nightly } else { gate }

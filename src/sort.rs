@@ -1,14 +1,15 @@
-//! Sorting. Sorts that may be long are the standard library's where there is the feature `std`; all others,
-//! and all of a firmware, share one routine.
+//! Sorting. With the feature `std`, sorts that may be long are those of the standard library. All other
+//! sorts, and all sorts of a firmware, share one routine.
 //!
-//! The standard library's sorts are written out for each type of element, 2 to 7 KiB of code each: more than
-//! a whole index should have. The one here sees its elements through two calls, compares and swaps them in
-//! place, takes no memory, and is stable, so both give the same order wherever elements that compare as equal
-//! are equal. Stable sorts are those of a node or a list of blocks: short.
+//! The sorts of the standard library are compiled for each type of element, 2 to 7 KiB of code each: more
+//! than a whole index should have. The routine here accesses its elements by two calls, one to compare and
+//! one to swap. It sorts in place, takes no memory and is stable. So both give the same order if elements
+//! that compare as equal are equal. Stable sorts are used for the entries of a node or a list of blocks,
+//! which are short.
 
 use core::cmp::Ordering;
 
-/// Sorts by the elements' own order.
+/// Sorts by the order of the elements.
 pub fn total<T: Ord>(items: &mut [T]) {
     #[cfg(feature = "std")]
     items.sort_unstable();
@@ -16,8 +17,7 @@ pub fn total<T: Ord>(items: &mut [T]) {
     in_place(items, T::cmp);
 }
 
-/// Sorts by an order in which no two elements are equal, or which of two equal ones comes first does not
-/// matter.
+/// Sorts by `order`. Either no two elements are equal, or the order of equal ones does not matter.
 pub fn unstable_by<T>(items: &mut [T], order: impl FnMut(&T, &T) -> Ordering) {
     #[cfg(feature = "std")]
     items.sort_unstable_by(order);
@@ -25,24 +25,24 @@ pub fn unstable_by<T>(items: &mut [T], order: impl FnMut(&T, &T) -> Ordering) {
     in_place(items, order);
 }
 
-/// [`unstable_by`] a key.
+/// Sorts by a key, as [`unstable_by`] does.
 pub fn unstable_by_key<T, K: Ord>(items: &mut [T], mut key: impl FnMut(&T) -> K) {
     unstable_by(items, |a, b| key(a).cmp(&key(b)));
 }
 
-/// Sorts a short row by an order; equal elements stay in the order they had.
+/// Sorts a short slice by `order`. Equal elements keep their order.
 pub fn by<T>(items: &mut [T], order: impl FnMut(&T, &T) -> Ordering) {
     in_place(items, order);
 }
 
-/// [`by`] a key.
+/// Sorts by a key, as [`by`] does.
 pub fn by_key<T, K: Ord>(items: &mut [T], mut key: impl FnMut(&T) -> K) {
     by(items, |a, b| key(a).cmp(&key(b)));
 }
 
-/// The elements as [`sort`] knows them.
+/// Hides the type of the elements from [`sort`], which is thus compiled once.
 trait Row {
-    /// Whether the element at one place belongs before that at another.
+    /// Returns true if the element at `one` belongs before the element at `other`.
     fn precedes(&mut self, one: usize, other: usize) -> bool;
 
     fn swap(&mut self, one: usize, other: usize);
@@ -68,11 +68,10 @@ fn in_place<T>(items: &mut [T], order: impl FnMut(&T, &T) -> Ordering) {
     sort(&mut Items { items, order }, count);
 }
 
-/// Runs that are sorted by insertion before they are merged.
+/// Length of the runs that are sorted by insertion before they are merged.
 const RUN: usize = 16;
 
-/// Sorts by the one routine: runs by insertion, then merged in place. Compares n log n times, swaps n log² n
-/// times at most.
+/// Sorts runs by insertion, and merges them in place. Takes O(n log n) comparisons and O(n log² n) swaps.
 #[inline(never)]
 fn sort(row: &mut dyn Row, count: usize) {
     for start in (0..count).step_by(RUN) {
@@ -95,9 +94,9 @@ fn sort(row: &mut dyn Row, count: usize) {
     }
 }
 
-/// Merges `low..middle` and `middle..high`, both of them sorted, by the symmetric merge of Kim and Kutzner:
-/// what belongs into the other half of the whole is found by bisection and rotated over, then each half is
-/// merged.
+/// Merges the sorted ranges `low..middle` and `middle..high` by the symmetric merge of Kim and Kutzner. The
+/// elements that belong to the other half of the whole are found by bisection and rotated there. Then each
+/// half is merged.
 #[inline(never)]
 fn merge(row: &mut dyn Row, low: usize, middle: usize, high: usize) {
     if low >= middle || middle >= high {

@@ -1,9 +1,9 @@
-//! Ordered maps and sets of what is few: those of the standard library with the feature `std`; without it
-//! sorted rows.
+//! Maps and sets of few elements, in order: those of the standard library with the feature `std`, sorted
+//! arrays without it.
 //!
-//! A B-tree in RAM is written out for each type of key, about 3 KiB of code each. A row is searched by
-//! bisection and shifted by an insertion, which is cheap as long as it is short, and its code is small. Both
-//! answer the same.
+//! A B-tree in RAM is compiled for each type of key, about 3 KiB of code each. An array is searched by
+//! bisection, and an insertion shifts its elements. This is cheap for a short array, and its code is small.
+//! Both give the same results.
 
 #[cfg(feature = "std")]
 pub(crate) use alloc::collections::{BTreeMap as Map, BTreeSet as Set};
@@ -18,21 +18,17 @@ mod row {
     use core::mem;
     use core::ops::{Bound, Range, RangeBounds};
 
-    /// Keys with values, in key order.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub(crate) struct Map<K, V>(Vec<(K, V)>);
 
-    /// Keys in order.
     pub(crate) type Keys<'a, K> = core::iter::Map<core::slice::Iter<'a, (K, ())>, fn(&'a (K, ())) -> &'a K>;
 
-    /// The place of a key that was asked for.
     pub(crate) struct Entry<'a, K, V> {
         map: &'a mut Map<K, V>,
         key: K,
     }
 
     impl<'a, K: Ord, V> Entry<'a, K, V> {
-        /// The value that is there, or else this one, put there.
         pub(crate) fn or_insert(self, value: V) -> &'a mut V {
             let at = match self.map.place(&self.key) {
                 Ok(at) => at,
@@ -44,7 +40,6 @@ mod row {
             &mut self.map.0[at].1
         }
 
-        /// The value that is there, or else a default one, put there.
         pub(crate) fn or_default(self) -> &'a mut V
         where
             V: Default,
@@ -155,7 +150,6 @@ mod row {
         }
     }
 
-    /// Keys in order.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub(crate) struct Set<K>(Map<K, ()>);
 
@@ -186,12 +180,12 @@ mod row {
             self.0.contains_key(key)
         }
 
-        /// Whether it was not there yet.
+        /// Inserts a key. Returns true if it is new.
         pub(crate) fn insert(&mut self, key: K) -> bool {
             self.0.insert(key, ()).is_none()
         }
 
-        /// Whether it was there.
+        /// Removes a key. Returns true if it existed.
         pub(crate) fn remove(&mut self, key: &K) -> bool {
             self.0.remove(key).is_some()
         }

@@ -9,7 +9,7 @@ macro_rules! address {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The number as an index into a table.
+            /// Returns the number as an index into a table.
             #[inline]
             pub const fn index(self) -> usize {
                 self.0 as usize
@@ -31,16 +31,16 @@ macro_rules! address {
 }
 
 address!(
-    /// Logical page number: the name of a page that may be overwritten.
+    /// Number of a logical page: one that may be overwritten.
     Lpn, "lpn");
 address!(
-    /// Physical page number: `block * pages_per_block + page`.
+    /// Number of a physical page: `block * pages_per_block + page`.
     Ppn, "ppn");
 address!(
-    /// Physical block number: the unit of erase.
+    /// Number of a physical block, the unit of erase.
     Pbn, "pbn");
 address!(
-    /// Logical block number: a run of as many logical pages as a physical block has.
+    /// Number of a logical block: a run of as many logical pages as a physical block has.
     Lbn, "lbn");
 
 /// Simulated time in whole nanoseconds.

@@ -60,7 +60,7 @@ impl BlockTable {
         self.uses.places.by_fewest_valid()
     }
 
-    /// The best of all full blocks, for policies that weigh age against valid pages.
+    /// Returns the best of all full blocks, for policies that weigh age against valid pages.
     fn best(&self, policy: VictimPolicy) -> Option<Pbn> {
         let pages = self.geometry.pages_per_block;
         let mut best: Option<(Pbn, Candidate)> = None;

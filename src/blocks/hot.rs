@@ -44,7 +44,7 @@ pub struct HotSettings {
 }
 
 impl HotSettings {
-    /// The paper's numbers.
+    /// Numbers of the paper.
     pub const DEFAULT: HotSettings =
         HotSettings { counters: 4096, hashes: 2, threshold: 4, decay_writes: 5120 };
 }
@@ -113,7 +113,7 @@ impl HotFilter {
     }
 }
 
-/// Counters of a page (M2).
+/// Returns the places of the counters of a page (M2).
 fn places(settings: HotSettings, lpn: Lpn) -> impl Iterator<Item = usize> {
     let mixed = split_mix(u64::from(lpn.0));
     let (first, step) = (mixed as u32, (mixed >> 32) as u32 | 1);
@@ -149,7 +149,7 @@ mod tests {
         }
     }
 
-    /// Four fifths of the writes to a hundred pages, the others anywhere among so many.
+    /// Draws a page: four fifths of the writes go to a hundred pages, the others to all `pages` pages.
     fn skewed(rng: &mut Rng, pages: u64) -> u32 {
         if rng.chance(4, 5) { rng.below(100) as u32 } else { rng.below(pages) as u32 }
     }

@@ -124,7 +124,8 @@ impl BlockTable {
         }
     }
 
-    /// Ends the answer about the blocks asked about; without `is_whole` it is dropped.
+    /// Ends the search for valid pages. The counts found for the blocks asked about are taken over if
+    /// `is_whole`, else dropped.
     pub fn end_asking(&mut self, is_whole: bool) {
         let Some(counts) = self.valid.counts_mut() else { return };
         for (pbn, count) in counts.end(is_whole) {

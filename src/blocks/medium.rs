@@ -28,7 +28,7 @@ const ROW_BYTES: usize = 13;
 const COUNT_BYTES: usize = 2;
 
 impl BlockTable {
-    /// Bytes of a table with a bit for each page.
+    /// Bytes of an encoded table with a bit for each page.
     pub fn encoded_bytes(geometry: Geometry) -> usize {
         BlockTable::encoded_bytes_with(geometry, Validity::Bits)
     }

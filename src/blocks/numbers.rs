@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Row of numbers.
+/// Row of numbers, two or four bytes each.
 #[derive(Clone, Debug)]
 pub(super) enum Numbers {
     /// Row for a chip with fewer than 65,536 blocks.

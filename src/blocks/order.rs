@@ -141,7 +141,7 @@ struct Link {
     after: u32,
 }
 
-/// Full blocks in the order in which they were closed.
+/// Full blocks, in the order in which they were closed.
 #[derive(Clone, Debug)]
 pub(super) struct Closing {
     links: Vec<Link>,
@@ -215,7 +215,7 @@ impl Closing {
     }
 }
 
-/// Full blocks in no order, to draw from.
+/// Full blocks in any order, to choose one at random.
 #[derive(Clone, Debug)]
 pub(super) struct Drawing {
     full: Vec<u32>,

@@ -118,7 +118,6 @@ impl Places {
 }
 
 impl Places {
-    /// Number of free blocks.
     pub(super) fn free(&self) -> usize {
         self.row.len() - self.pool
     }

@@ -238,7 +238,7 @@ fn written_at(data: &[u8], spare: &[u8; SPARE_BYTES]) -> Ppn {
     Ppn(crc32_before(checksum(spare), &[data, &spare[1..12]]))
 }
 
-/// Refuses a chip whose spare area is too small.
+/// Returns an error if the spare area of the chip is too small.
 pub fn require_spare(geometry: Geometry) -> Result<(), StoreFault> {
     let (needs, has) = (SPARE_BYTES as u32, geometry.spare_bytes);
     if has < needs {

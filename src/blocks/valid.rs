@@ -310,7 +310,7 @@ impl Counts {
         core::mem::take(&mut self.anew)
     }
 
-    /// New count of a block.
+    /// Count of a block in `anew`, the counts that [`Counts::take_anew`] returned.
     pub(super) fn new_count(&self, anew: &[u8], pbn: Pbn) -> u32 {
         count_in(self.geometry, anew, pbn)
     }

@@ -243,7 +243,7 @@ impl WearLeveller {
     }
 }
 
-/// Number of calls between two scans, and of moves planned by one scan.
+/// Number of moves that one scan plans, and also the number of calls between two scans.
 fn moves_per_scan(blocks: &BlockTable) -> u32 {
     1 + blocks.geometry().blocks / 32
 }

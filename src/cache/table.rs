@@ -51,7 +51,7 @@ impl SlotTable {
         place
     }
 
-    /// Slot of a number.
+    /// Returns the slot that the table holds for a number.
     pub fn get(&self, key: u32) -> Option<u32> {
         let (_, slot) = self.places[self.find(key)];
         (slot != EMPTY.1).then_some(slot)

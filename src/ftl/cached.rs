@@ -55,8 +55,8 @@ pub struct CachedTable {
 }
 
 impl CachedTable {
-    /// The table with the state that a mount found. The table does not matter for logical pages that are
-    /// `elsewhere`; an entry may be a run of pages where it `has_runs`.
+    /// Opens the table with the state that a mount found. The table is not used for logical pages that are
+    /// `elsewhere`. If it `has_runs`, an entry may be a run of pages.
     pub fn open<N: Nand>(
         flash: &mut Flash<N>,
         mounted: &mut Mounted,

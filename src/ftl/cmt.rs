@@ -240,14 +240,14 @@ impl Cmt {
         }
     }
 
-    /// Entries that begin within these logical pages, each with whether it is dirty.
+    /// Returns the entries that begin within these logical pages, and for each if it is dirty.
     pub(crate) fn runs(&self, lpns: Range<u32>) -> impl Iterator<Item = (Run, bool)> + '_ {
         let places = self.place(lpns.start)..self.place(lpns.end);
         let slots = self.index[places].iter().map(|&at| &self.slots[at as usize]);
         slots.map(|slot| (slot.run(), slot.dirty))
     }
 
-    /// Pages among these whose entries are dirty, with their places.
+    /// Returns the pages of dirty entries that begin within these logical pages, with their places.
     pub(crate) fn dirty(&self, lpns: Range<u32>) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.runs(lpns).filter(|(_, dirty)| *dirty).flat_map(|(run, _)| run.pages())
     }

@@ -115,7 +115,7 @@ pub trait Collecting {
     /// Returns the table and its cache.
     fn cached(&mut self) -> &mut CachedTable;
 
-    /// Returns the frontier of data, both written and moved.
+    /// Returns the frontier for logical pages, those that the host writes and those that move.
     fn data(&mut self) -> &mut Frontier;
 
     /// Moves the logical pages out of a block, and frees it.
@@ -141,7 +141,7 @@ pub trait Collecting {
         }
     }
 
-    /// Collects a victim: one of the table while hardly any block is free.
+    /// Collects a victim. If hardly any block is free, it is a block of the mapping table.
     fn collect<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let room = self.room();
         let of_table = if room.free_blocks(flash) < 2 { self.cached().table.victim(flash) } else { None };

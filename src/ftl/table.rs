@@ -170,7 +170,7 @@ pub fn blocks_for(geometry: Geometry, good_blocks: u32) -> u32 {
 }
 
 impl MapTable {
-    /// The table of a store, given its live pages; those of the table are taken out of them.
+    /// Opens the table of a store. `live` are the valid pages; the pages of the table are removed from it.
     pub fn open<N: Nand>(flash: &mut Flash<N>, live: &mut Vec<Live>) -> Result<MapTable, StoreFault> {
         let g = flash.geometry();
         let per_page = entries_per_page(g);

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 /// The list of replaced pages keeps RAM for at least this many.
 const KEPT: usize = 16;
 
-/// Addresses of the log.
+/// Which block answers to each address of the log, and which addresses are in use.
 pub(super) struct Addresses {
     /// Pairs of a home and the block that answers to its addresses, sorted.
     pub(super) replaced: Vec<(Pbn, Pbn)>,

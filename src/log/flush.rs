@@ -53,7 +53,7 @@ impl WritePart {
     /// Programs a full write part before it takes another page, in the middle of an operation, if the
     /// configuration asks for that. After a page of the part died it waits for the end of the operation, as
     /// in the mu-Tree paper (section 5.3): the root before may lead to that page, or to the one in its place.
-    /// It waits too if blocks failed: such a flush might find none.
+    /// It also waits after blocks failed, since such a flush might find no block.
     pub(super) fn flush_within<N: Nand>(
         &mut self,
         tape: &mut Tape<N>,

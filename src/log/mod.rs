@@ -1,36 +1,38 @@
-//! The log under the trees that live on raw NAND: where the next page goes, which pages live, what to
-//! collect, and how all of it is found again.
+//! The log of the trees on raw NAND: it decides where the next page goes, which pages are live and which
+//! block is collected, and finds all of this again after a mount.
 //!
-//! A tree writes whole pages out of place. It begins an operation ([`Log::begin`]), asks for an address
-//! ([`Log::allocate`]), writes the page there ([`Log::write`]), says which pages died ([`Log::invalidate`])
-//! and when its operation is over ([`Log::finish`]). The page that holds the new root is written last: what
-//! precedes it without such a page is as if never written.
+//! A tree writes whole pages out of place. It begins an operation ([`Log::begin`]), gets an address
+//! ([`Log::allocate`]), writes the page there ([`Log::write`]), tells which pages died ([`Log::invalidate`])
+//! and ends its operation ([`Log::finish`]). The page with the new root is written last: without it, a mount
+//! ignores the earlier pages of the operation.
 //!
-//! * **Frontier**: one open block, programmed in ascending order; the next one is the least worn free block.
+//! * **Frontier**: one open block, programmed in ascending order. The next open block is the least worn free
+//!   one.
 //! * **Cache**: the two-part cache of the mu-Tree paper (`parts`). Without a write part every operation is
-//!   durable when it returns; with one, every flush is: its pages carry how many are still to come, and a
-//!   flush that was cut is dropped whole.
-//! * **Collection**: `collect`. The log keeps one valid bit per page, or in less RAM the number of valid
-//!   pages of each block (`counted`); the last page of each block also carries the bits of its block as they
-//!   were when it was filled (section 5.1), from which a mount after a power cut starts.
-//! * **Checkpoint**: root, block table and frontier, written every so many blocks and at close, found from a
-//!   fixed place (`blocks::checkpoint`); mounting reads it and follows what was written since (`recovery`).
-//! * **Program failure**: the block's pages are copied to another block, which answers to the failed block's
-//!   addresses from then on (its home), so that no pointer in the tree changes.
+//!   durable when it returns. With one, every flush is durable: its pages tell how many are still to come,
+//!   and a flush that was cut is dropped whole.
+//! * **Collection**: `collect`. The log keeps one valid bit per page or, in less RAM, the number of valid
+//!   pages of each block (`counted`). The last page of each block also holds the valid bits of the block at
+//!   the time when it was filled (section 5.1). A mount after a power cut starts from these bits.
+//! * **Checkpoint**: root, block table and frontier. It is written after a number of blocks and at close, and
+//!   found from a fixed place (`blocks::checkpoint`). A mount reads it, and then the pages written since
+//!   (`recovery`).
+//! * **Program failure**: the pages of the block are copied to another block. That block answers to the
+//!   addresses of the failed block (its home) from then on, so no pointer in the tree changes.
 //!
 //! # Parts
 //!
 //! | part | owns | file |
 //! |---|---|---|
 //! | [`Log`] | the parts of the cache, and the tape | `mod.rs`, `collect.rs` |
-//! | `ReadPart`, `WritePart` | pages in RAM, and what waits to be programmed | `cached.rs`, `parts.rs`, `flush.rs` |
+//! | `ReadPart`, `WritePart` | pages in RAM, and those waiting to be programmed | `cached.rs`, `parts.rs`, `flush.rs` |
 //! | `Tape` | the parts below: the log without a cache | `tape.rs` |
 //! | `Medium` | chip, page buffer, weak pages | `medium.rs`, `ahead.rs` |
 //! | `Addresses` | which block answers to an address, and which addresses are held or given up | `addresses.rs`, `held.rs` |
 //! | `Head` | open block, numbers, root | `head.rs` |
-//! | `Capacity` | blocks counted for what must stay free | `room.rs` |
-//! | `Checkpoints` | checkpoints, their note, and what is in doubt since a mount | `checkpoints.rs` |
-//! | `Mount` | a mount at work on a tape | `recovery.rs`, `opened.rs`, `placed.rs` |
+//! | `Capacity` | numbers of blocks, to know how much must stay free | `room.rs` |
+//! | `Checkpoints` | checkpoints, their note, and the doubts after a mount | `checkpoints.rs` |
+//! | `Mount` | a mount that works on a tape | `recovery.rs`, `opened.rs`, `placed.rs` |
 
 mod addresses;
 pub mod ahead;
@@ -183,8 +185,8 @@ impl<N: Nand> Log<N> {
         Ok(log)
     }
 
-    /// Finds the newest root again where pages keep their places. What it leads to is in doubt until the tree
-    /// says so.
+    /// Finds the newest root again on a chip whose pages keep their places. The pages below the root are in
+    /// doubt until the tree has confirmed them.
     pub fn mount_placed(nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexFault> {
         let mut log = Log::on(Tape::place(nand, config, owner)?);
         log.journal = log.tape.find_rest(Gaps::Any)?;
@@ -463,7 +465,7 @@ impl<N: Nand> Log<N> {
         self.tape.checkpoints.in_doubt
     }
 
-    /// Ends the doubt: all that can be reached was kept.
+    /// Ends the doubt after a mount ([`Log::is_in_doubt`]): all pages that can be reached were kept.
     pub fn end_doubt(&mut self) {
         self.tape.checkpoints.in_doubt = false;
         self.tape.recount();

@@ -83,7 +83,7 @@ impl<N: Nand> Tape<N> {
         }
     }
 
-    /// Forgets a block that is used by the checkpoint but was erased since.
+    /// Frees a block that the checkpoint calls used, but that was erased since.
     fn forget(&mut self, block: Pbn, known_home: Option<Pbn>) {
         self.checkpoints.in_doubt |=
             [Some(block), known_home].into_iter().flatten().any(|b| self.blocks.valid_count(b) > 0);

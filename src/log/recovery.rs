@@ -1,32 +1,35 @@
-//! Finding the newest state of the log again after a clean or unclean end.
+//! The mount of the log: finds the newest state again after a clean or unclean end.
 //!
 //! A checkpoint holds the root, the frontier and the block table. A mount reads the newest one and then:
 //!
-//! 1. If it was written at close (or by the last mount), one read of the block that would have been opened
-//!    next tells whether anything was written since. Nothing was: done.
-//! 2. Otherwise the first page of every block tells which were opened since, and the second one too where a
-//!    block may be missing among them: where numbers are missing, or the last one is full. Their pages are
-//!    read in the order they were programmed. A page whose checksum fails at the end was torn and is left
-//!    out; so are the pages of a flush that is not whole. A cut tears one page: a second one, or one with
-//!    whole pages after it and no newer root, is damage. So is a page that later ones say was programmed,
-//!    unless a whole block is missing there: that one was reclaimed. A page with a write part before it says
-//!    how many addresses were passed over just before it, so that one that reads as erased is missed. The
-//!    newest page left that holds a root is the root; what follows it belongs to no complete operation.
-//! 3. A block's valid bits come from the checkpoint, or from its last page where it was filled since, or else
-//!    every page counts as valid. That may be too many: whoever moves a page asks first whether it can still
-//!    be reached (mu-Tree, section 5.1). Where valid pages are counted, it is so many of each block.
-//! 4. A block that the checkpoint knows of and that holds no whole page was reclaimed and erased since, or is
-//!    damaged, and so may be one whose number is missing. Only the tree knows: its owner asks
-//!    `Log::is_in_doubt`, and keeps what can be reached.
-//! 5. A checkpoint is written, so that what was torn or dropped is behind it for good. Before that nothing is
-//!    programmed; where it is impossible the log can only be read.
+//! 1. If the checkpoint was written at close (or by the last mount), one read of the block that would have
+//!    been opened next tells if anything was written since. If not, the mount is done.
+//! 2. Otherwise the first page of every block tells which blocks were opened since. The second page is read
+//!    too if a block may be missing among them: if numbers are missing, or the last block is full. The pages
+//!    of these blocks are read in the order in which they were programmed. A page at the end with a wrong
+//!    checksum was torn and is left out, and so are the pages of a flush that is not whole. A cut tears only
+//!    one page. So a second torn page, or one with whole pages after it and no newer root, is damage. A
+//!    missing page that later pages say was programmed is damage too, unless its whole block is missing: that
+//!    block was reclaimed. A page with a write part before it tells how many addresses were passed over just
+//!    before it, so a page that reads as erased is missed. The newest remaining page with a root is the root.
+//!    Pages after it belong to no complete operation.
+//! 3. The valid bits of a block come from the checkpoint, or from its last page if it was filled since.
+//!    Otherwise every page counts as valid. This may be too many: before a page is moved, the tree is asked
+//!    if it can still be reached (mu-Tree, section 5.1). If valid pages are counted, their number per block
+//!    is found instead.
+//! 4. A block that the checkpoint knows and that has no whole page was reclaimed and erased since, or is
+//!    damaged. The same is true of a block whose number is missing. Only the tree can tell: its owner asks
+//!    `Log::is_in_doubt`, and keeps the pages that can be reached.
+//! 5. A checkpoint is written, so that torn or dropped pages do not matter any more. Before that nothing is
+//!    programmed. If it is impossible, the log is read-only.
 //!
-//! The parts of a mount are functions of their own (`inline(never)`): one function of all of it has a stack
-//! frame beyond the reach of short instructions, and takes 1.4 KB more of a microcontroller.
+//! The parts of a mount are functions of their own (`inline(never)`). As one function they would have a stack
+//! frame beyond the reach of short instructions, and take 1.4 KB more of a microcontroller.
 //!
-//! Every free block is erased before its next use, and no page of a block opened before the mount is
-//! programmed again, but where blocks are scarce: then the pages that a cut may have torn are passed over
-//! (`resume`). Neither a torn page nor an interrupted erase has to be told from an erased page.
+//! Every free block is erased before its next use, and no page is programmed in a block that was opened
+//! before the mount. The exception is a chip with few blocks: there the pages that a cut may have torn are
+//! passed over (`resume`). So it never matters that a torn page or an interrupted erase may look like an
+//! erased page.
 
 use super::checkpoints::Checkpoints;
 use super::config::{NOTES_LEFT_OUT, left_out};

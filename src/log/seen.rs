@@ -40,7 +40,7 @@ struct Flush {
 
 /// Newest numbers of pages and blocks, and the gaps in them.
 pub(super) struct Numbers {
-    /// Newest number of a page.
+    /// Highest number of a page read so far.
     pub(super) sequence: u64,
     /// Number of the block that is read.
     block_sequence: u32,
@@ -137,7 +137,7 @@ impl Losses {
         core::mem::take(&mut self.is_flush_torn)
     }
 
-    /// Notes a newer root, and whether a page is missing in its flush.
+    /// Notes a newer root. `is_flush_torn` tells if a page of its flush is missing.
     fn root(&mut self, is_flush_torn: bool) {
         self.lost = self.lost.filter(|_| is_flush_torn);
     }

@@ -111,7 +111,7 @@ impl Gaps {
         self as u8
     }
 
-    /// Gaps with this code.
+    /// Returns the gaps with this code; `None` for an unknown code.
     pub const fn from_code(code: u8) -> Option<Gaps> {
         match code {
             0 => Some(Gaps::Any),

@@ -1,4 +1,4 @@
-//! One change of one record, as a batch has them and as buffers hand them to trees.
+//! A change of a record, for batches and for buffers above trees.
 
 use crate::check::IndexError;
 use crate::ordered::{Direction, OrderedIndex, RecordFormat, Records};
@@ -6,38 +6,38 @@ use crate::sort;
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
 
-/// A new value for a key, or none to remove it.
+/// A change of a record: a new value for a key, or its removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<'a> {
-    /// The key.
+    /// Key of the record.
     pub key: &'a [u8],
-    /// The new value; none removes the key.
+    /// New value; `None` to remove the key.
     pub value: Option<&'a [u8]>,
 }
 
 impl<'a> Change<'a> {
-    /// A value for a key, new or not.
+    /// Returns the change that gives a key a value. The key may be new.
     pub const fn put(key: &'a [u8], value: &'a [u8]) -> Change<'a> {
         Change { key, value: Some(value) }
     }
 
-    /// The end of a key, if it exists.
+    /// Returns the change that removes a key, if it exists.
     pub const fn remove(key: &'a [u8]) -> Change<'a> {
         Change { key, value: None }
     }
 
-    /// The key.
+    /// Key of the record.
     pub const fn key(&self) -> &'a [u8] {
         self.key
     }
 
-    /// The value, none for a removal.
+    /// New value; `None` for a removal.
     pub const fn value(&self) -> Option<&'a [u8]> {
         self.value
     }
 }
 
-/// Makes a change by itself: a batch of one, which needs no more room than that.
+/// Makes one change without the room that a batch needs.
 pub(crate) fn change_one<I: OrderedIndex + ?Sized>(
     index: &mut I,
     Change { key, value }: Change<'_>,
@@ -48,8 +48,8 @@ pub(crate) fn change_one<I: OrderedIndex + ?Sized>(
     }
 }
 
-/// Loads sorted records one by one: for an index that holds none, but is not as new, so that it cannot be
-/// built from them. After an error some of them are there.
+/// Loads sorted records one by one. This is for an index that is empty but not new, so that it cannot be
+/// built from them. After an error some of the records are in the index.
 #[doc(hidden)]
 pub fn load_one_by_one<I: OrderedIndex + ?Sized>(
     index: &mut I,
@@ -67,7 +67,7 @@ pub fn load_one_by_one<I: OrderedIndex + ?Sized>(
     Ok(loaded)
 }
 
-/// Whether an index holds no record.
+/// Returns true if an index holds no record.
 #[doc(hidden)]
 pub fn holds_none<I: OrderedIndex + ?Sized>(index: &mut I) -> Result<bool, IndexError> {
     let mut holds = false;
@@ -78,7 +78,7 @@ pub fn holds_none<I: OrderedIndex + ?Sized>(index: &mut I) -> Result<bool, Index
     Ok(!holds)
 }
 
-/// Refuses a batch of more than so many changes, or with keys or values of other lengths.
+/// Returns an error if a batch has more than `most` changes, or a key or value of a wrong length.
 pub(crate) fn check_batch(record: RecordFormat, batch: &[Change<'_>], most: usize) -> Result<(), IndexError> {
     if batch.len() > most {
         return Err(IndexError::BatchTooLarge { unit: "changes", most });
@@ -89,7 +89,7 @@ pub(crate) fn check_batch(record: RecordFormat, batch: &[Change<'_>], most: usiz
     })
 }
 
-/// The places in a batch of the changes that come last of their key, in key order.
+/// Returns the places in a batch of the last change of each key, in key order.
 pub(crate) fn newest_places(batch: &[Change<'_>]) -> Vec<u32> {
     let mut places: Vec<u32> = (0..batch.len() as u32).collect();
     let key = |place: u32| batch[place as usize].key;
@@ -98,7 +98,7 @@ pub(crate) fn newest_places(batch: &[Change<'_>]) -> Vec<u32> {
     places
 }
 
-/// The changes of a batch that come last of their key, in key order.
+/// Returns the last change of each key in a batch, in key order.
 pub(crate) fn newest_by_key<'a>(batch: &[Change<'a>]) -> Vec<Change<'a>> {
     newest_places(batch).into_iter().map(|place| batch[place as usize]).collect()
 }

@@ -1,25 +1,25 @@
-//! A place in an index: it goes to a key and from record to record, in both directions.
+//! A cursor: a position in an index that moves to a key and from record to record, in both directions.
 //!
-//! Any index has one, for it stands on [`OrderedIndex::range`]: a walk fetches some records, and while the
-//! cursor moves among them nothing is read. Each further walk costs what a range of so many records does, its
-//! descent included. A cursor borrows its index, so records cannot change beneath it.
+//! Every index has cursors, since they use [`OrderedIndex::range`]. A walk fetches some records, and nothing
+//! is read while the cursor moves among them. The next walk costs as much as a range of the same number of
+//! records, descent included. A cursor borrows its index, so the records cannot change meanwhile.
 
 use crate::check::IndexError;
 use crate::ordered::{Direction, OrderedIndex, RecordFormat};
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
 
-/// Records that a walk fetches at most.
+/// Most records that a walk fetches.
 const RECORDS: usize = 16;
 
-/// Where a cursor is to stand.
+/// Destination of a cursor.
 #[derive(Clone, Copy, Debug)]
 enum Goal<'k> {
-    /// On the record at the end that the direction begins with.
+    /// The record at the end at which the direction begins.
     End,
-    /// On this key, or the next one in the direction.
+    /// The record with this key, or the next one in the direction.
     Key(&'k [u8]),
-    /// On the next key in the direction.
+    /// The record after this key in the direction.
     Behind(&'k [u8]),
 }
 
@@ -50,97 +50,97 @@ pub struct Cursor<'i, I: OrderedIndex + ?Sized> {
 }
 
 impl<'i, I: OrderedIndex + ?Sized> Cursor<'i, I> {
-    /// A cursor that stands nowhere: `next` goes to the first record, `prev` to the last.
+    /// Returns a cursor on no record. `next` then moves it to the first record, `prev` to the last.
     pub const fn new(index: &'i mut I) -> Cursor<'i, I> {
         Cursor { index, place: Place::nowhere() }
     }
 
-    /// Goes to the first record whose key is not below this one; false if there is none, and the cursor
-    /// stands past the last record then.
+    /// Moves to the first record whose key is not below `key`. Returns false if there is none; the cursor is
+    /// then past the last record.
     pub fn seek(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.place.seek(self.index, key)
     }
 
-    /// Goes to the last record whose key is not above this one; false if there is none, and the cursor stands
-    /// before the first record then.
+    /// Moves to the last record whose key is not above `key`. Returns false if there is none; the cursor is
+    /// then before the first record.
     pub fn seek_back(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.place.go(self.index, Goal::Key(key), Direction::Descending)
     }
 
-    /// Goes to the first record; false if there is none.
+    /// Moves to the first record. Returns false if there is none.
     pub fn first(&mut self) -> Result<bool, IndexError> {
         self.place.go(self.index, Goal::End, Direction::Ascending)
     }
 
-    /// Goes to the last record; false if there is none.
+    /// Moves to the last record. Returns false if there is none.
     pub fn last(&mut self) -> Result<bool, IndexError> {
         self.place.go(self.index, Goal::End, Direction::Descending)
     }
 
-    /// Goes to the record with the next higher key; false if there is none, and the cursor stands past the
-    /// last record then.
+    /// Moves to the record with the next higher key. Returns false if there is none; the cursor is then past
+    /// the last record.
     #[allow(clippy::should_implement_trait, reason = "an iterator cannot say that a read failed and go on")]
     pub fn next(&mut self) -> Result<bool, IndexError> {
         self.place.step(self.index, Direction::Ascending)
     }
 
-    /// Goes to the record with the next lower key; false if there is none, and the cursor stands before the
-    /// first record then.
+    /// Moves to the record with the next lower key. Returns false if there is none; the cursor is then before
+    /// the first record.
     pub fn prev(&mut self) -> Result<bool, IndexError> {
         self.place.step(self.index, Direction::Descending)
     }
 
-    /// The record that the cursor stands on: key and value.
+    /// Key and value of the record at the cursor; `None` if the cursor is on no record.
     pub fn record(&self) -> Option<(&[u8], &[u8])> {
         self.place.record(self.index.record())
     }
 
-    /// The key of the record that the cursor stands on.
+    /// Key of the record at the cursor; `None` if the cursor is on no record.
     pub fn key(&self) -> Option<&[u8]> {
         self.record().map(|record| record.0)
     }
 
-    /// The value of the record that the cursor stands on.
+    /// Value of the record at the cursor; `None` if the cursor is on no record.
     pub fn value(&self) -> Option<&[u8]> {
         self.record().map(|record| record.1)
     }
 }
 
-/// The place of a cursor without its index, for whoever keeps them apart: on a record or nowhere, with the
-/// records behind it that the last walk fetched.
+/// State of a cursor without its index, for an owner that keeps the two apart. It includes the records that
+/// the last walk fetched ahead.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Records fetched, in the order of the direction, one after the other.
+    /// Fetched records, one after the other in the order of the direction.
     records: Vec<u8>,
-    /// The record among them that the cursor stands on.
+    /// Number of the record of `records` on which the cursor is.
     at: usize,
     direction: Direction,
     stand: Stand,
 }
 
-/// Where a cursor stands.
+/// Position of a cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stand {
-    /// Nowhere yet.
+    /// No record yet.
     Nowhere,
     /// On a record.
     On,
-    /// Past the last record, or past the first one: by the direction that led there.
+    /// Past the last record or before the first one, depending on the direction of the move.
     Past(Direction),
 }
 
 impl Place {
-    /// On no record yet.
+    /// Returns the state of a cursor on no record.
     pub const fn nowhere() -> Place {
         Place { records: Vec::new(), at: 0, direction: Direction::Ascending, stand: Stand::Nowhere }
     }
 
-    /// Goes to the first record of an index whose key is not below this one, as [`Cursor::seek`] does.
+    /// Moves to the first record of an index whose key is not below `key`, as [`Cursor::seek`] does.
     pub fn seek(&mut self, index: &mut (impl OrderedIndex + ?Sized), key: &[u8]) -> Result<bool, IndexError> {
         self.go(index, Goal::Key(key), Direction::Ascending)
     }
 
-    /// Goes to the next record in a direction, as [`Cursor::next`] and [`Cursor::prev`] do.
+    /// Moves to the next record in a direction, as [`Cursor::next`] and [`Cursor::prev`] do.
     pub fn step(
         &mut self,
         index: &mut (impl OrderedIndex + ?Sized),
@@ -149,7 +149,7 @@ impl Place {
         match self.stand {
             Stand::Nowhere => self.go(index, Goal::End, direction),
             Stand::Past(led) if led == direction => Ok(false),
-            // Back from beyond: to the record at that end.
+            // A cursor past an end turns back to the record at this end.
             Stand::Past(_) => self.go(index, Goal::End, direction),
             Stand::On => {
                 let format = index.record();
@@ -163,24 +163,24 @@ impl Place {
         }
     }
 
-    /// The record at the place, of an index of this format: as it was when it was fetched.
+    /// Record at the cursor, as it was when it was fetched. `format` is that of the index.
     pub fn record(&self, format: RecordFormat) -> Option<(&[u8], &[u8])> {
         let entry = format.entry_bytes();
         let record = self.records.get(self.at * entry..(self.at + 1) * entry)?;
         (self.stand == Stand::On).then(|| record.split_at(format.key_bytes.into()))
     }
 
-    /// Goes back to the record that the last step left for none.
+    /// Undoes a step that led to no record: the cursor is on the record before it again.
     pub fn stay(&mut self) {
         self.stand = if self.records.is_empty() { Stand::Nowhere } else { Stand::On };
     }
 
-    /// Forgets the records fetched ahead: the index may have changed since.
+    /// Drops the records fetched ahead, since the index may have changed.
     pub fn forget_ahead(&mut self, format: RecordFormat) {
         self.records.truncate((self.at + 1) * format.entry_bytes());
     }
 
-    /// Fetches records from the goal on. Where that fails the place stays as it is.
+    /// Moves to the goal, and fetches records from there on. After an error the position is as before.
     fn go(
         &mut self,
         index: &mut (impl OrderedIndex + ?Sized),
@@ -216,8 +216,8 @@ impl Place {
     }
 }
 
-/// The records from where the cursor stands on, that one left out; from the first one if it stands nowhere.
-/// After an error the same record is tried again.
+/// Iterates over the records after the one at the cursor, or over all records if the cursor is on none. After
+/// an error the next call tries the same record again.
 impl<I: OrderedIndex + ?Sized> Iterator for Cursor<'_, I> {
     type Item = Result<(Vec<u8>, Vec<u8>), IndexError>;
 

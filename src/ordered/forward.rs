@@ -1,7 +1,7 @@
 //! Methods of an index that the index inside answers: for a wrapper that changes some answers and none of the
 //! others.
 
-/// Implements methods of [`OrderedIndex`](crate::OrderedIndex) by those of a field.
+/// Implements methods of [`OrderedIndex`](crate::OrderedIndex) by calls of the same methods of a field.
 ///
 /// ```text
 /// impl<S: PageStore> OrderedIndex for LayeredTree<S> {

@@ -1,27 +1,27 @@
-//! A check by look-ups: what a walk meets, a look-up finds.
+//! A check by look-ups: every record of a walk must be found by a look-up.
 //!
-//! The walk of `check` need not ask the fences, filters, splines and directories that a look-up goes by. Here
-//! all records are walked over, some at a time, and each is looked up, by the index's own operations. So no
-//! index can leave a way out. Two walks must meet as many records: one from end to end, and one that begins
-//! anew behind each few.
+//! The walk of `check` need not use the fences, filters, splines and directories that a look-up uses. Here
+//! all records are walked over, some at a time, and each is looked up, by the operations of the index itself.
+//! So this check needs no support of the index. Two walks must also find the same number of records: one from
+//! end to end, and one that starts anew after every few records.
 //!
 //! * L1: a look-up finds each record of a walk, and its value.
-//! * L2: a walk from any key meets what the whole walk does.
+//! * L2: a walk from any key finds the records that the whole walk finds.
 
 use super::{Direction, OrderedIndex, Visit};
 use crate::check::{CheckReport, IndexError, Invariant, message};
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
 
-/// Bytes of records that are held at a time, and one record.
+/// Bytes of records after which they are looked up.
 const HELD_BYTES: usize = 4096;
 
-/// Records that can be walked over and looked up.
+/// An index whose records can be walked over and looked up.
 pub(super) trait Asked {
-    /// Shows the records from a bound on.
+    /// Visits the records from a bound on.
     fn walk(&mut self, from: Bound<&[u8]>, visit: Visit<'_>) -> Result<(), IndexError>;
 
-    /// Looks a key up: whether it is there, and its value.
+    /// Looks a key up. Returns true and its value if it exists.
     fn ask(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, IndexError>;
 }
 
@@ -38,15 +38,15 @@ impl Asked for Ordered<'_> {
     }
 }
 
-/// [`OrderedIndex::check`], and a look-up of each record. The look-ups are those of an application: they are
-/// counted as such, and caches follow them.
+/// Runs [`OrderedIndex::check`], and looks each record up. The look-ups count as operations of an
+/// application, and change the contents of caches.
 pub fn check_with_look_ups(index: &mut dyn OrderedIndex) -> Result<CheckReport, IndexError> {
     let mut report = index.check()?;
     look_all_up(&mut Ordered(index), &mut report)?;
     Ok(report)
 }
 
-/// Looks each record of a walk up.
+/// Looks up each record of a walk.
 pub(super) fn look_all_up(asked: &mut dyn Asked, report: &mut CheckReport) -> Result<(), IndexError> {
     let (mut all, mut met, mut amiss) = (0u64, 0u64, 0u64);
     asked.walk(Bound::Unbounded, &mut |_, _| {
@@ -67,7 +67,7 @@ pub(super) fn look_all_up(asked: &mut dyn Asked, report: &mut CheckReport) -> Re
             met += 1;
             amiss += u64::from(!asked.ask(key, &mut value)? || value != *expected);
         }
-        // Behind what lies no further up there is no end.
+        // A walk that does not ascend would never end.
         let end =
             held.pop().map(|(key, _)| key).filter(|key| before.as_ref().is_none_or(|before| key > before));
         if end.is_none() || met > all {

@@ -28,9 +28,9 @@ use alloc::vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
 
-/// Sizes of the records of an index, fixed when it is formatted.
+/// Sizes of the records of an index. They are fixed when the index is formatted.
 ///
-/// Keys are byte strings in `memcmp` order; an unsigned integer key is stored big-endian.
+/// Keys are byte strings in `memcmp` order. An unsigned integer key is stored big-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordFormat {
     /// Bytes of a key, 1 to 255.
@@ -40,7 +40,7 @@ pub struct RecordFormat {
 }
 
 impl RecordFormat {
-    /// Records of these sizes.
+    /// Returns the format of records with keys and values of these sizes.
     pub const fn new(key_bytes: u8, value_bytes: u8) -> RecordFormat {
         assert!(key_bytes > 0, "a key has at least one byte");
         RecordFormat { key_bytes, value_bytes }
@@ -51,12 +51,12 @@ impl RecordFormat {
         self.key_bytes as usize + self.value_bytes as usize
     }
 
-    /// Refuses a key of the wrong length.
+    /// Returns an error if a key has the wrong length.
     pub fn check_key(&self, key: &[u8]) -> Result<(), IndexError> {
         check_length("key", self.key_bytes, key.len())
     }
 
-    /// Refuses a value of the wrong length.
+    /// Returns an error if a value has the wrong length.
     pub fn check_value(&self, value: &[u8]) -> Result<(), IndexError> {
         check_length("value", self.value_bytes, value.len())
     }
@@ -67,7 +67,7 @@ fn check_length(what: &'static str, expected: u8, got: usize) -> Result<(), Inde
     if got == expected { Ok(()) } else { Err(IndexError::WrongLength { what, expected, got }) }
 }
 
-/// The way a range is walked.
+/// Direction of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Smallest key first.
@@ -76,15 +76,15 @@ pub enum Direction {
     Descending,
 }
 
-/// Called for each record of a range; `Break` ends the walk.
+/// Callback for each record of a range. `Break` ends the walk.
 pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
-/// The bounds of a range.
+/// Lower and upper bound of a range.
 #[doc(hidden)]
 pub type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
-/// Whether an index holds what a change leaves: after an update that was refused half-way and undone, whether
-/// all of it got onto the chip before.
+/// Returns true if an index holds the result of a change. After an update that was refused half-way and
+/// undone, this tells if all of it had reached the chip.
 #[doc(hidden)]
 pub fn holds_change(
     index: &mut impl OrderedIndex,
@@ -95,7 +95,7 @@ pub fn holds_change(
     Ok(is_there == value.is_some() && value.is_none_or(|value| value == now))
 }
 
-/// Where a key lies: before the bounds, within or after them.
+/// Compares a key with a range: less if it is before the bounds, equal if within, greater if after.
 #[doc(hidden)]
 pub fn within(key: &[u8], (low, high): (Bound<&[u8]>, Bound<&[u8]>)) -> Ordering {
     let before = match low {
@@ -115,54 +115,55 @@ pub fn within(key: &[u8], (low, high): (Bound<&[u8]>, Bound<&[u8]>)) -> Ordering
     }
 }
 
-/// Records in key order, each a key and a value.
+/// Records in key order, each with key and value.
 pub type Records<'a, 'r> = &'a mut dyn Iterator<Item = (&'r [u8], &'r [u8])>;
 
 /// An ordered index of fixed-size records with unique keys.
 ///
-/// An index owns its storage; how it is formatted and mounted is its own affair (see the registry).
+/// An index owns its storage. Formatting and mounting are functions of each index type.
 pub trait OrderedIndex: crate::shared::MaybeSend {
-    /// The sizes of its records.
+    /// Sizes of the records.
     fn record(&self) -> RecordFormat;
 
-    /// The promise of the index about a power cut, with the settings it runs with.
+    /// Durability class that the index promises with its settings.
     fn durability(&self) -> Durability;
 
-    /// Looks a key up; when present copies its value to `value` and returns true.
+    /// Looks a key up. If it exists, copies its value to `value` and returns true.
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError>;
 
-    /// Inserts a record, or gives an existing key a new value; returns whether the key existed.
+    /// Inserts a record, or gives an existing key a new value. Returns true if the key existed.
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError>;
 
-    /// Gives a key a value and does not say whether it existed. An index whose changes wait before they reach
-    /// their leaf need not look the key up then; any other inserts it, which this does.
+    /// Gives a key a value and does not tell if the key existed. An index whose changes wait before they
+    /// reach a leaf then need not look the key up. This default calls `insert`.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
         self.insert(key, value).map(drop)
     }
 
-    /// Removes a key; returns whether it existed.
+    /// Removes a key. Returns true if it existed.
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError>;
 
-    /// The most changes that [`OrderedIndex::apply`] takes; 1 where several cannot be made as one.
+    /// Most changes that [`OrderedIndex::apply`] takes; 1 if the index cannot make several changes
+    /// atomically.
     fn batch_max(&self) -> usize {
         1
     }
 
-    /// Whether a batch of so many new records finds room as things are, before anything is freed for it; none
-    /// where the index cannot tell without looking.
+    /// Returns true if a batch of `changes` new records finds room at present, before space is reclaimed for
+    /// it; `None` if the index cannot tell without I/O.
     fn takes_batch(&self, changes: usize) -> Option<bool> {
         let _ = changes;
         None
     }
 
-    /// Whether a page that is older than the rest of the index is always told, so that records of two times
-    /// never stand together. [`Variable`](variable::Variable) marks no values then.
+    /// Returns true if the index always reports a page that is older than the rest, so that it never mixes
+    /// records of two times. [`Variable`](variable::Variable) then marks no values.
     fn tells_older(&self) -> bool {
         false
     }
 
-    /// Makes several changes, one after the other, all or none: neither a refusal nor a power cut leaves some
-    /// of them. As durable as one operation. [`IndexError::BatchTooLarge`] names the limit.
+    /// Makes several changes in turn, atomically: after a refusal or a power cut, all changes are made or
+    /// none. They are as durable as one operation. [`IndexError::BatchTooLarge`] gives the limit.
     fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
         match batch {
             [] => Ok(()),
@@ -171,10 +172,10 @@ pub trait OrderedIndex: crate::shared::MaybeSend {
         }
     }
 
-    /// Fills an empty index with records whose keys ascend strictly; returns how many. An index that can be
-    /// built from sorted records writes each page once and packs it full; any other inserts them one by one,
-    /// which this does. When it returns, the records are as durable as after one operation; a power cut
-    /// before leaves the first so many of them, or none.
+    /// Fills an empty index with records whose keys ascend strictly, and returns their number. An index that
+    /// can be built from sorted records writes each page once and packs it full. This default inserts them
+    /// one by one. When it returns, the records are as durable as after one operation. A power cut before
+    /// leaves a prefix of the records, or none.
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
         let mut loaded = 0;
         for (key, value) in records {
@@ -184,7 +185,7 @@ pub trait OrderedIndex: crate::shared::MaybeSend {
         Ok(loaded)
     }
 
-    /// Visits the records between two bounds in key order, in either direction.
+    /// Visits the records between two bounds in key order or in reverse key order.
     fn range(
         &mut self,
         low: Bound<&[u8]>,
@@ -193,7 +194,7 @@ pub trait OrderedIndex: crate::shared::MaybeSend {
         visit: Visit<'_>,
     ) -> Result<(), IndexError>;
 
-    /// A place in the index, on no record yet. For a `dyn OrderedIndex`: [`Cursor::new`].
+    /// Returns a cursor on no record. For a `dyn OrderedIndex` use [`Cursor::new`].
     fn cursor(&mut self) -> Cursor<'_, Self>
     where
         Self: Sized,
@@ -201,23 +202,23 @@ pub trait OrderedIndex: crate::shared::MaybeSend {
         Cursor::new(self)
     }
 
-    /// Does work that later operations would do: collects garbage, merges, erases, moves what became hard to
-    /// read. About `budget` pages are read or programmed, a block at a time at least. Returns the pages of
-    /// such work that are left, about; 0 where nothing is worth doing, as in an index that has none.
+    /// Does work that later operations would do: collects garbage, merges, erases, and moves pages that
+    /// became hard to read. Reads or programs about `budget` pages, but at least one block. Returns about how
+    /// many pages of such work are left; 0 if nothing is worth doing.
     fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
         let _ = budget;
         Ok(0)
     }
 
-    /// Looks for pages that become hard to read, before their records are asked for, and moves them: reads up
-    /// to `budget` pages from where the last call ended. Returns the pages left of the round, about; 0 at its
-    /// end. Such a page that an operation reads is moved without this.
+    /// Looks for pages that became hard to read, and moves them before their records are asked for. Reads up
+    /// to `budget` pages, from the end of the last call on. Returns about how many pages of the round are
+    /// left; 0 at its end. Pages that operations find hard to read are moved without this.
     fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
         let _ = budget;
         Ok(0)
     }
 
-    /// The room left; none where the index cannot tell without looking.
+    /// Room that is left; `None` if the index cannot tell without I/O.
     fn free(&self) -> Option<Room> {
         None
     }
@@ -225,7 +226,7 @@ pub trait OrderedIndex: crate::shared::MaybeSend {
     /// Makes every acknowledged operation survive a power cut.
     fn sync(&mut self) -> Result<(), IndexError>;
 
-    /// Syncs and leaves the medium so that the next mount is cheapest (a checkpoint, a clean mark).
+    /// Syncs, and leaves the medium so that the next mount is cheapest: with a checkpoint or a clean mark.
     fn close(&mut self) -> Result<(), IndexError> {
         self.sync()
     }
@@ -233,9 +234,9 @@ pub trait OrderedIndex: crate::shared::MaybeSend {
     /// Walks the whole index and checks its numbered invariants. The walk is neither counted nor timed.
     fn check(&mut self) -> Result<CheckReport, IndexError>;
 
-    /// The statistics of the index.
+    /// Statistics of the index.
     fn stats(&self) -> IndexStats;
 
-    /// Bytes of RAM held: tables, buffers and caches.
+    /// Bytes of RAM of tables, buffers and caches.
     fn ram_bytes(&self) -> usize;
 }

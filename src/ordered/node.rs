@@ -1,38 +1,39 @@
-//! The bytes of a tree node: sorted keys in one array, their values in another, as all trees here share it.
+//! The layout of a tree node, the same for all trees here: an array of sorted keys, then an array of their
+//! values.
 //!
 //! ```text
 //! | key 0 | key 1 | ... | key c-1 | value 0 | value 1 | ... | value c-1 |      c = capacity
 //! ```
 //!
-//! Keys lie together so that a binary search touches few cache lines. How many entries are in use is kept by
-//! the owner of the node (in the page's spare area or in a header), so that a node of `c` entries fills `c *
-//! entry_bytes` exactly. In an internal node the value is a child's address and key `i` is a lower bound of
-//! all keys below child `i`; the bound of child 0 is not relied upon.
+//! The keys lie together, so that a binary search touches few cache lines. The owner of the node stores the
+//! number of entries in use, in the spare area of the page or in a header. So a node of `c` entries takes
+//! exactly `c * entry_bytes`. In an internal node the value is the address of a child, and key `i` is a lower
+//! bound of all keys below child `i`. The bound of child 0 is not used.
 
 use core::cmp::Ordering;
 
-/// Whether the processor compares keys of 8 bytes as numbers: on others that takes as long as byte by byte.
+/// True if the processor compares keys of 8 bytes faster as numbers than byte by byte.
 const WIDE: bool = usize::BITS >= 64;
 
-/// How many entries a node holds and how wide they are.
+/// Capacity of a node, and widths of its entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeShape {
-    /// Entries at most.
+    /// Most entries.
     pub capacity: usize,
     /// Bytes of a key.
     pub key_bytes: usize,
-    /// Bytes of a value or child address.
+    /// Bytes of a value or of a child's address.
     pub value_bytes: usize,
 }
 
 impl NodeShape {
-    /// The largest node that fits into an area.
+    /// Returns the shape of the largest node that fits in `area_bytes` bytes.
     pub const fn fitting(area_bytes: usize, key_bytes: usize, value_bytes: usize) -> NodeShape {
         assert!(key_bytes > 0, "a node without keys has no order");
         NodeShape { capacity: area_bytes / (key_bytes + value_bytes), key_bytes, value_bytes }
     }
 
-    /// Bytes the node takes.
+    /// Bytes of the node.
     pub const fn bytes(&self) -> usize {
         self.capacity * (self.key_bytes + self.value_bytes)
     }
@@ -42,14 +43,14 @@ impl NodeShape {
         self.capacity * self.key_bytes + i * self.value_bytes
     }
 
-    /// Key `i`.
+    /// Returns key `i`.
     #[inline]
     pub fn key<'a>(&self, node: &'a [u8], i: usize) -> &'a [u8] {
         debug_assert!(i < self.capacity, "key {i} of {}", self.capacity);
         &node[i * self.key_bytes..(i + 1) * self.key_bytes]
     }
 
-    /// Value `i`.
+    /// Returns value `i`.
     #[inline]
     pub fn value<'a>(&self, node: &'a [u8], i: usize) -> &'a [u8] {
         debug_assert!(i < self.capacity, "value {i} of {}", self.capacity);
@@ -60,7 +61,7 @@ impl NodeShape {
     /// Overwrites key `i`.
     #[inline]
     pub fn set_key(&self, node: &mut [u8], i: usize, key: &[u8]) {
-        // A key beyond the last would be written over the first value.
+        // A key beyond the last one would overwrite the first value.
         debug_assert!(i < self.capacity && key.len() == self.key_bytes, "key {i} of {}", self.capacity);
         copy_field(&mut node[i * self.key_bytes..(i + 1) * self.key_bytes], key);
     }
@@ -68,13 +69,13 @@ impl NodeShape {
     /// Overwrites value `i`.
     #[inline]
     pub fn set_value(&self, node: &mut [u8], i: usize, value: &[u8]) {
-        // A node may share its page with others, which a value beyond the last would be written over.
+        // A value beyond the last one would overwrite another node of the same page.
         debug_assert!(i < self.capacity && value.len() == self.value_bytes, "value {i} of {}", self.capacity);
         let at = self.value_at(i);
         copy_field(&mut node[at..at + self.value_bytes], value);
     }
 
-    /// Where key `i` stands against another key.
+    /// Compares key `i` with `key`.
     #[inline]
     pub fn compare(&self, node: &[u8], i: usize, key: &[u8]) -> Ordering {
         debug_assert_eq!(key.len(), self.key_bytes, "a key of another width");
@@ -85,7 +86,8 @@ impl NodeShape {
         }
     }
 
-    /// Finds `key` among the first `count` entries: where it is, or where it belongs.
+    /// Searches `key` among the first `count` entries. Returns its place, or the place where it belongs as
+    /// the error.
     #[inline]
     pub fn search(&self, node: &[u8], count: usize, key: &[u8]) -> Result<usize, usize> {
         assert!(count <= self.capacity && key.len() == self.key_bytes);
@@ -96,7 +98,8 @@ impl NodeShape {
         }
     }
 
-    /// The child below which `key` belongs: the last whose bound is not above it, or else the first.
+    /// Returns the number of the child below which `key` belongs: the last child whose bound is not above
+    /// `key`, else the first.
     #[inline]
     pub fn child_slot(&self, node: &[u8], count: usize, key: &[u8]) -> usize {
         match self.search(node, count, key) {
@@ -105,7 +108,7 @@ impl NodeShape {
         }
     }
 
-    /// Puts an entry at place `i`, moving the later ones up.
+    /// Inserts an entry at place `i`. The later entries move up.
     pub fn insert(&self, node: &mut [u8], count: usize, i: usize, entry: (&[u8], &[u8])) {
         assert!(i <= count && count < self.capacity, "no room for entry {i} of {count}");
         let (k, v) = (self.key_bytes, self.value_at(i));
@@ -119,7 +122,7 @@ impl NodeShape {
         );
     }
 
-    /// Takes entry `i` out, moving the later ones down.
+    /// Removes entry `i`. The later entries move down.
     pub fn remove(&self, node: &mut [u8], count: usize, i: usize) {
         assert!(i < count && count <= self.capacity, "no entry {i} of {count}");
         let (k, v) = (self.key_bytes, self.value_at(i));
@@ -127,21 +130,21 @@ impl NodeShape {
         node.copy_within(v + self.value_bytes..self.value_at(count), v);
     }
 
-    /// Takes the first `n` entries out, moving the later ones down.
+    /// Removes the first `n` entries. The later entries move down.
     pub fn remove_first(&self, node: &mut [u8], count: usize, n: usize) {
         assert!(n <= count && count <= self.capacity, "no {n} entries of {count}");
         node.copy_within(n * self.key_bytes..count * self.key_bytes, 0);
         node.copy_within(self.value_at(n)..self.value_at(count), self.value_at(0));
     }
 
-    /// Moves every entry up by `n` places; the first `n` are to be overwritten.
+    /// Moves every entry up by `n` places. The caller overwrites the first `n` entries.
     pub fn open_first(&self, node: &mut [u8], count: usize, n: usize) {
         assert!(count + n <= self.capacity, "no room for {n} entries before {count}");
         node.copy_within(..count * self.key_bytes, n * self.key_bytes);
         node.copy_within(self.value_at(0)..self.value_at(count), self.value_at(n));
     }
 
-    /// Copies `count` entries from place `from` of one node to place `to` of another, whose capacity may
+    /// Copies `count` entries from place `from` of a node to place `to` of another node, whose capacity may
     /// differ.
     pub fn copy_entries(&self, source: (&[u8], usize), count: usize, into: (&NodeShape, &mut [u8], usize)) {
         let ((node, from), (shape, target, to)) = (source, into);
@@ -155,7 +158,7 @@ impl NodeShape {
     }
 
     /// Moves `count` entries from place `from.1` of a node to the beginning of another, whose capacity may
-    /// differ. Both lie in one buffer, where they begin at `from.0` and `into.1`, and may overlap.
+    /// differ. Both nodes lie in one buffer and may overlap. They begin at `from.0` and `into.1`.
     pub fn move_entries(
         &self,
         buffer: &mut [u8],
@@ -168,20 +171,20 @@ impl NodeShape {
         assert!((shape.key_bytes, shape.value_bytes) == (self.key_bytes, self.value_bytes), "other entries");
         let (keys, values) = (count * self.key_bytes, count * self.value_bytes);
         let (key, value) = (node + first * self.key_bytes, node + self.value_at(first));
-        // Close together first, so that one move takes both, then apart.
+        // Keys and values are first moved together, so that one move takes both, and then apart.
         buffer.copy_within(value..value + values, key + keys);
         buffer.copy_within(key..key + keys + values, target);
         buffer.copy_within(target + keys..target + keys + values, target + shape.value_at(0));
     }
 
-    /// The first place whose key does not rise above the one before it, if any.
+    /// Returns the first place whose key is not above the key before it; `None` if the keys ascend.
     pub fn first_unsorted(&self, node: &[u8], count: usize) -> Option<usize> {
         assert!(count <= self.capacity, "{count} entries of {}", self.capacity);
         (1..count).find(|&i| self.compare(node, i - 1, self.key(node, i)) != Ordering::Less)
     }
 }
 
-/// Copies a key or value; the common widths without a call.
+/// Copies a key or a value. The common widths need no call of a copy routine.
 #[inline]
 fn copy_field(to: &mut [u8], from: &[u8]) {
     match (to.len(), from.len()) {

@@ -1,41 +1,41 @@
-//! Typed records over any ordered index: integers, byte arrays and tuples instead of byte strings.
+//! Typed records over any ordered index: integers, byte arrays and tuples in place of byte strings.
 //!
-//! A key type says how its values become bytes whose `memcmp` order is the order of the values: unsigned
-//! integers big-endian, signed ones big-endian with the sign bit turned over, byte arrays as they are, tuples
-//! one part after the other. Value types are free to choose; integers are little-endian like every field on
-//! the medium.
+//! A key type defines how its values become bytes whose `memcmp` order is the order of the values. Unsigned
+//! integers are big-endian, signed ones big-endian with the sign bit inverted, byte arrays unchanged, and
+//! tuples one part after the other. Value types are free; integers are little-endian like every field on the
+//! medium.
 
 use crate::check::IndexError;
 use crate::ordered::{Cursor, Direction, OrderedIndex, RecordFormat};
 use core::marker::PhantomData;
 use core::ops::{Bound, ControlFlow, RangeBounds};
 
-/// Bytes of the longest key or value.
+/// Most bytes of a key or a value.
 const BYTES_MAX: usize = 255;
 
-/// A type whose values can be keys.
+/// A type that can be the key of a record.
 ///
-/// `a < b` holds exactly when the bytes of `a` are below the bytes of `b` in `memcmp` order.
+/// `a < b` holds exactly if the bytes of `a` are below the bytes of `b` in `memcmp` order.
 pub trait KeyCodec: Sized {
     /// Bytes of every key of this type.
     const KEY_BYTES: usize;
 
-    /// Writes the key to `bytes`, which has `KEY_BYTES` bytes.
+    /// Writes the key to `bytes`, a slice of `KEY_BYTES` bytes.
     fn put_key(&self, bytes: &mut [u8]);
 
-    /// The key with these bytes. Any `KEY_BYTES` bytes are some key.
+    /// Returns the key with these bytes. Every `KEY_BYTES` bytes are a key.
     fn key_of(bytes: &[u8]) -> Self;
 }
 
-/// A type whose values can be values of records.
+/// A type that can be the value of a record.
 pub trait ValueCodec: Sized {
     /// Bytes of every value of this type.
     const VALUE_BYTES: usize;
 
-    /// Writes the value to `bytes`, which has `VALUE_BYTES` bytes.
+    /// Writes the value to `bytes`, a slice of `VALUE_BYTES` bytes.
     fn put_value(&self, bytes: &mut [u8]);
 
-    /// The value with these bytes. Any `VALUE_BYTES` bytes are some value.
+    /// Returns the value with these bytes. Every `VALUE_BYTES` bytes are a value.
     fn value_of(bytes: &[u8]) -> Self;
 }
 
@@ -78,7 +78,7 @@ pub struct Typed<I, K, V> {
 }
 
 impl<I: OrderedIndex, K: KeyCodec, V: ValueCodec> Typed<I, K, V> {
-    /// Wraps an index; refused when its records have other sizes.
+    /// Wraps an index. Returns an error if the sizes of its records differ from those of the types.
     pub fn new(index: I) -> Result<Typed<I, K, V>, IndexError> {
         let (wanted, found) = (record_of::<K, V>(), index.record());
         for (what, expected, got) in
@@ -95,7 +95,7 @@ impl<I: OrderedIndex, K: KeyCodec, V: ValueCodec> Typed<I, K, V> {
         Ok(Typed { index, types: PhantomData })
     }
 
-    /// The value of a key.
+    /// Returns the value of a key; `None` if the key does not exist.
     pub fn get(&mut self, key: &K) -> Result<Option<V>, IndexError> {
         let mut value = [0; BYTES_MAX];
         let value = &mut value[..V::VALUE_BYTES];
@@ -103,12 +103,12 @@ impl<I: OrderedIndex, K: KeyCodec, V: ValueCodec> Typed<I, K, V> {
         Ok(is_present.then(|| V::value_of(value)))
     }
 
-    /// Whether the key is there.
+    /// Returns true if the key exists.
     pub fn contains_key(&mut self, key: &K) -> Result<bool, IndexError> {
         Ok(self.get(key)?.is_some())
     }
 
-    /// Inserts a record, or gives an existing key a new value; returns whether the key existed.
+    /// Inserts a record, or gives an existing key a new value. Returns true if the key existed.
     pub fn insert(&mut self, key: &K, value: &V) -> Result<bool, IndexError> {
         let mut bytes = [0; BYTES_MAX];
         let bytes = &mut bytes[..V::VALUE_BYTES];
@@ -116,7 +116,7 @@ impl<I: OrderedIndex, K: KeyCodec, V: ValueCodec> Typed<I, K, V> {
         with_key(key, |key| self.index.insert(key, bytes))
     }
 
-    /// Gives a key a value and does not say whether it existed, which saves reads where the index can.
+    /// Gives a key a value and does not tell if the key existed. This saves reads in some indexes.
     pub fn put(&mut self, key: &K, value: &V) -> Result<(), IndexError> {
         let mut bytes = [0; BYTES_MAX];
         let bytes = &mut bytes[..V::VALUE_BYTES];
@@ -124,13 +124,13 @@ impl<I: OrderedIndex, K: KeyCodec, V: ValueCodec> Typed<I, K, V> {
         with_key(key, |key| self.index.put(key, bytes))
     }
 
-    /// The records in key order.
+    /// Iterates over the records in key order.
     pub fn iter(&mut self) -> impl Iterator<Item = Result<(K, V), IndexError>> + use<'_, I, K, V> {
         let records = Cursor::new(&mut self.index);
         records.map(|record| record.map(|(key, value)| (K::key_of(&key), V::value_of(&value))))
     }
 
-    /// Removes a key; returns whether it existed.
+    /// Removes a key. Returns true if it existed.
     pub fn remove(&mut self, key: &K) -> Result<bool, IndexError> {
         with_key(key, |key| self.index.remove(key))
     }
@@ -160,12 +160,12 @@ impl<I: OrderedIndex, K: KeyCodec, V: ValueCodec> Typed<I, K, V> {
         })
     }
 
-    /// The record with the smallest key.
+    /// Returns the record with the smallest key; `None` if there is no record.
     pub fn first(&mut self) -> Result<Option<(K, V)>, IndexError> {
         self.outermost(Direction::Ascending)
     }
 
-    /// The record with the largest key.
+    /// Returns the record with the largest key; `None` if there is no record.
     pub fn last(&mut self) -> Result<Option<(K, V)>, IndexError> {
         self.outermost(Direction::Descending)
     }
@@ -179,24 +179,24 @@ impl<I: OrderedIndex, K: KeyCodec, V: ValueCodec> Typed<I, K, V> {
         Ok(found)
     }
 
-    /// Makes everything acknowledged survive a power cut.
+    /// Makes all acknowledged operations survive a power cut.
     pub fn sync(&mut self) -> Result<(), IndexError> {
         self.index.sync()
     }
 
-    /// The index, for what it can do besides.
+    /// The index, for its other methods.
     pub fn index(&mut self) -> &mut I {
         &mut self.index
     }
 
-    /// Gives the index back.
+    /// Returns the index.
     pub fn into_index(self) -> I {
         self.index
     }
 }
 
-/// The sizes of records with keys of type `K` and values of type `V`, to format an index with. A key of no
-/// bytes, or one or a value of more than 255, does not compile.
+/// Returns the sizes of records with keys of type `K` and values of type `V`, to format an index with. Does
+/// not compile if a key has no bytes, or if a key or a value has more than 255.
 pub const fn record_of<K: KeyCodec, V: ValueCodec>() -> RecordFormat {
     const {
         assert!(K::KEY_BYTES > 0 && K::KEY_BYTES <= BYTES_MAX, "a key has 1 to 255 bytes");
@@ -219,7 +219,6 @@ fn put_bound<'a, K: KeyCodec>(bound: Bound<&K>, bytes: &'a mut [u8]) -> Bound<&'
     })
 }
 
-/// The bytes of a slice that is as long as the type says.
 fn exactly<const N: usize>(bytes: &[u8]) -> [u8; N] {
     let mut exact = [0; N];
     exact.copy_from_slice(bytes);
@@ -283,7 +282,7 @@ impl<const N: usize> ValueCodec for [u8; N] {
     }
 }
 
-/// A set: keys without values.
+/// The value of a set: keys without values.
 impl ValueCodec for () {
     const VALUE_BYTES: usize = 0;
     fn put_value(&self, _: &mut [u8]) {}

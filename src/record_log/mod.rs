@@ -1,12 +1,14 @@
-//! A log of records of one size in a run of pages of a store: what journals and logs of layers write.
+//! A log of records of one size, in a run of pages of a store. Journals and logs of layers are written in
+//! this form.
 //!
-//! Records are gathered in the log's last page, which is in RAM, and written with it. A page that is not full
-//! is rewritten in place as records come, which is atomic on every store: old or new. An *epoch* is the time
-//! between two beginnings; its pages are the *run*: pages 0, 1, ... with the epoch's number, all full but the
-//! last. The medium learns of a new epoch with its page 0. A run that must be complete first *withholds* it.
+//! Records are gathered in the last page of the log, which is in RAM, and written with it. A page that is not
+//! full is rewritten in place when records are added. This is atomic on every store: the page is old or new.
+//! An *epoch* is the time between two beginnings. Its pages are the *run*: pages 0, 1, ... with the number of
+//! the epoch, all full but the last. A new epoch is on the medium once its page 0 is written. If a run must
+//! be complete first, its page 0 is *withheld*.
 //!
-//! Page i is the store's i-th page from its end, so that the last page of a store is where a log is found.
-//! Integers are little-endian:
+//! Page i is the store's i-th page from its end, so a log is found at the last page of a store. Integers are
+//! little-endian:
 //!
 //! ```text
 //! bytes  0..4   CRC-32 of the rest of the page
@@ -22,15 +24,15 @@
 //!       36..    records, oldest first; what lies beyond them is 0
 //! ```
 //!
-//! A full log of which some records are still needed is *condensed*: these are written from page 0 on, in a
-//! new epoch, each page but the last with the mark that the run goes on behind it. So no record that is
-//! needed ever leaves the run.
+//! If a log is full and some of its records are still needed, it is *condensed*: these records are written
+//! from page 0 on, in a new epoch. Each page but the last has the mark that the run goes on behind it. So no
+//! record that is needed ever leaves the run.
 //!
 //! # Invariants
 //!
-//! - J1 The medium holds pages 0 to n - 1 of the epoch full, and page n with the records that were written of
-//!   the page in RAM; nothing of the epoch, if nothing was written in it.
-//! - J3 The page in RAM begins with the records that the medium has of it.
+//! - J1 The medium holds pages 0 to n - 1 of the epoch full, and page n with those records of the page in RAM
+//!   that were written. It holds nothing of the epoch if nothing was written in it.
+//! - J3 The page in RAM begins with the records that page n on the medium has.
 
 use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::codec::{crc32, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
@@ -137,11 +139,11 @@ pub struct Header {
 /// Page as it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// Never written.
+    /// The page was never written.
     Blank,
     /// A page of a log of this kind, with the log's layout.
     Page(Header, Layout),
-    /// No page of such a log.
+    /// The page is not one of this log.
     Foreign,
     /// A page of such a log that is damaged.
     Damaged,
@@ -248,7 +250,7 @@ impl<S: PageStore, K: RecordKind> RecordLog<S, K> {
         self.page.len()
     }
 
-    /// Refuses to go on after a write whose effect is unknown.
+    /// Returns an error after a write whose effect is unknown.
     pub fn ready(&self) -> Result<(), IndexError> {
         if self.is_interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
     }

@@ -12,68 +12,68 @@ mod sealed {
     impl Sealed for f64 {}
 }
 
-/// A coordinate. The types are those of this module.
+/// A coordinate. The trait is sealed: its types are `i32`, `i64`, `f32` and `f64`.
 pub trait Coordinate:
     sealed::Sealed + Copy + Debug + Display + PartialEq + PartialOrd + crate::shared::MaybeSend + 'static
 {
-    /// The type in which areas and squared distances are counted.
+    /// Type of areas and of squared distances.
     type Measure: Measure;
 
-    /// The name of the type.
+    /// Name of the type.
     const NAME: &'static str;
 
-    /// The code of the type in a superblock.
+    /// Code of the type in a superblock.
     const CODE: u8;
 
-    /// Bytes on the medium.
+    /// Bytes of a coordinate on the medium.
     const BYTES: usize;
 
-    /// Whether it is a number: neither NaN nor infinite.
+    /// Returns true if the coordinate is a number: neither NaN nor infinite.
     fn is_finite(self) -> bool;
 
-    /// This coordinate with zero in its one form: equal coordinates have equal bytes.
+    /// Returns this coordinate with -0 replaced by 0, so that equal coordinates have equal bytes.
     #[must_use]
     fn normal(self) -> Self;
 
-    /// The number halfway to another, or next to it; never overflows.
+    /// Returns the number halfway between the two, or one next to it. Never overflows.
     #[must_use]
     fn midpoint(self, other: Self) -> Self;
 
-    /// How far it is from a lower number up to this one.
+    /// Returns the distance from `low` up to this coordinate. `low` must not be greater.
     fn above(self, low: Self) -> Self::Measure;
 
-    /// The bits as an unsigned number that rises with the coordinate.
+    /// Returns the bits as an unsigned number that rises with the coordinate.
     fn ordered_bits(self) -> u64;
 
-    /// The coordinate's cell when the interval from `low` to `high` is cut into 2^bits cells; outside of it
-    /// the nearest cell.
+    /// Returns the cell of the coordinate if the interval from `low` to `high` is cut into 2^`bits` cells. A
+    /// coordinate outside the interval gets the nearest cell.
     fn cell(self, low: Self, high: Self, bits: u32) -> u64;
 
-    /// Writes it to the first bytes, little-endian.
+    /// Writes the coordinate to the first bytes, little-endian.
     fn put(self, bytes: &mut [u8]);
 
-    /// Reads it from the first bytes.
+    /// Reads a coordinate from the first bytes.
     fn get(bytes: &[u8]) -> Self;
 
-    /// Which is greater; the numbers must be finite.
+    /// Compares two coordinates. Both must be finite.
     fn order(&self, other: &Self) -> Ordering {
         self.ordered_bits().cmp(&other.ordered_bits())
     }
 
-    /// The lower of two.
+    /// Returns the lower of two coordinates.
     #[must_use]
     fn lower(self, other: Self) -> Self {
         if other < self { other } else { self }
     }
 
-    /// The higher of two.
+    /// Returns the higher of two coordinates.
     #[must_use]
     fn higher(self, other: Self) -> Self {
         if other > self { other } else { self }
     }
 }
 
-/// Shifts a distance so that `extent` has at most so many bits.
+/// Shifts `above` right, by as many bits as reduce `extent` to at most `bits` bits.
 fn cell_of(above: u64, extent: u64, bits: u32) -> u64 {
     let width = u64::BITS - extent.leading_zeros();
     above >> width.saturating_sub(bits)
@@ -144,7 +144,7 @@ macro_rules! float {
             }
 
             fn normal(self) -> Self {
-                // The one case in which this changes anything: -0 + 0 is 0.
+                // This changes only -0: -0 + 0 is 0.
                 self + 0.0
             }
 
@@ -163,7 +163,7 @@ macro_rules! float {
             }
 
             fn cell(self, low: Self, high: Self, bits: u32) -> u64 {
-                // Halves, so that the widest interval does not overflow.
+                // Half of each number is used, so that the widest interval does not overflow.
                 let half = |x: Self| f64::from(x) * 0.5;
                 let inside = self.higher(low).lower(high);
                 let extent = half(high) - half(low);

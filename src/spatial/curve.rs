@@ -1,30 +1,31 @@
-//! The Hilbert curve through a square or a cube: every cell once, each step to a neighbouring cell.
+//! The Hilbert curve through a square or a cube. It visits every cell once, and each step leads to a
+//! neighbouring cell.
 //!
-//! J. Skilling, "Programming the Hilbert curve", AIP Conference Proceedings 707, 2004: the coordinates are
-//! turned, bit by bit from the top, into the transposed number of the cell on the curve, whose bits are then
-//! interleaved.
+//! J. Skilling, "Programming the Hilbert curve", AIP Conference Proceedings 707, 2004. The coordinates are
+//! turned, bit by bit from the top, into the transposed number of the cell on the curve. The bits of this
+//! number are then interleaved.
 
 use super::coordinate::Coordinate;
 use super::geometry::Rect;
 
-/// A place on the curve, with the more significant word first.
+/// Place on the curve, as two words with the more significant one first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CurveKey([u64; 2]);
 
 impl CurveKey {
-    /// From a number.
+    /// Returns the place with the number `place`.
     pub const fn new(place: u128) -> CurveKey {
         CurveKey([(place >> 64) as u64, place as u64])
     }
 
-    /// The place on the curve as a number.
+    /// Returns the place as a number.
     pub fn place(self) -> u128 {
         u128::from(self.0[0]) << 64 | u128::from(self.0[1])
     }
 }
 
-/// The number on the curve of the cell with these coordinates, each of so many bits, `bits * D` being at most
-/// 128.
+/// Returns the number on the curve of the cell with these coordinates of `bits` bits each. `bits * D` is at
+/// most 128.
 pub fn curve_place<const D: usize>(mut cell: [u64; D], bits: u32) -> u128 {
     assert!(bits as usize * D <= 128 && (1..=64).contains(&bits), "a number of more than 128 bits");
     let top = 1u64 << (bits - 1);
@@ -61,14 +62,14 @@ pub fn curve_place<const D: usize>(mut cell: [u64; D], bits: u32) -> u128 {
     place
 }
 
-/// How coordinates become cells of the curve.
+/// Mapping from coordinates to cells of the curve.
 ///
-/// With a domain its sides are cut into equal parts, and what lies outside counts to the cells at the border.
-/// Without one, integers are taken as they are, and floats by their bits, which rise with the number but are
-/// denser towards zero.
+/// With a domain, each of its sides is cut into equal parts, and a point outside counts to the nearest cell
+/// at the border. Without one, integers are taken as they are. Floats are taken by their bits, which rise
+/// with the number but are denser near zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Grid<C, const D: usize> {
-    /// The region of interest.
+    /// Region whose cells the curve visits; `None` for all numbers.
     pub domain: Option<Rect<C, D>>,
 }
 
@@ -79,12 +80,12 @@ impl<C: Coordinate, const D: usize> Grid<C, D> {
         if type_bits < share { type_bits } else { share }
     }
 
-    /// Bytes that a place on the curve takes.
+    /// Bytes of a place on the curve.
     pub const fn key_bytes() -> usize {
         (Self::bits() as usize * D).div_ceil(8)
     }
 
-    /// The place of a rectangle on the curve: that of its centre.
+    /// Returns the place of a rectangle on the curve: that of its centre.
     pub fn key(&self, rect: &Rect<C, D>) -> CurveKey {
         let (centre, bits) = (rect.centre(), Self::bits());
         let cell: [u64; D] = core::array::from_fn(|axis| match &self.domain {

@@ -1,22 +1,22 @@
-//! Rectangles (boxes, in three dimensions) with sides along the axes. A point is a rectangle without extent.
+//! Rectangles (boxes in three dimensions) with sides along the axes. A point is a rectangle without extent.
 
 use super::coordinate::Coordinate;
 use super::measure::Measure;
 use core::cmp::Ordering;
 use core::fmt;
 
-/// Why numbers are no rectangle.
+/// Error: the numbers are no rectangle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RectError {
     /// A coordinate is NaN or infinite.
     NotFinite {
-        /// Along which axis, counted from 0.
+        /// Axis of the coordinate, from 0.
         axis: usize,
     },
     /// The lower side lies above the upper one.
     Reversed {
-        /// Along which axis, counted from 0.
+        /// Axis of the sides, from 0.
         axis: usize,
     },
 }
@@ -34,7 +34,7 @@ impl fmt::Display for RectError {
 
 impl core::error::Error for RectError {}
 
-/// A rectangle: all points from `low` to `high`, both included, on every axis.
+/// A rectangle: all points from `low` to `high` on every axis, both included.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Rect<C, const D: usize> {
     low: [C; D],
@@ -48,7 +48,8 @@ impl<C: fmt::Debug, const D: usize> fmt::Debug for Rect<C, D> {
 }
 
 impl<C: Coordinate, const D: usize> Rect<C, D> {
-    /// The rectangle between two corners; refused when a side is reversed or a coordinate not finite.
+    /// Returns the rectangle between two corners. Returns an error if a side is reversed or a coordinate is
+    /// not finite.
     pub fn new(low: [C; D], high: [C; D]) -> Result<Rect<C, D>, RectError> {
         for axis in 0..D {
             if !(low[axis].is_finite() && high[axis].is_finite()) {
@@ -61,27 +62,27 @@ impl<C: Coordinate, const D: usize> Rect<C, D> {
         Ok(Rect { low: low.map(C::normal), high: high.map(C::normal) })
     }
 
-    /// A point.
+    /// Returns the rectangle that is one point.
     pub fn point(at: [C; D]) -> Result<Rect<C, D>, RectError> {
         Rect::new(at, at)
     }
 
-    /// The corner with the lowest coordinates.
+    /// Corner with the lowest coordinates.
     pub fn low(&self) -> [C; D] {
         self.low
     }
 
-    /// The corner with the highest coordinates.
+    /// Corner with the highest coordinates.
     pub fn high(&self) -> [C; D] {
         self.high
     }
 
-    /// The point in the middle, rounded where the coordinates have it no finer.
+    /// Returns the point in the middle, rounded to a number of the coordinate type.
     pub fn centre(&self) -> [C; D] {
         core::array::from_fn(|axis| self.low[axis].midpoint(self.high[axis]))
     }
 
-    /// The smallest rectangle around both.
+    /// Returns the smallest rectangle around both.
     #[inline]
     #[must_use]
     pub fn union(&self, other: &Rect<C, D>) -> Rect<C, D> {
@@ -91,47 +92,47 @@ impl<C: Coordinate, const D: usize> Rect<C, D> {
         }
     }
 
-    /// The smallest rectangle around all; none around nothing.
+    /// Returns the smallest rectangle around all; `None` if there are none.
     pub fn around<'a>(rects: impl IntoIterator<Item = &'a Rect<C, D>>) -> Option<Rect<C, D>> {
         rects.into_iter().copied().reduce(|a, b| a.union(&b))
     }
 
-    /// Whether they share a point; sides belong to a rectangle.
+    /// Returns true if the two share a point. The sides belong to a rectangle.
     #[inline]
     pub fn intersects(&self, other: &Rect<C, D>) -> bool {
         (0..D).all(|axis| self.low[axis] <= other.high[axis] && other.low[axis] <= self.high[axis])
     }
 
-    /// Whether it covers every point of another; every rectangle covers itself.
+    /// Returns true if this rectangle covers every point of `other`. Every rectangle covers itself.
     #[inline]
     pub fn contains(&self, other: &Rect<C, D>) -> bool {
         (0..D).all(|axis| self.low[axis] <= other.low[axis] && other.high[axis] <= self.high[axis])
     }
 
-    /// The extent along an axis.
+    /// Extent along an axis.
     #[inline]
     pub fn extent(&self, axis: usize) -> C::Measure {
         self.high[axis].above(self.low[axis])
     }
 
-    /// Area, or volume.
+    /// Area, or volume in three dimensions.
     #[inline]
     pub fn area(&self) -> C::Measure {
         (1..D).fold(self.extent(0), |area, axis| area.times(self.extent(axis)))
     }
 
-    /// The sum of its extents.
+    /// Sum of the extents along all axes.
     pub fn margin(&self) -> C::Measure {
         (0..D).fold(C::Measure::ZERO, |sum, axis| sum.plus(self.extent(axis)))
     }
 
-    /// By how much its area grows when it takes another in.
+    /// Growth of the area if the rectangle takes `other` in.
     #[inline]
     pub fn enlargement(&self, other: &Rect<C, D>) -> C::Measure {
         self.union(other).area().minus(self.area())
     }
 
-    /// The area that it shares with another.
+    /// Area that the two rectangles share.
     #[inline]
     pub fn overlap(&self, other: &Rect<C, D>) -> C::Measure {
         if !self.intersects(other) {
@@ -144,8 +145,8 @@ impl<C: Coordinate, const D: usize> Rect<C, D> {
         shared.area()
     }
 
-    /// The square of the distance from a point to its nearest point; 0 for a point inside. Of floats as
-    /// computed: a square beyond the range of `f64` is its greatest number.
+    /// Square of the distance from `point` to the nearest point of the rectangle; 0 if `point` is inside.
+    /// Floats are rounded, and a square beyond the range of `f64` is the greatest `f64`.
     #[inline]
     pub fn distance2(&self, point: &[C; D]) -> C::Measure {
         (0..D).fold(C::Measure::ZERO, |sum, axis| {
@@ -160,7 +161,8 @@ impl<C: Coordinate, const D: usize> Rect<C, D> {
         })
     }
 
-    /// The order of rectangles by lower and then upper corner, axis after axis: only so that there is one.
+    /// Compares the lower and then the upper corners, axis after axis. The order has no meaning; it only
+    /// makes results reproducible.
     pub fn order(&self, other: &Rect<C, D>) -> Ordering {
         let corners = |rect: &Rect<C, D>| rect.low.into_iter().chain(rect.high);
         corners(self)
@@ -171,7 +173,7 @@ impl<C: Coordinate, const D: usize> Rect<C, D> {
     }
 }
 
-/// The square of the distance between two points.
+/// Returns the square of the distance between two points.
 pub fn distance2<C: Coordinate, const D: usize>(a: &[C; D], b: &[C; D]) -> C::Measure {
     (0..D).fold(C::Measure::ZERO, |sum, axis| {
         let (low, high) = (a[axis].lower(b[axis]), a[axis].higher(b[axis]));

@@ -1,22 +1,23 @@
-//! The Hilbert R-tree: an R-tree whose entries stand in the order of the Hilbert curve, as in a B-tree.
+//! The Hilbert R-tree: an R-tree whose entries are in the order of the Hilbert curve, as the keys of a
+//! B-tree.
 //!
-//! I. Kamel and C. Faloutsos, "Hilbert R-tree: an improved R-tree using fractals", VLDB 1994. An entry's
-//! place is that of its rectangle's centre on the curve; a child entry holds, besides the box, the greatest
-//! place below it (LHV).
+//! I. Kamel and C. Faloutsos, "Hilbert R-tree: an improved R-tree using fractals", VLDB 1994. The place of an
+//! entry is the place of its rectangle's centre on the curve. A child entry holds the box of the child and
+//! the greatest place below it (LHV, largest Hilbert value).
 //!
-//! - *insert*: descend to the first child whose LHV is not below the place, or the last child. A full node
-//!   shares its entries out with one neighbour below the same parent (the right one if there is one); when
-//!   that is full too the two become three (2-to-3 split), and the parent takes one entry more. The root
-//!   becomes two.
-//! - *remove*: a node that gets too empty shares out with a neighbour, or with both, or becomes one node
-//!   fewer with them.
-//! - *search* as in an R-tree; to find an entry for removal its place narrows the way.
+//! - *insert*: descends to the first child whose LHV is not below the place, or to the last child. A full
+//!   node shares its entries with one neighbour below the same parent: the right one, or the left one if
+//!   there is no right one. If the neighbour is full too, the two nodes become three (2-to-3 split), and the
+//!   parent takes one more entry. A full root becomes two nodes.
+//! - *remove*: a node with too few entries shares with a neighbour or with both, or is merged with them into
+//!   one node fewer.
+//! - *search*: as in an R-tree. The search for an entry to remove also compares places.
 //!
 //! Leaves do not store the places of their entries: they follow from the rectangles.
 //!
 //! # Invariants, besides those of `paged.rs`
 //!
-//! - H1 The places of a leaf's entries and the LHVs of any other node do not descend, and an LHV is the
+//! - H1 The places of a leaf's entries, and the LHVs of any other node, do not descend. An LHV is the
 //!   greatest place below.
 
 use super::coordinate::Coordinate;
@@ -31,18 +32,18 @@ use crate::nand::Cause;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-/// The rules of the Hilbert R-tree.
+/// Rules of the Hilbert R-tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HilbertRules<C, const D: usize> {
-    /// How coordinates become cells of the curve.
+    /// Mapping from coordinates to places on the curve.
     pub grid: Grid<C, D>,
 }
 
 /// A Hilbert R-tree whose nodes are pages.
 pub type HilbertRTree<S, C, const D: usize> = Tree<C, D, PagedNodes<S, C, D>, HilbertRules<C, D>>;
 
-/// A curve through this domain (or through all numbers), full pages, 40 % full at least, every operation
-/// durable.
+/// Returns the configuration with a curve through `domain` (`None`: through all numbers), full pages, nodes
+/// at least 40 % full, and every operation durable.
 pub fn config<C: Coordinate, const D: usize>(
     domain: Option<Rect<C, D>>,
 ) -> SpatialConfig<HilbertRules<C, D>> {
@@ -127,13 +128,13 @@ impl<C: Coordinate, const D: usize> Rules<C, D> for HilbertRules<C, D> {
 }
 
 impl<C: Coordinate, const D: usize> HilbertRules<C, D> {
-    /// The place of an entry of a leaf, or the greatest below a child entry.
+    /// Returns the place of a data entry, or the greatest place below a child entry.
     fn place(&self, node: &Node<C, D>, at: usize) -> CurveKey {
         let entry = &node.entries[at];
         if entry.child_id().is_some() { entry.key } else { self.grid.key(&entry.rect) }
     }
 
-    /// The path to the leaf where a place belongs.
+    /// Returns the path to the leaf to which a place belongs.
     fn descend<N: Nodes<C, D>>(
         &self,
         op: &mut Operation<'_, N>,
@@ -154,7 +155,8 @@ impl<C: Coordinate, const D: usize> HilbertRules<C, D> {
         }
     }
 
-    /// Adds an entry to the node at `depth`; returns what its parent is to take, and where.
+    /// Adds an entry to the node at `depth`. Returns the entry that its parent must take, with the place for
+    /// it.
     fn add<N: Nodes<C, D>>(
         &self,
         op: &mut Operation<'_, N>,
@@ -207,7 +209,7 @@ impl<C: Coordinate, const D: usize> HilbertRules<C, D> {
         Ok(None)
     }
 
-    /// Mends the node at `depth` if it is too empty; returns whether its parent lost a child.
+    /// Mends the node at `depth` if it has too few entries. Returns true if its parent lost a child.
     fn mend<N: Nodes<C, D>>(
         &self,
         op: &mut Operation<'_, N>,
@@ -232,7 +234,7 @@ impl<C: Coordinate, const D: usize> HilbertRules<C, D> {
             entries.clear();
             for at in first..first + together {
                 let id = self.child(op, parent, at)?;
-                // The node itself has too few entries by now, so it is not verified again.
+                // The node itself has too few entries now, so its fill is not checked again.
                 let node = if at == slot {
                     op.nodes.read(id, Cause::Host)?
                 } else {
@@ -273,7 +275,7 @@ impl<C: Coordinate, const D: usize> HilbertRules<C, D> {
         child.ok_or(IndexError::broken(Invariant::S4, "a parent without such a child", u64::from(parent.0)))
     }
 
-    /// Shares entries out evenly to nodes of a level.
+    /// Divides entries evenly among nodes of a level.
     fn write_shares<N: Nodes<C, D>>(
         &self,
         op: &mut Operation<'_, N>,
@@ -286,7 +288,7 @@ impl<C: Coordinate, const D: usize> HilbertRules<C, D> {
         })
     }
 
-    /// The entry of a node in its parent.
+    /// Returns the entry that the parent of a node must hold.
     fn entry_of<N: Nodes<C, D>>(
         &self,
         op: &mut Operation<'_, N>,
@@ -299,7 +301,7 @@ impl<C: Coordinate, const D: usize> HilbertRules<C, D> {
         Ok(Entry { key: self.node_key(node), ..Entry::child(rect, id) })
     }
 
-    /// Tells a parent of its child; returns whether anything changed.
+    /// Updates the entry of a child in its parent. Returns true if the entry changed.
     fn update<N: Nodes<C, D>>(
         &self,
         op: &mut Operation<'_, N>,
@@ -314,7 +316,7 @@ impl<C: Coordinate, const D: usize> HilbertRules<C, D> {
         Ok(true)
     }
 
-    /// Adjusts boxes and LHVs above the node at `depth` of a path, until none changes.
+    /// Adjusts boxes and LHVs above the node at `depth` of a path, until one does not change.
     fn adjust<N: Nodes<C, D>>(
         &self,
         op: &mut Operation<'_, N>,
@@ -330,7 +332,7 @@ impl<C: Coordinate, const D: usize> HilbertRules<C, D> {
     }
 }
 
-/// Cuts entries into so many even parts.
+/// Cuts entries into `parts` even parts.
 fn shares<T>(entries: &[T], parts: usize) -> impl Iterator<Item = &[T]> {
     let count = entries.len();
     (0..parts).map(move |part| &entries[count * part / parts..count * (part + 1) / parts])

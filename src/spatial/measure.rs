@@ -1,9 +1,9 @@
 //! Numbers wide enough for areas, margins and squared distances: exact for integers, clamped to finite values
 //! for floats.
 //!
-//! A measure never overflows and is never NaN, so comparing two of them always has an answer and the same one
-//! on every machine. Floats use only addition, subtraction, multiplication and comparisons, which IEEE 754
-//! defines to the bit.
+//! A measure never overflows and is never NaN. So two measures can always be compared, with the same result
+//! on every machine. Floats use only addition, subtraction, multiplication and comparisons, whose results
+//! IEEE 754 defines to the bit.
 
 use core::cmp::Ordering;
 use core::fmt::Debug;
@@ -17,28 +17,28 @@ mod sealed {
 
 /// A signed number for areas, margins and squared distances.
 pub trait Measure: sealed::Sealed + Copy + Debug + PartialEq + crate::shared::MaybeSend + 'static {
-    /// Nothing.
+    /// Zero.
     const ZERO: Self;
 
-    /// The sum.
+    /// Returns the sum.
     #[must_use]
     fn plus(self, other: Self) -> Self;
 
-    /// The difference.
+    /// Returns the difference.
     #[must_use]
     fn minus(self, other: Self) -> Self;
 
-    /// The product; of integers one factor must be below 2^64 in magnitude.
+    /// Returns the product. If the measure is an integer, the magnitude of one factor must be below 2^64.
     #[must_use]
     fn times(self, other: Self) -> Self;
 
-    /// Which is greater.
+    /// Compares two measures.
     fn order(&self, other: &Self) -> Ordering;
 
-    /// The nearest `f64`, for reports.
+    /// Returns the nearest `f64`, for reports.
     fn to_f64(self) -> f64;
 
-    /// Whether it is below `other`.
+    /// Returns true if this measure is below `other`.
     fn is_below(&self, other: &Self) -> bool {
         self.order(other) == Ordering::Less
     }
@@ -84,7 +84,7 @@ impl Measure for f64 {
     }
 
     fn order(&self, other: &f64) -> Ordering {
-        // Never NaN, and no zero of either sign is below the other.
+        // Neither side is NaN, and 0 and -0 are equal.
         if self < other {
             Ordering::Less
         } else if self > other {
@@ -99,8 +99,8 @@ impl Measure for f64 {
     }
 }
 
-/// A signed integer of 256 bits, two's complement: enough for the volume of any box with 64-bit sides, added
-/// up over the largest node.
+/// A signed integer of 256 bits in two's complement. It holds the sum of the volumes of the largest node's
+/// entries, even if all sides have 64 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct I256 {
     high: i128,
@@ -108,7 +108,7 @@ pub struct I256 {
 }
 
 impl I256 {
-    /// From a number without sign.
+    /// Returns the measure of an unsigned number.
     pub const fn new(value: u128) -> I256 {
         I256 { high: 0, low: value }
     }

@@ -26,7 +26,7 @@
 //! |---|---|
 //! | `coordinate.rs`, `measure.rs`, `geometry.rs`, `curve.rs` | coordinates, exact areas and distances, rectangles, Hilbert curve |
 //! | `node.rs` | [`node::Node`], [`node::Entry`], [`node::Change`] in RAM; [`node::NodeFormat`] encodes and decodes pages |
-//! | `nodes.rs` | [`nodes::Nodes`], the seam: read a node, change it entry by entry, commit an operation |
+//! | `nodes.rs` | [`nodes::Nodes`], the interface: read a node, change it entry by entry, commit an operation |
 //! | `paged.rs`, `superblock.rs` | the plain implementation: a node is a page |
 //! | `tree/` | [`tree::Tree`] over any `Nodes` with any [`tree::Rules`]: operations, search, bulk load, check |
 //! | `tree/update.rs` | Guttman's insertion and removal over [`tree::update::Grouping`] (choose child, split, reinsert) |
@@ -35,36 +35,36 @@
 //! Other kinds (R*-tree, MR-tree, FOR-tree) and layers below any tree (node buffers of FAST and eFIND, RFTL)
 //! are in `nandex-papers`.
 //!
-//! **A tree** that differs in choice and split alone implements `Grouping` and runs as `Grouped<G>` (see
-//! `r_tree.rs`); one that inserts and removes in its own way implements `Rules` (see `hilbert.rs`); search,
-//! load, check, mount and the durability classes come with `Tree`. A tree whose nodes mix data and child
-//! entries, or whose leaves lie on different levels, sets `is_balanced = false` in its `NodeFormat` (the
-//! search functions in `tree/search.rs` take that, and `Node::tag` is free for it) and may implement
-//! [`SpatialIndex`] itself over the free functions.
+//! **A tree** that differs from the R-tree in choice and split alone implements `Grouping` and runs as
+//! `Grouped<G>` (see `r_tree.rs`). A tree that inserts and removes in its own way implements `Rules` (see
+//! `hilbert.rs`). Search, load, check, mount and the durability classes come with `Tree`. A tree whose nodes
+//! mix data and child entries, or whose leaves lie on different levels, sets `is_balanced = false` in its
+//! `NodeFormat`. The functions in `tree/search.rs` handle such trees, and `Node::tag` is free for their use.
+//! Such a tree may also implement [`SpatialIndex`] itself, with these functions.
 //!
-//! **A layer** between tree and pages implements [`nodes::Nodes`] and is put under any tree with
-//! [`tree::Tree::over`]. It gets every modification as a [`node::Change`] (`Add`, `Remove`, `Update` of one
-//! entry by its place, or `Whole`), and [`node::Node::apply`] replays one. It may keep an operation's nodes
-//! as `PagedNodes` does (`held`), or wrap one: `begin`, `change(id, Change::Whole(..))`, `commit` writes a
-//! group of nodes. A layer that needs pages of its own (a log) divides the store with
-//! [`crate::store::slice::divide`]. The root is node 1 for ever, so no layer keeps a pointer to it. An
-//! operation that does not fit (`fits_group` is false, or `Full`) is rolled back by the tree and done again
-//! with fewer changes; a layer whose commit is a log append answers true. A layer that delays writes keeps
-//! [`node::Node::link`] with the node, and answers [`nodes::Nodes::take_links`] for the nodes as they are
-//! with what it delayed.
+//! **A layer** between tree and pages implements [`nodes::Nodes`] and is put below any tree with
+//! [`tree::Tree::over`]. It gets every modification as a [`node::Change`]: `Add`, `Remove` or `Update` of one
+//! entry by its place, or `Whole`. [`node::Node::apply`] replays a modification. A layer may hold the nodes
+//! of an operation as `PagedNodes` does (`held`), or wrap a `PagedNodes`: `begin`, `change(id,
+//! Change::Whole(..))` and `commit` write a group of nodes. A layer that needs pages of its own, for example
+//! for a log, divides the store with [`crate::store::slice::divide`]. The root always is node 1, so no layer
+//! keeps a pointer to it. If an operation does not fit (`fits_group` is false, or the error is `Full`), the
+//! tree rolls it back and repeats it with fewer changes. A layer whose commit appends to a log always answers
+//! true. A layer that delays writes stores [`node::Node::link`] with the node, and its
+//! [`nodes::Nodes::take_links`] includes the delayed changes.
 //!
 //! # Entries
 //!
-//! An index is a multiset of pairs of a rectangle and an identifier: the same pair inserted twice is there
-//! twice, and a removal takes one. (To make it a set each insertion would have to search first, which the
-//! literature's costs do not contain.) Coordinates are finite; NaN, infinities and reversed sides are refused
-//! by [`Rect::new`].
+//! An index is a multiset of pairs of a rectangle and an identifier. A pair that was inserted twice is in the
+//! index twice, and a removal removes one of the two. (In a set, each insertion would first have to search,
+//! which the costs in the literature do not include.) Coordinates are finite: [`Rect::new`] refuses NaN,
+//! infinities and reversed sides.
 //!
 //! # Floating point
 //!
-//! This is the one room of the engine that computes with floats, since coordinates may be floats. It adds,
-//! subtracts, multiplies, divides and compares, which IEEE 754 defines to the bit; it calls no function of a
-//! mathematical library.
+//! This is the only room of the engine that computes with floats, since coordinates may be floats. It adds,
+//! subtracts, multiplies, divides and compares: IEEE 754 defines the results to the bit. It calls no function
+//! of a mathematical library.
 
 pub mod coordinate;
 pub mod curve;
@@ -89,19 +89,19 @@ use crate::check::{CheckReport, IndexError};
 use crate::index::{Durability, Fill, IndexStats};
 use core::ops::ControlFlow;
 
-/// How an entry must lie to a window.
+/// Position of an entry in relation to a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// The two share a point.
+    /// Entry and window share a point.
     Intersects,
     /// The entry lies within the window.
     Within,
-    /// The entry covers the window; with a window that is a point: the entry contains the point.
+    /// The entry covers the window. If the window is a point, the entry contains the point.
     Covers,
 }
 
 impl Relation {
-    /// The name used in settings and results.
+    /// Name in settings and results.
     pub const fn name(self) -> &'static str {
         match self {
             Relation::Intersects => "intersects",
@@ -110,7 +110,7 @@ impl Relation {
         }
     }
 
-    /// Whether an entry stands in this relation to a window.
+    /// Returns true if an entry stands in this relation to a window.
     #[inline]
     pub fn holds<C: Coordinate, const D: usize>(self, entry: &Rect<C, D>, window: &Rect<C, D>) -> bool {
         match self {
@@ -120,7 +120,7 @@ impl Relation {
         }
     }
 
-    /// Whether an entry within `bounds` can.
+    /// Returns true if an entry within `bounds` may stand in this relation to a window.
     #[inline]
     pub fn may_hold_below<C: Coordinate, const D: usize>(
         self,
@@ -137,47 +137,47 @@ impl Relation {
 /// A node, as a map of the tree shows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Region<C, const D: usize> {
-    /// The number of the region; where a node is a page, the page's.
+    /// Number of the node. If nodes are pages, this is the number of the page.
     pub id: NodeId,
-    /// 1 for a leaf.
+    /// Level of the node; 1 for a leaf.
     pub level: u8,
-    /// Entries in it.
+    /// Number of entries.
     pub entries: usize,
-    /// The box around them.
+    /// Smallest box around the entries.
     pub rect: Rect<C, D>,
 }
 
-/// Called for each entry found; `Break` ends the walk.
+/// Callback for each entry found. `Break` ends the search.
 pub type VisitRect<'a, C, const D: usize> = &'a mut dyn FnMut(&Rect<C, D>, u64) -> ControlFlow<()>;
 
-/// Called for each entry with the square of its distance.
+/// Callback for each entry, with the square of its distance. `Break` ends the search.
 pub type VisitNearest<'a, C, const D: usize> =
     &'a mut dyn FnMut(&Rect<C, D>, u64, <C as Coordinate>::Measure) -> ControlFlow<()>;
 
-/// Called for each node.
+/// Callback for each node. `Break` ends the walk.
 pub type VisitRegion<'a, C, const D: usize> = &'a mut dyn FnMut(&Region<C, D>) -> ControlFlow<()>;
 
-/// Entries to load, in any order.
+/// Entries of a bulk load, in any order.
 pub type Entries<'a, C, const D: usize> = &'a mut dyn Iterator<Item = (Rect<C, D>, u64)>;
 
 /// A spatial index: a multiset of rectangles with identifiers.
 ///
-/// An index owns its storage; how it is formatted and mounted is its own affair.
+/// An index owns its storage. Formatting and mounting are functions of each index type.
 pub trait SpatialIndex<C: Coordinate, const D: usize>: crate::shared::MaybeSend {
-    /// The promise of the index about a power cut.
+    /// Durability class that the index promises.
     fn durability(&self) -> Durability;
 
-    /// Inserts an entry. The same entry may be there several times.
+    /// Inserts an entry. The same entry may be in the index several times.
     fn insert(&mut self, rect: &Rect<C, D>, id: u64) -> Result<(), IndexError>;
 
-    /// Removes an entry, one of them if it is there several times; returns whether it was there.
+    /// Removes one copy of an entry. Returns false if the entry is not in the index.
     fn remove(&mut self, rect: &Rect<C, D>, id: u64) -> Result<bool, IndexError>;
 
-    /// Fills an empty index; returns how many entries there were. Holds them in RAM while it sorts them.
-    /// After an error the index is empty still.
+    /// Fills an empty index and returns the number of entries. Holds all entries in RAM while it sorts them.
+    /// After an error the index is still empty.
     fn load(&mut self, entries: Entries<'_, C, D>, packing: Packing, fill: Fill) -> Result<u64, IndexError>;
 
-    /// Visits every entry that stands in this relation to a window, in no certain order.
+    /// Visits every entry that stands in `relation` to the window `query`, in no particular order.
     fn window(
         &mut self,
         query: &Rect<C, D>,
@@ -185,9 +185,9 @@ pub trait SpatialIndex<C: Coordinate, const D: usize>: crate::shared::MaybeSend 
         visit: VisitRect<'_, C, D>,
     ) -> Result<(), IndexError>;
 
-    /// Visits the `count` entries nearest to a point, nearest first; entries equally near by their
-    /// identifiers, and those with equal ones by their corners ([`Rect::order`]). Which of several equally
-    /// near ones come is decided likewise.
+    /// Visits the `count` entries nearest to a point, nearest first. Entries at the same distance are ordered
+    /// by identifier, then by corners ([`Rect::order`]). The same order decides which of them belong to the
+    /// `count` entries.
     fn nearest(
         &mut self,
         point: &[C; D],
@@ -195,21 +195,21 @@ pub trait SpatialIndex<C: Coordinate, const D: usize>: crate::shared::MaybeSend 
         visit: VisitNearest<'_, C, D>,
     ) -> Result<(), IndexError>;
 
-    /// Visits every node that holds something, the root first. Neither counted nor timed.
+    /// Visits every node that has entries, the root first. The walk is neither counted nor timed.
     fn regions(&mut self, visit: VisitRegion<'_, C, D>) -> Result<(), IndexError>;
 
     /// Makes every acknowledged operation survive a power cut.
     fn sync(&mut self) -> Result<(), IndexError>;
 
-    /// Syncs and leaves the medium so that the next mount is cheapest.
+    /// Syncs, and leaves the medium so that the next mount is cheapest.
     fn close(&mut self) -> Result<(), IndexError>;
 
     /// Walks the whole index and checks its numbered invariants. The walk is neither counted nor timed.
     fn check(&mut self) -> Result<CheckReport, IndexError>;
 
-    /// The statistics of the index.
+    /// Statistics of the index.
     fn stats(&self) -> IndexStats;
 
-    /// Bytes of RAM held: tables, buffers and caches.
+    /// Bytes of RAM of tables, buffers and caches.
     fn ram_bytes(&self) -> usize;
 }

@@ -26,11 +26,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// The number of a node. Where a node is a page it is the page's.
+/// Number of a node. If nodes are pages, this is the number of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeId(pub u32);
 
-/// The root is always node 1, whatever its level: a root that splits moves its entries to two new nodes.
+/// Number of the root at every height of the tree. A root that splits moves its entries to two new nodes.
 pub const ROOT: NodeId = NodeId(1);
 
 impl fmt::Display for NodeId {
@@ -39,53 +39,53 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// Byte 9 of every node.
+/// Mark at byte 9 of every node.
 #[doc(hidden)]
 pub const NODE_MARK: u8 = 0xC1;
-/// Bytes of a page before its entries, or before the link where nodes have one.
+/// Bytes of a page before its entries, or before the link if nodes have links.
 #[doc(hidden)]
 pub const HEADER_BYTES: usize = 16;
 const ID_BYTES: usize = 8;
 const CHILD_BYTES: usize = 4;
 
-/// Bytes of a superblock that belong to the kind of tree.
+/// Bytes of a superblock for the options of the kind of tree.
 pub const OPTION_BYTES: usize = 64;
 
-/// No node has fewer than two children, and no store more than 2^32 pages.
+/// Bound of the height: a node with children has at least two, and a store has at most 2^32 pages.
 pub const HEIGHT_MAX: usize = 32;
 
-/// The target of an entry.
+/// Target of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pointer {
-    /// A stored object, by the identifier that the user gave it.
+    /// Stored object, with the identifier that the user gave it.
     Data(u64),
-    /// A node below.
+    /// Node one level below, or deeper in an unbalanced tree.
     Child(NodeId),
 }
 
-/// A rectangle and what it surrounds.
+/// Entry of a node: a rectangle, and the object or child that it surrounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Entry<C, const D: usize> {
-    /// The object's rectangle, or the union of the child's.
+    /// Rectangle of the object, or the union of the rectangles of the child.
     pub rect: Rect<C, D>,
-    /// The object, or the child.
+    /// Object or child.
     pub pointer: Pointer,
-    /// Child entries of trees along the Hilbert curve: the last place of the child's entries. Else 0.
+    /// Greatest place on the Hilbert curve below a child entry, in trees that use the curve; else 0.
     pub key: CurveKey,
 }
 
 impl<C: Coordinate, const D: usize> Entry<C, D> {
-    /// An entry of a leaf.
+    /// Returns an entry for an object.
     pub fn data(rect: Rect<C, D>, id: u64) -> Entry<C, D> {
         Entry { rect, pointer: Pointer::Data(id), key: CurveKey::default() }
     }
 
-    /// An entry that leads to a child.
+    /// Returns an entry for a child.
     pub fn child(rect: Rect<C, D>, child: NodeId) -> Entry<C, D> {
         Entry { rect, pointer: Pointer::Child(child), key: CurveKey::default() }
     }
 
-    /// The child it leads to, if it is no data.
+    /// Number of the child; `None` for a data entry.
     pub fn child_id(&self) -> Option<NodeId> {
         match self.pointer {
             Pointer::Child(child) => Some(child),
@@ -97,80 +97,81 @@ impl<C: Coordinate, const D: usize> Entry<C, D> {
 /// A node in RAM. Data entries stand before child entries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node<C, const D: usize> {
-    /// 1 for a leaf; of any other node above the levels of its children.
+    /// Level: 1 for a leaf, else greater than the levels of the children.
     pub level: u8,
-    /// For the tree's own use.
+    /// Tag for the tree's own use.
     pub tag: u16,
-    /// Where its format has links: the node that goes on with its entries.
+    /// Node that continues the entries of this one. Only formats with links have it.
     pub link: Option<NodeId>,
-    /// The entries of the node.
+    /// Entries of the node.
     pub entries: Vec<Entry<C, D>>,
 }
 
-/// One modification of a node: what the log or the buffer of a layer holds.
+/// A modification of a node. Layers keep modifications in a log or a buffer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change<C, const D: usize> {
-    /// An entry was put in place `at`; later entries moved up.
+    /// An entry was inserted; the entries from `at` on moved up by one.
     Add {
-        /// The place of the entry.
+        /// Place of the new entry.
         at: usize,
-        /// The entry.
+        /// New entry.
         entry: Entry<C, D>,
     },
-    /// The entry in place `at` was taken out; later entries moved down.
+    /// An entry was removed; the entries after it moved down by one.
     Remove {
-        /// The place of the entry.
+        /// Place of the removed entry.
         at: usize,
     },
-    /// The entry in place `at` is another now: the box of a child changed.
+    /// An entry was replaced, for example because the box of a child changed.
     Update {
-        /// The place of the entry.
+        /// Place of the entry.
         at: usize,
-        /// The entry as it is now.
+        /// Entry after the change.
         entry: Entry<C, D>,
     },
-    /// The node is new, or another throughout.
+    /// The node is new, or all of it was replaced.
     Whole(Node<C, D>),
 }
 
 impl<C: Coordinate, const D: usize> Node<C, D> {
-    /// An empty node.
+    /// Returns an empty node.
     pub fn new(level: u8) -> Node<C, D> {
         Node::with(level, Vec::new())
     }
 
-    /// An empty leaf with room for so many entries and no more.
+    /// Returns an empty leaf with memory for exactly `entries` entries.
     pub fn with_room(entries: usize) -> Node<C, D> {
         Node::with(1, Vec::with_capacity(entries))
     }
 
-    /// Makes its memory that of so many entries, or of those that it has.
+    /// Changes the memory of the node to that of `entries` entries, or of those it has if they are more.
     pub fn set_room(&mut self, entries: usize) {
         self.entries.reserve_exact(entries.saturating_sub(self.entries.len()));
         self.entries.shrink_to(entries);
     }
 
-    /// A node with these entries.
+    /// Returns a node with these entries.
     pub fn with(level: u8, entries: Vec<Entry<C, D>>) -> Node<C, D> {
         Node { level, tag: 0, link: None, entries }
     }
 
-    /// How many entries are data; they stand first.
+    /// Number of data entries. They stand first.
     pub fn data_count(&self) -> usize {
         self.entries.partition_point(|entry| matches!(entry.pointer, Pointer::Data(_)))
     }
 
-    /// The union of its entries' rectangles; none of an empty node.
+    /// Returns the union of the rectangles of the entries; `None` for an empty node.
     pub fn rect(&self) -> Option<Rect<C, D>> {
         Rect::around(self.entries.iter().map(|entry| &entry.rect))
     }
 
-    /// The greatest key of its entries.
+    /// Returns the greatest key of the entries.
     pub fn key_max(&self) -> CurveKey {
         self.entries.iter().map(|entry| entry.key).max().unwrap_or_default()
     }
 
-    /// Makes a modification so; refused when there is no such place, which only a damaged log asks for.
+    /// Applies a modification. Returns an error if its place does not exist; only a damaged log contains such
+    /// a modification.
     pub fn apply(&mut self, change: &Change<C, D>) -> Result<(), &'static str> {
         let count = self.entries.len();
         match change {
@@ -185,7 +186,7 @@ impl<C: Coordinate, const D: usize> Node<C, D> {
         Ok(())
     }
 
-    /// Takes over another node and keeps the memory.
+    /// Copies another node into the memory of this one.
     pub fn copy_from(&mut self, other: &Node<C, D>) {
         (self.level, self.tag, self.link) = (other.level, other.tag, other.link);
         self.entries.clear();
@@ -193,42 +194,42 @@ impl<C: Coordinate, const D: usize> Node<C, D> {
     }
 }
 
-/// How the nodes of one tree are laid out. It stands in the superblock.
+/// Layout of the nodes of a tree. The superblock holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeFormat {
-    /// The kind of tree, in ASCII.
+    /// Kind of tree, in ASCII.
     pub kind: [u8; 8],
-    /// [`Coordinate::CODE`].
+    /// Type of the coordinates: [`Coordinate::CODE`].
     pub coordinate: u8,
-    /// Dimensions.
+    /// Number of dimensions.
     pub dimensions: u8,
     /// Bytes of a page.
     pub page_bytes: u32,
-    /// Pages of the store, which is how many numbers nodes have.
+    /// Number of pages of the store. Node numbers are below it.
     pub page_count: u32,
-    /// Bytes of the place on the Hilbert curve in a child entry; 0 without.
+    /// Bytes of the place on the Hilbert curve in a child entry; 0 if entries have none.
     pub key_bytes: u8,
-    /// Bytes of the link in a node, 0 or 4.
+    /// Bytes of the link in a node: 0 or 4.
     pub link_bytes: u8,
-    /// Entries of a leaf at most.
+    /// Most entries of a leaf.
     pub leaf_capacity: u16,
-    /// Entries of any other node at most.
+    /// Most entries of any other node.
     pub internal_capacity: u16,
-    /// Entries of a node at least, in percent of its capacity, 0 to 50; the root is exempt.
+    /// Least entries of a node in percent of its capacity, 0 to 50. The root may have fewer.
     pub fill_min_percent: u8,
-    /// Whether every child is one level below its parent.
+    /// True if every child is one level below its parent.
     pub is_balanced: bool,
-    /// Nodes of one level that the largest operation changes when it is kept narrow
-    /// ([`super::Nodes::fits_group`]).
+    /// Most nodes of one level that an operation changes if it is narrow ([`super::Nodes::fits_group`]).
     pub group_per_level: u8,
-    /// The layer between the tree and its pages: 0 nothing, else the number of the layer.
+    /// Number of the layer between the tree and its pages; 0 for none.
     pub layer: u8,
-    /// The options that the kind of tree wants to find again.
+    /// Options of the kind of tree, stored for the next mount.
     pub options: [u8; OPTION_BYTES],
 }
 
 impl NodeFormat {
-    /// A format for entries of this type: balanced, 40 % full at least, as many entries as a page holds.
+    /// Returns the format of a balanced tree with entries of this type: as many entries as a page holds,
+    /// nodes at least 40 % full.
     pub fn new<C: Coordinate, const D: usize>(
         kind: [u8; 8],
         (page_bytes, page_count): (usize, u32),
@@ -254,7 +255,7 @@ impl NodeFormat {
         format
     }
 
-    /// Sets the capacities to as many entries as a page holds.
+    /// Sets the capacities to the numbers of entries that fit in a page.
     pub fn fill_pages(&mut self) {
         let room = (self.page_bytes as usize).saturating_sub(self.header_bytes());
         let fitting = |entry_bytes: usize| (room / entry_bytes).min(usize::from(u16::MAX)) as u16;
@@ -281,25 +282,25 @@ impl NodeFormat {
         2 * self.corner_bytes() + CHILD_BYTES + usize::from(self.key_bytes)
     }
 
-    /// Entries of a node of this level at most.
+    /// Most entries of a node of this level.
     pub fn capacity(&self, level: u8) -> usize {
         usize::from(if level == 1 { self.leaf_capacity } else { self.internal_capacity })
     }
 
-    /// Entries that any node has in RAM at most: a full one has another before it is split.
+    /// Most entries of a node in RAM. A full node has one more before it is split.
     pub fn entries_max(&self) -> usize {
         usize::from(self.leaf_capacity.max(self.internal_capacity)) + 1
     }
 
-    /// Entries of a node of this level at least, unless it is the root.
+    /// Least entries of a node of this level. The root may have fewer.
     pub fn fill_min(&self, level: u8) -> usize {
         let share = self.capacity(level) * usize::from(self.fill_min_percent) / 100;
         share.max(if self.is_balanced { 2 } else { 1 })
     }
 
-    /// The height of the highest tree that finds room: a root of two children and every other node as empty
-    /// as may be. Where a removal may leave nodes emptier than that, a limit that only a tree made sparse on
-    /// purpose comes to.
+    /// Height of the highest tree that fits on the store: the root has two children, and every other node has
+    /// the fewest entries allowed. An unbalanced tree may have nodes with half as many entries. If removals
+    /// may leave nodes with even fewer, only a tree made sparse on purpose reaches this limit.
     pub fn height_max(&self) -> usize {
         let nodes_max = u64::from(self.page_count.saturating_sub(1));
         let sparse = if self.is_balanced { 1 } else { 2 };
@@ -316,18 +317,17 @@ impl NodeFormat {
         height
     }
 
-    /// Nodes that the largest operation changes when it is kept narrow, and one more should the tree be as
-    /// high as can be.
+    /// Most nodes that a narrow operation changes, with one more for a tree of the greatest height.
     pub fn group_nodes_max(&self) -> usize {
         self.height_max() * usize::from(self.group_per_level) + 1
     }
 
-    /// Nodes that a narrow operation holds at most: those that it changes, and a path.
+    /// Most nodes that a narrow operation holds in RAM: the changed nodes and a path.
     pub fn held_nodes_max(&self) -> usize {
         self.group_nodes_max() + self.height_max() + 1
     }
 
-    /// Refuses what no tree can work with.
+    /// Returns an error if no tree can work with this format.
     pub fn require_sane<C: Coordinate, const D: usize>(&self) -> Result<(), IndexError> {
         if (self.coordinate, usize::from(self.dimensions)) != (C::CODE, D) {
             return Err(IndexError::other(
@@ -371,7 +371,7 @@ impl NodeFormat {
         Ok(())
     }
 
-    /// Writes a node into a page, checksum and all.
+    /// Writes a node to a page, with its checksum.
     pub fn encode<C: Coordinate, const D: usize>(&self, id: NodeId, node: &Node<C, D>, page: &mut [u8]) {
         let data = node.data_count();
         assert!(node.entries[data..].iter().all(|e| e.child_id().is_some()), "data entries stand first");
@@ -397,8 +397,8 @@ impl NodeFormat {
         put_u32(page, 0, crc);
     }
 
-    /// Reads the node `id` from its page; whatever contradicts the format is refused, so what this gives is
-    /// safe to use.
+    /// Reads node `id` from its page. Returns an error if anything contradicts the format, so a decoded node
+    /// is safe to use.
     pub fn decode<C: Coordinate, const D: usize>(
         &self,
         id: NodeId,
@@ -446,7 +446,7 @@ impl NodeFormat {
         Ok(())
     }
 
-    /// Writes an entry; returns how many bytes it took.
+    /// Writes an entry and returns its number of bytes.
     pub fn put_entry<C: Coordinate, const D: usize>(&self, entry: &Entry<C, D>, bytes: &mut [u8]) -> usize {
         let mut at = 0;
         for coordinate in entry.rect.low().into_iter().chain(entry.rect.high()) {
@@ -468,7 +468,7 @@ impl NodeFormat {
         }
     }
 
-    /// Reads an entry and how many bytes it takes; none when the bytes are no entry.
+    /// Reads an entry and returns it with its number of bytes; `None` if the bytes are no entry.
     #[inline]
     pub fn entry_at<C: Coordinate, const D: usize>(
         &self,

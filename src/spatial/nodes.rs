@@ -1,8 +1,8 @@
-//! The seam between trees and what keeps their nodes: read a node, change it entry by entry, commit an
-//! operation.
+//! The interface between trees and the storage of their nodes: read a node, change it entry by entry, commit
+//! an operation.
 //!
-//! A tree is written once against [`Nodes`]; whether a node is a page ([`super::paged::PagedNodes`]), or a
-//! page and a buffer of modifications, or spread over several pages, is the affair of the implementation.
+//! A tree is written once, against [`Nodes`]. The implementation decides if a node is a page
+//! ([`super::paged::PagedNodes`]), a page and a buffer of modifications, or spread over several pages.
 
 use super::coordinate::Coordinate;
 use super::node::{Change, Node, NodeFormat, NodeId, ROOT};
@@ -16,26 +16,25 @@ use alloc::collections::BTreeSet;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-/// Where the nodes of a tree are kept.
+/// Storage of the nodes of a tree.
 ///
 /// The contract:
 ///
-/// - Between [`Nodes::begin`] and [`Nodes::commit`] or [`Nodes::rollback`] stands an *operation*. Its changes
-///   are seen by its own reads at once. A commit makes all of them so, or, where it answers
-///   [`IndexError::Full`], none. A rollback forgets them. What survives a power cut is a matter of
-///   [`Nodes::durability`].
-/// - A node that was read within an operation is kept in RAM until the operation ends or the node is
-///   forgotten: reading it again costs nothing.
-/// - Outside an operation only reads are allowed, and a read costs what it costs.
-/// - A new node is allocated and then changed by [`Change::Whole`] before it is read. A node that is freed is
-///   not read again and its number not given out before the operation is committed.
-/// - After a write with unknown effect everything answers [`IndexError::Interrupted`] until the next mount.
-/// - The root is [`ROOT`] for ever; an implementation is born with an empty leaf there.
+/// - An *operation* begins with [`Nodes::begin`] and ends with [`Nodes::commit`] or [`Nodes::rollback`]. Its
+///   own reads see its changes at once. A commit makes all changes, or none if it returns
+///   [`IndexError::Full`]. A rollback forgets them. [`Nodes::durability`] says what survives a power cut.
+/// - A node that is read within an operation stays in RAM until the operation ends or the node is forgotten.
+///   Reading it again costs nothing.
+/// - Outside an operation only reads are allowed, and each read may cost I/O.
+/// - A new node is allocated, and then changed by [`Change::Whole`] before it is read. A freed node is not
+///   read again, and its number is not given out before the operation is committed.
+/// - After a write with unknown effect every call returns [`IndexError::Interrupted`] until the next mount.
+/// - The root always is [`ROOT`]. A new implementation has an empty leaf there.
 pub trait Nodes<C: Coordinate, const D: usize>: crate::shared::MaybeSend {
-    /// How the nodes are laid out.
+    /// Layout of the nodes.
     fn format(&self) -> &NodeFormat;
 
-    /// The promise about a power cut.
+    /// Durability class that the storage promises.
     fn durability(&self) -> Durability;
 
     /// Begins an operation.
@@ -44,59 +43,61 @@ pub trait Nodes<C: Coordinate, const D: usize>: crate::shared::MaybeSend {
     /// Reads a node.
     fn read(&mut self, id: NodeId, cause: Cause) -> Result<&Node<C, D>, IndexError>;
 
-    /// Tells that a node read within the operation and not changed need not be kept.
+    /// Tells that a node need not stay in RAM. The operation read it and did not change it.
     fn forget(&mut self, id: NodeId);
 
-    /// Takes a number for a new node.
+    /// Returns a number for a new node.
     fn allocate(&mut self) -> Result<NodeId, IndexError>;
 
     /// Changes a node that was read or allocated within the operation.
     fn change(&mut self, id: NodeId, change: Change<C, D>) -> Result<(), IndexError>;
 
-    /// Gives a node up.
+    /// Frees a node.
     fn free(&mut self, id: NodeId);
 
-    /// Whether the changes so far can be committed with the durability promised. A tree that is told no rolls
-    /// back and does the operation again in a way that changes at most [`NodeFormat::group_nodes_max`] nodes.
+    /// Returns true if the changes so far can be committed with the promised durability. If false, the tree
+    /// rolls back and repeats the operation in a way that changes at most [`NodeFormat::group_nodes_max`]
+    /// nodes.
     fn fits_group(&self) -> bool;
 
-    /// Ends the operation and makes its changes so.
+    /// Ends the operation and makes its changes.
     fn commit(&mut self) -> Result<(), IndexError>;
 
     /// Ends the operation and forgets its changes.
     fn rollback(&mut self);
 
-    /// Every node with a link and the node that it links to, as found at mount; told once. Of formats without
-    /// links none.
+    /// Returns every node with a link and the node that it links to, as found at mount. The second call
+    /// returns nothing, and so do formats without links.
     fn take_links(&mut self) -> Vec<(NodeId, NodeId)> {
         Vec::new()
     }
 
-    /// Writes a node of a bulk load, which is reached by nobody before [`Nodes::end_load`]. The tree must be
+    /// Writes a node of a bulk load. No other node refers to it before [`Nodes::end_load`]. The tree must be
     /// empty.
     fn load(&mut self, node: &Node<C, D>) -> Result<NodeId, IndexError>;
 
-    /// Ends a bulk load: the root with all that was loaded below it, or nothing, and then what was loaded is
-    /// given up.
+    /// Ends a bulk load. With a root, the loaded nodes are below it. Without one, the loaded nodes are freed.
     fn end_load(&mut self, root: Option<&Node<C, D>>) -> Result<(), IndexError>;
 
-    /// Makes everything committed survive a power cut.
+    /// Makes all committed changes survive a power cut.
     fn sync(&mut self) -> Result<(), IndexError>;
 
     /// Syncs, and leaves the medium so that the next mount is cheapest.
     fn close(&mut self) -> Result<(), IndexError>;
 
-    /// Checks what the implementation keeps besides nodes, among it that exactly `reached` are in use.
+    /// Checks the data of the implementation besides the nodes, including that exactly the nodes `reached`
+    /// are in use.
     fn check(&mut self, reached: &BTreeSet<NodeId>, report: &mut CheckReport) -> Result<(), IndexError>;
 
-    /// Pages, hits and misses, and own metrics; the tree adds its height and metrics.
+    /// Statistics: pages, hits, misses and metrics of the implementation. The tree adds its height and its
+    /// own metrics.
     fn stats(&self) -> IndexStats;
 
     /// Bytes of RAM held.
     fn ram_bytes(&self) -> usize;
 }
 
-/// Checks S6 where nodes have pages of their own: exactly the superblock and the nodes `reached` are in use.
+/// Checks S6 for nodes that are pages: exactly the superblock and the nodes `reached` are in use.
 #[doc(hidden)]
 pub fn check_pages(space: &Space, reached: &BTreeSet<NodeId>, report: &mut CheckReport) {
     if let Some(id) = reached.iter().find(|id| !space.is_used(Lpn(id.0))) {
@@ -109,7 +110,7 @@ pub fn check_pages(space: &Space, reached: &BTreeSet<NodeId>, report: &mut Check
     }
 }
 
-/// Layers and trees may meet at run time.
+/// For combinations of trees and layers chosen at run time.
 impl<C: Coordinate, const D: usize, N: Nodes<C, D> + ?Sized> Nodes<C, D> for Box<N> {
     fn format(&self) -> &NodeFormat {
         (**self).format()
@@ -170,7 +171,7 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D> + ?Sized> Nodes<C, D> for Box
     }
 }
 
-/// Reads a node whose level and fill are known from its parent. `above` is the parent's level.
+/// Reads a node, and checks its level and its fill. `above` is the level of its parent.
 pub fn read_child<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     nodes: &mut N,
     id: NodeId,
@@ -190,7 +191,7 @@ pub fn read_child<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(node)
 }
 
-/// Reads the root.
+/// Reads the root, and checks that it has two children if it has any.
 pub fn read_root<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     nodes: &mut N,
     cause: Cause,

@@ -1,29 +1,29 @@
 //! Nodes that are pages of a store: the plain implementation of [`Nodes`], on any [`PageStore`].
 //!
-//! Page 0 is the superblock, page 1 the root, every other page in use a node. A node keeps its page for life.
-//! An operation keeps the nodes it reads in RAM and changes them there; its commit writes the changed ones,
-//! one page by [`PageStore::write`], several by [`PageStore::write_atomic`]. So a store that fills up changes
-//! nothing, and a power cut leaves the tree before or after the operation. Free pages are found at mount by
-//! reading the nodes above the leaves.
+//! Page 0 is the superblock, page 1 the root, and every other page in use is a node. A node keeps its page
+//! for life. An operation holds the nodes that it reads in RAM, and changes them there. Its commit writes the
+//! changed nodes: one by [`PageStore::write`], several by [`PageStore::write_atomic`]. So a full store
+//! changes nothing, and a power cut leaves the tree as before or as after the operation. The mount finds the
+//! free pages by reading the nodes above the leaves.
 //!
 //! # Durability
 //!
-//! On a store that takes [`NodeFormat::group_nodes_max`] pages atomically: *every operation* where writes are
-//! durable, *every sync* where the writes that survive are a prefix. On any other store *none*: the
-//! superblock's clean mark is cleared before the first change and set by sync, and without it mount answers
-//! [`IndexError::NotCleanlyClosed`].
+//! On a store that takes [`NodeFormat::group_nodes_max`] pages atomically the class is *every operation* if
+//! writes are durable, and *every sync* if the writes that survive are a prefix. On any other store it is
+//! *none*: the clean mark of the superblock is cleared before the first change and set by a sync. Without the
+//! mark a mount returns [`IndexError::NotCleanlyClosed`].
 //!
 //! # Invariants
 //!
-//! - S1 A page that is a node carries a right checksum, its own number and the mark of a node.
+//! - S1 A page that is a node has a right checksum, its own number and the mark of a node.
 //! - S2 Rectangles are finite and not reversed, and children are pages of the store.
 //! - S3 The box of a child entry is the union of the child's entries.
-//! - S4 A node holds no more entries than its capacity and no fewer than its least fill; a root with children
-//!   has two.
+//! - S4 A node has at most as many entries as its capacity, and at least its least fill. A root with children
+//!   has at least two.
 //! - S5 In a balanced tree a child is one level below its parent; leaves have level 1.
-//! - S6 Every page has at most one parent, and the pages in use are the superblock and those reached from the
+//! - S6 Every page has at most one parent. The pages in use are the superblock and the pages reached from the
 //!   root.
-//! - S7 The superblock says how the tree is laid out, under a right checksum.
+//! - S7 The superblock describes the layout of the tree, under a right checksum.
 //! - S8 In the class *none* the mark on the medium is not clean while changes are not synced.
 
 use super::coordinate::Coordinate;
@@ -44,41 +44,40 @@ use alloc::vec::Vec;
 
 const SUPERBLOCK: Lpn = Lpn(0);
 
-/// Nodes whose memory is kept for the next operation.
+/// Number of nodes whose memory is kept for the next operation.
 const SPARE_MAX: usize = 4;
 
-/// A node in RAM for the operation in hand.
 struct Held<C, const D: usize> {
     node: Node<C, D>,
     is_changed: bool,
 }
 
-/// Nodes that are pages.
+/// Nodes that are pages of a store.
 pub struct PagedNodes<S, C, const D: usize> {
     store: S,
     format: NodeFormat,
     durability: Durability,
     space: Space,
-    /// The nodes of the operation in hand.
+    /// Nodes that the open operation read or changed.
     held: BTreeMap<NodeId, Held<C, D>>,
-    /// Nodes whose memory is free for the next ones.
+    /// Nodes that are not held; their memory is used again.
     spare: Vec<Node<C, D>>,
-    /// The node read last outside an operation.
+    /// Node read last outside an operation.
     scratch: Node<C, D>,
-    /// The links found at mount.
+    /// Links found at mount, until [`Nodes::take_links`].
     links: Vec<(NodeId, NodeId)>,
-    /// Pages of the group in hand, one after the other.
+    /// Buffer for the pages that a commit writes.
     pages: Vec<u8>,
     taken: Vec<NodeId>,
     freed: Vec<NodeId>,
     is_in_operation: bool,
-    /// Nodes held at most by an operation that can be done with fewer.
+    /// Most nodes that an operation holds if it is not narrow.
     held_max: usize,
-    /// Whether the superblock may say clean: that goes before a change.
+    /// True if the superblock on the medium may be marked clean. The mark is cleared before a change.
     is_clean: bool,
-    /// Whether the superblock that was written last says so: else a sync writes another.
+    /// True if the superblock written last is marked clean. If false, a sync writes another.
     is_marked: bool,
-    /// Whether a write failed with unknown effect: nothing is believed before the next mount.
+    /// True after a write with unknown effect. Every call then fails until the next mount.
     is_interrupted: bool,
 }
 
@@ -92,7 +91,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         format.require_sane::<C, D>()?;
         let group_pages = format.group_nodes_max();
         durability.require(Durability::on(&store, group_pages), "a spatial index", &store, group_pages)?;
-        // The old superblock goes first: no cut may leave it above pages that are gone.
+        // The old superblock is removed first, so that no power cut leaves it above pages that are gone.
         store.trim(SUPERBLOCK)?;
         store.sync()?;
         for lpn in (ROOT.0..format.page_count).map(Lpn) {
@@ -170,17 +169,17 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         }
     }
 
-    /// These pages with operations that hold few nodes, for which [`PagedNodes::ram_bytes_min`] is enough.
-    /// One that would hold more answers [`IndexError::Full`] on the way, and the tree does it again narrow,
-    /// which always finds room.
+    /// Limits operations to few nodes in RAM, for which [`PagedNodes::ram_bytes_min`] is enough. An operation
+    /// that would hold more returns [`IndexError::Full`]. The tree then repeats it in the narrow way, which
+    /// always fits.
     #[must_use]
     pub fn narrowed(mut self) -> Self {
         self.held_max = self.format.held_nodes_max();
         self
     }
 
-    /// These pages with so much RAM at most, besides what the store itself holds:
-    /// [narrowed](PagedNodes::narrowed) as far as that asks for.
+    /// Limits the RAM to `ram_bytes`, besides that of the store: [narrowed](PagedNodes::narrowed) to as many
+    /// nodes as fit.
     pub fn with_ram(mut self, ram_bytes: usize) -> Result<Self, IndexError> {
         let least = PagedNodes::<S, C, D>::ram_bytes_min(self.store.durable_writes(), &self.format);
         if ram_bytes < least {
@@ -196,16 +195,16 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         Ok(self)
     }
 
-    /// The RAM that every operation can be done with, besides what the store holds; `durable_writes` is the
-    /// store's word.
+    /// Bytes of RAM that are enough for every operation, besides those of the store. `durable_writes` is that
+    /// of the store.
     pub fn ram_bytes_min(durable_writes: bool, format: &NodeFormat) -> usize {
-        // Two nodes are in hand besides those held: the one read last, and one that is made anew.
+        // Two nodes exist besides those held: the one read last, and one that is built anew.
         let nodes = format.held_nodes_max().max(SPARE_MAX) + 2;
         Space::ram_bytes(format.page_count, !durable_writes)
             + nodes * PagedNodes::<S, C, D>::held_bytes(format)
     }
 
-    /// RAM of a node in an operation, and of its page when it is written.
+    /// Bytes of RAM of a node in an operation, and of its page when it is written.
     fn held_bytes(format: &NodeFormat) -> usize {
         format.page_bytes as usize + size_of::<Held<C, D>>() + format.entries_max() * size_of::<Entry<C, D>>()
     }
@@ -215,20 +214,19 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         &self.store
     }
 
-    /// The store below, to be told which pages are in use.
+    /// Calls `act` with the store below and a function that tells if a page is in use.
     #[doc(hidden)]
     pub fn with_store<T>(&mut self, act: impl FnOnce(&mut S, &dyn Fn(Lpn) -> bool) -> T) -> T {
         let (space, page_count) = (&self.space, self.format.page_count);
         act(&mut self.store, &|lpn| lpn.0 < page_count && space.is_used(lpn))
     }
 
-    /// Gives the store back; what was not synced is as after a power cut.
+    /// Returns the store. Changes that were not synced are as after a power cut.
     pub fn into_store(self) -> S {
         self.store
     }
 
-    /// Marks every page below the root as in use. The nodes right above the leaves are the last to be read,
-    /// unless leaves have links.
+    /// Marks every page below the root as in use. Leaves are not read, unless they have links.
     fn claim_all(&mut self) -> Result<(), IndexError> {
         let mut open = vec![(ROOT, None)];
         while let Some((id, above)) = open.pop() {
@@ -274,7 +272,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         self.store.write(Lpn(id.0), cause, page)
     }
 
-    /// In the class *none* the mark on the medium goes before the first change after a sync.
+    /// In the class *none*, clears the mark on the medium before the first change after a sync.
     fn unmark_clean(&mut self) -> Result<(), IndexError> {
         if self.durability != Durability::None || !self.is_clean {
             return Ok(());
@@ -286,7 +284,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         Ok(())
     }
 
-    /// Writes every changed node: atomically where the store can, else new pages first and the root last.
+    /// Writes all changed nodes: atomically if the store can, else new pages first and the root last.
     fn write_group(&mut self) -> Result<(), IndexError> {
         let page_bytes = self.format.page_bytes as usize;
         let changed: Vec<NodeId> =
@@ -304,12 +302,12 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         written
     }
 
-    /// Gives pages back that were written.
     fn release(&mut self, id: NodeId) -> Result<(), IndexError> {
         if self.space.release_written(Lpn(id.0)) { self.trim(Lpn(id.0)) } else { Ok(()) }
     }
 
-    /// Trims a page that no node uses. A store with no room for the note of it only keeps the page longer.
+    /// Trims a page that no node uses. A store without room to note the trim is no error: it only keeps the
+    /// page longer.
     fn trim(&mut self, lpn: Lpn) -> Result<(), IndexError> {
         match self.store.trim(lpn) {
             Err(error) if error.is_refusal() => Ok(()),
@@ -317,7 +315,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         }
     }
 
-    /// Keeps the memory of a node that is not held any more.
+    /// Keeps the memory of a node for the next ones.
     fn put_aside(&mut self, held: Option<Held<C, D>>) {
         if self.spare.len() < SPARE_MAX {
             self.spare.extend(held.map(|held| held.node));
@@ -343,7 +341,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         self.format.decode(id, page, node)
     }
 
-    /// Compares the superblock on the medium with what is known.
+    /// Compares the superblock on the medium with the state in RAM.
     fn check_superblock(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
         let page = &mut self.pages[..self.format.page_bytes as usize];
         self.store.read(SUPERBLOCK, Cause::Check, page)?;
@@ -500,9 +498,9 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, 
         if self.is_clean && self.is_marked {
             return Ok(());
         }
-        // Should the mark fail to be written, nobody knows what the medium says: no change may follow. A
-        // refusal is no such thing: a mark that is refused is not there, and one that was written must go
-        // before the next change, whatever the sync says.
+        // If the write of the mark fails, the state of the medium is unknown, so no change may follow. A
+        // refusal is different: a refused mark is not on the medium. A mark that was written must be cleared
+        // before the next change, even if the sync after it fails.
         let written = self.write_superblock(true);
         (self.is_clean, self.is_marked) = (self.is_clean | written.is_ok(), written.is_ok());
         let marked = written.and_then(|()| Ok(self.store.sync()?));

@@ -1,10 +1,12 @@
 //! The R-tree with the linear or the quadratic split.
 //!
-//! A. Guttman, "R-trees: a dynamic index structure for spatial searching", SIGMOD 1984. ChooseLeaf takes the
-//! child whose box grows least, then the smallest, then the first. The quadratic split starts its groups with
-//! the two entries that would waste most area together and then takes, again and again, the entry that
-//! prefers one group most; the linear split starts them with the two that lie farthest apart along some axis
-//! and then takes the entries as they come.
+//! A. Guttman, "R-trees: a dynamic index structure for spatial searching", SIGMOD 1984.
+//!
+//! - ChooseLeaf takes the child whose box grows least, among equals the smallest, among equals the first.
+//! - The quadratic split starts its groups with the two entries that would waste most area together. Then it
+//!   repeatedly takes the entry that prefers one group most.
+//! - The linear split starts its groups with the two entries that lie farthest apart along some axis. Then it
+//!   takes the entries in their order.
 
 use super::coordinate::Coordinate;
 use super::geometry::Rect;
@@ -16,26 +18,26 @@ use super::tree::{SpatialConfig, Tree, by_measure};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// How a full node is divided.
+/// Method to divide a full node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
-    /// In one pass.
+    /// Linear split: one pass over the entries.
     Linear,
-    /// By comparing all pairs.
+    /// Quadratic split: all pairs are compared.
     Quadratic,
 }
 
-/// The rules of the R-tree.
+/// Rules of the R-tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Guttman {
-    /// How a full node is divided.
+    /// Method to divide a full node.
     pub split: Split,
 }
 
 /// An R-tree whose nodes are pages.
 pub type RTree<S, C, const D: usize> = Tree<C, D, PagedNodes<S, C, D>, Grouped<Guttman>>;
 
-/// Full pages, 40 % full at least, every operation durable.
+/// Returns the configuration with full pages, nodes at least 40 % full, and every operation durable.
 pub fn config(split: Split) -> SpatialConfig<Grouped<Guttman>> {
     SpatialConfig::new(Grouped(Guttman { split }))
 }
@@ -74,7 +76,8 @@ impl<C: Coordinate, const D: usize> Grouping<C, D> for Guttman {
     }
 }
 
-/// The entry whose box grows least, of those the smallest, of those the first.
+/// Returns the entry whose box grows least to take in `rect`; among equals the smallest, among equals the
+/// first.
 #[doc(hidden)]
 pub fn least_enlargement<C: Coordinate, const D: usize>(node: &Node<C, D>, rect: &Rect<C, D>) -> usize {
     let cost = |entry: &Entry<C, D>| {
@@ -86,7 +89,6 @@ pub fn least_enlargement<C: Coordinate, const D: usize>(node: &Node<C, D>, rect:
     best.map_or(0, |(slot, _)| slot)
 }
 
-/// A group that a split builds.
 struct Group<C, const D: usize> {
     rect: Rect<C, D>,
     entries: Vec<Entry<C, D>>,
@@ -99,14 +101,16 @@ impl<C: Coordinate, const D: usize> Group<C, D> {
     }
 }
 
-/// Shares the entries out to two groups begun with the seeds; `pick` says which of the rest is next.
+/// Divides the entries into two groups, which begin with the seeds. `pick` chooses the next of the remaining
+/// entries.
 fn share_out<C: Coordinate, const D: usize>(
     mut rest: Vec<Entry<C, D>>,
     (first, second): (usize, usize),
     least: usize,
     pick: impl Fn(&[Entry<C, D>], [&Rect<C, D>; 2]) -> usize,
 ) -> Groups<C, D> {
-    // The later one first, so that the place of the other stays right; the rest is taken from its end.
+    // The later seed is removed first, so that the place of the earlier one stays right. The rest is
+    // reversed, since entries are taken from its end.
     let (low, high) = (first.min(second), first.max(second));
     let (b, a) = (rest.remove(high), rest.remove(low));
     rest.reverse();
@@ -127,8 +131,8 @@ fn share_out<C: Coordinate, const D: usize>(
     (a.entries, b.entries)
 }
 
-/// The group whose box grows less; of equals the smaller box, then the one with fewer entries, then the
-/// first.
+/// Returns the group whose box grows less; among equals the one with the smaller box, then the one with fewer
+/// entries, then the first.
 fn preferred<C: Coordinate, const D: usize>(groups: &[Group<C, D>; 2], rect: &Rect<C, D>) -> usize {
     let [a, b] = groups;
     let order = by_measure(&a.rect.enlargement(rect), &b.rect.enlargement(rect))
@@ -137,18 +141,18 @@ fn preferred<C: Coordinate, const D: usize>(groups: &[Group<C, D>; 2], rect: &Re
     usize::from(order.is_gt())
 }
 
-/// The entry whose enlargements of the two groups differ most, the first in the node of equals.
+/// Returns the entry for which the growth of the two boxes differs most; among equals the first in the node.
 fn most_decided<C: Coordinate, const D: usize>(rest: &[Entry<C, D>], rects: [&Rect<C, D>; 2]) -> usize {
     let difference = |entry: &Entry<C, D>| {
         let [a, b] = rects.map(|rect| rect.enlargement(&entry.rect));
         if a.is_below(&b) { b.minus(a) } else { a.minus(b) }
     };
-    // The rest stands in reverse, so the last greatest is the first in the node.
+    // The rest is reversed, so the last maximum is the first in the node.
     let greatest = rest.iter().map(difference).enumerate().max_by(|(_, a), (_, b)| by_measure(a, b));
     greatest.map_or(0, |(at, _)| at)
 }
 
-/// The pair that wastes most area when it is put together; of equals the first.
+/// Returns the pair that wastes most area in one group; among equals the first.
 fn quadratic_seeds<C: Coordinate, const D: usize>(entries: &[Entry<C, D>]) -> (usize, usize) {
     let areas: Vec<C::Measure> = entries.iter().map(|entry| entry.rect.area()).collect();
     let (mut seeds, mut most) = ((0, 1), None);
@@ -164,8 +168,8 @@ fn quadratic_seeds<C: Coordinate, const D: usize>(entries: &[Entry<C, D>]) -> (u
     seeds
 }
 
-/// The entry with the highest lower side and the one with the lowest upper side, along the axis where they
-/// lie farthest apart in proportion to the extent of all; of equals the first.
+/// Returns the entry with the highest lower side and the one with the lowest upper side, along the axis where
+/// they lie farthest apart in proportion to the extent of all entries; among equals the first axis.
 fn linear_seeds<C: Coordinate, const D: usize>(entries: &[Entry<C, D>]) -> (usize, usize) {
     let Some(all) = Rect::around(entries.iter().map(|entry| &entry.rect)) else { return (0, 1) };
     let (mut seeds, mut best) = ((0, 1), None);
@@ -180,7 +184,7 @@ fn linear_seeds<C: Coordinate, const D: usize>(entries: &[Entry<C, D>]) -> (usiz
         if extent == C::Measure::ZERO {
             continue;
         }
-        // apart / extent, compared without a division.
+        // Compares apart / extent without a division.
         let is_better = best.is_none_or(|(most, width): (C::Measure, C::Measure)| {
             most.times(extent).is_below(&apart.times(width))
         });

@@ -34,10 +34,10 @@ use crate::nand::{Differs, Unfit};
 const MAGIC: &[u8; 8] = b"NXSPACE1";
 const OPTIONS_AT: usize = 45;
 
-/// Bytes of it; a page that holds a node of four entries has more.
+/// Bytes of a superblock. A page that holds a node of four entries is larger.
 pub const SUPERBLOCK_BYTES: usize = OPTIONS_AT + OPTION_BYTES;
 
-/// Writes a superblock, checksum and all.
+/// Writes a superblock, with its checksum.
 pub fn put_superblock(format: &NodeFormat, is_clean: bool, page: &mut [u8]) {
     page.fill(0);
     page[8..16].copy_from_slice(MAGIC);
@@ -60,7 +60,7 @@ pub fn put_superblock(format: &NodeFormat, is_clean: bool, page: &mut [u8]) {
     put_u32(page, 0, crc);
 }
 
-/// Reads a superblock: the format, and whether it is marked clean.
+/// Reads a superblock. Returns the format, and true if it is marked clean.
 pub fn superblock_of<C: Coordinate, const D: usize>(
     page: &[u8],
     page_count: u32,

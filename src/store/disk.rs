@@ -32,7 +32,7 @@ const SECTOR_BYTES: u64 = 512;
 pub enum DiskModel {
     /// Seek, rotation and transfer.
     Mechanical(Mechanics),
-    /// The same time for every access.
+    /// A constant time for every access.
     Flat {
         /// Time of a read, in ns.
         read_ns: u64,

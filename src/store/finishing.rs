@@ -170,7 +170,7 @@ mod tests {
     use crate::store::ram::RamStore;
     use alloc::vec;
 
-    /// A store that takes so many pages more.
+    /// A store that takes a limited number of further pages.
     struct Tired {
         below: RamStore,
         left: u32,
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(write(&mut store, &[4, 1], 3), Err(StoreError::WornOut));
         assert_eq!(store.sync(), Err(StoreError::WornOut));
         assert_eq!(([1, 2, 3, 4].map(|lpn| read(&mut store, lpn))), [2, 2, 2, 0]);
-        // What was given up need not be written any more.
+        // Pages that were trimmed need not be written any more.
         store.trim(Lpn(3)).unwrap();
         store.store.left = 9;
         write(&mut store, &[4, 1], 3).unwrap();

@@ -1,4 +1,4 @@
-//! The simulated chip as a handle, with a script that sees every access.
+//! The simulated chip of the tests: a handle, and a script that sees every access.
 
 use crate::nand::sim::SimChip;
 use crate::nand::{Cause, Geometry, Nand, NandError, ReadOutcome};
@@ -14,32 +14,33 @@ use core::ops::{Deref, DerefMut};
 /// An access that a script sees.
 #[derive(Debug)]
 pub enum Access<'a> {
-    /// A page that was read: the script may change what is read, data and spare area whole.
+    /// A page was read. The script may change the data and the spare area that the caller gets; it sees both
+    /// areas whole.
     Read(Ppn, Cause, &'a mut [u8], &'a mut [u8]),
-    /// A page that is going to be programmed with data and spare area.
+    /// A page is about to be programmed with this data and spare area.
     Program(Ppn, Cause, &'a [u8], &'a [u8]),
-    /// A block that is going to be erased.
+    /// A block is about to be erased.
     Erase(Pbn, Cause),
 }
 
-/// Sees every access with the chip as it is, and refuses it by an error.
+/// Called with the chip before every program and erase, and after every read. An error refuses the access.
 #[cfg(feature = "std")]
 type Script = Box<dyn FnMut(&mut SimChip, Access<'_>) -> Result<(), NandError> + Send>;
 #[cfg(not(feature = "std"))]
 type Script = Box<dyn FnMut(&mut SimChip, Access<'_>) -> Result<(), NandError>>;
 
-/// The way in which a page reads wrongly.
+/// Fault in the reads of a page.
 #[derive(Clone, Debug)]
 pub enum Wrong {
     /// The page cannot be read until its block is erased.
     Unreadable,
-    /// The page reads as these bytes, data and then spare area, until its block is erased.
+    /// The page reads as these bytes (data, then spare area) until its block is erased.
     Bytes(Vec<u8>),
-    /// These bits read wrongly for ever, counted from the first one of the data area.
+    /// These bits always read wrongly. They are counted from the first bit of the data area.
     Bits(Vec<usize>),
 }
 
-/// A simulated chip, its pages that read wrongly, and its script.
+/// A simulated chip with faulty pages and a script.
 pub struct Scripted {
     sim: SimChip,
     wrong: BTreeMap<Ppn, Wrong>,
@@ -60,7 +61,7 @@ impl DerefMut for Scripted {
     }
 }
 
-/// A simulated chip: a handle, of which a clone is another one. [`Chip::copy`] is another chip.
+/// A handle of a simulated chip. Clones are handles of the same chip; [`Chip::copy`] makes another chip.
 #[derive(Clone)]
 pub struct Chip(Shared<Scripted>);
 
@@ -71,49 +72,48 @@ impl fmt::Debug for Chip {
 }
 
 impl Chip {
-    /// A handle of this chip.
+    /// Returns a handle of this chip.
     pub fn new(sim: SimChip) -> Chip {
         Chip(Shared::new(Scripted { sim, wrong: BTreeMap::new(), script: None }))
     }
 
-    /// The simulated chip, until the guard goes.
+    /// Locks the simulated chip until the guard is dropped.
     pub fn lock(&self) -> impl DerefMut<Target = Scripted> + '_ {
         self.0.lock()
     }
 
-    /// The simulated chip as it is now.
+    /// Returns a copy of the simulated chip as it is now.
     pub fn sim(&self) -> SimChip {
         self.0.lock().sim.clone()
     }
 
-    /// Lets pages read wrongly from now on, beside those that do so already.
+    /// Gives pages faulty reads from now on, in addition to earlier ones.
     pub fn spoil(&self, wrong: impl IntoIterator<Item = (Ppn, Wrong)>) {
         self.0.lock().wrong.extend(wrong);
     }
 
-    /// The chip, of which these bits of a page read wrongly for ever.
+    /// Returns this handle after making these bits of a page read wrongly for ever.
     pub fn with_wrong_bits(self, ppn: Ppn, bits: &[usize]) -> Chip {
         self.spoil([(ppn, Wrong::Bits(bits.to_vec()))]);
         self
     }
 
-    /// The pages that read wrongly.
+    /// Pages with faulty reads.
     pub fn spoilt(&self) -> BTreeMap<Ppn, Wrong> {
         self.0.lock().wrong.clone()
     }
 
-    /// Puts another simulated chip in the place of this one, for all handles.
+    /// Replaces the simulated chip by another one, for all handles.
     pub fn replace(&self, sim: SimChip) {
         self.0.lock().sim = sim;
     }
 
-    /// Another chip with what is stored and the faults of the simulation: no page reads wrongly, and there is
-    /// no script.
+    /// Returns another chip with the same contents and simulated faults, but without faulty pages and script.
     pub fn copy(&self) -> Chip {
         Chip::new(self.sim())
     }
 
-    /// Asks a script at every access from now on.
+    /// Calls a script at every access from now on.
     pub fn on_access(
         &self,
         script: impl FnMut(&mut SimChip, Access<'_>) -> Result<(), NandError> + MaybeSend + 'static,
@@ -121,7 +121,7 @@ impl Chip {
         self.0.lock().script = Some(Box::new(script));
     }
 
-    /// Asks no script any more.
+    /// Removes the script.
     pub fn refuse_nothing(&self) {
         self.0.lock().script = None;
     }

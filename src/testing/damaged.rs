@@ -1,36 +1,36 @@
-//! For tests: pages of a simulated chip that are damaged in every way.
+//! Damage to pages of a simulated chip, of every kind.
 
 use crate::nand::Nand;
 use crate::nand::sim::SimChip;
 use crate::rng::Rng;
 use crate::units::{Pbn, Ppn};
 
-/// The damage that is done to a page.
+/// Kind of damage to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// The page is uncorrectable.
     Unreadable,
-    /// Eight bits are wrong.
+    /// Eight bits of the page are flipped.
     Flips,
-    /// All bits are 0.
+    /// All bits of the page are 0.
     Zeros,
-    /// All bits are 1.
+    /// All bits of the page are 1.
     Ones,
-    /// Bytes of chance.
+    /// The page holds random bytes.
     Random,
-    /// The page holds what another page holds, and that one the bytes of this.
+    /// The page and another page have exchanged their contents.
     Exchanged(Ppn),
     /// The page holds the bytes of another page.
     CopyOf(Ppn),
 }
 
 impl Damage {
-    /// The kinds of damage that need no other page.
+    /// Kinds of damage that need no other page.
     pub const OF_BYTES: [Damage; 5] =
         [Damage::Unreadable, Damage::Flips, Damage::Zeros, Damage::Ones, Damage::Random];
 }
 
-/// Damages a page; one that is erased or unreadable stays so, and so does one whose other page is.
+/// Damages a page. Nothing happens if the page, or the other page of the damage, is erased or unreadable.
 pub fn damage(chip: &mut SimChip, ppn: Ppn, damage: Damage, seed: u64) {
     let Some(mut bytes) = chip.stored_page(ppn) else { return };
     let mut rng = Rng::new(seed ^ u64::from(ppn.0));
@@ -57,13 +57,14 @@ pub fn damage(chip: &mut SimChip, ppn: Ppn, damage: Damage, seed: u64) {
     chip.damage_page(ppn, &bytes);
 }
 
-/// Damages all pages of a block alike.
+/// Damages all pages of a block in the same way.
 pub fn damage_block(chip: &mut SimChip, pbn: Pbn, kind: Damage, seed: u64) {
     let g = chip.geometry();
     (0..g.pages_per_block).for_each(|page| damage(chip, g.page_at(pbn, page), kind, seed));
 }
 
-/// Lets a page hold what it held on an earlier chip, where both were programmed.
+/// Sets a page back to its contents on an earlier chip. Nothing happens unless the page is programmed on both
+/// chips.
 pub fn set_back(chip: &mut SimChip, earlier: &SimChip, ppn: Ppn) {
     if let (Some(bytes), Some(_)) = (earlier.stored_page(ppn), chip.stored_page(ppn)) {
         chip.damage_page(ppn, &bytes);

@@ -1,4 +1,4 @@
-//! The changes of an index since its last sync, and what of them a power cut may leave.
+//! The changes of an index since its last sync, and the states that a power cut may leave.
 
 use super::model::{Mix, Model, Op};
 use crate::check::IndexError;
@@ -7,10 +7,10 @@ use crate::rng::Rng;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-/// A key, and the value that it was given; none where it was removed.
+/// Key and its new value; `None` if the key was removed.
 type Update = (Vec<u8>, Option<Vec<u8>>);
 
-/// The contents at the last sync, and every update since.
+/// The contents of an index at the last sync, and every update since.
 #[derive(Clone, Debug)]
 pub struct History {
     synced: Model,
@@ -27,40 +27,40 @@ fn change(model: &mut Model, (key, value): &Update) -> Option<Vec<u8>> {
 }
 
 impl History {
-    /// A history that begins with a sync.
+    /// Returns a history that begins with a sync.
     pub fn new(state: Model) -> History {
         History { synced: state.clone(), updates: Vec::new(), acknowledged: 0, now: state }
     }
 
-    /// The contents with all updates, those in flight among them.
+    /// Contents with all updates, including one in flight.
     pub fn now(&self) -> &Model {
         &self.now
     }
 
-    /// The contents at the last sync.
+    /// Contents at the last sync.
     pub fn synced(&self) -> &Model {
         &self.synced
     }
 
-    /// How many updates since the last sync were acknowledged.
+    /// Number of updates since the last sync that were acknowledged.
     pub fn acknowledged(&self) -> usize {
         self.acknowledged
     }
 
-    /// The key of the update in flight.
+    /// Key of the update in flight: the one that failed with unknown effect.
     pub fn in_flight(&self) -> Option<&[u8]> {
         self.updates[self.acknowledged..].last().map(|(key, _)| &key[..])
     }
 
-    /// Everything so far is there for good.
+    /// Notes a sync: all updates so far are permanent.
     pub fn sync(&mut self) {
         self.synced = self.now.clone();
         self.updates.clear();
         self.acknowledged = 0;
     }
 
-    /// Does one operation with an index. A refused update did not take place; one that failed otherwise is
-    /// in flight. What an update answers must be right; reads and remounts are left to the test.
+    /// Does one operation with an index, and checks the result of an update. A refused update does not count;
+    /// one that failed otherwise is in flight. Reads and remounts are left to the test.
     pub fn apply(&mut self, index: &mut dyn OrderedIndex, op: &Op) -> Result<(), IndexError> {
         let (update, done) = match op {
             Op::Insert(key, value) => ((key.clone(), Some(value.clone())), index.insert(key, value)),
@@ -83,7 +83,7 @@ impl History {
         })
     }
 
-    /// An operation was done.
+    /// Notes an operation that was done.
     pub fn note(&mut self, op: &Op) {
         match op {
             Op::Insert(key, value) => self.push((key.clone(), Some(value.clone()))),
@@ -99,7 +99,7 @@ impl History {
         self.updates.push(update);
     }
 
-    /// Works until an operation fails.
+    /// Does random operations until one fails. Returns its error.
     pub fn work(&mut self, index: &mut dyn OrderedIndex, rng: &mut Rng, mix: Mix) -> IndexError {
         let record = index.record();
         loop {
@@ -109,8 +109,8 @@ impl History {
         }
     }
 
-    /// Whether the index had these contents after so many updates or more since the last sync, those in
-    /// flight among them.
+    /// Returns true if the index had these contents after `from` or more updates since the last sync,
+    /// including one in flight.
     pub fn had(&self, found: &Model, from: usize) -> bool {
         let mut state = self.synced.clone();
         let differs = |state: &Model, key: &Vec<u8>| state.get(key) != found.get(key);
@@ -133,7 +133,7 @@ impl History {
         false
     }
 
-    /// Asserts that each key is as at the last sync, or as an update since left it.
+    /// Asserts that each key has its value at the last sync, or a value of an update since.
     pub fn assert_each_key(&self, found: &Model) {
         let updates: BTreeSet<_> = self.updates.iter().map(|(key, value)| (key, value.as_ref())).collect();
         let keys = self.synced.keys().chain(self.now.keys()).chain(self.updates.iter().map(|(key, _)| key));

@@ -1,4 +1,4 @@
-//! The model of an ordered index, operations on both, and what must be equal.
+//! The model of an ordered index, operations on both, and their comparison.
 
 use crate::check::IndexError;
 use crate::ordered::buffered::Answers;
@@ -15,30 +15,30 @@ pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 /// Records in the order of a walk.
 pub type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// The bounds of a range.
+/// Lower and upper bound of a range.
 pub type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// The bounds of all records.
+/// Bounds of the range of all records.
 pub const ALL: Bounds = (Bound::Unbounded, Bound::Unbounded);
 
-/// One operation of an application.
+/// An operation of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// A record put.
+    /// Insertion of a record with this key and value.
     Insert(Vec<u8>, Vec<u8>),
-    /// A key removed.
+    /// Removal of a key.
     Remove(Vec<u8>),
-    /// A key looked up.
+    /// Look-up of a key.
     Get(Vec<u8>),
-    /// Records walked, until more than so many were seen.
+    /// Walk over a range, until more than this number of records were seen.
     Range(Bounds, Direction, usize),
-    /// A sync.
+    /// Sync.
     Sync,
-    /// A close and a mount, which [`apply`] leaves to the test.
+    /// Close and mount. [`apply`] leaves this to the test.
     Remount,
 }
 
-/// Key number `n` of a format: the number stands at its end, so that keys are ordered as numbers are.
+/// Returns key number `n`. The number is at its end, so the keys are in the order of their numbers.
 pub fn key(n: u64, record: RecordFormat) -> Vec<u8> {
     let mut key = vec![0x5a; usize::from(record.key_bytes)];
     let bytes = n.to_be_bytes();
@@ -48,41 +48,42 @@ pub fn key(n: u64, record: RecordFormat) -> Vec<u8> {
     key
 }
 
-/// A value of a format, which follows from a number.
+/// Returns a value that depends on the number `n` alone.
 pub fn value(n: u64, record: RecordFormat) -> Vec<u8> {
     let mut value = vec![0; usize::from(record.value_bytes)];
     Rng::new(n).fill(&mut value);
     value
 }
 
-/// How often which operation comes, and on how many keys.
+/// Shares of the kinds of operations, and number of keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
-    /// Keys `0..keys`.
+    /// Number of keys: operations use the keys `0..keys`.
     pub keys: u64,
-    /// Shares of insertions and removals.
+    /// Shares of insertions and of removals.
     pub updates: [u64; 2],
-    /// Shares of look-ups and ranges.
+    /// Shares of look-ups and of ranges.
     pub reads: [u64; 2],
-    /// The share of syncs.
+    /// Share of syncs.
     pub syncs: u64,
-    /// The share of remounts.
+    /// Share of remounts.
     pub remounts: u64,
 }
 
 impl Mix {
-    /// Insertions, removals and syncs alone.
+    /// Returns the mix of insertions, removals and syncs alone.
     pub const fn updates(keys: u64, updates: [u64; 2], syncs: u64) -> Mix {
         Mix { keys, updates, reads: [0; 2], syncs, remounts: 0 }
     }
 
-    /// Every operation, with insertions and removals in any proportion, so that an index grows and withers.
+    /// Returns a mix of all operations. Insertions and removals have a random proportion, so that an index
+    /// grows or shrinks.
     pub fn any(rng: &mut Rng, keys: u64) -> Mix {
         let updates = [6 * (1 + rng.below(19)), 6 * (1 + rng.below(19))];
         Mix { keys, updates, reads: [5, 5], syncs: 1, remounts: 1 }
     }
 
-    /// The next operation.
+    /// Draws an operation.
     pub fn draw(&self, rng: &mut Rng, record: RecordFormat) -> Op {
         let shares =
             [self.updates[0], self.updates[1], self.reads[0], self.reads[1], self.syncs, self.remounts];
@@ -116,13 +117,13 @@ impl Mix {
     }
 }
 
-/// Up to `most` operations of any kind on so many keys of a format.
+/// Draws up to `most` operations of all kinds on `keys` keys.
 pub fn ops(rng: &mut Rng, most: u64, keys: u64, record: RecordFormat) -> Vec<Op> {
     let mix = Mix::any(rng, keys);
     (0..=rng.below(most)).map(|_| mix.draw(rng, record)).collect()
 }
 
-/// Does one operation with index and model, and compares the answers.
+/// Does one operation with index and model, and compares the results.
 pub fn apply(index: &mut dyn OrderedIndex, model: &mut Model, op: &Op, answers: Answers) {
     let fails = |error: IndexError| -> ! { panic!("{op:?}: {error}") };
     let agree = |found: bool, expected: bool| {
@@ -155,8 +156,8 @@ pub fn apply(index: &mut dyn OrderedIndex, model: &mut Model, op: &Op, answers: 
     }
 }
 
-/// Does operations with an index and its model: lets the test close and mount it where one says so, and look
-/// at it after each. Whether it is sound is asked now and then, and at the end whether it holds the model.
+/// Does operations with an index and its model. `remount` closes and mounts the index, and `look` is called
+/// after each operation. From time to time the index is checked. At the end it must hold the model.
 pub fn live<I: OrderedIndex>(
     mut index: I,
     ops: &[Op],
@@ -179,7 +180,7 @@ pub fn live<I: OrderedIndex>(
     (index, model)
 }
 
-/// Puts a record into index and model; whether the key existed is what the model says.
+/// Inserts a record in index and model. Asserts that both tell the same about the key.
 pub fn put(
     index: &mut dyn OrderedIndex,
     model: &mut Model,
@@ -191,14 +192,14 @@ pub fn put(
     Ok(existed)
 }
 
-/// Removes a key from index and model; whether it existed is what the model says.
+/// Removes a key from index and model. Asserts that both tell the same about the key.
 pub fn take(index: &mut dyn OrderedIndex, model: &mut Model, key: &[u8]) -> Result<bool, IndexError> {
     let existed = index.remove(key)?;
     assert_eq!(existed, model.remove(key).is_some(), "{key:?}");
     Ok(existed)
 }
 
-/// Puts records until the index is full; returns how many it took.
+/// Inserts records until the index is full. Returns the number of records that it took.
 pub fn fill(
     index: &mut dyn OrderedIndex,
     model: &mut Model,
@@ -215,13 +216,13 @@ pub fn fill(
     }
 }
 
-/// The value of a key.
+/// Returns the value of a key; `None` if the key does not exist.
 pub fn get(index: &mut dyn OrderedIndex, key: &[u8]) -> Result<Option<Vec<u8>>, IndexError> {
     let mut value = vec![0; usize::from(index.record().value_bytes)];
     Ok(index.get(key, &mut value)?.then_some(value))
 }
 
-/// The records of a range until more than `stop` were seen.
+/// Returns the records of a range, and ends after more than `stop` of them.
 pub fn walk(
     index: &mut dyn OrderedIndex,
     (low, high): &Bounds,
@@ -237,26 +238,26 @@ pub fn walk(
     Ok(found)
 }
 
-/// All records.
+/// Returns all records.
 ///
 /// # Panics
 ///
-/// Where a key is given twice, or before a smaller one.
+/// Panics if the keys do not ascend strictly.
 pub fn contents(index: &mut dyn OrderedIndex) -> Result<Model, IndexError> {
     let all = walk(index, &ALL, Direction::Ascending, usize::MAX)?;
     assert!(all.is_sorted_by(|a, b| a.0 < b.0), "keys do not ascend: {all:?}");
     Ok(all.into_iter().collect())
 }
 
-/// Asserts that the index says of itself that it is sound, and that it has as many records as the model.
+/// Asserts that the check of the index finds no fault, and as many records as the model has.
 pub fn assert_sound(index: &mut dyn OrderedIndex, model: &Model) {
     let report = index.check().unwrap_or_else(|error| panic!("check: {error}"));
     assert!(report.is_sound(), "{:?}", report.violations);
     assert_eq!(report.records, model.len() as u64, "records by the check");
 }
 
-/// Asserts that the index is sound, that a walk up and one down give the model, and so does a look-up of
-/// every key.
+/// Asserts that the index is sound, and that walks in both directions and a look-up of every key agree with
+/// the model.
 pub fn assert_holds(index: &mut dyn OrderedIndex, model: &Model) {
     assert_sound(index, model);
     let mut expected: Pairs = model.iter().map(|(key, value)| (key.clone(), value.clone())).collect();

@@ -1,6 +1,6 @@
-//! The model of a store of pages, operations on both, and what must be equal.
+//! The model of a store of pages, operations on both, and their comparison.
 //!
-//! A page is known by a number, from which its bytes follow; number 0 is a page of zeros.
+//! Each page content has a number, from which its bytes follow. Number 0 is a page of zeros.
 
 use crate::nand::Cause;
 use crate::rng::Rng;
@@ -11,22 +11,22 @@ use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Contents that come back where a power cut undoes a trim which no sync followed.
+/// Contents that may come back if a power cut undoes a trim that no sync followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undone {
     /// The contents when the page was trimmed.
     Last,
-    /// Any contents since the last sync.
+    /// Any contents that the page had since the last sync.
     Any,
 }
 
-/// The numbers of the pages that a store must hold. Lists are shared by copies: tests copy it before each
-/// operation.
+/// The numbers of the pages that a store must hold. Copies share their lists, since tests copy the model
+/// before each operation.
 #[derive(Clone, Debug)]
 pub struct Model {
-    /// The number of each page.
+    /// Number of each page.
     pub pages: Vec<u64>,
-    /// The number that is written next.
+    /// Number of the next page that is written.
     pub next_tag: u64,
     undone: Undone,
     trimmed: BTreeMap<u32, Rc<Vec<u64>>>,
@@ -35,7 +35,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// A store of zeros.
+    /// Returns the model of a store of zeros.
     pub fn new(pages: u32, undone: Undone) -> Model {
         let none = vec![Rc::default(); pages as usize];
         Model {
@@ -48,7 +48,7 @@ impl Model {
         }
     }
 
-    /// Writes a page; its number.
+    /// Notes a write of a page, and returns the number of its new contents.
     pub fn write(&mut self, lpn: u32) -> u64 {
         let (tag, at) = (self.next_tag, lpn as usize);
         self.next_tag += 1;
@@ -59,7 +59,7 @@ impl Model {
         tag
     }
 
-    /// Trims a page.
+    /// Notes a trim of a page.
     pub fn trim(&mut self, lpn: u32) {
         let at = lpn as usize;
         let old = core::mem::replace(&mut self.pages[at], 0);
@@ -72,7 +72,7 @@ impl Model {
         }
     }
 
-    /// A sync: nothing of before comes back.
+    /// Notes a sync: no earlier contents come back.
     pub fn settle(&mut self) {
         self.trimmed.clear();
         for (since, &now) in self.since_sync.iter_mut().zip(&self.pages) {
@@ -80,47 +80,47 @@ impl Model {
         }
     }
 
-    /// Takes the pages found after a power cut for those that are there for good.
+    /// Takes the pages found after a power cut as the permanent ones.
     pub fn become_found(&mut self, found: Vec<u64>) {
         self.pages = found;
         self.settle();
     }
 
-    /// The numbers that a page may have after a power cut.
+    /// Returns the numbers that a page may have after a power cut.
     pub fn allowed(&self, lpn: u32) -> Vec<u64> {
         let back = self.trimmed.get(&lpn).into_iter().flat_map(|back| back.iter().copied());
         core::iter::once(self.pages[lpn as usize]).chain(back).collect()
     }
 
-    /// Whether a power cut may leave these pages.
+    /// Returns true if a power cut may leave these pages.
     pub fn allows(&self, found: &[u64]) -> bool {
         (0..).zip(found).all(|(lpn, tag)| self.pages[lpn as usize] == *tag || self.allowed(lpn).contains(tag))
     }
 
-    /// Whether a page had this number at any time.
+    /// Returns true if a page ever had this number.
     pub fn was_ever(&self, lpn: u32, tag: u64) -> bool {
         tag == 0 || self.ever[lpn as usize].contains(&tag)
     }
 }
 
-/// One operation on a store.
+/// An operation on a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// A page written.
+    /// Write of a page.
     Write(u32),
-    /// Pages written as one.
+    /// Atomic write of several pages.
     Group(Vec<u32>),
-    /// A page trimmed.
+    /// Trim of a page.
     Trim(u32),
-    /// A page read.
+    /// Read of a page.
     Read(u32),
-    /// A sync.
+    /// Sync.
     Sync,
-    /// A checkpoint, which [`apply`] leaves to the test.
+    /// Checkpoint. [`apply`] leaves this to the test.
     Checkpoint,
 }
 
-/// The page of a number.
+/// Returns the page with this number.
 pub fn page(tag: u64, bytes: usize) -> Vec<u8> {
     let mut data = vec![0; bytes];
     if tag != 0 {
@@ -130,13 +130,13 @@ pub fn page(tag: u64, bytes: usize) -> Vec<u8> {
     data
 }
 
-/// The number of a page, if its bytes are those of one.
+/// Returns the number of a page; `None` if its bytes are not those of a number.
 pub fn tag_of(data: &[u8]) -> Option<u64> {
     let tag = u64::from_le_bytes(data[..8].try_into().ok()?);
     (data == page(tag, data.len())).then_some(tag)
 }
 
-/// The number of each page; panics at one that was never written.
+/// Returns the number of each page. Panics if a page holds bytes that were never written.
 pub fn contents(store: &mut dyn PageStore) -> Vec<u64> {
     let mut data = vec![0; store.page_bytes()];
     let mut tags = Vec::new();
@@ -147,7 +147,7 @@ pub fn contents(store: &mut dyn PageStore) -> Vec<u64> {
     tags
 }
 
-/// Does one operation with store and model, and compares what is read.
+/// Does one operation with store and model, and compares the pages that are read.
 pub fn apply(store: &mut dyn PageStore, model: &mut Model, op: &Op) -> Result<(), StoreError> {
     let bytes = store.page_bytes();
     match op {

@@ -1,5 +1,5 @@
-//! Pages in memory that promise as much as they are told to, whose power fails when a test wants it to, and
-//! that refuse what a script refuses.
+//! The store of the tests: pages in memory. It promises what a test asks, its power fails when the test
+//! wants, and a script may refuse calls.
 
 use crate::cache::{CacheConfig, Lru, PageCache, WriteMode};
 use crate::nand::{Cause, NandError};
@@ -14,28 +14,28 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::mem;
 
-/// The promises of a store: see the methods of the same names of [`PageStore`].
+/// Promises of a store, as in the methods of [`PageStore`] with the same meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Promise {
-    /// [`PageStore::durable_writes`].
+    /// Value of [`PageStore::durable_writes`].
     pub durable: bool,
-    /// [`PageStore::prefix_consistent`].
+    /// Value of [`PageStore::prefix_consistent`].
     pub prefix: bool,
-    /// [`PageStore::atomic_pages_max`].
+    /// Value of [`PageStore::atomic_pages_max`].
     pub atomic_pages: usize,
 }
 
-/// Every write is durable, and groups are atomic.
+/// Promise that every write is durable, and groups of any size are atomic.
 pub const WRITE_THROUGH: Promise = Promise { durable: true, prefix: true, atomic_pages: usize::MAX };
-/// A cut leaves a prefix of the writes, and groups are atomic.
+/// Promise that a cut leaves a prefix of the writes, and groups of any size are atomic.
 pub const ORDERED: Promise = Promise { durable: false, prefix: true, atomic_pages: usize::MAX };
-/// A cut leaves any of the writes since the last sync, and groups are atomic.
+/// Promise that a cut leaves any of the writes since the last sync, and groups of any size are atomic.
 pub const UNORDERED: Promise = Promise { durable: false, prefix: false, atomic_pages: usize::MAX };
-/// Every write is durable, and no group is atomic.
+/// Promise that every write is durable, but no group is atomic.
 pub const SINGLE: Promise = Promise { durable: true, prefix: true, atomic_pages: 1 };
 
 impl Promise {
-    /// The promise without atomic groups.
+    /// Returns this promise without atomic groups.
     pub const fn single(self) -> Promise {
         Promise { atomic_pages: 1, ..self }
     }
@@ -44,36 +44,36 @@ impl Promise {
 /// A change of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// One page, or several as one.
+    /// Write of a page, or atomic write of several.
     Write(Vec<(Lpn, Vec<u8>)>, Cause),
-    /// A page that was dropped.
+    /// Trim of a page.
     Trim(Lpn),
-    /// A sync.
+    /// Sync.
     Sync,
 }
 
 /// A call that a script sees before it is done.
 #[derive(Clone, Copy, Debug)]
 pub enum Call<'a> {
-    /// A page is read.
+    /// Read of a page.
     Read(Lpn, Cause),
-    /// Pages are written, several as one.
+    /// Write of a page, or atomic write of several.
     Write(&'a [(Lpn, &'a [u8])], Cause),
-    /// A page is dropped.
+    /// Trim of a page.
     Trim(Lpn),
-    /// [`PageStore::sync`].
+    /// Call of [`PageStore::sync`].
     Sync,
-    /// [`PageStore::checkpoint`].
+    /// Call of [`PageStore::checkpoint`].
     Checkpoint,
 }
 
-/// Sees every call, and refuses it by an error.
+/// Called before every call of the store. An error refuses the call.
 #[cfg(feature = "std")]
 type Script = Box<dyn FnMut(Call<'_>) -> Result<(), StoreError> + Send>;
 #[cfg(not(feature = "std"))]
 type Script = Box<dyn FnMut(Call<'_>) -> Result<(), StoreError>>;
 
-/// The pages, with a cache in front or without.
+/// The pages, with or without a cache above them.
 enum Pages {
     Plain(RamStore),
     Cached(Box<PageCache<RamStore, Lru>>),
@@ -91,13 +91,13 @@ impl Pages {
 struct Medium {
     pages: Pages,
     promise: Promise,
-    /// Changes that are not durable yet; where writes are durable, the trims.
+    /// Changes that are not durable yet. If writes are durable, only trims.
     since: Vec<Change>,
-    /// The change at which the power failed: it may have taken place.
+    /// Change at which the power failed. It may have taken place.
     in_flight: Option<Change>,
-    /// The contents at the last sync of pages that were changed since.
+    /// Contents at the last sync of pages that were changed since.
     before: BTreeMap<Lpn, Vec<u8>>,
-    /// Writes and trims before the power fails, and syncs where these count.
+    /// Number of writes and trims until the power fails; syncs count too if `is_sync_counted`.
     steps: u64,
     is_sync_counted: bool,
     history: Option<Vec<Change>>,
@@ -105,16 +105,17 @@ struct Medium {
     script: Option<Script>,
 }
 
-/// A store in memory, by one of its handles: [`Store::handle`] is another one, [`Store::copy`] another store.
+/// A handle of a store in memory. [`Store::handle`] returns another handle, [`Store::copy`] another store.
 pub struct Store(Shared<Medium>);
 
 impl Store {
-    /// A store of pages of zeros that never fails: every write is durable, groups of any size are atomic.
+    /// Returns a store of pages of zeros that never fails. Every write is durable, and groups of any size are
+    /// atomic.
     pub fn new(page_bytes: usize, page_count: u32) -> Store {
         Store::of(RamStore::new(page_bytes, page_count), WRITE_THROUGH)
     }
 
-    /// A store with these pages.
+    /// Returns a store with these pages.
     pub fn holding(pages: &[Vec<u8>]) -> Store {
         let store = Store::new(pages.first().map_or(1, Vec::len), pages.len() as u32);
         for (lpn, page) in (0..).map(Lpn).zip(pages).filter(|(_, page)| page.iter().any(|&byte| byte != 0)) {
@@ -138,25 +139,25 @@ impl Store {
         }))
     }
 
-    /// The store with other promises.
+    /// Returns this store with other promises.
     pub fn with_promise(self, promise: Promise) -> Store {
         self.0.lock().promise = promise;
         self
     }
 
-    /// The store with groups of so many pages.
+    /// Returns this store with atomic groups of at most `atomic_pages` pages.
     pub fn with_atomic_pages(self, atomic_pages: usize) -> Store {
         self.0.lock().promise.atomic_pages = atomic_pages;
         self
     }
 
-    /// The store, whose power fails after so many writes and trims.
+    /// Returns this store; its power fails after `changes` writes and trims.
     pub fn failing_after(self, changes: u64) -> Store {
         self.fail_after(changes);
         self
     }
 
-    /// The store behind a cache of so many frames that writes through.
+    /// Returns this store below a write-through cache of `frames` frames.
     pub fn with_cache(self, frames: usize) -> Store {
         let mut medium = self.0.lock();
         let ram = mem::replace(medium.pages.ram(), RamStore::new(1, 0));
@@ -166,12 +167,13 @@ impl Store {
         self
     }
 
-    /// Another handle of the same store.
+    /// Returns another handle of the same store.
     pub fn handle(&self) -> Store {
         Store(self.0.clone())
     }
 
-    /// Another store with the same pages and promises: no cache, no script, and its power does not fail.
+    /// Returns another store with the same pages and promises, but without cache, script and planned power
+    /// failure.
     pub fn copy(&self) -> Store {
         let mut medium = self.0.lock();
         let (ram, promise) = (medium.pages.ram().clone(), medium.promise);
@@ -179,39 +181,40 @@ impl Store {
         Store::of(ram, promise)
     }
 
-    /// Whether a cut changes nothing.
+    /// Returns true if a power cut would change nothing.
     pub fn is_synced(&self) -> bool {
         self.0.lock().since.is_empty()
     }
 
-    /// Switches the power on, and lets it fail after so many writes and trims; `u64::MAX` for never. What it
-    /// failed at before did not take place.
+    /// Switches the power on, and lets it fail after `changes` writes and trims; `u64::MAX` for never. The
+    /// change in flight at the last failure did not take place.
     pub fn fail_after(&self, changes: u64) {
         self.0.lock().power_on(changes, false);
     }
 
-    /// [`Store::fail_after`], where syncs count, too.
+    /// Does the same as [`Store::fail_after`], but counts syncs too.
     pub fn fail_after_calls(&self, calls: u64) {
         self.0.lock().power_on(calls, true);
     }
 
-    /// Whether the power has failed: changes are refused, and reads go on, so that a test may look.
+    /// Returns true if the power has failed. Changes are then refused, but reads work, so that a test can
+    /// look.
     pub fn has_failed(&self) -> bool {
         self.0.lock().in_flight.is_some()
     }
 
-    /// Switches the power off and on: what was not durable is there or not, as the promises have it, and so
-    /// is what was going on. Returns how many pages read otherwise than before.
+    /// Switches the power off and on. Changes that were not durable, and the one in flight, may be lost as
+    /// the promises allow. Returns the number of pages that read differently from before.
     pub fn cut(&self, rng: &mut Rng) -> usize {
         self.0.lock().cut(rng)
     }
 
-    /// Asks a script before every call from now on: its error refuses the call.
+    /// Calls a script before every call of the store from now on. Its error refuses the call.
     pub fn on_call(&self, script: impl FnMut(Call<'_>) -> Result<(), StoreError> + MaybeSend + 'static) {
         self.0.lock().script = Some(Box::new(script));
     }
 
-    /// Refuses writes once so many pages were written. A smaller group may still find room.
+    /// Refuses writes with `error` after `pages` pages were written. A smaller group may still fit.
     pub fn refuse_after(&self, pages: usize, error: StoreError) {
         let mut room = pages;
         self.on_call(move |call| {
@@ -222,7 +225,7 @@ impl Store {
         });
     }
 
-    /// Refuses syncs and checkpoints after so many.
+    /// Refuses syncs and checkpoints with `error` after `syncs` of them.
     pub fn refuse_syncs_after(&self, syncs: usize, error: StoreError) {
         let mut left = syncs;
         self.on_call(move |call| {
@@ -233,22 +236,22 @@ impl Store {
         });
     }
 
-    /// Asks no script any more.
+    /// Removes the script.
     pub fn refuse_nothing(&self) {
         self.0.lock().script = None;
     }
 
-    /// Notes all changes from now on; those noted so far are forgotten.
+    /// Notes all changes from now on, and drops the ones noted before.
     pub fn note_changes(&self) {
         self.0.lock().history = Some(Vec::new());
     }
 
-    /// The changes noted, in order.
+    /// Noted changes, in order.
     pub fn changes(&self) -> Vec<Change> {
         self.0.lock().history.clone().unwrap_or_default()
     }
 
-    /// The pages written for these causes among the changes noted, in order.
+    /// Pages that the noted changes wrote for these causes, in order.
     pub fn written(&self, causes: &[Cause]) -> Vec<u32> {
         let medium = self.0.lock();
         let mut written = Vec::new();
@@ -263,22 +266,22 @@ impl Store {
         written
     }
 
-    /// How many changes were noted.
+    /// Number of noted changes.
     pub fn change_count(&self) -> usize {
         self.0.lock().history.as_ref().map_or(0, Vec::len)
     }
 
-    /// Pages of the largest group written so far.
+    /// Number of pages of the largest group written so far.
     pub fn largest_group(&self) -> usize {
         self.0.lock().largest_group
     }
 
-    /// Accesses so far, those that a cache answered not among them.
+    /// Accesses so far, without those that a cache answered.
     pub fn counters(&self) -> RamCounters {
         self.0.lock().pages.ram().counters()
     }
 
-    /// Pages read so far, those read by a check not among them.
+    /// Pages read so far, without those of checks.
     pub fn page_reads(&self) -> u64 {
         self.counters().page_reads.iter().sum()
     }
@@ -288,17 +291,17 @@ impl Store {
         self.counters().page_writes.iter().sum()
     }
 
-    /// The contents of a page.
+    /// Contents of a page.
     pub fn page_of(&self, lpn: Lpn) -> Vec<u8> {
         self.0.lock().page_of(lpn)
     }
 
-    /// The contents of all pages.
+    /// Contents of all pages.
     pub fn pages(&self) -> Vec<Vec<u8>> {
         (0..self.page_count()).map(|lpn| self.page_of(Lpn(lpn))).collect()
     }
 
-    /// Exchanges the contents of a page: no call that a script, a count or a promise knows of.
+    /// Replaces the contents of a page. No script, counter or promise is involved.
     pub fn put(&self, lpn: Lpn, page: &[u8]) {
         let mut medium = self.0.lock();
         let done = medium.pages.ram().write(lpn, Cause::Check, page);
@@ -327,7 +330,7 @@ impl Medium {
         self.script.as_mut().map_or(Ok(()), |script| script(call))
     }
 
-    /// A change of which the power knows: at the one where it fails the change is in flight.
+    /// Counts down to the power failure. The change at which the power fails is in flight.
     fn step(&mut self, change: impl FnOnce() -> Change) -> Result<(), StoreError> {
         match self.steps {
             u64::MAX => {}
@@ -340,7 +343,7 @@ impl Medium {
         Ok(())
     }
 
-    /// A sync: where it does not count, it fails once the power has failed.
+    /// A sync that does not count fails only after the power has failed.
     fn step_of_sync(&mut self) -> Result<(), StoreError> {
         if self.is_sync_counted || self.in_flight.is_some() { self.step(|| Change::Sync) } else { Ok(()) }
     }
@@ -351,7 +354,7 @@ impl Medium {
         }
     }
 
-    /// A change that is done: what it replaces is kept as long as a cut may bring it back.
+    /// Keeps the contents that a change replaces as long as a cut may bring them back.
     fn pending(&mut self, change: Change) {
         let lpns: Vec<Lpn> = match &change {
             Change::Write(pages, _) => pages.iter().map(|(lpn, _)| *lpn).collect(),
@@ -389,7 +392,7 @@ impl Medium {
         }
     }
 
-    /// A page whose contents no cut undoes.
+    /// Notes that no cut undoes the contents of a page.
     fn settle(&mut self, lpn: Lpn) {
         if self.before.remove(&lpn).is_some() {
             self.since.retain(|change| *change != Change::Trim(lpn));
@@ -430,7 +433,7 @@ impl Medium {
         };
         let in_flight = self.in_flight.take().filter(|_| rng.chance(1, 2));
         let (since, before) = (mem::take(&mut self.since), mem::take(&mut self.before));
-        // Each page up to a point of its own, or all up to the same one.
+        // Each page keeps its changes up to a point of its own, or all pages up to the same one.
         let end = since.len();
         let point = rng.below(end as u64 + 1) as usize;
         let is_prefix = self.promise.prefix && !self.promise.durable;
@@ -442,7 +445,7 @@ impl Medium {
         for (at, change) in since.iter().enumerate() {
             match change {
                 Change::Write(pages, _) => {
-                    // A group is there whole or not at all.
+                    // A group is kept whole or not at all.
                     let until = pages.first().and_then(|(lpn, _)| points.get(lpn)).copied();
                     let is_there = until.is_none_or(|until| at < until);
                     pages.iter().filter(|_| is_there).for_each(|(lpn, data)| self.place(*lpn, data));
@@ -536,7 +539,7 @@ impl PageStore for Store {
     }
 
     fn ram_bytes(&self) -> usize {
-        // The pages are the medium.
+        // The pages are the medium, not RAM.
         match &self.0.lock().pages {
             Pages::Plain(_) => 0,
             Pages::Cached(cache) => cache.ram_bytes() - cache.store().ram_bytes(),

@@ -1,6 +1,6 @@
-//! Checkpoints: byte strings written so that the newest complete one is found again from a fixed place.
+//! Checkpoints: byte strings, written so that the newest complete one can be found from a fixed place.
 //!
-//! After the superblock scheme of JFFS3 (Bityutskiy 2005), which the mu-Tree (Section 5.2) takes over:
+//! The scheme is that of JFFS3's superblock (Bityutskiy 2005), which the mu-Tree (Section 5.2) also uses:
 //!
 //! ```text
 //! anchors: the first good blocks of the chip, used in turn      checkpoint blocks: anywhere, chosen by wear
@@ -9,27 +9,26 @@
 //! +-----------------+-----------------+-------                  +-------------------+-------------------+--------
 //! ```
 //!
-//! A *record* is a byte string over consecutive pages. The spare area of each ([`crate::blocks::spare`])
-//! holds the kind, the place in the record (number) and the record's version; the string starts with its
-//! length as u32. It is never held whole: `payload`. A checkpoint is one record; a reference is a record
-//! that lists the blocks that carry checkpoints.
+//! A *record* is a byte string over consecutive pages. The spare area of each page ([`crate::blocks::spare`])
+//! holds the kind, the place in the record (number) and the version of the record. The string begins with its
+//! length as u32. It is never in RAM as a whole (`payload`). A checkpoint is one record. A reference is a
+//! record that lists the blocks with checkpoints.
 //!
-//! - *Write*: the record is appended to the current checkpoint blocks. When it does not fit there, new blocks
-//!   are taken from the table, the record goes to their start, a reference is appended to the current anchor,
-//!   and only then are the old blocks given back. When the anchor is full the next one is erased first; the
-//!   old one still holds the last reference.
-//! - *Mount*: the reference with the highest version in the anchors, then the checkpoint with the highest
-//!   version in its blocks. A record that is not whole does not count.
-//! - *After a mount* nothing is appended to what was there before: a program cut short may have left a page
-//!   that looks erased, and no page is programmed twice. The next write takes new blocks and the next anchor.
-//! - *Failing blocks*: one that fails while it is being written is retired and another taken. The old blocks,
-//!   which still carry the last checkpoint, are retired only once the new one is complete. An anchor that
-//!   fails is retired for good; the last one is never erased, so that when it is full as well, writing fails
-//!   with `Full`.
+//! - *Write*: appends the record to the current checkpoint blocks. If it does not fit there, the record goes
+//!   to new blocks of the table, a reference to them is appended to the current anchor, and only then are the
+//!   old blocks freed. If the anchor is full, the next one is erased first; the old one still holds the last
+//!   reference.
+//! - *Mount*: finds the reference with the highest version in the anchors, and then the checkpoint with the
+//!   highest version in its blocks. A record that is not whole does not count.
+//! - *After a mount* nothing is appended to earlier records: a program cut short may have left a page that
+//!   looks erased, and no page is programmed twice. The next write takes new blocks and the next anchor.
+//! - *Failing blocks*: a block that fails while it is written is retired and replaced. The old blocks with
+//!   the last checkpoint are retired only once the new one is complete. An anchor that fails is retired; the
+//!   last anchor is never erased, so if it is full too, writing fails with `Full`.
 //!
-//! Where programs wait for a [barrier](Nand::barrier), each page of an appended record and of a reference
-//! comes after one, and what follows a reference, too. The pages of a checkpoint in new blocks may come in
-//! any order, as nobody looks for them there before the reference.
+//! If programs wait for a [barrier](Nand::barrier), a barrier precedes each page of an appended record and of
+//! a reference, and follows a reference. The pages of a checkpoint in new blocks need no order: without the
+//! reference they are not read.
 //!
 //! Invariants
 //! - C1: the newest complete checkpoint and a reference to its blocks are on the chip at every instant.
@@ -176,7 +175,7 @@ impl CheckpointArea {
         }
     }
 
-    /// Finds the newest complete checkpoint and returns its bytes; none when the chip carries no reference.
+    /// Finds the newest complete checkpoint and returns its bytes; `None` if the chip has no reference.
     /// [`CheckpointArea::occupied`] then tells which blocks are to be Reserved.
     pub fn mount<N: Nand>(nand: &mut N) -> Result<Option<(CheckpointArea, Vec<u8>)>, StoreFault> {
         match CheckpointArea::mount_and_look(nand, &mut take_all)? {
@@ -185,8 +184,8 @@ impl CheckpointArea {
         }
     }
 
-    /// The thing that `decode` makes of the newest complete checkpoint. `decode` may be called for several,
-    /// the newest first, as long as they turn out not to be complete.
+    /// Returns the result of `decode` for the newest complete checkpoint. `decode` may be called for several
+    /// checkpoints, the newest first, until one is complete.
     pub fn mount_and_look<N: Nand, T>(
         nand: &mut N,
         decode: &mut dyn FnMut(&mut dyn Source) -> T,
@@ -201,7 +200,7 @@ impl CheckpointArea {
         Ok(Some(Found { area, newest }))
     }
 
-    /// Notes something that is not whole where a newer record might stand: cut short, or gone bad.
+    /// Notes an incomplete record, cut or damaged, in a place where a newer record may lie.
     fn note_cut<N: Nand>(&mut self, nand: &N, cut: Option<Cut>) -> Result<(), StoreFault> {
         let Some(cut) = cut else { return Ok(()) };
         if cut.is_unreadable && !nand.tears() {
@@ -212,9 +211,8 @@ impl CheckpointArea {
         Ok(())
     }
 
-    /// True if the mount found a page that cannot be read where a newer checkpoint, or the way to it, might
-    /// stand: cut short, or gone bad. Then changes may have followed the checkpoint that was found, even if
-    /// it is a closing one.
+    /// True if the mount found a page that cannot be read where a newer checkpoint, or the way to it, may
+    /// lie. Changes may then have followed the checkpoint that was found, even a closing one.
     pub const fn is_ragged(&self) -> bool {
         self.is_ragged
     }
@@ -225,8 +223,8 @@ impl CheckpointArea {
         self.is_torn
     }
 
-    /// The thing that `decode` makes of every complete checkpoint in turn, from the last one on whose first
-    /// byte `is_base` takes: it is given what it made of those before. Earlier ones are not looked at.
+    /// Returns the result of `decode` for all complete checkpoints in turn, from the last one on whose first
+    /// byte `is_base` accepts. `decode` gets its result for the checkpoints before.
     pub fn mount_since<N: Nand, T>(
         nand: &mut N,
         decode: record::Fold<'_, T>,
@@ -286,9 +284,8 @@ impl CheckpointArea {
         Ok(Some(area))
     }
 
-    /// Makes the area careful: from now on new checkpoint blocks have room for at least `note_pages` pages of
-    /// notes, and each reference is written twice. If one copy goes bad, no older reference is taken for the
-    /// newest.
+    /// Makes the area careful: new checkpoint blocks get room for at least `note_pages` pages of notes, and
+    /// each reference is written twice. So one bad copy does not lead to an older reference.
     pub fn be_careful(&mut self, note_pages: u32) {
         (self.note_pages, self.copies) = (note_pages, 2);
     }
@@ -314,8 +311,7 @@ impl CheckpointArea {
         (4 + payload_bytes).div_ceil(geometry.page_bytes as usize)
     }
 
-    /// Largest number of blocks that a payload of this length takes at one time, without the anchors: old and
-    /// new ones.
+    /// Most blocks that a payload of this length takes at one time, old and new ones without the anchors.
     pub const fn blocks_needed(geometry: Geometry, payload_bytes: usize) -> usize {
         let pages = CheckpointArea::pages_needed(geometry, payload_bytes);
         2 * pages.div_ceil(geometry.pages_per_block as usize)
@@ -377,8 +373,8 @@ impl CheckpointArea {
         self.version.max(self.reference_version) < crate::codec::numbers(40)
     }
 
-    /// Appends a small record that adds to the last checkpoint, if it fits into the same blocks. False if it
-    /// does not: then a whole checkpoint is to be written instead.
+    /// Appends a small record to the last checkpoint. False if its blocks have no room: write a whole one
+    /// then.
     pub fn write_note<N: Nand>(
         &mut self,
         nand: &mut N,
@@ -516,7 +512,7 @@ impl CheckpointArea {
         CheckpointArea::pages_needed(self.geometry, 4 * numbers) as u32 * u32::from(self.copies)
     }
 
-    /// Refuses a checkpoint to which no reference could be written.
+    /// Returns an error if no reference to a checkpoint of `targets` can be written.
     fn require_anchor(&self, targets: u32) -> Result<(), StoreFault> {
         let (pages, block) = (self.reference_pages(targets), self.geometry.pages_per_block);
         if pages > block {
@@ -548,8 +544,7 @@ impl CheckpointArea {
         Ok(self.copies.into())
     }
 
-    /// Erases the next anchor in turn, and returns it. `Full` if the one with the newest reference is the
-    /// last.
+    /// Erases the next anchor and returns it. `Full` if only the one with the newest reference is left.
     fn next_anchor<N: Nand>(&mut self, nand: &mut N, blocks: &mut BlockTable) -> Result<Pbn, StoreFault> {
         loop {
             let after = |a: &&Pbn| self.anchor.is_none_or(|current| **a > current);

@@ -20,7 +20,6 @@ pub(super) struct Place {
     pub(super) kind: PageKind,
     /// Place of the page in the record.
     pub(super) number: u32,
-    /// Version of the record.
     pub(super) version: u64,
 }
 
@@ -157,8 +156,7 @@ fn is_end<N: Nand>(nand: &mut N, geometry: Geometry, run: &Run, at: u32) -> Resu
     Ok(read_whole_page(nand, run.page_at(geometry, at), Cause::Recovery, &mut data)? == Found::Erased)
 }
 
-/// Refuses a run in which something was programmed behind a page that reads as erased: pages are programmed
-/// in order.
+/// Returns an error if a page is programmed behind one that reads as erased. Pages are programmed in order.
 fn require_end<N: Nand>(nand: &mut N, run: &Run, end: u32) -> Result<(), StoreFault> {
     let geometry = nand.geometry();
     let mut data = vec![0; geometry.page_bytes as usize];

@@ -47,7 +47,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         Ok(())
     }
 
-    /// Writes the page of a frame that is to leave, if it is dirty.
+    /// Writes the page of an evicted frame if it is dirty.
     fn write_victim(&mut self, frame: u32) -> Result<(), StoreError> {
         debug_assert!(self.is_used(frame), "K1: frame {frame} leaves and is empty");
         let page = self.frames[frame as usize];

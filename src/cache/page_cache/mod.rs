@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 /// Time at which written pages reach the store below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteMode {
-    /// At once.
+    /// A written page is written to the store at once.
     #[default]
     Through,
     /// When they are evicted or flushed: all together, as one atomic group, if the store takes groups.

@@ -1,4 +1,4 @@
-//! DFTL: page mapping whose table lies on flash, with the entries in use cached.
+//! DFTL: page mapping with the table on flash and the entries in use cached in RAM.
 //!
 //! Source: Gupta, Kim and Urgaonkar, "DFTL: a flash translation layer employing demand-based selective
 //! caching of page-level address mappings", ASPLOS 2009, with the realisation in the FlashSim of Pennsylvania
@@ -7,63 +7,65 @@
 //!
 //! # State
 //!
-//! - The table on flash (`ftl::table`): *translation pages*, found by the *GTD*, its directory in RAM.
-//! - The *CMT* (`ftl::cmt`): entries in use, in a segmented LRU order, as many as the budget has room for. A
-//!   dirty entry is one that its translation page does not say yet.
-//! - *Untold* entries: dirty ones for which the CMT has no room. There are some while a block is collected,
-//!   after a group, and after a mount that followed a cut; they go to the flash before the next page is
+//! - The table on flash (`ftl::table`): *translation pages*, found through the *GTD*, the directory in RAM.
+//! - The *CMT* (`ftl::cmt`): the entries in use, in segmented LRU order, as many as the budget allows. An
+//!   entry is dirty if its translation page has an older one.
+//! - *Untold* entries: dirty entries for which the CMT has no room. They exist while a block is collected,
+//!   after a group, and after a mount that followed a cut. They are written to flash before the next page is
 //!   written.
-//! - Two frontiers: one for data, whether written by the host or moved, one for translation pages.
+//! - Two frontiers: one for data, both written by the host and moved, and one for translation pages.
 //!
 //! # Operations
 //!
-//! - *Look up*: the CMT; else the least recently used entry is evicted, the translation page read, the entry
-//!   cached.
+//! - *Look up*: from the CMT. On a miss the least recently used entry is evicted, the translation page is
+//!   read and the entry is cached.
 //! - *Evict*: a clean entry is dropped. For a dirty one its translation page is rewritten, with all other
-//!   dirty entries that belong there (*batch update*).
-//! - *Write*: make room, look up, program at the frontier, invalidate the old page; the entry is dirty then.
-//! - *Trim*: the entry becomes none, and dirty.
-//! - *Collect* while fewer than 5 blocks are free, those of the next base apart. Of the victim's valid pages,
-//!   those whose entry is cached change it (*lazy copying*); the others become untold. The victim is erased,
-//!   and each translation page that an untold entry belongs to is rewritten once. A victim of translation
-//!   pages has them copied.
+//!   dirty entries of that page (*batch update*).
+//! - *Write*: make room, look up, program at the frontier, invalidate the old page. The entry is then dirty.
+//! - *Trim*: the entry becomes empty, and dirty.
+//! - *Collect* while fewer than 5 blocks are free, not counting those of the next base. For each valid page
+//!   of the victim a cached entry is changed (*lazy copying*); the other entries become untold. The victim is
+//!   erased, and each translation page with untold entries is rewritten once. If the victim holds translation
+//!   pages, they are copied.
 //!
 //! # Counted
 //!
-//! With [`Validity::Counts`] there is a number for each block in place of a bit for each page (`ftl::told`).
-//! Which pages of a victim are valid is asked of the map, by a walk over the translation pages that answers
-//! for the next victims too; of a victim of translation pages the GTD tells. Each base and note says what the
-//! map is: the GTD, and the dirty and untold entries. A mount after a cut walks over the map of the newest
-//! record, or over newer translation pages where there are some, and counts what it names.
+//! With [`Validity::Counts`] there is a number of valid pages for each block in place of a bit for each page
+//! (`ftl::told`). A walk over the translation pages then finds the valid pages of a victim, and of the next
+//! victims too. For a victim of translation pages the GTD has the answer. Each base and note holds the state
+//! of the map: the GTD, and the dirty and untold entries. A mount after a cut walks over the map of the
+//! newest record, or over newer translation pages if there are any, and counts the pages that it names.
 //!
 //! # Invariants
 //!
 //! - D1: a clean entry equals that of its translation page.
 //! - D2: no logical page is both in the CMT and untold.
-//! - T4: where valid pages are counted, as many of each block count as map and GTD name.
+//! - T4: if valid pages are counted, the count of each block is the number of its pages that map and GTD
+//!   name.
 //!
 //! # Why collection always makes progress
 //!
-//! `Np` pages to a block; the chip has the blocks of the full store, `Kd`, those of the full table, `Kt`, and
-//! 7 more.
-//! (1) A write starts with 5 free blocks, and takes at most one for data and one for the table before it
-//!     ends.
-//! (2) When no full block of the table has an invalid page, the table takes at most two blocks more than it
-//!     did when
-//! the last write began, and data at most one, since collecting never adds a data block: it frees the victim
-//! and takes one at most, and after a cut the election keeps no more. So at least 2 blocks are free then. (3)
-//! A data victim takes one block before it is erased and its untold entries one after, so 2 suffice; a victim
-//! of the table gives back what it takes. So while 1 is free the victim is one of the table, and there is one
-//! by (2). (4) Each collection removes invalid pages, and when none are left at least 7 - 2 blocks are free.
+//! A block has `Np` pages. The chip has the blocks of the full store, `Kd`, those of the full table, `Kt`,
+//! and 7 more.
+//!
+//! - (1) A write starts with 5 free blocks, and takes at most one for data and one for the table before it
+//!   ends.
+//! - (2) If no full block of the table has an invalid page, the table takes at most two blocks more than when
+//!   the last write began, and data at most one: collection never adds a data block, since it frees the
+//!   victim and takes one at most, and after a cut the election keeps no more. So at least 2 blocks are free
+//!   then.
+//! - (3) A data victim takes one block before it is erased, and its untold entries one block after, so 2 are
+//!   enough. A victim of the table gives back the block that it takes. So while only 1 block is free the
+//!   victim is one of the table, and (2) says that there is one.
+//! - (4) Each collection removes invalid pages, and if none are left at least 7 - 2 blocks are free.
 //!
 //! # Recovery and deviations
 //!
-//! A clean base holds the dirty entries, and mounting reads the translation pages' spare areas. After a cut
-//! the versions in the spare areas say which pages are valid (as in [`crate::ftl::mapping`]); the whole table
-//! is read and compared with the pages, a part of the chip at a time, and what differs is untold: no more
-//! than was dirty. The eviction order is not kept. A read that
-//! misses may evict a dirty entry, and so program; where there is no room for that, it goes on without
-//! caching.
+//! A clean base holds the dirty entries, and the mount reads the spare areas of the translation pages. After
+//! a cut the versions in the spare areas tell which pages are valid (as in [`crate::ftl::mapping`]). The
+//! whole table is read and compared with the pages, a part of the chip at a time. The entries that differ
+//! become untold; they are no more than were dirty before. The eviction order is not kept. A read with a miss
+//! may evict a dirty entry, and so program. If there is no room for this, the read goes on without caching.
 
 use crate::bits;
 use crate::blocks::spare::{Header, PageKind};

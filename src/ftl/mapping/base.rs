@@ -285,7 +285,6 @@ impl Base {
 }
 
 impl Base {
-    /// Applies a note.
     fn update(&mut self, g: Geometry, note: &mut dyn Source) -> Result<(), StoreFault> {
         let len = note.left();
         let mut fixed = [0; NOTE_BYTES];

@@ -21,8 +21,8 @@ use crate::units::Pbn;
 use alloc::vec::Vec;
 
 impl State {
-    /// Pages that a scan holds: those between two records and of one write, those of a victim that they
-    /// dispute, those of the mapping table, and those beside which an older version may be valid.
+    /// Most pages that a scan holds: those of a record interval and of one write, those of a victim that they
+    /// contest, those of the mapping table, and those that may be valid beside an older version.
     pub(super) fn held_max(&self) -> usize {
         let is_held = |&pbn: &Pbn| self.tag(pbn).role == Some(PageKind::Map) || self.may_supersede(pbn);
         let held = (0..self.geometry.blocks).map(Pbn).filter(is_held);
@@ -34,15 +34,14 @@ impl State {
         (self.record_interval() + 3 * self.geometry.pages_per_block) as usize + known
     }
 
-    /// Bytes that a scan takes for the pages that it holds, given how many it knows of the record; and
-    /// besides.
+    /// Bytes of a scan: for the pages that it holds, if the record knows `known` of them, and for the rest.
     pub(super) fn scan_bytes(&self, known: usize) -> (usize, usize) {
         let blocks = self.geometry.blocks;
         let marks = 2 * Marks::none(blocks).ram_bytes();
         (self.held_beside(known) * size_of::<Live>(), Kinds::bytes(blocks) + marks)
     }
 
-    /// Whether a page of this block may be valid beside an older version.
+    /// Returns true if a page of this block may be valid beside an older version.
     fn may_supersede(&self, pbn: Pbn) -> bool {
         let is_young = matches!(self.tag(pbn).role, Some(PageKind::Host | PageKind::More | PageKind::Copy));
         self.rules.old_may_stay_valid && is_young
@@ -50,7 +49,7 @@ impl State {
 }
 
 impl Recovery<'_> {
-    /// Holds what may lose among the pages that the record calls valid.
+    /// Holds the pages that the record calls valid and that may lose.
     pub(super) fn scan_valid(&mut self) -> Result<(), StoreFault> {
         for pbn in (0..self.state.geometry.blocks).map(Pbn) {
             if self.state.may_supersede(pbn) {
@@ -86,7 +85,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Takes a page into account that may be alive.
+    /// Holds a page that may be valid, or drops it if it has lost.
     pub(super) fn hold_page(&mut self, page: Live) -> Result<(), StoreFault> {
         let (scan, state) = (&mut self.scan, &mut *self.state);
         if scan.since.is_some() {
@@ -106,7 +105,7 @@ impl Recovery<'_> {
 }
 
 impl Scan {
-    /// The logical blocks of which every page is held.
+    /// Returns the logical blocks of which every page must be held.
     fn find_disputes(&self, state: &State) -> Result<Vec<u32>, StoreFault> {
         let pages_per_block = state.geometry.pages_per_block;
         let block_of = |page: &Live| page.number() / pages_per_block;
@@ -128,7 +127,7 @@ impl Scan {
         Ok(blocks)
     }
 
-    /// Whether a logical block has several data blocks, given its pages programmed since.
+    /// Returns true if a logical block has several data blocks, given its pages programmed since the record.
     fn has_rivals(&self, state: &State, lbn: u32, pages: &[Live]) -> bool {
         let block = |page: &Live| state.geometry.block_of(page.ppn);
         let mut data =
@@ -138,12 +137,12 @@ impl Scan {
             let tag = state.tag(pbn);
             tag.role == Some(PageKind::Data) && tag.owner == lbn && state.blocks.valid_count(pbn) > 0
         };
-        // A block of the record in which pages are valid is the only one there.
+        // If the record has valid pages in a block, this block is the only data block there.
         let mut others = (0..state.geometry.blocks).map(Pbn).filter(|&pbn| pbn != one);
         data.any(|pbn| pbn != one) || state.blocks.valid_count(one) == 0 && others.any(is_other)
     }
 
-    /// Whether a page that the record calls valid may lose, or the scheme must be told of it.
+    /// Returns true if a page that the record calls valid may lose, or if the scheme must be told of it.
     pub(super) fn is_contested(&self, state: &State, key: Key) -> bool {
         let claims = |rotten: &Rotten| rotten.claim.is_some_and(|h| key.is_of(&h));
         key.is_map()
@@ -152,9 +151,9 @@ impl Scan {
             || self.rotten.iter().any(claims)
     }
 
-    /// Whether a page that the record calls valid has lost for sure: there is an acknowledged version after
-    /// the record. The highest is not known to be acknowledged; and pages in a data block tell whose the
-    /// others there are.
+    /// Returns true if a page that the record calls valid has certainly lost: there is an acknowledged
+    /// version after the record. The highest version may be unacknowledged, and pages of a data block tell to
+    /// which logical block the others belong.
     pub(super) fn has_lost(&self, state: &State, page: &Live) -> bool {
         let since = self.since();
         let end = since.partition_point(|other| other.key <= page.key);

@@ -2,16 +2,16 @@
 //!
 //! 1. Pages of groups that were cut are dropped.
 //! 2. The highest version of each number wins. Versions before the record count as equal (as 0), because
-//!   there is only one of each number that the record calls valid, and copies made since have its bytes. The
-//!   exception is a scheme in which an older version may stay valid.
+//!    there is only one of each number that the record calls valid, and copies made since have its bytes. The
+//!    exception is a scheme in which an older version may stay valid.
 //! 3. If a logical block may have only one data block, the one stays that holds all winners of it, or else
-//!   one that holds all winners which no log block holds. If there is none, a merge was cut that carried a
-//!   write not yet acknowledged: that version is given up.
+//!    one that holds all winners which no log block holds. If there is none, a merge was cut that carried a
+//!    write not yet acknowledged: that version is given up.
 //! 4. Among copies of equal version, those stay that leave the fewest blocks in use. So a collection or merge
-//!   that was cut short is undone, and cut after cut never uses up the free blocks.
+//!    that was cut short is undone, and cut after cut never uses up the free blocks.
 //! 5. A page that could not be read is lost if it was acknowledged and no copy is as new. It was acknowledged
-//!   if the record calls it valid, or if its version is missing among those since the record. If its number
-//!   is not known, the mount is refused: no older version is passed off for it.
+//!    if the record calls it valid, or if its version is missing among those since the record. If its number
+//!    is not known, the mount is refused: no older version is passed off for it.
 
 use super::marks::Marks;
 use super::scan::{Recovery, Scan};
@@ -140,7 +140,7 @@ impl Recovery<'_> {
         self.adopt()
     }
 
-    /// Makes pages that may lose invalid until they are chosen.
+    /// Invalidates the pages that may lose. Those that are chosen become valid again.
     fn take_out(&mut self) {
         for ppn in self.scan.pages.iter().map(|page| page.ppn).chain(self.scan.rotten.iter().map(|r| r.ppn)) {
             if self.state.blocks.is_valid(ppn) {

@@ -1,55 +1,58 @@
-//! The ground of every mapping scheme but page mapping: pages that say whose they are, blocks, and mounting.
+//! The common ground of all mapping schemes except page mapping: pages that name their owner, blocks, and
+//! mounting.
 //!
 //! A scheme ([`Scheme`]) decides where a logical page goes; [`SchemeFtl`] makes a
-//! [`PageStore`](crate::store::PageStore) of it. This module programs, copies and erases for it, remembers
-//! which pages are valid and which can still be programmed, and finds all valid pages again after the power
-//! was cut at any instant. `docs/ftl/ground.md` shows a merge that a cut strikes at three points, and what a
-//! mount makes of each.
+//! [`PageStore`](crate::store::PageStore) of it. This module programs, copies and erases for the scheme. It
+//! keeps which pages are valid and which can still be programmed, and finds all valid pages again after a
+//! power cut at any instant. `docs/ftl/ground.md` shows a merge that is cut at three points, and the result
+//! of the mount after each.
 //!
 //! # On the chip
 //!
-//! The spare area ([`crate::blocks::spare`]) of every page holds the kind (which says what the scheme used
-//! the block for), the number (logical page, or page of the mapping table), the version, and as `extra` the
-//! low byte of the erase count of its block. Every host write has a version, one larger than the last; **a
-//! copy keeps the version of what it copies**. So of two pages with the same number the higher version is
-//! newer, whatever blocks they lie in and in whatever order these were filled, and equal versions hold equal
+//! The spare area ([`crate::blocks::spare`]) of every page holds the kind (the use that the scheme made of
+//! the block), the number (logical page, or page of the mapping table), the version, and as `extra` the low
+//! byte of the erase count of its block. Every host write has a version, one larger than the last; **a copy
+//! keeps the version of the page it copies**. So of two pages with the same number the higher version is
+//! newer, whatever blocks they lie in and in whatever order these were filled. Equal versions hold equal
 //! bytes.
 //!
 //! # Bases
 //!
-//! A *base* (`base`) is a checkpoint of the block table, the spent pages, and what each block is used for.
-//! One is written at format, at a clean end, before the first program after a mount, and before any block was
-//! erased 200 times since the last. A *note* after it says that something was programmed since, which pages
-//! were trimmed, and what became of the blocks that changed since the record before. One is written before a
-//! block is erased that has changed since, and after so many programs (`record_interval`) or trims (`trims`).
+//! A *base* (`base`) is a checkpoint of the block table, the spent pages, and the use of each block. A base
+//! is written at format, at a clean end, before the first program after a mount, and before any block was
+//! erased 200 times since the last base. A *note* after it tells that pages were programmed since, which
+//! pages were trimmed, and the state of the blocks that changed since the last record. A note is written
+//! before a block is erased that has changed since the last record, and after a number of programs
+//! (`record_interval`) or trims (`trims`).
 //!
 //! # Mounting
 //!
-//! When the newest record is a clean base and nothing unreadable follows, the chip is as it says. Otherwise
-//! base and notes make one newer base, and `scan` reads: of a block that it knows, one page, to see that it
-//! was not erased since, and all pages that were not spent; of any other block every page. A page that the
-//! base knows is alive if it was valid; a page programmed since, by its version. `elect` then chooses one
-//! copy of each number, such that a merge or a collection that was cut short is undone or completed. The scan
-//! holds only what was programmed since the record, and what that may replace. No block that was open is
-//! continued, because its next page may be half programmed and look erased.
+//! If the newest record is a clean base and nothing unreadable follows, the base is the state of the chip.
+//! Otherwise base and notes are combined into one newer base, and `scan` reads the chip. Of a block that the
+//! base knows it reads one page, to see that the block was not erased since, and all pages that were not
+//! spent. Of any other block it reads every page. A page that the base knows is alive if it was valid; a page
+//! programmed since, by its version. Then `elect` chooses one copy of each number, so that a merge or a
+//! collection that was cut is undone or completed. The scan holds only the pages programmed since the record,
+//! and those that they may replace. No block that was open is continued, because its next page may be half
+//! programmed and look erased.
 //!
-//! # What is lost is noticed
+//! # Losses are noticed
 //!
-//! Versions follow each other, and by F5 nothing programmed since the last record was erased. So after an
-//! unclean end every version from the record's to the highest is on the chip, unless a page has gone bad; and
-//! so is every page that the record calls valid. The page in flight at the cut has no version that could be
+//! Versions follow each other, and by F5 no page programmed since the last record was erased. So after an
+//! unclean end every version from the record's to the highest is on the chip, unless a page was damaged. So
+//! is every page that the record calls valid. The page in flight at the cut has no version that could be
 //! missed.
 //!
 //! # Invariants
 //!
-//! - F1: a page is valid in the block table exactly when the scheme finds its number there.
-//! - F2: a block is erased only when the newest version of everything in it can be found elsewhere, or was
+//! - F1: a page is valid in the block table exactly if the scheme finds its number there.
+//! - F2: a block is erased only if the newest version of each number in it can be found elsewhere, or was
 //!   trimmed.
 //! - F3: nothing is programmed between a mount and the next base.
-//! - F4: versions in a record's past are below its next version, those of writes that failed half-way
-//!   included; those above belong to one session.
-//! - F5: a block is erased only if the newest record on the chip (base or note) says that nothing in it is
-//!   valid, and nothing was programmed in it since that record.
+//! - F4: the versions before a record, including those of writes that failed half-way, are below its next
+//!   version. The versions above belong to one session.
+//! - F5: a block is erased only if the newest record on the chip (base or note) says that no page in it is
+//!   valid, and no page was programmed in it since that record.
 //!
 //! # Parts
 //!
@@ -194,9 +197,9 @@ pub struct FlashCounters {
 pub(crate) enum Mark {
     /// None: the chip tells already that it is in use.
     Nothing,
-    /// A note: the newest record is a clean base of this session.
+    /// A note, because the newest record is a clean base of this session.
     Note,
-    /// A base (F3, or a page was lost).
+    /// A base, because of F3 or of a lost page.
     Base,
 }
 
@@ -328,7 +331,6 @@ impl<N: Nand> Flash<N> {
         lbn.0 * self.state.geometry.pages_per_block + page
     }
 
-    /// Bytes of RAM held.
     pub(crate) fn ram_bytes(&self, extra_bytes_max: usize) -> usize {
         // With few pages to a block, many blocks wait between two records.
         let blocks = self.state.geometry.blocks as usize;

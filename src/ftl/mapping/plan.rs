@@ -50,7 +50,6 @@ pub(crate) struct Needs {
 /// Division of a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChipPlan {
-    /// Number of logical pages.
     pub(crate) page_count: u32,
     /// Blocks that the next base takes: never used for anything else.
     pub(crate) base_blocks: u32,

@@ -3,11 +3,11 @@
 //! Base and notes together tell the state of the chip at the last record. For each block that is neither bad
 //! nor reserved, the steps are:
 //! 1. If the record calls a page of the block valid, the block was not erased since (F5). Otherwise the page
-//!   by which the record knows the block is read, and the block is known if it still holds that page.
+//!    by which the record knows the block is read, and the block is known if it still holds that page.
 //! 2. In a known block, the pages that the record calls valid are alive, and the spent pages need not be
-//!   read, unless their numbers are not known. In another block every page is read. A page with the erase
-//!   count of the record, at a place that the record calls spent, is the record's; any other was programmed
-//!   since.
+//!    read, unless their numbers are not known. In another block every page is read. A page with the erase
+//!    count of the record, at a place that the record calls spent, is the record's; any other was programmed
+//!    since.
 //! 3. The erase count follows from the pages found.
 //!
 //! Then the pages that the record calls valid are visited in all blocks. Only those are held that may lose

@@ -1,17 +1,17 @@
 //! A page-mapping flash translation layer: any logical page may lie in any physical page.
 //!
-//! The map from logical to physical pages is in RAM. Every write goes to the next page of an open block; the
-//! page that held the old contents becomes invalid, and when free blocks run short, a victim's valid pages
-//! move and the block is free again. Pages the host writes and pages that move have a frontier each, so that
-//! what proved cold is not mixed with what is hot; or they share one; or a filter says which of the host's
-//! pages are hot ([`Separation`]). (Ban 1995 for the idea; Kawaguchi, Nishioka and Motoda 1995 for cleaning;
-//! Hsieh, Kuo and Chang 2006 for the filter.)
+//! The map from logical to physical pages is in RAM. Every write goes to the next page of an open block, and
+//! the page with the old contents becomes invalid. When free blocks run short, the valid pages of a victim
+//! move, and the block is free again. Pages that the host writes and pages that move have a frontier each, so
+//! that cold pages are not mixed with hot ones. Or they share one frontier, or a filter tells which of the
+//! host's pages are hot ([`Separation`]). (Ban 1995 for the idea; Kawaguchi, Nishioka and Motoda 1995 for
+//! cleaning; Hsieh, Kuo and Chang 2006 for the filter.)
 //!
 //! # On the chip
 //!
-//! The spare area ([`crate::blocks::spare`]) of a page says whose it is. Every host write has a *version*, a
-//! number one larger than the last; each record of the checkpoint area takes one, too. `number` is the
-//! logical page.
+//! The spare area ([`crate::blocks::spare`]) of a page tells to which logical page it belongs (`number`).
+//! Every host write has a *version*, a number one larger than the last; each record of the checkpoint area
+//! takes a version, too.
 //!
 //! | kind | version |
 //! |---|---|
@@ -20,43 +20,43 @@
 //! | Copy (moved) | that of the page it copies |
 //! | Trim: a list of trimmed pages, by former releases | the last committed version |
 //!
-//! `extra` is the *stamp*: the low byte of the erase count of the block. A page from before the block's last
-//! erase that came back does not pass for one of today; its place is in the checksum, so neither does a page
-//! of another place.
+//! `extra` is the *stamp*: the low byte of the erase count of the block. If a page from before the last erase
+//! of the block comes back, its stamp is wrong. The checksum includes the place, so a page from another place
+//! is noticed too.
 //!
 //! # Operations
 //!
 //! - *Write* (a group; a single write is a group of one): make room for all of it, program its pages, then
-//!   change the map. A program that fails is repeated in a new block under the same version; the failed block
-//!   is emptied and retired once the group is whole.
+//!   change the map. If a program fails, it is repeated in a new block under the same version. The failed
+//!   block is emptied and retired once the group is whole.
 //! - *Collect* (`relocate`): copy the victim's valid pages under their versions to the frontier for moved
-//!   pages, give the block back unerased. It is erased when it is needed.
-//! - *Batch*: the pages of a group are submitted together, and the calls of a [`PageStore`] batch, but for
-//!   collections and checkpoints, which wait. A frontier takes the channels of an array in turn, so what is
-//!   written together is spread evenly.
-//! - *Barrier* (`write`): where the chip waits for one, wherever a mount relies on an order.
+//!   pages, and free the block without an erase. It is erased when it is needed.
+//! - *Batch*: the pages of a group are submitted together, and so are the calls of a [`PageStore`] batch,
+//!   except for collections and checkpoints, which wait. A frontier takes the channels of an array in turn,
+//!   so pages written together are spread evenly.
+//! - *Barrier* (`write`): if the chip has barriers, there is one wherever a mount relies on an order.
 //! - *Trim*: changes the map.
-//! - *Checkpoint*: map, block table and frontiers, by [`CheckpointArea`]; after so many opened blocks, and at
-//!   `close`.
-//! - *Note* (`note`): what has changed since the last record, a checkpoint or another note. Once a page is
-//!   full of that, or several of less than 512 bytes are; at a `sync` after trims; and before a block is
-//!   given back that has changed since (P6).
-//! - *Mount* (`recovery`): the newest checkpoint, its notes, then what was programmed since.
+//! - *Checkpoint*: map, block table and frontiers, by [`CheckpointArea`]. It is written after a number of
+//!   opened blocks, and at `close`.
+//! - *Note* (`note`): the changes since the last record, which is a checkpoint or another note. It is written
+//!   when they fill a page (several pages, if pages have less than 512 bytes), at a `sync` after trims, and
+//!   before a block is freed that has changed since the last record (P6).
+//! - *Mount* (`recovery`): the newest checkpoint, its notes, then the pages programmed since.
 //!
 //! # Invariants
 //!
-//! - P1: a page is valid in the block table exactly when the map points to it.
-//! - P2: a mapped page reads back as that logical page, with a good checksum; else reading it is an error,
-//!   never other data.
-//! - P3: between operations the chip, read by `recovery`, yields the map in RAM, but for trims that are not
+//! - P1: a page is valid in the block table exactly if the map points to it.
+//! - P2: a mapped page reads as its logical page, with a good checksum. Otherwise reading it is an error; it
+//!   never returns other data.
+//! - P3: between operations `recovery` finds the map in RAM on the chip, except for trims that are not
 //!   synced.
-//! - P4: the host takes a free block only while more than `floor_blocks` are free; so relocation and the next
+//! - P4: the host takes a free block only while more than `floor_blocks` are free. So relocation and the next
 //!   checkpoint always find one, after power cuts too.
-//! - P5: versions above the last record's belong to one session: the first program after a mount that
-//!   found any is preceded by a checkpoint. So a group that was cut never gets company of higher versions.
-//!   The version of the page that was cut is not given to another.
-//! - P6: what was programmed since the last record is on the chip: no block with such pages is erased, or
-//!   marked bad, before a newer record is complete. So a version that is missing went bad.
+//! - P5: versions above the last record's belong to one session: if a mount finds any, a checkpoint precedes
+//!   the first program after it. So no higher versions are ever added to a group that was cut. The version of
+//!   the page that was cut is not used again.
+//! - P6: every page programmed since the last record is on the chip: no block with such pages is erased, or
+//!   marked bad, before a newer record is complete. So a version that is missing was damaged.
 //!
 //! # Parts
 //!
@@ -133,7 +133,7 @@ pub struct PageMapFtl<N> {
     core: Core,
 }
 
-/// The FTL without its chip: parts that own their fields are [`State`] and [`Records`].
+/// The FTL without its chip.
 struct Core {
     geometry: Geometry,
     settings: FtlSettings,

@@ -154,7 +154,6 @@ impl Changes {
     }
 }
 
-/// Contents of a note.
 pub(super) struct NoteContents<'a> {
     pub(super) geometry: Geometry,
     pub(super) next_version: u64,

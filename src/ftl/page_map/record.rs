@@ -80,7 +80,6 @@ impl Records {
         self.area.has_numbers()
     }
 
-    /// Version of the newest checkpoint.
     pub(super) fn checkpoint_version(&self) -> u64 {
         self.area.version()
     }

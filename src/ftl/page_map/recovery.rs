@@ -1,29 +1,29 @@
-//! Mounting: from the newest checkpoint and what was programmed after it to the map.
+//! The mount: builds the map from the newest checkpoint and the pages programmed after it.
 //!
-//! 1. *Which blocks changed.* One look at the spare area of the first page of each block: the record knows
-//!    its checksum. A whole page with another checksum means that the block was rewritten. Rewritten blocks
-//!    are read page by page, and so is the rest of the blocks that were open.
-//! 2. *What counts.* The horizon is the highest version that is committed for sure: of the last page of a
-//!    group, or of a moved page. Host pages beyond it belong to a group that was cut: they are dropped.
-//!    **Every version from the record to the horizon must be found** (P6): on a whole page, or on one that
-//!    can be recognised though a bit of it is wrong. Else the mount is refused, since nobody knows which
-//!    logical page is older than it should be. A record that is lost is missing likewise.
-//! 3. *Which page is whose.* For each logical page the highest version wins. Several pages of one version
-//!    hold the same bytes; they come from a move. The copy is taken, but where that leaves two blocks partly
-//!    valid although one of them could be free, the original is.
-//! 4. *The block table* follows from the map. No frontier is continued: its next page may be half programmed
-//!    although it looks erased. Blocks without valid pages are free, to be erased before use; those with
-//!    pages programmed since the record once there is a new one.
+//! 1. *Which blocks changed.* The mount reads the spare area of the first page of each block. The record has
+//!    the checksum of this page; a whole page with another checksum means that the block was rewritten.
+//!    Rewritten blocks are read page by page, and so is the rest of the blocks that were open.
+//! 2. *Which pages count.* The horizon is the highest version that is certainly committed: that of the last
+//!    page of a group, or of a moved page. Host pages beyond the horizon belong to a group that was cut, and
+//!    are dropped. **Every version from the record to the horizon must be found** (P6), on a whole page or on
+//!    one that can be recognised in spite of a wrong bit. Else the mount is refused, since it is unknown
+//!    which logical page is older than it should be. The version of a lost record is missing in the same way.
+//! 3. *Which page belongs to which logical page.* For each logical page the highest version wins. Several
+//!    pages of the same version hold the same bytes; they come from a move. The copy is taken. The original
+//!    is taken if the copy would leave two blocks partly valid and the original would leave one of them free.
+//! 4. *The block table* follows from the map. No frontier is continued, since its next page may be half
+//!    programmed and look erased. Blocks without valid pages are free, and are erased before use. Blocks with
+//!    pages programmed since the record are free only after a new record.
 //!
 //! A page that cannot be read may be one that was being programmed when the power was cut, one whose program
-//! failed and was repeated, or one in a block that was being erased. Then nothing hangs on it: its version is
-//! beyond the horizon, or found elsewhere, or it was a copy. A copy that is lost has its original, or a map
-//! that says where that was: reading the logical page fails. If a page has one wrong bit it is known which
-//! logical page that is, and only reading that one fails. What cannot be told from a cut: the loss of all
-//! pages of the highest versions, which are those of one block at most.
+//! failed and was repeated, or one in a block that was being erased. Then nothing depends on it: its version
+//! is beyond the horizon or found elsewhere, or it was a copy. A lost copy has its original, or the map names
+//! its place, and reading the logical page fails. If a page has one wrong bit, its logical page is known, and
+//! only reading that page fails. One loss looks like a cut: that of all pages of the highest versions, which
+//! are at most those of one block.
 //!
-//! After a checkpoint of a former release versions may be missing, and pages of its trim log follow. There
-//! only an unreadable page among others that are alive is noticed.
+//! After a checkpoint of a former release versions may be missing, and pages of its trim log follow. Then
+//! only an unreadable page among live ones is noticed.
 
 use super::event::{Event, Since};
 use super::look::{First, is_data};

@@ -1,28 +1,28 @@
-//! Writing: a group gets its room, its pages are programmed, then the map is changed.
+//! Writing: makes room for a group, programs its pages, then changes the map.
 //!
 //! # Barriers
 //!
-//! A chip in an image ([`Nand::waits`]) may leave any of the programs since the last [`Nand::barrier`], each
-//! whole or torn, and an erase in part. Barriers stand where a mount relies on an order:
+//! A chip with barriers ([`Nand::waits`]) may keep any of the programs since the last [`Nand::barrier`], each
+//! whole or torn, and an erase in part. There are barriers wherever a mount relies on an order:
 //!
-//! - *Before the last page of a group*: it commits the others, and every version up to it is required.
-//! - *After it*: the write is acknowledged. So that page is alone between two barriers. Of a group that is
-//!   written ahead (`write_ahead`) this barrier is owed: pages of the next group may come before, but for its
-//!   last one, and nothing else.
-//! - *Before each page of a note, or of a checkpoint appended to others*: it tells where copies are, and a
-//!   page that is lost among whole ones of its record is damage.
-//! - *Before each copy of a reference, and behind the last*: nothing of a checkpoint in new blocks is looked
-//!   for before, and the old one's blocks are given up then.
-//! - *Before an erase and behind it*, the chip's own: it may take the originals of copies, and what a record
-//!   no longer needs (P6); and no page of before lies among new ones. So the blocks of a group are erased
-//!   together, ahead of it.
-//! - *At the end of `sync` and of a checkpoint*, which promise what they wrote.
+//! - *Before the last page of a group*: this page commits the others, and every version up to it is required.
+//! - *After the last page*: the write is acknowledged. So that page is alone between two barriers. After a
+//!   group that is written ahead (`write_ahead`) this barrier is delayed: the pages of the next group may
+//!   precede it, but not the last of them, and nothing else.
+//! - *Before each page of a note, or of a checkpoint appended to others*: the record tells where copies are,
+//!   and a page that is lost among whole pages of its record is damage.
+//! - *Before each copy of a reference, and behind the last*: before the reference, no page of a checkpoint in
+//!   new blocks is read; after it, the blocks of the old checkpoint are freed.
+//! - *Before an erase and behind it*, by the chip itself: the erase may remove the originals of copies, and
+//!   pages that a record no longer needs (P6), and no old page may lie among new ones. So the blocks of a
+//!   group are erased together, ahead of it.
+//! - *At the end of `sync` and of a checkpoint*, which promise that their writes are durable.
 //!
-//! What a cut takes apart is therefore copies, pages of a group without its last one, a checkpoint without a
-//! reference, and a last note with such pages behind it. A copy that is missing has its original. Pages of
-//! the group are beyond the horizon, which only copies and last pages raise. Where two missing pages hide
-//! others behind them, those are of the same kinds: none is needed, no frontier goes on behind them, and the
-//! block is erased before it is used. A note that is missing leaves the one before, and every page since.
+//! So a cut may damage only copies, pages of a group without its last page, a checkpoint without a reference,
+//! and a last note with such pages behind it. A missing copy has its original. Pages of the group are beyond
+//! the horizon, which only copies and last pages raise. If two missing pages hide others behind them, these
+//! are of the same kinds: none is needed, no frontier goes on behind them, and the block is erased before it
+//! is used. If a note is missing, the one before remains, and every page since.
 
 use super::settings::Separation;
 use super::state::{Frontier, NONE, Stream, VERSION_BITS};
@@ -102,7 +102,6 @@ impl Work<'_> {
         if waits { self.wait() } else { Ok(()) }
     }
 
-    /// Waits for all programs.
     pub(super) fn wait(&mut self) -> Result<(), StoreFault> {
         self.nand.barrier()?;
         self.core.owes_barrier = false;

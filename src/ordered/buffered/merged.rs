@@ -1,34 +1,35 @@
-//! A walk over records of a tree and the changes that wait for them, in key order.
+//! A walk in key order over the records of a tree, merged with the changes that wait for it.
 //!
-//! The tree walks; before each of its records the changes that come first are shown, and a change of the
-//! record's own key speaks for it. Changes beyond the last record follow at the end. A removal shows nothing.
+//! The tree walks. Before each of its records the waiting changes with earlier keys are shown. A change with
+//! the key of the record replaces the record. Changes beyond the last record are shown at the end. A removal
+//! shows nothing.
 
 use crate::ordered::change::Change;
 use crate::ordered::{Direction, Visit};
 use core::cmp::Ordering;
 use core::ops::ControlFlow;
 
-/// Changes that wait, one after the other in the direction of a walk.
+/// Waiting changes, in the direction of a walk.
 pub trait Pending {
-    /// The change that comes next.
+    /// Returns the next change.
     fn peek(&self) -> Option<Change<'_>>;
 
-    /// Goes past it.
+    /// Skips the next change.
     fn advance(&mut self);
 }
 
-/// Shows records of the tree among the changes that wait.
+/// Merges the records of a tree with the waiting changes.
 pub struct Merge<'a, P> {
-    /// The changes that wait.
+    /// Waiting changes.
     pub pending: P,
-    /// The way of the walk.
+    /// Direction of the walk.
     pub direction: Direction,
-    /// Called for each record.
+    /// Callback for each record.
     pub visit: Visit<'a>,
 }
 
 impl<P: Pending> Merge<'_, P> {
-    /// The tree has come to a record.
+    /// Shows the waiting changes before a record of the tree, and then the record.
     pub fn record(&mut self, key: &[u8], value: &[u8]) -> ControlFlow<()> {
         while let Some(change) = self.pending.peek() {
             let order = change.key.cmp(key);
@@ -44,7 +45,7 @@ impl<P: Pending> Merge<'_, P> {
         (self.visit)(key, value)
     }
 
-    /// The tree has no more records.
+    /// Shows the waiting changes beyond the last record of the tree.
     pub fn rest(&mut self) -> ControlFlow<()> {
         while self.pending.peek().is_some() {
             self.show_next()?;

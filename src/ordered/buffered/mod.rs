@@ -1,17 +1,18 @@
-//! The ground of the trees that hold updates back in RAM: walks over a tree and the changes that wait for it,
-//! and what an update answers.
+//! The common parts of trees that hold updates back in RAM: walks over a tree and its waiting changes, and
+//! the results of updates.
 
 mod merged;
 #[doc(hidden)]
 pub use merged::{Merge, Pending};
 
-/// The answer of an insertion or a removal, where updates wait in RAM.
+/// Meaning of the result of an insertion or a removal if updates wait in RAM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Answers {
-    /// Whether the key existed. Where the RAM does not know, its leaf is read.
+    /// The result tells if the key existed. The leaf is read if the RAM does not tell.
     #[default]
     Exact,
-    /// Whether the updates that wait hold the key; `false` where they do not know. The papers' algorithms,
-    /// which answer nothing: no leaf is read for an update, only what is above it.
+    /// The result is true if a waiting update shows that the key existed, and false otherwise. No leaf is
+    /// read for an update, only nodes above it. The algorithms of the papers, which return no result, work
+    /// like this.
     Pool,
 }

@@ -1,5 +1,4 @@
-//! Trees on raw NAND that write the path from a leaf to the root anew: the ground they share, and what each
-//! makes of it.
+//! Trees on raw NAND that rewrite the path from a leaf to the root: their common ground, and the trees.
 
 pub(crate) mod ground;
 pub mod mu;

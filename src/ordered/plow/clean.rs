@@ -94,7 +94,8 @@ mod tests {
     use alloc::vec;
     use alloc::vec::Vec;
 
-    /// Every copy is the last value kept, of no key are there two, and those used of late stay.
+    /// Checks that every copy is the value kept last, that no key has two copies, and that recently used
+    /// copies stay.
     #[test]
     fn copies_are_what_was_kept() {
         let mut bytes = vec![0xa5; 20 * (SLOTS * 5 + 1) + 17];

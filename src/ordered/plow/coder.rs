@@ -104,7 +104,7 @@ pub(super) struct Builder {
     /// Bits used by the string of high parts at the end.
     high_bits: usize,
     high: u64,
-    /// Bytes that stay free between the records and their high parts.
+    /// Bytes between the records and their high parts that stay free.
     kept: usize,
 }
 
@@ -125,7 +125,7 @@ impl Builder {
         Builder::begin_around(body, 0..0, record, expected)
     }
 
-    /// Begins a page in a body of which the bytes of `hole` stay as they are.
+    /// Begins a page in `body`, and leaves the bytes of `hole` unchanged.
     pub(super) fn begin_around(
         body: &mut [u8],
         hole: Range<usize>,
@@ -255,7 +255,7 @@ pub(super) struct View<'a> {
     body: &'a [u8],
     form: Form,
     count: usize,
-    /// Bits used at the front.
+    /// Number of bits at the front of the body that fields and records take.
     front: usize,
     /// Place of a record found before, from which the next search begins.
     #[cfg(feature = "full")]
@@ -301,13 +301,13 @@ impl<'a> View<'a> {
         View { body, form, count, front }
     }
 
-    /// The same view, noting the place of the record that it found last in `known`.
+    /// Returns this view. It notes in `known` the place of the record that it found last.
     #[cfg(feature = "full")]
     pub(super) fn noting(self, known: &'a Cell<Known>) -> View<'a> {
         View { known: Some(known), ..self }
     }
 
-    /// The same view: without trimmed records every place is computed at once.
+    /// Returns this view unchanged: without trimmed records every place is computed at once.
     #[cfg(not(feature = "full"))]
     pub(super) fn noting(self, _: &'a Cell<Known>) -> View<'a> {
         self
@@ -449,7 +449,7 @@ impl<'a> View<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Walk {
     index: usize,
-    /// Bit of this record's one in the string of high parts.
+    /// Position of the record's 1 bit in the string of high parts, which the Elias-Fano code writes in unary.
     bit: usize,
     high: u64,
 }

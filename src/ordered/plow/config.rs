@@ -78,7 +78,6 @@ impl PlowConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shares {
     pub(super) answers: Answers,
-    /// Records of the memtable.
     pub(super) memtable: usize,
     /// Records of the level above that a step copies at a time.
     pub(super) slice: usize,
@@ -89,7 +88,6 @@ pub(super) struct Shares {
     /// Number of levels: exactly this many if `fixed`, else at most.
     pub(super) levels: usize,
     pub(super) fixed: bool,
-    /// True if there are maps.
     pub(super) maps: bool,
     /// True if the fences' share has room for a list twice, as it is while the list grows.
     pub(super) lists_twice: bool,

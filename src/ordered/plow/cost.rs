@@ -25,15 +25,11 @@ pub(super) const LEVELS_MAX: usize = 3;
 /// Numbers from which the cost of a set-up is reckoned.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Given {
-    /// Pages of the last level.
     pub(super) pages: u64,
-    /// Records of a page.
     pub(super) page_records: u64,
     /// Bits of a page for its records.
     pub(super) page_bits: u64,
-    /// Records of the memtable.
     pub(super) memtable: u64,
-    /// Bits of all filters together.
     pub(super) filter_bits: u64,
     /// Largest number of levels allowed.
     pub(super) levels_max: usize,

@@ -123,7 +123,7 @@ impl<N: Nand> Core<N> {
         Ok(())
     }
 
-    /// Takes out a level that is empty and whose cursor is that of the next one.
+    /// Removes an empty level whose cursor equals that of the next one.
     fn leave_level_out(&mut self, upper: usize) {
         if let Some(block) = self.stock.levels.leave_out(upper) {
             self.stock.space.leave_if_dead(block, &self.stock.levels);

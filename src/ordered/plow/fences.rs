@@ -92,7 +92,7 @@ fn decode(fence: u8, shift: u8) -> u64 {
     if exponent == 0 { mantissa << shift } else { (32 + mantissa) << (exponent - 1 + shift) }
 }
 
-/// Position that lies one fence behind another position.
+/// Returns the position at the distance that a fence encodes after position `at`.
 #[cfg_attr(not(feature = "std"), inline(never))]
 fn behind(at: u64, fence: u8, shift: u8) -> u64 {
     at.saturating_add(decode(fence, shift))
@@ -157,7 +157,6 @@ impl Run {
         1 << self.group
     }
 
-    /// Number of groups of an extent.
     fn groups(&self, extent: &Extent) -> usize {
         (extent.pages() + extent.eaten()).div_ceil(self.group_pages())
     }

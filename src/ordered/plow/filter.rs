@@ -31,7 +31,6 @@ pub(super) const FILTERS: bool = cfg!(feature = "full");
 /// each key, and the length of the bits in bytes.
 pub(super) const FILTER_BYTES: usize = 4 + 8 + 1 + 3;
 
-/// A filter in the buffer.
 #[derive(Clone, Copy, Debug)]
 struct Filter<'a> {
     page: Ppn,

@@ -30,7 +30,8 @@ impl<N: Nand> Medium<N> {
         self.output.fill(0);
     }
 
-    /// Place of a block's program number, counted by the whole first pages before it.
+    /// Offset of a block's program number. One number precedes it for each earlier block with a whole first
+    /// page.
     fn place(&self, block: Pbn) -> usize {
         let (at, bit) = (block.index() / 8, block.0 % 8);
         let before = self.output[..at].iter().map(|byte| byte.count_ones()).sum::<u32>()

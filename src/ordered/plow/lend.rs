@@ -14,19 +14,19 @@ use super::planner::Planner;
 use super::space::Need;
 use crate::nand::Nand;
 
-/// Lending is judged anew after this many look-ups ..
+/// Look-ups after which lending is decided again, if [`DRAWN_MIN`] of them were of drawn keys.
 const LOOKUPS_MIN: u16 = 2048;
-/// .. of which this many were of drawn keys.
+/// Look-ups of drawn keys that a decision needs.
 const DRAWN_MIN: u16 = 64;
-/// Nothing is lent if fewer look-ups than this were of keys remembered: they may be chance.
+/// Look-ups of remembered keys below which nothing is lent: they may be chance.
 const HITS_MIN: u16 = 3;
-/// Nothing is lent if fewer than one look-up of drawn keys in this many was of a key remembered.
+/// Nothing is lent if less than 1 in this number of look-ups of drawn keys was of a remembered key.
 const HITS_ONE_IN: u16 = 64;
 /// Number of keys remembered.
 const KEYS: usize = if LENDS { 12 } else { 0 };
 /// Eighths of the memtable that are lent at first.
 const LENT_FIRST: u32 = 2;
-/// Eighths of the memtable that are lent if look-ups prevail.
+/// Eighths of the memtable that are lent if there are far more look-ups than changes.
 const LENT_MOST: u32 = 4;
 /// With at least this many look-ups for each change, [`LENT_MOST`] eighths are lent.
 const LOOKUPS_FOR_MOST: u32 = 8;
@@ -38,11 +38,10 @@ const LOOKUPS_FOR_MORE: u32 = 3;
 pub(super) struct Lending {
     /// Look-ups in this window that found a record below the memtable, clean or on flash.
     looked: u16,
-    /// Those of them whose keys were drawn.
+    /// Look-ups of `looked` whose keys were drawn.
     drawn: u16,
-    /// Those of the drawn whose keys were remembered.
+    /// Look-ups of `drawn` whose keys were remembered.
     known: u16,
-    /// Changes in this window.
     changes: u16,
     /// Look-ups since the mount that found a clean record.
     pub(super) served: u32,

@@ -22,7 +22,8 @@ struct Before {
 }
 
 impl<N: Nand> Core<N> {
-    /// Whether nothing is there, and no sweep stands between keys: it would part pages in the wrong place.
+    /// True if the index has no records and no sweep is between two keys. Such a sweep would divide pages in
+    /// the wrong place.
     pub(super) fn is_fresh(&self) -> bool {
         self.stock.memtable.len() == 0
             && self.stock.levels.iter().all(|level| level.pages() == 0 && level.cursor.is_empty())
@@ -42,7 +43,7 @@ impl<N: Nand> Core<N> {
         loaded
     }
 
-    /// Takes back what a load wrote: no commit page names it.
+    /// Drops the pages of a load that failed: no commit page names them.
     fn forget_pages(&mut self) {
         let last = self.stock.levels.len() - 1;
         let blocks = self.stock.levels[last].blocks(self.stock.levels.pages_per_block);
@@ -99,8 +100,8 @@ impl<N: Nand> Core<N> {
 }
 
 impl<N: Nand> Medium<N> {
-    /// Begins a page, coded for gaps like those of the page before; of the first one, for as many as a page
-    /// may hold.
+    /// Begins a page, with a code for gaps like those of the page before. The first page gets a code for as
+    /// many records as a page can hold.
     fn begin_loaded(&mut self, key: &[u8], before: &Before) -> Builder {
         let body = &mut self.output[HEADER_BYTES..];
         // As far from this key as the page before reached.

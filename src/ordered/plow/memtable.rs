@@ -352,7 +352,7 @@ impl Memtable {
         if at < self.len() && self.key(at) == key { Ok(at) } else { Err(at) }
     }
 
-    /// Puts a value, or a tombstone. Returns the entry before.
+    /// Gives a key a value, or a tombstone. Returns the earlier state of the key, to undo this.
     pub(super) fn put(&mut self, key: &[u8], value: Option<&[u8]>, is_sealed: bool) -> Before {
         let found = self.find(key);
         let stride = self.stride();
@@ -394,7 +394,7 @@ impl Memtable {
         Before { record }
     }
 
-    /// Takes the change of a key back, unless its record went to a level since.
+    /// Undoes the change of a key, unless its record was moved to a level since.
     pub(super) fn restore(&mut self, key: &[u8], before: &Before) {
         let Ok(i) = self.find(key) else { return };
         self.unsealed -= u32::from(self.is_unsealed(i));

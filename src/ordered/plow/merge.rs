@@ -24,7 +24,7 @@ const READS_MAX: usize = 16;
 pub(super) struct Below {
     /// Number of pages that are used up.
     pub(super) used: usize,
-    /// Index of the next record, in the page behind those.
+    /// Index of the next record within its page, the first one not used up.
     index: usize,
     /// True if there is a next record; the fields below hold its key and value.
     pub(super) is_there: bool,
@@ -37,13 +37,12 @@ pub(super) struct Below {
     count: usize,
 }
 
-/// A step in progress.
 #[derive(Debug, Default)]
 pub(super) struct Step {
     pub(super) out: Outcome,
     /// Cursor of the next level, at which the page must end.
     limit: Option<Box<[u8]>>,
-    /// Number of records that are copied at a time.
+    /// Number of records of the upper level that the step copies at a time.
     pub(super) slice: usize,
     /// Bytes of the page that are kept for the change under way.
     pub(super) kept: usize,

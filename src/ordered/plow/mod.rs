@@ -1,10 +1,11 @@
 //! plow: an ordered index for raw NAND with little RAM. Our own design.
 //!
-//! Changes gather in a sorted table in RAM, the *memtable*, above up to three *levels* on flash, each a row
-//! of packed pages in key order that is rewritten round and round. There is one primitive, the *step*
-//! (`step`): the records under a level's cursor and those of the level above in the same range become one
-//! page at the level's frontier, and the cursor moves behind them. As a cursor comes back to a key after a
-//! whole round, the level above is fullest there: twice its mean, so few pages are written for many records.
+//! Changes gather in a sorted table in RAM, the *memtable*. Below it are up to three *levels* on flash. Each
+//! level is a row of packed pages in key order that is rewritten round after round. There is one primitive,
+//! the *step* (`step`). It merges the records under a level's cursor with those of the level above in the
+//! same range into one page at the level's frontier, and the cursor moves behind them. When a cursor comes
+//! back to a key after a whole round, the level above is fullest there: it has twice its mean density. So few
+//! pages are written for many records.
 //!
 //! ```text
 //! memtable         . . .:..::|          .   .  . .:   RAM; the first sweep stands at |
@@ -13,36 +14,38 @@
 //! level 2   ================|========================  most of the records
 //! ```
 //!
-//! * **Change**: at most one step where the memtable or a level is full, then the record joins the memtable.
-//!   In the class *every operation* a commit page follows, or the page of the step carries the change
-//!   (`carry`). `answers = exact` looks the key up first, `pool`
-//!   says what the memtable knows.
-//! * **Look-up**: memtable, then level by level the one page that the fences name (`fences`); of level 0
-//!   filters rule most out.
-//! * **Sync**: a *commit page* (`commit`): the root and the memtable. The newest one is the index; there is
-//!   no log to be replayed and none to be cleaned.
-//! * **Mix**: where look-ups prevail, the level above the last is merged into it and left out (`drain`).
-//! * **Ascending keys**: what lies above all others goes to the last level at once (`sink`).
-//! * **Space**: a block dies when sweeps have passed it, so nothing is ever moved to free one. Where blocks
-//!   are short, steps are made ahead of need (`room`).
-//! * **Scrubbing**: the sweep of the level of a page that could not be read at once goes on until it has
-//!   passed that page.
-//! * **Mount**: the newest commit page, then the pages of all levels, from which fences and filters are
-//!   built.
+//! * **Change**: does at most one step, if the memtable or a level is full. Then the record is added to the
+//!   memtable. In the class *every operation* a commit page follows, or the page of the step carries the
+//!   change (`carry`). With `answers = exact` the key is looked up first; with `pool` the answer is that of
+//!   the memtable.
+//! * **Look-up**: in the memtable, then on each level in the one page that the fences give (`fences`).
+//!   Filters exclude most pages of level 0.
+//! * **Sync**: writes a *commit page* (`commit`) with the root and the memtable. The newest commit page is
+//!   the state of the index. There is no log to replay or to clean.
+//! * **Mix**: if there are far more look-ups than changes, the level above the last is merged into the last
+//!   and left out (`drain`).
+//! * **Ascending keys**: keys above all others go to the last level at once (`sink`).
+//! * **Space**: a block dies when the sweeps have passed its pages, so nothing is ever moved to free a block.
+//!   If blocks are short, steps are made earlier than needed (`room`).
+//! * **Scrubbing**: if a page could not be read at once, the sweep of its level goes on until it has passed
+//!   the page.
+//! * **Mount**: reads the newest commit page, and then the pages of all levels, from which fences and filters
+//!   are built.
 //!
 //! Invariants (`check`, and tests with power cuts):
 //!
 //! * I1: the newest whole commit page is the state.
-//! * I2: no page that it refers to is erased or programmed before a newer one is durable.
-//! * I3: the pages of a level are in key order, and each is whole and of this life of its block.
-//! * I4: of all versions of a key the one in the smallest level is the newest, and the memtable's is newer
-//!   still.
+//! * I2: no page that it refers to is erased or programmed before a newer commit page is durable.
+//! * I3: the pages of a level are in key order. Each is whole, and was programmed since the last erase of its
+//!   block.
+//! * I4: of all versions of a key on the levels the one in the smallest level is the newest. A version in the
+//!   memtable is newer still.
 //! * I5: memtable and levels of a commit page are the history up to it.
-//! * I6: pages programmed after it do not exist.
-//! * I7: no page of a block that was open before a mount is programmed after it, and a block is erased before
+//! * I6: pages programmed after the newest commit page do not count.
+//! * I7: after a mount no page is programmed in a block that was open before it, and a block is erased before
 //!   use.
 //! * I8: program numbers grow and are never used twice.
-//! * I9: fences, filters and the use of blocks are functions of what the commit page refers to.
+//! * I9: fences, filters and the use of blocks follow from the pages to which the commit page refers.
 //! * I10: a clean record is the newest version of its key.
 //!
 //! # Parts
@@ -56,11 +59,10 @@
 //! | `Commits` | commit pages and sealed ones, and what the newest does not hold | `commit` |
 //! | `Planner` | shares of the RAM, the plan, the mix of operations, what is lent | `planner` |
 //!
-//! `Stock` is the second to the fifth of these. It answers whether there is room, and changes nothing.
-//! `Core` is all parts, and the work that takes several of them. Reads are those of `Sight`, which changes
-//! nothing but the medium's buffers. A mount looks at the chip by `Survey`, then takes the root by `Taking`.
-//! [`Plow`] runs each operation on the core, and none after an error that leaves the chip unknown. The core
-//! is generic over the chip: behind `dyn` a firmware would be 1 KB larger.
+//! `Core` has these parts, and the functions that need several of them. Reads use `Sight`, which changes only
+//! the buffers of the medium. `Stock` tells if there is room, and changes nothing. A mount first reads the
+//! chip (`Survey`), then takes over the root (`Taking`). [`Plow`] is a thin shell around the core, so the
+//! code of the core exists once for all chips.
 
 mod above;
 mod behind;
@@ -272,7 +274,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
         })
     }
 
-    /// Puts without a look at any level.
+    /// Reads no level, since it does not tell if the key existed.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
         self.run(|core| {
             core.medium.record.check_key(key)?;

@@ -24,7 +24,7 @@ use crate::ordered::{Durability, RecordFormat};
 use crate::units::{Pbn, Ppn};
 use core::cell::Cell;
 
-/// A root that makes no sense, I1.
+/// Returns the error for a root that contradicts itself (I1).
 #[cold]
 pub(super) fn broken_root(page: u32) -> IndexFault {
     IndexFault::broken(Invariant::I1, "the root makes no sense", page)

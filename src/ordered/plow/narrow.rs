@@ -36,8 +36,8 @@ impl Narrow {
         Narrow { key_bytes: record.key_bytes.into(), bytes, lengths: Vec::with_capacity(most), used: 0, most }
     }
 
-    /// Largest number of records in the room of `records` records with the longest values. A byte is held for
-    /// each besides.
+    /// Largest number of records in the room of `records` records with the longest values. One more byte is
+    /// held for each record.
     pub(super) fn most(record: RecordFormat, records: usize) -> usize {
         records * (record.entry_bytes() / (usize::from(record.key_bytes) + 1)).clamp(1, MORE)
     }

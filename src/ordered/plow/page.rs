@@ -22,7 +22,7 @@ use crate::units::Ppn;
 
 pub(super) const HEADER_BYTES: usize = 22;
 const MAGIC: u8 = 0x9e;
-/// Low bits of a program number, by which pages name other pages: these are less than 2^40 programs older.
+/// Mask of the low 40 bits of a program number. They identify a page that is less than 2^40 programs older.
 const LOW: u64 = (1 << 40) - 1;
 
 /// Whether changes follow a commit page, unless a later page says otherwise.
@@ -35,7 +35,6 @@ pub(super) enum After {
     Changes,
 }
 
-/// Kind of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Records of a level.
@@ -50,7 +49,6 @@ pub(super) enum Kind {
     Map,
 }
 
-/// Header of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) kind: Kind,

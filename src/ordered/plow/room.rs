@@ -251,9 +251,8 @@ impl<N: Nand> Core<N> {
         Ok(stepped)
     }
 
-    /// Whether the next step drains the level that is being removed, rather than adding records to it.
-    /// `full` is the level whose step is due, if any. With none due, draining goes on only while blocks are
-    /// plentiful.
+    /// True if the next step drains the level being removed instead of adding records to it. `full` is the
+    /// level whose step is due, if any. If none is due, draining goes on only while blocks are plentiful.
     fn drains_instead(&self, full: Option<usize>) -> bool {
         if !cfg!(feature = "full") || !matches!(self.stock.levels.drain, Drain::Sweep(_)) {
             return false;

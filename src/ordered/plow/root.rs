@@ -353,11 +353,11 @@ pub(super) fn write(writer: &mut Writer<'_>, kept: &Kept<'_>) {
 pub(super) enum Wrong {
     /// The root is of another chip or of other records.
     Other(Differs),
-    /// The root is of a version that came later.
+    /// The root has a later version than this build reads.
     Newer(u32),
     /// The root needs maps, which this build leaves out.
     Mapped,
-    /// The root makes no sense.
+    /// The root contradicts itself.
     Broken,
 }
 

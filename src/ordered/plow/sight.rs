@@ -9,7 +9,6 @@ use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::units::Ppn;
 
-/// Outcome of a look-up.
 pub(super) struct Looked {
     /// True if the key has a value; it was copied.
     pub(super) found: bool,

@@ -143,7 +143,6 @@ impl Stock {
         self.terms(need).into_iter().sum()
     }
 
-    /// True if there is room for a need.
     pub(super) fn has(&self, need: Need) -> bool {
         let terms = self.terms(need);
         let is_root_short = || match need {
@@ -289,7 +288,7 @@ mod tests {
 
     const RECORD: RecordFormat = RecordFormat::new(4, 4);
 
-    /// Answers for each need, on a chip without a page, with these numbers of levels and free blocks.
+    /// Returns for each need if it has room, on an empty chip with these numbers of levels and free blocks.
     fn found(blocks: u32, levels: usize, is_open: bool, free: u32) -> Vec<bool> {
         let geometry = Geometry::new(2048, 64, 8, blocks);
         let mut space = Space::new(geometry, false);

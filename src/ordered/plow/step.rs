@@ -18,7 +18,6 @@ use alloc::vec::Vec;
 /// A page is begun this many times at most, if its code was chosen for other gaps than those met.
 const TRIES: usize = 3;
 
-/// Outcome of a step.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub(super) level: usize,
@@ -45,7 +44,6 @@ impl<N: Nand> Core<N> {
         Ok(self.stock.has_place(target))
     }
 
-    /// Makes one step of a level.
     pub(super) fn step(&mut self, level: usize) -> Result<(), IndexFault> {
         if !self.can_step(level)? {
             return Err(self.stock.no_room());

@@ -101,7 +101,6 @@ impl Iterator for Groups<'_> {
 }
 
 impl Levels {
-    /// True if the blocks of a level have summaries.
     fn has_summaries(&self, level: usize) -> bool {
         are_written(self.pages_per_block) && (level > 0 || self.len() == 1)
     }

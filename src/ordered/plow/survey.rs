@@ -26,7 +26,8 @@ pub(super) struct Seen {
     /// Pages that are neither whole nor blank, on a chip whose programs no cut tears: in each block the last
     /// one met.
     pub(super) damaged: Vec<Ppn>,
-    /// The newest page that belongs in another place, and where it was met.
+    /// Program number of the newest whole page that belongs in another place, and the page where it was
+    /// found.
     pub(super) displaced: (u64, u32),
 }
 

@@ -263,7 +263,7 @@ impl<N: Nand> Sight<'_, N> {
         }
     }
 
-    /// Reads on in the last level until there is a record or no page is left.
+    /// Reads pages of the last level until one has a record or none is left.
     fn load_last(&mut self, last: &mut Last, at: &At, direction: Direction) -> Result<(), IndexFault> {
         let level = self.stock.levels.len() - 1;
         while let Some(place) = last.place {

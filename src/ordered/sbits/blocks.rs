@@ -40,7 +40,7 @@ pub(super) struct Blocks {
     pub(super) geometry: Geometry,
     /// Blocks of full pages, the oldest first. During a mount, all blocks that claim to be such.
     pub(super) kept: Queue<KeptBlock>,
-    /// Number of the oldest of them.
+    /// Number of the oldest block in `kept`.
     pub(super) oldest: u32,
     /// Number of full pages ever written, which is the number of the next one.
     pub(super) full_pages: u64,

@@ -1,37 +1,38 @@
 //! SBITS, the sequential index of EmbedDB (Lawrence et al.; code and paper read): records with ascending
-//! keys, appended.
+//! keys, which are appended.
 //!
-//! Keys of time series only rise, so nothing is ever moved: full pages follow each other on the chip, block
-//! after block, and a small spline in RAM leads from a key to its page (`spline`). An insertion programs a
-//! page when one is full, and a look-up reads one page, or a few. It is the upper bound for any index where
-//! keys come in order, and no index at all where they do not: an insertion whose key is not above the largest
-//! one is refused ([`IndexError::NotAscending`]), which rules out updates too, and removals are refused.
+//! The keys of time series only rise, so nothing is ever moved. Full pages follow each other on the chip,
+//! block after block, and a small spline in RAM leads from a key to its page (`spline`). An insertion
+//! programs a page when one is full, and a look-up reads one page or a few. This is the best that any index
+//! can do if keys come in order. It is no index for other keys: an insertion whose key is not above the
+//! largest one is refused ([`IndexError::NotAscending`]). This rules out updates; removals are
+//! refused too.
 //!
-//! * **Insertion**: the record joins the page in RAM; a full page is programmed as the next one in the newest
-//!   block.
-//! * **Sync**: a partly filled page is programmed to the side, in a block of such pages; the next one of the
-//!   same number, or the full page, takes its place. Durable every operation: each insertion does so.
-//! * **Look-up**: the page that the spline names, then its neighbours until the key lies between first and
-//!   last record.
-//! * **Space**: blocks are used in turn; the one to be written next is erased just before. When none is left
+//! * **Insertion**: the record is added to the page in RAM. A full page is programmed as the next page of the
+//!   newest block.
+//! * **Sync**: a partly filled page is programmed at the side, in a block of such pages. The next page with
+//!   the same number, or the full page, replaces it. In the class *every operation* each insertion does this.
+//! * **Look-up**: reads the page that the spline gives, and then its neighbours until the key is between
+//!   first and last record of a page.
+//! * **Space**: blocks are used in turn; the next one is erased just before it is written. If none is left,
 //!   an insertion is `Full`, or drops the oldest block with all its records (`when_full = drop-oldest`, as
 //!   published).
-//! * **Mounting**: the first two pages of each block say which block of full pages it is; the newest one and
-//!   the block of partly filled pages are read whole. The spline is built anew from the first key of each
-//!   block, which is coarser, and a look-up after a mount reads a few pages more. What was the newest block
-//!   is copied before it is added to, for a page cut short may look erased.
-//! * **Damage**: every page says how many full ones precede it and which is the oldest, a full one also when
-//!   the newest partly filled page was programmed, and a close writes two of those, in two blocks: what is
-//!   missing is noticed. A page of zeros is damage, as no power cut leaves one. A hole is `Corrupted` to
-//!   whoever comes upon it.
+//! * **Mounting**: the first two pages of each block tell which block of full pages it is. The newest block
+//!   and the block of partly filled pages are read whole. The spline is built anew from the first key of each
+//!   block. It is coarser than before, so a look-up after a mount reads a few pages more. The block that was
+//!   the newest is copied before pages are added, since a page that was cut short may look erased.
+//! * **Damage**: every page tells how many full pages precede it, and which of them is the oldest. A full
+//!   page also tells when the newest partly filled page was programmed, and a close writes two partly filled
+//!   pages, in two blocks. So a missing page is noticed. A page of zeros is damage, since no power cut leaves
+//!   one. A look-up that meets a missing page returns `Corrupted`.
 //!
 //! Invariants (`check`):
 //!
 //! * S1: keys ascend in a page and from page to page.
-//! * S2: full page `n` says so, holds as many records as a page can, and lies in block `n / pages per block`
-//!   of the kept ones.
-//! * S3: no block serves twice.
-//! * S4: the newest partly filled page can be read, up to the time when the next one is programmed.
+//! * S2: full page `n` has this number, holds as many records as a page can, and lies in block `n / pages per
+//!   block` of the kept ones.
+//! * S3: no block is used for two purposes.
+//! * S4: the newest partly filled page can be read until the next one is programmed.
 //!
 //! # Parts
 //!
@@ -42,10 +43,10 @@
 //! | `Filling` | the page being filled | here |
 //! | `Loaded` | the page read last | here |
 //!
-//! Deviations: the aggregates and the bitmap index over values of EmbedDB are not here, as the interface asks
-//! for keys alone; its temporary pages lie ahead of the frontier in the same region, ours in blocks of their
-//! own; recovery reads more and relies on less. Confidence: high for layout and look-up (read in the authors'
-//! code and paper), recovery is ours.
+//! Deviations: EmbedDB's aggregates and its bitmap index over values are left out, since the interface needs
+//! only keys. EmbedDB's temporary pages lie ahead of the frontier in the same region, ours in blocks of their
+//! own. Our recovery reads more and relies on less. Confidence: high for layout and look-up (read in the
+//! authors' code and paper); recovery is ours.
 
 mod blocks;
 mod layout;
@@ -346,7 +347,7 @@ impl Filling {
         self.count > 0 && key >= entry(&self.page, record, 0).0
     }
 
-    /// Refuses a key that is not above all others.
+    /// Returns an error if a key is not above all others.
     fn require_ascending(&self, key: &[u8]) -> Result<(), IndexFault> {
         match &self.largest {
             Some(largest) if key <= &largest[..] => Err(IndexError::NotAscending.into()),

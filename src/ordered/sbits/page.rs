@@ -30,7 +30,6 @@ const CRC_AT: usize = 20;
 /// Largest count of programs; it stands for this many or more.
 pub(super) const SINCE_MAX: u16 = u16::MAX;
 
-/// Header of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) partial: bool,

@@ -114,7 +114,7 @@ impl<N: Nand> Sbits<N> {
         }
     }
 
-    /// Looks at all blocks. Of the copies of a block of full pages the best is kept.
+    /// Reads all blocks. If a block of full pages has copies, the best one is kept.
     fn look_around(&mut self) -> Result<Seen, IndexFault> {
         let mut seen = Seen::default();
         let mut empty = 0;

@@ -45,7 +45,6 @@ pub(super) const fn chunk_bytes(key: usize, value: usize) -> usize {
     HEAD_BYTES + key + value
 }
 
-/// Place of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) page: Ppn,
@@ -177,7 +176,7 @@ pub(super) struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// The chunk at the beginning of these bytes, by its lengths alone.
+    /// Returns the chunk at the beginning of these bytes. Only its lengths are checked.
     pub(super) fn parse(bytes: &'a [u8]) -> Option<Chunk<'a>> {
         if bytes.len() < HEAD_BYTES {
             return None;

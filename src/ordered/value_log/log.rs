@@ -237,7 +237,7 @@ impl<N: Nand> Log<N> {
         mark_with(mark, get_u32(&self.page, place.at.into()))
     }
 
-    /// Mark of a value with a chunk of the page that was programmed last.
+    /// Extends the mark of a value by the checksum of `chunk`, a chunk of the page that was programmed last.
     pub(super) fn mark_programmed(&self, mark: u32, chunk: InTail) -> u32 {
         mark_with(mark, get_u32(&self.tail, chunk.at.into()))
     }
@@ -276,7 +276,7 @@ impl<N: Nand> Log<N> {
     }
 }
 
-/// True if a page consists of whole chunks, and is erased behind them.
+/// True if a page holds whole chunks, and only 0xFF after the last one.
 fn is_page_whole(mut page: &[u8], ppn: Ppn) -> bool {
     while let Some(bytes) = Chunk::parse(page).map(|chunk| chunk.bytes()) {
         if !is_whole(&page[..bytes], ppn) {

@@ -1,37 +1,41 @@
-//! Long values apart from their keys: in a log of their own, of which an ordered index keeps the places.
+//! Long values apart from their keys, in a log of their own. An ordered index holds their places.
 //!
-//! A value that lies in an index is written again whenever its page is: in a tree with each change of a
-//! neighbour, in [plow](crate::ordered::plow) with each sweep. For short values that is cheap. For long ones
-//! it is most of what is written. So a `ValueLog` divides a chip in two: an index of keys and short values,
-//! and a log of blocks that long values are appended to. The index holds, for a long value, the places of its
-//! chunks: 4 bytes each, and 9 before them.
+//! A value in an index is written again whenever its page is: in a tree with each change of a neighbour, in
+//! [plow](crate::ordered::plow) with each sweep. For short values this is cheap; for long ones it is most of
+//! the bytes written. So a `ValueLog` divides a chip in two: an index of keys and short values, and a log of
+//! blocks to which long values are appended. For a long value the index holds the places of its chunks: 4
+//! bytes for each chunk, and 9 bytes before them.
 //!
 //! ```text
 //! index   "cat" -> short "Felis catus"      "dog" -> page 17, byte 0, 900 bytes
 //! log     page 17 | "dog" 900 bytes | "elk" first 3,000 bytes |     page 18 | "elk" last 500 bytes | ...
 //! ```
 //!
-//! * **Change**: a value is cut where a page of the log ends, and the page programmed when it is full, at the
-//!   next sync, or with the change in the class *every operation* and where the index may have no room for
-//!   what waits. Only then is the index told where the value is: whatever is cut, the index never names what
-//!   is not there, and what was acknowledged can be synced.
-//! * **Look-up**: that of the index, and a read for each chunk, of its bytes alone where the chip can.
-//! * **Room**: the bytes that live in each block are known (a mount reads the index once). Where few blocks
-//!   are empty, the one that least lives in is *cleaned*, some pages with each page that is written: chunks
-//!   that the index still names are appended anew, and the index is told. A block is erased when it is
-//!   filled next, never before what emptied it is durable; no mark, table or checkpoint is on the chip.
-//! * **Wear**: empty blocks are filled in turn, and one victim of 33 is the block whose turn it is, so blocks
-//!   of values that nobody changes wear like the others.
+//! * **Change**: a value is cut into chunks at the ends of pages. A page of the log is programmed when it is
+//!   full, and at the next sync. In the class *every operation*, and if the index may have no room for the
+//!   waiting values, it is programmed with the change. Only then does the index get the place of the value.
+//!   So after a power cut the index never names a chunk that is missing, and every acknowledged change can be
+//!   synced.
+//! * **Look-up**: a look-up of the index, and a read for each chunk. If the chip can, only the bytes of the
+//!   chunk are read.
+//! * **Room**: the number of live bytes of each block is known (a mount reads the index once). If few blocks
+//!   are empty, the block with the fewest live bytes is *cleaned*, some pages with each page that is written:
+//!   the chunks that the index still names are appended anew, and the index gets their new places. A cleaned
+//!   block is erased just before it is filled again, and never before the moves are durable. There is no
+//!   mark, table or checkpoint on the chip.
+//! * **Wear**: empty blocks are filled in turn. One victim of 33 is the block filled longest ago, so that
+//!   blocks of values that never change wear like the others.
 //!
 //! Invariants (`check`, and tests with power cuts):
 //!
-//! * V1: what the index holds for a key is a short value, or places within the log.
-//! * V2: at each such place lies a whole chunk with the key and the number of its place, and those of a value
+//! * V1: the index holds for each key a short value, or places within the log.
+//! * V2: at each such place is a whole chunk with the key and the number of its place. The chunks of a value
 //!   have the mark that the index holds.
-//! * V3: the bytes known to live in a block are those of the chunks that the index names there.
+//! * V3: the number of live bytes of a block is that of the chunks that the index names there.
 //!
-//! Keys and values apart: WiscKey (Lu and others 2016). What differs: no tail of the log is checkpointed and
-//! none replayed, since the index is durable by itself; blocks are cleaned by what lives in them, not by age.
+//! The separation of keys and values is that of WiscKey (Lu and others 2016). Two things differ. No tail of
+//! the log is checkpointed or replayed, since the index itself is durable. And blocks are cleaned by their
+//! live bytes, not by their age.
 
 mod batch;
 mod blocks;

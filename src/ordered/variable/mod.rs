@@ -1,28 +1,28 @@
-//! Records of any length over any ordered index: keys and values that are byte strings, up to a limit each.
+//! Records of any length over any ordered index: keys and values are byte strings, up to a limit each.
 //!
-//! For example, with keys of up to 8 bytes and pieces of 16, the record `"ab"` = 20 bytes is two records of
-//! the index below, whose keys have 8 + 2 bytes:
+//! For example, with keys of up to 8 bytes and pieces of 16 bytes, the record `"ab"` = 20 bytes becomes two
+//! records of the index below, whose keys have 8 + 2 bytes:
 //!
 //! ```text
 //! key   'a' 'b' 0 0 0 0 0 0 | 2 length | 0 piece      value  20 0 length | bytes 0 to 13
 //! key   'a' 'b' 0 0 0 0 0 0 | 2 length | 1 piece      value  bytes 14 to 19, zeros
 //! ```
 //!
-//! A key is filled up with zeros and followed by its length, which keeps the order of byte strings: of `"ab"`
-//! and `"ab\0"` the filled keys are equal and the lengths decide. A value is cut into *pieces* of the index's
-//! value bytes, the first of which begins with the length of the whole (2 bytes, little-endian). All pieces
-//! of a change are one batch ([`OrderedIndex::apply`]), so after a power cut a value is there whole, old or
-//! new. Where a page of the index is an older one, pieces of two values of a key may stand together: the last
-//! of several pieces ends with a mark of the whole value, which each read compares.
+//! A key is filled up with zeros and followed by its length. This keeps the order of byte strings: the filled
+//! keys of `"ab"` and `"ab\0"` are equal, and the lengths decide. A value is cut into *pieces* of the size of
+//! the index's values. The first piece begins with the length of the whole value (2 bytes, little-endian).
+//! All pieces of a change are one batch ([`OrderedIndex::apply`]), so after a power cut a value is whole, old
+//! or new. If a page of the index is replaced by an older version, pieces of two values of a key may be
+//! mixed. So the last of several pieces ends with a mark of the whole value, and each read compares it.
 //!
-//! * **Costs**: a value of one piece costs what a record of the index does; each further piece one more, all
-//!   in one batch. Where values may have several pieces, a change looks the first one up before, to know how
-//!   many there were; where one is enough for all, `put` does not.
-//! * **Long values** are written again with each piece's neighbours: beyond a 20th of a page or so they cost
-//!   less in a log of their own ([`value_log`](super::value_log)).
-//! * **Limits**: an index that makes no batches (`batch_max` of 1) takes values of one piece. Of the last
-//!   piece half is unused in the mean, and each record carries the longest key: choose both with the records
-//!   at hand.
+//! * **Costs**: a value of one piece costs as much as a record of the index. Each further piece costs one
+//!   more record, all in one batch. If values may have several pieces, a change first looks up the first
+//!   piece, to learn the number of the old pieces. If one piece is enough for all values, `put` does not.
+//! * **Long values** are written again with the neighbours of each piece. Beyond about a 20th of a page they
+//!   cost less in a log of their own ([`value_log`](super::value_log)).
+//! * **Limits**: an index without batches (`batch_max` of 1) takes values of one piece only. On average half
+//!   of the last piece is unused, and each record has room for the longest key: choose both sizes with your
+//!   records in mind.
 
 mod mark;
 #[cfg(test)]
@@ -80,7 +80,7 @@ impl RecordFormat {
 pub struct Variable<I> {
     index: I,
     max_value: usize,
-    /// Key of the index; `value` is one piece.
+    /// Buffer for a key of the index below. `value` is the buffer for one piece.
     key: Vec<u8>,
     value: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! The checker: walks the whole tree and compares every box with what it surrounds, exactly.
+//! The checker: walks the whole tree and compares every box with the union of the entries below it.
 
 use super::Rules;
 use crate::check::{CheckReport, IndexError, Invariant, message};
@@ -11,11 +11,11 @@ use alloc::collections::BTreeSet;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
-/// A node to visit; of its parent the entry that leads to it, the level, and the level that it says the node
-/// has.
+/// Node to visit. The second part is absent for the root; else it is the parent's entry for the node, the
+/// parent's level, and the level that the node should have.
 type Open<C, const D: usize> = (NodeId, Option<(Entry<C, D>, u8, u8)>);
 
-/// Checks every node and then what the node store keeps besides.
+/// Checks every node, and then the data of the node store besides the nodes.
 pub(super) fn check<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>>(
     nodes: &mut N,
     rules: &R,

@@ -34,7 +34,7 @@ impl<R> SpatialConfig<R> {
         }
     }
 
-    /// This configuration with nodes of at most so many entries.
+    /// Returns this configuration with at most `entries` entries in each node.
     #[must_use]
     pub fn with_capacity(mut self, entries: usize) -> SpatialConfig<R> {
         self.leaf_capacity = Some(entries);
@@ -42,14 +42,14 @@ impl<R> SpatialConfig<R> {
         self
     }
 
-    /// This configuration for a store that allows only this durability class.
+    /// Returns this configuration for a store that allows only this durability class.
     #[must_use]
     pub fn with_durability(mut self, durability: Durability) -> SpatialConfig<R> {
         self.durability = durability;
         self
     }
 
-    /// The layout of the nodes on so many pages of this size.
+    /// Returns the layout of the nodes on `page_count` pages of `page_bytes` bytes.
     pub fn node_format<C: Coordinate, const D: usize>(
         &self,
         page_bytes: usize,
@@ -72,7 +72,8 @@ impl<R> SpatialConfig<R> {
         Ok(format)
     }
 
-    /// Refuses nodes that lie otherwise than this says; `page_bytes` are those that the whole node may take.
+    /// Returns an error if the layout `found` on the medium differs from this configuration. `page_bytes` is
+    /// the size of a whole node.
     #[doc(hidden)]
     pub fn require_format<C: Coordinate, const D: usize>(
         &self,

@@ -1,18 +1,18 @@
-//! Bulk load: a tree packed from all its entries at once, each page written once.
+//! Bulk load: packs a tree from all its entries at once. Each page is written once.
 //!
-//! The entries are put into an order in which neighbours lie close together, and cut into nodes filled to the
-//! mark; the boxes of these are the entries of the level above, and so on up to the root, which is written
-//! last, over the empty one: until then a power cut leaves an empty tree. The entries are held in RAM while
-//! they are sorted.
+//! The entries are put in an order in which neighbours lie close together, and cut into nodes of the wanted
+//! fill. The boxes of these nodes are the entries of the level above, and so on up to the root. The root is
+//! written last, over the empty one: until then a power cut leaves an empty tree. The entries are held in RAM
+//! while they are sorted.
 //!
 //! - *Sort-Tile-Recursive* (Leutenegger, Lopez and Edgington 1997): of r entries in P = ceil(r / b) pages,
-//!   sort by the centres along the first axis and cut into slabs of b ceil(P^((d-1)/d)) entries; do the same
+//!   sort by the centres along the first axis and cut into slabs of b ceil(P^((d-1)/d)) entries. Do the same
 //!   in each slab with the other axes. Every level is tiled anew.
 //! - *Hilbert* (Kamel and Faloutsos 1993): sort by the place of the centre on the Hilbert curve. Higher
 //!   levels keep the order.
 //!
-//! The last node of a level may be nearly empty; it is then filled to the least from the one before it, or
-//! becomes one with it.
+//! The last node of a level may have too few entries. It then gets entries of the node before it, or is
+//! merged with it.
 
 use super::{Rules, Tree};
 use crate::check::{IndexError, words};
@@ -26,17 +26,17 @@ use crate::spatial::node::{Entry, Node, NodeFormat, ROOT};
 use crate::spatial::nodes::Nodes;
 use alloc::vec::Vec;
 
-/// The order in which a bulk load packs.
+/// Order in which a bulk load packs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
     /// Sort-Tile-Recursive.
     SortTileRecursive,
-    /// Along the Hilbert curve.
+    /// Order along the Hilbert curve.
     Hilbert,
 }
 
 impl Packing {
-    /// The name used in settings and results.
+    /// Name in settings and results.
     pub const fn name(self) -> &'static str {
         match self {
             Packing::SortTileRecursive => "str",
@@ -45,7 +45,7 @@ impl Packing {
     }
 }
 
-/// How many entries the nodes of a level get, in turn.
+/// Iterator over the numbers of entries of the nodes of a level.
 #[derive(Clone, Copy, Debug)]
 struct Shares {
     left: usize,
@@ -80,7 +80,7 @@ impl Iterator for Shares {
     }
 }
 
-/// How many nodes each level of a bulk loaded tree has, leaves first, the root last.
+/// Returns the number of nodes of each level of a bulk loaded tree, leaves first and the root last.
 pub fn packed_nodes(format: &NodeFormat, fill: Fill, entries: u64) -> Vec<u64> {
     let (mut levels, mut count, mut level) = (Vec::new(), entries, 1);
     loop {
@@ -124,7 +124,7 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
                 Ok(count)
             }
             Err(error) => {
-                // After an interruption nothing can be given up; the next mount finds the pages free.
+                // After an interruption nothing can be freed. The next mount finds the pages free.
                 self.nodes.end_load(None).ok();
                 Err(error)
             }
@@ -167,7 +167,7 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
         }
     }
 
-    /// A node as the tree keeps it: data entries have no key.
+    /// Returns a node as the tree stores it: data entries have no key.
     fn packed(&self, level: u8, mut entries: Vec<Entry<C, D>>) -> Node<C, D> {
         if level == 1 {
             entries.iter_mut().for_each(|entry| entry.key = CurveKey::default());
@@ -176,7 +176,7 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
     }
 }
 
-/// An order of entries, only so that there is one.
+/// Makes the order of equal entries reproducible.
 fn order<C: Coordinate, const D: usize>(a: &Entry<C, D>, b: &Entry<C, D>) -> core::cmp::Ordering {
     a.rect.order(&b.rect).then_with(|| a.pointer.cmp(&b.pointer))
 }
@@ -194,7 +194,7 @@ fn tile<C: Coordinate, const D: usize>(entries: &mut [Entry<C, D>], axis: usize,
     entries.chunks_mut(slab).for_each(|slab| tile(slab, axis + 1, capacity));
 }
 
-/// The least s with s^d >= P^(d-1): pages of a slab of P pages in d dimensions.
+/// Returns the pages of a slab of P pages in d dimensions: the least s with s^d >= P^(d-1).
 fn slab_pages(pages: u64, dimensions: u32) -> u64 {
     let wanted = u128::from(pages).pow(dimensions - 1);
     let (mut low, mut high) = (1, pages.max(1));

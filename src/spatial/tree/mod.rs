@@ -1,10 +1,11 @@
-//! The tree over [`Nodes`]: what the R-tree and its kin share. A kind of tree is a set of [`Rules`].
+//! The tree over [`Nodes`]: the parts that the R-tree and its relatives share. A kind of tree is a set of
+//! [`Rules`].
 //!
-//! An insertion or removal is one operation of the node store. It is tried as the literature has it first;
-//! reinsertion of entries may then change more nodes than the store takes atomically, or need a page that is
-//! not there. In that case it is rolled back and done *narrow*: a full node is split and an underfull one
-//! mended with a neighbour, without any reinsertion, which changes few nodes and takes no page to remove. So
-//! the durability class holds whatever the rules do.
+//! An insertion or a removal is one operation of the node store. The first attempt follows the literature.
+//! But the reinsertion of entries may change more nodes than the store takes atomically, or need a page when
+//! none is free. Then the operation is rolled back and done *narrow*: a full node is split, and an underfull
+//! one is mended with a neighbour, without reinsertion. This changes few nodes, and a removal takes no page.
+//! So the durability class holds for all rules.
 
 mod check;
 mod config;
@@ -30,32 +31,32 @@ use crate::store::PageStore;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 
-/// The way from the root to a node: each node with the place of the entry that leads on.
+/// Path from the root to a node: each node with the place of the entry that leads on.
 pub type Path = Vec<(NodeId, usize)>;
 
-/// The rules of a kind of tree.
+/// Rules of a kind of tree.
 pub trait Rules<C: Coordinate, const D: usize>: Clone + PartialEq + crate::shared::MaybeSend {
-    /// The name of the kind in the superblock.
+    /// Name of the kind in the superblock.
     const KIND: [u8; 8];
 
-    /// Nodes of one level that a narrow operation changes at most.
+    /// Most nodes of one level that a narrow operation changes.
     const GROUP_PER_LEVEL: u8 = 2;
 
-    /// Bytes of the place on the Hilbert curve that child entries hold.
+    /// Bytes of the place on the Hilbert curve in a child entry; 0 if child entries hold none.
     const KEY_BYTES: usize = 0;
 
-    /// The names of its own figures, in the order of [`TreeCounts::own`].
+    /// Names of the counters of this kind, in the order of [`TreeCounts::own`].
     const METRICS: &'static [&'static str] = &[];
 
-    /// Adapts the layout of the nodes where the kind has them otherwise.
+    /// Adapts the layout of the nodes if this kind has another one.
     fn adapt(&self, format: &mut NodeFormat) {
         let _ = format;
     }
 
-    /// Writes what must be found again.
+    /// Writes the options that the next mount needs.
     fn put_options(&self, options: &mut [u8; OPTION_BYTES]);
 
-    /// Reads it; none when the bytes make no sense.
+    /// Reads the options; `None` if the bytes are no options.
     fn of_options(options: &[u8; OPTION_BYTES]) -> Option<Self>;
 
     /// Inserts a data entry.
@@ -65,56 +66,58 @@ pub trait Rules<C: Coordinate, const D: usize>: Clone + PartialEq + crate::share
     /// Removes the data entry at the end of a path.
     fn remove<N: Nodes<C, D>>(&self, op: &mut Operation<'_, N>, path: Path) -> Result<(), IndexError>;
 
-    /// Whether child `slot` may hold an entry whose rectangle its box contains.
+    /// Returns true if child `slot` may hold an entry with the rectangle `rect`, which lies in the box of the
+    /// child.
     fn may_hold(&self, node: &Node<C, D>, slot: usize, rect: &Rect<C, D>) -> bool {
         let _ = (node, slot, rect);
         true
     }
 
-    /// The key that a bulk load sorts by: the place of a rectangle on the curve.
+    /// Returns the key by which a bulk load sorts: the place of a rectangle on the curve.
     fn curve_key(&self, rect: &Rect<C, D>) -> CurveKey;
 
-    /// Whether a bulk load may pack in this way.
+    /// Returns true if a bulk load may pack in this order.
     fn allows(&self, packing: Packing) -> bool {
         let _ = packing;
         true
     }
 
-    /// Adds broken invariants of its own.
+    /// Adds violated invariants of this kind to the report.
     fn check_node(&self, id: NodeId, node: &Node<C, D>, report: &mut CheckReport) {
         let _ = (id, node, report);
     }
 
-    /// The level that the child in this place has.
+    /// Returns the level of the child in place `slot`.
     fn child_level(&self, node: &Node<C, D>, slot: usize) -> u8 {
         let _ = slot;
         node.level.saturating_sub(1)
     }
 
-    /// The greatest key of a node's entries, which its parent's entry must tell; 0 where nodes have no keys.
+    /// Returns the greatest key of a node's entries, which the entry of its parent must hold; 0 if nodes have
+    /// no keys.
     fn node_key(&self, node: &Node<C, D>) -> CurveKey {
         let _ = node;
         CurveKey::default()
     }
 }
 
-/// Figures that a kind of tree may have of its own.
+/// Most counters that a kind of tree may have of its own.
 pub const METRICS_MAX: usize = 6;
 
-/// The counters of what happened to nodes.
+/// Counters of the changes to nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TreeCounts {
-    /// Nodes split, or two nodes shared out over three.
+    /// Nodes that were split, or pairs of nodes that became three.
     pub splits: u64,
-    /// Nodes dissolved or merged.
+    /// Nodes that were dissolved or merged.
     pub merges: u64,
-    /// Nodes that shared their entries out with neighbours.
+    /// Nodes that shared their entries with neighbours.
     pub redistributions: u64,
-    /// Entries inserted again.
+    /// Entries that were inserted again.
     pub reinsertions: u64,
-    /// Operations done narrow.
+    /// Operations that were done narrow.
     pub narrow_operations: u64,
-    /// The kind's own figures, named by [`Rules::METRICS`].
+    /// Counters of the kind of tree, with the names [`Rules::METRICS`].
     pub own: [u64; METRICS_MAX],
 }
 
@@ -129,15 +132,15 @@ impl TreeCounts {
     }
 }
 
-/// An insertion or removal under way.
+/// An insertion or removal in progress.
 pub struct Operation<'a, N> {
-    /// The nodes.
+    /// Storage of the nodes.
     pub nodes: &'a mut N,
-    /// Levels of the tree as it is now.
+    /// Height of the tree at present.
     pub height: u8,
-    /// Whether as few nodes as possible are to be changed.
+    /// True if the operation must change as few nodes as possible.
     pub is_narrow: bool,
-    /// The counters so far.
+    /// Counters of the operation so far.
     pub counts: TreeCounts,
 }
 
@@ -167,8 +170,8 @@ impl<C: Coordinate, const D: usize, S: PageStore, R: Rules<C, D>> Tree<C, D, Pag
         Tree::over(PagedNodes::mount_as(store, config)?)
     }
 
-    /// This tree with so much RAM at most, besides what the store itself holds; refused when that is less
-    /// than [`PagedNodes::ram_bytes_min`].
+    /// Limits the RAM to `ram_bytes`, besides that of the store. Returns an error if this is less than
+    /// [`PagedNodes::ram_bytes_min`].
     pub fn with_ram(mut self, ram_bytes: usize) -> Result<Self, IndexError> {
         self.nodes = self.nodes.with_ram(ram_bytes)?;
         Ok(self)
@@ -179,14 +182,14 @@ impl<C: Coordinate, const D: usize, S: PageStore, R: Rules<C, D>> Tree<C, D, Pag
         self.nodes.store()
     }
 
-    /// Gives the store back; what was not synced is as after a power cut.
+    /// Returns the store. Changes that were not synced are as after a power cut.
     pub fn into_store(self) -> S {
         self.nodes.into_store()
     }
 }
 
 impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N, R> {
-    /// The tree that a node store holds, which may just have been formatted.
+    /// Opens the tree in a node store, which may just have been formatted.
     pub fn over(mut nodes: N) -> Result<Self, IndexError> {
         let format = nodes.format();
         if format.kind != R::KIND {
@@ -207,27 +210,27 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
         &self.nodes
     }
 
-    /// The node store below, for what a layer can do besides.
+    /// The node store below, for functions of a layer beyond [`Nodes`].
     pub fn nodes_mut(&mut self) -> &mut N {
         &mut self.nodes
     }
 
-    /// Gives the node store back.
+    /// Returns the node store.
     pub fn into_nodes(self) -> N {
         self.nodes
     }
 
-    /// The rules.
+    /// Rules of the tree.
     pub fn rules(&self) -> &R {
         &self.rules
     }
 
-    /// The counters of what happened to nodes since the tree was opened.
+    /// Counters of the changes to nodes since the tree was opened.
     pub fn counts(&self) -> TreeCounts {
         self.counts
     }
 
-    /// Runs an operation, and once more narrow if it does not fit otherwise.
+    /// Runs an operation, and repeats it in the narrow way if it does not fit.
     fn run<T>(
         &mut self,
         work: impl Fn(&R, &mut Operation<'_, N>) -> Result<T, IndexError>,
@@ -262,7 +265,7 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
     }
 }
 
-/// Looks for an entry below the root and leaves the nodes on the way to it in RAM.
+/// Looks for an entry below the root. The nodes on the path to it stay in RAM.
 fn find<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>>(
     rules: &R,
     op: &mut Operation<'_, N>,
@@ -270,8 +273,7 @@ fn find<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>>(
     id: u64,
 ) -> Result<Option<Path>, IndexError> {
     let mut path: Path = alloc::vec![(ROOT, 0)];
-    // The level of the parent when the walk goes down; none when it comes back to a node that it verified
-    // before.
+    // Level of the parent while the walk goes down; `None` after it comes back to a node that it has checked.
     let mut above = None;
     while let Some((node_id, from)) = path.pop() {
         let node = match above {
@@ -379,8 +381,8 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> SpatialIndex
 }
 
 impl<N> Operation<'_, N> {
-    /// Puts a root above two new nodes, which take the place of the old one; [`IndexError::Full`] where no
-    /// tree is higher.
+    /// Moves the contents of the root to two or more new nodes, and puts the root above them. Returns
+    /// [`IndexError::Full`] if the tree has its greatest height.
     pub fn raise_root<C: Coordinate, const D: usize>(
         &mut self,
         nodes: impl IntoIterator<Item = (Node<C, D>, CurveKey)>,
@@ -402,7 +404,7 @@ impl<N> Operation<'_, N> {
         Ok(())
     }
 
-    /// Lets the root take over its only child, as often as it has but one.
+    /// Replaces the root by its only child, as long as it has only one.
     pub fn lower_root<C: Coordinate, const D: usize>(&mut self) -> Result<(), IndexError>
     where
         N: Nodes<C, D>,
@@ -423,12 +425,10 @@ impl<N> Operation<'_, N> {
     }
 }
 
-/// A node of the tree as [`SpatialIndex::regions`] shows it.
 pub(super) fn region<C: Coordinate, const D: usize>(id: NodeId, node: &Node<C, D>) -> Option<Region<C, D>> {
     Some(Region { id, level: node.level, entries: node.entries.len(), rect: node.rect()? })
 }
 
-/// Which measure is smaller, for `min_by`.
 #[doc(hidden)]
 pub fn by_measure<M: Measure>(a: &M, b: &M) -> core::cmp::Ordering {
     a.order(b)

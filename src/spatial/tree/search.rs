@@ -1,7 +1,7 @@
 //! Queries over any tree whose nodes are [`Nodes`]: window, nearest, and the regions of all nodes.
 //!
-//! They read a node once and hold one node, the numbers of nodes still to visit and, for nearest, the best
-//! entries so far. Nodes may mix data and child entries.
+//! A query reads a node once. It holds one node, the numbers of the nodes still to visit and, for nearest,
+//! the best entries so far. Nodes may mix data and child entries.
 
 use super::region;
 use crate::check::IndexError;
@@ -17,7 +17,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::{Ordering, Reverse};
 
-/// A node to visit and the level of its parent; none for the root.
+/// Node to visit and the level of its parent; no level for the root.
 type Open = (NodeId, Option<u8>);
 
 macro_rules! read {
@@ -29,7 +29,7 @@ macro_rules! read {
     };
 }
 
-/// Visits every entry that stands in a relation to a window.
+/// Visits every entry that stands in `relation` to the window `query`.
 pub fn window<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     nodes: &mut N,
     query: &Rect<C, D>,
@@ -56,7 +56,7 @@ pub fn window<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(())
 }
 
-/// Something at a distance: nearer first, then by the lower number and the order of rectangles.
+/// A node or object at a distance. Compares by distance, and among equals by `what`.
 struct At<M, T> {
     distance2: M,
     what: T,
@@ -82,7 +82,7 @@ impl<M: Measure, T: Ord> Ord for At<M, T> {
     }
 }
 
-/// An object, ordered by its identifier and then its rectangle.
+/// An object. Compares by identifier, then by rectangle.
 struct Object<C, const D: usize> {
     id: u64,
     rect: Rect<C, D>,
@@ -108,19 +108,19 @@ impl<C: Coordinate, const D: usize> Ord for Object<C, D> {
     }
 }
 
-/// The best entries so far, the last one wanted on top.
+/// The best entries so far; the worst of them is on top.
 type Best<C, const D: usize> = BinaryHeap<At<<C as Coordinate>::Measure, Object<C, D>>>;
 
-/// Whether nothing at a distance can be among the best.
+/// Returns true if nothing at this distance can be among the best.
 fn is_beyond<C: Coordinate, const D: usize>(best: &Best<C, D>, count: usize, distance2: &C::Measure) -> bool {
     best.len() == count && best.peek().is_some_and(|last| last.distance2.is_below(distance2))
 }
 
-/// Visits the entries nearest to a point, nearest first, entries equally near by their identifiers and then
-/// their corners.
+/// Visits the entries nearest to a point, nearest first. Entries at the same distance are ordered by
+/// identifier, then by corners.
 ///
-/// Best first (Hjaltason and Samet 1999): of all nodes known the nearest is read next, until none is nearer
-/// than the last entry wanted. So no node is read whose box is farther away than that entry.
+/// Best first (Hjaltason and Samet 1999): of all known nodes the nearest one is read next, until none is
+/// nearer than the last entry wanted. So no node is read whose box is farther away than this entry.
 pub fn nearest<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     nodes: &mut N,
     point: &[C; D],
@@ -163,7 +163,7 @@ pub fn nearest<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(())
 }
 
-/// Visits every node that holds something, the root first. Not counted.
+/// Visits every node that has entries, the root first. The walk is neither counted nor timed.
 pub fn regions<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     nodes: &mut N,
     visit: VisitRegion<'_, C, D>,

@@ -1,16 +1,18 @@
-//! Insertion and removal as Guttman has them, with what the R-tree and the R*-tree decide differently left
-//! open.
+//! Insertion and removal after Guttman. The decisions in which the R-tree and the R*-tree differ are left to
+//! [`Grouping`].
 //!
-//! *insert*: descend to the node of the wanted level by [`Grouping::choose`] and add the entry. A full node
-//! either hands entries over to be inserted again (once per level and operation, [`Grouping::reinserted`]),
-//! or is split by [`Grouping::split`] and its new neighbour added to the parent. Boxes are adjusted upwards
-//! until one does not change.
+//! *insert*: descends to the node of the wanted level by [`Grouping::choose`] and adds the entry. A full node
+//! either gives up entries that are inserted again (once per level and operation, [`Grouping::reinserted`]),
+//! or is split by [`Grouping::split`], and its new neighbour is added to the parent. Boxes are adjusted
+//! upwards until one does not change.
 //!
-//! *remove*: take the entry out; from the leaf up a node that gets too empty is dissolved, and its entries
-//! are inserted again at their level (CondenseTree). A root with one child takes over the child's entries.
+//! *remove*: takes the entry out. From the leaf up, a node with too few entries is dissolved, and its entries
+//! are inserted again at their level (CondenseTree). A root with one child takes over the entries of the
+//! child.
 //!
-//! *narrow*: nothing is inserted again. A full node is split; a node that gets too empty is merged with the
-//! neighbour below the same parent whose box it enlarges least, or shares its entries out with it.
+//! *narrow*: nothing is inserted again. A full node is split. A node with too few entries is merged with a
+//! neighbour, or shares entries with it. The neighbour is below the same parent, and its box is enlarged
+//! least.
 
 use super::{Operation, Path, Rules, by_measure};
 use crate::check::{IndexError, Invariant};
@@ -26,44 +28,46 @@ use alloc::vec::Vec;
 /// Two groups of entries.
 pub type Groups<C, const D: usize> = (Vec<Entry<C, D>>, Vec<Entry<C, D>>);
 
-/// The decisions of trees that group entries by their boxes.
+/// Decisions of a tree that groups entries by their boxes.
 pub trait Grouping<C: Coordinate, const D: usize>: Clone + PartialEq + crate::shared::MaybeSend {
-    /// The name of the kind in the superblock.
+    /// Name of the kind in the superblock.
     const KIND: [u8; 8];
 
-    /// Writes what must be found again.
+    /// Writes the options that the next mount needs.
     fn put_options(&self, options: &mut [u8; OPTION_BYTES]);
 
-    /// Reads it; none when the bytes make no sense.
+    /// Reads the options; `None` if the bytes are no options.
     fn of_options(options: &[u8; OPTION_BYTES]) -> Option<Self>;
 
-    /// The child below which a rectangle is to be inserted; the node has children.
+    /// Returns the child of `node` below which a rectangle is inserted.
     fn choose(&self, node: &Node<C, D>, rect: &Rect<C, D>) -> usize;
 
-    /// Divides the entries of an overfull node, at least `least` to each group; there are twice as many or
-    /// more.
+    /// Divides the entries of an overfull node into two groups of at least `least` entries. There are at
+    /// least twice as many.
     fn split(&self, entries: Vec<Entry<C, D>>, least: usize) -> Groups<C, D>;
 
-    /// How many entries of a full node are inserted again; 0 to split at once.
+    /// Number of entries of a full node that are inserted again. 0: the node is split at once.
     fn reinserted(&self, capacity: usize) -> usize {
         let _ = capacity;
         0
     }
 
-    /// The entries that stay, and those that are inserted again, the first of them first.
+    /// Divides entries into those that stay and the `count` ones that are inserted again. The latter are in
+    /// the order of insertion.
     fn part_with(&self, entries: Vec<Entry<C, D>>, count: usize) -> Groups<C, D> {
         let _ = count;
         (entries, Vec::new())
     }
 }
 
-/// Entries to insert, each at a level, the last one first; and the levels that inserted some again already.
+/// Entries to insert, each with its level, the last one first. A bit per level tells if the level has
+/// inserted entries again.
 struct Pending<C, const D: usize> {
     entries: Vec<(Entry<C, D>, u8)>,
     reinserted_levels: u64,
 }
 
-/// The rules of a tree that groups entries by their boxes.
+/// Rules of a tree that groups entries by their boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grouped<G>(pub G);
 
@@ -116,8 +120,8 @@ fn insert_all<C: Coordinate, const D: usize, N: Nodes<C, D>, G: Grouping<C, D>>(
     Ok(())
 }
 
-/// The path to the node of a level where a rectangle is to be inserted; the place in the last node means
-/// nothing.
+/// Returns the path to the node of `level` in which a rectangle is inserted. The place in the last node has
+/// no meaning.
 fn descend<C: Coordinate, const D: usize, N: Nodes<C, D>, G: Grouping<C, D>>(
     rules: &G,
     op: &mut Operation<'_, N>,
@@ -146,7 +150,7 @@ fn descend<C: Coordinate, const D: usize, N: Nodes<C, D>, G: Grouping<C, D>>(
     }
 }
 
-/// Adds an entry to the node at the end of a path, and to its ancestors what splits bring forth.
+/// Adds an entry to the node at the end of a path, and the nodes of splits to its ancestors.
 fn insert_at<C: Coordinate, const D: usize, N: Nodes<C, D>, G: Grouping<C, D>>(
     rules: &G,
     op: &mut Operation<'_, N>,
@@ -192,7 +196,7 @@ fn insert_at<C: Coordinate, const D: usize, N: Nodes<C, D>, G: Grouping<C, D>>(
     }
 }
 
-/// Tells a parent the box of its child; returns whether it changed.
+/// Updates the box of a child in its parent. Returns true if the box changed.
 pub fn update_box<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     (parent, at): (NodeId, usize),
@@ -221,8 +225,8 @@ pub fn adjust<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(())
 }
 
-/// Dissolves what is too empty from the leaf up; returns what is to be inserted again, the highest level
-/// last.
+/// Dissolves nodes with too few entries from the leaf up. Returns the entries to insert again, the highest
+/// level last.
 fn condense<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     path: &Path,
@@ -249,7 +253,7 @@ fn condense<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(homeless)
 }
 
-/// Mends what is too empty from the leaf up, with one neighbour each.
+/// Mends nodes with too few entries from the leaf up, each with one neighbour.
 fn mend<C: Coordinate, const D: usize, N: Nodes<C, D>, G: Grouping<C, D>>(
     rules: &G,
     op: &mut Operation<'_, N>,
@@ -288,7 +292,7 @@ fn mend<C: Coordinate, const D: usize, N: Nodes<C, D>, G: Grouping<C, D>>(
     Ok(())
 }
 
-/// The child of the same parent whose box grows least when it takes these entries over.
+/// Returns the other child of `parent` whose box grows least if it takes over `entries`.
 pub fn neighbour<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     parent: NodeId,

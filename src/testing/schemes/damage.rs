@@ -1,6 +1,8 @@
-//! Pages that go bad after the power went off: unreadable, flipped, zeroed, erased-looking, exchanged, older.
+//! Pages that are damaged while the power is off: unreadable, flipped, zeroed, erased-looking, exchanged or
+//! older.
 //!
-//! Allowed is the right answer, `Corrupted`, and a refused mount; never other contents, never a panic.
+//! A read may return the right page or `Corrupted`, and a mount may be refused. Other contents or a panic are
+//! faults.
 
 use super::{Ftl, Model, Op, apply, chip, model_of, page, random_op, small};
 use crate::codec::{get_u32, get_u40};
@@ -17,7 +19,6 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// How a page is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Unreadable,
@@ -28,19 +29,19 @@ enum Kind {
     Older,
 }
 
-/// One page in so many is damaged in the gate, a different one each time.
+/// Step of the sweep in the gate: it damages every 73rd page, starting from a different one each time.
 const STRIDE: usize = 73;
 
-/// Chips on which each page comes back as it was.
+/// Number of chips of which each page comes back with earlier contents.
 const RETURNS: u64 = 12;
 
 const KINDS: [Kind; 6] =
     [Kind::Unreadable, Kind::Flipped, Kind::Zeroed, Kind::Erased, Kind::Exchanged, Kind::Older];
 
-/// A chip as the power left it.
+/// A chip after the power went off.
 struct Image {
     chip: SimChip,
-    /// Former contents of each page.
+    /// Earlier contents of each page.
     past: BTreeMap<Ppn, Vec<Vec<u8>>>,
     model: Model,
     /// Pages written last, which may be old or new.
@@ -48,7 +49,7 @@ struct Image {
     seed: u64,
 }
 
-/// The contents of every page, and those of before.
+/// Present and earlier contents of every page.
 #[derive(Default)]
 struct Watch {
     now: BTreeMap<Ppn, Vec<u8>>,
@@ -77,7 +78,6 @@ fn raw(chip: &mut SimChip, ppn: Ppn) -> Option<Vec<u8>> {
     Some(data).filter(|bytes| bytes.iter().any(|&b| b != 0xff))
 }
 
-/// The pages that an operation programs.
 fn pages_of(op: &Op) -> BTreeSet<u32> {
     match op {
         Op::Write(lpn) => BTreeSet::from([*lpn]),
@@ -86,8 +86,8 @@ fn pages_of(op: &Op) -> BTreeSet<u32> {
     }
 }
 
-/// Random use from a store of which a part is full; ended by a cut in an operation, by the power going off,
-/// or cleanly.
+/// Uses a store at random after a part of it was filled. At the end the power is cut in an operation, goes
+/// off, or the store is closed.
 fn image<S: Scheme>(seed: u64, ops: usize, end: End, settings: S::Settings) -> Image {
     let mut ftl = Ftl::<S>::format(chip(small(seed)), settings.clone()).unwrap();
     let mut model = model_of(&ftl);
@@ -98,7 +98,7 @@ fn image<S: Scheme>(seed: u64, ops: usize, end: End, settings: S::Settings) -> I
     let mut watch = Watch::default();
     let mut unasked = BTreeSet::new();
     for _ in 0..if end == End::ClosedAgain { 3 } else { 0 } {
-        // Blocks that the base finds empty.
+        // Trims a quarter of the pages, so that the base finds empty blocks.
         let first = rng.below(u64::from(ftl.page_count() / 4)) as u32;
         for lpn in first..first + ftl.page_count() / 4 {
             apply(&mut ftl, &mut model, &Op::Trim(lpn)).unwrap();
@@ -219,7 +219,7 @@ fn judge<S: Scheme>(
         Err(error) => panic!("{what} {places:?}: {error:?}"),
     };
     read_all(&mut ftl, image, (&image.model, &image.unasked), counts, what);
-    // It goes on, or says that it cannot.
+    // The FTL goes on, or reports that it cannot.
     let (mut model, mut unasked) = (image.model.clone(), image.unasked.clone());
     let mut rng = Rng::new(u64::from(places[0].0));
     for _ in 0..30 {
@@ -240,7 +240,7 @@ fn judge<S: Scheme>(
     read_all(&mut ftl, image, (&model, &unasked), counts, what);
 }
 
-/// Every page of a chip: kind, number, version, erase count.
+/// Describes every page of a chip: kind, number, version, erase count.
 fn describe(image: &Image, wrong: &BTreeMap<Ppn, Wrong>) -> String {
     let mut chip = image.chip.clone();
     let mut lines = String::new();
@@ -275,8 +275,7 @@ fn read_all<S: Scheme>(
             Ok(()) if unasked.contains(&lpn) => {}
             Ok(()) => {
                 let found = u64::from_le_bytes(data[..8].try_into().unwrap());
-                // The loss of the last record cannot be told from a cut in it, and takes the trims in it
-                // back.
+                // The loss of the last record looks like a cut in it, and undoes its trims.
                 let was_there = || model.was_ever(lpn, found);
                 let is_right = found == tag || (tag == 0 && was_there());
                 let pages = if is_right { String::new() } else { describe(image, &ftl.nand().spoilt()) };
@@ -326,14 +325,14 @@ fn sweep<S: Scheme>(end: End, settings: &impl Fn(u64) -> S::Settings) -> Counts 
     counts
 }
 
-/// Pages all over chips that were cut or switched off.
+/// Damages pages all over chips that were cut or switched off.
 pub fn notices_damage_after_a_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     sweep::<S>(End::Cut, &settings);
     sweep::<S>(End::Off, &settings);
     notices_what_came_back::<S>(settings);
 }
 
-/// Former contents of a page come back, of each page in turn.
+/// Sets each page in turn back to earlier contents.
 fn notices_what_came_back<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     let mut counts = Counts::default();
     for seed in 0..sized(RETURNS / 2, RETURNS) {
@@ -349,14 +348,15 @@ fn notices_what_came_back<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     assert!(counts.damages > sized(100, 1000) && counts.refused + counts.corrupted > 0, "{counts:?}");
 }
 
-/// Pages all over chips that were closed.
+/// Damages pages all over chips that were closed.
 pub fn notices_damage_after_a_clean_end<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     sweep::<S>(End::Closed, &settings);
     blocks::<S>(End::Closed, &settings);
     blocks::<S>(End::ClosedAgain, &settings);
 }
 
-/// Each whole block in turn: that of an anchor must not bring back what a chip was when it was closed before.
+/// Damages each whole block in turn. If an anchor is lost, the mount must not find an earlier state at which
+/// the chip was closed.
 fn blocks<S: Scheme>(end: End, settings: &impl Fn(u64) -> S::Settings) {
     let mut counts = Counts::default();
     for seed in 0..sized(15, 60) {

@@ -1,4 +1,4 @@
-//! Chips that fail more and more until nothing can be written, and chips on which reads fail now and then.
+//! Chips that fail more and more until nothing can be written, and chips on which some reads fail.
 
 use super::{Ftl, Op, apply, assert_sound, chip, contents, model_of, page, random_op, remount, small};
 use crate::ftl::mapping::{Mark, Scheme, Source};
@@ -11,15 +11,14 @@ use crate::units::{Lbn, Lpn, Pbn};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Mounts what the power left.
 fn mounted<S: Scheme>(ftl: Ftl<S>, faults: Faults, settings: S::Settings) -> Ftl<S> {
     let mut chip: SimChip = ftl.into_nand();
     chip.set_faults(faults);
     Ftl::<S>::mount(chip, settings).unwrap()
 }
 
-/// Failures rise until writes are refused; then everything acknowledged is there, with the chip still failing
-/// or not.
+/// Lets failures rise until writes are refused. Then every acknowledged write must be readable, with and
+/// without further failures.
 pub fn ends_read_only<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     for seed in 0..sized(4, 12) {
         let geometry = Geometry { random_order: seed % 3 == 1, ..Geometry::new(128, 16, 4, 60) };
@@ -74,8 +73,8 @@ pub fn ends_read_only<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     }
 }
 
-/// Now and then the next page of a block in use is found to be programmed already: that is told, nothing
-/// acknowledged is lost by it, and what comes later goes elsewhere.
+/// Sometimes programs the next page of a block in use behind the FTL's back. The FTL must report this and
+/// lose no acknowledged write, and later writes must go elsewhere.
 pub fn passes_over_spoilt_pages<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     let mut refusals = 0;
     for seed in 0..sized(8, 24) {
@@ -108,7 +107,7 @@ pub fn passes_over_spoilt_pages<S: Scheme>(settings: impl Fn(u64) -> S::Settings
     assert!(refusals > sized(30, 100), "{refusals} refusals");
 }
 
-/// Programs the next page of a block that the scheme writes to, unseen by the FTL.
+/// Programs the next page of a block that the scheme writes to, without the FTL.
 fn spoil_next_page<S: Scheme>(ftl: &mut Ftl<S>, rng: &mut Rng) {
     let (flash, _) = ftl.parts_mut();
     let g = flash.geometry();
@@ -124,8 +123,8 @@ fn spoil_next_page<S: Scheme>(ftl: &mut Ftl<S>, rng: &mut Rng) {
     assert!(matches!(refused, Ok(()) | Err(NandError::NotErased(_))), "{refused:?}");
 }
 
-/// A merge that carries a write fails behind the write's page, and the base that follows is cut: it does not
-/// pass for one that had a reference.
+/// Lets a merge that includes a write fail after the page of this write, and cuts the base that follows. The
+/// base must not pass for one that has a reference.
 pub fn leaves_the_version_of_a_failed_merge<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     let mut cuts = 0;
     for (seed, wait) in (0..40).flat_map(|seed| (0..24).map(move |wait| (seed, wait))) {
@@ -157,7 +156,7 @@ pub fn leaves_the_version_of_a_failed_merge<S: Scheme>(settings: impl Fn(u64) ->
     assert!(cuts > sized(66, 200), "{cuts} cuts");
 }
 
-/// Two reads in a thousand come back wrong, once: nothing may be lost by that, whatever is read.
+/// Lets two reads in a thousand fail once. This must lose nothing.
 pub fn reads_again<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     for seed in 0..sized(3, 8) {
         let faults = Faults { seed, read_failures_ppm: 2_000, ..Faults::default() };

@@ -41,7 +41,7 @@ pub(crate) fn chip(geometry: Geometry) -> SimChip {
 
 fn random_op(rng: &mut Rng, store: &dyn PageStore, last: &mut u32) -> Op {
     let pages = u64::from(store.page_count());
-    // Two fifths go on from the last page, the others mostly to a fifth of the pages.
+    // Two fifths of the operations go on from the last page; most others use a fifth of the pages.
     let mut lpn = |rng: &mut Rng| {
         *last = match rng.below(10) {
             0..=3 => (*last + 1) % pages as u32,
@@ -87,7 +87,7 @@ fn is_full(error: &StoreError) -> bool {
     matches!(error, StoreError::Full | StoreError::WornOut)
 }
 
-/// Settings of every kind that the tier has.
+/// Returns settings that together cover all that this build has.
 pub fn common(seed: u64) -> FlashSettings {
     let wear_levelling = match seed % 4 {
         _ if !cfg!(feature = "full") => WearLevelling::None,
@@ -98,18 +98,19 @@ pub fn common(seed: u64) -> FlashSettings {
     FlashSettings { wear_levelling, ..FlashSettings::default() }
 }
 
-/// A choice of victims that the tier has: any number stands for one.
+/// Returns a victim policy of this build for any number.
 pub fn victim(number: u64) -> VictimPolicy {
     if cfg!(feature = "full") { VictimPolicy::ALL[number as usize % 6] } else { VictimPolicy::Greedy }
 }
 
-/// Blocks that were levelled; where the tier has no levelling, as many as any test asks for.
+/// Returns the number of blocks that were levelled. In a build without levelling it is high enough for any
+/// test.
 pub fn levelled(counters: &FlashCounters) -> u64 {
     if cfg!(feature = "full") { counters.levelled_blocks } else { u64::MAX }
 }
 
-/// Through random operations and clean remounts. What the scheme did, so that a test can see that it did
-/// everything.
+/// Does random operations and clean remounts. Returns the counters, so that a test can check that the scheme
+/// did everything.
 pub fn is_an_array_of_pages<S: Scheme>(settings: impl Fn(u64) -> S::Settings) -> FlashCounters {
     let mut total = FlashCounters::default();
     let geometries =
@@ -142,8 +143,8 @@ pub fn is_an_array_of_pages<S: Scheme>(settings: impl Fn(u64) -> S::Settings) ->
     total
 }
 
-/// Runs operations until the power is cut; then mounts and compares with the model before and after the
-/// operation that was cut. The model becomes what was found.
+/// Does operations until the power is cut. Then mounts, and compares the pages with the model before and
+/// after the cut operation. The model becomes the state found.
 fn run_to_cut<S: Scheme>(
     mut ftl: Ftl<S>,
     model: &mut Model,
@@ -194,11 +195,11 @@ fn cut_run<S: Scheme>(
     let mut rng = Rng::new(seed);
     let mut ftl = Ftl::<S>::format(chip(small(seed)), settings.clone()).unwrap();
     let mut model = model_of(&ftl);
-    // Half of the store is full before the first cut is due.
+    // Half of the store is filled before the first cut.
     for lpn in 0..ftl.page_count() / 2 {
         apply(&mut ftl, &mut model, &Op::Write(lpn)).unwrap();
     }
-    // Where garbage is collected only once room is short, it is short now.
+    // A scheme that collects garbage only if room is short is short of room after this.
     for _ in 0..200 {
         if ftl.counters().collections + ftl.counters().full_merges > 0 {
             break;
@@ -217,7 +218,7 @@ fn cut_run<S: Scheme>(
     struck
 }
 
-/// A cut at every physical operation of a workload, followed by two more soon after.
+/// Cuts the power at every physical operation of a workload, and twice more soon after.
 pub fn survives_every_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     let stride = stride(17) as u64;
     let mut ways = 0;
@@ -226,7 +227,7 @@ pub fn survives_every_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
             if when != CutWhen::Inside && torn != TornModel::Prefix {
                 continue;
             }
-            // Three chips, each cut at a third of the operations, or a part of that.
+            // Three chips, each cut at a third of the operations, or a part of them.
             for seed in 0..3 {
                 let mut at = seed + 3 * (ways % stride);
                 while cut_run::<S>(at, when, torn, (seed, settings(seed))) {
@@ -239,7 +240,8 @@ pub fn survives_every_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     }
 }
 
-/// Every cut wastes the rest of the open blocks and may leave a merge half done; there must be room for ever.
+/// Cuts the power again and again. Each cut wastes the rest of the open blocks and may leave a merge half
+/// done, but there must always be room.
 pub fn survives_cut_after_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     for seed in 0..sized(2, 9) {
         let mut rng = Rng::new(seed);
@@ -258,7 +260,7 @@ pub fn survives_cut_after_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) 
     }
 }
 
-/// Programs and erases that fail at random, and factory bad blocks.
+/// Lets programs and erases fail at random, on chips with factory bad blocks.
 pub fn survives_failing_blocks<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     for seed in 0..sized(3, 20) {
         let faults =
@@ -274,7 +276,7 @@ pub fn survives_failing_blocks<S: Scheme>(settings: impl Fn(u64) -> S::Settings)
             let before = model.clone();
             match apply(&mut ftl, &mut model, &op) {
                 Ok(()) => {}
-                // What is refused has not happened.
+                // A refused operation did not take place.
                 Err(error) if is_full(&error) => model = before.clone(),
                 Err(error) => panic!("seed {seed} step {step} {op:?}: {error:?}"),
             }
@@ -289,7 +291,7 @@ pub fn survives_failing_blocks<S: Scheme>(settings: impl Fn(u64) -> S::Settings)
     }
 }
 
-/// Nine tenths of a full store are never written again; levelling makes their blocks wear with the others.
+/// Fills a store and never rewrites nine tenths of it. Levelling must make their blocks wear with the others.
 pub fn levels_wear<S: Scheme>(settings: impl Fn(FlashSettings) -> S::Settings) {
     let spread = |wear_levelling| {
         let common = FlashSettings { wear_levelling, ..FlashSettings::default() };
@@ -302,7 +304,7 @@ pub fn levels_wear<S: Scheme>(settings: impl Fn(FlashSettings) -> S::Settings) {
             ftl.write(Lpn(rng.below(hot) as u32), Cause::Host, &data).unwrap();
         }
         assert_sound(&mut ftl);
-        // Without the blocks of checkpoints, which are not for it to level.
+        // The blocks of checkpoints do not count: levelling does not concern them.
         let table = ftl.flash().blocks();
         let in_use = |pbn: &Pbn| !matches!(table.state(*pbn), BlockState::Reserved | BlockState::Bad);
         let wear: Vec<u32> = (0..64).map(Pbn).filter(in_use).map(|pbn| table.erase_count(pbn)).collect();
@@ -319,7 +321,8 @@ pub fn levels_wear<S: Scheme>(settings: impl Fn(FlashSettings) -> S::Settings) {
     }
 }
 
-/// Any one wrong bit makes an error of one page or of the mount, and never other contents.
+/// Flips one bit at a time, a sample of the bits of every page. This must give an error of one page or of the
+/// mount, never other contents.
 pub fn notices_wrong_bits<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     let (mut wrong, mut refused, mut mounted) = (0, 0, 0);
     for seed in 0..3 {
@@ -331,12 +334,12 @@ pub fn notices_wrong_bits<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
             apply(&mut ftl, &mut model, &op).unwrap();
         }
         ftl.sync().unwrap();
-        // After a clean base, so that a single note is all that says that there is more.
+        // After a clean base a single note is the only sign of later writes.
         if seed == 1 {
             ftl.checkpoint().unwrap();
             apply(&mut ftl, &mut model, &Op::Write(0)).unwrap();
         }
-        // The loss of the very last write looks like a cut; nobody asks for this one.
+        // The loss of the very last write looks like a cut, so this page is not checked.
         let unasked = ftl.page_count() - 1;
         apply(&mut ftl, &mut model, &Op::Write(unasked)).unwrap();
         model.pages.pop();
@@ -357,7 +360,7 @@ pub fn notices_wrong_bits<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
                 let mut data = vec![0; 128];
                 for (lpn, &tag) in model.pages.iter().enumerate() {
                     match ftl.read(Lpn(lpn as u32), Cause::Check, &mut data) {
-                        // The last note of a trim cannot be told from one that was cut.
+                        // The loss of the last note of a trim looks like a cut in it.
                         Ok(()) if tag == 0 => {
                             let found = u64::from_le_bytes(data[..8].try_into().unwrap());
                             assert!(model.was_ever(lpn as u32, found), "lpn {lpn}");

@@ -1,4 +1,4 @@
-//! Cuts on chips large enough that records come because much was programmed, and not only before an erase.
+//! Power cuts on large chips, on which records are written after many programs and not only before an erase.
 
 use super::{Ftl, assert_sound, chip};
 use crate::ftl::mapping::Scheme;
@@ -10,7 +10,7 @@ use crate::units::Lpn;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// The next page to write: a region from one end to the other, a few pages again and again, or any.
+/// Draws the next page to write: a region from one end to the other, a few pages repeatedly, or any page.
 fn next_page(rng: &mut Rng, pattern: usize, last: u32, pages: u32) -> u32 {
     match pattern {
         0 => (last + 1) % pages,
@@ -20,7 +20,8 @@ fn next_page(rng: &mut Rng, pattern: usize, last: u32, pages: u32) -> u32 {
     }
 }
 
-/// A mount holds what was programmed since the record, and finds all the rest.
+/// Cuts the power between records. A mount must find the pages programmed since the last record, and all
+/// others.
 pub fn survives_cuts_among_records<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
     for seed in 0..2 {
         let geometry = Geometry { random_order: seed == 1, ..Geometry::new(128, 16, 8, 256) };

@@ -32,7 +32,8 @@ pub enum StructureWrites {
 pub(super) type Restructured = [Lpn; 3];
 
 impl StructureWrites {
-    /// Refuses `Apart` in every durability class but *none*: pages written one by one are not atomic.
+    /// Returns an error for `Apart` in every durability class but *none*, since pages written one by one are
+    /// not atomic.
     pub(super) fn allow(self, wanted: Durability) -> Result<(), IndexFault> {
         let refusal = match self {
             StructureWrites::Together => return Ok(()),

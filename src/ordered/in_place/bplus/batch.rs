@@ -121,7 +121,7 @@ impl<S: PageStore> BPlusTree<S> {
         self.work().lookup(key, cause)
     }
 
-    /// Looks a key up as [`BPlusTree::lookup`] does, and tells the page of the leaf.
+    /// Looks a key up as [`BPlusTree::lookup`] does, and also returns the page of the leaf.
     pub fn lookup_leaf(&mut self, key: &[u8], cause: Cause) -> Result<(Lpn, Lookup), IndexFault> {
         let lookup = self.lookup(key, cause)?;
         Ok((self.core.nodes.leaf().lpn(), lookup))

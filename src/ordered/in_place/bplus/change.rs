@@ -29,7 +29,7 @@ pub(super) enum Mended {
 }
 
 impl Core {
-    /// Forgets the operation before: frames and lists are free again.
+    /// Drops the state of the last operation, so that its frames and lists are free.
     pub(super) fn begin(&mut self) {
         self.nodes.begin();
         self.pages.begin();
@@ -176,8 +176,8 @@ impl Work<'_> {
     }
 
     /// Fills a node from the neighbour below the same parent, or merges the two if together they have at most
-    /// `merged_max` entries. Of an odd number of entries the left one gets one more, or this node if it
-    /// `is_next`.
+    /// `merged_max` entries. If the number of entries is odd, the left node gets one more, or this node if
+    /// it `is_next`.
     pub(super) fn mend(
         &mut self,
         depth: usize,

@@ -70,7 +70,7 @@ impl<S: PageStore> BPlusTree<S> {
         self.core.nodes.name_at(slot)
     }
 
-    /// Refuses a number that cannot be the page of a leaf.
+    /// Returns an error if a number cannot be the page of a leaf.
     pub fn leaf_page(&self, number: u32) -> Result<Lpn, IndexFault> {
         self.core.nodes.leaf_page(number)
     }

@@ -38,7 +38,7 @@ impl<S: PageStore> BPlusTree<S> {
 }
 
 impl Work<'_> {
-    /// Refuses to fill a tree that has records.
+    /// Returns an error if the tree has records.
     pub(super) fn require_empty(&mut self) -> Result<(), IndexFault> {
         self.core.mark.ready()?;
         self.fetch_root(Cause::Host)?;

@@ -19,7 +19,7 @@ impl Mark {
         Mark { durability, is_clean, is_marked: is_clean, is_interrupted: false }
     }
 
-    /// Refuses to go on after a write whose effect is unknown.
+    /// Returns an error after a write whose effect is unknown.
     pub(super) fn ready(&self) -> Result<(), IndexFault> {
         if self.is_interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
     }

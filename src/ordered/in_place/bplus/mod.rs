@@ -3,47 +3,49 @@
 //!
 //! D. Comer, "The Ubiquitous B-Tree", ACM Computing Surveys 11(2), 1979. A node is a page (`page.rs` has
 //! every byte). Leaves hold the records, internal nodes a lower bound and the page of each child. The store
-//! below makes pages overwritable, so a node keeps its page number for life and only nodes that change are
+//! below makes pages overwritable. So a node keeps its page number for life, and only nodes that change are
 //! written.
 //!
 //! - *get* reads one page per level.
-//! - *insert* reads the path and writes the leaf. A full leaf is split in halves and the upper one announced
-//!   to the parent, which may split in turn. The root never moves: when it splits, both halves go to new
-//!   pages.
-//! - *remove* writes the leaf. A leaf less than half full borrows from the neighbour below the same parent
-//!   (the left one if there is one) until both are even, or merges with it when the neighbour is half full
-//!   itself; the parent may underflow in turn. A root left with one child takes over the child's contents.
+//! - *insert* reads the path and writes the leaf. A full leaf is split in halves, and the parent gets an
+//!   entry for the upper half; the parent may split in turn. The root never moves: when it splits, both
+//!   halves go to new pages.
+//! - *remove* writes the leaf. A leaf less than half full borrows from a neighbour below the same parent (the
+//!   left one if there is one) until both are even. If the neighbour is only half full itself, the two merge,
+//!   and the parent may underflow in turn. A root with one child takes over the contents of the child.
 //! - *range* goes from leaf to leaf through the parents, whose pages it holds. Leaves are not chained: a
-//!   chain in both directions would cost one more page write per split and merge, and save few reads (a
-//!   parent serves all its leaves).
+//!   chain in both directions would cost one more page write per split and merge, and would save few reads,
+//!   since a parent leads to all its leaves.
 //!
 //! An operation changes pages in RAM, takes the new pages it needs, and only then writes: one page by
 //! [`PageStore::write`], several by [`PageStore::write_atomic`]. So a plain insert programs one page, a full
-//! store changes nothing, and a power cut leaves the tree before or after the operation. The superblock (page
-//! 0) is written once. Free pages are found at mount by reading the internal nodes.
+//! store changes nothing, and a power cut leaves the tree as before or as after the operation. The superblock
+//! (page 0) is written once. A mount finds the free pages by reading the internal nodes.
 //!
 //! # Durability
 //!
-//! On a store that takes all pages of the largest operation atomically: *every operation* where writes are
-//! durable, *every sync* where the writes that survive are a prefix. On any other store *none*: the
-//! superblock's clean mark is cleared before the first change and set by sync, and without it mount answers
-//! [`IndexError::NotCleanlyClosed`].
+//! On a store that takes all pages of the largest operation atomically the class is *every operation* if
+//! writes are durable, and *every sync* if the writes that survive are a prefix. On any other store it is
+//! *none*: the clean mark of the superblock is cleared before the first change and set by a sync. Without the
+//! mark a mount returns [`IndexError::NotCleanlyClosed`].
 //!
 //! # Invariants
 //!
-//! - B1 A page that is a node carries a right checksum, its own number and the mark of a node.
+//! - B1 A page that is a node has a right checksum, its own number and the mark of a node.
 //! - B2 The keys of a leaf ascend strictly, and so do the bounds of an internal node from entry 1 on.
 //! - B3 Keys below child i are at least bound i (for i > 0) and below bound i + 1. Bound 0 of an internal
-//!   node repeats the bound that its parent has for it, so neighbours merge as they are; on the left edge of
-//!   the tree, where nothing bounds the keys from below, and where nodes are expelled, it means nothing.
-//! - B4 A node is at least half full, or not empty where empty nodes are expelled (leaves alone, or all), and
-//!   fits its capacity; a root that is internal has two children at least. Of an odd capacity the smaller
-//!   half is enough for an internal node, as it may have been split before it was too full (`least.rs`).
-//! - B5 A child is one level below its parent; leaves have level 1; no tree is higher than half-full nodes
-//!   make it.
-//! - B6 Every page has at most one parent, and the pages in use are the superblock and those reached from the
+//!   node repeats the bound that its parent has for it, so that neighbours can merge unchanged. Bound 0 has
+//!   no meaning on the left edge of the tree, where nothing bounds the keys from below, and in trees that
+//!   expel nodes.
+//! - B4 A node is at least half full, or not empty if empty nodes are expelled (leaves alone, or all), and
+//!   has at most as many entries as its capacity. A root that is internal has at least two children. If the
+//!   capacity is odd, the smaller half is enough for an internal node, since it may have been split before it
+//!   was too full (`least.rs`).
+//! - B5 A child is one level below its parent; leaves have level 1; no tree is higher than one of half-full
+//!   nodes.
+//! - B6 Every page has at most one parent. The pages in use are the superblock and the pages reached from the
 //!   root.
-//! - B7 The superblock says how the tree is laid out, under a right checksum.
+//! - B7 The superblock describes the layout of the tree, under a right checksum.
 //! - B8 In the class *none* the mark on the medium is not clean while changes are not synced.
 //!
 //! # Parts
@@ -59,14 +61,14 @@
 //!
 //! # Other rules
 //!
-//! A full leaf may stay whole and a node may shrink until it is empty (`rules.rs`): the WPCB-tree is this
-//! tree by other rules.
+//! A full leaf may stay whole, and a node may shrink until it is empty (`rules.rs`): the WPCB-tree is this
+//! tree with other rules.
 //!
 //! # Deviations
 //!
-//! An internal node holds as many bounds as children (the first unused), as all trees here do; Comer's holds
-//! one less: a node of order d has d children. Insertion does not hand entries to neighbours before it
-//! splits.
+//! An internal node holds as many bounds as children (the first is unused), as in all trees here. Comer's
+//! holds one bound less: a node of order d has d children. An insertion does not move entries to neighbours
+//! before it splits.
 
 mod apart;
 mod batch;
@@ -409,7 +411,7 @@ impl<S: PageStore> BPlusTree<S> {
         self.store
     }
 
-    /// Refuses to go on after a write whose effect is unknown.
+    /// Returns an error after a write whose effect is unknown.
     #[doc(hidden)]
     pub fn ready(&self) -> Result<(), IndexFault> {
         self.core.mark.ready()

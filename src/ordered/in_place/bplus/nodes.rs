@@ -11,7 +11,6 @@ use crate::fault::IndexFault;
 use crate::units::Lpn;
 use alloc::vec::Vec;
 
-/// Nodes in RAM.
 pub(super) struct Nodes {
     pub(super) layout: Layout,
     /// Number of levels of the tree.
@@ -69,7 +68,7 @@ impl Nodes {
         }
     }
 
-    /// The next extra frame that is not in use.
+    /// Returns an extra frame that is not in use.
     pub(super) fn spare(&mut self) -> &mut Frame {
         frame_at(&mut self.extra, self.extra_used, &self.layout)
     }
@@ -244,7 +243,7 @@ impl Nodes {
         self.leaf_page(get_u32(self.layout.leaf.value(leaf.area(), slot), 0))
     }
 
-    /// Refuses a number that cannot be the page of a leaf.
+    /// Returns an error if a number cannot be the page of a leaf.
     pub(super) fn leaf_page(&self, number: u32) -> Result<Lpn, IndexFault> {
         if number > ROOT.0 && number < self.layout.page_count {
             Ok(Lpn(number))

@@ -63,11 +63,8 @@ pub(crate) const HEIGHT_MAX: usize = 32;
 /// Layout of the pages of one tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// Sizes of the records.
     pub(crate) record: RecordFormat,
-    /// Bytes of a page.
     pub(crate) page_bytes: usize,
-    /// Number of pages of the store.
     pub(crate) page_count: u32,
     /// Layout of the entries in a leaf.
     pub leaf: NodeShape,

@@ -40,7 +40,6 @@ impl Pages {
         self.leaf_pages = (0, 0);
     }
 
-    /// Bytes of RAM held.
     pub(super) fn held_bytes(&self) -> usize {
         self.space.held_bytes() + (self.taken.capacity() + self.freed.capacity()) * size_of::<Lpn>()
     }
@@ -52,8 +51,8 @@ impl Pages {
         Ok(lpn)
     }
 
-    /// Takes a free page for a leaf that records name. If there is none, all pages taken by the operation are
-    /// free again.
+    /// Takes a free page for a leaf that the records of this tree name. If there is none, all pages taken by
+    /// the operation are free again.
     pub fn take_for_leaf(&mut self) -> Result<Lpn, IndexFault> {
         match self.space.allocate() {
             Some(lpn) => {

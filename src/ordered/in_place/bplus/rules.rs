@@ -51,7 +51,7 @@ impl Overflow {
         at == leaf.count() && self.keeps(shape, leaf.area(), leaf.count())
     }
 
-    /// True if a full leaf of these entries stays whole when a record comes beyond them.
+    /// True if a full leaf with these entries stays whole when a record with a higher key is inserted.
     fn keeps(self, shape: &NodeShape, area: &[u8], count: usize) -> bool {
         debug_assert!(count > 0, "B4: an empty leaf is full");
         let key = |i| shape.key(area, i);

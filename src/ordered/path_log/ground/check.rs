@@ -22,7 +22,7 @@ struct Walk<'a, N, S> {
 
 /// Node to visit, and the bounds of its keys.
 struct Visit {
-    /// Place that its parent names.
+    /// Place of the node that its parent names.
     named: Ppn,
     level: u8,
     low: Option<Vec<u8>>,

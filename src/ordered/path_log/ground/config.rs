@@ -148,9 +148,9 @@ fn beyond_keys(record: RecordFormat) -> usize {
 /// Bytes of a block in the checkpoints of a log, besides those of the table.
 const LOG_BYTES: usize = size_of::<u16>();
 
-/// Blocks with fewer pages than this have few pages.
+/// Blocks with fewer pages need longer lists: [`OPENED_BYTES`] more.
 const FEW_PAGES: u32 = 8;
-/// Additional bytes of the lists of opened blocks on such a chip.
+/// Additional bytes of the lists of opened blocks, if blocks have fewer than [`FEW_PAGES`] pages.
 const OPENED_BYTES: usize = 1024;
 
 /// Bytes of lists that are longer than usual: because pages are small, or because blocks have many pages, or

@@ -1,13 +1,14 @@
-//! The journal tree of JFFS3 for the wandering B+-tree: leaves move at once, the nodes above them in bulk.
+//! The journal tree of JFFS3 for the wandering B+-tree: leaves move at once, the nodes above them later,
+//! together.
 //!
-//! An update programs the new leaf alone, marked as a journal leaf, and notes in RAM that the address which
-//! the parent still names now means the new page. When so many leaves have moved as the journal holds, or a
-//! node must be split or dropped, or a checkpoint is due, the journal is *committed*: the nodes above the
-//! moved leaves are written in key order, each once, the root last. A mount finds the journal leaves written
-//! after the newest root and enters them again, so every operation is durable.
+//! An update programs only the new leaf, marked as a journal leaf, and notes in RAM that the address named by
+//! the parent now means the new page. The journal is *committed* if it is full, if a node must be split or
+//! dropped, or if a checkpoint is due: the nodes above the moved leaves are written in key order, each once,
+//! the root last. A mount finds the journal leaves written after the newest root and enters them again, so
+//! every operation is durable.
 //!
-//! Costs RAM in proportion to the moved leaves, which is what the mu-Tree paper (section 2.3) holds against
-//! it.
+//! The journal costs RAM in proportion to the moved leaves. The mu-Tree paper (section 2.3) names this as its
+//! disadvantage.
 
 use super::{Nodes, RawScheme, RawTree};
 use crate::check::{IndexError, words};

@@ -1,16 +1,16 @@
-//! Trees on raw NAND: what the mu-Tree and the wandering B+-tree have in common.
+//! Trees on raw NAND: the common parts of the mu-Tree and the wandering B+-tree.
 //!
-//! Both are B+-trees whose nodes are rewritten out of place together with the path above them, on the log of
-//! [`crate::log`]. They differ in how nodes lie in pages and in how a changed path is written: that is the
-//! [`RawScheme`].
+//! Both are B+-trees on the log of [`crate::log`]. A node is rewritten out of place, together with the path
+//! above it. The trees differ in the layout of nodes in pages and in the way a changed path is written. Both
+//! are decided by the [`RawScheme`].
 //!
-//! * A search reads the nodes from the root down; a child in the page at hand costs no read, unless
+//! * A search reads the nodes from the root down. A child in the page just read costs no read, unless
 //!   [`SamePage::Read`](crate::log::SamePage::Read) asks for one.
 //! * An update copies the path into RAM (`path`), changes it there and lets the scheme write it, the root
 //!   last.
-//! * A node that becomes empty disappears; there is no redistribution or merging, which would cost programs
-//!   (mu-Tree paper, section 3.4). A root with one child gives way to it.
-//! * A page moves by rewriting the path to its lowest node, found by that node's first key.
+//! * A node that becomes empty disappears. Nothing is redistributed or merged, since this would cost programs
+//!   (mu-Tree paper, section 3.4). A root with one child is replaced by it.
+//! * A page is moved by rewriting the path to its lowest node, which is found by that node's first key.
 //!
 //! Parts:
 //!
@@ -23,20 +23,20 @@
 //!
 //! Invariants (`check`):
 //!
-//! * R1: keys rise within a node, and no node holds more entries than its capacity.
-//! * R2: the keys below an entry are not below its key, nor do they reach the next entry's.
-//! * R3: only the root of an empty tree is empty; a root above level 1 has two entries or more; a mu-Tree's
-//!   root is never full.
-//! * R4: in one page, the node at the next lower level, if any, is a child of the node above it.
-//! * R5: a page that can be reached is valid, and begins at the lowest level it is reached at.
+//! * R1: keys rise within a node, and no node has more entries than its capacity.
+//! * R2: the keys below an entry are not below its key, and are below the next entry's key.
+//! * R3: only the root of an empty tree is empty. A root above level 1 has at least two entries. The root of
+//!   a mu-Tree is never full.
+//! * R4: in one page, the node at the next lower level, if there is one, is a child of the node above it.
+//! * R5: a page that can be reached is valid, and begins at the lowest level at which it is reached.
 //! * R6: no other page is valid, unless a mount after a power cut left valid bits in doubt (see
 //!   [`crate::log`]).
-//! * R7: a page's layout is one that the tree uses, and its nodes lie within the page in areas that hold them
-//!   and do not overlap.
-//! * R9: the places that map to others (`moves`) are those that nodes name and no page has, and lead to valid
-//!   pages in one step.
-//! * R8: an inner node's entries name the widths of its children, and it holds no more than its width allows
-//!   (`path`).
+//! * R7: the layout of a page is one that the tree uses. Its nodes lie within the page, in areas that are
+//!   large enough and do not overlap.
+//! * R9: the places that map to others (`moves`) are those that nodes name and no page has. They lead to
+//!   valid pages in one step.
+//! * R8: the entries of an inner node name the widths of its children, and a node has no more entries than
+//!   its width allows (`path`).
 
 pub(crate) mod batch;
 mod check;

@@ -61,7 +61,7 @@ pub enum Duplicates {
 pub struct Moves {
     table: Table,
     used: usize,
-    /// Entries that found no place at a mount, where they come in another order.
+    /// Entries without a place after a mount, which finds the entries in another order.
     surplus: Vec<(u32, u32)>,
     keep: Keep,
     duplicates: Duplicates,

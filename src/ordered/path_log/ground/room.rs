@@ -58,7 +58,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         by_table.max(by_path).saturating_sub(height + 1) as u32
     }
 
-    /// Refuses a chip on which an empty tree takes no record.
+    /// Returns an error if the chip is so small that an empty tree takes no record.
     pub(super) fn require_room_for_a_record(&self) -> Result<(), IndexFault> {
         let (pages, live_max) = if S::MAPS_MOVES {
             let pages = self.mapped_pages(self.path.height);

@@ -13,7 +13,6 @@ pub(super) struct Half {
     count: usize,
     /// First key of the right half.
     separator: Key,
-    /// True if this half is the left one.
     is_left: bool,
 }
 

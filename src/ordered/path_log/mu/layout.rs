@@ -1,8 +1,8 @@
-//! Where the nodes of a mu-Tree and of a mu*-Tree lie in a page, and the analysis that follows from it.
+//! The layouts of a page of a mu-Tree or mu*-Tree, and their analysis.
 //!
-//! The leaf takes a share of the page, the *leaf share* lambda; what is left is halved from level to level,
-//! and the root takes what is over. The mu-Tree (paper, section 3.1 and Algorithm 1) has lambda = 1/2, Q =
-//! page bytes:
+//! The leaf takes a share of the page, the *leaf share* lambda. Each level above takes half of the remaining
+//! bytes, and the root takes all that are left. The mu-Tree (paper, section 3.1 and Algorithm 1) has lambda =
+//! 1/2. Q is the page size in bytes:
 //!
 //! ```text
 //! height 1 | leaf                                            |
@@ -11,9 +11,9 @@
 //! height 4 | root | l 3 | level 2   | leaf                   |
 //! ```
 //!
-//! With U = (1 - lambda) Q, the leaf lies in U..Q, the node at level L > 1 takes U/2^(L-1) bytes from offset
-//! U/2^(L-1), and the root at level H > 1 takes U/2^(H-2) bytes from 0. A leaf that is the root has the page
-//! to itself in every layout. So no area but the root's depends on the height.
+//! With U = (1 - lambda) Q, the leaf is in U..Q. The node at level L > 1 takes U/2^(L-1) bytes from offset
+//! U/2^(L-1) on. The root at level H > 1 takes U/2^(H-2) bytes from 0 on. A leaf that is the root has the
+//! whole page in every layout. So only the area of the root depends on the height.
 
 use crate::log::tag::LEVELS_MAX;
 use crate::ordered::RecordFormat;
@@ -26,10 +26,10 @@ use core::ops::Range;
 pub struct LeafShare(u8);
 
 impl LeafShare {
-    /// Half of the page: the mu-Tree.
+    /// Half of the page, as in the mu-Tree.
     pub const HALF: LeafShare = LeafShare(0);
 
-    /// The menu, by the number that a page carries: 1/2, 5/8, 3/4 and 7/8.
+    /// All shares, in the order of the numbers in the pages: 1/2, 5/8, 3/4 and 7/8.
     pub const ALL: [LeafShare; 4] = [LeafShare(0), LeafShare(1), LeafShare(2), LeafShare(3)];
 
     /// Number of the share in a page's tag.
@@ -62,7 +62,7 @@ impl Layout {
         Layout { page_bytes, record, share: LeafShare::HALF }
     }
 
-    /// The same pages with another leaf share.
+    /// Returns this layout with another leaf share.
     #[must_use]
     pub const fn with_share(self, share: LeafShare) -> Layout {
         Layout { share, ..self }

@@ -1,26 +1,25 @@
-//! The mu-Tree (Kang, Jung, Kang and Kim, EMSOFT 2007) and the mu*-Tree: balanced trees on raw NAND whose
-//! every update programs one page.
+//! The mu-Tree (Kang, Jung, Kang and Kim, EMSOFT 2007) and the mu*-Tree: balanced trees on raw NAND. Every
+//! update programs one page.
 //!
 //! All nodes on the path from the root to a leaf share one page, each level in its own area (`layout`). An
-//! update copies the path into a new page, the *spine*, changes it there and programs it; what the old pages
-//! held besides stays valid where it is. What the mu-Tree shares with the wandering B+-tree, invariants
-//! included, is in `path_log::ground`. The mu*-Tree ([`star`]) is the same tree with a menu of layouts; the
-//! mu-Tree is the one with a menu of one.
+//! update copies the path into a new page, the *spine*, changes it there and programs it. Other nodes in the
+//! old pages stay valid in their place. `path_log::ground` holds the parts shared with the wandering B+-tree,
+//! invariants included. The mu*-Tree ([`star`]) is the same tree with a menu of several layouts; the menu of
+//! the mu-Tree has one.
 //!
-//! * **Retrieval** (Algorithm 2): from the root down; a child in the page at hand costs no read.
-//! * **Insertion** (Algorithms 3 and 4): into the copy of the leaf. A full node is split: the half on the
-//!   path stays in the spine, the other half goes alone into a page of its own, programmed before. A root
-//!   that becomes full is split likewise, and the new root shares the page of the half that is not on the
-//!   path (`grow`).
+//! * **Retrieval** (Algorithm 2): from the root down. A child in the page just read costs no read.
+//! * **Insertion** (Algorithms 3 and 4): into the copy of the leaf. A full node is split. The half on the
+//!   path stays in the spine; the other half is programmed first, alone in a page of its own. A full root is
+//!   split in the same way, and the new root shares the page of the half that is not on the path (`grow`).
 //! * **Removal** (Algorithm 5): a node that becomes empty disappears, and the spine starts at the level
 //!   above.
 //! * **Collection** (section 5.1): a page is valid exactly if its lowest node can be reached.
 //! * **Recovery** (section 5.2): the page with the root is programmed last, see [`crate::log`].
 //!
-//! Deviations: an entry count per node and a checksum stand in the spare area; the key of an entry is kept as
-//! a lower bound when a smaller key is inserted (the paper's pseudocode leaves the leftmost key open); a root
-//! that has one child gives way as often as that holds, not once per removal; the paper's `N <- P'` and swap
-//! rule come out as "the half on the path stays in the spine".
+//! Deviations: the spare area holds the number of entries of each node and a checksum. The key of an entry
+//! stays a lower bound when a smaller key is inserted; the paper's pseudocode has no bound for the leftmost
+//! entry. A root with one child is replaced by the child, repeatedly, not once per removal. The paper's `N <-
+//! P'` and its swap rule become "the half on the path stays in the spine".
 
 pub mod controller;
 pub mod layout;
@@ -96,7 +95,7 @@ pub trait LayoutChoice: Copy + crate::shared::MaybeSend {
     fn add_metrics(&self, _metrics: &mut Vec<Metric>) {}
 }
 
-/// The mu-Tree's choice: half of every page for the leaf.
+/// The layout of the mu-Tree: half of every page for the leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OneLayout;
 

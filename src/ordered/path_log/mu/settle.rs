@@ -287,7 +287,7 @@ fn put_aside<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, lowest: u8, layout
     tree.path.buffer[..page_bytes].fill(0xff);
 }
 
-/// Gives the path from `lowest` up the nearest layout that has room for its nodes as they are.
+/// Gives the path from `lowest` up the nearest layout that has room for its present nodes.
 pub(super) fn keep<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, lowest: u8) -> Result<(), IndexFault> {
     if !has_aside(tree, lowest) {
         return Ok(());

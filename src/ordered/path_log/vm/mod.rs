@@ -1,26 +1,28 @@
-//! The VMTree (Ould-Khessal, Fazackerley and Lawrence 2026): a B+-tree on raw NAND whose parents are told
+//! The VMTree (Ould-Khessal, Fazackerley and Lawrence 2026): a B+-tree on raw NAND whose parents are updated
 //! late.
 //!
 //! A node is rewritten out of place, as in the wandering tree. But a table in RAM leads from the place that
-//! its parent names to where it is now (`path_log::ground::moves`), so the parent is not written, nor what is
-//! above it. When the table has no place for a move, the parent is written, and names where all its children
-//! are; that frees their entries. A parent that is written for a split does the same.
+//! the parent names to the present place of the node (`path_log::ground::moves`). So neither the parent nor
+//! the nodes above are written. If the table has no room for a move, the parent is written and names the
+//! present places of all its children, which frees their entries. A parent that is written because of a split
+//! does the same.
 //!
-//! * **Insertion**: leaf, entry; without a place for the entry the parent, its entry, and so on to the root,
-//!   whose place is known. A full node is split, its first ceil((d+1)/2) entries going left.
-//! * **Removal** (not published): the leaf is rewritten as by an insertion; a node that becomes empty
-//!   disappears, its parent is written.
-//! * **Log buffer** (`buffer`): records may wait in RAM and are then entered in key order.
+//! * **Insertion**: writes the leaf and enters its move in the table. Without room for the entry the parent
+//!   is written and its move entered, and so on up to the root, whose place is known. A full node is split;
+//!   its first ceil((d+1)/2) entries go left.
+//! * **Removal** (not published): the leaf is rewritten as by an insertion. A node that becomes empty
+//!   disappears, and its parent is written.
+//! * **Log buffer** (`buffer`): records may wait in RAM, and are then entered in key order.
 //! * **Space**: the published program erases single dead pages of a DataFlash, or copies a whole block
-//!   through RAM and back to the same addresses. Raw NAND allows neither safely: here it is the log of
-//!   [`crate::log`], which erases blocks and has live pages moved, and a move is an entry in the table like
-//!   any other. Where pages run short, parents are written to empty the table.
-//! * **Durability**: every operation, without a log buffer. A page says whether it is the last of its
-//!   operation, and which place it is to be found by.
-//! * **Mounting**: the newest checkpoint keeps the table. The pages written since are gone through in order,
-//!   up to the last one that ends an operation. Each says of which place it is the successor, and that its
-//!   own place leads nowhere. Then a walk over the inner nodes drops entries that nothing names. What is
-//!   found must match the digest of the last page, so a page in between that cannot be read is noticed.
+//!   through RAM and back to the same addresses. Raw NAND allows neither safely. Here the log of
+//!   [`crate::log`] erases blocks and has live pages moved, and such a move is an entry in the table like any
+//!   other. If pages run short, parents are written to empty the table.
+//! * **Durability**: every operation, without a log buffer. A page tells if it is the last of its operation,
+//!   and by which named place it is found.
+//! * **Mounting**: the newest checkpoint holds the table. The pages written since are read in order, up to
+//!   the last one that ends an operation. Each tells which place it succeeds, and that its own place leads
+//!   nowhere. Then a walk over the inner nodes drops entries that no parent names. The result must match the
+//!   digest of the last page, so an unreadable page in between is noticed.
 //!
 //! Page: a header of 10 bytes as published, then [`crate::ordered::node::NodeShape`].
 //!
@@ -32,14 +34,14 @@
 //!  6    4    digest of the table of moves and the root, as they are after this page
 //! ```
 //!
-//! Bounds: the first bound of a root is zero and a node keeps its first bound when its first child goes, so
-//! no key ever lowers a bound that a parent names. A child that becomes the first has a higher one of its
-//! own: what its parent names counts, and a copy that is to be changed is given that.
+//! Bounds: the first bound of a root is zero, and a node keeps its first bound when its first child
+//! disappears. So no key ever lowers a bound that a parent names. The child that becomes the first has a
+//! higher first bound of its own. The bound that its parent names counts, and a copy to be changed gets that
+//! bound.
 //!
-//! Deviations: a header of other fields; 62 children in an inner node of 512 bytes where the published one
-//! has 63, as the node stores the first bound; removal, recovery, log and wear levelling are ours.
-//! Confidence: high for layout, table and algorithm (read in the authors' code); recovery and removal are our
-//! own.
+//! Deviations: the header has other fields. An inner node of 512 bytes has 62 children, the published one 63,
+//! since the node stores the first bound. Removal, recovery, log and wear levelling are ours. Confidence:
+//! high for layout, table and algorithm (read in the authors' code); recovery and removal are our own.
 
 mod buffer;
 mod config;
@@ -90,7 +92,6 @@ pub struct MappedPages {
     record: RecordFormat,
 }
 
-/// Header of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Header {
     named: u32,

@@ -1,21 +1,22 @@
-//! The wandering B+-tree of JFFS3 (Bityutskiy 2005), as the mu-Tree paper compares itself with it: one node a
-//! page.
+//! The wandering B+-tree of JFFS3 (Bityutskiy 2005), in the form with which the mu-Tree paper compares: one
+//! node per page.
 //!
-//! A changed leaf moves, so its parent must name the new place and moves too, and so on to the root: an
-//! update programs as many pages as the tree is high. What it shares with the mu-Tree, invariants included,
-//! is in `path_log::ground`.
+//! A changed leaf moves. So its parent must name the new place and moves too, and so on up to the root: an
+//! update programs as many pages as the tree has levels. `path_log::ground` holds the parts shared with the
+//! mu-Tree, invariants included.
 //!
-//! * **Insertion**: a full node is split, its first ceil((d+1)/2) entries going left; a root that overflows
-//!   gets a new root above.
-//! * **Removal**: an empty node disappears (JFFS3 does not rebalance either, for want of cheap programs).
+//! * **Insertion**: a full node is split; its first ceil((d+1)/2) entries go left. A root that overflows gets
+//!   a new root above.
+//! * **Removal**: an empty node disappears. JFFS3 does not rebalance either, since its programs are
+//!   expensive.
 //! * **Journal** (option, `path_log::ground::journal`): updates program the leaf alone, and the nodes above
-//!   follow in bulk.
+//!   are written later together.
 //!
-//! Node: [`crate::ordered::node::NodeShape`] over the whole data area; the level and the entry count stand in
-//! the spare area.
+//! Node: [`crate::ordered::node::NodeShape`] over the whole data area. The level and the number of entries
+//! are in the spare area.
 //!
-//! Deviations from JFFS3: the leaves hold records of fixed size as the mu-Tree paper's do, where JFFS3's
-//! leaves are file system objects of any size; the superblock chain is the checkpoint area of
+//! Deviations from JFFS3: the leaves hold records of fixed size, as in the mu-Tree paper; JFFS3's leaves are
+//! file system objects of any size. The superblock chain is replaced by the checkpoint area of
 //! [`crate::blocks::checkpoint`].
 
 use crate::check::{IndexError, message};

@@ -30,8 +30,8 @@ pub struct Experiment {
     pub notes: Cow<'static, str>,
 }
 
-/// The definition of what an experiment runs: the keys of its file, side by side as they stand there, so that an
-/// unknown one is refused with those that there are. What is made of them is made by their own types.
+/// The definition of what an experiment runs: the keys of its file, side by side as they stand there, so that
+/// an unknown one is refused with those that there are. What is made of them is made by their own types.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {

@@ -27,30 +27,31 @@ pub fn render(report: &CrashReport, width: usize) -> String {
 }
 
 fn settings(report: &CrashReport) -> String {
+    let (setup, work) = (&report.setup, &report.work);
     let mut out = format!(
         "{} {}, durability {}; chip {}; records of {}/{} bytes; {}; seed {}",
-        report.kind,
-        report.name,
-        report.durability,
-        report.chip,
-        report.key_bytes,
-        report.value_bytes,
-        super::table::ram(report.ram_bytes),
-        report.seed
+        setup.kind,
+        setup.name,
+        setup.durability,
+        setup.chip,
+        setup.key_bytes,
+        setup.value_bytes,
+        super::table::ram(setup.ram_bytes),
+        setup.seed
     );
-    for (name, value) in &report.options {
+    for (name, value) in &setup.options {
         let _ = write!(out, "; {name}={value}");
     }
     let _ = write!(
         out,
         "\n{} operations ({} refused on a full chip) made {} programs, erases and bad-block marks, {} of them for \
          garbage collection and {} for checkpoints; {} failed; {ASSERTIONS}",
-        show_count(report.operations),
-        show_count(report.operations_refused),
-        show_count(report.physical_operations),
-        show_count(report.collection_operations),
-        show_count(report.checkpoint_operations),
-        show_count(report.physical_failures)
+        show_count(work.operations),
+        show_count(work.operations_refused),
+        show_count(work.physical_operations),
+        show_count(work.collection_operations),
+        show_count(work.checkpoint_operations),
+        show_count(work.physical_failures)
     );
     out
 }
@@ -77,7 +78,7 @@ fn counts(report: &CrashReport) -> [(u64, &'static str); 15] {
 }
 
 fn verdict(report: &CrashReport) -> String {
-    let name = &report.name;
+    let name = &report.setup.name;
     let after = if report.cancelled { " before it was cancelled" } else { "" };
     match (report.is_clean(), report.tally.failures()) {
         (true, _) => {
@@ -93,12 +94,16 @@ fn verdict(report: &CrashReport) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nandex_lab::crash::{CrashFailure, Tally};
+    use nandex_lab::crash::{CrashFailure, CrashSetup, Tally};
+
+    fn mu() -> CrashSetup {
+        CrashSetup { name: "mu".to_string(), ..CrashSetup::default() }
+    }
 
     #[test]
     fn a_clean_test_says_so() {
         let tally = Tally { cuts_tried: 12_000, recovered_exact: 12_000, ..Tally::default() };
-        let report = CrashReport { name: "mu".to_string(), tally, ..CrashReport::default() };
+        let report = CrashReport { setup: mu(), tally, ..CrashReport::default() };
         let text = render(&report, 80);
         assert!(text.contains("12,000  cuts tried"), "{text}");
         assert!(text.ends_with("mu: nothing lost at any of 12,000 cuts.\n"), "{text}");
@@ -115,12 +120,8 @@ mod tests {
             replay: "nandex crash --index mu --at 17:prefix".to_string(),
         };
         let tally = Tally { cuts_tried: 5, lost: 1, ..Tally::default() };
-        let report = CrashReport {
-            name: "mu".to_string(),
-            tally,
-            first_failure: Some(failure),
-            ..CrashReport::default()
-        };
+        let report =
+            CrashReport { setup: mu(), tally, first_failure: Some(failure), ..CrashReport::default() };
         let text = render(&report, 80);
         assert!(text.contains("! lost at 17:prefix, 9 operations acknowledged: key 3 is gone"), "{text}");
         assert!(text.contains("replay: nandex crash --index mu --at 17:prefix\n"), "{text}");

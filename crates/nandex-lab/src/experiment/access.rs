@@ -75,7 +75,7 @@ pub(super) fn cells(
 ) -> Result<Vec<CellResult>, LabError> {
     let part = chip::find(&definition.chip)?;
     let entrants =
-        definition.all_contenders().into_iter().map(Entrant::of).collect::<Result<Vec<_>, LabError>>()?;
+        Contender::all(definition).into_iter().map(Entrant::of).collect::<Result<Vec<_>, LabError>>()?;
     let operations = if plan.smoke { access.smoke_operations } else { access.operations };
     let mut cells = Vec::new();
     for letter in &access.profiles {

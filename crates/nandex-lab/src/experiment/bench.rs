@@ -76,7 +76,7 @@ impl<'a> Bench<'a> {
             commit: self.plan.commit.clone(),
             command: self.plan.command(definition),
             pairs: pairs::of(definition, &results),
-            own: definition.folder.is_some().then(|| Own::of(experiment)),
+            own: definition.source.folder.is_some().then(|| Own::of(experiment)),
             smoke: self.plan.smoke,
             seeds,
             definition: definition.clone(),
@@ -100,7 +100,7 @@ impl<'a> Bench<'a> {
             if !variant.inputs.is_empty() && !variant.inputs.contains(&input.name) {
                 continue;
             }
-            for contender in definition.contenders_of(variant)? {
+            for contender in variant.cast(definition)? {
                 cells.push(self.cell(definition, input, variant, contender)?);
             }
         }

@@ -1,5 +1,6 @@
 //! The names in a definition, held against what there is, before anything runs.
 
+use super::contender::Contender;
 use super::definition::{Definition, Input, Variant};
 use super::file::Fault;
 use super::input::Places;
@@ -38,7 +39,7 @@ pub(super) fn all(definition: &Definition) -> Checked {
         let reason = "is missing: nothing would run; give [[input]] with a name and a workload or a trace";
         return Err(at(&["input"])(LabError::bad_option("input", "", reason)));
     }
-    if !definition.inputs.is_empty() && definition.all_contenders().is_empty() {
+    if !definition.inputs.is_empty() && Contender::all(definition).is_empty() {
         let reason = "is missing: nobody takes part; give indexes = [\"mu\", \"bplus\"]";
         return Err(at(&["indexes"])(LabError::bad_option("indexes", "", reason)));
     }
@@ -56,7 +57,7 @@ fn contenders(definition: &Definition) -> Checked {
         let fault = |error| Fault { at: path(&["contender", &place.to_string(), "index"]), error };
         registry::index(&contender.index).map_err(|unknown| fault(unknown.into()))?;
     }
-    let all = definition.all_contenders();
+    let all = Contender::all(definition);
     unique(all.iter().map(|contender| &contender.name), "contender")?;
     let baseline = &definition.baseline;
     match baseline.is_empty() || all.iter().any(|contender| contender.name == *baseline) {
@@ -120,7 +121,7 @@ fn variant(definition: &Definition, variant: &Variant, place: &str) -> Checked {
         LabError::UnknownName(unknown) if unknown.what == "option" => "options",
         _ => "contenders",
     };
-    definition.contenders_of(variant).map(drop).map_err(|error| fault(key(&error), error))
+    variant.cast(definition).map(drop).map_err(|error| fault(key(&error), error))
 }
 
 fn replays(definition: &Definition) -> Checked {

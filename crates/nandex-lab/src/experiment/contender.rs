@@ -49,6 +49,12 @@ pub enum Memory {
 }
 
 impl Contender {
+    /// Everybody who takes part in an experiment, in the order of the cells: the plain indexes first.
+    pub fn all(definition: &Definition) -> Vec<Contender> {
+        let plain = definition.indexes.iter().map(|index| Contender::plain(index));
+        plain.chain(definition.contenders.iter().cloned()).collect()
+    }
+
     /// An index with its default options, under its own name.
     fn plain(index: &str) -> Contender {
         Contender { name: index.to_string(), index: index.to_string(), ..Contender::default() }
@@ -60,32 +66,26 @@ impl Contender {
     }
 }
 
-impl Definition {
-    /// Everybody who takes part, in the order of the cells: the plain indexes first.
-    pub fn all_contenders(&self) -> Vec<Contender> {
-        let plain = self.indexes.iter().map(|index| Contender::plain(index));
-        plain.chain(self.contenders.iter().cloned()).collect()
-    }
-
-    /// The contenders of a variant, each with the options it runs with.
-    pub(super) fn contenders_of(&self, variant: &Variant) -> Result<Vec<(Contender, Options)>, LabError> {
-        let all = self.all_contenders();
+impl Variant {
+    /// Who takes part of the experiment's contenders, each with the options it runs with.
+    pub(super) fn cast(&self, of: &Definition) -> Result<Vec<(Contender, Options)>, LabError> {
+        let all = Contender::all(of);
         let known = |name: &str| all.iter().any(|contender| contender.name == name);
-        for name in variant.contenders.iter().chain(variant.of.keys()).chain(variant.blocks_of.keys()) {
+        for name in self.contenders.iter().chain(self.of.keys()).chain(self.blocks_of.keys()) {
             if !known(name) {
                 return Err(LabError::unknown("contender", name, all.iter().map(|c| c.name.as_str())));
             }
         }
         let mut taking_part = Vec::new();
         for contender in all {
-            if variant.contenders.is_empty() || variant.contenders.contains(&contender.name) {
+            if self.contenders.is_empty() || self.contenders.contains(&contender.name) {
                 taking_part.push(contender);
             }
         }
         let mut set = Options::default();
-        variant.options.iter().for_each(|(name, value)| set.set(name, value));
+        self.options.iter().for_each(|(name, value)| set.set(name, value));
         let with_own = |contender: &Contender, mut options: Options| {
-            let of_variant = variant.of.get(&contender.name).into_iter().flatten();
+            let of_variant = self.of.get(&contender.name).into_iter().flatten();
             contender.options.iter().chain(of_variant).for_each(|(name, value)| options.set(name, value));
             options
         };
@@ -174,7 +174,7 @@ mod tests {
         ";
 
     fn options_of(definition: &Definition, variant: usize) -> Vec<String> {
-        let of = definition.contenders_of(&definition.variants[variant]).unwrap();
+        let of = definition.variants[variant].cast(definition).unwrap();
         let text = |(contender, options): (Contender, Options)| {
             let options: Vec<String> =
                 options.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -199,14 +199,14 @@ mod tests {
         assert_eq!(options_of(&definition, 0)[..2], first);
         assert_eq!(options_of(&definition, 0)[2], "CFLRU: cache=cflru cache_pages=7 cache_window=25");
         assert_eq!(options_of(&definition, 1), ["CFLRU: cache=cflru"]);
-        assert_eq!(definition.all_contenders()[2].durable, Some(Durable::Never));
+        assert_eq!(Contender::all(&definition)[2].durable, Some(Durable::Never));
     }
 
     #[test]
     fn what_nobody_knows_is_refused() {
         let refused = |variant: &str| {
             let definition = definition(&format!("{FOUR}\n[[variant]]\nname = 'a'\n{variant}"));
-            definition.contenders_of(&definition.variants[0]).unwrap_err().to_string()
+            definition.variants[0].cast(&definition).unwrap_err().to_string()
         };
         assert!(refused("options = { cache_page = '3' }").contains("did you mean 'cache_pages'?"));
         assert!(refused("of.CFLU = { order = '9' }").contains("no contender 'CFLU'; did you mean 'CFLRU'?"));

@@ -36,8 +36,8 @@ pub(super) fn cell(name: &str, plan: &RunPlan, control: &Control) -> Result<Cell
     }
     let tally = &report.tally;
     let figures = [
-        ("operations", report.operations),
-        ("physical_operations", report.physical_operations),
+        ("operations", report.work.operations),
+        ("physical_operations", report.work.physical_operations),
         ("cuts_tried", tally.cuts_tried),
         ("cuts_recovered_exactly", tally.recovered_exact),
         ("cuts_recovered_with_the_operation_in_flight", tally.recovered_in_flight),

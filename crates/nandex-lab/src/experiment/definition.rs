@@ -30,7 +30,8 @@ pub struct Experiment {
     pub notes: Cow<'static, str>,
 }
 
-/// The definition of what an experiment runs.
+/// The definition of what an experiment runs: the keys of its file, side by side as they stand there, so that
+/// an unknown one is refused with those that there are. What is made of them is made by their own types.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
@@ -100,12 +101,25 @@ pub struct Definition {
     /// The sizes that are smaller in a smoke run.
     #[serde(default)]
     pub smoke: Smoke,
-    /// Where an experiment of one's own was read from; its traces and chips are looked for there first.
+    /// Where the experiment comes from.
     #[serde(skip)]
+    pub source: Source,
+}
+
+/// Where an experiment comes from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Source {
+    /// The folder of an experiment of one's own; its traces and chips are looked for there first.
     pub folder: Option<PathBuf>,
     /// How the command line named it, with what it set; the name alone when absent.
-    #[serde(skip)]
     pub called: Option<String>,
+}
+
+impl Source {
+    /// The file beside the experiment's own, if it is there.
+    pub(super) fn beside(&self, file: &str) -> Option<PathBuf> {
+        self.folder.as_ref().map(|folder| folder.join(file)).filter(|path| path.is_file())
+    }
 }
 
 const fn four() -> u8 {

@@ -61,7 +61,7 @@ fn built_in(name: &str, sets: &[(String, String)]) -> Result<Experiment, LabErro
     let is_it = |folder: &&nandex_experiments::Folder| folder.notes.starts_with(&format!("# {name}\n"));
     let text = FOLDERS.iter().find(is_it).map_or("", |folder| folder.definition);
     let mut definition = set::apply(text, sets)?;
-    definition.called = Some(called(name, sets));
+    definition.source.called = Some(called(name, sets));
     check::all(&definition).map_err(|fault| fault.error)?;
     Ok(Experiment { definition, ..known.clone() })
 }
@@ -89,8 +89,8 @@ fn load_file(file: &Path, name: &str, sets: &[(String, String)]) -> Result<Exper
     if definition.variants.is_empty() && !definition.inputs.is_empty() {
         definition.variants.push(Variant { name: ONLY_VARIANT.to_string(), ..Variant::default() });
     }
-    definition.folder = Some(file.parent().map_or_else(PathBuf::new, Path::to_path_buf));
-    definition.called = Some(called(name, sets));
+    definition.source.folder = Some(file.parent().map_or_else(PathBuf::new, Path::to_path_buf));
+    definition.source.called = Some(called(name, sets));
     check::all(&definition)
         .map_err(|fault| refused(line_of(&text, &fault.at), fault.at.join("."), fault.error.to_string()))?;
     let beside = |other: &str| fs::read_to_string(file.with_file_name(other)).ok();

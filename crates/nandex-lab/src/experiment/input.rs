@@ -1,7 +1,7 @@
 //! Where the operations of an experiment come from: a generator, a full trace on disk, or the bundled cut of
 //! one.
 
-use super::definition::{Definition, Input, Smoke, TraceInput};
+use super::definition::{Definition, Input, Smoke, Source, TraceInput};
 use crate::LabError;
 use crate::bundle::Bundle;
 use crate::data;
@@ -22,28 +22,23 @@ pub(super) struct Origin {
 /// Where traces and names of authors are looked for: the folder of an experiment of one's own, then as
 /// [`data::find`] does.
 pub(super) struct Places<'a> {
-    folder: Option<&'a Path>,
+    source: &'a Source,
     data: Option<&'a Path>,
 }
 
 impl<'a> Places<'a> {
     /// The places of an experiment.
     pub(super) fn of(definition: &'a Definition, data: Option<&'a Path>) -> Places<'a> {
-        Places { folder: definition.folder.as_deref(), data }
-    }
-
-    /// The file beside the experiment's own, if it is there.
-    fn beside(&self, file: &str) -> Option<PathBuf> {
-        self.folder.map(|folder| folder.join(file)).filter(|path| path.is_file())
+        Places { source: &definition.source, data }
     }
 
     /// The file; an error says where it is not.
     pub(super) fn find(&self, file: &str) -> Result<PathBuf, String> {
-        let elsewhere = |reason: String| match self.folder {
+        let elsewhere = |reason: String| match &self.source.folder {
             Some(folder) => format!("{reason}; nor is it beside the experiment, in '{}'", folder.display()),
             None => reason,
         };
-        self.beside(file).map_or_else(|| data::find(file, self.data).map_err(elsewhere), Ok)
+        self.source.beside(file).map_or_else(|| data::find(file, self.data).map_err(elsewhere), Ok)
     }
 }
 
@@ -86,7 +81,7 @@ fn find_trace(trace: &TraceInput, smoke: Option<&Smoke>, places: &Places<'_>) ->
     let bundle = Bundle::of(&trace.file).or_else(|| Bundle::named(&trace.file));
     if let Some(smoke) = smoke {
         let options = TraceOptions { operations: smoke.trace_operations.or(operations), ..options };
-        if let Some(path) = places.beside(&trace.file) {
+        if let Some(path) = places.source.beside(&trace.file) {
             let workload = Trace::read(&path, &options)?.workload(&options);
             let origin = stand_in(String::from("the first operations of the trace"));
             return Ok(Found::Workload { workload, origin });

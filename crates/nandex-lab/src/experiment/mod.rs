@@ -34,7 +34,7 @@ pub use bench::Bench;
 pub use contender::{Contender, Memory};
 pub use definition::{
     Access, Conduct, Definition, Device, Durable, Experiment, Follows, Input, PageTrace, PatternPrices,
-    Replays, Smoke, Sum, TraceInput, Variant, list,
+    Replays, Smoke, Source, Sum, TraceInput, Variant, list,
 };
 pub use file::load;
 pub use pairs::{Pair, Verdict};
@@ -72,7 +72,7 @@ impl Default for RunPlan {
 impl RunPlan {
     /// The command that runs this experiment so.
     pub fn command(&self, experiment: &Definition) -> String {
-        let experiment = experiment.called.as_ref().unwrap_or(&experiment.name);
+        let experiment = experiment.source.called.as_ref().unwrap_or(&experiment.name);
         let smoke = if self.smoke { " --smoke" } else { "" };
         let seeds = self.seeds.map_or_else(String::new, |seeds| format!(" --seeds {seeds}"));
         format!("nandex run {experiment}{smoke}{seeds}")
@@ -88,8 +88,7 @@ pub fn find(name: &str) -> Result<&'static Experiment, LabError> {
 
 /// The chip of an experiment: a chip file beside its own file, else as [`chip::find`] has it.
 fn find_chip(definition: &Definition) -> Result<Part, LabError> {
-    let beside = definition.folder.as_ref().map(|folder| folder.join(&definition.chip));
-    match beside.filter(|path| path.is_file()) {
+    match definition.source.beside(&definition.chip) {
         Some(path) => chip::load(&path),
         None => chip::find(&definition.chip),
     }

@@ -4,6 +4,7 @@
 //! them differ by is therefore taken for each seed by itself, and the interval is that of these differences:
 //! it does not contain what the seeds themselves differ by, and is narrower than two intervals side by side.
 
+use super::contender::Contender;
 use super::definition::Definition;
 use super::figures;
 use super::results::CellResult;
@@ -71,7 +72,7 @@ impl Verdict {
 /// Every contender against the baseline of its input and variant. Nothing with one seed, which says nothing
 /// of the next.
 pub(super) fn of(definition: &Definition, cells: &[CellResult]) -> Vec<Pair> {
-    let all = definition.all_contenders();
+    let all = Contender::all(definition);
     let first = all.first().map_or("", |contender| contender.name.as_str());
     let against = if definition.baseline.is_empty() { first } else { &definition.baseline };
     let mut pairs = Vec::new();

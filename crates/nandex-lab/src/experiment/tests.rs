@@ -46,13 +46,13 @@ fn every_folder_is_sound() {
         let definition = &experiment.definition;
         let first_line = format!("# {}\n", definition.name);
         assert!(experiment.notes.starts_with(&first_line), "{}", definition.name);
-        let contenders = definition.all_contenders();
+        let contenders = Contender::all(definition);
         let is_spatial = |name: &str| definition.access.is_some() && crate::spatial::spatial(name).is_ok();
         let is_known = |name: &str| registry::index(name).is_ok() || is_spatial(name);
         assert!(contenders.iter().all(|contender| is_known(&contender.index)));
         let names: BTreeSet<&str> = contenders.iter().map(|contender| contender.name.as_str()).collect();
         assert!(names.len() == contenders.len() && !names.iter().any(|name| name.contains('/')));
-        assert!(definition.variants.iter().all(|variant| definition.contenders_of(variant).is_ok()));
+        assert!(definition.variants.iter().all(|variant| variant.cast(definition).is_ok()));
         assert!(definition.inputs.iter().all(|i| i.workload.is_some() != i.trace.is_some()));
         assert!(
             experiment

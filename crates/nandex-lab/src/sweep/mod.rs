@@ -16,7 +16,7 @@ mod table;
 mod tests;
 
 pub use grid::{Grid, Sweep};
-pub use outcome::{CELL_SCHEMA, Figures, Outcome, Status};
+pub use outcome::{AtEnd, CELL_SCHEMA, Figures, Outcome, Status};
 pub use request::Request;
 pub use run::{Look, Shard, SweepPlan, Tally, run};
 pub use store::Store;

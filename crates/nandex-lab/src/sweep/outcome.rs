@@ -91,6 +91,14 @@ pub struct Figures {
     pub cache_misses: u64,
     /// Victim blocks reclaimed.
     pub collections: u64,
+    /// The index as it was at the end.
+    #[serde(flatten)]
+    pub end: AtEnd,
+}
+
+/// The index as it was at the end of a run.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct AtEnd {
     /// RAM held at most.
     pub ram_bytes: u64,
     /// Levels at the end.
@@ -107,10 +115,24 @@ pub struct Figures {
     pub wear_mean_erases: f64,
 }
 
+impl AtEnd {
+    fn of(run: &Run) -> AtEnd {
+        let wear: u64 = run.wear_erases.iter().copied().map(u64::from).sum();
+        AtEnd {
+            ram_bytes: run.ram_bytes,
+            height_levels: run.height,
+            records: run.records,
+            live_pages: run.live_pages,
+            space_amplification: run.space_amplification,
+            wear_max_erases: run.wear_erases.iter().copied().max().unwrap_or(0),
+            wear_mean_erases: wear as f64 / run.wear_erases.len().max(1) as f64,
+        }
+    }
+}
+
 impl Figures {
     fn of(run: &Run, results: &Results) -> Figures {
         let totals = Totals::of(run, results);
-        let wear: u64 = run.wear_erases.iter().copied().map(u64::from).sum();
         Figures {
             storage: run.storage.clone(),
             declared_durability: run.durability.clone(),
@@ -126,13 +148,7 @@ impl Figures {
             cache_hits: totals.cache_hits,
             cache_misses: totals.cache_misses,
             collections: totals.collections,
-            ram_bytes: run.ram_bytes,
-            height_levels: run.height,
-            records: run.records,
-            live_pages: run.live_pages,
-            space_amplification: run.space_amplification,
-            wear_max_erases: run.wear_erases.iter().copied().max().unwrap_or(0),
-            wear_mean_erases: wear as f64 / run.wear_erases.len().max(1) as f64,
+            end: AtEnd::of(run),
         }
     }
 }

@@ -146,7 +146,7 @@ fn names_that_are_no_file_are_those_built_in() {
     let set = [("chip".to_string(), "w25n01gv".to_string())];
     let changed = load("mu-table5", &set).unwrap();
     assert_eq!((changed.definition.chip.as_str(), changed.claims.is_empty()), ("w25n01gv", false));
-    assert_eq!(changed.definition.called.as_deref(), Some("mu-table5 --set chip=w25n01gv"));
+    assert_eq!(changed.definition.source.called.as_deref(), Some("mu-table5 --set chip=w25n01gv"));
     assert!(load("mu-table6", &[]).unwrap_err().to_string().contains("did you mean 'mu-table5'?"));
     assert!(load("./none.toml", &[]).unwrap_err().to_string().contains("./none.toml: there is no such file"));
     let empty = tempfile::tempdir().unwrap();

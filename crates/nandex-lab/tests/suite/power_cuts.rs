@@ -72,20 +72,26 @@ fn run(plan: CrashPlan) -> CrashReport {
 
 fn assert_clean(report: &CrashReport) {
     let failure = report.first_failure.as_ref();
-    assert!(report.is_clean(), "{} {}: {:?} {failure:?}", report.kind, report.name, report.stopped);
+    assert!(
+        report.is_clean(),
+        "{} {}: {:?} {failure:?}",
+        report.setup.kind,
+        report.setup.name,
+        report.stopped
+    );
     // A chip of which blocks keep failing may become full; what it refuses has not happened.
-    assert!(!report.cancelled && (report.operations_refused == 0 || report.physical_failures > 4));
+    assert!(!report.cancelled && (report.work.operations_refused == 0 || report.work.physical_failures > 4));
     let tally = &report.tally;
     let ends = tally.recovered_exact + tally.recovered_in_flight + tally.recovered_prefix + tally.refused;
     assert_eq!(ends, tally.cuts_tried);
     // Of few cuts perhaps none goes on, or is of an update that is exactly there.
     let are_few = tally.cuts_tried < 60;
     // What keeps updates back may always come back a little older.
-    let promises_all = report.durability == Durability::EveryOperation.name();
+    let promises_all = report.setup.durability == Durability::EveryOperation.name();
     assert!(are_few || tally.recovered_exact > 0 || !promises_all && tally.recovered_prefix > 0);
     // An index that is refused after a cut has no recovery to be cut; and where syncs suffice, one may
     // program so little in a short run that none of the few recovered chips is drawn.
-    let refuses = report.durability == Durability::None.name();
+    let refuses = report.setup.durability == Durability::None.name();
     assert!(are_few || tally.continued > 0 || refuses);
     assert!(tally.second_cuts_tried > 0 || refuses || tally.continued < 100);
 }
@@ -120,7 +126,7 @@ fn nothing_is_lost_at_any_cut_of_a_short_run() {
             let report = run(plan);
             assert_clean(&report);
             let first = report.tally.cuts_tried - report.tally.second_cuts_tried;
-            assert!(cuts != Cuts::All || first == report.physical_operations * 5 + 1);
+            assert!(cuts != Cuts::All || first == report.work.physical_operations * 5 + 1);
         }
     }
 }
@@ -159,7 +165,7 @@ fn nothing_is_lost_at_any_cut_behind_a_tbm() {
         let report = run(plan);
         assert_clean(&report);
         let first = report.tally.cuts_tried - report.tally.second_cuts_tried;
-        assert!(cuts != Cuts::All || first == report.physical_operations * 5 + 1);
+        assert!(cuts != Cuts::All || first == report.work.physical_operations * 5 + 1);
     }
 }
 
@@ -182,7 +188,7 @@ fn nothing_is_lost_behind_a_tbm_when_programs_and_erases_fail_too() {
         };
         let report = run(plan);
         assert_clean(&report);
-        failed += report.physical_failures;
+        failed += report.work.physical_failures;
     }
     assert!(failed > 5, "{failed} operations failed");
 }
@@ -225,9 +231,13 @@ fn nothing_is_lost_at_sampled_cuts_of_a_long_run() {
             if !leaves_dead_pages(target) {
                 continue;
             }
-            assert!(report.collection_operations > 40, "{}: too little was collected", report.name);
-            let writes_some = report.checkpoint_operations > 20 || keeps_no_checkpoints(target);
-            assert!(writes_some, "{}: too few checkpoints", report.name);
+            assert!(
+                report.work.collection_operations > 40,
+                "{}: too little was collected",
+                report.setup.name
+            );
+            let writes_some = report.work.checkpoint_operations > 20 || keeps_no_checkpoints(target);
+            assert!(writes_some, "{}: too few checkpoints", report.setup.name);
         }
     }
 }
@@ -256,7 +266,7 @@ fn nothing_is_lost_when_programs_and_erases_fail_too() {
             };
             let report = run(plan);
             assert_clean(&report);
-            failed += report.physical_failures;
+            failed += report.work.physical_failures;
         }
         assert!(failed > sized(3, 5), "{failed} operations failed");
     }

@@ -274,12 +274,12 @@ fn what_is_refused_is_refused_with_a_reason() {
 fn crash(plan: CrashPlan) -> CrashReport {
     let report = Rehearsal::record(plan).unwrap().run(cores(), &Control::default());
     println!("{}", serde_json::to_string(&report).unwrap());
-    assert!(report.is_clean(), "{}: {:?} {:?}", report.name, report.stopped, report.first_failure);
-    assert!(!report.cancelled && (report.operations_refused == 0 || report.physical_failures > 4));
+    assert!(report.is_clean(), "{}: {:?} {:?}", report.setup.name, report.stopped, report.first_failure);
+    assert!(!report.cancelled && (report.work.operations_refused == 0 || report.work.physical_failures > 4));
     let tally = &report.tally;
     let ends = tally.recovered_exact + tally.recovered_in_flight + tally.recovered_prefix + tally.refused;
     // What is refused after nearly every cut seldom goes on, and of few cuts perhaps none does.
-    let refuses = report.durability == Durability::None.name();
+    let refuses = report.setup.durability == Durability::None.name();
     assert!(ends == tally.cuts_tried && (tally.continued > 0 || refuses || tally.cuts_tried < 60));
     report
 }
@@ -303,7 +303,7 @@ fn nothing_is_lost_at_any_cut_of_a_short_run() {
             let cuts = sized(Cuts::Sample(40), Cuts::All);
             let report = crash(CrashPlan { cuts, ..crash_plan(entry, settings) });
             let first = report.tally.cuts_tried - report.tally.second_cuts_tried;
-            assert!(cuts != Cuts::All || first == report.physical_operations * 5 + 1);
+            assert!(cuts != Cuts::All || first == report.work.physical_operations * 5 + 1);
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) mod subject;
 pub(crate) mod trial;
 
 pub use point::{Cut, CutPoint};
-pub use report::{CrashFailure, CrashReport, Tally};
+pub use report::{CrashFailure, CrashReport, CrashSetup, CrashWork, Tally};
 
 use crate::error::LabError;
 use crate::parallel;
@@ -34,11 +34,11 @@ use crate::runner::Control;
 use crate::spatial::SpatialEntry;
 use history::{History, Moment};
 use nandex::Shared;
-use nandex::nand::sim::{Faults, PhysicalOp, Recorded, Recording, SimChip};
+use nandex::nand::sim::{Faults, Recording, SimChip};
 use nandex::nand::{Part, catalogue};
 use nandex::ordered::Durability;
 use nandex::rng::Rng;
-use nandex::{Cause, Geometry, IndexError};
+use nandex::{Geometry, IndexError};
 use nandex_stacks::options::Settings;
 use ops::{HostOp, Mix, Source};
 use point::WAYS;
@@ -383,28 +383,9 @@ impl Rehearsal {
     }
 
     fn report(&self) -> CrashReport {
-        let (plan, settings) = (&self.plan, &self.plan.settings);
-        let count = |is: &dyn Fn(&Recorded) -> bool| {
-            self.recording.operations.iter().filter(|op| is(op)).count() as u64
-        };
-        let caused = |cause: Cause| count(&|recorded| recorded.cause == Some(cause));
-        let options = settings.options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         CrashReport {
-            kind: plan.target.kind(),
-            name: plan.target.name().to_string(),
-            chip: plan.part.name.to_string(),
-            key_bytes: settings.record.key_bytes,
-            value_bytes: settings.record.value_bytes,
-            ram_bytes: settings.ram_bytes.map(|bytes| bytes as u64),
-            options: options.collect(),
-            durability: self.durability.name(),
-            seed: plan.seed,
-            operations: self.history.len() as u64,
-            operations_refused: self.refused,
-            physical_operations: self.physical_operations(),
-            physical_failures: count(&|op| op.torn.is_some() && !matches!(op.op, PhysicalOp::MarkBad { .. })),
-            collection_operations: caused(Cause::GarbageCollection) + caused(Cause::Merge),
-            checkpoint_operations: caused(Cause::Checkpoint),
+            setup: CrashSetup::of(&self.plan, self.durability),
+            work: CrashWork::of(&self.recording.operations, self.history.len() as u64, self.refused),
             stopped: self.stopped.clone(),
             ..CrashReport::default()
         }

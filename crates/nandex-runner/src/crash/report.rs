@@ -1,13 +1,39 @@
 //! The findings of a crash test, with stable names.
 
+use super::CrashPlan;
 use super::history::Survivor;
 use super::point::CutPoint;
+use nandex::Cause;
+use nandex::nand::sim::{PhysicalOp, Recorded};
+use nandex::ordered::Durability;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The outcome of a crash test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CrashReport {
+    /// The set-up.
+    #[serde(flatten)]
+    pub setup: CrashSetup,
+    /// The workload as it went without any cut.
+    #[serde(flatten)]
+    pub work: CrashWork,
+    /// Why the workload ended early, if it did: an error or a wrong answer without any cut.
+    pub stopped: Option<String>,
+    /// Whether the test was cancelled.
+    pub cancelled: bool,
+    /// The tally of the cuts' outcomes.
+    #[serde(flatten)]
+    pub tally: Tally,
+    /// The first failure in the order of the physical operations.
+    pub first_failure: Option<CrashFailure>,
+    /// Wall time.
+    pub elapsed_ms: u64,
+}
+
+/// The set-up of a crash test.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CrashSetup {
     /// "index" or "store".
     pub kind: &'static str,
     /// The target's name.
@@ -26,6 +52,29 @@ pub struct CrashReport {
     pub durability: &'static str,
     /// Fixes the workload and all that is random in the cuts.
     pub seed: u64,
+}
+
+impl CrashSetup {
+    pub(super) fn of(plan: &CrashPlan, declared: Durability) -> CrashSetup {
+        let settings = &plan.settings;
+        let options = settings.options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        CrashSetup {
+            kind: plan.target.kind(),
+            name: plan.target.name().to_string(),
+            chip: plan.part.name.to_string(),
+            key_bytes: settings.record.key_bytes,
+            value_bytes: settings.record.value_bytes,
+            ram_bytes: settings.ram_bytes.map(|bytes| bytes as u64),
+            options: options.collect(),
+            durability: declared.name(),
+            seed: plan.seed,
+        }
+    }
+}
+
+/// The workload of a crash test as it went without any cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CrashWork {
     /// Operations of the workload.
     pub operations: u64,
     /// Operations refused because the chip was full.
@@ -38,17 +87,21 @@ pub struct CrashReport {
     pub collection_operations: u64,
     /// Programs and erases for checkpoints.
     pub checkpoint_operations: u64,
-    /// Why the workload ended early, if it did: an error or a wrong answer without any cut.
-    pub stopped: Option<String>,
-    /// Whether the test was cancelled.
-    pub cancelled: bool,
-    /// The tally of the cuts' outcomes.
-    #[serde(flatten)]
-    pub tally: Tally,
-    /// The first failure in the order of the physical operations.
-    pub first_failure: Option<CrashFailure>,
-    /// Wall time.
-    pub elapsed_ms: u64,
+}
+
+impl CrashWork {
+    pub(super) fn of(recording: &[Recorded], operations: u64, refused: u64) -> CrashWork {
+        let count = |is: &dyn Fn(&Recorded) -> bool| recording.iter().filter(|op| is(op)).count() as u64;
+        let caused = |cause: Cause| count(&|recorded| recorded.cause == Some(cause));
+        CrashWork {
+            operations,
+            operations_refused: refused,
+            physical_operations: recording.len() as u64,
+            physical_failures: count(&|op| op.torn.is_some() && !matches!(op.op, PhysicalOp::MarkBad { .. })),
+            collection_operations: caused(Cause::GarbageCollection) + caused(Cause::Merge),
+            checkpoint_operations: caused(Cause::Checkpoint),
+        }
+    }
 }
 
 impl CrashReport {

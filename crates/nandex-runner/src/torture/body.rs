@@ -3,18 +3,17 @@
 
 use super::counts::Counts;
 use super::cursor::Position;
+use super::expected::Expected;
 use super::fault::{Fault, Kind};
-use super::leash::{CALL_MAX, Leash, Left};
+use super::refusal::Refusals;
+use super::rig::{NEVER, Rig};
 use super::setup::{Looks, Setup};
-use super::step::{Cut, Step};
-use crate::crash::history::{History, Moment, Wrong};
-use crate::crash::ops::{HostOp, Mix};
-use crate::crash::subject::{Promise, SharedChip, Subject, check_answer, spots};
+use super::step::Step;
+use crate::crash::ops::HostOp;
+use crate::crash::subject::{Promise, Subject, spots};
 use crate::crash::trial::panic_text;
-use nandex::Shared;
-use nandex::nand::sim::{CutWhen, TornModel};
+use nandex::IndexError;
 use nandex::ordered::Durability;
-use nandex::{IndexError, Nand};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Whether a life goes on.
@@ -26,71 +25,42 @@ pub(crate) enum Flow {
 }
 
 pub(crate) struct Body<'a> {
-    pub(super) setup: &'a Setup,
-    pub(super) chip: SharedChip,
-    pub(super) left: Left,
+    pub(super) rig: Rig<'a>,
     /// `None` while the power is off.
     pub(super) victim: Option<Subject>,
-    pub(super) history: History,
-    pub(super) moment: Moment,
-    pub(super) mix: Mix,
-    pub(super) promise: Promise,
+    promise: Promise,
     pub(super) class: Durability,
-    pub(super) value_bytes: usize,
-    pub(super) is_store: bool,
+    /// Bytes of RAM of a store: the same at every mount, since what is above shares out the rest.
+    ram_bytes: Option<usize>,
+    pub(super) expected: Expected,
+    pub(super) refusals: Refusals,
     /// Where the cursor stands.
     pub(super) position: Position,
-    pub(super) version: u32,
     /// Closed in an orderly way, and nothing was done since.
-    pub(super) is_closed: bool,
+    is_closed: bool,
     /// Nothing is to be mounted: the contents were given up, and a new format was not finished.
     pub(super) is_bare: bool,
-    /// Whether programs or erases may have failed since the beginning.
-    pub(super) has_failed: bool,
-    /// Bytes of RAM of a store: the same at every mount, since what is above shares out the rest.
-    pub(super) ram_bytes: Option<usize>,
-    /// The most records held when one more was refused.
-    pub(super) held_when_full: usize,
-    /// Writes refused since the last one that was done: at the end of life removals may go on.
-    pub(crate) writes_refused_in_row: u64,
-    /// Changes refused since the last one that was done.
-    pub(crate) refused_in_row: u64,
     pub(crate) counts: Counts,
 }
 
 impl<'a> Body<'a> {
     /// Makes the victim on a fresh chip.
     pub(crate) fn born(setup: &'a Setup) -> Result<Body<'a>, Fault> {
-        let chip = Shared::new(setup.chip());
-        let left: Left = Shared::new(CALL_MAX);
-        let nand = leashed(&chip, &left);
-        let made =
-            catch_unwind(AssertUnwindSafe(|| Subject::format(setup.victim.target, &setup.settings, nand)));
+        let rig = Rig::new(setup);
+        let made = catch_unwind(AssertUnwindSafe(|| rig.format()));
         let victim = made.map_err(|panic| panicked(&*panic))?;
         let victim = victim.map_err(|error| Fault::new(Kind::Error, format!("format: {error}")))?;
-        let victim = setup.keys.before(victim);
-        let mix = victim.mix(setup.victim.target, (setup.slots, setup.slots));
-        let history = History::new(vec![0; mix.slots as usize]);
+        let target = setup.victim.target;
         Ok(Body {
-            setup,
-            chip,
-            left,
-            mix,
-            moment: history.start(),
-            history,
-            promise: victim.promise(setup.victim.target),
+            rig,
+            expected: Expected::of(&victim, victim.mix(target, (setup.slots, setup.slots))),
+            promise: victim.promise(target),
             class: victim.durability(),
-            value_bytes: victim.value_bytes(),
-            is_store: matches!(victim, Subject::Store(_)),
+            ram_bytes: victim.store_ram_bytes(),
+            refusals: Refusals::default(),
             position: Position::default(),
-            version: 0,
             is_closed: false,
             is_bare: false,
-            has_failed: false,
-            ram_bytes: victim.store_ram_bytes(),
-            held_when_full: 0,
-            writes_refused_in_row: 0,
-            refused_in_row: 0,
             counts: Counts { lives: 1, ..Counts::default() },
             victim: Some(victim),
         })
@@ -98,33 +68,6 @@ impl<'a> Body<'a> {
 
     pub(super) fn is_off(&self) -> bool {
         self.victim.is_none()
-    }
-
-    pub(crate) fn mix(&self) -> Mix {
-        self.mix
-    }
-
-    pub(crate) fn class(&self) -> Durability {
-        self.class
-    }
-
-    pub(crate) fn page_bytes(&self) -> u32 {
-        self.setup.part.geometry.page_bytes
-    }
-
-    /// Changes refused since the last one that was done.
-    pub(crate) fn refused_in_row(&self) -> u64 {
-        self.refused_in_row
-    }
-
-    /// The contents that should be there now.
-    pub(crate) fn contents(&self) -> &[u64] {
-        self.history.contents()
-    }
-
-    /// The number of slots that should hold something now.
-    pub(crate) fn held(&self) -> usize {
-        self.history.held()
     }
 
     /// Carries a step out; a panic is a fault.
@@ -138,21 +81,20 @@ impl<'a> Body<'a> {
     }
 
     fn carry_out(&mut self, step: &Step) -> Result<Flow, Fault> {
-        *self.left.lock() = CALL_MAX;
+        self.rig.rest();
         match step {
             Step::Cut(cut) => {
-                self.plan(*cut);
+                self.rig.plan(*cut);
                 if self.is_off() { self.mount() } else { Ok(Flow::Goes) }
             }
             Step::Fail(rates) => {
-                self.has_failed |= rates.programs > 0 || rates.erases > 0;
-                self.chip.lock().set_faults(rates.faults());
+                self.rig.fail(rates);
                 Ok(Flow::Goes)
             }
             Step::Off => {
                 self.counts.offs += u64::from(!self.is_off());
                 self.victim = None;
-                self.plan(NEVER);
+                self.rig.plan(NEVER);
                 Ok(Flow::Goes)
             }
             Step::Look => self.when_on(|body| body.look()),
@@ -161,24 +103,15 @@ impl<'a> Body<'a> {
         }
     }
 
-    fn plan(&self, cut: Cut) {
-        let operations = self.chip.lock().operations();
-        self.chip.lock().plan_power_cut(cut.planned(operations));
-    }
-
     fn when_on(&mut self, then: impl FnOnce(&mut Self) -> Result<(), Fault>) -> Result<Flow, Fault> {
         if self.is_off() {
-            self.plan(NEVER);
+            self.rig.plan(NEVER);
             if self.mount()? == Flow::Ends {
                 return Ok(Flow::Ends);
             }
         }
         then(self)?;
         Ok(Flow::Goes)
-    }
-
-    pub(super) fn is_powered(&self) -> bool {
-        self.chip.lock().is_powered()
     }
 
     /// The power was cut: books it, and whatever was open is gone.
@@ -189,15 +122,13 @@ impl<'a> Body<'a> {
     }
 
     fn mount(&mut self) -> Result<Flow, Fault> {
-        self.chip.lock().power_on();
+        self.rig.chip.lock().power_on();
         if self.is_bare {
             return self.make_anew();
         }
         self.counts.mounts += 1;
-        let (target, settings) = (self.setup.victim.target, &self.setup.settings);
-        let mounted = Subject::mount(target, settings, leashed(&self.chip, &self.left));
-        match mounted.map(|victim| self.setup.keys.before(victim)) {
-            _ if !self.is_powered() => {
+        match self.rig.mount() {
+            _ if !self.rig.is_powered() => {
                 self.cut_off();
                 Ok(Flow::Goes)
             }
@@ -214,13 +145,12 @@ impl<'a> Body<'a> {
 
     /// Opens what may refuse to be mounted, where that is possible; else it begins anew on the used chip.
     fn salvage(&mut self) -> Result<Flow, Fault> {
-        let (target, settings) = (self.setup.victim.target, &self.setup.settings);
-        match Subject::mount_after_cut(target, settings, leashed(&self.chip, &self.left)) {
-            _ if !self.is_powered() => {
+        match self.rig.mount_after_cut() {
+            _ if !self.rig.is_powered() => {
                 self.cut_off();
                 return Ok(Flow::Goes);
             }
-            Ok(Some(victim)) => return self.examine(self.setup.keys.before(victim), Promise::EachSlot),
+            Ok(Some(victim)) => return self.examine(victim, Promise::EachSlot),
             Ok(None) => {}
             Err(error) => {
                 let why = format!("mount after the cut: {error}");
@@ -233,28 +163,26 @@ impl<'a> Body<'a> {
 
     /// Makes an empty one on the used chip.
     fn make_anew(&mut self) -> Result<Flow, Fault> {
-        let (target, settings) = (self.setup.victim.target, &self.setup.settings);
-        match Subject::format(target, settings, leashed(&self.chip, &self.left)) {
-            _ if !self.is_powered() => {
+        match self.rig.format() {
+            _ if !self.rig.is_powered() => {
                 self.cut_off();
                 Ok(Flow::Goes)
             }
             Ok(victim) => {
-                self.begin(vec![0; self.mix.slots as usize]);
+                self.begin(vec![0; self.expected.mix.slots as usize]);
                 self.is_bare = false;
                 self.ram_bytes = victim.store_ram_bytes();
-                self.victim = Some(self.setup.keys.before(victim));
+                self.victim = Some(victim);
                 Ok(Flow::Goes)
             }
-            Err(_) if self.has_failed => Ok(Flow::Ends),
+            Err(_) if self.rig.has_failed => Ok(Flow::Ends),
             Err(error) => Err(Fault::new(Kind::Error, format!("format of a used chip: {error}"))),
         }
     }
 
     fn begin(&mut self, contents: Vec<u64>) {
         self.position = Position::default();
-        self.history = History::new(contents);
-        self.moment = self.history.start();
+        self.expected.begin(contents);
         self.is_closed = false;
     }
 
@@ -265,14 +193,13 @@ impl<'a> Body<'a> {
             return Err(Fault::new(Kind::Unsound, format!("{is:?} bytes of RAM, {was:?} at first")));
         }
         let found = self.read(&mut victim);
-        if !self.is_powered() {
+        if !self.rig.is_powered() {
             self.cut_off();
             return Ok(Flow::Goes);
         }
         let found = found?;
         self.give_up(&found)?;
-        let survivor = self.history.survivor(&self.moment, &found, promise);
-        survivor.map_err(|wrong| Fault::new(Kind::Wrong, format!("after a mount: {wrong}")))?;
+        self.expected.came_back(&found, promise)?;
         self.begin(found);
         self.victim = Some(victim);
         Ok(Flow::Goes)
@@ -281,14 +208,13 @@ impl<'a> Body<'a> {
     /// A log that is a ring gives up its oldest readings when it is full: what is there no longer is expected
     /// no longer.
     fn give_up(&mut self, found: &[u64]) -> Result<(), Fault> {
-        if !self.mix.gives_up {
+        if !self.expected.mix.gives_up {
             return Ok(());
         }
-        let oldest = found.iter().position(|&value| value != 0).unwrap_or(0);
-        let given_up = self.history.give_up(oldest, &mut self.moment);
-        let was_always_on = self.counts.cuts + self.counts.offs == 0 && !self.has_failed;
-        let bytes = self.setup.part.geometry.data_bytes() as usize;
-        let held = self.history.held();
+        let given_up = self.expected.give_up(found);
+        let was_always_on = self.counts.cuts + self.counts.offs == 0 && !self.rig.has_failed;
+        let bytes = self.rig.setup.part.geometry.data_bytes() as usize;
+        let held = self.expected.held();
         if given_up > 0 && was_always_on && held * READING_BYTES < bytes / 32 {
             let what = format!("{given_up} readings were given up, though {held} are not many");
             return Err(Fault::new(Kind::Wrong, what));
@@ -300,15 +226,15 @@ impl<'a> Body<'a> {
     fn read(&self, victim: &mut Subject) -> Result<Vec<u64>, Fault> {
         let unsound = |why: String| Fault::new(Kind::Unsound, why);
         let records = victim.check().map_err(unsound)?;
-        let found = victim.contents(self.mix.slots as usize);
+        let found = victim.contents(self.expected.mix.slots as usize);
         let found = found.map_err(|why| Fault::new(Kind::Error, why))?;
         let present = found.iter().filter(|&&value| value != 0).count() as u64;
         if records.is_some_and(|records| records != present) {
             return Err(unsound(format!("check counts {records:?} records, a range {present}")));
         }
-        let spots = match self.setup.looks {
+        let spots = match self.rig.setup.looks {
             Looks::All => (0, 1),
-            Looks::Spots => spots(self.version as usize, found.len()),
+            Looks::Spots => spots(self.expected.version as usize, found.len()),
         };
         let spots = victim.spot_check(&found, spots);
         spots.map_err(|why| Fault::new(Kind::Wrong, why))?;
@@ -318,75 +244,28 @@ impl<'a> Body<'a> {
     fn look(&mut self) -> Result<(), Fault> {
         let Some(mut victim) = self.victim.take() else { return Ok(()) };
         let found = self.read(&mut victim);
-        if !self.is_powered() {
+        if !self.rig.is_powered() {
             self.cut_off();
             return Ok(());
         }
         let found = found?;
         self.victim = Some(victim);
         self.give_up(&found)?;
-        if found != self.history.contents() {
-            let wrong = Wrong::between(self.history.contents(), &found);
-            return Err(Fault::new(Kind::Wrong, format!("without any cut: {wrong}")));
-        }
-        Ok(())
-    }
-
-    /// The operation as the victim can take it; none where it cannot.
-    fn adapted(&self, op: &HostOp) -> Option<HostOp> {
-        let contents = self.history.contents();
-        let holds = |slot: u32| contents.get(slot as usize).is_some_and(|&held| held != 0);
-        let is_there = |slot: u32| (slot as usize) < contents.len();
-        match op {
-            HostOp::Put(slot) | HostOp::Blind(slot)
-                if !is_there(*slot) || (!self.mix.overwrites && holds(*slot)) =>
-            {
-                None
-            }
-            HostOp::Put(slot) | HostOp::Blind(slot)
-                if self.mix.appends && contents[*slot as usize..].iter().any(|&v| v != 0) =>
-            {
-                None
-            }
-            HostOp::Remove(slot) if !is_there(*slot) || self.mix.appends => None,
-            HostOp::Group(slots) => {
-                let fits = slots.len() <= self.mix.group_max && slots.iter().all(|slot| is_there(*slot));
-                fits.then(|| op.clone())
-            }
-            HostOp::Mixed(changes) => {
-                let fits =
-                    changes.len() <= self.mix.group_max && changes.iter().all(|(slot, _)| is_there(*slot));
-                (fits && self.takes_records()).then(|| op.clone())
-            }
-            HostOp::Load(slots) => {
-                let fits = self.history.held() == 0 && (1..=contents.len()).contains(&(*slots as usize));
-                (fits && !self.is_store).then(|| op.clone())
-            }
-            _ => Some(op.clone()),
-        }
-    }
-
-    fn takes_records(&self) -> bool {
-        matches!(self.victim, Some(Subject::Index(_)))
+        self.expected.is_there(&found)
     }
 
     fn operate(&mut self, op: &HostOp) -> Result<(), Fault> {
-        let Some(op) = self.adapted(op) else { return Ok(()) };
+        let takes_records = matches!(self.victim, Some(Subject::Index(_)));
+        let Some(op) = self.expected.adapted(op, takes_records) else { return Ok(()) };
         let Some(victim) = &mut self.victim else { return Ok(()) };
-        self.version += 1;
+        self.expected.version += 1;
         self.counts.operations += 1;
-        let outcome = victim.carry_out(&op, self.version);
+        let outcome = victim.carry_out(&op, self.expected.version);
         match outcome {
             Ok(answer) => {
-                let wrong = check_answer(&op, answer, self.history.contents());
-                wrong.map_err(|why| Fault::new(Kind::Wrong, why))?;
-                self.note(&op);
-                self.history.advance(&mut self.moment, self.history.len());
-                self.refused_in_row = 0;
-                if is_write(&op) {
-                    self.writes_refused_in_row = 0;
-                }
-                if !self.is_powered() {
+                self.expected.done(&op, answer)?;
+                self.refusals.end(&op);
+                if !self.rig.is_powered() {
                     self.cut_off();
                 } else if matches!(op, HostOp::Remount { .. }) {
                     self.victim = None;
@@ -394,28 +273,17 @@ impl<'a> Body<'a> {
                 }
                 Ok(())
             }
-            Err(_) if !self.is_powered() => {
-                self.note(&op);
-                self.moment.in_flight = self.history.len() - self.moment.acknowledged;
+            Err(_) if !self.rig.is_powered() => {
+                self.expected.cut_within(&op);
                 self.cut_off();
                 Ok(())
             }
             Err(IndexError::BatchTooLarge { .. }) => {
-                self.history.note_nothing(false);
-                self.history.advance(&mut self.moment, self.history.len());
+                self.expected.not_done();
                 self.not_done(&op)
             }
             Err(error @ (IndexError::Full | IndexError::WornOut)) => self.refused(&op, &error),
             Err(error) => Err(Fault::new(Kind::Error, format!("{}: {error}", verb(&op)))),
-        }
-    }
-
-    pub(super) fn note(&mut self, op: &HostOp) {
-        let mut note = |op: &HostOp| self.history.note(op, self.version, self.value_bytes, self.is_store);
-        match op {
-            // Records one by one, for an index that loads them so.
-            HostOp::Load(slots) => (0..*slots).for_each(|slot| note(&HostOp::Put(slot))),
-            op => note(op),
         }
     }
 }
@@ -423,21 +291,9 @@ impl<'a> Body<'a> {
 /// Bytes of a reading in a log.
 const READING_BYTES: usize = 12;
 
-/// A cut that never strikes.
-const NEVER: Cut = Cut { after: u64::MAX, when: CutWhen::Before, torn: TornModel::Prefix, seed: 0 };
-
-fn leashed(chip: &SharedChip, left: &Left) -> Box<dyn Nand> {
-    Box::new(Leash { chip: chip.clone(), left: left.clone() })
-}
-
 fn panicked(panic: &(dyn std::any::Any + Send)) -> Fault {
     let place = super::last_panic().unwrap_or_default();
     Fault::new(Kind::Panicked, format!("{}{place}", panic_text(panic)))
-}
-
-/// Whether it brings something in.
-pub(super) fn is_write(op: &HostOp) -> bool {
-    op.changes().iter().any(|(_, puts)| *puts)
 }
 
 /// The operation in a word.

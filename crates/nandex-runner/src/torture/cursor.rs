@@ -57,7 +57,7 @@ impl Body<'_> {
         let Some(victim) = &mut self.victim else { return Ok(()) };
         let done = match (aside, &mut *victim) {
             // What was given up since the last look is expected where the cursor goes.
-            (Aside::Seek(_) | Aside::Walk { .. }, _) if self.mix.gives_up => return Ok(()),
+            (Aside::Seek(_) | Aside::Walk { .. }, _) if self.expected.mix.gives_up => return Ok(()),
             (Aside::Seek(slot), _) => return self.seek(slot),
             (Aside::Walk { records, on }, _) => return self.walk(records, on),
             (Aside::Scrub(budget), Subject::Index(index)) => index.scrub(budget),
@@ -74,7 +74,7 @@ impl Body<'_> {
 
     /// The answer of such a call; none where the power went off or the victim asks for a mount.
     fn answered<T>(&mut self, done: Result<T, IndexError>, aside: &Aside) -> Result<Option<T>, Fault> {
-        if !self.is_powered() {
+        if !self.rig.is_powered() {
             self.cut_off();
             return Ok(None);
         }
@@ -84,7 +84,7 @@ impl Body<'_> {
                 self.victim = None;
                 Ok(None)
             }
-            Err(IndexError::Full | IndexError::WornOut) if self.has_failed => Ok(None),
+            Err(IndexError::Full | IndexError::WornOut) if self.rig.has_failed => Ok(None),
             Err(error) => Err(Fault::new(Kind::Error, format!("{aside}: {error}"))),
         }
     }
@@ -94,7 +94,7 @@ impl Body<'_> {
         let mut key = vec![0; index.record().key_bytes.into()];
         write_key(slot, &mut key);
         let done = self.position.place.seek(index.as_mut(), &key);
-        let contents = self.history.contents();
+        let contents = self.expected.contents();
         let from = (slot as usize).min(contents.len());
         let expected = Stand::next(contents, from..contents.len(), Direction::Ascending);
         self.arrive(done, expected, &Aside::Seek(slot)).map(|_| ())
@@ -108,7 +108,7 @@ impl Body<'_> {
             // What was fetched ahead may have changed since.
             position.place.forget_ahead(index.record());
             let done = position.place.step(index.as_mut(), direction);
-            let expected = position.stand.step(self.history.contents(), direction);
+            let expected = position.stand.step(self.expected.contents(), direction);
             let has_arrived = self.arrive(done, expected, &Aside::Walk { records, on })?;
             if !has_arrived || expected == Stand::Past(direction) {
                 return Ok(());
@@ -131,7 +131,7 @@ impl Body<'_> {
             (Stand::On(slot), Some((key, value))) => {
                 let mut wanted = vec![0; key.len()];
                 write_key(slot as u32, &mut wanted);
-                found && key == wanted && fingerprint(value) == self.history.contents()[slot]
+                found && key == wanted && fingerprint(value) == self.expected.contents()[slot]
             }
             (Stand::On(_), None) => false,
             (_, record) => !found && record.is_none(),

@@ -183,11 +183,11 @@ impl Rounds {
             return None;
         }
         if self.most == 0 {
-            let most = changes_max(body.page_bytes()) / self.rounds.max(1);
+            let most = changes_max(body.rig.setup.part.geometry.page_bytes) / self.rounds.max(1);
             self.removals = 2;
             self.most = below_log(&mut self.rng, most).max(most / 4);
         }
-        if self.changes >= self.most || body.refused_in_row() > 2 && self.changes > 8 {
+        if self.changes >= self.most || body.refusals.in_row > 2 && self.changes > 8 {
             return Some(self.end_round(body));
         }
         self.changes += 1;
@@ -205,7 +205,7 @@ impl Rounds {
             self.pending.extend([Step::Op(HostOp::Remount { close: true }), Step::Look]);
             return Step::Look;
         }
-        let closes = body.class() == Durability::None || self.rng.chance(1, 2);
+        let closes = body.class == Durability::None || self.rng.chance(1, 2);
         if closes {
             return Step::Op(HostOp::Remount { close: true });
         }
@@ -219,7 +219,7 @@ impl Rounds {
     }
 
     fn change(&mut self, body: &Body<'_>) -> Step {
-        let (contents, mix) = (body.contents(), body.mix());
+        let (contents, mix) = (body.expected.contents(), body.expected.mix);
         let slots = contents.len() as u64;
         if mix.appends {
             return Step::Op(append(contents));

@@ -4,8 +4,8 @@
 //!
 //! A life is a pure function of its victim, its fate and its seed: the seed fixes chip, settings and faults
 //! (`setup`), and the steps are drawn as the life is lived (`script`), because where the edge of full is
-//! shows only then. The steps as they were drawn can be carried out again without drawing (`body`), all of
-//! them or some, whatever is left out.
+//! shows only then. The steps as they were drawn can be carried out again without drawing (`body`, on the
+//! chip that `rig` has, against what is `expected`), all of them or some, whatever is left out.
 //!
 //! A fate of any geometry lets chips and records be of any shape (`geometry`).
 //!
@@ -16,11 +16,13 @@ mod case;
 mod counts;
 mod cursor;
 pub mod damage;
+mod expected;
 mod fault;
 mod geometry;
 mod keys;
 mod leash;
 mod refusal;
+mod rig;
 mod run;
 mod script;
 mod setup;

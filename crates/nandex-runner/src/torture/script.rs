@@ -147,13 +147,13 @@ impl Script {
     }
 
     fn change_phase(&mut self, body: &Body<'_>) {
-        let is_dead = self.fate.until_death && body.writes_refused_in_row >= REFUSED_MAX;
+        let is_dead = self.fate.until_death && body.refusals.writes_in_row >= REFUSED_MAX;
         self.is_dead |= is_dead;
         if is_dead || self.steps >= self.steps_max || self.steps >= STEPS_MAX {
             return self.end();
         }
-        let held = body.held();
-        let is_full = body.refused_in_row > 0 || held == body.contents().len();
+        let held = body.expected.held();
+        let is_full = body.refusals.in_row > 0 || held == body.expected.contents().len();
         match self.phase {
             Phase::Fill if is_full || self.left == 0 => self.enter(Phase::Edge, &[100, 400, 1000]),
             Phase::Edge if self.left == 0 => self.enter(Phase::Drain, &[50, 400, 3000]),
@@ -195,13 +195,13 @@ impl Script {
             return self.cut(after);
         }
         self.depth = 0;
-        if body.mix().gives_up {
-            return append(body.contents());
+        if body.expected.mix.gives_up {
+            return append(body.expected.contents());
         }
-        let slot = self.rng.below(body.contents().len() as u64) as u32;
-        let present = next_held(body.contents(), slot, true).unwrap_or(slot);
+        let slot = self.rng.below(body.expected.contents().len() as u64) as u32;
+        let present = next_held(body.expected.contents(), slot, true).unwrap_or(slot);
         self.pending.push_back(Step::Op(HostOp::Remove(present)));
-        Step::Op(HostOp::Put(next_held(body.contents(), slot, false).unwrap_or(slot)))
+        Step::Op(HostOp::Put(next_held(body.expected.contents(), slot, false).unwrap_or(slot)))
     }
 
     fn cut(&mut self, after: u64) -> Step {
@@ -233,7 +233,7 @@ impl Script {
             return Some(self.cut(after));
         }
         // What promises nothing is mostly closed, else it would be made anew all the time.
-        let closes = body.class() == Durability::None && self.rng.chance(4, 5);
+        let closes = body.class == Durability::None && self.rng.chance(4, 5);
         if draw < offs {
             return Some(if closes { Step::Op(HostOp::Remount { close: true }) } else { Step::Off });
         }
@@ -244,7 +244,7 @@ impl Script {
     }
 
     fn work(&mut self, body: &Body<'_>) -> Step {
-        let slots = body.contents().len() as u32;
+        let slots = body.expected.contents().len() as u32;
         if self.rng.chance(1, 16) {
             return Step::Aside(self.aside(slots));
         }
@@ -253,7 +253,7 @@ impl Script {
             Phase::Drain => self.rng.chance(19, 20),
             _ => self.rng.chance(9, 20),
         };
-        let mix = body.mix();
+        let mix = body.expected.mix;
         if mix.group_max > 1 && self.rng.chance(1, 24) {
             return Step::Op(HostOp::Mixed(self.mixed(slots, mix.group_max, removes)));
         }
@@ -265,20 +265,20 @@ impl Script {
             None => self.rng.below(u64::from(slots)) as u32,
         };
         if mix.appends {
-            return match append(body.contents()) {
+            return match append(body.expected.contents()) {
                 Step::Op(HostOp::Put(next)) => self.put(next),
                 other => other,
             };
         }
         if removes {
             // Now and then of a key that is not there.
-            let present = next_held(body.contents(), from, true).filter(|_| !self.rng.chance(1, 30));
+            let present = next_held(body.expected.contents(), from, true).filter(|_| !self.rng.chance(1, 30));
             let slot = present.unwrap_or(from);
             self.cursor = self.cursor.map(|_| slot + 1);
             return Step::Op(HostOp::Remove(slot));
         }
         let updates = self.rng.chance(if self.phase == Phase::Fill { 1 } else { 4 }, 12);
-        let slot = next_held(body.contents(), from, updates).unwrap_or(from);
+        let slot = next_held(body.expected.contents(), from, updates).unwrap_or(from);
         self.cursor = self.cursor.map(|_| slot + 1);
         self.put(slot)
     }

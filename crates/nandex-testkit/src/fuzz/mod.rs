@@ -44,6 +44,14 @@ impl Script<'_> {
 
 const RECORDS: [(u8, u8); 6] = [(4, 4), (8, 4), (8, 8), (16, 8), (2, 0), (1, 0)];
 const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
+/// Options that an index is given now and then, where it has them.
+const OPTIONS: [(&str, u32); 5] = [
+    ("journal", 5),
+    ("journal_pages", 2),
+    ("buffer_bytes", 1),
+    ("pool_requests", 9),
+    ("reservation_units", 9),
+];
 
 pub use nandex::nand::catalogue::mlc_with as part;
 
@@ -122,20 +130,10 @@ pub fn ordered_ops(bytes: &[u8]) {
     let mut settings = Settings::new(RecordFormat::new(key_bytes, value_bytes));
     settings.durability = script.choose(&CLASSES);
     settings.ram_bytes = script.choose(&[None, None, Some(60_000), Some(150_000)]);
-    if entry.options.iter().any(|o| o.name == "journal") && script.byte() % 2 == 1 {
-        settings = settings.with("journal", 5);
-    }
-    if entry.options.iter().any(|o| o.name == "journal_pages") && script.byte() % 2 == 1 {
-        settings = settings.with("journal_pages", 2);
-    }
-    if entry.options.iter().any(|o| o.name == "buffer_bytes") && script.byte() % 2 == 1 {
-        settings = settings.with("buffer_bytes", 1);
-    }
-    if entry.options.iter().any(|o| o.name == "pool_requests") && script.byte() % 2 == 1 {
-        settings = settings.with("pool_requests", 9);
-    }
-    if entry.options.iter().any(|o| o.name == "reservation_units") && script.byte() % 2 == 1 {
-        settings = settings.with("reservation_units", 9);
+    for (name, value) in OPTIONS {
+        if entry.options.iter().any(|option| option.name == name) && script.byte() % 2 == 1 {
+            settings = settings.with(name, value);
+        }
     }
     // A tree on raw NAND has an FTL beneath now and then.
     if entry.hosting == Hosting::Store || script.byte().is_multiple_of(4) {

@@ -7,7 +7,6 @@
 mod statement;
 #[cfg(test)]
 mod tests;
-mod tokens;
 
 use super::Sink;
 use crate::trace::build::{Effect, Key, Span};

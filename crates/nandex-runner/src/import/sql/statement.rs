@@ -1,7 +1,14 @@
-//! Statements of SQL, by what they do to keys: a small part of the language, and no guesses beyond it.
+//! Statements of SQL, by what they do to keys: no guesses beyond those that name records of one table.
 
-use super::tokens::{Token, tokens};
 use crate::trace::build::Key;
+use sqlparser::ast::{
+    self, AlterTableOperation, BinaryOperator, CastKind, ColumnOption, Expr, Ident, InTarget, LimitClause,
+    ObjectName, OrderByExpr, OrderByKind, OrderBySort, Query, SetExpr, TableConstraint, TableFactor,
+    TableObject, TableWithJoins, UnaryOperator, Value,
+};
+use sqlparser::dialect::{Dialect, MySqlDialect, PostgreSqlDialect};
+use sqlparser::parser::Parser;
+use sqlparser::tokenizer::{Token, Tokenizer};
 use std::ops::Bound;
 
 /// A statement that was understood.
@@ -47,357 +54,277 @@ pub(super) enum Values {
     Unclear,
 }
 
+/// The most tokens between commas, on all levels of brackets together: a tree of so many operators can be
+/// dropped on any stack.
+const CHAIN_MAX: usize = 5_000;
+
 /// The statement in this text. `quoted_texts`: double quotes are around texts and not around names.
 pub(super) fn parse(text: &str, parameters: &[Option<Key>], quoted_texts: bool) -> Option<Statement> {
-    let tokens: Vec<Token> = tokens(text, quoted_texts)
-        .into_iter()
-        .map(|token| match token {
-            Token::Parameter(number) => {
-                parameters.get(number).cloned().flatten().map_or(token, Token::Constant)
-            }
-            token => token,
-        })
-        .collect();
-    let mut words = Words { tokens: &tokens, at: 0 };
-    match words.keyword()?.as_str() {
-        "select" => words.select(),
-        "update" => words.update(),
-        "delete" => words.delete(),
-        "insert" | "replace" => words.insert(),
-        "create" => words.create(),
-        "alter" => words.alter(),
-        "begin" => Some(Statement::Begin),
-        "start" => words.takes("transaction").then_some(Statement::Begin),
-        "commit" | "end" => Some(Statement::Commit),
-        "rollback" | "abort" if !words.has("to") => Some(Statement::Rollback),
+    let dialect: &dyn Dialect = if quoted_texts { &MySqlDialect {} } else { &PostgreSqlDialect {} };
+    let mut tokens = Tokenizer::new(dialect, text).tokenize().ok()?;
+    tokens.retain(|token| !matches!(token, Token::Whitespace(_)));
+    fill_in(&mut tokens, parameters);
+    let has = |word: &str, among: usize| tokens.iter().take(among).any(|token| is_word(token, word));
+    let Token::Word(first) = tokens.first()? else { return None };
+    match first.value.to_ascii_lowercase().as_str() {
+        "select" => leave_out(&mut tokens, "select", &["from"], &[one()]),
+        "update" => {
+            let ends = ["where", "from", "order", "limit", "returning"];
+            leave_out(&mut tokens, "set", &ends, &[Token::make_word("a", None), Token::Eq, one()]);
+        }
+        "delete" | "insert" | "replace" => {}
+        "create" if has("table", 4) => {}
+        "alter" if has("primary", usize::MAX) => {}
+        "begin" => return Some(Statement::Begin),
+        "start" => return has("transaction", 2).then_some(Statement::Begin),
+        "commit" | "end" => return Some(Statement::Commit),
+        "rollback" | "abort" if !has("to", usize::MAX) => return Some(Statement::Rollback),
         "set" | "show" | "use" | "explain" | "analyze" | "vacuum" | "savepoint" | "release" | "discard"
         | "prepare" | "deallocate" | "drop" | "execute" | "lock" | "unlock" | "grant" | "checkpoint"
-        | "flush" => Some(Statement::Nothing),
+        | "flush" | "create" | "alter" => return Some(Statement::Nothing),
+        _ => return None,
+    }
+    leave_out_words(&mut tokens);
+    if is_chained(&tokens) {
+        return None;
+    }
+    of_ast(Parser::new(dialect).with_tokens(tokens).parse_statement().ok()?)
+}
+
+fn is_word(token: &Token, word: &str) -> bool {
+    matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
+}
+
+fn one() -> Token {
+    Token::Number("1".to_string(), false)
+}
+
+/// Puts the parameters that the log has in their places.
+fn fill_in(tokens: &mut [Token], parameters: &[Option<Key>]) {
+    let mut unnumbered = 0..;
+    for token in tokens {
+        let name = match &*token {
+            Token::Placeholder(name) => name,
+            Token::Word(word) if word.value.starts_with('$') => &word.value,
+            _ => continue,
+        };
+        let number = name.strip_prefix('$').and_then(|number| number.parse::<usize>().ok());
+        let place = number.map_or_else(|| unnumbered.next(), |number| number.checked_sub(1));
+        match place.and_then(|place| parameters.get(place)) {
+            Some(Some(Key::Number(number))) => *token = Token::Number(number.to_string(), false),
+            Some(Some(Key::Text(text))) => {
+                *token = Token::SingleQuotedString(String::from_utf8_lossy(text).into_owned());
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Puts something else in the place of what is selected or set, which may be anything and names no record.
+fn leave_out(tokens: &mut Vec<Token>, behind: &str, ends: &[&str], instead: &[Token]) {
+    let Some(begin) = tokens.iter().position(|token| is_word(token, behind)) else { return };
+    let mut depth = 0;
+    let ends = |token: &Token| {
+        depth += i32::from(*token == Token::LParen) - i32::from(*token == Token::RParen);
+        depth == 0 && (*token == Token::SemiColon || ends.iter().any(|end| is_word(token, end)))
+    };
+    let end = tokens[begin..].iter().position(ends).map_or(tokens.len(), |end| begin + end);
+    tokens.splice(begin + 1..end, instead.iter().cloned());
+}
+
+/// Words that the parser does not know: UPDATE IGNORE, FOR NO KEY UPDATE, FOR KEY SHARE.
+fn leave_out_words(tokens: &mut Vec<Token>) {
+    let after_for = tokens.iter().rposition(|token| is_word(token, "for")).map(|at| (at + 1, ["no", "key"]));
+    let after_update = is_word(&tokens[0], "update").then_some((1, ["ignore"; 2]));
+    for (at, words) in after_for.into_iter().chain(after_update) {
+        let count =
+            tokens[at..].iter().take_while(|token| words.iter().any(|word| is_word(token, word))).count();
+        tokens.drain(at..at + count);
+    }
+}
+
+/// Whether operators may follow each other for so long that a tree of them is too deep.
+fn is_chained(tokens: &[Token]) -> bool {
+    let (mut levels, mut length) = (vec![0], 0);
+    tokens.iter().any(|token| {
+        match token {
+            Token::LParen => levels.push(0),
+            Token::RParen => length -= levels.pop().unwrap_or(0),
+            Token::Comma => length -= levels.last_mut().map_or(0, std::mem::take),
+            _ => {
+                length += 1;
+                levels.last_mut().into_iter().for_each(|level| *level += 1);
+            }
+        }
+        length > CHAIN_MAX
+    })
+}
+
+fn of_ast(statement: ast::Statement) -> Option<Statement> {
+    match statement {
+        ast::Statement::Query(query) => select(&query),
+        ast::Statement::Update(update) => {
+            let tail = (&update.order_by[..], update.limit.as_ref());
+            find(Find::Update, &[update.table], update.selection.as_ref(), tail)
+        }
+        ast::Statement::Delete(delete) if delete.tables.is_empty() => {
+            let (ast::FromTable::WithFromKeyword(from) | ast::FromTable::WithoutKeyword(from)) = &delete.from;
+            let tail = (&delete.order_by[..], delete.limit.as_ref());
+            find(Find::Delete, from, delete.selection.as_ref(), tail)
+        }
+        ast::Statement::Insert(insert) => {
+            let TableObject::TableName(table) = &insert.table else { return None };
+            let SetExpr::Values(values) = &*insert.source.as_ref()?.body else { return None };
+            Some(Statement::Insert {
+                table: last(table)?,
+                columns: insert.columns.iter().map(last).collect::<Option<_>>()?,
+                rows: values.rows.iter().map(|row| row.content.iter().map(constant).collect()).collect(),
+            })
+        }
+        ast::Statement::CreateTable(create) => {
+            let is_primary = |column: &&ast::ColumnDef| {
+                column.options.iter().any(|option| matches!(option.option, ColumnOption::PrimaryKey(_)))
+            };
+            let of_column = || create.columns.iter().find(is_primary).map(|column| name(&column.name));
+            Some(Statement::Create {
+                table: last(&create.name)?,
+                columns: create.columns.iter().map(|column| name(&column.name)).collect(),
+                primary: create.constraints.iter().find_map(primary).or_else(of_column),
+            })
+        }
+        ast::Statement::AlterTable(alter) => {
+            let added = |operation: &AlterTableOperation| match operation {
+                AlterTableOperation::AddConstraint { constraint, .. } => primary(constraint),
+                _ => None,
+            };
+            let primary = alter.operations.iter().find_map(added);
+            Some(Statement::Create { table: last(&alter.name)?, columns: Vec::new(), primary })
+        }
+        ast::Statement::Delete(_) => None,
+        _ => Some(Statement::Nothing),
+    }
+}
+
+/// A name as SQL compares it.
+fn name(ident: &Ident) -> String {
+    if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_ascii_lowercase() }
+}
+
+/// A name without what qualifies it.
+fn last(qualified: &ObjectName) -> Option<String> {
+    qualified.0.last()?.as_ident().map(name)
+}
+
+fn column(expr: &Expr) -> Option<String> {
+    match expr {
+        Expr::Identifier(ident) => Some(name(ident)),
+        Expr::CompoundIdentifier(parts) => parts.last().map(name),
         _ => None,
     }
 }
 
-struct Words<'a> {
-    tokens: &'a [Token],
-    at: usize,
+/// The first column of a primary key.
+fn primary(constraint: &TableConstraint) -> Option<String> {
+    let TableConstraint::PrimaryKey(key) = constraint else { return None };
+    column(&key.columns.first()?.column.expr)
 }
 
-impl Words<'_> {
-    fn peek(&self) -> Option<&Token> {
-        self.tokens.get(self.at)
+fn select(query: &Query) -> Option<Statement> {
+    let SetExpr::Select(select) = &*query.body else { return None };
+    if select.from.is_empty() {
+        return Some(Statement::Nothing);
     }
+    let order = match query.order_by.as_ref().map(|order| &order.kind) {
+        Some(OrderByKind::Expressions(order)) => &order[..],
+        _ => &[],
+    };
+    let limit = match &query.limit_clause {
+        Some(LimitClause::LimitOffset { limit, .. }) => limit.as_ref(),
+        Some(LimitClause::OffsetCommaLimit { limit, .. }) => Some(limit),
+        None => None,
+    };
+    find(Find::Select, &select.from, select.selection.as_ref(), (order, limit))
+}
 
-    /// The next keyword in small letters.
-    fn keyword(&mut self) -> Option<String> {
-        let Some(Token::Word(word, false)) = self.peek() else { return None };
-        let word = word.to_ascii_lowercase();
-        self.at += 1;
-        Some(word)
-    }
+/// A statement about one table; with several, which key belongs to which is not known.
+fn find(
+    what: Find,
+    from: &[TableWithJoins],
+    selection: Option<&Expr>,
+    (order, limit): (&[OrderByExpr], Option<&Expr>),
+) -> Option<Statement> {
+    let [TableWithJoins { relation: TableFactor::Table { name, args: None, .. }, joins }] = from else {
+        return None;
+    };
+    let limit = match limit.and_then(constant) {
+        Some(Key::Number(limit)) => u64::try_from(limit).ok(),
+        _ => None,
+    };
+    let terms = selection.map_or_else(Vec::new, terms);
+    let descending = order.iter().any(|by| by.options.sort == Some(OrderBySort::Desc));
+    let table = last(name).filter(|_| joins.is_empty())?;
+    Some(Statement::Find { what, table, terms, limit, descending })
+}
 
-    fn is(&self, word: &str) -> bool {
-        matches!(self.peek(), Some(Token::Word(found, false)) if found.eq_ignore_ascii_case(word))
-    }
-
-    fn takes(&mut self, word: &str) -> bool {
-        let is = self.is(word);
-        self.at += usize::from(is);
-        is
-    }
-
-    fn takes_sign(&mut self, sign: &str) -> bool {
-        let is = matches!(self.peek(), Some(Token::Sign(found)) if *found == sign);
-        self.at += usize::from(is);
-        is
-    }
-
-    /// Whether a keyword stands anywhere after here.
-    fn has(&self, word: &str) -> bool {
-        let is =
-            |token: &Token| matches!(token, Token::Word(found, false) if found.eq_ignore_ascii_case(word));
-        self.tokens[self.at..].iter().any(is)
-    }
-
-    /// Goes on behind the next such keyword that is in no brackets.
-    fn skip_behind(&mut self, word: &str) -> bool {
-        let mut depth = 0;
-        while let Some(token) = self.peek() {
-            match token {
-                Token::Sign("(") => depth += 1,
-                Token::Sign(")") => depth -= 1,
-                Token::Word(found, false) if depth == 0 && found.eq_ignore_ascii_case(word) => {
-                    self.at += 1;
-                    return true;
-                }
-                _ => {}
-            }
-            self.at += 1;
-        }
-        false
-    }
-
-    /// A name without what qualifies it.
-    fn name(&mut self) -> Option<String> {
-        let mut name = None;
-        while let Some(Token::Word(word, quoted)) = self.peek() {
-            name = Some(if *quoted { word.clone() } else { word.to_ascii_lowercase() });
-            self.at += 1;
-            if !self.takes_sign(".") {
-                break;
-            }
-        }
-        name
-    }
-
-    fn select(&mut self) -> Option<Statement> {
-        if !self.skip_behind("from") {
-            return Some(Statement::Nothing);
-        }
-        let table = self.name()?;
-        let is_alias = |word: &str| !["where", "order", "limit", "for", "group", "having"].contains(&word);
-        if !self.takes("as")
-            && let Some(Token::Word(word, false)) = self.peek()
-            && ["join", "inner", "left", "right", "cross", "natural", "union"]
-                .contains(&word.to_ascii_lowercase().as_str())
-        {
-            return None;
-        }
-        if matches!(self.peek(), Some(Token::Word(word, _)) if is_alias(&word.to_ascii_lowercase())) {
-            self.at += 1;
-        }
-        // Several tables: which key belongs to which is not known.
-        let joins = ["join", "union"].iter().any(|word| self.has(word));
-        if joins || matches!(self.peek(), Some(Token::Sign(","))) {
-            return None;
-        }
-        self.find(Find::Select, table)
-    }
-
-    fn update(&mut self) -> Option<Statement> {
-        let _ = self.takes("only") || self.takes("ignore");
-        let table = self.name()?;
-        self.find(Find::Update, table)
-    }
-
-    fn delete(&mut self) -> Option<Statement> {
-        if !self.takes("from") {
-            return None;
-        }
-        let table = self.name()?;
-        self.find(Find::Delete, table)
-    }
-
-    fn find(&mut self, what: Find, table: String) -> Option<Statement> {
-        let mut terms = Vec::new();
-        let begin = self.at;
-        if self.skip_behind("where") {
-            terms = self.terms();
-        } else {
-            self.at = begin;
-        }
-        let descending = self.skip_behind("order") && self.has("desc");
-        self.at = begin;
-        let limit = if self.skip_behind("limit") { self.number() } else { None };
-        Some(Statement::Find { what, table, terms, limit, descending })
-    }
-
-    fn number(&mut self) -> Option<u64> {
-        match self.peek() {
-            Some(Token::Constant(Key::Number(number))) => u64::try_from(*number).ok(),
-            _ => None,
+/// Conditions joined by AND.
+fn terms(selection: &Expr) -> Vec<Term> {
+    let (mut terms, mut rest) = (Vec::new(), vec![selection]);
+    while let Some(expr) = rest.pop() {
+        match expr {
+            Expr::BinaryOp { left, op: BinaryOperator::And, right } => rest.extend([&**right, &**left]),
+            Expr::Nested(inner) => rest.push(inner),
+            expr => terms.push(term(expr)),
         }
     }
+    terms
+}
 
-    /// Conditions joined by AND up to the end of the WHERE; an OR makes them unclear.
-    fn terms(&mut self) -> Vec<Term> {
-        let mut terms = Vec::new();
-        loop {
-            terms.push(self.term());
-            // Whatever of a term was not understood.
-            let mut depth = 0;
-            loop {
-                match self.peek() {
-                    None | Some(Token::Sign(";")) => return terms,
-                    Some(Token::Sign("(")) => depth += 1,
-                    Some(Token::Sign(")")) => depth -= 1,
-                    Some(Token::Word(word, false)) if depth <= 0 => {
-                        match word.to_ascii_lowercase().as_str() {
-                            "and" => break,
-                            "or" => return vec![Term { column: String::new(), values: Values::Unclear }],
-                            "order" | "limit" | "group" | "for" | "returning" | "having" => return terms,
-                            _ => unclear(&mut terms),
-                        }
-                    }
-                    Some(_) => unclear(&mut terms),
-                }
-                self.at += 1;
-            }
-            self.at += 1;
+fn term(expr: &Expr) -> Term {
+    let (of, values) = match expr {
+        Expr::Between { expr, negated: false, low, high } => {
+            let within = |(low, high)| Values::Within(Bound::Included(low), Bound::Included(high));
+            (expr, constant(low).zip(constant(high)).map(within))
         }
-    }
-
-    fn term(&mut self) -> Term {
-        let _ = self.takes_sign("(");
-        let column = self.name().unwrap_or_default();
-        let values = self.values();
-        let _ = self.takes_sign(")");
-        Term { column, values: values.unwrap_or(Values::Unclear) }
-    }
-
-    fn values(&mut self) -> Option<Values> {
-        if self.takes("between") {
-            let low = self.constant()?;
-            if !self.takes("and") {
-                return None;
-            }
-            return Some(Values::Within(Bound::Included(low), Bound::Included(self.constant()?)));
+        Expr::In { expr, target: InTarget::List(list), negated: false, .. } => {
+            (expr, list.iter().map(constant).collect::<Option<Vec<Key>>>().map(Values::OneOf))
         }
-        if self.takes("in") {
-            if !self.takes_sign("(") {
-                return None;
-            }
-            let mut keys = vec![self.constant()?];
-            while self.takes_sign(",") {
-                keys.push(self.constant()?);
-            }
-            return self.takes_sign(")").then_some(Values::OneOf(keys));
-        }
-        let Some(Token::Sign(sign)) = self.peek() else { return None };
-        let sign = *sign;
-        self.at += 1;
-        let key = self.constant()?;
-        match sign {
-            "=" | "<=>" => Some(Values::OneOf(vec![key])),
-            "<" => Some(Values::Within(Bound::Unbounded, Bound::Excluded(key))),
-            "<=" => Some(Values::Within(Bound::Unbounded, Bound::Included(key))),
-            ">" => Some(Values::Within(Bound::Excluded(key), Bound::Unbounded)),
-            ">=" => Some(Values::Within(Bound::Included(key), Bound::Unbounded)),
-            _ => None,
-        }
-    }
-
-    /// A constant, negative or cast.
-    fn constant(&mut self) -> Option<Key> {
-        let negative = self.takes_sign("-");
-        let Some(Token::Constant(key)) = self.peek() else { return None };
-        let key = match (key.clone(), negative) {
-            (Key::Number(number), true) => Key::Number(-number),
-            (Key::Text(_), true) => return None,
-            (key, false) => key,
-        };
-        self.at += 1;
-        if self.takes_sign("::") {
-            self.name();
-        }
-        Some(key)
-    }
-
-    fn insert(&mut self) -> Option<Statement> {
-        while self.takes("ignore")
-            || self.takes("into")
-            || self.takes("low_priority")
-            || self.takes("delayed")
-        {}
-        let table = self.name()?;
-        let mut columns = Vec::new();
-        if self.takes_sign("(") {
-            while !self.takes_sign(")") {
-                columns.push(self.name()?);
-                let _ = self.takes_sign(",");
-            }
-        }
-        if !(self.takes("values") || self.takes("value")) {
-            return None;
-        }
-        let mut rows = Vec::new();
-        while self.takes_sign("(") {
-            rows.push(self.row()?);
-            let _ = self.takes_sign(",");
-        }
-        Some(Statement::Insert { table, columns, rows })
-    }
-
-    fn row(&mut self) -> Option<Vec<Option<Key>>> {
-        let mut row = Vec::new();
-        loop {
-            let key = self.constant();
-            let mut depth = 0;
-            let mut is_plain = key.is_some();
-            loop {
-                match self.peek()? {
-                    Token::Sign(")") if depth == 0 => {
-                        self.at += 1;
-                        row.push(key.filter(|_| is_plain));
-                        return Some(row);
-                    }
-                    Token::Sign(",") if depth == 0 => break,
-                    Token::Sign("(") => depth += 1,
-                    Token::Sign(")") => depth -= 1,
-                    _ => {}
-                }
-                is_plain = false;
-                self.at += 1;
-            }
-            self.at += 1;
-            row.push(key.filter(|_| is_plain));
-        }
-    }
-
-    /// ALTER TABLE, of which a new primary key counts.
-    fn alter(&mut self) -> Option<Statement> {
-        if !self.takes("table") {
-            return Some(Statement::Nothing);
-        }
-        let _ = self.takes("only");
-        let table = self.name()?;
-        let adds = self.skip_behind("primary") && self.takes("key") && self.takes_sign("(");
-        let primary = if adds { self.name() } else { None };
-        Some(Statement::Create { table, columns: Vec::new(), primary })
-    }
-
-    fn create(&mut self) -> Option<Statement> {
-        let _ = self.takes("temporary") || self.takes("unlogged");
-        if !self.takes("table") {
-            return Some(Statement::Nothing);
-        }
-        while self.takes("if") || self.takes("not") || self.takes("exists") {}
-        let table = self.name()?;
-        if !self.takes_sign("(") {
-            return Some(Statement::Nothing);
-        }
-        let (mut columns, mut primary, mut depth, mut begins) = (Vec::<String>::new(), None, 0, true);
-        while let Some(token) = self.peek().cloned() {
-            match token {
-                Token::Sign("(") => depth += 1,
-                Token::Sign(")") if depth == 0 => break,
-                Token::Sign(")") => depth -= 1,
-                Token::Sign(",") if depth == 0 => begins = true,
-                Token::Word(word, false) if word.eq_ignore_ascii_case("primary") => {
-                    self.at += 2;
-                    let lists = self.takes_sign("(");
-                    depth += i32::from(lists);
-                    primary = if lists { self.name() } else { columns.last().cloned() };
-                    begins = false;
-                    continue;
-                }
-                Token::Word(word, _) if begins => {
-                    begins = false;
-                    let is_key = ["key", "unique", "constraint", "index", "foreign", "check"];
-                    if !is_key.contains(&word.to_ascii_lowercase().as_str()) {
-                        columns.extend(self.name());
-                        continue;
-                    }
-                }
-                _ => {}
-            }
-            self.at += 1;
-        }
-        Some(Statement::Create { table, columns, primary })
+        Expr::BinaryOp { left, op, right } => (left, constant(right).and_then(|key| compared(op, key))),
+        _ => return Term { column: String::new(), values: Values::Unclear },
+    };
+    match (column(of), values) {
+        (Some(column), Some(values)) => Term { column, values },
+        (column, _) => Term { column: column.unwrap_or_default(), values: Values::Unclear },
     }
 }
 
-fn unclear(terms: &mut [Term]) {
-    if let Some(last) = terms.last_mut() {
-        last.values = Values::Unclear;
+fn compared(op: &BinaryOperator, key: Key) -> Option<Values> {
+    match op {
+        BinaryOperator::Eq | BinaryOperator::Spaceship => Some(Values::OneOf(vec![key])),
+        BinaryOperator::Lt => Some(Values::Within(Bound::Unbounded, Bound::Excluded(key))),
+        BinaryOperator::LtEq => Some(Values::Within(Bound::Unbounded, Bound::Included(key))),
+        BinaryOperator::Gt => Some(Values::Within(Bound::Excluded(key), Bound::Unbounded)),
+        BinaryOperator::GtEq => Some(Values::Within(Bound::Included(key), Bound::Unbounded)),
+        _ => None,
+    }
+}
+
+/// A constant, negative or cast.
+fn constant(expr: &Expr) -> Option<Key> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::Number(number, _) => Some(Key::of_word(number)),
+            Value::SingleQuotedString(text)
+            | Value::DoubleQuotedString(text)
+            | Value::EscapedStringLiteral(text)
+            | Value::NationalStringLiteral(text) => Some(Key::of_word(text)),
+            Value::HexStringLiteral(digits) => Some(Key::of_word(&format!("0x{digits}"))),
+            _ => None,
+        },
+        Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match constant(expr)? {
+            Key::Number(number) => Some(Key::Number(-number)),
+            Key::Text(_) => None,
+        },
+        Expr::Cast { kind: CastKind::DoubleColon, expr, .. } => constant(expr),
+        _ => None,
     }
 }

@@ -91,3 +91,31 @@ fn what_names_no_record_of_one_table_is_not_understood() {
     assert_eq!(parse("start transaction", &[], true), Some(Statement::Begin));
     assert_eq!(parse("ROLLBACK TO SAVEPOINT a", &[], true), None);
 }
+
+#[test]
+fn what_names_no_record_may_be_anything() {
+    let one = |text: &str, quoted: bool| match parse(text, &[], quoted) {
+        Some(Statement::Find { table, terms, .. }) => {
+            assert_eq!((table.as_str(), &terms[0].values), ("t", &Values::OneOf(vec![number(5)])), "{text}");
+        }
+        other => panic!("{text}: {other:?}"),
+    };
+    one("SELECT CHAR(65 USING utf8), TIMESTAMPDIFF(DAY, a, b) FROM t WHERE id = 5 LOCK IN SHARE MODE", true);
+    one("UPDATE IGNORE t SET a = IF(b, 1, 2) WHERE id = 5", true);
+    one("UPDATE ONLY t SET a[1] = 5 WHERE id = '5'::bigint RETURNING id", false);
+    one("SELECT \"from\" FROM t WHERE t.id = 5 FOR NO KEY UPDATE", false);
+    let hexadecimal = found("SELECT 1 FROM t WHERE id IN (0x1F, x'1F')").2;
+    assert_eq!(hexadecimal[0].1, Values::OneOf(vec![Key::Text(b"0x1F".to_vec()); 2]));
+}
+
+#[test]
+fn a_tree_too_deep_for_a_stack_is_not_made() {
+    let terms = |count: usize| format!("SELECT 1 FROM t WHERE {}", vec!["(a = 1)"; count].join(" AND "));
+    assert!(parse(&terms(1_000), &[], true).is_some());
+    for text in [terms(20_000), terms(20_000).replace("AND", "OR"), terms(1).replace('(', &"(".repeat(4_000))]
+    {
+        assert_eq!(parse(&text, &[], true), None);
+    }
+    let rows = format!("INSERT INTO t VALUES {}", vec!["(1, -2, f(3))"; 5_000].join(", "));
+    assert!(matches!(parse(&rows, &[], true), Some(Statement::Insert { rows, .. }) if rows.len() == 5_000));
+}

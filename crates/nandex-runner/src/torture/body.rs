@@ -17,11 +17,10 @@ use nandex::ordered::Durability;
 use nandex::{IndexError, Nand};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Whether a life goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Goes,
-    /// Nothing can be opened or made on the chip any more, as is allowed.
+    /// Nothing can be opened or made on the chip any more, which is allowed.
     Ends,
 }
 
@@ -29,7 +28,7 @@ pub(crate) struct Body<'a> {
     pub(super) setup: &'a Setup,
     pub(super) chip: SharedChip,
     pub(super) left: Left,
-    /// `None` while the power is off.
+    /// The open victim; `None` while the power is off.
     pub(super) victim: Option<Subject>,
     pub(super) history: History,
     pub(super) moment: Moment,
@@ -38,28 +37,29 @@ pub(crate) struct Body<'a> {
     pub(super) class: Durability,
     pub(super) value_bytes: usize,
     pub(super) is_store: bool,
-    /// Where the cursor stands.
+    /// The position of the cursor.
     pub(super) position: Position,
     pub(super) version: u32,
-    /// Closed in an orderly way, and nothing was done since.
+    /// Whether the victim was closed and not used since.
     pub(super) is_closed: bool,
-    /// Nothing is to be mounted: the contents were given up, and a new format was not finished.
+    /// Whether no victim can be mounted: the contents were given up, and a new format was not finished.
     pub(super) is_bare: bool,
     /// Whether programs or erases may have failed since the beginning.
     pub(super) has_failed: bool,
-    /// Bytes of RAM of a store: the same at every mount, since what is above shares out the rest.
+    /// RAM of a store in bytes. It must be the same at every mount, because the layers above share the
+    /// rest.
     pub(super) ram_bytes: Option<usize>,
-    /// The most records held when one more was refused.
+    /// Most records held when a further one was refused.
     pub(super) held_when_full: usize,
-    /// Writes refused since the last one that was done: at the end of life removals may go on.
+    /// Number of writes refused since the last successful one. At the end of life removals may still
+    /// succeed.
     pub(crate) writes_refused_in_row: u64,
-    /// Changes refused since the last one that was done.
+    /// Number of changes refused since the last successful one.
     pub(crate) refused_in_row: u64,
     pub(crate) counts: Counts,
 }
 
 impl<'a> Body<'a> {
-    /// Makes the victim on a fresh chip.
     pub(crate) fn born(setup: &'a Setup) -> Result<Body<'a>, Fault> {
         let chip = Shared::new(setup.chip());
         let left: Left = Shared::new(CALL_MAX);
@@ -112,22 +112,21 @@ impl<'a> Body<'a> {
         self.setup.part.geometry.page_bytes
     }
 
-    /// Changes refused since the last one that was done.
     pub(crate) fn refused_in_row(&self) -> u64 {
         self.refused_in_row
     }
 
-    /// The contents that should be there now.
+    /// The expected contents of each slot.
     pub(crate) fn contents(&self) -> &[u64] {
         self.history.contents()
     }
 
-    /// The number of slots that should hold something now.
+    /// Number of slots that should hold a value.
     pub(crate) fn held(&self) -> usize {
         self.history.held()
     }
 
-    /// Carries a step out; a panic is a fault.
+    /// Carries out a step; a panic is reported as a fault.
     pub(crate) fn step(&mut self, step: &Step) -> Result<Flow, Fault> {
         let flow = catch_unwind(AssertUnwindSafe(|| self.carry_out(step)));
         flow.unwrap_or_else(|panic| {
@@ -181,7 +180,7 @@ impl<'a> Body<'a> {
         self.chip.lock().is_powered()
     }
 
-    /// The power was cut: books it, and whatever was open is gone.
+    /// Books a power cut and drops the open victim.
     pub(super) fn cut_off(&mut self) {
         self.counts.cuts += 1;
         self.victim = None;
@@ -212,7 +211,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Opens what may refuse to be mounted, where that is possible; else it begins anew on the used chip.
+    /// Mounts a victim that may refuse to be mounted. If it refuses, the life begins anew on the used chip.
     fn salvage(&mut self) -> Result<Flow, Fault> {
         let (target, settings) = (self.setup.victim.target, &self.setup.settings);
         match Subject::mount_after_cut(target, settings, leashed(&self.chip, &self.left)) {
@@ -231,7 +230,7 @@ impl<'a> Body<'a> {
         self.make_anew()
     }
 
-    /// Makes an empty one on the used chip.
+    /// Formats an empty victim on the used chip.
     fn make_anew(&mut self) -> Result<Flow, Fault> {
         let (target, settings) = (self.setup.victim.target, &self.setup.settings);
         match Subject::format(target, settings, leashed(&self.chip, &self.left)) {
@@ -258,7 +257,7 @@ impl<'a> Body<'a> {
         self.is_closed = false;
     }
 
-    /// Checks what was just opened and compares it with what may have come back.
+    /// Checks a victim that was just opened and compares it with the allowed states.
     fn examine(&mut self, mut victim: Subject, promise: Promise) -> Result<Flow, Fault> {
         if victim.store_ram_bytes() != self.ram_bytes {
             let (was, is) = (self.ram_bytes, victim.store_ram_bytes());
@@ -278,8 +277,8 @@ impl<'a> Body<'a> {
         Ok(Flow::Goes)
     }
 
-    /// A log that is a ring gives up its oldest readings when it is full: what is there no longer is expected
-    /// no longer.
+    /// Drops the expectation of readings that a log gave up: a log is a ring and overwrites its oldest
+    /// readings.
     fn give_up(&mut self, found: &[u64]) -> Result<(), Fault> {
         if !self.mix.gives_up {
             return Ok(());
@@ -296,7 +295,7 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    /// Walks the invariants and reads everything.
+    /// Checks the invariants and reads all slots.
     fn read(&self, victim: &mut Subject) -> Result<Vec<u64>, Fault> {
         let unsound = |why: String| Fault::new(Kind::Unsound, why);
         let records = victim.check().map_err(unsound)?;
@@ -332,7 +331,7 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    /// The operation as the victim can take it; none where it cannot.
+    /// The operation in a form that the victim can take; `None` if there is none.
     fn adapted(&self, op: &HostOp) -> Option<HostOp> {
         let contents = self.history.contents();
         let holds = |slot: u32| contents.get(slot as usize).is_some_and(|&held| held != 0);
@@ -420,10 +419,10 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Bytes of a reading in a log.
+/// Size of a reading in a log, in bytes.
 const READING_BYTES: usize = 12;
 
-/// A cut that never strikes.
+/// A power cut that never strikes.
 const NEVER: Cut = Cut { after: u64::MAX, when: CutWhen::Before, torn: TornModel::Prefix, seed: 0 };
 
 fn leashed(chip: &SharedChip, left: &Left) -> Box<dyn Nand> {
@@ -435,12 +434,11 @@ fn panicked(panic: &(dyn std::any::Any + Send)) -> Fault {
     Fault::new(Kind::Panicked, format!("{}{place}", panic_text(panic)))
 }
 
-/// Whether it brings something in.
+/// Whether the operation writes a value.
 pub(super) fn is_write(op: &HostOp) -> bool {
     op.changes().iter().any(|(_, puts)| *puts)
 }
 
-/// The operation in a word.
 pub(super) fn verb(op: &HostOp) -> &'static str {
     match op {
         HostOp::Put(_) | HostOp::Blind(_) => "put",

@@ -4,22 +4,18 @@ use super::tokens::{Token, tokens};
 use crate::trace::build::Key;
 use std::ops::Bound;
 
-/// A statement that was understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Statement {
-    /// SELECT, UPDATE or DELETE on one table.
     Find { what: Find, table: String, terms: Vec<Term>, limit: Option<u64>, descending: bool },
-    /// INSERT or REPLACE: for each row the constants by column; None for what is no constant.
+    /// INSERT or REPLACE: the constants of each row, by column; `None` for an expression that is no
+    /// constant.
     Insert { table: String, columns: Vec<String>, rows: Vec<Vec<Option<Key>>> },
-    /// CREATE TABLE.
     Create { table: String, columns: Vec<String>, primary: Option<String> },
-    /// A transaction begins.
     Begin,
-    /// The transaction is to be durable.
+    /// The transaction ends and is to be durable.
     Commit,
-    /// The transaction is undone.
     Rollback,
-    /// Something that touches no record, such as SET.
+    /// A statement that touches no record, such as SET.
     Nothing,
 }
 
@@ -30,7 +26,7 @@ pub(super) enum Find {
     Delete,
 }
 
-/// A condition on a column, all of which hold together.
+/// A condition on one column. A record must satisfy all conditions of its statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Term {
     pub(super) column: String,
@@ -39,15 +35,13 @@ pub(super) struct Term {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Values {
-    /// One of these.
     OneOf(Vec<Key>),
-    /// Between these.
     Within(Bound<Key>, Bound<Key>),
-    /// Something else.
+    /// A condition that does not restrict the column to constants.
     Unclear,
 }
 
-/// The statement in this text. `quoted_texts`: double quotes are around texts and not around names.
+/// Parses one statement. If `quoted_texts` is set, double quotes enclose texts and not names.
 pub(super) fn parse(text: &str, parameters: &[Option<Key>], quoted_texts: bool) -> Option<Statement> {
     let tokens: Vec<Token> = tokens(text, quoted_texts)
         .into_iter()
@@ -87,7 +81,7 @@ impl Words<'_> {
         self.tokens.get(self.at)
     }
 
-    /// The next keyword in small letters.
+    /// Takes the next keyword, in small letters.
     fn keyword(&mut self) -> Option<String> {
         let Some(Token::Word(word, false)) = self.peek() else { return None };
         let word = word.to_ascii_lowercase();
@@ -111,14 +105,14 @@ impl Words<'_> {
         is
     }
 
-    /// Whether a keyword stands anywhere after here.
+    /// Whether the keyword occurs anywhere in the rest of the statement.
     fn has(&self, word: &str) -> bool {
         let is =
             |token: &Token| matches!(token, Token::Word(found, false) if found.eq_ignore_ascii_case(word));
         self.tokens[self.at..].iter().any(is)
     }
 
-    /// Goes on behind the next such keyword that is in no brackets.
+    /// Moves behind the next such keyword outside brackets.
     fn skip_behind(&mut self, word: &str) -> bool {
         let mut depth = 0;
         while let Some(token) = self.peek() {
@@ -136,7 +130,7 @@ impl Words<'_> {
         false
     }
 
-    /// A name without what qualifies it.
+    /// Takes a name and drops its qualifiers, such as the schema.
     fn name(&mut self) -> Option<String> {
         let mut name = None;
         while let Some(Token::Word(word, quoted)) = self.peek() {
@@ -208,7 +202,7 @@ impl Words<'_> {
         }
     }
 
-    /// Conditions joined by AND up to the end of the WHERE; an OR makes them unclear.
+    /// Takes the conditions joined by AND up to the end of the WHERE; an OR makes all of them unclear.
     fn terms(&mut self) -> Vec<Term> {
         let mut terms = Vec::new();
         loop {
@@ -276,7 +270,7 @@ impl Words<'_> {
         }
     }
 
-    /// A constant, negative or cast.
+    /// Takes a constant, which may have a sign or a cast.
     fn constant(&mut self) -> Option<Key> {
         let negative = self.takes_sign("-");
         let Some(Token::Constant(key)) = self.peek() else { return None };
@@ -343,7 +337,7 @@ impl Words<'_> {
         }
     }
 
-    /// ALTER TABLE, of which a new primary key counts.
+    /// Parses ALTER TABLE, of which only a new primary key counts.
     fn alter(&mut self) -> Option<Statement> {
         if !self.takes("table") {
             return Some(Statement::Nothing);

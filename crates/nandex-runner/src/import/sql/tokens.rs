@@ -2,25 +2,22 @@
 
 use crate::trace::build::Key;
 
-/// A word, a constant or a sign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
-    /// A name or a keyword as written, and whether it was quoted.
+    /// A name or a keyword as written, and whether it was in quotes.
     Word(String, bool),
-    /// A number or a text.
     Constant(Key),
-    /// The `n`-th parameter, counted from 0.
+    /// The parameter with this number, counted from 0.
     Parameter(usize),
-    /// A sign such as `=`, `<=`, `(`.
     Sign(&'static str),
 }
 
-/// Signs, longer ones first.
+/// The signs of the language. Longer ones come first, since the first match is taken.
 const SIGNS: [&str; 20] = [
     "<=>", "<=", ">=", "<>", "!=", "::", "=", "<", ">", "(", ")", ",", ".", ";", "*", "+", "-", "/", "%", "|",
 ];
 
-/// The tokens of a statement. Text in double quotes is a name, or a constant where `quoted_texts`.
+/// The tokens of a statement. Text in double quotes is a name, or a constant if `quoted_texts` is set.
 pub(super) fn tokens(text: &str, quoted_texts: bool) -> Vec<Token> {
     let (mut found, mut rest, mut parameters) = (Vec::new(), text, 0);
     while let Some(first) = rest.chars().next() {
@@ -63,7 +60,8 @@ fn number(text: &str) -> (Option<Token>, usize) {
     (Some(Token::Constant(Key::of_word(&text[..end]))), end)
 }
 
-/// A text in quotes, which it has twice, or behind a backslash where that `escapes`; and its length.
+/// Reads a text in quotes and returns it with its length in the statement. A doubled quote stands for one
+/// quote; so does one behind a backslash if the quotes have escapes.
 fn quoted(
     text: &str,
     (quote, escapes): (char, bool),

@@ -19,9 +19,8 @@
 //!
 //! All trees are compiled here, once: what stands on this crate links them and does not compile them again.
 
-/// Makes a list of what can be opened. To the unit tests it is a constant, compiled only where it is used:
-/// they use none, so that all trees are not compiled a second time for them. Tests that open something are in
-/// `tests/`.
+/// Defines a list of entries. For the unit tests it is a constant instead of a static. They do not use it,
+/// so not all trees are compiled a second time for them. Tests that open something are in `tests/`.
 macro_rules! list {
     ($(#[$doc:meta])* $name:ident: $entry:ty = $entries:ident) => {
         $(#[$doc])*

@@ -6,14 +6,17 @@ use std::ops::Bound;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Statement {
+    /// SELECT, UPDATE or DELETE on one table.
     Find { what: Find, table: String, terms: Vec<Term>, limit: Option<u64>, descending: bool },
-    /// INSERT or REPLACE: the constants of each row, by column; `None` for an expression that is no
-    /// constant.
+    /// INSERT or REPLACE: the constants of each row by column; `None` for any other expression.
     Insert { table: String, columns: Vec<String>, rows: Vec<Vec<Option<Key>>> },
+    /// CREATE TABLE.
     Create { table: String, columns: Vec<String>, primary: Option<String> },
+    /// A transaction begins.
     Begin,
     /// The transaction ends and is to be durable.
     Commit,
+    /// The transaction is undone.
     Rollback,
     /// A statement that touches no record, such as SET.
     Nothing,

@@ -91,7 +91,7 @@ pub(super) fn decode(decoder: &Decoder, ppn: Ppn, mut sheet: Sheet<'_>) -> Page 
     page
 }
 
-/// Notes numbers of four bytes each, until one is not set.
+/// Notes numbers of four bytes each, without those that are not set.
 fn note_words(sheet: &mut Sheet<'_>, from: usize, name: &str) {
     if !sheet.detail {
         return;

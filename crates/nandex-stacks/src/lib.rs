@@ -19,8 +19,9 @@
 //!
 //! All trees are compiled here, once: what stands on this crate links them and does not compile them again.
 
-/// Defines a list of entries. For the unit tests it is a constant instead of a static. They do not use it,
-/// so not all trees are compiled a second time for them. Tests that open something are in `tests/`.
+/// Defines a list of entries as a static. For the unit tests it is a constant, which costs nothing if it is
+/// not used: all trees would be compiled a second time for the static. Tests that open something are in
+/// `tests/`.
 macro_rules! list {
     ($(#[$doc:meta])* $name:ident: $entry:ty = $entries:ident) => {
         $(#[$doc])*

@@ -44,7 +44,7 @@ pub enum Reading {
 }
 
 impl Reading {
-    /// All readings in the order of the columns.
+    /// All readings, in the order of their columns in the scorecard.
     pub const ALL: [Reading; 3] = [Reading::First, Reading::Second, Reading::Candidate];
 
     /// The heading of the column.

@@ -181,7 +181,7 @@ pub struct TraceInput {
     /// Whether the bundled cut is used if the full trace is missing.
     #[serde(default)]
     pub bundled_cut: bool,
-    /// Whether claims are judged on the cut as on the full trace.
+    /// Whether claims are judged even if the bundled cut is used.
     #[serde(default)]
     pub judge_cut: bool,
     /// Whether bit 0 of a range's flags means a descending range, as in the OLTP-A and OLAP-B captures.
@@ -259,7 +259,7 @@ impl PatternPrices {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sum {
-    /// The sum's name in figures.
+    /// The name of the group in the names of its figures.
     pub name: String,
     /// The phases of the group.
     pub phases: Vec<String>,

@@ -36,7 +36,7 @@ pub(crate) const KEYS: [&str; 19] = [
 /// Keys that cannot be set by one word, because they are tables or lists of tables.
 const MORE_KEYS: [&str; 3] = ["plot", "replay", "smoke"];
 
-/// The definition in `text` with these values set. Without them `text` is known to be valid.
+/// Reads the definition in `text`, which is valid as it stands, with some values replaced by `sets`.
 pub(super) fn apply(text: &str, sets: &[(String, String)]) -> Result<Definition, LabError> {
     let mut table: Table = toml::from_str(text).map_err(|error| refused("", "", error.message()))?;
     for (key, value) in sets {

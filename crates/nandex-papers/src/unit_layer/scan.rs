@@ -61,7 +61,7 @@ pub(super) struct Scan {
     newest: Vec<Lpn>,
     /// The sectors of a commit that is not whole.
     void: Vec<Lpn>,
-    /// Bit set of the sectors in disk mode.
+    /// Bit set of the sectors that were written in disk mode.
     disk: Vec<bits::Word>,
     /// Bit set of the nodes whose reset was found.
     closed: Vec<bits::Word>,

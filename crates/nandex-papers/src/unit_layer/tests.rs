@@ -386,7 +386,7 @@ fn a_group_for_which_there_is_no_room_leaves_what_waited() {
     assert_eq!((buffer.len(), buffer.fault()), (4, None));
 }
 
-/// The node that is present in every state. Its contents number the state.
+/// A node that every state of the test has. Its contents are the number of the state.
 const STATE: u32 = 29;
 
 #[test]

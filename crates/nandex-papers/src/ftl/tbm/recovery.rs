@@ -69,7 +69,7 @@ impl Scan {
         version < self.void_below || self.converted.get(&life).is_some_and(|&by| version < by)
     }
 
-    /// Adds a page to what the scan knows of its block.
+    /// Notes a page of a buffer block in the state of the block, which is made with its first page.
     fn note_page(&mut self, ppn: Ppn, tag: BufferTag, full: &mut Option<Full>) -> Result<(), StoreFault> {
         let corrupted = |what| Err(StoreFault::corrupted(what, ppn.0));
         if tag.lpn >= self.page_count {

@@ -61,12 +61,12 @@ impl Newest {
         (self.used, self.before, self.upto) = (0, None, None);
     }
 
-    /// Whether this and all earlier passes together kept all keys.
+    /// Whether no further pass is needed, because this and all earlier passes together kept all keys.
     pub(in crate::ordered) fn is_last(&self) -> bool {
         self.upto.is_none()
     }
 
-    /// Whether this pass alone kept all keys.
+    /// Whether a single pass suffices, because this first one kept all keys.
     pub(in crate::ordered) fn is_only(&self) -> bool {
         self.upto.is_none() && self.before.is_none()
     }

@@ -28,7 +28,7 @@ const COLUMNS: [(&str, &[Kind]); 7] = [
     ("two blocks exchanged", &[Kind::BlockExchange]),
 ];
 
-/// The table, followed by the exceptions.
+/// The table of guarantees as Markdown, followed by the list of exceptions.
 pub fn table() -> String {
     let mut out = String::from("| |");
     COLUMNS.iter().for_each(|(name, _)| out.push_str(&format!(" {name} |")));

@@ -353,7 +353,7 @@ impl<S: PageStore> PageStore for Layer<S> {
         self.plan.page_bytes
     }
 
-    /// Number of node numbers, which is what the tree takes for pages.
+    /// Number of possible node numbers. The tree uses node numbers as if they were pages.
     fn page_count(&self) -> u32 {
         if self.plan.is_append() { self.plan.nodes_max } else { self.plan.pages }
     }

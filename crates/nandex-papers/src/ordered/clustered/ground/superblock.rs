@@ -108,7 +108,7 @@ impl Superblock {
         store.write(Lpn(slot), Cause::Checkpoint, page)
     }
 
-    /// Whether the pages that it names exist.
+    /// Whether the pages that this superblock names exist on the store.
     fn is_possible(&self, plan: &ClusteredSizes) -> bool {
         if !plan.is_append() {
             return self.anchor < plan.pages;

@@ -158,8 +158,8 @@ impl Fd {
         }
     }
 
-    /// Gives up the pages of a run, which are known from the fences above. Those of the first run are known
-    /// from the fences of the head.
+    /// Gives up the pages of a run. The fences of the run above tell which pages these are; for the first run
+    /// it is the fences of the head.
     fn release_run<S: PageStore>(&self, shadow: &mut Shadow<S>, level: usize) -> Result<(), IndexError> {
         if level == 0 {
             for fence in self.fences.chunks(self.plan.shape.key + 4) {

@@ -68,7 +68,7 @@ pub struct LsLruConfig {
     pub buffer_bytes: usize,
     /// w: share of the cold region in the buffer, in percent.
     pub window_percent: u8,
-    /// k: number of times a leaf's entries that a dirty part may have, 2 to 15.
+    /// k: largest size of a dirty part, as a multiple of the entries of a leaf, 2 to 15.
     pub split_factor: u32,
     /// L: least number of entries that a write-minimized commit frees. 0 means the entries of a page of
     /// cells.

@@ -14,8 +14,8 @@ const BUFFERED: u64 = 1 << 60;
 
 /// The newest intact page of each logical page.
 ///
-/// Pages of a group without its end do not count. A trim that is no longer on the chip is not seen, since only
-/// the FTL's table knows it. The trimmed page is then shown as current until its block is erased.
+/// Pages of a group without its end do not count. A trim that is no longer on the chip is not seen, since
+/// only the FTL's table knows it. The trimmed page is then shown as current until its block is erased.
 pub(crate) fn current(decoder: &Decoder, pages: &[Page], checkpoint: Option<&Found>) -> Current {
     if !matches!(decoder.family, Family::Ftl | Family::Tbm) {
         return Current::new();

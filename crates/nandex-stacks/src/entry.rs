@@ -35,11 +35,11 @@ impl Hosting {
 /// Whether an index or store is made anew or mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Open {
-    /// It is made anew; the contents of the chip are ignored.
+    /// Makes it anew; the contents of the chip are ignored.
     Format,
-    /// It is mounted from a chip that holds it.
+    /// Mounts it from a chip that holds it.
     Mount,
-    /// It is mounted after a power cut although its class promises nothing after one.
+    /// Mounts it after a power cut although its class promises nothing after one.
     MountAfterCut,
 }
 
@@ -145,7 +145,7 @@ pub enum Confidence {
     High,
     /// The path of the data is known; other parts are ours.
     Medium,
-    /// It is built from abstracts and short descriptions and is our reading of them.
+    /// Only abstracts and short descriptions were read; the system is our reading of them.
     Low,
 }
 

@@ -173,7 +173,7 @@ pub struct AtRam {
     pub name: String,
     /// The figure of the aim for that answer.
     pub cost: f64,
-    /// The same figure for the answer to the request. Absent if that cannot run with this RAM.
+    /// The figure of the aim for the answer to the request; absent if that answer cannot run with this RAM.
     pub cost_of_answer: Option<f64>,
 }
 

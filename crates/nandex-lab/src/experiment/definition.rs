@@ -232,11 +232,11 @@ pub struct PatternPrices {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Follows {
-    /// It is for the page after the last one of its kind in its block.
+    /// The page follows the last one of its kind in its block.
     #[default]
     Block,
-    /// It is for the page after the last one of its kind in its block, which was also the last of its kind
-    /// on the chip.
+    /// The page follows the last one of its kind in its block, which was also the last of its kind on the
+    /// chip.
     Chip,
 }
 

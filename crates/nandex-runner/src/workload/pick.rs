@@ -18,7 +18,8 @@ pub enum Picker {
     },
     /// Place `i` has the weight `1 / (i + 1)^theta`.
     Zipfian(Zipf),
-    /// As `Zipfian`, but counted from the last place, so that the youngest records are the most popular.
+    /// Places have the weights of `Zipfian`, but counted from the last place: the youngest records are the
+    /// most popular.
     Latest(Zipf),
 }
 

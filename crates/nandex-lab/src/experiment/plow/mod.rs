@@ -43,7 +43,7 @@ struct SetUp {
 enum Then {
     /// Look-ups, changes and scans.
     Mixed,
-    /// The same, then mostly look-ups, and then mounts.
+    /// Work as in `Mixed`, then mostly look-ups, and then mounts.
     All,
 }
 

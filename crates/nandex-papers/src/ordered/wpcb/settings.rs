@@ -10,7 +10,7 @@ use nandex::store::PageStore;
 /// The place to which a leaf is written when it becomes full and will stay whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FullNodes {
-    /// Its buffer block, as for any other node.
+    /// The leaf's buffer block, as for any other node.
     #[default]
     Buffered,
     /// The FTL at once, as in section 6.2 of the paper.

@@ -143,8 +143,8 @@ impl<S: PageStore> NodeLog<S> {
         Ok(())
     }
 
-    /// Logs for each of these nodes that its page holds all changes up to `operation`. If the log has no room,
-    /// the records are left out, because the pages say so as well.
+    /// Logs for each of these nodes that its page holds all changes up to `operation`. If the log has no
+    /// room, the records are left out, because the pages say so as well.
     pub(super) fn append_flushed(&mut self, nodes: &[NodeId], operation: u64) -> Result<(), StoreError> {
         for &node in nodes {
             if self.room() == 0 {

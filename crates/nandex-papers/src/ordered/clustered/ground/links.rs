@@ -38,7 +38,7 @@ struct Ancestor {
 pub(super) struct Links {
     /// Pages that hold current versions of nodes, or old versions still needed.
     pub(super) busy: PageMap,
-    /// Those of the busy pages that hold old versions still needed.
+    /// Busy pages that hold old versions still needed.
     pub(super) kept: PageMap,
     /// The page of the root. 0 if there is none.
     pub(super) root: u32,

@@ -237,8 +237,8 @@ impl<S: PageStore> SegmentTree<S> {
         self.gather_more(base, used, 0)
     }
 
-    /// Gathers the records of another leaf, whose pages are in the frames, beside the `held` records that were
-    /// gathered before. Returns how many there are now.
+    /// Gathers the records of another leaf, whose pages are in the frames, beside the `held` records that
+    /// were gathered before. Returns how many there are now.
     pub(super) fn gather_more(&mut self, base: usize, used: usize, mut held: usize) -> usize {
         let SegmentTree { frames, layout, flat, flat_shape, .. } = self;
         let pages = &frames[base..base + used];

@@ -17,9 +17,7 @@ type Size = [usize; 3];
 const MOST: Size = [16, 70, 3];
 
 /// Types that are beyond it, as large as they are today. A row may shrink, and go; no row comes.
-const BEYOND: [(&str, Size); 0] = [
-
-];
+const BEYOND: [(&str, Size); 0] = [];
 
 /// The methods of a type by file, each with the names it calls on itself; and its fields.
 #[derive(Default)]

@@ -20,7 +20,7 @@ use nandex_lab::spatial::SpatialEntry;
 use nandex_lab::workload::WorkloadEntry;
 use std::path::PathBuf;
 
-/// The version, and whether the debug assertions are in it.
+/// The version, with whether this build has debug assertions.
 const VERSION: &str = if cfg!(debug_assertions) {
     concat!(env!("CARGO_PKG_VERSION"), ", debug assertions on")
 } else {

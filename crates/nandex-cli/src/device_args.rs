@@ -234,7 +234,7 @@ pub(crate) struct Restore {
     pub(crate) overwrite: bool,
 }
 
-/// A run of blocks as first and end.
+/// Parses a range of blocks: the first, and the end, which is excluded.
 pub(crate) fn parse_blocks(text: &str) -> Result<(u32, u32), String> {
     let ends = text.split_once("..").and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
     match ends {

@@ -24,12 +24,11 @@ use nandex_lab::names::UnknownName;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// How a command ended that did what it was asked.
+/// The end of a command that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
-    /// All is well.
     Done,
-    /// The command worked, and what it found is bad: a run that stopped, a broken invariant.
+    /// The command worked but found something bad, such as a stopped run or a broken invariant.
     Bad,
 }
 
@@ -47,7 +46,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whoever read stdout has seen enough.
+/// Whether the reader of stdout closed it, which is no error.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

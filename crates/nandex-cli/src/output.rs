@@ -15,10 +15,10 @@ Results go to stdout, progress and messages to stderr.
 Exit codes: 0 done; 1 it worked and found something bad (a run that stopped, a claim not reproduced, something lost,
 a broken invariant), or a file could not be written; 2 a request that makes no sense.";
 
-/// Columns of a table that is not read in a terminal.
+/// Columns of a table that is not written to a terminal.
 const WIDTH_DEFAULT: usize = 120;
 
-/// A file, or stdout when it is called `-`.
+/// A file, or stdout if the name is `-`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     Stdout,
@@ -34,7 +34,7 @@ impl FromStr for Target {
 }
 
 impl Target {
-    /// Refuses a file whose folder does not exist: better now than after an hour of measuring.
+    /// Refuses a file that cannot be written before anything is measured.
     pub(crate) fn prepare(&self) -> Result<()> {
         match self {
             Target::Stdout => Ok(()),
@@ -42,7 +42,6 @@ impl Target {
         }
     }
 
-    /// Writes to the target.
     pub(crate) fn write(&self, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
         match self {
             Target::Stdout => {
@@ -67,7 +66,7 @@ pub(crate) fn prepare(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file and names it when that fails.
+/// Writes a file; an error names it.
 pub(crate) fn write_file(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let write = || {
         let mut out = BufWriter::new(File::create(path)?);
@@ -87,23 +86,23 @@ pub(crate) fn write_report<E: std::error::Error + Send + Sync + 'static>(
     write_file(path, |out| out.write_all(page.as_bytes()))
 }
 
-/// Prints text to stdout.
 pub(crate) fn print(text: &str) -> Result<()> {
     Target::Stdout.write(|out| out.write_all(text.as_bytes()))
 }
 
-/// The commit that the program was built from, where that is known; `+` says that files differed from it.
+/// The commit that the program was built from, if it is known. A `+` at its end says that files differed
+/// from the commit.
 pub(crate) fn commit() -> Option<String> {
     option_env!("NANDEX_COMMIT").map(String::from)
 }
 
-/// A line for whoever watches, on stderr.
+/// Prints a line for the user to stderr.
 pub(crate) fn tell(text: &str) {
     // Nobody is told when stderr is closed.
     let _ = writeln!(io::stderr(), "{text}");
 }
 
-/// Columns of the terminal, or what suits a file.
+/// Columns of the terminal, or [`WIDTH_DEFAULT`] without one.
 pub(crate) fn width() -> usize {
     let terminal = console::Term::stdout();
     terminal
@@ -112,7 +111,7 @@ pub(crate) fn width() -> usize {
         .map_or(WIDTH_DEFAULT, |(_, columns)| columns.into())
 }
 
-/// The command line as a shell would take it again.
+/// The command line in a form that a shell accepts again.
 pub(crate) fn command() -> String {
     let words = std::env::args().skip(1).map(|word| quoted(&word));
     std::iter::once("nandex".to_string()).chain(words).collect::<Vec<_>>().join(" ")
@@ -138,7 +137,7 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Refuses what cannot be written before anything is measured.
+    /// Refuses targets that cannot be written before anything is measured.
     pub(crate) fn prepare(&self) -> Result<()> {
         if self.json == Some(Target::Stdout) && self.csv == Some(Target::Stdout) {
             let reason = "and --json - too: only one of them can go to stdout";
@@ -147,8 +146,8 @@ impl Files {
         self.json.iter().chain(&self.csv).try_for_each(Target::prepare)
     }
 
-    /// Writes the files asked for, and the table unless one of them goes to stdout. Files come first: they
-    /// are complete even when nobody reads the table.
+    /// Writes the files asked for, and then the table unless one of them goes to stdout. Files come first
+    /// so that they are complete even if nobody reads the table.
     pub(crate) fn write(
         &self,
         json: impl FnOnce(&mut dyn Write) -> io::Result<()>,

@@ -8,7 +8,7 @@ use anyhow::Result;
 use nandex_lab::LabError;
 use std::io::{self, Write};
 
-/// Whether the file is to be Parquet, by its name.
+/// Whether the name of the file asks for Parquet.
 pub(crate) fn is_wanted(target: &Target) -> bool {
     match target {
         Target::Stdout => false,
@@ -16,7 +16,7 @@ pub(crate) fn is_wanted(target: &Target) -> bool {
     }
 }
 
-/// Refuses Parquet where the program was built without it.
+/// Refuses Parquet if the program was built without it.
 pub(crate) fn prepare(option: &str) -> Result<()> {
     let reason =
         "this program was built without Parquet: cargo install --path crates/nandex-cli --features parquet";
@@ -27,7 +27,7 @@ pub(crate) fn prepare(option: &str) -> Result<()> {
     }
 }
 
-/// Writes a table that is given as CSV.
+/// Writes a table, given as CSV, as Parquet.
 #[cfg(feature = "parquet")]
 pub(crate) fn write(
     csv: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -38,7 +38,7 @@ pub(crate) fn write(
     out.write_all(&columns::encode(&text).map_err(io::Error::other)?)
 }
 
-/// Nothing is written where the program was built without Parquet; see [`prepare`].
+/// Writes nothing, because the program was built without Parquet; see [`prepare`].
 #[cfg(not(feature = "parquet"))]
 pub(crate) fn write(_: impl FnOnce(&mut dyn Write) -> io::Result<()>, _: &mut dyn Write) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
@@ -54,7 +54,7 @@ mod columns {
     use parquet::schema::types::Type;
     use std::sync::Arc;
 
-    /// A column: its values without the cells that are empty.
+    /// The values of a column without its empty cells.
     enum Values {
         Whole(Vec<i64>),
         Numbers(Vec<f64>),
@@ -63,7 +63,7 @@ mod columns {
 
     struct Column {
         name: String,
-        /// 1 for a cell with a value, 0 for an empty one.
+        /// For each cell, 1 if it has a value and 0 if it is empty.
         levels: Vec<i16>,
         values: Values,
     }

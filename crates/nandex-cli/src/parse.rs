@@ -25,10 +25,9 @@ pub(crate) fn index(text: &str) -> Result<&'static IndexEntry, LabError> {
     Ok(registry::index(text)?)
 }
 
-/// Indexes as a list names them.
+/// An element of a list of indexes.
 #[derive(Debug)]
 pub(crate) enum Choice<T: 'static> {
-    /// Every one.
     All,
     One(&'static T),
 }
@@ -45,7 +44,6 @@ fn choice<T>(text: &str, find: impl Fn(&str) -> Result<&'static T, LabError>) ->
     if text == "all" { Ok(Choice::All) } else { find(text).map(Choice::One) }
 }
 
-/// An index, or a store of long values or of readings.
 pub(crate) fn subject(text: &str) -> Result<&'static IndexEntry, LabError> {
     Ok(registry::subject(text)?)
 }
@@ -58,7 +56,6 @@ pub(crate) fn ftl_choice(text: &str) -> Result<Choice<StoreEntry>, LabError> {
     choice(text, |name| Ok(registry::store(name)?))
 }
 
-/// Amounts of RAM, ascending.
 #[derive(Clone, Debug)]
 pub(crate) struct Rams(pub(crate) Vec<usize>);
 
@@ -66,7 +63,7 @@ pub(crate) fn rams(text: &str) -> Result<Rams, String> {
     quantities::byte_list(text).map(Rams)
 }
 
-/// A number of minutes above 0, such as `60` or `0.5`.
+/// Parses a number of minutes above 0, such as `60` or `0.5`.
 pub(crate) fn minutes(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(minutes) if minutes > 0.0 && minutes <= 1e6 => Ok(minutes),
@@ -74,16 +71,16 @@ pub(crate) fn minutes(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A life to live again.
+/// A life to repeat.
 #[derive(Clone, Debug)]
 pub(crate) enum Replay {
-    /// The life of this victim and seed.
+    /// The life of this victim with this seed.
     Life(Victim, u64),
-    /// Written down in this file.
+    /// The life in this file.
     File(PathBuf),
 }
 
-/// A life of `nandex torture`, such as `mu:17` or `la@fast:17`, or a file with one.
+/// Parses a life of `nandex torture`, such as `mu:17` or `la@fast:17`, or the name of a file with one.
 pub(crate) fn life(text: &str) -> Result<Replay, String> {
     if text.ends_with(".life") {
         return Ok(Replay::File(PathBuf::from(text)));
@@ -101,7 +98,7 @@ pub(crate) fn spatial_index(text: &str) -> Result<&'static SpatialEntry, LabErro
     Ok(spatial_lab::spatial(text)?)
 }
 
-/// The indexes of a list, each in its place.
+/// The items that the choices name, in their order.
 pub(crate) fn chosen<T>(
     choices: &[Choice<T>],
     all: impl IntoIterator<Item = &'static T> + Clone,
@@ -113,7 +110,7 @@ pub(crate) fn chosen<T>(
     each.collect()
 }
 
-/// A share of an area, such as `0.01%`, as a fraction.
+/// Parses a share of an area in percent, such as `0.01%`, as a fraction.
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     let percent = text.strip_suffix('%').ok_or("give a percentage, such as 0.01%")?;
     match percent.trim().parse::<f64>() {
@@ -123,12 +120,12 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A window, such as `5,45,15,55`.
+/// Parses a window, such as `5,45,15,55`.
 pub(crate) fn rect(text: &str) -> Result<Rect<f64, 2>, String> {
     spatial_lab::rect_of(text)
 }
 
-/// A point, such as `13.4,52.5`.
+/// Parses a point, such as `13.4,52.5`.
 pub(crate) fn point(text: &str) -> Result<Rect<f64, 2>, String> {
     spatial_lab::rect_of(&format!("{text},{text}"))
         .map_err(|_| format!("'{text}' is not two numbers, such as 13.4,52.5"))
@@ -142,14 +139,12 @@ pub(crate) fn ftl(text: &str) -> Result<&'static StoreEntry, LabError> {
     Ok(tbm::find(text)?)
 }
 
-/// The targets that a trace can be replayed on.
+/// A target of a replay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ReplayTarget {
-    /// Every FTL.
     All,
-    /// Every FTL behind a TBM.
     AllBehindTbm,
-    /// Nothing simulated.
+    /// No simulated target.
     None,
     Ftl(&'static StoreEntry),
     Disk(&'static DiskEntry),
@@ -187,7 +182,7 @@ pub(crate) fn paper(text: &str) -> Result<String, LabError> {
     }
 }
 
-/// A part, or the small chip of the crash tests.
+/// Parses a part, or the small chip of the crash tests.
 pub(crate) fn crash_chip(text: &str) -> Result<Part, LabError> {
     if text == SMALL_CHIP { Ok(small_chip()) } else { chips::find(text) }
 }
@@ -203,7 +198,7 @@ pub(crate) fn cut_point(text: &str) -> Result<CutPoint, LabError> {
     text.parse()
 }
 
-/// Three rates in a million, such as `100,100,0`.
+/// Parses three rates in a million, such as `100,100,0`.
 pub(crate) fn faults(text: &str) -> Result<ChipFailures, String> {
     let rate = |part: &str| match part.trim().parse() {
         Ok(rate) if rate <= 1_000_000 => Ok(rate),
@@ -216,27 +211,28 @@ pub(crate) fn faults(text: &str) -> Result<ChipFailures, String> {
     Ok(ChipFailures { program_failures_ppm, erase_failures_ppm, bad_blocks_ppm })
 }
 
-/// Operations of a workload.
+/// Parses the number of operations of a workload.
 pub(crate) fn operations(text: &str) -> Result<u64, String> {
     count_to(text, 1 << 30)
 }
 
-/// Operations of a crash test, which keeps what each did to the chip.
+/// Parses the number of operations of a crash test. Its bound is lower, because the test keeps the chip
+/// operations of each.
 pub(crate) fn crash_operations(text: &str) -> Result<u64, String> {
     count_to(text, 1_000_000)
 }
 
-/// Requests of a trace, or changes between two syncs: so many that nobody has more.
+/// Parses a count, such as that of requests in a trace. Its bound is so high that no real count exceeds it.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
     count_to(text, 1 << 40)
 }
 
-/// The factor of the times of a trace: seconds for nanoseconds at most.
+/// Parses the factor for the times of a trace. The largest turns nanoseconds into seconds.
 pub(crate) fn time_scale(text: &str) -> Result<u64, String> {
     count_to(text, 1_000_000_000)
 }
 
-/// A durability class; its words may be joined by `-`.
+/// Parses a durability class; its words may be joined by `-`.
 pub(crate) fn durability(text: &str) -> Result<Durability, LabError> {
     quantities::durability(text).copied()
 }
@@ -245,7 +241,7 @@ pub(crate) fn class_choice(text: &str) -> Result<Choice<Durability>, LabError> {
     choice(text, quantities::durability)
 }
 
-/// An option as `name=value`; whether anybody knows it is seen later.
+/// Parses an option as `name=value`. Whether it is known is checked later.
 pub(crate) fn option(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_string(), value.to_string())),
@@ -253,7 +249,7 @@ pub(crate) fn option(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// The options of a command line; of two with the same name the last one counts.
+/// The options of a command line; of several with the same name, the last one counts.
 pub(crate) fn options(set: &[(String, String)]) -> Options {
     let mut options = Options::default();
     for (name, value) in set {
@@ -262,7 +258,6 @@ pub(crate) fn options(set: &[(String, String)]) -> Options {
     options
 }
 
-/// Whether an option of this name is in the list.
 pub(crate) fn knows(options: &[names::OptionInfo], name: &str) -> bool {
     options.iter().any(|option| option.name == name)
 }

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 const BAR: &str = "{wide_bar} {human_pos}/{human_len} {msg}  {rate}  {eta} left";
-/// While the end is not known.
+/// The style of the bar while the number of operations is unknown.
 const SPINNER: &str = "{spinner} {human_pos} operations  {rate}  {elapsed} so far";
 const TICK: Duration = Duration::from_millis(100);
 
@@ -24,7 +24,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A bar when stderr is a terminal, otherwise nothing.
+    /// Makes a bar if stderr is a terminal; otherwise nothing is shown.
     pub(crate) fn new(control: Arc<Control>) -> Progress {
         let bar = match Term::stderr().is_term() {
             true => ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()),
@@ -34,29 +34,28 @@ impl Progress {
         Progress { bar, control }
     }
 
-    /// The end is known: so many of these.
+    /// Sets the total, once it is known, and the word for what is counted.
     pub(crate) fn count(&self, total: u64, what: &'static str) {
         set_style(&self.bar, BAR);
         self.bar.set_length(total);
         self.bar.set_message(what);
     }
 
-    /// The part that is done.
+    /// Sets the number that are done.
     pub(crate) fn reach(&self, done: u64) {
         self.bar.set_position(done);
     }
 
-    /// Whether nobody sees the bar.
+    /// Whether no bar is shown.
     pub(crate) fn is_hidden(&self) -> bool {
         self.bar.is_hidden()
     }
 
-    /// Takes the bar away.
     pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
 
-    /// A line for whoever watches, above the bar.
+    /// Prints a line for the user above the bar.
     pub(crate) fn tell(&self, text: &str) {
         match self.bar.is_hidden() {
             true => crate::output::tell(text),
@@ -109,7 +108,7 @@ impl Watch for Progress {
     }
 }
 
-/// Ends the bar's thread even when the work panics.
+/// Ends the bar's thread even if the work panics.
 struct SetWhenDropped<'a>(&'a AtomicBool);
 
 impl Drop for SetWhenDropped<'_> {
@@ -118,7 +117,7 @@ impl Drop for SetWhenDropped<'_> {
     }
 }
 
-/// Makes Ctrl-C stop the runs; what they did until then is kept. A second one ends the program.
+/// Makes Ctrl-C stop the runs and keep their results until then. A second Ctrl-C ends the program.
 pub(crate) fn stop_on_interrupt(control: &Arc<Control>) -> Result<()> {
     let control = Arc::clone(control);
     let handler = move || {

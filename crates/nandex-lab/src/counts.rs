@@ -32,16 +32,16 @@ use nandex_stacks::options::Options;
 use serde::Serialize;
 use std::io::{self, Write};
 
-/// Logical pages that the traces use.
+/// Number of logical pages that the traces use.
 pub const PAGES: u32 = 512;
 /// Pages of a block.
 const PAGES_PER_BLOCK: u32 = 16;
 /// Writes of a random trace after the first pass.
 const RANDOM_WRITES: u32 = 2048;
-/// Pages of the hot fifth.
+/// Number of pages in the hot fifth.
 const HOT_PAGES: u64 = PAGES as u64 / 5;
 
-/// The seed unless another is given.
+/// The seed if no other is given.
 pub const SEED: u64 = 1;
 
 /// The order in which the chip lets the pages of a block be programmed.
@@ -54,7 +54,7 @@ pub enum PageOrder {
 }
 
 impl PageOrder {
-    /// The orders of pages: ascending, and any.
+    /// Both orders.
     pub const ALL: [PageOrder; 2] = [PageOrder::Ascending, PageOrder::Any];
 
     /// The name in results.
@@ -66,7 +66,7 @@ impl PageOrder {
     }
 }
 
-/// The chip that counts are made on; of its times only their existence matters.
+/// The chip for the counts. Its latencies do not matter, but there must be some.
 pub fn chip(order: PageOrder) -> Part {
     let mut part = catalogue::mlc_64m();
     part.name = "counts".into();
@@ -75,24 +75,24 @@ pub fn chip(order: PageOrder) -> Part {
     part
 }
 
-/// A trace.
+/// A pattern of page writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trace {
-    /// Ascending, twice.
+    /// All pages in ascending order, twice.
     Sequential,
-    /// Ascending, then evenly.
+    /// All pages in ascending order, then evenly drawn ones.
     Uniform,
-    /// Ascending, then a fifth of the pages with probability 0.8.
+    /// All pages in ascending order, then drawn ones, of which 80 % fall into a fifth of the pages.
     HotCold,
-    /// Each block downwards, twice.
+    /// The pages of each block in descending order, twice.
     Reverse,
 }
 
 impl Trace {
-    /// All of them.
+    /// All traces.
     pub const ALL: [Trace; 4] = [Trace::Sequential, Trace::Uniform, Trace::HotCold, Trace::Reverse];
 
-    /// The name in results and of files.
+    /// The name used in results and for files.
     pub const fn name(self) -> &'static str {
         match self {
             Trace::Sequential => "sequential",
@@ -102,7 +102,7 @@ impl Trace {
         }
     }
 
-    /// The pages written, one after the other.
+    /// The pages that the trace writes, in order.
     pub fn writes(self, seed: u64) -> Vec<u32> {
         let mut rng = Rng::new(seed);
         let mut random = |draw: &mut dyn FnMut(&mut Rng) -> u64| -> Vec<u32> {
@@ -124,7 +124,7 @@ impl Trace {
         }
     }
 
-    /// The trace as a block trace, a sector for each page.
+    /// The trace as a block trace with one sector for each page.
     pub fn blocks(self, seed: u64) -> BlockTrace {
         let request = |page: u32| Request {
             op: BlockOp::Write,
@@ -150,26 +150,26 @@ pub struct Counts {
     pub trace: &'static str,
     /// The order in which pages of a block may be programmed: "ascending" or "any".
     pub page_order: &'static str,
-    /// The figures; the device is the FTL.
+    /// The figures. The device is the FTL.
     #[serde(flatten)]
     pub run: ReplayRun,
 }
 
-/// The plan of what is to be counted.
+/// The plan for a set of counts.
 #[derive(Clone, Debug)]
 pub struct CountsPlan {
-    /// The FTLs.
+    /// The FTLs to run.
     pub ftls: Vec<&'static StoreEntry>,
-    /// The orders.
+    /// The page orders to run.
     pub orders: Vec<PageOrder>,
     /// Seed of the random traces.
     pub seed: u64,
-    /// FTLs at a time; it changes no count.
+    /// Number of FTLs that run at the same time. Counts do not depend on it.
     pub threads: usize,
 }
 
 impl CountsPlan {
-    /// Counts: by order, then by trace, then by FTL.
+    /// Runs the plan. The counts are sorted by page order, then trace, then FTL.
     pub fn run(&self, control: &Control) -> Result<Vec<Counts>, LabError> {
         let cells: Vec<(PageOrder, Trace)> =
             self.orders.iter().flat_map(|&order| Trace::ALL.map(|trace| (order, trace))).collect();
@@ -197,14 +197,14 @@ impl CountsPlan {
         }
     }
 
-    /// The facts that results tell about the chip.
+    /// The facts about the chip for results.
     pub fn chip_facts() -> ChipFacts {
         ChipFacts::of(&chip(PageOrder::Ascending))
     }
 }
 
-/// The columns of the CSV before those of the causes: `page_reads_host` and so on, `page_programs_...`,
-/// `block_erases_...`.
+/// The columns of the CSV before those of causes, which are `page_reads_host` and so on,
+/// `page_programs_...`, `block_erases_...`.
 pub const COLUMNS: [&str; 13] = [
     "trace",
     "page_order",
@@ -278,7 +278,7 @@ mod tests {
         assert!((1580..1700).contains(&hot), "{hot} of 2048 are hot, 1638 expected");
     }
 
-    /// The generator as the header describes it, written again from the description.
+    /// Checks the generator against an independent implementation of the description above.
     #[test]
     fn the_generator_is_as_described() {
         let g = 0x9e37_79b9_7f4a_7c15u64;

@@ -10,27 +10,27 @@ use nandex::ordered::RecordFormat;
 use nandex::{CheckReport, IndexError, StoreError};
 use nandex_stacks::options::Settings;
 
-/// The findings on a chip.
+/// An index found on a chip.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// The index.
     pub index: &'static IndexEntry,
-    /// The sizes of its records.
+    /// The record sizes of the index.
     pub record: RecordFormat,
-    /// Levels from leaf to root.
+    /// Number of levels from leaf to root.
     pub height: u32,
-    /// The report of the checker, or the error that kept the chip from being mounted or walked.
+    /// The report of the checker, or the error that prevented a mount or a walk.
     pub outcome: Result<CheckReport, IndexError>,
 }
 
 impl Found {
-    /// Whether it could be mounted and every invariant holds.
+    /// Whether the chip could be mounted and every invariant holds.
     pub fn is_sound(&self) -> bool {
         self.outcome.as_ref().is_ok_and(CheckReport::is_sound)
     }
 }
 
-/// Looks for an index on the chip: a sound one, or else the first that is there but damaged.
+/// Looks for an index on the chip. Prefers a sound one to one that is damaged.
 pub fn inspect(chip: &SimChip, records: &[RecordFormat]) -> Option<Found> {
     let mut damaged = None;
     for index in INDEXES {
@@ -67,7 +67,6 @@ mod tests {
 
     const RECORDS: [RecordFormat; 2] = [RecordFormat::new(4, 4), RecordFormat::new(8, 4)];
 
-    /// A chip with 500 records of 8 + 4 bytes in the index of this name.
     fn written(name: &str) -> SimChip {
         let entry = registry::index(name).unwrap();
         let part = entry.suited(chip::find("mlc-64m").unwrap());

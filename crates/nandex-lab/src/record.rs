@@ -13,14 +13,14 @@ pub fn write_json(results: &Results, mut out: impl Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// Writes the results as CSV: for each run and phase a row per kind of operation and one of the kind "total".
-/// Columns about a whole phase are filled in the total's row only. A run that could not start has one row
-/// with its error.
+/// Writes the results as CSV. Each run and phase has a row per kind of operation and one of the kind
+/// "total". Columns about a whole phase are filled only in the row "total". A run that could not start has
+/// one row with its error.
 pub fn write_csv(results: &Results, out: impl Write) -> io::Result<()> {
     write_csv_of(std::slice::from_ref(results), out)
 }
 
-/// The text of several results, below one another.
+/// Writes several results as one CSV.
 pub fn write_csv_of(all: &[Results], out: impl Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record(header())?;
@@ -37,7 +37,7 @@ pub fn write_csv_of(all: &[Results], out: impl Write) -> io::Result<()> {
     csv.flush()
 }
 
-/// The columns before those of the causes.
+/// The columns before those of causes.
 const COLUMNS: [&str; 34] = [
     "workload",
     "chip",
@@ -75,7 +75,7 @@ const COLUMNS: [&str; 34] = [
     "cache_misses",
 ];
 
-/// The names of the columns, in order.
+/// Names of all columns, in order.
 pub fn header() -> Vec<String> {
     let causes = CAUSE_COLUMNS.iter().flat_map(|cause| {
         ["page_reads", "page_programs", "block_erases"].map(|what| format!("{}_{what}", cause.name()))

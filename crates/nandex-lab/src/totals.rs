@@ -5,35 +5,36 @@ use crate::results::{CauseCounts, Costs, Phase, Results, Run, Sample};
 use crate::workload::LENGTHS;
 use std::collections::BTreeMap;
 
-/// The measured phases of a run added up.
+/// Sums over the measured phases of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// Costs by kind of operation.
+    /// Costs for each kind of operation.
     pub kinds: BTreeMap<&'static str, Costs>,
-    /// Operations on the chip by cause.
+    /// Operations on the chip for each cause.
     pub causes: BTreeMap<&'static str, CauseCounts>,
-    /// Everything together.
+    /// Costs of all operations.
     pub costs: Costs,
-    /// Bytes programmed over bytes of the records inserted, updated and removed; absent where there are none.
+    /// Bytes programmed divided by bytes of records inserted, updated and removed. Absent if there are
+    /// none.
     pub write_amplification: Option<f64>,
-    /// Time of the processor.
+    /// Processor time, in nanoseconds.
     pub cpu_ns: u64,
-    /// Energy of the chip.
+    /// Energy of the chip, in nanojoules.
     pub energy_nj: u64,
     /// Cache hits.
     pub cache_hits: u64,
     /// Cache misses.
     pub cache_misses: u64,
-    /// Victim blocks reclaimed.
+    /// Number of victim blocks collected.
     pub collections: u64,
     /// Flash time accumulated over all measured phases.
     pub timeline: Vec<Sample>,
-    /// Chip time of single operations.
+    /// Distribution of the chip time of single operations.
     pub latencies: LatencyHistogram,
 }
 
-/// Bytes of the records changed in measured phases, where values have lengths that differ: what was
-/// programmed, over what that is to them.
+/// Bytes of the records changed in measured phases, computed from write amplification, because values may
+/// differ in length.
 fn written(run: &Run, page_bytes: u32) -> u64 {
     let phases = run.phases.iter().filter(|phase| phase.measured && phase.write_amplification > 0.0);
     let bytes = |phase: &Phase| {
@@ -82,7 +83,8 @@ impl Totals {
         self.collections += phase.collections;
     }
 
-    /// Called before the phase is added: its samples start where the phases before it ended.
+    /// Adds the samples of a phase. Must come before the phase's costs are added, since they start where
+    /// the phases before ended.
     fn extend_timeline(&mut self, phase: &Phase) {
         if self.timeline.is_empty() {
             self.timeline.push(Sample { operations: 0, flash_time_ns: 0 });
@@ -94,13 +96,13 @@ impl Totals {
         }));
     }
 
-    /// A sum for each operation; none where there are none.
+    /// A sum divided by the number of operations. `None` if there are none.
     pub fn per_operation(&self, value: u64) -> Option<f64> {
         ratio(value, self.costs.operations)
     }
 }
 
-/// A number over another, where that is not zero.
+/// A quotient. `None` if the base is 0.
 pub fn ratio(value: u64, base: u64) -> Option<f64> {
     (base > 0).then(|| value as f64 / base as f64)
 }

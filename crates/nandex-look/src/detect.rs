@@ -5,32 +5,32 @@ use crate::scan::read;
 use nandex::ordered::RecordFormat;
 use nandex::{Cause, Geometry, Nand, NandError, Ppn};
 
-/// The contents of a chip.
+/// The kind of contents that a chip has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detected {
-    /// The family.
+    /// The family of formats.
     pub family: Family,
-    /// The sizes of records; as given where the bytes do not tell them.
+    /// The sizes of the records; a guess if the bytes do not tell them.
     pub record: RecordFormat,
-    /// Whether the bytes told the sizes.
+    /// Whether the bytes told the sizes of the records.
     pub is_sure: bool,
     /// Whether the logical pages are a volume of SQLite databases.
     pub is_volume: bool,
 }
 
 impl Detected {
-    /// These contents, and no volume.
+    /// Makes a result that is not a volume.
     pub const fn new(family: Family, record: RecordFormat, is_sure: bool) -> Detected {
         Detected { family, record, is_sure, is_volume: false }
     }
 }
 
-/// The first bytes of a directory of a volume of SQLite databases.
+/// The first bytes of the directory of a volume.
 const VOLUME: &[u8] = b"NDXSQL1\n";
 
-/// Looks for marks of the formats of `docs/format.md`; none where there are none.
+/// Looks for the marks of the formats of `docs/format.md`; `None` if there are none.
 ///
-/// `guess` is what records are taken to be where nothing tells them.
+/// `guess` is used for the sizes of records if the bytes do not tell them.
 pub fn detect(chip: &mut dyn Nand, guess: RecordFormat) -> Result<Option<Detected>, NandError> {
     let geometry = chip.geometry();
     if let Some(found) = by_records(chip, guess)? {
@@ -49,7 +49,7 @@ pub fn detect(chip: &mut dyn Nand, guess: RecordFormat) -> Result<Option<Detecte
     Ok(None)
 }
 
-/// By a page that tells what it is: plow, SBITS, VMTree-OW.
+/// Detects the families whose pages tell what they are: plow, SBITS, VMTree-OW.
 fn by_page(geometry: &Geometry, (ppn, data): (Ppn, &[u8]), guess: RecordFormat) -> Option<Detected> {
     let known = |family, record| Some(Detected::new(family, record, true));
     match data {
@@ -72,7 +72,7 @@ fn by_page(geometry: &Geometry, (ppn, data): (Ppn, &[u8]), guess: RecordFormat) 
     }
 }
 
-/// By the checkpoints, which logs, IPL and FTLs all have, and what stands on an FTL by its superblock.
+/// Detects logs, IPL and FTLs by their checkpoints, and the tree on an FTL by its superblock.
 fn by_records(chip: &mut dyn Nand, guess: RecordFormat) -> Result<Option<Detected>, NandError> {
     for family in [Family::Log(LogKind::Mu), Family::Ipl, Family::Tbm, Family::Ftl] {
         let mut shown = family.shown(&mut *chip);
@@ -124,7 +124,7 @@ fn of_record(
     }
 }
 
-/// Reads a page of a chip as a family shows it, with every field.
+/// Reads a page as a family shows it, and decodes it with all fields.
 pub fn page_in_detail(
     chip: impl Nand,
     decoder: &Decoder,

@@ -10,18 +10,18 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// A chip that was looked at, with what it is called.
+/// The result of an inspection of a chip.
 #[derive(Clone, Debug)]
 pub struct Inspection {
     /// The name of the image or device.
     pub name: String,
-    /// The contents that were found on it.
+    /// The kind of contents found on the chip.
     pub detected: Detected,
-    /// The look.
+    /// The scan of all pages.
     pub scan: Scan,
-    /// Erases of each block, where the chip itself tells them.
+    /// Number of erases of each block, if the chip itself tells them.
     pub wear: Option<Vec<u32>>,
-    /// The volume of SQLite databases on it in words, where somebody looked at it: shown in place of a tree.
+    /// A description of the volume of SQLite databases, if one was examined. It is shown instead of a tree.
     pub volume: Option<String>,
 }
 
@@ -39,7 +39,7 @@ pub fn family_words(family: Family) -> String {
 }
 
 impl Detected {
-    /// The contents in words.
+    /// The kind of contents in words.
     pub fn words(&self) -> String {
         let family = family_words(self.family);
         if self.is_volume { format!("{family}: a volume of SQLite databases") } else { family }
@@ -47,7 +47,7 @@ impl Detected {
 }
 
 impl Inspection {
-    /// Looks at a chip. Nothing is written.
+    /// Inspects a chip without writing to it.
     pub fn of(chip: impl Nand, name: &str, detected: Detected) -> Result<Inspection, NandError> {
         let scan = Scan::of(chip, detected.family, detected.record)?;
         Ok(Inspection { name: name.into(), detected, scan, wear: None, volume: None })
@@ -57,7 +57,7 @@ impl Inspection {
         self.wear.as_ref().map_or(self.scan.blocks[block].wear, |wear| wear.get(block).copied())
     }
 
-    /// The whole in one screen.
+    /// A summary of about one screen.
     pub fn summary(&self) -> String {
         let g = &self.scan.decoder.geometry;
         let record = self.detected.record;
@@ -181,7 +181,7 @@ impl Inspection {
         text
     }
 
-    /// Every page of a block in a line.
+    /// All pages of a block, one line each.
     pub fn block(&self, block: u32) -> Result<String, String> {
         let g = &self.scan.decoder.geometry;
         if block >= g.blocks {
@@ -236,7 +236,7 @@ impl Inspection {
         page_in_detail(chip, &self.scan.decoder, Ppn(page)).map_err(|e| e.to_string())
     }
 
-    /// The whole as JSON.
+    /// All results as JSON.
     pub fn json(&self) -> Value {
         let g = &self.scan.decoder.geometry;
         let blocks = self.scan.blocks.iter().enumerate().map(|(number, block)| {
@@ -301,7 +301,7 @@ fn life_word(life: Life) -> &'static str {
     }
 }
 
-/// Bytes in rows of sixteen; rows like the one before are left out.
+/// Bytes in rows of sixteen; repeated rows are left out.
 fn hex(name: &str, bytes: &[u8]) -> String {
     let (mut text, mut before, mut skipped) = (String::new(), None, false);
     for (row, chunk) in bytes.chunks(16).enumerate() {

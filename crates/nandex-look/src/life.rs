@@ -6,16 +6,16 @@ use crate::tree::Tree;
 use nandex::codec::{get_u32, get_u64};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The newest page of each logical page, by number; empty where the chip has no logical pages.
+/// The newest physical page of each logical page; empty if the chip has no logical pages.
 pub(crate) type Current = BTreeMap<u32, u32>;
 
-/// Versions of buffer blocks are newer than any of the FTL's.
+/// Added to the versions of buffer blocks, which are newer than any of the FTL.
 const BUFFERED: u64 = 1 << 60;
 
-/// The newest whole page of each logical page.
+/// The newest intact page of each logical page.
 ///
-/// Pages of a group of which the end is missing do not count. What was trimmed and whose trim is no longer
-/// on the chip may be shown as current until its block is erased: only the FTL's table knows.
+/// Pages of a group without its end do not count. A trim that is no longer on the chip is not seen, since
+/// only the FTL's table knows it. The trimmed page is then shown as current until its block is erased.
 pub(crate) fn current(decoder: &Decoder, pages: &[Page], checkpoint: Option<&Found>) -> Current {
     if !matches!(decoder.family, Family::Ftl | Family::Tbm) {
         return Current::new();
@@ -50,7 +50,8 @@ fn holds_data(kind: u8) -> bool {
     matches!(kind, b'H' | b'h' | b'C' | b'D' | b'L' | b'S' | b'B')
 }
 
-/// The table in a checkpoint of the page map and its notes, and the version from which on it does not count.
+/// The table in a checkpoint of the page map with its notes, and the version from which on it is out of
+/// date.
 fn mapped(found: &Found) -> Option<(u64, Vec<u32>)> {
     let Record::PageMap { pages, mut next_version, .. } = found.record else { return None };
     let payload = &found.payload[..];
@@ -70,7 +71,8 @@ fn mapped(found: &Found) -> Option<(u64, Vec<u32>)> {
     Some((next_version, table))
 }
 
-/// A physical page, or none: in two bytes 0 and 1 stand for the highest numbers.
+/// Reads the number of a physical page. In two bytes, 0 and 1 stand for the two highest numbers, which are
+/// no pages.
 fn place(bytes: &[u8]) -> u32 {
     match *bytes {
         [low, high] => match u16::from_le_bytes([low, high]) {
@@ -81,7 +83,6 @@ fn place(bytes: &[u8]) -> u32 {
     }
 }
 
-/// Whether each page counts.
 pub(crate) fn lives(decoder: &Decoder, pages: &[Page], current: &Current, tree: &Tree) -> Vec<Life> {
     let newest_own = |role: Role| pages.iter().filter(|p| p.role == role).map(|p| p.version).max();
     let (checkpoint, anchor) = (newest_own(Role::Checkpoint), newest_own(Role::Anchor));
@@ -121,7 +122,7 @@ pub(crate) fn lives(decoder: &Decoder, pages: &[Page], current: &Current, tree: 
     lives
 }
 
-/// Takes old pages of the mapping table for dead: only the newest of each counts.
+/// Marks old pages of the mapping table as dead: only the newest version of each counts.
 fn newest_maps(pages: &[Page], lives: &mut [Life]) {
     let mut newest: BTreeMap<u32, usize> = BTreeMap::new();
     for (ppn, page) in pages.iter().enumerate().filter(|(_, page)| page.role == Role::Map) {
@@ -136,12 +137,12 @@ fn newest_maps(pages: &[Page], lives: &mut [Life]) {
     }
 }
 
-/// The number of a page of the mapping table, which stands in its title.
+/// The number of a page of the mapping table, which is in its title.
 fn number_of(page: &Page) -> u32 {
     page.title.split_whitespace().find_map(|word| word.parse().ok()).unwrap_or(0)
 }
 
-/// The newest commit page and the sealed pages that follow the oldest one needed.
+/// Keeps the newest commit page, and the sealed pages from the oldest needed one on.
 fn keep_commits(pages: &[Page], lives: &mut [Life]) {
     let newest = |kind: u8| {
         let found = (0..pages.len()).filter(|&i| pages[i].role == Role::Commit && pages[i].kind == kind);
@@ -157,7 +158,7 @@ fn keep_commits(pages: &[Page], lives: &mut [Life]) {
     }
 }
 
-/// Log units of a block in which an image counts.
+/// Keeps the log units of blocks with an image that counts.
 fn keep_log_units(decoder: &Decoder, pages: &[Page], lives: &mut [Life]) {
     let per_block = decoder.geometry.pages_per_block as usize;
     for (pages, lives) in pages.chunks(per_block).zip(lives.chunks_mut(per_block)) {

@@ -9,73 +9,73 @@ use nandex::{Cause, Nand, NandError, Pbn, Ppn};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Whether what a page holds still counts.
+/// Whether the contents of a page still count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Life {
-    /// Erased.
+    /// The page is erased.
     Free,
-    /// Something counts on it.
+    /// The contents of the page count.
     Live,
-    /// The log's or the FTL's own.
+    /// The page belongs to the log or the FTL itself.
     Own,
-    /// Another has taken its place, or nothing leads to it.
+    /// The page was replaced, or nothing refers to it.
     Dead,
 }
 
-/// A block.
+/// The state of a block.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Block {
-    /// The kind of its pages, in a word or two.
+    /// The kind of most of its pages, in a word or two.
     pub label: &'static str,
-    /// Whether it is marked bad.
+    /// Whether the block is marked bad.
     pub bad: bool,
-    /// How often it was erased, where somebody says so.
+    /// Number of erases, if it is known.
     pub wear: Option<u32>,
-    /// Pages that count, are the FTL's own, do not count, are erased.
+    /// Numbers of pages that are live, the FTL's own, dead, and free.
     pub pages: [u32; 4],
 }
 
-/// A record of the checkpoint area that is there whole.
+/// A complete record of the checkpoint area.
 #[derive(Clone, Debug, Serialize)]
 pub struct Found {
-    /// The kind and its fields.
+    /// The kind of the record with its fields.
     pub record: Record,
-    /// The record's place in time.
+    /// The version of the record.
     pub version: u64,
-    /// The pages that it takes.
+    /// The pages of the record.
     pub pages: Vec<u32>,
-    /// The bytes of it.
+    /// The bytes of the record.
     #[serde(skip)]
     pub payload: Vec<u8>,
-    /// The bytes of the notes that follow it, the oldest first.
+    /// The bytes of the notes after it, the oldest first.
     #[serde(skip)]
     pub notes: Vec<Vec<u8>>,
 }
 
-/// A chip that was looked at.
+/// The scan of a chip.
 #[derive(Clone, Debug)]
 pub struct Scan {
-    /// The decoder with what it learnt.
+    /// The decoder, with what it learned from the chip.
     pub decoder: Decoder,
-    /// Every page, without single fields.
+    /// All pages, without their fields.
     pub pages: Vec<Page>,
-    /// Whether each counts.
+    /// For each page, whether its contents still count.
     pub lives: Vec<Life>,
-    /// Every block.
+    /// All blocks.
     pub blocks: Vec<Block>,
-    /// The tree.
+    /// The tree on the chip.
     pub tree: Tree,
     /// The newest checkpoint.
     pub checkpoint: Option<Found>,
-    /// The root of plow.
+    /// The root of plow, if the chip holds one.
     pub plow: Option<PlowRoot>,
 }
 
-/// The bytes of one page, or none where the chip cannot read it.
+/// The data and the spare area of a page; `None` if the chip cannot read it.
 type Bytes = Option<(Vec<u8>, Vec<u8>)>;
 
-/// Reads a page without counting it; none where it cannot be read.
+/// Reads a page without counting the read; `None` if the chip cannot read it.
 pub fn read(chip: &mut dyn Nand, ppn: Ppn) -> Result<Bytes, NandError> {
     let geometry = chip.geometry();
     let mut data = vec![0; geometry.page_bytes as usize];
@@ -88,7 +88,7 @@ pub fn read(chip: &mut dyn Nand, ppn: Ppn) -> Result<Bytes, NandError> {
 }
 
 impl Scan {
-    /// Looks at every page of a chip that holds this family of formats. Nothing is written.
+    /// Scans a chip that holds this family of formats, without writing to it.
     pub fn of(chip: impl Nand, family: Family, record: RecordFormat) -> Result<Scan, NandError> {
         let mut chip = family.shown(chip);
         let mut decoder = Decoder::new(family, record, chip.geometry());
@@ -150,7 +150,7 @@ impl Scan {
         .collect()
     }
 
-    /// The erases of blocks as the chip's own bytes tell them: the block table of the newest checkpoint.
+    /// The erases of the blocks from the block table of the newest checkpoint.
     fn wear_told(&self) -> Option<Vec<Option<u32>>> {
         let found = self.checkpoint.as_ref()?;
         let blocks = self.decoder.geometry.blocks as usize;
@@ -162,7 +162,7 @@ impl Scan {
         Some((0..blocks).map(row).collect())
     }
 
-    /// Records in the leaves that the tree leads to, where leaves hold records as they are.
+    /// Number of records in the leaves of the tree, if leaves hold the records themselves.
     pub fn records(&self) -> u64 {
         self.tree
             .nodes
@@ -173,7 +173,7 @@ impl Scan {
     }
 }
 
-/// Where the block table begins in a checkpoint.
+/// Offset of the block table in a checkpoint.
 fn table_at(found: &Found, blocks: usize) -> Option<usize> {
     let payload = &found.payload;
     let number = |at: usize, bytes: usize| -> Option<usize> {
@@ -190,8 +190,8 @@ fn table_at(found: &Found, blocks: usize) -> Option<usize> {
     }
 }
 
-/// Finds on the chip what pages alone do not tell: the shape of a tree on logical pages, where buffer blocks
-/// begin, the sizes in a checkpoint of IPL.
+/// Learns what single pages do not tell: the shape of a tree on logical pages, the start of the buffer
+/// blocks, and the sizes of IPL.
 fn learn(chip: &mut dyn Nand, decoder: &mut Decoder) -> Result<(), NandError> {
     let geometry = decoder.geometry;
     let is_store = matches!(decoder.family, Family::Ftl | Family::Tbm);
@@ -219,7 +219,7 @@ fn learn(chip: &mut dyn Nand, decoder: &mut Decoder) -> Result<(), NandError> {
     Ok(())
 }
 
-/// The newest checkpoint whose pages are all there.
+/// The newest checkpoint of which all pages exist.
 fn newest_checkpoint(decoder: &Decoder, pages: &[Page], keep: &BTreeMap<u32, Vec<u8>>) -> Option<Found> {
     let mut records: BTreeMap<u64, BTreeMap<u32, u32>> = BTreeMap::new();
     for (ppn, page) in pages.iter().enumerate().filter(|(_, page)| page.role == Role::Checkpoint) {
@@ -254,7 +254,7 @@ fn newest_checkpoint(decoder: &Decoder, pages: &[Page], keep: &BTreeMap<u32, Vec
     best
 }
 
-/// The label of a block: what most of its pages are.
+/// The label of a block: the kind of most of its pages.
 fn label(pages: &[Page]) -> &'static str {
     let mut counts: BTreeMap<&'static str, u32> = BTreeMap::new();
     for page in pages.iter().filter(|page| page.role != Role::Erased) {

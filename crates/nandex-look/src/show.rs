@@ -9,7 +9,7 @@ use nandex::{Cause, Ppn};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// A run step by step, without the chip.
+/// A run step by step as JSON, without the chip.
 pub(crate) fn timeline(id: u64, session: &Session, stops: &[Stop]) -> Value {
     let steps = session.steps().iter().map(|step| {
         json!({
@@ -43,7 +43,7 @@ pub(crate) fn timeline(id: u64, session: &Session, stops: &[Stop]) -> Value {
     })
 }
 
-/// Looks at the chip at a place of a run.
+/// Scans the chip at a place of a run.
 pub(crate) fn look(session: &Session, at: At) -> Result<Scan, String> {
     let mut chip = session.chip_at(at)?;
     // With an FTL beneath, a tree on raw NAND has its pages in logical ones.
@@ -52,7 +52,7 @@ pub(crate) fn look(session: &Session, at: At) -> Result<Scan, String> {
     Scan::of(&mut chip, family, session.record()).map_err(|e| e.to_string())
 }
 
-/// Everything that is seen at a place of a run.
+/// Everything that the page shows at a place of a run, as JSON.
 pub(crate) fn state(session: &Session, at: At) -> Result<Value, String> {
     let scan = look(session, at)?;
     let chip = session.chip_at(at)?;
@@ -92,8 +92,8 @@ fn before_figures(session: &Session, at: At, is_whole: bool) -> Vec<Value> {
     metrics.iter().map(|metric| json!([metric.name, metric.value])).collect()
 }
 
-/// The part that each page of the tree plays now: a mu-Tree's page was written as root, and may be needed for
-/// its leaf alone.
+/// The current purpose of each page of the tree. A page of a mu-Tree, for example, was written as root and
+/// may be needed only for its leaf.
 fn parts(scan: &Scan) -> BTreeMap<u32, Role> {
     let mut parts = BTreeMap::new();
     let is_tree = scan.tree.nodes.iter().any(|node| node.parent.is_some()) && scan.plow.is_none();
@@ -109,7 +109,7 @@ fn parts(scan: &Scan) -> BTreeMap<u32, Role> {
     parts
 }
 
-/// Reads, programs and erases so far, by cause.
+/// Page reads, page programs and block erases so far, by cause.
 fn totals(session: &Session, at: At) -> Value {
     let mut counts: BTreeMap<&str, [u64; 3]> = BTreeMap::new();
     for event in session.events_until(at) {
@@ -126,7 +126,7 @@ fn totals(session: &Session, at: At) -> Value {
     known.map(|(name, row)| json!([name, row[0], row[1], row[2]])).collect()
 }
 
-/// A page byte by byte.
+/// A page byte by byte as JSON.
 pub(crate) fn page(session: &Session, at: At, page: u32) -> Result<Value, String> {
     let scan = look(session, at)?;
     if page >= scan.decoder.geometry.pages() {

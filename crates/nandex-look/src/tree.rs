@@ -8,55 +8,55 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A node of the tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TreeNode {
-    /// The page that it is in.
+    /// The page that holds the node.
     pub page: u32,
-    /// The name by which its parent knows it: an address, or a number.
+    /// The address or number by which the parent refers to the node.
     pub name: u32,
-    /// The level; a leaf is 1. Of plow, levels are counted from below.
+    /// The level of the node; a leaf is 1. Levels of plow are counted from the lowest.
     pub level: u8,
-    /// Entries in use.
+    /// Number of entries in use.
     pub entries: usize,
-    /// Records among them.
+    /// Number of records among the entries.
     pub own_records: usize,
-    /// Entries that it has room for.
+    /// Most entries that fit.
     pub capacity: usize,
-    /// Whether records and children stand in it together.
+    /// Whether the node holds both records and children.
     pub mixed: bool,
-    /// The least and the greatest key or bound in it.
+    /// The smallest and the largest key or bound.
     pub keys: [String; 2],
-    /// The parent's place in the list.
+    /// The index of the parent in the list of nodes.
     pub parent: Option<usize>,
-    /// Children that were not found.
+    /// Number of children that were not found.
     pub missing: usize,
 }
 
-/// A tree, the root first and every node behind its parent.
+/// A tree as a list of nodes: the root first, and every node after its parent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tree {
-    /// The nodes.
+    /// The nodes of the tree.
     pub nodes: Vec<TreeNode>,
-    /// A remark on it; empty as a rule.
+    /// A remark on the tree; usually empty.
     pub note: String,
-    /// Whether every child was found, so that a node that is not in it is none.
+    /// Whether all children were found. A node that is not in the tree then does not count.
     pub is_complete: bool,
 }
 
 impl Tree {
-    /// Whether a node of it is in this page.
+    /// Whether a node of the tree is in this page.
     pub fn holds(&self, ppn: u32) -> bool {
         self.nodes.iter().any(|node| node.page == ppn)
     }
 
-    /// Levels of the tree.
+    /// Number of levels of the tree.
     pub fn height(&self) -> u32 {
         self.nodes.iter().map(|node| u32::from(node.level)).max().unwrap_or(0)
     }
 }
 
-/// Finds the node that a parent means: its page and its place among the page's nodes.
+/// A function that finds the node to which a parent refers: its page and its index among the page's nodes.
 type Find<'a> = &'a dyn Fn(u32, u8) -> Option<(u32, usize)>;
 
-/// The most nodes of a tree that is drawn: a damaged chip may lead round and round.
+/// Most nodes of a tree, because links on a damaged chip may form a cycle.
 const NODES_MAX: usize = 1 << 20;
 
 fn entry(page: u32, name: u32, node: &Node, parent: Option<usize>) -> TreeNode {
@@ -75,7 +75,7 @@ fn entry(page: u32, name: u32, node: &Node, parent: Option<usize>) -> TreeNode {
     }
 }
 
-/// The least and the greatest key, or the corners of the box around rectangles of four i32.
+/// The smallest and the largest key, or the corners of the box around rectangles of four `i32`.
 fn ends(keys: &[Vec<u8>]) -> [String; 2] {
     if keys.first().is_none_or(|key| key.len() != 16) {
         let text = |key: Option<&Vec<u8>>| key.map_or(String::new(), |key| number_text(key));
@@ -130,7 +130,7 @@ pub(crate) fn build(decoder: &Decoder, pages: &[Page], current: &Current, plow: 
     }
 }
 
-/// The tree of a log: from the newest root whose flush is whole.
+/// The tree of a log, from the newest root with a complete flush.
 fn log_tree(decoder: &Decoder, kind: LogKind, pages: &[Page]) -> Tree {
     let per_block = decoder.geometry.pages_per_block;
     let is_log = |page: &Page| {
@@ -180,7 +180,7 @@ fn log_tree(decoder: &Decoder, kind: LogKind, pages: &[Page]) -> Tree {
     walk(pages, root.map(|i| (i as u32, pages[i].nodes.len().saturating_sub(1))), &find)
 }
 
-/// A tree on logical pages: node 1 is the root.
+/// The tree on logical pages, whose root is node 1.
 fn store_tree(pages: &[Page], current: &Current) -> Tree {
     let mut numbers: BTreeMap<u32, (bool, u64, u32)> = BTreeMap::new();
     for &ppn in current.values() {
@@ -204,7 +204,7 @@ fn store_tree(pages: &[Page], current: &Current) -> Tree {
     tree
 }
 
-/// The levels of plow, the memtable of the newest commit page on top.
+/// The levels of plow, with the memtable of the newest commit page on top.
 fn plow_levels(pages: &[Page], root: Option<&PlowRoot>) -> Tree {
     let Some(root) = root else {
         return Tree { note: "No commit page was found.".into(), ..Tree::default() };
@@ -245,7 +245,7 @@ fn plow_levels(pages: &[Page], root: Option<&PlowRoot>) -> Tree {
     tree
 }
 
-/// Pages that follow each other.
+/// The pages of SBITS, one after the other.
 fn row(pages: &[Page]) -> Tree {
     let newest = (0..pages.len()).filter(|&i| pages[i].role == Role::Log).max_by_key(|&i| pages[i].version);
     let mut full: BTreeMap<u32, usize> = BTreeMap::new();
@@ -265,7 +265,7 @@ fn row(pages: &[Page]) -> Tree {
     tree
 }
 
-/// The newest images of IPL, from node 0 on.
+/// The newest images of the nodes of IPL, from node 0 on.
 fn images(pages: &[Page]) -> Tree {
     let mut newest: BTreeMap<u32, (u64, u32)> = BTreeMap::new();
     for (ppn, page) in pages.iter().enumerate().filter(|(_, page)| page.whole) {
@@ -283,7 +283,7 @@ fn images(pages: &[Page]) -> Tree {
     tree
 }
 
-/// The tree of VMTree-OW: children are pages, several roots may be there, the newest not replaced counts.
+/// The tree of VMTree-OW. Children are pages; of several roots, the newest that was not replaced counts.
 fn overwritten(pages: &[Page]) -> Tree {
     let roots = (0..pages.len()).filter(|&i| pages[i].role == Role::Root && pages[i].kind == 0);
     let root = roots.max_by_key(|&i| pages[i].version).map(|i| (i as u32, 0));

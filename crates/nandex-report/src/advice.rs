@@ -7,13 +7,13 @@ use crate::summary::scale::{Quantity, show, show_count};
 use nandex_lab::advise::{Advice, Contender, Life, USUAL_RAM, Want};
 use std::fmt::Write as _;
 
-/// Equals that are named in the answer.
+/// Most equally good contenders that the answer names.
 const NAMED: usize = 4;
 
-/// Finalists that are listed.
+/// Most finalists that are listed.
 const LISTED: usize = 8;
 
-/// Renders the answer for a terminal of this many columns.
+/// Renders the answer for a terminal with `width` columns.
 pub fn render(advice: &Advice, width: usize) -> String {
     let mut out = wrap(&question(advice), width);
     let Some(answer) = &advice.answer else {
@@ -135,7 +135,7 @@ fn at_rate(rate: f64) -> String {
     }
 }
 
-/// Years of life, or a range where wear is uneven.
+/// The years of life in words, as a range if wear is uneven.
 fn years(life: &Life) -> String {
     let number = |years: f64| match years {
         y if !y.is_finite() => "no end".to_string(),
@@ -147,7 +147,6 @@ fn years(life: &Life) -> String {
     number(life.worst_years.unwrap_or(life.even_years))
 }
 
-/// Every cost with its words.
 fn costs(answer: &Contender) -> [(&'static str, String); 11] {
     let f = &answer.figures;
     let time = |ns: f64| show(Quantity::Time, ns);
@@ -197,7 +196,7 @@ fn finalists(advice: &Advice, answer: &Contender) -> String {
     grid(&heads.map(String::from), &sides, &rows)
 }
 
-/// The name with the options that are not usual.
+/// The name with the options that differ from the defaults.
 fn named(one: &Contender) -> String {
     let set =
         one.options.iter().filter(|(name, _)| *name != "ftl").map(|(name, value)| format!(" {name}={value}"));

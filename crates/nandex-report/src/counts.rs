@@ -6,7 +6,7 @@ use crate::summary::scale::show_count;
 use nandex::Cause;
 use nandex_lab::counts::{Counts, CountsPlan, PAGES};
 
-/// Renders the counts for a terminal of this many columns.
+/// Renders the counts for a terminal with `width` columns.
 pub fn render(rows: &[Counts], seed: u64, width: usize) -> String {
     let intro = format!(
         "{}\nlogical pages used: 0 to {}; seed {seed}; a new device, its format not counted, a sync at the end counted",

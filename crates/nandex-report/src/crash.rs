@@ -7,7 +7,7 @@ use nandex_lab::ASSERTIONS;
 use nandex_lab::crash::CrashReport;
 use std::fmt::Write as _;
 
-/// Renders the report for a terminal of this many columns.
+/// Renders the report for a terminal with `width` columns.
 pub fn render(report: &CrashReport, width: usize) -> String {
     let mut out = wrap(&settings(report), width);
     out.push('\n');

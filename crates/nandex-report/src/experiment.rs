@@ -7,7 +7,7 @@ use nandex_lab::stats::Summary;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Figures of a phase that the table shows, with their headings and decimals.
+/// Figures of a phase in the table: name, heading, and number of decimals.
 const COLUMNS: [(&str, &str, usize); 5] = [
     ("operations", "operations", 0),
     ("page_reads_per_op", "reads/op", 3),
@@ -16,7 +16,7 @@ const COLUMNS: [(&str, &str, usize); 5] = [
     ("flash_time_ms_per_op", "flash ms/op", 3),
 ];
 
-/// A table of the results: a title that may be empty, headings, rows.
+/// A table of the results; the title may be empty.
 pub(crate) struct Table {
     pub(crate) title: String,
     pub(crate) heads: Vec<String>,
@@ -52,7 +52,7 @@ pub(crate) fn tables(results: &ExperimentResults) -> Vec<Table> {
     tables
 }
 
-/// Cells that stopped, what did not run, and what stood in.
+/// Remarks on cells that stopped, cells that did not run, and replacements.
 pub(crate) fn remarks(results: &ExperimentResults) -> Vec<String> {
     let of_cell = |cell: &CellResult| {
         let stopped = cell.failures().map(|why| format!("{}, stopped: {why}", cell.name)).collect::<Vec<_>>();
@@ -64,7 +64,7 @@ pub(crate) fn remarks(results: &ExperimentResults) -> Vec<String> {
     results.cells.iter().flat_map(of_cell).collect()
 }
 
-/// Renders the results for a terminal of this many columns.
+/// Renders the results for a terminal with `width` columns.
 pub fn render(results: &ExperimentResults, width: usize) -> String {
     let definition = &results.definition;
     let size = if results.smoke { ", smoke size" } else { "" };
@@ -89,7 +89,6 @@ pub fn render(results: &ExperimentResults, width: usize) -> String {
     out
 }
 
-/// A row for each measured phase of a cell.
 fn phases(cell: &CellResult) -> Vec<Vec<String>> {
     let measured =
         |name: &&str| cell.runs.iter().any(|r| r.phases.iter().any(|p| p.measured && p.name == **name));
@@ -108,7 +107,7 @@ fn phases(cell: &CellResult) -> Vec<Vec<String>> {
     names.into_iter().map(row).collect()
 }
 
-/// Figures of a page trace that the table shows, with their headings and decimals.
+/// Figures of a page trace in the table: name, heading, and number of decimals.
 const REPLAY_COLUMNS: [(&str, &str, usize); 8] = [
     ("host_page_writes", "page writes", 0),
     ("page_reads", "reads", 0),
@@ -128,7 +127,6 @@ fn is_shown_replay(cell: &CellResult) -> bool {
     is_replayed(cell) && !cell.figures.is_empty()
 }
 
-/// The row of a page trace on a device.
 fn replay_row(cell: &CellResult) -> Vec<String> {
     let figure = |(figure, _, decimals): (&str, &str, usize)| {
         cell.figures.get(figure).map_or_else(|| "-".to_string(), |s| spread(s, decimals))
@@ -136,7 +134,6 @@ fn replay_row(cell: &CellResult) -> Vec<String> {
     [cell.name.clone()].into_iter().chain(REPLAY_COLUMNS.map(figure)).collect()
 }
 
-/// A row for each page trace on each device.
 fn replayed(cells: &[CellResult]) -> String {
     let rows: Vec<Vec<String>> = cells.iter().filter(|cell| is_shown_replay(cell)).map(replay_row).collect();
     if rows.is_empty() {
@@ -148,7 +145,6 @@ fn replayed(cells: &[CellResult]) -> String {
     grid(&heads, &sides, &rows)
 }
 
-/// The figures of a computed cell.
 fn computed(cell: &CellResult) -> String {
     if cell.figures.is_empty() {
         return String::new();
@@ -159,7 +155,7 @@ fn computed(cell: &CellResult) -> String {
     format!("\n{}", grid(&heads, &[Side::Left, Side::Right], &rows))
 }
 
-/// The mean, with its interval over the seeds where there are several that differ.
+/// The mean, with its interval over the seeds if several seeds differ.
 fn spread(summary: &Summary, decimals: usize) -> String {
     let mean = format!("{:.decimals$}", summary.mean);
     match summary.ci95 {

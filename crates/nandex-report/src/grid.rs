@@ -4,17 +4,17 @@ use comfy_table::{
     CellAlignment, ColumnConstraint, ContentArrangement, ContentLineStyle, LineStyle, Table, TableStyle,
 };
 
-/// Blanks between two columns, one of them drawn by the table itself.
+/// Blanks between two columns; the table itself draws one of them.
 pub(super) const GAP: usize = 2;
 
-/// The side that the cells of a column are set to.
+/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// For words.
+    /// Left, for words.
     Left,
-    /// For prose, on the left: broken into lines where the table would be too wide.
+    /// Left, for prose that is broken into lines if the table would be too wide.
     Prose,
-    /// For figures.
+    /// Right, for figures.
     Right,
 }
 
@@ -23,7 +23,7 @@ pub fn grid(headings: &[String], sides: &[Side], rows: &[Vec<String>]) -> String
     lay_out(headings, sides, rows, None)
 }
 
-/// A grid with prose broken into lines so that no line is wider than this.
+/// Lays out a grid and breaks its prose so that no line is wider than `width`.
 pub fn grid_within(headings: &[String], sides: &[Side], rows: &[Vec<String>], width: usize) -> String {
     lay_out(headings, sides, rows, u16::try_from(width).ok())
 }

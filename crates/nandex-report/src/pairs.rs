@@ -4,7 +4,7 @@ use super::grid::{Side, grid};
 use nandex_lab::experiment::{ExperimentResults, Pair};
 use nandex_lab::stats::Summary;
 
-/// The comparisons as a table for a terminal; empty where there are none.
+/// Renders the comparisons as a table for a terminal; empty without comparisons.
 pub fn render(results: &ExperimentResults) -> String {
     if results.pairs.is_empty() {
         return String::new();

@@ -8,7 +8,7 @@ use nandex_lab::replay::{Latencies, ReplayResults, ReplayRun};
 use nandex_lab::tbm::Division;
 use std::fmt::Write as _;
 
-/// Renders the results for a terminal of this many columns.
+/// Renders the results for a terminal with `width` columns.
 pub fn render(results: &ReplayResults, width: usize) -> String {
     let mut out = wrap(&settings(results), width);
     let runs: Vec<&ReplayRun> = results.runs.iter().filter(|r| r.requests > 0).collect();
@@ -31,7 +31,6 @@ pub fn render(results: &ReplayResults, width: usize) -> String {
     out
 }
 
-/// The set-up of a replay: trace and devices.
 fn settings(results: &ReplayResults) -> String {
     let mut out = chip_line(&results.chip);
     let _ = writeln!(
@@ -45,7 +44,7 @@ fn settings(results: &ReplayResults) -> String {
     out.trim_end().to_string()
 }
 
-/// The trace, its layout and the fill, in words; a line each.
+/// The trace, its layout and the fill in words, one line each.
 pub(super) fn facts(results: &ReplayResults) -> Vec<String> {
     let trace = &results.trace;
     let bytes = |n: u64| show(Quantity::Bytes, n as f64);
@@ -75,7 +74,7 @@ pub(super) fn facts(results: &ReplayResults) -> Vec<String> {
     lines
 }
 
-/// The ways in which the chip is divided, a line for each.
+/// The different divisions of the chip, one line each.
 fn divisions(results: &ReplayResults) -> Vec<String> {
     let divided = |run: &ReplayRun| Some((run.division?, run.device.clone()));
     let mut ways: Vec<(Division, Vec<String>)> = Vec::new();
@@ -119,7 +118,7 @@ fn fill(results: &ReplayResults) -> String {
     out
 }
 
-/// The notes that are needed to read the figures.
+/// The notes that readers of the figures need.
 pub(super) fn notes(results: &ReplayResults) -> Vec<String> {
     let mut notes = Vec::new();
     let partial = results.runs.iter().map(|r| r.partial_page_writes).max().unwrap_or(0);
@@ -149,7 +148,7 @@ pub(super) fn notes(results: &ReplayResults) -> Vec<String> {
     notes
 }
 
-/// A column: its heading in two lines and a cell for each run.
+/// A column: the two lines of its heading, and a cell for each run.
 struct Column(&'static str, String, Vec<String>);
 
 fn table(runs: &[&ReplayRun], columns: Vec<Column>) -> String {
@@ -168,7 +167,7 @@ fn counts(runs: &[&ReplayRun], heading: &'static str, unit: &str, of: fn(&Replay
     Column(heading, unit.to_string(), runs.iter().map(|r| show_count(of(r))).collect())
 }
 
-/// A count of the chip; a dash where there is none.
+/// A column of counts of the chip; a device without a chip has a dash.
 fn chip_counts(runs: &[&ReplayRun], heading: &'static str, unit: &str, of: fn(&ReplayRun) -> u64) -> Column {
     let cell = |r: &&ReplayRun| if r.has_chip { show_count(of(r)) } else { "-".to_string() };
     Column(heading, unit.to_string(), runs.iter().map(cell).collect())
@@ -217,7 +216,7 @@ fn cleaning(runs: &[&ReplayRun]) -> String {
     table(runs, columns)
 }
 
-/// Nothing where no TBM is in front of an FTL.
+/// The table of the converter; empty if no FTL has a TBM in front.
 fn converter(runs: &[&ReplayRun]) -> String {
     let runs: Vec<&ReplayRun> = runs.iter().copied().filter(|run| run.division.is_some()).collect();
     if runs.is_empty() {
@@ -252,7 +251,7 @@ fn latency(runs: &[&ReplayRun]) -> String {
     table(runs, columns)
 }
 
-/// Nothing where the trace has no times.
+/// The table of response times; empty if the trace has no times.
 fn response(runs: &[&ReplayRun]) -> String {
     if runs.iter().all(|r| r.response.is_none()) {
         return String::new();

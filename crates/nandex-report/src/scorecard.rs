@@ -5,14 +5,14 @@ use super::grid::{Side, grid_within};
 use nandex_lab::repro::{Reading, ScoreRow, ScoreValue, Scorecard, Verdict};
 use std::fmt::Write as _;
 
-/// Verdicts from best to worst.
+/// The verdicts from best to worst.
 const VERDICTS: [Verdict; 4] =
     [Verdict::Reproduced, Verdict::DirectionOnly, Verdict::NotJudged, Verdict::NotReproduced];
 
-/// Figures of a claim side by side; the measured ones stand in the same places as the paper's.
+/// Figures of a claim per line. Measured figures have the same positions as the paper's.
 const FIGURES_PER_LINE: usize = 4;
 
-/// Renders the scorecard for a terminal of this many columns.
+/// Renders the scorecard for a terminal with `width` columns.
 pub fn render(card: &Scorecard, width: usize) -> String {
     let mut heads = ["id", "claim", "paper", "measured", "band"].map(String::from).to_vec();
     let mut sides = vec![Side::Left, Side::Prose, Side::Left, Side::Left, Side::Prose];
@@ -35,7 +35,6 @@ pub fn render(card: &Scorecard, width: usize) -> String {
     out
 }
 
-/// The verdicts of a column, counted.
 fn counts(card: &Scorecard, reading: Reading) -> String {
     let mut counts =
         VERDICTS.map(|verdict| format!("{} {}", card.count(reading, verdict), verdict.words())).to_vec();
@@ -46,7 +45,6 @@ fn counts(card: &Scorecard, reading: Reading) -> String {
     format!("{}, {} claims: {}", reading.words(), card.of_reading(reading), counts.join(", "))
 }
 
-/// The remarks on a row besides its figures.
 fn about(row: &ScoreRow) -> String {
     let mut parts: Vec<String> = Vec::new();
     if row.reading != Reading::First {
@@ -60,7 +58,7 @@ fn about(row: &ScoreRow) -> String {
     format!("{}{reading}: {}", row.id, parts.join("; "))
 }
 
-/// The line of a claim: its readings are in the order of the columns.
+/// The line of a claim, whose readings are in the order of the columns.
 fn row(claim: &[&ScoreRow], columns: &[Reading]) -> Vec<String> {
     let figures = |pick: fn(&ScoreValue) -> Option<f64>| {
         let line = |values: &[ScoreValue]| {

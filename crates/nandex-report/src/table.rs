@@ -15,7 +15,7 @@ use nandex_lab::results::{ChipFacts, Results};
 use nandex_lab::stats;
 use std::fmt::Write as _;
 
-/// Renders the results for a terminal of this many columns.
+/// Renders the results for a terminal with `width` columns.
 pub fn render(results: &Results, width: usize) -> String {
     let summary = Summary::of(results);
     let mut out = wrap(&settings(results, &summary), width);
@@ -36,10 +36,11 @@ pub fn render(results: &Results, width: usize) -> String {
     out + &wrap(&format!("\n{}", results.conclusion), width)
 }
 
-/// Rows of each class that comparisons over several amounts of RAM show.
+/// Number of rows that comparisons over several amounts of RAM show of each class.
 const LEADING: usize = 5;
 
-/// Renders comparisons over several amounts of RAM: which index at which RAM, then the leading ones of each.
+/// Renders comparisons over several amounts of RAM: first the best index for each RAM, then the leading
+/// ones.
 pub fn render_sets(sets: &Sets, width: usize) -> String {
     let mut out =
         sets.sets.first().map_or_else(String::new, |results| wrap(&chip_line(&results.chip), width));
@@ -62,7 +63,6 @@ pub fn render_sets(sets: &Sets, width: usize) -> String {
     out + &wrap(&format!("\n{}", sets.conclusion), width)
 }
 
-/// The rows of a class with the least mean time.
 fn leading(results: &Results, durability: &str) -> Vec<Vec<String>> {
     let summary = Summary::of(results);
     let Some(class) = summary.classes.iter().find(|class| class.durability == durability) else {
@@ -93,7 +93,6 @@ fn leading(results: &Results, durability: &str) -> Vec<Vec<String>> {
     rows.iter().take(LEADING).enumerate().map(row).collect()
 }
 
-/// One column ready to be printed.
 struct Column {
     heading: [String; 2],
     cells: Vec<String>,
@@ -140,7 +139,7 @@ impl Column {
     }
 }
 
-/// The unit of a column, as its second line of heading.
+/// The unit of a column, for the second line of its heading.
 pub(super) fn unit(measure: Measure, scale: Scale) -> String {
     match (scale.unit, measure.is_per_operation()) {
         (unit, true) => format!("{unit}/op"),
@@ -148,8 +147,8 @@ pub(super) fn unit(measure: Measure, scale: Scale) -> String {
     }
 }
 
-/// The columns of the two tables of a class: costs per operation, and the whole run. None where no run
-/// finished.
+/// The columns of the two tables of a class: costs per operation, and the whole run. Both are empty if no
+/// run finished.
 fn tables(summary: &Summary<'_>, class: &Class<'_>) -> [Vec<Column>; 2] {
     if class.finished().next().is_none() {
         return [Vec::new(), Vec::new()];
@@ -169,7 +168,8 @@ fn tables(summary: &Summary<'_>, class: &Class<'_>) -> [Vec<Column>; 2] {
     [first, second]
 }
 
-/// Deals columns to blocks no wider than the terminal, each led by the name of the index.
+/// Distributes the columns to blocks no wider than the terminal. Each block starts with the names of the
+/// indexes.
 fn deal<'c>(columns: &'c [Column], class: &Class<'_>, width: usize) -> Vec<Vec<&'c Column>> {
     let names = class.finished().map(|r| r.index.chars().count()).max().unwrap_or(0).max("index".len());
     let mut blocks: Vec<Vec<&Column>> = Vec::new();
@@ -217,7 +217,6 @@ fn settings(results: &Results, summary: &Summary<'_>) -> String {
     out
 }
 
-/// A chip with its shape and its latencies.
 pub(super) fn chip_line(chip: &ChipFacts) -> String {
     let time = |ns: u64| show(Quantity::Time, ns as f64);
     format!(
@@ -233,7 +232,7 @@ pub(super) fn chip_line(chip: &ChipFacts) -> String {
     )
 }
 
-/// The RAM each index was given.
+/// The words for the RAM of each index.
 pub(super) fn ram(bytes: Option<u64>) -> String {
     match bytes {
         Some(bytes) => format!("RAM {}", show(Quantity::Bytes, bytes as f64)),
@@ -241,7 +240,7 @@ pub(super) fn ram(bytes: Option<u64>) -> String {
     }
 }
 
-/// The seeds, a run of successive ones as a range.
+/// The words for the seeds; consecutive seeds become a range.
 pub(super) fn seeds(seeds: &[u64]) -> String {
     match seeds {
         [] => "no seed".to_string(),
@@ -272,8 +271,8 @@ fn notes(summary: &Summary<'_>) -> String {
     out
 }
 
-/// Breaks lines at blanks so that none is longer than the terminal, where a word allows it. A number stays
-/// with its unit.
+/// Breaks lines at blanks so that none is longer than the terminal unless a word is. A number stays with
+/// its unit.
 pub(super) fn wrap(text: &str, width: usize) -> String {
     let mut out = String::new();
     for line in text.lines() {

@@ -5,7 +5,7 @@ use nandex_lab::ASSERTIONS;
 use nandex_lab::torture::{Case, Counts, Finding, Report, Row};
 use std::fmt::Write as _;
 
-/// Lines of a life that are shown.
+/// Most lines of a life that are shown.
 const LINES_MAX: usize = 60;
 
 /// A finding in two lines.
@@ -19,7 +19,7 @@ pub fn finding(finding: &Finding) -> String {
     )
 }
 
-/// The table, the findings, and the line of counts.
+/// Renders the table, the findings, and the line of counts.
 pub fn render(report: &Report) -> String {
     let mut out = table(&report.rows);
     for found in &report.findings {
@@ -32,7 +32,7 @@ pub fn render(report: &Report) -> String {
     out + &counts(&all, found)
 }
 
-/// The last line: everything in numbers.
+/// The last line, with all counts.
 pub fn counts(counts: &Counts, found: u64) -> String {
     format!(
         "{} lives, {} mounts, {} cuts, {} power-offs, {} operations ({} refused), {} deaths, {} findings; {ASSERTIONS}\n",
@@ -47,7 +47,7 @@ pub fn counts(counts: &Counts, found: u64) -> String {
     )
 }
 
-/// A life written down, with what is wrong with it.
+/// The steps of a life, with its fault as a comment.
 pub fn case(found: &Finding, case: &Case) -> String {
     let what = finding(found).replace('\n', "\n# ");
     format!("# {what}\n# The least of it, {} steps:\n{case}", case.steps())

@@ -8,16 +8,16 @@ use crate::workload::Workload;
 use std::collections::BTreeSet;
 use std::io::BufReader;
 
-/// A trace, or the beginning of one, packed.
+/// A trace, or the beginning of one, packed into the program.
 #[derive(Debug)]
 pub struct Bundle {
-    /// The full trace, a file in the data folder.
+    /// Name of the full trace, a file in the data folder.
     file: &'static str,
     /// The name of the bundle.
     pub name: &'static str,
     /// The contents of the bundle, in one line.
     pub summary: &'static str,
-    /// Whether nothing is left out; then it is as good as the full trace.
+    /// Whether the trace is complete, and so as good as the file.
     pub is_whole: bool,
     records: &'static [u8],
     init: &'static [u8],
@@ -36,7 +36,7 @@ macro_rules! bundle {
     };
 }
 
-/// Every bundled trace of an index.
+/// All bundled traces of indexes.
 pub static BUNDLES: &[Bundle] = &[
     bundle!(
         "kernel_compile_reiserfs.ops.zst",
@@ -64,7 +64,7 @@ pub static BUNDLES: &[Bundle] = &[
 ];
 
 impl Bundle {
-    /// The part of this trace that is bundled.
+    /// The bundled part of the trace in this file, if there is one.
     pub fn of(file: &str) -> Option<&'static Bundle> {
         BUNDLES.iter().find(|bundle| bundle.file == file)
     }
@@ -74,17 +74,17 @@ impl Bundle {
         BUNDLES.iter().find(|bundle| bundle.name == name)
     }
 
-    /// The bundle that shows that an experiment works where nothing is bundled of its trace.
+    /// A bundle that shows that an experiment works, for experiments whose trace is not bundled.
     pub fn any() -> &'static Bundle {
         &BUNDLES[0]
     }
 
-    /// The bundled operations as a workload, or as many of the first as the options say.
+    /// The bundled operations as a workload, cut as the options say.
     pub fn workload(&self, options: &TraceOptions) -> Result<Workload, LabError> {
         Ok(self.trace(options.operations)?.workload(options))
     }
 
-    /// The first operations and of the initial contents what they touch.
+    /// The first operations, with only those initial contents that they touch.
     pub fn beginning(&self, options: &TraceOptions) -> Result<Workload, LabError> {
         let mut trace = self.trace(options.operations)?;
         let touched: BTreeSet<(u8, u64)> = trace.records.iter().map(|r| (r.tree, r.key)).collect();
@@ -92,7 +92,7 @@ impl Bundle {
         Ok(trace.workload(options))
     }
 
-    /// The bundled operations, or so many of the first, with the contents before them.
+    /// The bundled operations, or the first `operations` of them, with the initial contents.
     pub fn trace(&self, operations: Option<u64>) -> Result<Trace, LabError> {
         let limit = operations.map_or(usize::MAX, |n| n as usize);
         Ok(Trace {
@@ -111,12 +111,12 @@ impl Bundle {
     }
 }
 
-/// A page trace, or a part of one, packed.
+/// A page trace, or a part of one, packed into the program.
 pub struct PageBundle {
-    /// The full trace, a file in the data folder.
+    /// Name of the full trace, a file in the data folder.
     file: &'static str,
     name: &'static str,
-    /// Whether nothing is left out.
+    /// Whether the trace is complete.
     pub is_whole: bool,
     packed: &'static [u8],
 }
@@ -140,12 +140,12 @@ const PAGE_BUNDLES: [PageBundle; 4] = [
 ];
 
 impl PageBundle {
-    /// The part of this page trace that is bundled.
+    /// The bundled part of the page trace in this file, if there is one.
     pub fn of(file: &str) -> Option<&'static PageBundle> {
         PAGE_BUNDLES.iter().find(|bundle| bundle.file == file)
     }
 
-    /// The bundled requests, or as many of the first.
+    /// The bundled requests, or the first `requests` of them.
     pub fn read(&self, requests: Option<u64>) -> Result<BlockTrace, LabError> {
         let file = format!("data/{}.csv.zst", self.name);
         let input =

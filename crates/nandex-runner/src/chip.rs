@@ -20,7 +20,7 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 
-/// A part by its name in the catalogue, or described by a chip file.
+/// Finds a part by its name in the catalogue, or reads it from a chip file.
 pub fn find(name_or_file: &str) -> Result<Part, LabError> {
     if let Some(part) = catalogue::find(name_or_file) {
         return Ok(part.clone());
@@ -32,7 +32,7 @@ pub fn find(name_or_file: &str) -> Result<Part, LabError> {
     Err(LabError::unknown("chip", name_or_file, catalogue::parts().map(|part| part.name.as_ref())))
 }
 
-/// The part that a chip file describes.
+/// Reads the part that a chip file describes.
 pub fn load(path: &Path) -> Result<Part, LabError> {
     let bytes = input::read(path, CHIP_FILE_BYTES_MAX)?;
     let text = String::from_utf8(bytes).map_err(|_| LabError::Chip {
@@ -48,17 +48,16 @@ pub fn load(path: &Path) -> Result<Part, LabError> {
     Ok(part)
 }
 
-/// Memory for each page of a chip that tables of whatever manages it take at most, about; its contents are
-/// held as they are written.
+/// Approximate largest size of tables for each page of a chip, in bytes. The contents are not in it.
 const TABLE_BYTES: u128 = 32;
 
-/// Refuses a chip whose mere tables do not fit this machine.
+/// Refuses a chip whose tables alone do not fit into the memory of this machine.
 fn require_memory(part: &Part) -> Result<(), LabError> {
     let geometry = part.geometry;
     machine::require("blocks", &geometry.blocks.to_string(), u128::from(geometry.pages()) * TABLE_BYTES)
 }
 
-/// The facts that results tell about a chip.
+/// The facts about a chip that results tell.
 pub fn facts(part: &Part) -> ChipFacts {
     let geometry = &part.geometry;
     ChipFacts {
@@ -88,13 +87,13 @@ pub fn load_image(path: &Path) -> Result<SimChip, LabError> {
     Ok(chip)
 }
 
-/// The largest image that is read.
+/// Largest image that is read, in bytes.
 const IMAGE_BYTES_MAX: u64 = 8 << 30;
 
-/// The largest chip file that is read; the longest that makes sense has some hundred bytes.
+/// Largest chip file that is read, in bytes. Real ones have some hundred bytes.
 const CHIP_FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// A chip file as it is written.
+/// The fields of a chip file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ChipFile {
@@ -123,7 +122,7 @@ struct ChipFile {
     transfer_ma: Option<u32>,
 }
 
-/// The part that the text of a chip file describes; `file_name` is for the error.
+/// Parses the text of a chip file. `file_name` is for errors.
 pub fn parse(text: &str, file_name: &str) -> Result<Part, String> {
     let file: ChipFile = toml::from_str(text).map_err(|error| error.to_string())?;
     let like = file.like.as_deref().map(base).transpose()?;
@@ -144,7 +143,7 @@ pub fn parse(text: &str, file_name: &str) -> Result<Part, String> {
     Ok(part)
 }
 
-/// The impossible number in the words of a chip file.
+/// An impossible number, in the words of a chip file.
 fn refusal(error: &PartError) -> String {
     match error.field {
         "programs_per_page_max" => format!("nop = {}: {}", error.value, error.reason),
@@ -198,7 +197,7 @@ fn timing(file: &ChipFile, like: Option<Timing>) -> Result<Timing, String> {
     })
 }
 
-/// A time in the unit a thousand times smaller, to the nearest whole number.
+/// Converts a time to the unit a thousand times smaller, rounded.
 fn thousandths(field: &str, value: f64) -> Result<u64, String> {
     if value.is_finite() && value >= 0.0 {
         Ok((value * 1000.0).round() as u64)

@@ -23,77 +23,76 @@ use nandex_stacks::options::sharing::deal;
 use nandex_stacks::options::{Options, Settings};
 use std::path::PathBuf;
 
-/// Where the operations come from.
+/// The source of a workload.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// A generator; a workload for each seed.
+    /// A generator. Each seed gives a workload.
     Generator(&'static WorkloadEntry),
-    /// A trace; one workload.
+    /// A trace from a file. It is one workload.
     Trace(PathBuf, TraceOptions),
-    /// A trace that comes with the program; one workload.
+    /// A trace that comes with the program. It is one workload.
     Bundled(&'static Bundle, TraceOptions),
 }
 
-/// A durability class to compare in.
+/// A durability class in which indexes are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Class {
-    /// The promise that an index has to make at least.
+    /// The weakest promise that is allowed.
     pub durability: Durability,
-    /// Sync after so many changes, see [`RunOptions::sync_every`].
+    /// Number of changes between two syncs, see [`RunOptions::sync_every`].
     pub sync_every: Option<u64>,
 }
 
-/// Options of a trace.
+/// The options of a trace.
 pub const TRACE_OPTIONS: &[OptionInfo] = &[option(
     "trees",
     "one",
     "a trace of several indexes runs as one tree, or as a tree each (per-index) on one store",
 )];
 
-/// A chip, who competes on it, and how.
+/// A comparison: a chip, the contest on it, and the way to run it.
 #[derive(Clone, Debug)]
 pub struct Comparison<C> {
-    /// The chip each index gets a fresh one of.
+    /// The chip. Each run gets a fresh one.
     pub part: Part,
-    /// The indexes, and what they do.
+    /// The indexes and their operations.
     pub contest: C,
-    /// The classes, each of which every index runs in. One that promises more than it is asked for is a row
-    /// of the class that it declares, and of that only once.
+    /// The durability classes. Every index runs in each of them. An index that promises more than asked for
+    /// has its row in the class that it declares, once only.
     pub classes: Vec<Class>,
-    /// Record sizes and RAM for all of them; options for the workload and for those that know them. The
-    /// classes say the durability.
+    /// Record sizes, RAM and options for all. The durability comes from the classes.
     pub settings: Settings,
     /// The seeds of a generator.
     pub seeds: Vec<u64>,
-    /// How each run is carried out.
+    /// The way in which each run is carried out.
     pub run: RunOptions,
-    /// Runs at a time.
+    /// Number of runs at the same time.
     pub threads: usize,
-    /// The command that does the same again, for the results.
+    /// The command that repeats the comparison, for the results.
     pub command: String,
 }
 
-/// Looks on while runs are under way, from any thread.
+/// An observer of runs, called from any thread.
 pub trait Watch: Sync {
-    /// All is prepared: so many operations will be done in all, told by [`Control::done`].
+    /// Called when everything is prepared. `operations` is the number that [`Control::done`] will reach.
     fn start(&self, operations: u64);
 
-    /// A run is over.
+    /// Called after each run.
     fn finished(&self, run: &Run);
 }
 
-/// Who takes part in a comparison, and in what.
+/// The participants of a comparison and their operations.
 pub trait Contest: Sync {
-    /// The operations of one seed, made ready for all runs.
+    /// The operations of one seed, prepared for all runs.
     type Work: Sync;
 
-    /// The remains of a run besides its figures.
+    /// The data that a run leaves besides its figures.
     type Kept: Send;
 
     /// The options that the operations know.
     fn work_options(&self) -> &'static [OptionInfo];
 
-    /// The options that each index knows, given those that were set, in the order of the rows.
+    /// The options that each index knows, in the order of the rows. `set` has those that were set.
     fn index_options(&self, set: &Options) -> Vec<&'static [OptionInfo]>;
 
     /// The operations of each seed.
@@ -110,42 +109,42 @@ pub trait Contest: Sync {
     /// The facts of the operations, for the results.
     fn facts(&self, work: &Self::Work, settings: &Settings) -> WorkloadFacts;
 
-    /// The chip of an index, where that is another one.
+    /// The chip for an index, if it needs another.
     fn other_part(&self, _index: usize, _part: &Part) -> Option<Part> {
         None
     }
 
-    /// Does a run. A failure is told in [`Run::error`].
+    /// Carries out a run. A failure is in [`Run::error`].
     fn run(&self, turn: &Turn<'_, Self::Work>, control: &Control) -> (Run, Self::Kept);
 }
 
-/// One run of a comparison.
+/// A run of a comparison.
 #[derive(Debug)]
 pub struct Turn<'a, W> {
-    /// The index, by its place in the contest.
+    /// The index, by its position in the contest.
     pub index: usize,
     /// The chip.
     pub part: &'a Part,
-    /// Whether the chip is another one than the comparison's.
+    /// Whether the chip is not the comparison's.
     pub is_other_part: bool,
     /// The operations.
     pub work: &'a W,
-    /// Whether they are those of the first seed.
+    /// Whether the operations are those of the first seed.
     pub is_first: bool,
     /// Record sizes, RAM, durability, options of the index.
     pub settings: Settings,
-    /// How to carry it out.
+    /// The way in which the run is carried out.
     pub options: RunOptions,
 }
 
 impl<C: Contest> Comparison<C> {
-    /// Does every run. What cannot run is a row with its reason; an error is something wrong with the request
-    /// itself.
+    /// Carries out every run. An index that cannot run has a row with the reason; an error means that the
+    /// request is wrong.
     pub fn run(&self, control: &Control, watch: &dyn Watch) -> Result<Results, LabError> {
         self.run_and_keep(control, watch).map(|(results, _)| results)
     }
 
-    /// Does every run; beside the results stands what the runs left.
+    /// Carries out every run. Returns the results and what the runs left.
     pub fn run_and_keep(
         &self,
         control: &Control,
@@ -187,7 +186,6 @@ impl<C: Contest> Comparison<C> {
         WorkloadFacts { durability: names.join(", "), ..self.contest.facts(work, &self.settings) }
     }
 
-    /// A turn for each class, index and seed, class by class and index by index.
     fn turns<'a>(
         &'a self,
         works: &'a [C::Work],
@@ -214,7 +212,7 @@ impl<C: Contest> Comparison<C> {
     }
 }
 
-/// The runs without those of an index that promise, or fail, just as another one of it does already.
+/// Removes runs of an index that repeat another of its runs: with the same promise, or the same failure.
 fn once_in_a_class<W>(runs: Vec<Run>, turns: &[Turn<'_, W>]) -> Vec<Run> {
     let asked = |i: usize| turns[i].settings.durability.name();
     let is_same = |a: &Run, b: &Run| {
@@ -230,18 +228,18 @@ fn once_in_a_class<W>(runs: Vec<Run>, turns: &[Turn<'_, W>]) -> Vec<Run> {
     runs.into_iter().zip(kept).filter_map(|(run, kept)| kept.then_some(run)).collect()
 }
 
-/// Ordered indexes over a workload, or over the workload of a trace.
+/// A contest of ordered indexes over a workload.
 #[derive(Clone, Debug)]
 pub struct Ordered {
     /// The operations.
     pub source: Source,
     /// The indexes, in the order of the rows.
     pub indexes: Vec<&'static IndexEntry>,
-    /// Whether an index that needs other pages than the chip has runs on the same chip with such pages, and
-    /// its row says so; else it cannot run.
+    /// Whether an index that needs pages of another size gets them on the same chip, which its row tells.
+    /// If not, it cannot run.
     pub suits_chip: bool,
-    /// Whether a load is handed over at once, in key order: a fraction of the time, for an index as dense as
-    /// can be.
+    /// Whether a load is done in bulk, in the order of keys. That takes a fraction of the time and makes an
+    /// index as dense as possible.
     pub loads_at_once: bool,
 }
 

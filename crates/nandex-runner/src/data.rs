@@ -3,14 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-/// Names the folder of the inputs, unless it is given.
+/// Name of the environment variable for the folder of inputs, used if no folder is given.
 pub const DATA_VARIABLE: &str = "NANDEX_DATA";
 
-/// Where the repository has them, seen from its root and from the folder of a crate.
+/// Places of the folder in the repository, relative to its root and to a crate.
 const USUAL_FOLDERS: [&str; 2] = ["data/full", "../../data/full"];
 
-/// The file of this name in the folder given; without one in the folder that [`DATA_VARIABLE`] names, then in
-/// the repository's. An error says where it is not.
+/// Finds a file in `folder`. Without a folder it is looked for in that of [`DATA_VARIABLE`], then in the
+/// repository's. The error tells where it is not.
 pub fn find(file: &str, folder: Option<&Path>) -> Result<PathBuf, String> {
     let usual = USUAL_FOLDERS.iter().map(PathBuf::from);
     let places: Vec<PathBuf> = match folder {

@@ -4,7 +4,7 @@ use crate::error::LabError;
 use crate::names;
 use nandex::store::disk::DiskModel;
 
-/// A hard disk as a model.
+/// A hard disk that is modelled.
 #[derive(Debug)]
 pub struct DiskEntry {
     /// The name on the command line and in results.
@@ -15,13 +15,13 @@ pub struct DiskEntry {
 }
 
 impl DiskEntry {
-    /// How long it takes.
+    /// The model of its times.
     pub(crate) fn model(&self) -> DiskModel {
         self.model
     }
 }
 
-/// Every disk.
+/// All disks.
 pub static DISKS: &[DiskEntry] = &[
     DiskEntry {
         name: "disk",

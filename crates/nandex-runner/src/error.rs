@@ -4,24 +4,24 @@ use nandex::IndexError;
 use nandex_stacks::names::UnknownName;
 use std::fmt;
 
-/// Why the lab could not do what was asked.
+/// An error of the lab.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LabError {
-    /// A name that stands in no list.
+    /// A name that is in no list.
     UnknownName(UnknownName),
-    /// An option whose value makes no sense.
+    /// An option with an invalid value.
     BadOption {
         /// The option's name.
         name: String,
         /// The value given.
         value: String,
-        /// The fault of the option.
+        /// The reason why it is invalid.
         reason: String,
     },
-    /// More distinct keys than a key of this width can tell apart.
+    /// More distinct keys than keys of this width can tell apart.
     TooManyKeys {
-        /// Distinct keys of the workload.
+        /// Number of distinct keys in the workload.
         keys: u64,
         /// Bytes of a key.
         key_bytes: u8,
@@ -30,52 +30,52 @@ pub enum LabError {
     Trace {
         /// The file.
         file: String,
-        /// Where in it, such as "record 17" or "line 3".
+        /// The place in the file, such as "record 17" or "line 3".
         place: Option<String>,
-        /// The fault of that line.
+        /// The reason.
         reason: String,
     },
     /// A chip file or an image of a chip that cannot be used.
     Chip {
         /// The file.
         file: String,
-        /// The field or place, and what is wrong with it.
+        /// The field or place, and the reason.
         reason: String,
     },
-    /// An experiment or a grid that makes no sense.
+    /// An experiment or a grid that is invalid.
     Experiment {
         /// The file.
         file: String,
-        /// The line, counted from 1, where it is known.
+        /// The line, from 1, if known.
         line: Option<usize>,
-        /// The key there, or the line's text; may be empty.
+        /// The key there, or the line's text. May be empty.
         key: String,
-        /// The fault.
+        /// The reason.
         reason: String,
     },
-    /// An index refused its settings.
+    /// The index refused its settings.
     Index(IndexError),
-    /// A file could not be read or written.
+    /// A file that could not be read or written.
     Io {
         /// The file.
         file: String,
-        /// Why.
+        /// The error of the system.
         error: std::io::Error,
     },
 }
 
 impl LabError {
-    /// An unknown name, with the nearest of the known ones.
+    /// An error for an unknown name. It suggests the nearest known one.
     pub fn unknown<'a>(what: &'static str, name: &str, known: impl IntoIterator<Item = &'a str>) -> LabError {
         UnknownName::of(what, name, known).into()
     }
 
-    /// An option with a value that makes no sense.
+    /// An error for an option with an invalid value.
     pub fn bad_option(name: &str, value: &str, reason: impl Into<String>) -> LabError {
         LabError::BadOption { name: name.to_string(), value: value.to_string(), reason: reason.into() }
     }
 
-    /// A file that could not be read or written.
+    /// An error for a file that could not be read or written.
     pub fn io(file: impl fmt::Display, error: std::io::Error) -> LabError {
         LabError::Io { file: file.to_string(), error }
     }

@@ -10,20 +10,19 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-/// The first bytes of a file packed with zstd.
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The longest line of a text that is believed.
+/// Longest accepted line of a text, in bytes.
 pub const LINE_BYTES_MAX: u64 = 64 << 10;
 
-/// A packed file of any size may unpack to this.
+/// Bytes that a packed file of any size may unpack to.
 const UNPACKED_BYTES: u64 = 1 << 30;
 
-/// A larger one to so many times its size: traces of text shrink to a fiftieth, those of numbers to a
-/// thousandth at most.
+/// Factor by which a packed file may grow when that is more than [`UNPACKED_BYTES`]. Packed traces have
+/// about a fiftieth of their size as text and a thousandth at most as numbers.
 const UNPACKED_TIMES: u64 = 1000;
 
-/// Opens a file, unpacking it when it begins with the magic number of zstd.
+/// Opens a file, and unpacks it if it begins with the magic number of zstd.
 pub fn open(path: &Path) -> Result<Box<dyn BufRead>, LabError> {
     let failed = |error| LabError::io(path.display(), error);
     let (file, bytes) = open_file(path)?;
@@ -36,8 +35,8 @@ pub fn open(path: &Path) -> Result<Box<dyn BufRead>, LabError> {
     Ok(Box::new(file))
 }
 
-/// Reads a whole file, unpacking it when it is packed, of at most so many bytes and no more than fit the
-/// memory.
+/// Reads a whole file, and unpacks it if it is packed. A file with more than `bytes_max` bytes, or more
+/// than half of the free memory, is refused.
 pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, LabError> {
     let most = bytes_max.min(machine::memory_bytes() / 2);
     let failed = |error| LabError::io(path.display(), error);
@@ -50,7 +49,7 @@ pub fn read(path: &Path, bytes_max: u64) -> Result<Vec<u8>, LabError> {
     Ok(bytes)
 }
 
-/// A file that is one, and its size.
+/// Opens a regular file and returns it with its size; pipes, devices and folders are refused.
 fn open_file(path: &Path) -> Result<(File, u64), LabError> {
     let failed = |error| LabError::io(path.display(), error);
     // Asked before it is opened: opening a pipe waits until somebody writes to it.
@@ -65,7 +64,7 @@ fn open_file(path: &Path) -> Result<(File, u64), LabError> {
     Ok((File::open(path).map_err(failed)?, kind.len()))
 }
 
-/// Unpacked bytes, of which there may be so many more.
+/// A reader of unpacked bytes that fails after `left` more bytes.
 struct Unpacked<R> {
     input: R,
     left: u64,
@@ -85,7 +84,7 @@ impl<R: Read> Read for Unpacked<R> {
     }
 }
 
-/// Lines of a text, each with its number and none longer than [`LINE_BYTES_MAX`].
+/// The lines of a text with their numbers. A line longer than [`LINE_BYTES_MAX`] is refused.
 #[derive(Debug)]
 pub struct Lines<R> {
     input: R,
@@ -93,16 +92,16 @@ pub struct Lines<R> {
     number: u64,
 }
 
-/// A line's number, counted from 1, and its fault.
+/// The number of a faulty line, counted from 1, and what is wrong with it.
 pub type WrongLine = (u64, String);
 
 impl<R: BufRead> Lines<R> {
-    /// The lines of a text.
+    /// Reads the lines of `input`.
     pub const fn new(input: R) -> Lines<R> {
         Lines { input, line: Vec::new(), number: 0 }
     }
 
-    /// The next line with its number, without its end; None after the last.
+    /// Returns the next line with its number and without its line end; `None` after the last line.
     pub fn next_line(&mut self) -> Result<Option<(u64, &str)>, WrongLine> {
         self.number += 1;
         let number = self.number;
@@ -120,8 +119,7 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// Refuses one more item of a list than fits a quarter of the memory, so that a file cannot ask for all of
-/// it.
+/// Refuses to let a list grow beyond a quarter of the memory, so that a file cannot ask for all of it.
 pub fn require_room<T>(list: &[T], what: &str) -> Result<(), String> {
     let most = machine::memory_bytes() / 4 / size_of::<T>().max(1) as u64;
     if (list.len() as u64) < most {
@@ -130,8 +128,8 @@ pub fn require_room<T>(list: &[T], what: &str) -> Result<(), String> {
     Err(format!("more than {most} {what} do not fit this machine's memory; read fewer of them"))
 }
 
-/// Text in which a line may be as long as a file may be, but is no longer than [`LINE_BYTES_MAX`]: for
-/// readers that find the lines themselves.
+/// A reader that fails when a line is longer than [`LINE_BYTES_MAX`], for parsers that split lines
+/// themselves.
 pub struct BoundedLines<R> {
     input: R,
     in_line: u64,

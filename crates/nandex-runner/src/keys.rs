@@ -14,34 +14,35 @@ use crate::forest::TreeShare;
 use crate::workload::{Op, OpKind, Workload};
 use serde::{Deserialize, Serialize};
 
-/// How a workload that addresses several indexes runs.
+/// The way in which a workload that addresses several indexes runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trees {
-    /// All indexes as one tree, whose keys start with the number of the index.
+    /// All indexes run as one tree, whose keys start with the number of the index.
     #[default]
     One,
-    /// A tree for each index; they share one store.
+    /// Each index is a tree of its own; the trees share one store.
     PerIndex,
 }
 
-/// The distinct keys of a workload, and how they are written.
+/// The distinct keys of a workload and their encoding as key bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyTable {
-    /// Distinct (tree, key), ascending.
+    /// The distinct pairs of tree and key, ascending.
     keys: Vec<(u8, u64)>,
-    /// First slot of each tree, in tree order, and one past the last slot.
+    /// First slot of each tree in tree order, and then the number of all slots.
     tree_starts: Vec<usize>,
-    /// Bytes of an encoded key.
+    /// Size of an encoded key, in bytes.
     width: usize,
-    /// Whether the first of them is the tree's number.
+    /// Whether the first byte of an encoded key is the number of its tree.
     numbered: bool,
     ranked: bool,
     trees: Trees,
 }
 
 impl KeyTable {
-    /// The keys of a workload for trees with keys of this width; refused when not even their ranks fit.
+    /// Makes the table of the workload's keys for trees with keys of `key_bytes`. Fails if not even the
+    /// ranks of the keys fit.
     pub fn new(workload: &Workload, key_bytes: u8, trees: Trees) -> Result<KeyTable, LabError> {
         let keyed = workload.ops().filter(|op| op.kind != OpKind::Sync);
         let mut keys: Vec<(u8, u64)> = keyed.map(|op| (op.tree, op.key)).collect();
@@ -65,18 +66,18 @@ impl KeyTable {
         Ok(KeyTable { keys, tree_starts, width, numbered, ranked, trees })
     }
 
-    /// How several indexes run.
+    /// The way in which several indexes run.
     pub fn trees(&self) -> Trees {
         self.trees
     }
 
-    /// The distinct keys of each tree.
+    /// Number of distinct keys in each tree.
     pub fn shares(&self) -> Vec<TreeShare> {
         let share = |w: &[usize]| TreeShare { tree: self.keys[w[0]].0, records: (w[1] - w[0]) as u64 };
         self.tree_starts.windows(2).map(share).collect()
     }
 
-    /// Distinct keys.
+    /// Number of distinct keys.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
@@ -91,23 +92,23 @@ impl KeyTable {
         self.ranked
     }
 
-    /// The slot of the key of an operation of this workload; 0 for a sync.
+    /// The slot of an operation's key; 0 for a sync.
     pub fn slot(&self, op: &Op) -> u32 {
         self.keys.binary_search(&(op.tree, op.key)).unwrap_or(0) as u32
     }
 
-    /// The abstract key of a slot, with its tree.
+    /// The tree and the abstract key of a slot.
     pub fn key(&self, slot: u32) -> (u8, u64) {
         self.keys[slot as usize]
     }
 
-    /// The slots of the tree that `slot` belongs to.
+    /// All slots of the tree that `slot` belongs to.
     pub fn tree_of(&self, slot: u32) -> std::ops::Range<u32> {
         let next = self.tree_starts.partition_point(|&start| start <= slot as usize);
         self.tree_starts[next - 1] as u32..self.tree_starts[next] as u32
     }
 
-    /// Writes the key of a slot.
+    /// Writes the encoded key of a slot.
     pub fn encode(&self, slot: u32, out: &mut [u8]) {
         assert_eq!(out.len(), self.width, "a key buffer of another width");
         let (tree, key) = self.keys[slot as usize];

@@ -6,18 +6,17 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Steps to each doubling, as a power of two.
+/// Steps per doubling, as a power of two: 32 steps.
 const STEP_BITS: u32 = 5;
 
-/// A histogram of times in ns.
+/// A histogram of operation times in ns.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(from = "Columns", into = "Columns")]
 pub struct LatencyHistogram {
-    /// By the shortest time of the step: the longest seen in it, and how many.
+    /// Per step, by its shortest time: the longest time seen in the step, and the number of operations.
     steps: BTreeMap<u64, (u64, u64)>,
 }
 
-/// The histogram as files have it: two columns.
 #[derive(Deserialize, Serialize)]
 struct Columns {
     longest_ns: Vec<u64>,
@@ -48,29 +47,30 @@ const fn step(ns: u64) -> u64 {
 }
 
 impl LatencyHistogram {
-    /// Counts so many operations that took this long.
+    /// Adds `operations` operations that took `ns` each.
     pub fn add(&mut self, ns: u64, operations: u64) {
         let (longest, count) = self.steps.entry(step(ns)).or_default();
         *longest = ns.max(*longest);
         *count += operations;
     }
 
-    /// Adds those of another.
+    /// Adds the operations of another histogram.
     pub fn extend(&mut self, other: &LatencyHistogram) {
         other.steps.values().for_each(|(ns, count)| self.add(*ns, *count));
     }
 
-    /// Whether nothing was counted.
+    /// Whether the histogram has no operations.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// How many operations were counted.
+    /// Number of operations.
     pub fn operations(&self) -> u64 {
         self.steps.values().map(|(_, count)| count).sum()
     }
 
-    /// The time that so many in a thousand operations do not exceed (nearest rank).
+    /// The time that `permille` thousandths of the operations do not exceed (nearest rank); `None` without
+    /// operations.
     pub fn permille(&self, permille: u64) -> Option<u64> {
         let all = u128::from(self.operations());
         let rank = (all * u128::from(permille)).div_ceil(1000).max(1);
@@ -82,7 +82,8 @@ impl LatencyHistogram {
         reached.map(|(longest, _)| *longest)
     }
 
-    /// The distribution: so many ns or less take this share of the operations.
+    /// The cumulative distribution: pairs of a time in ns and the share of the operations that take at most
+    /// that time.
     pub fn distribution(&self) -> Vec<(u64, f64)> {
         let all = self.operations() as f64;
         let mut seen = 0;

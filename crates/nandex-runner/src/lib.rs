@@ -40,8 +40,8 @@ pub mod workload;
 
 pub use error::LabError;
 
-/// Whether the debug assertions of the engine are in this build, as they are in a release of this repository
-/// and in the profile `campaign`.
+/// Whether this build has the engine's debug assertions. The releases of this repository and the profile
+/// `campaign` have them.
 pub const ASSERTIONS: &str =
     if cfg!(debug_assertions) { "debug assertions on" } else { "debug assertions off" };
 

@@ -7,11 +7,11 @@ use crate::error::LabError;
 use std::fs;
 use std::sync::OnceLock;
 
-/// The memory, in bytes, that a system is believed to have that does not tell it.
+/// Assumed memory of a system that does not report it, in bytes.
 const UNKNOWN_BYTES: u64 = 16 << 30;
 
-/// Bytes of memory that were free when first asked: what the system says is available, or what is left of the
-/// limit that this process runs under where that is less.
+/// Bytes of memory that were free at the first call: those that the system reports as available, or those
+/// left below the limit of this process if that is less.
 pub fn memory_bytes() -> u64 {
     static FREE: OnceLock<u64> = OnceLock::new();
     *FREE.get_or_init(|| {
@@ -25,13 +25,12 @@ pub fn memory_bytes() -> u64 {
     })
 }
 
-/// The line MemAvailable of Linux's `/proc/meminfo`, in bytes.
 fn available_bytes(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Refuses the value of an option that takes more memory than there is.
+/// Refuses the value of an option if it needs more memory than is free.
 pub fn require(name: &str, value: &str, bytes: u128) -> Result<(), LabError> {
     let free = memory_bytes();
     if bytes <= u128::from(free) {
@@ -42,7 +41,7 @@ pub fn require(name: &str, value: &str, bytes: u128) -> Result<(), LabError> {
     Err(LabError::bad_option(name, value, reason))
 }
 
-/// A size in the largest binary unit of which there is one at least, rounded down.
+/// The size in its largest binary unit, rounded down.
 pub fn shown(bytes: u128) -> String {
     let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
     let unit = units.into_iter().find(|(bits, _)| bytes >> bits > 0);

@@ -8,7 +8,6 @@
 use crate::workload::{Values, reading};
 use nandex::rng::split_mix;
 
-/// Presence and version of every key.
 #[derive(Clone, Debug)]
 pub struct Model {
     versions: Vec<u32>,
@@ -18,17 +17,17 @@ pub struct Model {
 }
 
 impl Model {
-    /// A model of so many slots, none present.
+    /// Makes a model of `slots` keys, none of them present.
     pub fn new(slots: usize) -> Model {
         Model::of(slots, Values::default())
     }
 
-    /// A model of so many slots, none present, with such values.
+    /// Makes a model of `slots` keys with these values, none of them present.
     pub fn of(slots: usize, values: Values) -> Model {
         Model { versions: vec![0; slots], present: Bits::new(slots), records: 0, values }
     }
 
-    /// Keys present.
+    /// Number of present keys.
     pub fn records(&self) -> u64 {
         self.records
     }
@@ -38,24 +37,24 @@ impl Model {
         self.present.get(slot as usize)
     }
 
-    /// The value that the next write of this key has to write.
+    /// Writes the value that the next write of this key stores to `out`.
     pub fn next_value(&self, slot: u32, out: &mut [u8]) {
         self.fill(slot, self.versions[slot as usize].wrapping_add(1), out);
     }
 
-    /// Notes that the next value was written.
+    /// Records that the next value of the key was written.
     pub fn write(&mut self, slot: u32) {
         let version = &mut self.versions[slot as usize];
         *version = version.wrapping_add(1);
         self.records += u64::from(self.present.set(slot as usize, true));
     }
 
-    /// Notes that the key was removed.
+    /// Records that the key was removed.
     pub fn remove(&mut self, slot: u32) {
         self.records -= u64::from(self.present.set(slot as usize, false));
     }
 
-    /// The value of a present key.
+    /// Writes the value of a present key to `out`.
     pub fn value(&self, slot: u32, out: &mut [u8]) {
         self.fill(slot, self.versions[slot as usize], out);
     }
@@ -71,18 +70,17 @@ impl Model {
         }
     }
 
-    /// The first present slot of `slots`.
     pub fn first_in(&self, slots: std::ops::Range<u32>) -> Option<u32> {
         self.present.first_from(slots.start as usize).filter(|&s| s < slots.end as usize).map(|s| s as u32)
     }
 
-    /// The last present slot of `slots`.
     pub fn last_in(&self, slots: std::ops::Range<u32>) -> Option<u32> {
         self.present.last_below(slots.end as usize).filter(|&s| s >= slots.start as usize).map(|s| s as u32)
     }
 }
 
-/// A value for a key and a version, different for each pair where 8 bytes are there to tell.
+/// Fills `out` with a value that follows from slot and version. With 8 bytes or more, each pair has a
+/// different value.
 pub(crate) fn fill_value(slot: u32, version: u32, out: &mut [u8]) {
     let mut word = (u64::from(version) << 32) | u64::from(slot);
     for chunk in out.chunks_mut(8) {
@@ -91,13 +89,13 @@ pub(crate) fn fill_value(slot: u32, version: u32, out: &mut [u8]) {
     }
 }
 
-/// Whether values of so many bytes end with zeros, some sooner and some later, as those of records of any
-/// length do: one size in four of those above 8.
+/// Whether values of this size end with zeros, of varying number, as records of any length do. One in four
+/// sizes above 8 bytes does.
 pub(crate) fn ends_with_zeros(value_bytes: usize) -> bool {
     value_bytes > 8 && value_bytes % 4 == 1
 }
 
-/// The value that a test of cuts or of a whole life writes, and expects: of a record, or of a whole page.
+/// The value that tests of power cuts and whole lives write and expect, for a record or a whole page.
 pub(crate) fn written(slot: u32, version: u32, bytes: usize) -> Vec<u8> {
     let mut value = vec![0; bytes];
     fill_value(slot, version, &mut value);
@@ -109,7 +107,7 @@ pub(crate) fn written(slot: u32, version: u32, bytes: usize) -> Vec<u8> {
     value
 }
 
-/// A set of small numbers with a summary above it, so that a long gap is crossed 4,096 numbers at a step.
+/// A set of small numbers with a summary above it: one step of a search skips up to 4,096 absent numbers.
 #[derive(Clone, Debug)]
 struct Bits {
     words: Vec<u64>,
@@ -127,7 +125,7 @@ impl Bits {
         self.words[bit / 64] >> (bit % 64) & 1 == 1
     }
 
-    /// Sets or clears a bit; returns whether that changed it.
+    /// Sets or clears a bit; returns whether the bit changed.
     fn set(&mut self, bit: usize, on: bool) -> bool {
         let (word, mask) = (bit / 64, 1 << (bit % 64));
         let changed = (self.words[word] & mask != 0) != on;
@@ -160,14 +158,12 @@ impl Bits {
     }
 }
 
-/// The first bit set at or after `bit`.
 fn first_from(words: &[u64], bit: usize) -> Option<usize> {
     let masked = |i: usize| if i == bit / 64 { words[i] & (u64::MAX << (bit % 64)) } else { words[i] };
     let found = (bit / 64..words.len()).find(|&i| masked(i) != 0)?;
     Some(found * 64 + masked(found).trailing_zeros() as usize)
 }
 
-/// The last bit set before `bit`.
 fn last_below(words: &[u64], bit: usize) -> Option<usize> {
     let masked = |i: usize| if i == bit / 64 { words[i] & ((1 << (bit % 64)) - 1) } else { words[i] };
     let found = (0..words.len().min(bit / 64 + 1)).rev().find(|&i| masked(i) != 0)?;

@@ -7,12 +7,13 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// The number of threads: that of the cores, or 1 where that is unknown.
+/// Number of processor cores, for use as the number of threads; 1 if it is unknown.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// Applies `work` to every item on so many threads, each taking the next item when it is done with one.
+/// Applies `work` to every item on `threads` threads. Each thread takes the next item when it is done with
+/// one.
 pub fn map<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, R)>> = Mutex::new(Vec::with_capacity(items.len()));
@@ -34,7 +35,7 @@ pub fn map<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> R
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Does every run. `finished` is called with the place of each job and its result as soon as it is there.
+/// Does every run. `finished` is called with the index of each job and its result as soon as the job ends.
 pub fn run_all(
     jobs: &[Job<'_>],
     threads: usize,

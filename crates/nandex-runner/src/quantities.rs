@@ -6,7 +6,7 @@ use crate::machine;
 use nandex::ordered::{Durability, RecordFormat};
 use nandex_stacks::options::whole_number;
 
-/// A number of bytes, with KiB, MiB or GiB after it or nothing.
+/// Parses a number of bytes, which may end with KiB, MiB or GiB.
 pub fn bytes(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let factor = match &text[digits.len()..] {
@@ -30,8 +30,8 @@ pub fn bytes(text: &str) -> Result<usize, String> {
     usize::try_from(bytes).map_err(|_| "that is more than this computer can address".to_string())
 }
 
-/// Numbers of bytes separated by commas, ascending and each once; `16KiB..640KiB` stands for its ends and the
-/// powers of two between them.
+/// Parses numbers of bytes separated by commas, and sorts them without repeats. `16KiB..640KiB` stands for
+/// both ends and the powers of two between them.
 pub fn byte_list(text: &str) -> Result<Vec<usize>, String> {
     let mut all = Vec::new();
     for part in text.split(',') {
@@ -52,7 +52,7 @@ pub fn byte_list(text: &str) -> Result<Vec<usize>, String> {
     Ok(all)
 }
 
-/// A whole number from 1 to `most`; `_` may separate its digits.
+/// Parses a whole number from 1 to `most`; `_` may separate its digits.
 pub fn count_to(text: &str, most: u64) -> Result<u64, String> {
     match whole_number(text, 1..=most) {
         Err(_) if text == "0" => Err("at least 1 is needed".to_string()),
@@ -61,7 +61,7 @@ pub fn count_to(text: &str, most: u64) -> Result<u64, String> {
     }
 }
 
-/// The sizes of key and value, such as `8/4`.
+/// Parses the sizes of key and value in bytes, such as `8/4`.
 pub fn record(text: &str) -> Result<RecordFormat, String> {
     let halves = text.split_once('/').ok_or("give bytes of key and value, such as 8/4")?;
     let size = |half: &str| half.parse::<u8>().map_err(|_| format!("'{half}' is not between 0 and 255"));
@@ -74,7 +74,7 @@ pub fn record(text: &str) -> Result<RecordFormat, String> {
 /// The durability classes, strongest first.
 pub static CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
 
-/// A durability class; its words may be joined by `-`.
+/// Parses the name of a durability class; its words may be joined by `-`.
 pub fn durability(text: &str) -> Result<&'static Durability, LabError> {
     let given = text.replace([' ', '_'], "-");
     let name = |class: &Durability| class.name().replace(' ', "-");

@@ -8,186 +8,186 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
-/// Kinds of operations in the order they are shown.
+/// The kinds of operations, in the order in which they are shown.
 pub const KINDS: [&str; 9] =
     ["get", "search", "window", "nearest", "insert", "update", "remove", "range", "sync"];
 
-/// Added to the storage of what runs on pages that the chip has not.
+/// Suffix of the storage's name if the index runs on pages of another size than the chip's.
 pub const AS_NOR: &str = ", as NOR";
 
-/// Everything one command measured, with what is needed to repeat it.
+/// Everything that one command measured, with everything needed to repeat it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Results {
-    /// Version of this layout; it rises when a field changes its meaning.
+    /// Version of this layout. It rises when a field changes its meaning.
     pub schema: u32,
     /// Version of Nandex.
     pub nandex_version: &'static str,
-    /// The commit that the program was built from; absent where that is not known.
+    /// The commit that the program was built from; absent if it is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// The command that yields the same results again.
     pub command: String,
-    /// The chip.
+    /// Facts about the chip.
     pub chip: ChipFacts,
     /// The workload and its settings.
     pub workload: WorkloadFacts,
-    /// One row per index and seed, in the order asked for.
+    /// The results of each index and seed, in the order asked for.
     pub runs: Vec<Run>,
-    /// One sentence of conclusion; empty until a report draws it (`summary::conclusion` of `nandex-report`).
+    /// A conclusion in one sentence; empty until a report draws it (`summary::conclusion` of
+    /// `nandex-report`).
     pub conclusion: String,
 }
 
-/// The chip of a run.
+/// Facts about the chip of a run.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct ChipFacts {
-    /// Name in the catalogue, or the file it came from.
+    /// Name in the catalogue, or the file that describes the chip.
     pub name: String,
-    /// Bytes of a page's data area.
+    /// Size of a page's data area, in bytes.
     pub page_bytes: u32,
-    /// Bytes of a page's spare area.
+    /// Size of a page's spare area, in bytes.
     pub spare_bytes: u32,
-    /// Pages of a block.
+    /// Pages per block.
     pub pages_per_block: u32,
-    /// Blocks of the chip.
+    /// Number of blocks.
     pub blocks: u32,
-    /// Time of a whole page read, transfer included.
+    /// Time of a whole page read including the transfer, in ns.
     pub page_read_ns: u64,
-    /// Time of a whole page program, transfer included.
+    /// Time of a whole page program including the transfer, in ns.
     pub page_program_ns: u64,
-    /// Time of a block erase.
+    /// Time of a block erase, in ns.
     pub block_erase_ns: u64,
-    /// Erases a block is specified for.
+    /// Number of erases that a block is specified for.
     pub endurance_erases: u32,
 }
 
-/// The workload of a run.
+/// Facts about the workload of a run.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct WorkloadFacts {
     /// Name of the generator, or of the trace file.
     pub name: String,
-    /// Bytes of a key.
+    /// Size of a key, in bytes.
     pub key_bytes: u8,
-    /// Bytes of a value.
+    /// Size of a value, in bytes.
     pub value_bytes: u8,
-    /// Operations in all phases together.
+    /// Number of operations of all phases together.
     pub operations: u64,
-    /// RAM given to each index, tables included; absent when unlimited.
+    /// RAM of each index including its tables, in bytes; absent if unlimited.
     pub ram_bytes: Option<u64>,
-    /// Durability class asked for.
+    /// The durability class asked for.
     pub durability: String,
     /// Options set with `--set`.
     pub options: BTreeMap<String, String>,
 }
 
-/// One index over one workload with one seed.
+/// The results of one index on one workload with one seed.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Run {
     /// Name of the index in the registry.
     pub index: String,
-    /// The storage below the index: "raw" or the FTL and cache.
+    /// The storage below the index: "raw", or the FTL and the cache.
     pub storage: String,
     /// Seed of the workload; 0 for a trace.
     pub seed: u64,
-    /// Why the run could not start or had to stop; the figures then cover what was done before.
+    /// The reason why the run could not start or had to stop; the figures then cover the work until then.
     pub error: Option<String>,
-    /// Durability class the index declares with these settings.
+    /// The durability class that the index has with these settings.
     pub durability: String,
-    /// RAM the index holds: the most seen at the ends of the phases.
+    /// RAM of the index in bytes: the largest value at the ends of the phases.
     pub ram_bytes: u64,
-    /// Levels from leaf to root at the end; one leaf is 1.
+    /// Number of levels from leaf to root at the end; a single leaf has 1.
     pub height: u32,
-    /// Records at the end.
+    /// Number of records at the end.
     pub records: u64,
-    /// Nodes that the check at the end visited; 0 without a check.
+    /// Number of nodes that the final check visited; 0 without a check.
     pub nodes: u64,
-    /// Pages that hold live data at the end.
+    /// Number of pages with live data at the end.
     pub live_pages: u64,
-    /// Bytes of those pages over bytes of the records.
+    /// Bytes of the pages with live data divided by bytes of the records.
     pub space_amplification: f64,
-    /// Phases in the order they ran.
+    /// The phases, in the order in which they ran.
     pub phases: Vec<Phase>,
-    /// Erases of each block since the format, in block order.
+    /// Number of erases of each block since the format, in block order.
     pub wear_erases: Vec<u32>,
-    /// Figures of this index alone, as it names them.
+    /// Figures that only this index has, by the names it gives them.
     pub metrics: BTreeMap<String, u64>,
-    /// The costs of finding the index again at the end, as a power cut leaves it; absent where that was not
-    /// tried, or it cannot be found.
+    /// Costs of mounting the index after a power cut at the end; absent if that was not tried or failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount: Option<Costs>,
-    /// The costs of finding it again once it was closed.
+    /// Costs of mounting the index after it was closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount_closed: Option<Costs>,
-    /// The smallest RAM with which the index starts on this chip with these settings, in bytes; absent where
-    /// that was not asked.
+    /// The smallest RAM in bytes with which the index starts on this chip with these settings; absent if it
+    /// was not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ram_needed_bytes: Option<u64>,
 }
 
-/// One phase of a workload, such as the load or the retrievals.
+/// The results of one phase of a workload, such as the load or the retrievals.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Phase {
     /// The phase's name.
     pub name: String,
-    /// Whether it counts in the totals (a load usually does not).
+    /// Whether the phase counts in the totals. A load usually does not.
     pub measured: bool,
-    /// Operations and their costs by kind: "get", "insert", "remove", "update", "range", "sync".
+    /// Operations and their costs by kind: "get", "insert", "remove", "update", "range", "sync" and so on.
     #[serde(deserialize_with = "with_known_names")]
     pub kinds: BTreeMap<&'static str, Costs>,
-    /// Operations on the chip by cause ("host", "garbage_collection", ...).
+    /// Operations on the chip by cause, such as "host" or "garbage_collection".
     #[serde(deserialize_with = "with_known_names")]
     pub causes: BTreeMap<&'static str, CauseCounts>,
-    /// How the chip was read and programmed; absent where that was not counted.
+    /// Patterns of the chip's programs and reads; absent if they were not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patterns: Option<PatternCounts>,
-    /// Everything in the phase together. Its costs include those of syncs, its number of operations does not.
+    /// Sum over the phase. The costs of syncs are in it, but syncs do not count as operations.
     pub total: Costs,
-    /// Bytes programmed into data areas over bytes of the records inserted, updated and removed; 0 where
-    /// there are none.
+    /// Bytes programmed into data areas divided by bytes of the records inserted, updated and removed; 0
+    /// without such records.
     pub write_amplification: f64,
-    /// Time of the processor in index, FTL and cache, measured apart from flash time and never mixed into it.
+    /// Processor time in index, FTL and cache, in ns. It is measured separately from flash time and never
+    /// added to it.
     pub cpu_ns: u64,
-    /// Energy of the chip.
+    /// Energy that the chip used, in nJ.
     pub energy_nj: u64,
-    /// Cache hits and misses, page granular.
+    /// Number of cache hits, counted in pages.
     pub cache_hits: u64,
-    /// See `cache_hits`.
+    /// Number of cache misses, counted in pages.
     pub cache_misses: u64,
-    /// Victim blocks reclaimed.
+    /// Number of victim blocks reclaimed.
     pub collections: u64,
-    /// Pages that hold live data at the end of the phase.
+    /// Number of pages with live data at the end of the phase.
     pub live_pages: u64,
-    /// Figures of this index alone at the end of the phase, as it names them.
+    /// Figures that only this index has at the end of the phase, by the names it gives them.
     pub metrics: BTreeMap<String, u64>,
-    /// Flash time accumulated over the operations, at most a few hundred samples.
+    /// Flash time accumulated over the operations, as a few hundred samples at most.
     pub timeline: Vec<Sample>,
-    /// Chip time of single operations, syncs among them.
+    /// Chip times of the single operations, syncs included.
     #[serde(default, skip_serializing_if = "LatencyHistogram::is_empty")]
     pub latencies: LatencyHistogram,
 }
 
-/// The costs of some operations.
+/// The costs of a number of operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Costs {
-    /// How many operations.
+    /// Number of operations.
     pub operations: u64,
-    /// Page reads.
+    /// Number of page reads.
     pub page_reads: u64,
-    /// Page programs.
+    /// Number of page programs.
     pub page_programs: u64,
-    /// Block erases.
+    /// Number of block erases.
     pub block_erases: u64,
-    /// Simulated time of the chip.
+    /// Simulated time of the chip, in ns.
     pub flash_time_ns: u64,
-    /// The largest flash time of one operation.
+    /// Largest flash time of one operation, in ns.
     pub flash_time_max_ns: u64,
 }
 
-/// The layout of [`Results`] described in `docs/metrics.md`.
+/// Version of the layout of [`Results`], which `docs/metrics.md` describes.
 pub const SCHEMA: u32 = 1;
 
 impl Results {
-    /// The results without processor time, the only figure that is not the same at every run: what golden
-    /// files hold.
+    /// The results without processor time, for golden files: all other figures are the same in every run.
     #[must_use]
     pub fn without_cpu_time(&self) -> Results {
         let mut results = self.clone();
@@ -197,7 +197,7 @@ impl Results {
 }
 
 impl ChipFacts {
-    /// The facts of a part.
+    /// The facts about a part.
     pub fn of(part: &Part) -> ChipFacts {
         ChipFacts {
             name: part.name.to_string(),
@@ -214,19 +214,19 @@ impl ChipFacts {
 }
 
 impl WorkloadFacts {
-    /// The facts of a workload that runs with these settings; its own options and those set for indexes
-    /// together.
+    /// The facts about a workload that runs with these settings. The options are those of the workload and
+    /// those set for indexes.
     pub fn of(workload: &Workload, settings: &Settings) -> WorkloadFacts {
         WorkloadFacts::with(settings, &workload.name, workload.operations(), &workload.options)
     }
 
-    /// Bytes of a value, or those of the shortest and of the longest where they differ.
+    /// Size of a value in bytes, or the shortest and the longest size if they differ.
     pub fn bytes_of_values(&self) -> String {
         let of_all = || self.value_bytes.to_string();
         self.options.get(LENGTHS).map_or_else(of_all, |ends| ends.replace("..", " to "))
     }
 
-    /// The facts of any workload of this name, with so many operations and these options of its own.
+    /// The facts about any workload with this name, number of operations and options.
     pub(crate) fn with(
         settings: &Settings,
         name: &str,
@@ -247,7 +247,7 @@ impl WorkloadFacts {
 }
 
 impl Costs {
-    /// The costs of both together.
+    /// The sum of both costs.
     #[must_use]
     pub fn plus(&self, other: &Costs) -> Costs {
         Costs {
@@ -261,32 +261,33 @@ impl Costs {
     }
 }
 
-/// Operations on the chip for one cause.
+/// Number of operations on the chip for one cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct CauseCounts {
-    /// Page reads.
+    /// Number of page reads.
     pub page_reads: u64,
-    /// Page programs.
+    /// Number of page programs.
     pub page_programs: u64,
-    /// Block erases.
+    /// Number of block erases.
     pub block_erases: u64,
 }
 
-/// Programs and reads by what came before them: those that follow the last one of their kind, page after
-/// page, in the same block; and those among them that no other of their kind came between.
+/// Number of programs and reads, and of those that follow the previous one of their kind. One follows *in
+/// its block* if it goes to the next page of that block; it follows *on the chip* if no other block was
+/// used in between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct PatternCounts {
-    /// Page programs.
+    /// Number of page programs.
     pub page_programs: u64,
-    /// To the page after the one programmed last in the same block since its erase.
+    /// Number of programs to the page after the one programmed last in the same block since its erase.
     pub programs_next_in_block: u64,
-    /// The programs among them to the block that was programmed last.
+    /// Number of those programs that go to the block programmed last.
     pub programs_next_on_chip: u64,
-    /// Page reads.
+    /// Number of page reads.
     pub page_reads: u64,
-    /// The reads of the page after the one read last in the same block since its erase.
+    /// Number of reads of the page after the one read last in the same block since its erase.
     pub reads_next_in_block: u64,
-    /// The reads among them of the block that was read last.
+    /// Number of those reads that go to the block read last.
     pub reads_next_on_chip: u64,
 }
 
@@ -302,36 +303,36 @@ impl PatternCounts {
         }
     }
 
-    /// The counts since `earlier`, a former state of the same counts.
+    /// The counts since `earlier`, a former state of these counts.
     #[must_use]
     pub fn since(&self, earlier: &PatternCounts) -> PatternCounts {
         self.by_field(earlier, |now, then| now - then)
     }
 
-    /// The counts of both together.
+    /// The sum of both counts.
     #[must_use]
     pub fn plus(&self, other: &PatternCounts) -> PatternCounts {
         self.by_field(other, |one, other| one + other)
     }
 }
 
-/// A point of the accumulated flash time.
+/// A sample of the accumulated flash time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Sample {
-    /// Operations done.
+    /// Number of operations done.
     pub operations: u64,
-    /// Flash time so far, within the phase.
+    /// Flash time since the start of the phase, in ns.
     pub flash_time_ns: u64,
 }
 
-/// The causes that have columns of a CSV file. Scrubbing has none: the chips of runs report no corrected
-/// bits, and results in JSON name each cause that did anything.
+/// The causes that have columns in CSV files. Scrubbing has none because the chips of runs report no
+/// corrected bits; results in JSON name every cause that did anything.
 pub const CAUSE_COLUMNS: [Cause; 8] = {
     let [first @ .., Cause::Scrubbing] = Cause::COUNTED else { panic!("another cause is the last") };
     first
 };
 
-/// Reads a map whose keys are names of the program: kinds of operations or causes.
+/// Reads a map whose keys are kinds of operations or causes, so that the keys can be static strings.
 fn with_known_names<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<BTreeMap<&'static str, T>, D::Error> {

@@ -5,7 +5,7 @@ use crate::latency::LatencyHistogram;
 use crate::results::{CauseCounts, ChipFacts, Costs, Phase, Results, Run, Sample, WorkloadFacts};
 use std::collections::BTreeMap;
 
-/// Time of a page read, a page program and a block erase.
+/// Times of a page read, a page program and a block erase, in ns.
 const NS: [u64; 3] = [165_600, 905_800, 1_500_000];
 
 /// The conclusion that a report draws from the results.
@@ -14,7 +14,7 @@ const CONCLUSION: &str = "Of those durable at every operation, mu-tree took the 
      every sync, bplus took 1.36 ms of flash time per operation; classes promise different things and are not ranked against \
      each other; jffs3 could not run.";
 
-/// Three indexes in two durability classes, two seeds each, and one that could not run.
+/// Results of three indexes in two durability classes with two seeds each, and of one that could not run.
 pub fn results() -> Results {
     let mut runs = Vec::new();
     for seed in 1..=2 {
@@ -140,7 +140,7 @@ fn phase(name: &str, kind: &'static str, measured: bool, operations: u64, counts
     }
 }
 
-/// A run that did not start, with a reason that would break a page if it were not escaped.
+/// A run that did not start. Its reason has characters that must be escaped in a page.
 fn failed(index: &str, seed: u64) -> Run {
     Run {
         index: index.to_string(),

@@ -13,32 +13,33 @@ const T_95: [f64; 30] = [
     2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
 ];
 
-/// The quantiles beyond 30: (degrees of freedom at least, quantile). Between two rows the larger quantile is
-/// used, so that an interval is never too narrow.
+/// The quantiles beyond 30 degrees of freedom, as pairs of the least degrees of freedom and the quantile.
+/// Between two rows the larger quantile is used, so that an interval is never too narrow.
 const T_95_BEYOND: [(usize, f64); 5] = [(31, 2.042), (40, 2.021), (60, 2.000), (120, 1.980), (1000, 1.962)];
 
-/// Some measurements of the same thing.
+/// The summary of several measurements of the same quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Summary {
-    /// How many.
+    /// Number of measurements.
     pub count: usize,
-    /// The mean of the values.
+    /// Mean of the measurements.
     pub mean: f64,
-    /// The smallest.
+    /// Smallest measurement.
     pub min: f64,
-    /// The largest.
+    /// Largest measurement.
     pub max: f64,
-    /// Half the width of the 95 % interval around the mean; absent with fewer than two.
+    /// Half the width of the 95 % confidence interval around the mean; absent with fewer than two
+    /// measurements.
     pub ci95: Option<f64>,
 }
 
 impl Summary {
-    /// One value that is no measurement: the same at every run.
+    /// The summary of a single value that is the same in every run.
     pub fn exact(value: f64) -> Summary {
         Summary { count: 1, mean: value, min: value, max: value, ci95: None }
     }
 
-    /// Sums up measurements; nothing comes of none.
+    /// The summary of measurements; `None` without any.
     pub fn of(values: &[f64]) -> Option<Summary> {
         let count = values.len();
         let min = values.iter().copied().reduce(f64::min)?;
@@ -53,12 +54,13 @@ impl Summary {
     }
 }
 
-/// A difference that is no reason to take one rather than another: what another day of the trace, or another
-/// order of its keys, makes.
+/// Relative difference that is no reason to prefer one index over another. Another day of the trace or
+/// another order of its keys makes as much.
 pub const NOISE: f64 = 0.02;
 
-/// Whether these costs, seed by seed over those of the best, are as good as the best: no more than the noise
-/// above it, or, over several seeds, not shown to be above it at all.
+/// Whether costs are as good as the best; `ratios` are the costs of each seed divided by those of the best.
+/// They are if they exceed the best by no more than the noise, or if several seeds do not show that they
+/// exceed it.
 pub fn is_as_good(ratios: &Summary) -> bool {
     ratios.mean - ratios.ci95.unwrap_or(0.0) <= 1.0 + NOISE && ratios.mean <= 1.0 + 3.0 * NOISE
 }
@@ -69,8 +71,8 @@ fn t_95(degrees: usize) -> f64 {
     T_95.get(degrees.wrapping_sub(1)).copied().unwrap_or_else(beyond)
 }
 
-/// The middle values after dropping `trimmed` at either end (the WPCB-tree paper takes the mean of the middle
-/// three of five); all of them when none would be left.
+/// The middle values after dropping `trimmed` values at either end, or all values if none would remain. The
+/// WPCB-tree paper takes the mean of the middle three of five.
 pub fn middle(values: &[f64], trimmed: usize) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -80,22 +82,22 @@ pub fn middle(values: &[f64], trimmed: usize) -> Vec<f64> {
     }
 }
 
-/// How far `measured` lies from `expected`, as a share of `expected`; absent when nothing was expected.
+/// Difference of `measured` from `expected` as a share of `expected`; `None` if `expected` is 0.
 pub fn relative_difference(measured: f64, expected: f64) -> Option<f64> {
     (expected != 0.0).then(|| (measured - expected) / expected)
 }
 
-/// Whether `measured` is within `band` (a share: 0.07 is 7 %) of `expected`, the limits included.
+/// Whether `measured` differs from `expected` by at most `band`, a share of `expected`: 0.07 is 7 %.
 pub fn within_relative(measured: f64, expected: f64, band: f64) -> bool {
     (measured - expected).abs() <= band * expected.abs() + ROUNDING * expected.abs()
 }
 
-/// Whether `measured` is within `points` of `expected`, in the same unit, the limits included.
+/// Whether `measured` differs from `expected` by at most `points`, in the same unit.
 pub fn within_points(measured: f64, expected: f64, points: f64) -> bool {
     (measured - expected).abs() <= points + ROUNDING * expected.abs()
 }
 
-/// Lets a value exactly on the limit pass in spite of binary fractions.
+/// Relative tolerance with which a value exactly on a limit passes in spite of binary rounding.
 const ROUNDING: f64 = 1e-12;
 
 #[cfg(test)]

@@ -9,21 +9,22 @@ use nandex_stacks::options::Options;
 use nandex_stacks::tbm::buffer;
 use serde::Serialize;
 
-/// How FTL and TBM divide a chip.
+/// The division of a chip between an FTL and a TBM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Division {
-    /// Blocks of the FTL, the first ones of the chip.
+    /// Number of blocks of the FTL, which are the first ones of the chip.
     pub ftl_blocks: u32,
-    /// Buffer blocks at most: C.
+    /// Most buffer blocks, C.
     pub buffer_blocks: u32,
-    /// Blocks of the TBM beside them.
+    /// Number of other blocks of the TBM.
     pub spare_blocks: u32,
-    /// Newest pages of a buffer block from which on the whole logical block is converted; absent: never.
+    /// Number of newest pages in a buffer block from which on the whole logical block is converted; absent
+    /// means never.
     pub whole_from: Option<u32>,
 }
 
 impl Division {
-    /// How a store divides a chip, where it is behind a TBM and its options make sense.
+    /// The division of a chip by a store behind a TBM; `None` for other stores and invalid options.
     pub fn of(entry: &StoreEntry, options: &Options, chip: Geometry) -> Option<Division> {
         TBM_STORES.iter().find(|behind| behind.name == entry.name)?;
         let (settings, spare_blocks) = buffer(options, chip).ok()?;

@@ -4,12 +4,13 @@
 use crate::entry::{Hosting, IndexEntry};
 use crate::options::Settings;
 
-/// The FTLs that take the place of page mapping, the one that costs least first.
+/// FTLs that may replace page mapping, the cheapest one first.
 pub const SMALLER_FTLS: [&str; 3] = ["dftl", "lazy", "hftl"];
 
 impl IndexEntry {
-    /// Settings to be tried one after the other until the RAM suffices for one: those given, then the same on
-    /// an FTL with smaller tables, where RAM is limited, the index stands on an FTL and none is named.
+    /// Settings to try in turn until the RAM suffices: the given ones, then the same with FTLs that have
+    /// smaller tables. The latter are tried only if RAM is limited, the index stands on an FTL, and the
+    /// settings name none.
     pub fn fitting<'s>(&self, settings: &'s Settings) -> impl Iterator<Item = Settings> + use<'s> {
         let may_choose = self.hosting == Hosting::Store
             && settings.ram_bytes.is_some()

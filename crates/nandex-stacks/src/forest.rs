@@ -12,25 +12,25 @@ use nandex::{IndexError, PageStore, StoreError};
 use std::cmp::Ordering;
 use std::ops::{Bound, ControlFlow};
 
-/// The share of a forest that a tree will hold.
+/// The records of one tree in a forest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeShare {
-    /// The tree's number: the first byte of its keys.
+    /// The tree's number, which is the first byte of its keys in the forest.
     pub tree: u8,
-    /// Records it holds at most.
+    /// Most records of the tree.
     pub records: u64,
 }
 
 /// Several trees behind one [`OrderedIndex`].
 pub struct Forest {
-    /// The trees by number, ascending.
+    /// The trees with their numbers, ascending.
     trees: Vec<(u8, Box<dyn OrderedIndex>)>,
     record: RecordFormat,
 }
 
 impl Forest {
-    /// A forest of trees with the same record sizes. Keys of the forest are one byte longer than those of its
-    /// trees.
+    /// Makes a forest of trees with the same record sizes. Keys of the forest are one byte longer than
+    /// those of the trees.
     pub fn new(mut trees: Vec<(u8, Box<dyn OrderedIndex>)>) -> Result<Forest, IndexError> {
         trees.sort_by_key(|(number, _)| *number);
         let unsupported = |why: &'static str| IndexError::Unsupported(why.into());
@@ -44,7 +44,7 @@ impl Forest {
         Ok(Forest { trees, record: RecordFormat::new(key_bytes, inner.value_bytes) })
     }
 
-    /// The tree that a key belongs to, if there is one, and the key in it.
+    /// The tree that a key belongs to, if there is one, and the key within that tree.
     fn tree<'a>(&mut self, key: &'a [u8]) -> Result<(Option<&mut dyn OrderedIndex>, &'a [u8]), IndexError> {
         self.record.check_key(key)?;
         let found = self.trees.binary_search_by_key(&key[0], |(number, _)| *number);
@@ -52,8 +52,7 @@ impl Forest {
     }
 }
 
-/// The bound within tree `number` that a bound of the forest comes to; None where it leaves out the whole
-/// tree.
+/// Translates a bound of the forest to tree `number`; `None` if the bound excludes the whole tree.
 fn bound_in(number: u8, bound: Bound<&[u8]>, is_low: bool) -> Option<Bound<&[u8]>> {
     let (Bound::Included(key) | Bound::Excluded(key)) = bound else { return Some(Bound::Unbounded) };
     match number.cmp(&key[0]) {
@@ -164,7 +163,7 @@ impl OrderedIndex for Forest {
         Ok(all)
     }
 
-    /// Sums over the trees; the height is that of the highest.
+    /// Sums over the trees; the height is that of the highest tree.
     fn stats(&self) -> IndexStats {
         let mut all = IndexStats::default();
         for stats in self.trees.iter().map(|(_, tree)| tree.stats()) {
@@ -188,10 +187,10 @@ impl OrderedIndex for Forest {
     }
 }
 
-/// Pages that a slice has at least.
+/// Least number of pages in a slice.
 const SLICE_PAGES_MIN: u32 = 16;
 
-/// Cuts a store into a slice for each tree, in proportion to the records expected.
+/// Cuts a store into one slice per tree, in proportion to the expected records.
 pub fn share_store<S: PageStore>(store: S, shares: &[TreeShare]) -> Result<Vec<(u8, Slice<S>)>, StoreError> {
     let pages = store.page_count();
     let least = shares.len() as u64 * u64::from(SLICE_PAGES_MIN);

@@ -5,7 +5,7 @@ use crate::options::OptionError;
 use nandex::ftl::mapping::{Scheme, SchemeFtl};
 use nandex::{Nand, PageStore, StoreError};
 
-/// Makes or finds a store of a mapping scheme.
+/// Makes or mounts a store with a mapping scheme.
 pub(crate) fn scheme<S: Scheme + 'static>(
     nand: Box<dyn Nand>,
     settings: Result<S::Settings, OptionError>,

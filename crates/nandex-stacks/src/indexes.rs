@@ -28,8 +28,8 @@ use nandex::ordered::wandering::WanderingTree;
 use nandex::{IndexError, Nand, OrderedIndex};
 use nandex_papers::ordered::ipl::IplTree;
 
-/// The entry of a tree that places its pages itself: its type, what its settings become on a chip, the spare
-/// bytes it needs, its options.
+/// Makes the entry of a tree on raw NAND from its type, its configuration on a chip, the spare bytes it
+/// needs, and its options.
 macro_rules! raw_tree {
     ($tree:ident, $config:path, $spare:path, $own:expr, { $($field:ident: $value:expr),* $(,)? }) => {
         IndexEntry {
@@ -61,7 +61,7 @@ macro_rules! raw_tree {
     };
 }
 
-/// The entry of a tree on logical pages.
+/// Makes the entry of a tree on logical pages.
 const fn store_tree<T: StoreTree>(
     name: &'static str,
     summary: &'static str,
@@ -93,7 +93,7 @@ const fn store_tree<T: StoreTree>(
 }
 
 list! {
-    /// Every index.
+    /// All indexes.
     INDEXES: IndexEntry = ENTRIES
 }
 
@@ -315,19 +315,20 @@ pub(crate) const ENTRIES: &[IndexEntry] = &[
     ),
 ];
 
-/// An index with what it stands on, where that can be chosen.
+/// An index and the FTL below it.
 #[derive(Clone, Copy, Debug)]
 pub struct Stack {
-    /// The index.
+    /// The index on top.
     pub index: &'static IndexEntry,
-    /// The FTL below: for an index on logical pages, and for one on raw NAND beneath which an FTL is put.
+    /// The FTL below, either because the index needs logical pages, or because it is put beneath an index
+    /// for raw NAND.
     pub ftl: Option<&'static StoreEntry>,
 }
 
-/// Trees on raw NAND that are tested with an FTL beneath too, and which one.
+/// Trees for raw NAND that are also tested with an FTL beneath, and that FTL.
 const BENEATH_STACKS: [(&str, &str); 3] = [("mu", "page-map"), ("mu-star", "fast"), ("dipl", "fast")];
 
-/// Every index on everything it is made for, and some on raw NAND with an FTL beneath.
+/// Every index on every FTL it is made for, and some indexes for raw NAND with an FTL beneath.
 pub fn stacks() -> impl Iterator<Item = Stack> {
     INDEXES.iter().flat_map(|index| {
         let beneath = |ftl: &&StoreEntry| BENEATH_STACKS.contains(&(index.name, ftl.name));
@@ -340,13 +341,13 @@ pub fn stacks() -> impl Iterator<Item = Stack> {
 }
 
 impl Stack {
-    /// Index and FTL, as in "bplus on fast".
+    /// The names of index and FTL, as in "bplus on fast".
     pub fn name(&self) -> String {
         self.ftl.map_or(self.index.name.to_string(), |ftl| format!("{} on {}", self.index.name, ftl.name))
     }
 
-    /// The settings for this stack; in the class *none* where the FTL writes one page at a time and the
-    /// index depends on it.
+    /// The settings for this stack. The class becomes *none* if the index needs atomic groups of pages and
+    /// the FTL writes one page at a time.
     pub fn settings(&self, settings: Settings) -> Settings {
         let Some(ftl) = self.ftl else { return settings };
         if self.index.hosting == Hosting::Raw {
@@ -358,7 +359,7 @@ impl Stack {
     }
 }
 
-/// A B+-tree on a chip or a disk.
+/// Opens a B+-tree on a chip or a disk.
 pub fn bplus_on(
     ground: Ground,
     settings: &Settings,
@@ -367,26 +368,26 @@ pub fn bplus_on(
     stack::tree_on::<BPlus>(ground, settings, open)
 }
 
-/// The most RAM that a WPCB-tree needs with its FTL on this chip, without a cache.
+/// The most RAM in bytes that a WPCB-tree with its FTL needs on this chip, without a cache.
 pub fn wpcb_table_bytes(nand: Box<dyn Nand>, settings: &Settings) -> Result<usize, IndexError> {
     Wpcb::table_bytes(nand, settings)
 }
 
-/// The index of this name.
+/// The index with this name.
 pub fn index(name: &str) -> Result<&'static IndexEntry, UnknownName> {
     names::find("index", name, INDEXES, |e| e.name)
 }
 
-/// A promise that an option of some value takes back: the run then does not hold the index to it.
+/// A promise that the value of an option takes back, so that a run does not check it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiver {
-    /// Insertions and removals answer whether the key existed.
+    /// Insertions and removals return whether the key existed.
     UpdateAnswers,
-    /// Nothing is held beyond the RAM given: it counts records only, as papers do.
+    /// The index keeps within its RAM. The option makes it count only records, as papers do.
     RamBound,
 }
 
-/// The options that waive something, with the value that does.
+/// The options and values that take a promise back.
 const WAIVERS: [(&str, &str, Waiver); 3] = [
     ("answers", "pool", Waiver::UpdateAnswers),
     ("pool_count", "record", Waiver::RamBound),
@@ -394,25 +395,25 @@ const WAIVERS: [(&str, &str, Waiver); 3] = [
 ];
 
 impl IndexEntry {
-    /// Whether these options take a promise back.
+    /// Whether these options take the promise back.
     pub fn waives(&self, waiver: Waiver, options: &Options) -> bool {
         WAIVERS.iter().any(|(name, value, waived)| *waived == waiver && options.text(name) == Some(value))
     }
 
-    /// Whether it takes keys in any order, and removals; else the suites append ascending keys to it, and a
-    /// run over any other workload is a row that says so.
+    /// Whether the index takes keys in any order, and removals. To others the test suites append ascending
+    /// keys; a run with another workload reports the refusal.
     pub fn takes_any_key(&self) -> bool {
         !self.needs.contains(&Need::AscendingKeys)
     }
 
-    /// The strongest class that it gives.
+    /// The strongest durability class of the index.
     pub fn strongest_class(&self) -> Durability {
         if self.holds == Holds::Readings { Durability::EverySync } else { Durability::EveryOperation }
     }
 
-    /// A part like this one on which it can run: for an index that overwrites pages, the same with the rules
-    /// of NOR. What the suites give to every index goes through here; a run on a chip that somebody chose
-    /// does not, and is a row that says so.
+    /// The part with the changes that the index needs: for an index that overwrites pages, the rules of NOR
+    /// flash. The test suites use it for every index. A run on a chip that a user chose does not, and
+    /// reports the refusal.
     pub fn suited(&self, mut part: Part) -> Part {
         if self.needs.contains(&Need::Overwriting) {
             part.geometry.programs_per_page_max = Geometry::ANY_PROGRAMS;
@@ -422,7 +423,7 @@ impl IndexEntry {
     }
 
     /// The storage below the index with these options: "raw", "raw on fast" with an FTL beneath, or the
-    /// values of its options `ftl` and `cache`, joined by "+".
+    /// values of the options `ftl` and `cache` joined by "+".
     pub fn storage(&self, options: &Options) -> String {
         if self.hosting == Hosting::Raw {
             return stack::beneath(options).map_or(String::from("raw"), |ftl| format!("raw on {ftl}"));
@@ -432,15 +433,15 @@ impl IndexEntry {
         names.join("+")
     }
 
-    /// The options it understands when these are set: with an FTL beneath a tree on raw NAND, those of the
-    /// FTLs too.
+    /// The options that the index knows if `options` are set. With an FTL beneath a tree for raw NAND,
+    /// those of the FTLs are included.
     pub fn known(&self, options: &Options) -> &'static [OptionInfo] {
         let takes_ftl = self.hosting == Hosting::Raw && self.options.iter().any(|o| o.name == "beneath");
         let on_ftl = takes_ftl && stack::beneath(options).is_some();
         if on_ftl { self.options_on_ftl } else { self.options }
     }
 
-    /// Refuses options that this index does not understand.
+    /// Refuses options that the index does not know.
     pub fn check_options(&self, options: &Options) -> Result<(), UnknownName> {
         sharing::resolve(self.known(options), options).map(drop)
     }

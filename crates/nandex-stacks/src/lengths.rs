@@ -3,42 +3,42 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The lengths that values have. Each doubling of the least one is as likely as any other, up to the largest,
-/// and within it each length: of 20 to 2,000 bytes as many values have 20 to 39 as 40 to 79, and as 1,280 to
-/// 2,000.
+/// The lengths of values, log-uniform: each doubling of the least length is equally likely, and so is each
+/// length within a doubling. Of lengths from 20 to 2,000 bytes, for example, as many are from 20 to 39 as
+/// from 40 to 79, and as from 1,280 to 2,000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lengths {
     least: u32,
     most: u32,
 }
 
-/// Bytes of a value at most: a length has two bytes.
+/// Largest length of a value in bytes, because a length takes two bytes.
 const MOST: u32 = u16::MAX as u32;
 
 impl Lengths {
-    /// Values of one length.
+    /// Lengths that are all equal.
     pub fn of_one(bytes: u8) -> Lengths {
         Lengths { least: bytes.into(), most: bytes.into() }
     }
 
-    /// Bytes of the shortest value and of the longest.
+    /// The shortest and the longest length, in bytes.
     pub fn ends(self) -> (u32, u32) {
         (self.least, self.most)
     }
 
-    /// Bytes of the longest value.
+    /// The longest length, in bytes.
     pub fn most(self) -> usize {
         self.most as usize
     }
 
-    /// Bytes of a value in the mean.
+    /// The mean length, in bytes.
     pub fn mean(self) -> usize {
         let sum: u32 =
             (0..self.doublings()).map(|number| self.doubling(number)).map(|(l, h)| (l + h) / 2).sum();
         (sum / self.doublings()) as usize
     }
 
-    /// The length that a random number draws.
+    /// The length that follows from a random number.
     pub(crate) fn drawn(self, random: u64) -> usize {
         let (low, high) = self.doubling((random % u64::from(self.doublings())) as u32);
         low as usize + ((random >> 8) % u64::from(high - low + 1)) as usize

@@ -19,8 +19,8 @@
 //!
 //! All trees are compiled here, once: what stands on this crate links them and does not compile them again.
 
-/// Makes a list of what can be opened. To the unit tests it is a constant, compiled only where it is used:
-/// they use none, so that all trees are not compiled a second time for them. Tests that open something are in
+/// Defines a list of entries as a static. For the unit tests it is a constant, which costs nothing if it is
+/// not used: all trees would be compiled a second time for the static. Tests that open something are in
 /// `tests/`.
 macro_rules! list {
     ($(#[$doc:meta])* $name:ident: $entry:ty = $entries:ident) => {

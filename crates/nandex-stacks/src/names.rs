@@ -3,24 +3,23 @@
 
 use std::fmt;
 
-/// An option that a workload, an index or a store understands.
+/// An option of a workload, an index or a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionInfo {
     /// The option's name, as in `--set name=value`.
     pub name: &'static str,
-    /// The option's value when not set, as text; what follows from the chip or the RAM is described in
-    /// words.
+    /// The default value as text. A default that follows from the chip or the RAM is described in words.
     pub default: &'static str,
-    /// The effect of the option, in one line, with its unit.
+    /// The effect of the option in one line, with its unit.
     pub help: &'static str,
 }
 
-/// Shorthand for a row of a table of options.
+/// A short way to write an [`OptionInfo`].
 pub const fn option(name: &'static str, default: &'static str, help: &'static str) -> OptionInfo {
     OptionInfo { name, default, help }
 }
 
-/// How many names these lists have together.
+/// Number of different names in these lists.
 pub(crate) const fn count_names(lists: &[&[OptionInfo]]) -> usize {
     let (mut count, mut list) = (0, 0);
     while list < lists.len() {
@@ -34,7 +33,7 @@ pub(crate) const fn count_names(lists: &[&[OptionInfo]]) -> usize {
     count
 }
 
-/// Lists of options as one, each name once; N is what [`count_names`] says of them.
+/// Joins lists of options and keeps each name once; `N` must be the result of [`count_names`].
 pub(crate) const fn union<const N: usize>(lists: &[&[OptionInfo]]) -> [OptionInfo; N] {
     let mut all = [option("", "", ""); N];
     let (mut count, mut list) = (0, 0);
@@ -52,7 +51,7 @@ pub(crate) const fn union<const N: usize>(lists: &[&[OptionInfo]]) -> [OptionInf
     all
 }
 
-/// Lists of options as one constant slice, each name once.
+/// Joins lists of options to a constant slice and keeps each name once.
 macro_rules! union_of {
     ($($list:expr),+ $(,)?) => {{
         const LISTS: &[&[$crate::names::OptionInfo]] = &[$(&$list),+];
@@ -63,7 +62,7 @@ macro_rules! union_of {
 
 pub(crate) use union_of;
 
-/// Whether no option before this one has its name.
+/// Whether no earlier option has the same name.
 const fn is_first(lists: &[&[OptionInfo]], list: usize, at: usize) -> bool {
     let name = lists[list][at].name.as_bytes();
     let mut before = 0;
@@ -94,21 +93,21 @@ pub(crate) const fn is_same(a: &[u8], b: &[u8]) -> bool {
     true
 }
 
-/// A name that stands in no list.
+/// An error: a name that is in no list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownName {
-    /// The kind of name that was looked up: "index", "store", "option", ...
+    /// The kind of name that was looked up, such as "index", "store" or "option".
     pub what: &'static str,
-    /// The name given.
+    /// The unknown name.
     pub name: String,
-    /// The known name most like it.
+    /// The most similar known name, if one is similar enough.
     pub nearest: Option<String>,
-    /// Every known name.
+    /// All known names.
     pub known: Vec<String>,
 }
 
 impl UnknownName {
-    /// The refusal of a name, with the nearest of the known ones.
+    /// The error for an unknown name, with the most similar known one.
     pub fn of<'a>(what: &'static str, name: &str, known: impl IntoIterator<Item = &'a str>) -> UnknownName {
         let known: Vec<String> = known.into_iter().map(str::to_string).collect();
         let nearest = nearest(name, known.iter().map(String::as_str)).map(str::to_string);
@@ -128,14 +127,14 @@ impl fmt::Display for UnknownName {
 
 impl std::error::Error for UnknownName {}
 
-/// The candidate most like `name`, if any is alike enough to be what was meant.
+/// The candidate most similar to `name`; `None` if none is similar enough to be a likely typing error.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let likeness = |candidate: &str| strsim::jaro_winkler(&name.to_lowercase(), &candidate.to_lowercase());
     let scored = candidates.into_iter().map(|c| (likeness(c), c)).filter(|(score, _)| *score >= 0.7);
     scored.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, candidate)| candidate)
 }
 
-/// The item called `name`; an unknown name is refused with the nearest known one.
+/// The item with this name; the error for an unknown name has the most similar known one.
 pub fn find<'a, T>(
     what: &'static str,
     name: &str,

@@ -9,26 +9,26 @@ use nandex::nand::sim::SimChip;
 use nandex::ordered::Durability;
 use nandex::{IndexError, PageStore, StoreError};
 
-/// Budgets beyond are not looked for.
+/// Largest RAM that is tried, in bytes.
 const MOST: usize = 1 << 28;
 
-/// Bytes to which the smallest RAM is found.
+/// Precision of the smallest RAM, in bytes.
 const PRECISION: usize = 16;
 
-/// Bytes by which a part may grow at once.
+/// Largest step by which a part of an index grows, in bytes.
 const STEP: usize = 64;
 
-/// The RAM that an index needs, and on which FTL where it stands on one.
+/// The RAM that an index needs, with its FTL if it stands on one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needed {
-    /// The FTL, the first of several that need the same.
+    /// The name of the FTL; if several need the same, the first of them.
     pub ftl: Option<&'static str>,
-    /// Bytes of RAM.
+    /// RAM in bytes.
     pub bytes: usize,
 }
 
-/// The smallest RAM with which an index can be formatted on a chip with these settings, whatever RAM they
-/// name; or why it cannot be at all.
+/// The smallest RAM in bytes with which an index can be formatted on a chip. The RAM in `settings` is
+/// ignored. The error says why the index cannot be formatted with any RAM.
 pub fn ram_needed(index: &IndexEntry, part: &Part, settings: &Settings) -> Result<usize, IndexError> {
     let refused = |error: &dyn ToString| IndexError::Unsupported(error.to_string().into());
     if index.holds == Holds::Readings {
@@ -76,8 +76,8 @@ pub fn ram_needed(index: &IndexEntry, part: &Part, settings: &Settings) -> Resul
     Ok(high)
 }
 
-/// The need over the FTL among page mapping and [`SMALLER_FTLS`] with which it is least, for a tree on
-/// logical pages whose settings name none.
+/// The smallest RAM over page mapping and [`SMALLER_FTLS`], for a tree on logical pages whose settings name
+/// no FTL.
 pub fn least_ram(index: &IndexEntry, part: &Part, settings: &Settings) -> Result<Needed, IndexError> {
     if index.hosting == Hosting::Raw || settings.options.text("ftl").is_some() {
         return Ok(Needed { ftl: None, bytes: ram_needed(index, part, settings)? });
@@ -100,7 +100,7 @@ pub fn least_ram(index: &IndexEntry, part: &Part, settings: &Settings) -> Result
     }
 }
 
-/// The need in the strongest durability class that an index gives.
+/// The smallest RAM in the strongest durability class of an index.
 pub fn in_strongest_class(
     index: &IndexEntry,
     part: &Part,
@@ -117,7 +117,7 @@ pub fn in_strongest_class(
     needed
 }
 
-/// The RAM that every index needs on a chip, in the strongest durability class that it gives.
+/// The smallest RAM of every index on a chip, each in its strongest durability class.
 pub fn all(part: &Part, settings: &Settings) -> Vec<(&'static IndexEntry, Result<Needed, IndexError>)> {
     INDEXES.iter().map(|index| (index, in_strongest_class(index, part, settings))).collect()
 }
@@ -125,16 +125,16 @@ pub fn all(part: &Part, settings: &Settings) -> Vec<(&'static IndexEntry, Result
 /// The room that an FTL leaves on a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FtlRoom {
-    /// Logical pages.
+    /// Number of logical pages.
     pub pages: u32,
-    /// Blocks of the chip that are more than those pages take: for anchors, checkpoints, collection, blocks
-    /// that fail, and over-provisioning.
+    /// Number of blocks beyond those that the logical pages fill: for anchors, checkpoints, garbage
+    /// collection, failing blocks and over-provisioning.
     pub reserved_blocks: u32,
-    /// Bytes of RAM, those of a mount among them.
+    /// RAM in bytes, including that of a mount.
     pub ram_bytes: usize,
 }
 
-/// The room that an FTL leaves on a chip with these settings, or why there is none.
+/// The room that an FTL leaves on a chip with these settings. The error says why the FTL cannot run.
 pub fn ftl_room(ftl: &StoreEntry, part: &Part, settings: &Settings) -> Result<FtlRoom, StoreError> {
     let chip = SimChip::new(part).map_err(|error| StoreError::Unsupported(error.to_string().into()))?;
     let store = (ftl.format)(Box::new(chip), settings)?;

@@ -6,31 +6,30 @@ use nandex::index::require_ram;
 use nandex::nand::{Geometry, LentSpare};
 use nandex::{IndexError, Nand};
 
-/// Spare bytes that an index or FTL needs on a chip.
+/// The number of spare bytes that an index or FTL needs on a chip.
 pub(crate) type Needed = fn(Geometry) -> u32;
 
-/// The bytes of a tree with a log of its own.
+/// The spare bytes of a tree with a log of its own.
 pub(crate) fn of_log(chip: Geometry) -> u32 {
     nandex::ordered::spare_bytes_needed(&chip)
 }
 
-/// The bytes of a tree with in-page logging.
+/// The spare bytes of a tree with in-page logging.
 pub(crate) fn of_ipl(_: Geometry) -> u32 {
     nandex_papers::ordered::ipl::SPARE_BYTES as u32
 }
 
-/// The bytes of a TBM beside an FTL.
+/// The spare bytes of a TBM beside an FTL.
 pub(crate) fn of_tbm(_: Geometry) -> u32 {
     nandex_papers::ftl::tbm::SPARE_BYTES as u32
 }
 
-/// No bytes are needed.
 pub(crate) fn none(_: Geometry) -> u32 {
     0
 }
 
-/// Opens something on a chip with as many spare bytes as it needs and the RAM that is left then. A refusal
-/// for want of RAM names all that is needed.
+/// Opens an index or store on a chip that lends spare bytes, with the RAM left after the lending. A refusal
+/// for too little RAM names all RAM needed.
 pub(crate) fn lent<T>(
     nand: Box<dyn Nand>,
     settings: &Settings,
@@ -52,12 +51,12 @@ pub(crate) fn lent<T>(
     })
 }
 
-/// A chip with as many spare bytes as an FTL needs; the FTL counts the RAM for it.
+/// The chip with as many spare bytes as an FTL needs. The FTL itself counts the RAM for lending them.
 pub(crate) fn for_ftl(nand: Box<dyn Nand>) -> Box<dyn Nand> {
     shown(nand, SPARE_BYTES as u32)
 }
 
-/// A chip that shows so many spare bytes at least.
+/// The chip with at least this many spare bytes.
 pub(crate) fn shown(nand: Box<dyn Nand>, needed: u32) -> Box<dyn Nand> {
     if nand.geometry().spare_bytes >= needed { nand } else { Box::new(LentSpare::new(nand, needed)) }
 }

@@ -18,7 +18,7 @@ use nandex_papers::ordered::journal::{Buffered, JournalConfig, Journaled, refuse
 use nandex_papers::ordered::lazy_update::LazyUpdateTree;
 use nandex_papers::ordered::ls_lru::{LsLruConfig, LsLruTree, UnitRam};
 
-/// Bytes of a buffer at most.
+/// Largest size of a buffer, in bytes.
 const BUFFER_BYTES: usize = most::BUFFER_BYTES as usize;
 
 const FTL_LISTS: [&[OptionInfo]; STORES.len()] = {
@@ -33,7 +33,7 @@ const FTL_LISTS: [&[OptionInfo]; STORES.len()] = {
 
 pub(crate) const FTL_OPTIONS: [OptionInfo; count_names(&FTL_LISTS)] = union(&FTL_LISTS);
 
-/// The options of a tree on a store: those of all stores and caches, and its own.
+/// Joins the options of a tree to those of all stores and caches.
 macro_rules! options_of_tree {
     ($($own:expr),*) => {
         $crate::names::union_of!($crate::options::cache::OPTIONS, $crate::stack::FTL_OPTIONS, $($own),*)
@@ -60,30 +60,30 @@ pub(crate) use lsb::Lsb;
 pub(crate) use messages::{BEpsilon, Fd, La};
 pub(crate) use wpcb::Wpcb;
 
-/// The part of the RAM left for buffers and page cache in which a mount after a cut sorts updates out.
+/// A mount after a cut sorts updates in one part in this many of the RAM left for buffers and page cache.
 const REPLAY_SHARE: usize = 16;
 
-/// The bytes that the page cache holds per frame besides the page and the order of its policy.
+/// Bytes of a frame of the page cache, besides the page and the data of the policy.
 const FRAME_BYTES: usize = 40;
 
-/// A tree on logical pages: how it is opened, and what it takes of the RAM. A new one implements this and has
-/// its line in the registry.
+/// A tree on logical pages: how it is opened and how much RAM it uses. A new tree implements this trait and
+/// gets a line in the registry.
 pub(crate) trait StoreTree {
-    /// Whether a journal beside it makes it durable, and in the class *none* what a cut leaves can be opened
-    /// nonetheless.
+    /// Whether a separate journal makes the tree durable, and the tree can be opened after a cut even in
+    /// the class *none*.
     const IS_WHOLE_AFTER_CUT: bool = true;
 
-    /// Whether one change may write more pages than the store takes as a group. Then it does without groups
-    /// in the class *none*, and tells at the next mount that it was not closed.
+    /// Whether a single change may write more pages than fit a group of the store. In the class *none* the
+    /// tree then writes without groups, and the next mount tells if it was not closed.
     const EXCEEDS_GROUPS: bool = false;
 
-    /// The options of the tree, those of store and cache among them.
+    /// The options of the tree, with those of store and cache.
     const OPTIONS: &'static [OptionInfo];
 
-    /// The most RAM that it needs on a store whatever its buffers.
+    /// The most RAM that the tree needs on a store without its buffers, in bytes.
     fn table_bytes(settings: &Settings, store: &dyn PageStore) -> Result<usize, IndexError>;
 
-    /// The bytes that the tree's buffers take of the RAM that is left for them and its part of the page
+    /// RAM of the tree's buffers in bytes, out of the RAM left for them and the tree's part of the page
     /// cache.
     fn buffer_bytes(
         _settings: &Settings,
@@ -93,16 +93,16 @@ pub(crate) trait StoreTree {
         Ok(0)
     }
 
-    /// Whether pages that it writes may wait in the cache.
+    /// Whether written pages may wait in the cache.
     fn lets_writes_wait(settings: &Settings) -> bool;
 
-    /// How many times a mount after a cut sorts updates out at the same moment: in an update journal, in
-    /// logs of the tree. Each time takes a [`REPLAY_SHARE`]th of the RAM that is left for buffers and cache.
+    /// How many sorts of updates a mount after a cut does at the same time: in an update journal and in
+    /// logs of the tree. Each takes a [`REPLAY_SHARE`]th of the RAM left for buffers and cache.
     fn replays(settings: &Settings) -> usize {
         usize::from(settings.durability != Durability::None)
     }
 
-    /// Opens it on its store; `shared_bytes` as for [`StoreTree::buffer_bytes`].
+    /// Opens the tree on its store; `shared_bytes` as for [`StoreTree::buffer_bytes`].
     fn open(
         store: Box<dyn PageStore>,
         settings: &Settings,
@@ -111,10 +111,10 @@ pub(crate) trait StoreTree {
     ) -> Result<Box<dyn OrderedIndex>, IndexError>;
 }
 
-/// Pages that a policy which looks at blocks takes for one on a disk.
+/// Pages per block that a policy assumes on a disk, if the policy works with blocks.
 const DISK_BLOCK_PAGES: u32 = 32;
 
-/// The demand of a tree on store and RAM.
+/// The demands of a tree on store and RAM.
 #[derive(Clone, Copy)]
 pub(crate) struct Demand {
     /// See [`StoreTree::table_bytes`].
@@ -141,7 +141,7 @@ impl Demand {
     }
 }
 
-/// The tree over the FTL and the cache that its settings name.
+/// Opens the tree with the FTL and the cache that its settings name.
 pub(crate) fn tree<T: StoreTree>(
     nand: Box<dyn Nand>,
     settings: &Settings,
@@ -150,7 +150,7 @@ pub(crate) fn tree<T: StoreTree>(
     tree_on::<T>(Ground::Chip(nand), settings, open)
 }
 
-/// The tree on a chip or a disk.
+/// Opens the tree on a chip or a disk.
 pub(crate) fn tree_on<T: StoreTree>(
     ground: Ground,
     settings: &Settings,
@@ -160,7 +160,7 @@ pub(crate) fn tree_on<T: StoreTree>(
     T::open(store, settings, shared[0], open)
 }
 
-/// A tree for each share on a slice of one store.
+/// Opens a tree for each share, on a slice of one store each.
 pub(crate) fn forest<T: StoreTree>(
     nand: Box<dyn Nand>,
     settings: &Settings,
@@ -175,7 +175,6 @@ pub(crate) fn forest<T: StoreTree>(
         .collect()
 }
 
-/// The B+-tree.
 pub(crate) struct BPlus;
 
 impl StoreTree for BPlus {
@@ -187,7 +186,7 @@ impl StoreTree for BPlus {
         Ok(BPlus::least_and_ample(settings, store)?.0)
     }
 
-    /// The pages that an operation changes, all at once, where there is RAM for them.
+    /// RAM for all pages that an operation changes at once, if there is enough.
     fn buffer_bytes(
         settings: &Settings,
         store: &dyn PageStore,
@@ -222,8 +221,9 @@ impl StoreTree for BPlus {
 }
 
 impl BPlus {
-    /// The RAM that the tree needs, and that with which no operation is done in parts: the same where its RAM
-    /// is not limited, or there is no other way, or no FTL is named: one with smaller tables leaves a cache.
+    /// The RAM that the tree needs, and the RAM with which no operation is done in parts. Both are equal if
+    /// the RAM is not limited, if there is no other way, or if no FTL is named: an FTL with smaller tables
+    /// leaves a cache.
     fn least_and_ample(settings: &Settings, store: &dyn PageStore) -> Result<(usize, usize), IndexError> {
         let config = options::bplus::config(settings)?;
         let ample = config.ram_bytes_max(store)?;
@@ -315,17 +315,20 @@ impl StoreTree for LsLru {
     }
 }
 
-/// The RAM of an update journal, in the classes that have one; at mounts [`replay_ram`] besides.
+/// RAM of the update journal in bytes, in the classes that have one. Mounts need [`replay_ram`] in
+/// addition.
 fn journal_bytes(settings: &Settings, store: &dyn PageStore) -> usize {
     if settings.durability == Durability::None { 0 } else { bytes_of_journal(store) }
 }
 
-/// The RAM of an update journal, with a page that a mount reads, and one for records that it sorts out.
+/// RAM of an update journal in bytes, with a page for the reads of a mount and a page for the records that
+/// it sorts.
 fn bytes_of_journal(store: &dyn PageStore) -> usize {
     JournalConfig::ram_bytes(store.page_bytes()) + 2 * store.page_bytes()
 }
 
-/// The RAM in which one replay of a tree sorts updates out: a page, and its share of what was left.
+/// RAM in bytes in which one replay of a tree sorts updates: a page, and its share of the RAM that was
+/// left.
 fn replay_ram<T: StoreTree>(
     settings: &Settings,
     store: &dyn PageStore,
@@ -335,8 +338,8 @@ fn replay_ram<T: StoreTree>(
     settings.ram_bytes.map(|_| store.page_bytes() + shared_bytes / others)
 }
 
-/// Opens a tree that keeps updates back in RAM: as it was published in the class *none*, with a journal in
-/// others, which is replayed in so much RAM.
+/// Opens a tree that keeps updates back in RAM. In the class *none* it is as published; in other classes it
+/// has a journal, which is replayed in the given RAM.
 fn buffered<T>(
     mut store: Box<dyn PageStore>,
     settings: &Settings,
@@ -364,8 +367,8 @@ where
     })
 }
 
-/// The FTL that the settings name, with a page cache where RAM is left for one beside FTL and trees; and the
-/// RAM that each of the trees shares with it. The trees have shares by their weights.
+/// Opens the FTL that the settings name, with a page cache if RAM is left beside FTL and trees. Also
+/// returns the RAM that each tree shares with the cache; the trees have shares by their weights.
 pub(crate) fn cached_store(
     ground: Ground,
     settings: &Settings,
@@ -424,7 +427,7 @@ pub(crate) fn cached_store(
     Ok((finishing(Box::new(PageCache::new(ftl, plan.policy(frames), cache))), shared))
 }
 
-/// The least RAM for an FTL and so many trees on it.
+/// The least RAM for an FTL and its trees.
 fn least_bytes(
     ftl: &dyn PageStore,
     settings: &Settings,
@@ -436,12 +439,10 @@ fn least_bytes(
     Ok((ftl.ram_bytes() + tree * trees).max(ftl.mount_ram_bytes()))
 }
 
-/// The FTL that the settings name.
 fn ftl(nand: Box<dyn Nand>, settings: &Settings, open: Open) -> Result<Box<dyn PageStore>, IndexError> {
     ftl_named(options::cache::ftl(&settings.options), nand, settings, open)
 }
 
-/// The FTL of this name.
 fn ftl_named(
     name: &str,
     nand: Box<dyn Nand>,
@@ -456,7 +457,7 @@ fn ftl_named(
     })
 }
 
-/// A page cache as the settings have it, but for its size.
+/// The settings of a page cache without its size.
 struct CachePlan {
     policy: &'static PolicyEntry,
     sizing: PolicySettings,
@@ -477,7 +478,7 @@ impl CachePlan {
         (self.policy.make)(&PolicySettings { frames, ..self.sizing })
     }
 
-    /// Frames of the page cache over a store: as set, or what all else leaves of the RAM.
+    /// Number of frames of the page cache on a store: the number set, or as many as fit the remaining RAM.
     fn frames<S: PageStore>(
         &self,
         settings: &Settings,
@@ -507,7 +508,7 @@ impl CachePlan {
     }
 }
 
-/// Refuses options that are another FTL's.
+/// Refuses options that only other FTLs know.
 fn require_known_by(ftl: &StoreEntry, options: &Options) -> Result<(), IndexError> {
     let knows = |entry: &StoreEntry, name: &str| entry.options.iter().any(|o| o.name == name);
     for (name, _) in options.iter() {
@@ -519,9 +520,9 @@ fn require_known_by(ftl: &StoreEntry, options: &Options) -> Result<(), IndexErro
     Ok(())
 }
 
-/// The bytes that a policy holds per frame: the most it takes at two sizes, since tables grow in powers of
-/// two. It is made to be asked, so in little RAM it is asked for few frames; always for as many, since a need
-/// that followed the RAM would be met by less and not by more.
+/// RAM that a policy uses per frame: the largest value at two sizes, because tables grow in powers of two.
+/// The policy is built to find out, so little RAM asks for few frames. The number of frames does not depend
+/// further on the RAM, since a need that grew with the RAM could be met by less RAM and not by more.
 fn policy_frame_bytes(policy: &PolicyEntry, settings: PolicySettings, ram: usize) -> usize {
     const FRAMES: usize = 1000;
     const FEW: usize = 62;

@@ -16,7 +16,7 @@ use nandex_papers::ftl::nftl::Nftl;
 use nandex_papers::ftl::sast::Sast;
 use nandex_papers::ftl::superblock::Superblock;
 
-/// The entry of a scheme on the shared ground: its type, its settings, its options.
+/// Makes the entry of a scheme on the shared ground from its type, its settings and its options.
 macro_rules! on_shared_ground {
     ($scheme:ty, $settings:path, $options:expr, { $($field:ident: $value:expr),* $(,)? }) => {
         StoreEntry {
@@ -29,7 +29,7 @@ macro_rules! on_shared_ground {
 }
 
 list! {
-    /// Every store.
+    /// All stores.
     STORES: StoreEntry = ENTRIES
 }
 
@@ -123,7 +123,7 @@ const ENTRIES: &[StoreEntry] = &[
     }),
 ];
 
-/// The store of this name.
+/// The store with this name.
 pub fn store(name: &str) -> Result<&'static StoreEntry, UnknownName> {
     names::find("store", name, STORES, |e| e.name)
 }

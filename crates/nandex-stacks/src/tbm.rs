@@ -14,13 +14,13 @@ use nandex::nand::BlockRange;
 use nandex::{Geometry, Nand, PageStore, StoreError};
 use nandex_papers::ftl::tbm::{Tbm, TbmSettings};
 
-/// The options of a TBM, besides those of the FTL.
+/// The options of a TBM besides those of the FTL.
 pub const OPTIONS: [OptionInfo; 4] = options::tbm::OPTIONS;
 
-/// Buffer blocks at most, unless told.
+/// Most buffer blocks if the option is not set.
 const USUAL_BLOCKS: u32 = 128;
 
-/// The store of this place of the registry behind a TBM.
+/// Makes the entry of the store with this index in the registry, behind a TBM.
 macro_rules! behind_tbm {
     ($place:literal, $name:literal) => {
         StoreEntry {
@@ -58,7 +58,7 @@ const ENTRIES: &[StoreEntry] = &[
     behind_tbm!(9, "hftl"),
 ];
 
-/// The store of this name, alone or behind a TBM.
+/// The store with this name, alone or behind a TBM.
 pub fn find(name: &str) -> Result<&'static StoreEntry, UnknownName> {
     if let Some(entry) = STORES.iter().find(|entry| entry.name == name) {
         return Ok(entry);
@@ -66,8 +66,8 @@ pub fn find(name: &str) -> Result<&'static StoreEntry, UnknownName> {
     names::find("store", name, TBM_STORES, |entry| entry.name).map_err(|_| unknown("store", name, []))
 }
 
-/// The refusal of a name that is neither one of [`STORES`], nor of [`TBM_STORES`], nor of others that would
-/// do.
+/// The error for a name that is neither in [`STORES`] nor in [`TBM_STORES`] nor among the `others` that the
+/// caller accepts.
 pub fn unknown<'a>(what: &'static str, name: &str, others: impl IntoIterator<Item = &'a str>) -> UnknownName {
     // Those behind a TBM are left out where they are not meant: they would double the list.
     let behind = TBM_STORES.iter().filter(|_| name.contains('+')).map(|entry| entry.name);
@@ -75,7 +75,7 @@ pub fn unknown<'a>(what: &'static str, name: &str, others: impl IntoIterator<Ite
     UnknownName::of(what, name, alone.chain(behind).chain(others))
 }
 
-/// The buffer blocks that options ask for, and the spare ones.
+/// The settings of the buffer blocks, and the number of other blocks of the TBM.
 pub fn buffer(set: &Options, chip: Geometry) -> Result<(TbmSettings, u32), StoreError> {
     let usual_blocks = (chip.blocks / 8).clamp(1, USUAL_BLOCKS);
     options::tbm::config(set, chip, usual_blocks)

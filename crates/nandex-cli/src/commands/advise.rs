@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Advise) -> Result<Status> {
     Ok(if found.answer.is_some() { Status::Done } else { Status::Bad })
 }
 
-/// Refuses to write over a file that no answer wrote.
+/// Refuses to overwrite a file that is not an answer of this command.
 fn require_ours(path: &Path) -> Result<()> {
     if !path.exists() {
         return Ok(());

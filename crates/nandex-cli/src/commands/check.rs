@@ -12,7 +12,7 @@ use nandex_lab::inspect::{Found, inspect};
 use nandex_mtd::Unchanged;
 use std::fmt::Write as _;
 
-/// Record sizes that are tried when none are given: those of the papers.
+/// Record sizes to try if none are given: those of the papers.
 const RECORDS: [RecordFormat; 4] =
     [RecordFormat::new(4, 4), RecordFormat::new(8, 4), RecordFormat::new(8, 8), RecordFormat::new(16, 8)];
 

@@ -32,12 +32,12 @@ pub(crate) fn run(args: &Compare) -> Result<Status> {
     }
 }
 
-/// The comparison that needs no arguments has two workloads.
+/// Whether the comparison is the default one, which has two workloads.
 fn is_standard(args: &Compare) -> bool {
     args.workload.is_none() && args.trace.is_none()
 }
 
-/// The amounts of RAM, one after the other.
+/// The amounts of RAM, ascending.
 fn rams(args: &Compare) -> Vec<Option<usize>> {
     match &args.ram {
         Some(rams) => rams.0.iter().map(|bytes| Some(*bytes)).collect(),
@@ -46,7 +46,7 @@ fn rams(args: &Compare) -> Vec<Option<usize>> {
     }
 }
 
-/// Compares with each amount of RAM, and without arguments over a workload of scattered keys too.
+/// Compares with each amount of RAM. The default comparison also runs a workload with scattered keys.
 fn over_ram(args: &Compare, rams: &[Option<usize>]) -> Result<Status> {
     args.files.prepare()?;
     args.report.as_deref().map_or(Ok(()), output::prepare)?;
@@ -81,7 +81,8 @@ fn over_ram(args: &Compare, rams: &[Option<usize>]) -> Result<Status> {
     Ok(if good { Status::Done } else { Status::Bad })
 }
 
-/// Compares the same indexes over scattered keys, where no trace gathers them.
+/// The comparison of the same indexes on a workload with scattered keys, because a trace may gather its
+/// keys.
 fn scattered(args: &Compare, of_trace: &Comparison<Ordered>) -> Result<Comparison<Ordered>, LabError> {
     let mut other = of_trace.clone();
     other.contest.source = Source::Generator(workload::workload(SCATTERED)?);
@@ -89,7 +90,7 @@ fn scattered(args: &Compare, of_trace: &Comparison<Ordered>) -> Result<Compariso
     Ok(other)
 }
 
-/// Comparisons one after the other below one bar.
+/// Watches several comparisons, one after the other, with a single bar.
 struct Several<'a> {
     control: &'a Control,
     progress: Progress,
@@ -133,7 +134,7 @@ pub(super) fn carry_out<C: Contest, E: Error + Send + Sync + 'static>(
     Ok(status(&results))
 }
 
-/// An option is refused where it is dealt, and by then nobody knows which flag it came with.
+/// Names the flag in the error of an option, which was found where the flag is no longer known.
 pub(super) fn named(error: LabError) -> anyhow::Error {
     let is_option = matches!(
         error,
@@ -143,17 +144,17 @@ pub(super) fn named(error: LabError) -> anyhow::Error {
     if is_option { error.context("--set") } else { error }
 }
 
-/// RAM of the comparison that needs no arguments: from that of a small microcontroller to enough for the
-/// tables of every index.
+/// RAM of the default comparison in KiB: from a small microcontroller's to enough for the tables of every
+/// index.
 const STANDARD_RAM_KIB: [usize; 6] = [16, 32, 64, 128, 256, 640];
 
-/// Operations there, after a load that is handed over at once: what takes two minutes.
+/// Operations of the default comparison after a sorted load. They take about two minutes.
 const STANDARD_OPS: u64 = 20_000;
 
-/// The workload there besides the trace.
+/// The second workload of the default comparison, besides the trace.
 const SCATTERED: &str = "uniform";
 
-/// Changes between two syncs there and of readings, in the class whose syncs count.
+/// Changes between two syncs in the class *every sync*, for the default comparison and for readings.
 const STANDARD_SYNCS: u64 = 100;
 
 fn comparison(args: &Compare, ram_bytes: Option<usize>) -> Result<Comparison<Ordered>, LabError> {
@@ -180,7 +181,7 @@ fn comparison(args: &Compare, ram_bytes: Option<usize>) -> Result<Comparison<Ord
     })
 }
 
-/// Every index that holds what the workload writes.
+/// All indexes that can hold the values of the workload.
 fn all_for(workload: Option<&WorkloadEntry>) -> Vec<&'static IndexEntry> {
     match workload {
         Some(workload) if workload.has_long_values() => {
@@ -234,8 +235,8 @@ fn classes(args: &Compare, is_standard: bool) -> Vec<Class> {
     durabilities.into_iter().map(class).collect()
 }
 
-/// Bad when a run stopped half-way, or none could be started. An index that cannot run on this chip or within
-/// this RAM is a result.
+/// The status: bad if a run stopped half-way or if none could start. An index that cannot run on this chip
+/// or in this RAM is a regular result.
 fn status(results: &Results) -> Status {
     let stopped = |run: &Run| run.error.is_some() && !run.phases.is_empty();
     match results.runs.iter().any(stopped) || results.runs.iter().all(|run| run.error.is_some()) {

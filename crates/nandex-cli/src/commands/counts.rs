@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<Status> {
     Ok(if failed { Status::Bad } else { Status::Done })
 }
 
-/// A file for each trace, which `nandex replay` and other simulators read.
+/// Writes a file for each trace, which `nandex replay` and other simulators can read.
 fn write_traces(folder: &Path, seed: u64) -> Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     for trace in Trace::ALL {

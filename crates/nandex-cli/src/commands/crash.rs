@@ -68,7 +68,7 @@ fn write_json(report: &CrashReport, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// One row; the fields of what is nested have the names of both.
+/// Writes the report as one row. The column of a nested field has both names.
 fn write_csv(report: &CrashReport, out: &mut dyn Write) -> io::Result<()> {
     let cells = cells(&serde_json::to_value(report)?);
     let mut csv = csv::Writer::from_writer(out);
@@ -77,7 +77,7 @@ fn write_csv(report: &CrashReport, out: &mut dyn Write) -> io::Result<()> {
     csv.flush()
 }
 
-/// The fields of a row by name, as text.
+/// The fields of a row as text, by name.
 pub(super) fn cells(row: &Value) -> Vec<(String, String)> {
     let mut cells = Vec::new();
     flatten("", row, &mut cells);

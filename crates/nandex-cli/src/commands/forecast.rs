@@ -13,13 +13,11 @@ use nandex_report::summary::scale::{Quantity, show, show_count};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
-/// The RAM of each row, in KiB.
 const RAM_KIB: [usize; 7] = [8, 16, 32, 64, 128, 256, 1024];
-/// Changes between two syncs.
 const SYNC: f64 = 100.0;
 const MILLION: f64 = 1e6;
 
-/// A forecast, or why there is none, by KiB of RAM.
+/// For each RAM in KiB, the forecast or the reason why there is none.
 type ByRam = Vec<(usize, Result<Forecast, IndexError>)>;
 
 pub(super) fn text(args: &Args, part: &Part) -> Result<String> {
@@ -39,7 +37,8 @@ fn by_ram(args: &Args, part: &Part) -> Result<ByRam> {
     Ok(all)
 }
 
-/// Half of the operations are look-ups; an answer need not say whether the key was there.
+/// The forecast for a mix with half look-ups, in which insertions and removals need not tell whether the
+/// key existed.
 fn forecast(args: &Args, part: &Part, ram_bytes: usize) -> Result<Forecast, IndexError> {
     let config = PlowConfig {
         ram_bytes: Some(ram_bytes),
@@ -89,12 +88,12 @@ fn row(part: &Part, kib: usize, forecast: &Result<Forecast, IndexError>) -> Vec<
     }
 }
 
-/// Programs of a put, its share of a sync included.
+/// Page programs per put, with its share of a sync.
 fn programs(forecast: &Forecast) -> f64 {
     forecast.programs as f64 / MILLION + 1.0 / SYNC
 }
 
-/// Flash time of a put, its share of the erases included.
+/// Flash time of a put in µs, with its share of an erase.
 fn us(part: &Part, forecast: &Forecast) -> f64 {
     let erase_ns = part.timing.erase_ns as f64 / f64::from(part.geometry.pages_per_block);
     let program_ns = part.page_program_ns() as f64 + erase_ns;

@@ -20,20 +20,19 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// How a compressed image begins, and one that is not.
+/// The first bytes of a compressed image and of an uncompressed one.
 const MARKS: [&[u8]; 2] = [&[0x28, 0xb5, 0x2f, 0xfd], b"NANDEXCH"];
 
-/// The records that are taken where nothing tells their sizes.
+/// Record sizes for detection if nothing tells them.
 const GUESS: RecordFormat = RecordFormat::new(4, 4);
 
-/// Whether a file is the image of a simulated chip.
 fn is_image(path: &Path) -> bool {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(8).read_to_end(&mut bytes));
     read.is_ok() && MARKS.iter().any(|mark| bytes.starts_with(mark))
 }
 
-/// The simulated chip in a file, which nobody changes while it is read.
+/// Opens the simulated chip in a file, which is locked against changes while it is read.
 pub(super) fn image(path: &Path) -> Result<SimChip> {
     // A path that is no file is told as any other that cannot be read.
     let lock = Lock::take(path, Access::Look);
@@ -43,17 +42,15 @@ pub(super) fn image(path: &Path) -> Result<SimChip> {
     Ok(chip::load_image(path)?)
 }
 
-/// A chip that was opened.
 struct Opened {
     chip: Box<dyn Nand>,
     name: String,
-    /// Whether it is in an image that SQLite's VFS made.
+    /// Whether the chip is an image made by SQLite's VFS.
     is_image: bool,
-    /// The erases of its blocks where it tells them.
+    /// Number of erases of each block, if the chip tells them.
     wear: Option<Vec<u32>>,
 }
 
-/// The chip of a place.
 fn open(args: &Inspect) -> Result<Opened> {
     let is_dump = args.geometry.is_some();
     if !is_dump && args.place.is_file() && is_image(&args.place) {
@@ -75,7 +72,7 @@ fn open(args: &Inspect) -> Result<Opened> {
     Ok(Opened { chip: opened.take()?, name: opened.name, is_image: opened.is_image, wear: None })
 }
 
-/// The contents that the user names, or else those that the bytes tell.
+/// The kind of contents that the user names, or else the detected one.
 fn found(args: &Inspect, chip: &mut dyn Nand) -> Result<Option<Detected>> {
     let guess = args.record.unwrap_or(GUESS);
     let detected = detect(chip, guess)?;
@@ -121,7 +118,7 @@ pub(crate) fn run(args: &Inspect) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// All of a chip as text or JSON, with the volume on it.
+/// The inspection as text or JSON, with the volume on the chip.
 fn whole(mut inspection: Inspection, seen: Option<&Seen>, is_json: bool) -> Result<String> {
     if !is_json {
         inspection.volume = seen.map(|seen| seen.text.clone());

@@ -54,7 +54,7 @@ pub(crate) fn run(args: &List) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// The heading of the subjects that are no ordered indexes.
+/// The heading of the subjects that are not ordered indexes.
 const BESIDE: &str = "
 Stores of long values and of readings, for compare, crash and torture:
 
@@ -122,7 +122,7 @@ fn claim_json((experiment, claim): (&Experiment, &Claim)) -> Value {
     json!({"name": claim.id, "summary": claim.text, "band": claim.rule.words(), "experiment": experiment.definition.name})
 }
 
-/// Victim policies of FTLs with what they are; the option `victim` takes them by name.
+/// Victim policies of FTLs with descriptions; they are values of the option `victim`.
 const VICTIM_POLICIES: [(&str, &str); 6] = [
     ("greedy", "victim=greedy: the block with the fewest valid pages is collected"),
     ("cost-benefit", "victim=cost-benefit: few valid pages and a long time without change count"),
@@ -132,18 +132,18 @@ const VICTIM_POLICIES: [(&str, &str); 6] = [
     ("choices", "victim=choices:N: the fewest valid pages among N blocks drawn at random"),
 ];
 
-/// Something with a name, a line about it, and options.
+/// An entry of a list.
 struct Entry {
     name: &'static str,
     summary: Cow<'static, str>,
     options: &'static [OptionInfo],
-    /// How well its sources pin it down, and why; where that is told.
+    /// How well the sources describe it, with the sources, if that is shown.
     confidence: Option<(Confidence, &'static str)>,
-    /// The contents of what is no ordered index, and what it stands on.
+    /// For a subject that is not an ordered index: its contents, and what it stands on.
     holds: Option<(&'static str, &'static str)>,
 }
 
-/// The ground of a subject, in words.
+/// The storage that a subject stands on, in words.
 fn ground(entry: &IndexEntry) -> &'static str {
     let knows = |name: &str| entry.options.iter().any(|option| option.name == name);
     match entry.hosting {
@@ -186,7 +186,7 @@ impl Entry {
         Entry { name, summary: summary.into(), options, confidence: None, holds: None }
     }
 
-    /// The option `cache` takes it by name.
+    /// The entry of a cache policy, which is a value of the option `cache`.
     fn policy(entry: &PolicyEntry) -> Entry {
         let PolicyEntry { name, summary, basis, .. } = entry;
         let summary = format!("cache={name}: out goes {summary} ({})", basis.words());
@@ -208,7 +208,7 @@ impl Entry {
         Entry { confidence, ..Entry::new(entry.name, entry.summary, entry.options) }
     }
 
-    /// In front of any FTL, with its options besides those of the FTL.
+    /// The entry of the TBM, which works in front of any FTL; its options come in addition to the FTL's.
     fn tbm() -> Entry {
         let StoreEntry { confidence, basis, .. } = TBM_STORES[0];
         let summary = "NAME behind the Transit Buffer Manager and write pattern converter of the WPCB-tree";

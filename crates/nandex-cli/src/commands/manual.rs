@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::CommandFactory;
 use std::io::{self, Write};
 
-/// Prints what a shell needs to complete commands and flags.
+/// Prints the completions of commands and flags for a shell.
 pub(super) fn completions(shell: &Completions) -> Result<Status> {
     // Written to memory first: a pipe that closes early is no panic then.
     let mut script = Vec::new();
@@ -15,7 +15,7 @@ pub(super) fn completions(shell: &Completions) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// Writes the pages of the manual into a folder.
+/// Writes the pages of the manual to a folder.
 pub(super) fn pages(man: &Man) -> Result<Status> {
     clap_mangen::generate_to(Args::command(), &man.folder)
         .with_context(|| format!("the manual into {}", man.folder.display()))?;

@@ -27,7 +27,6 @@ use crate::Status;
 use crate::args::{Args, Command};
 use anyhow::Result;
 
-/// Does what the command line says.
 pub(crate) fn run(args: Args) -> Result<Status> {
     match args.command {
         Command::Compare(compare) if compare.spatial.is_empty() => compare::run(&compare),

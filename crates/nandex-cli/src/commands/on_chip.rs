@@ -10,14 +10,14 @@ use nandex_report::grid::{Side, grid};
 use nandex_report::summary::scale::{Quantity, show, show_count};
 use serde_json::{Value, json};
 
-/// The smallest RAM of every index, and of the stores of long values and of readings.
+/// The smallest RAM of every index and of every store of long values and of readings.
 fn all(part: &Part, record: RecordFormat) -> Vec<(&'static IndexEntry, Result<Needed, IndexError>)> {
     let settings = Settings::new(record);
     let of = |entry: &'static IndexEntry| (entry, needed::in_strongest_class(entry, part, &settings));
     needed::all(part, &settings).into_iter().chain(WRAPPERS.iter().map(of)).collect()
 }
 
-/// The smallest RAM of each index for such records.
+/// The smallest RAM of every index for records of these sizes, as a table.
 pub(super) fn indexes(part: &Part, record: RecordFormat) -> String {
     let heads = ["index", "smallest RAM", "bytes", "over"].map(String::from);
     let sides = [Side::Left, Side::Right, Side::Right, Side::Left];
@@ -51,7 +51,7 @@ pub(super) fn indexes_json(part: &Part, record: RecordFormat, plow: &Value) -> V
     all(part, record).into_iter().map(row).collect()
 }
 
-/// The room that each FTL leaves.
+/// The room that each FTL leaves, as a table.
 pub(super) fn ftls(part: &Part, record: RecordFormat) -> String {
     let heads = ["FTL", "logical pages", "reserved blocks", "over-provisioning asked", "given", "RAM"]
         .map(String::from);
@@ -82,7 +82,7 @@ pub(super) fn ftls(part: &Part, record: RecordFormat) -> String {
     grid(&heads, &sides, &rows)
 }
 
-/// Pages of the chip beyond the logical ones, in percent of those.
+/// Pages of the chip beyond the logical ones, in percent of the logical ones.
 fn given_percent(part: &Part, pages: u32) -> f64 {
     let all = f64::from(part.geometry.pages());
     (all - f64::from(pages)) * 100.0 / f64::from(pages.max(1))

@@ -67,14 +67,14 @@ fn replay(args: &Args) -> Result<Replay, LabError> {
     })
 }
 
-/// A bare name that is no file here is looked for among the full traces.
+/// Looks for a bare name that is no file here among the full traces.
 fn full_trace(named: &Path) -> PathBuf {
     let is_bare = named.components().count() == 1 && !named.exists();
     let found = named.to_str().filter(|_| is_bare).and_then(|name| data::find(name, None).ok());
     found.unwrap_or_else(|| named.to_path_buf())
 }
 
-/// The devices asked for, each once.
+/// The devices asked for, none of them twice.
 fn devices(args: &Args) -> Vec<Device> {
     let mut devices: Vec<Device> = Vec::new();
     for target in &args.ftl {
@@ -95,7 +95,7 @@ fn devices(args: &Args) -> Vec<Device> {
     devices
 }
 
-/// A file or a block device of this machine.
+/// The device of a file or block device of this machine.
 fn file(path: &Path, overwrite: bool, every_write_synced: bool) -> Device {
     let path = path.to_path_buf();
     let name =
@@ -162,7 +162,7 @@ fn write(args: &Args, results: &ReplayResults) -> Result<()> {
     )
 }
 
-/// `DIR/map.png` with `fast` becomes `DIR/map-fast.png`.
+/// The path with a name added: `DIR/map.png` with `fast` becomes `DIR/map-fast.png`.
 fn with_name(path: &Path, name: &str) -> PathBuf {
     let (stem, extension) = (path.file_stem().unwrap_or_default(), path.extension().unwrap_or_default());
     let file = format!("{}-{name}.{}", stem.to_string_lossy(), extension.to_string_lossy());

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Run) -> Result<Status> {
     Ok(status(&results))
 }
 
-/// The plan that the flags describe.
+/// The plan from the flags.
 pub(super) fn plan(args: &Plan) -> RunPlan {
     RunPlan {
         smoke: args.smoke,

@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use nandex_lab::names::UnknownName;
 use nandex_look::{scenes, serve::Server};
 
-/// Serves until it is stopped; with a scene the address leads to it.
+/// Serves until the program is stopped. With a scene, the printed address leads to it.
 pub(crate) fn run(port: u16, scene: Option<&str>) -> Result<Status> {
     if let Some(name) = scene.filter(|name| scenes::find(name).is_err()) {
         return Err(UnknownName::of("scene", name, scenes::SCENES.iter().map(|scene| scene.name)).into());

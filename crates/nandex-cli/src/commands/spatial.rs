@@ -18,7 +18,7 @@ use nandex_lab::spatial::map::TreeMap;
 use nandex_lab::spatial::workload::Queries;
 use nandex_report::html;
 
-/// The values of `--window` and `--nearest` when they are not given.
+/// The defaults of `--window` and `--nearest`.
 const QUERIES: Queries = Queries { window: 0.0001, nearest: 10 };
 
 pub(crate) fn run(args: &Compare) -> Result<Status> {
@@ -61,7 +61,7 @@ fn comparison(args: &Compare) -> Result<Comparison<Spatial>> {
     })
 }
 
-/// RAM of each index: one amount.
+/// The RAM of each index; several amounts are refused.
 fn one_ram(args: &Compare) -> Result<Option<usize>> {
     match args.ram.as_ref().map(|rams| &rams.0[..]) {
         None => Ok(None),

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Failures that are told; the table has all of them.
+/// Most failures that are printed; the table has all of them.
 const FAILURES_TOLD: usize = 10;
 
-/// Between two lines about the progress where no terminal shows a bar.
+/// Time between two lines of progress if no terminal shows a bar.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(args: &Args) -> Result<Status> {
@@ -70,7 +70,7 @@ fn dry_run(sweep: &Sweep, store: &Store, plan: &SweepPlan) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// The outcome of a cell, for whoever watches.
+/// Prints how many cells ended in which way.
 fn tell(tally: &Tally) {
     let count = |status| tally.outcomes.iter().filter(|outcome| outcome.status == status).count();
     let Tally { kept, ran, left, of_other_commits, .. } = tally;
@@ -102,7 +102,7 @@ fn tell(tally: &Tally) {
     }
 }
 
-/// A bar over the cells, or lines now and then.
+/// Progress over the cells as a bar, or as lines from time to time.
 struct Cells {
     progress: Progress,
     total: AtomicU64,

@@ -67,7 +67,7 @@ fn run_sqlite(_: &Torture) -> Result<Status> {
     Err(LabError::bad_option("--sqlite", "true", "volumes of databases are for Unix").into())
 }
 
-/// Shrinks the shortest of the lives that went wrong, or each where they are to be kept.
+/// Shrinks the shortest of the failed lives, or every failed life if they are to be saved.
 fn show_least(args: &Torture, found: &Report) -> Result<()> {
     let mut cases: Vec<(&Finding, &Case)> =
         found.findings.iter().filter_map(|finding| Some((finding, finding.case.as_ref()?))).collect();
@@ -94,7 +94,7 @@ fn write_json(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out)
 }
 
-/// A row for each victim.
+/// Writes a row for each victim.
 fn write_csv(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     for (place, row) in report.rows.iter().enumerate() {
@@ -107,7 +107,7 @@ fn write_csv(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     csv.flush()
 }
 
-/// Lives what a file says.
+/// Runs the life in a file.
 fn run_file(file: &Path) -> Result<Status> {
     let name = file.display().to_string();
     let text = std::fs::read_to_string(file).map_err(|error| LabError::io(&name, error))?;
@@ -142,7 +142,7 @@ fn names_none(args: &Torture) -> bool {
     args.index.is_empty() && args.spatial.is_empty() && args.ftl.is_empty()
 }
 
-/// Every FTL alone; every index on the FTLs that were named, or on one that the seed draws.
+/// The victims: every chosen FTL alone, and every chosen index on these FTLs or on one that the seed draws.
 fn victims(args: &Torture) -> Vec<Victim> {
     let ftls = chosen(&args.ftl, STORES);
     let alone = |target: Target| Victim { target, ftl: None };

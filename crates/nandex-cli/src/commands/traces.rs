@@ -16,7 +16,7 @@ fn numbering(numbers: &Numbers) -> Numbering {
     numbers.hash_keys.map_or(Numbering::Keep, Numbering::Hashed)
 }
 
-/// Writes a trace and tells what it is.
+/// Writes a trace and prints a description of it.
 fn write(path: &Path, made: &trace::Trace) -> Result<()> {
     trace::write(path, made)?;
     let stats = TraceStats::of(made);

@@ -9,18 +9,18 @@ pub(super) use unknown::{chip_of_image, look};
 use crate::Status;
 use serde_json::Value;
 
-/// A volume that was looked at.
+/// The result of examining a volume.
 pub(super) struct Seen {
-    /// The look in words, a line each.
+    /// The result in words, one line for each part.
     pub(super) text: String,
-    /// The look as JSON.
+    /// The result as JSON.
     pub(super) json: Value,
-    /// Whether all of it is sound.
+    /// Whether no fault was found.
     pub(super) is_sound: bool,
 }
 
 impl Seen {
-    /// The status of a command that looked.
+    /// The exit status of a command that examined the volume.
     pub(super) fn status(&self) -> Status {
         if self.is_sound { Status::Done } else { Status::Bad }
     }
@@ -40,10 +40,10 @@ mod known {
     use serde_json::{Value, json};
     use std::fmt::Write as _;
 
-    /// Faults that are shown as text.
+    /// Most faults that are shown as text.
     const FAULTS_SHOWN: usize = 50;
 
-    /// Looks at the volume on a chip to which nothing comes but reads.
+    /// Examines the volume on a chip that can only be read.
     pub(in super::super) fn look(chip: Box<dyn Nand>) -> Seen {
         match mounted(chip) {
             Ok((ftl, look)) => {
@@ -64,7 +64,7 @@ mod known {
         look.faults.is_empty()
     }
 
-    /// The volume, and the FTL that it is on: the first that finds something of its own.
+    /// Mounts the volume with the first FTL that finds its own data on the chip.
     fn mounted(chip: Box<dyn Nand>) -> Result<(&'static str, Look), StoreError> {
         let chip = Shared::new(chip);
         // An FTL has no records.

@@ -8,16 +8,14 @@ use super::{Contender, Turn, Want};
 use crate::stats::{self, Summary};
 use nandex::nand::Part;
 
-/// A finalist with what it costs.
 #[derive(Clone, Debug)]
 pub(super) struct Ranked {
     pub(super) candidate: Candidate,
-    /// Seed by seed.
+    /// Figures seed by seed.
     pub(super) each: Vec<Figures>,
     pub(super) mean: Figures,
 }
 
-/// The finalists that ran, the best first.
 pub(super) fn ranked(tried: &[Tried], want: Want, part: &Part) -> Vec<Ranked> {
     let done = tried.iter().filter_map(|t| {
         let each = t.figures.as_ref().ok()?.clone();
@@ -32,8 +30,8 @@ pub(super) fn ranked(tried: &[Tried], want: Want, part: &Part) -> Vec<Ranked> {
     all
 }
 
-/// Whether a finalist is as good as the best: no more than the noise behind it, or, over several seeds, not
-/// shown to be behind it at all.
+/// Whether a finalist is as good as the best: it costs no more than the noise allows, or over several seeds
+/// it is not shown to cost more.
 pub(super) fn is_as_good(one: &Ranked, best: &Ranked, want: Want, part: &Part) -> bool {
     let pairs = one.each.iter().zip(&best.each);
     let ratio = |(one, best): (&Figures, &Figures)| {
@@ -50,8 +48,8 @@ pub(super) fn is_as_good(one: &Ranked, best: &Ranked, want: Want, part: &Part) -
     stats::is_as_good(&ratios)
 }
 
-/// The place of the answer among the finalists: of those as good as the best the one of fewest parts, and of
-/// these the one that holds the least RAM.
+/// The index of the answer among the finalists. Of those as good as the best it has the fewest parts; of
+/// equals, the least RAM.
 pub(super) fn choose(ranked: &[Ranked], want: Want, part: &Part) -> Option<usize> {
     let best = ranked.first()?;
     let good = |place: &usize| is_as_good(&ranked[*place], best, want, part);
@@ -59,7 +57,6 @@ pub(super) fn choose(ranked: &[Ranked], want: Want, part: &Part) -> Option<usize
     (0..ranked.len()).filter(good).min_by_key(simple)
 }
 
-/// The finalist as the answer tells it.
 pub(super) fn contender(
     one: &Ranked,
     taken: &Ranked,
@@ -81,8 +78,8 @@ pub(super) fn contender(
     }
 }
 
-/// The share of reads from which another finalist would be the faster one, upwards and downwards: the nearest
-/// on each side. Time alone is linear in the share.
+/// The shares of reads at which another finalist would become the faster one: the nearest above and the
+/// nearest below. Only time is linear in the share.
 pub(super) fn turns_of_load(taken: &Ranked, others: &[Ranked]) -> Vec<Turn> {
     let now = taken.mean.read_share;
     let crossings = others.iter().filter_map(|other| {
@@ -109,8 +106,8 @@ pub(super) fn turns_of_load(taken: &Ranked, others: &[Ranked]) -> Vec<Turn> {
     above.into_iter().chain(below).map(turn).collect()
 }
 
-/// The price of a program in reads from which another finalist would be the faster one; an erase keeps its
-/// price in programs.
+/// The prices of a program, in reads, at which another finalist would become the faster one. An erase keeps
+/// its price in programs.
 pub(super) fn turns_of_chip(taken: &Ranked, others: &[Ranked], part: &Part) -> Vec<Turn> {
     let (read, program) = (part.page_read_ns() as f64, part.page_program_ns() as f64);
     let erase = part.timing.erase_ns as f64 / program;
@@ -139,14 +136,14 @@ pub(super) fn turns_of_chip(taken: &Ranked, others: &[Ranked], part: &Part) -> V
     above.into_iter().chain(below).map(turn).collect()
 }
 
-/// The share of reads at which two that cost so much a read and a change cost the same.
+/// The share of reads at which two finalists cost the same, given what each costs per read and per change.
 fn crossing((read, change): (f64, f64), (other_read, other_change): (f64, f64)) -> Option<f64> {
     let share = (other_change - change) / ((other_change - change) + (read - other_read));
     share.is_finite().then_some(share)
 }
 
 impl Figures {
-    /// Time of a read and of a change, where there are both.
+    /// Time per read and per change, if there were both.
     fn per_kind(&self) -> Option<(f64, f64)> {
         Some((self.read_ns?, self.change_ns?))
     }

@@ -6,10 +6,10 @@ use crate::quantities;
 use nandex::ordered::{Durability, RecordFormat};
 use std::fmt::Write as _;
 
-/// First line of a file that may be written over.
+/// First line of a file made by `advise`. A file that begins so may be overwritten.
 pub const CONFIG_HEAD: &str = "# Written by nandex advise";
 
-/// Text as TOML, JSON, Rust and C all read it.
+/// Quotes text in a way that TOML, JSON, Rust and C all read.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -22,7 +22,7 @@ fn quoted(text: &str) -> String {
     out + "\""
 }
 
-/// The configuration as TOML: the request of one cell of a sweep.
+/// The configuration as TOML: the request for one cell of a sweep.
 pub(super) fn toml(request: &Request, ram: u64, candidate: &Candidate) -> String {
     let mut out = format!("{CONFIG_HEAD}; run it again with: nandex sweep FILE --store DIR --out -\n");
     let mut line = |name: &str, value: String| {
@@ -48,7 +48,7 @@ pub(super) fn toml(request: &Request, ram: u64, candidate: &Candidate) -> String
     out
 }
 
-/// Rust that opens it on a chip, with `nandex` and `nandex-stacks`.
+/// Lines of Rust that open the configuration on a chip, with `nandex` and `nandex-stacks`.
 pub(super) fn rust(request: &Request, ram: u64, candidate: &Candidate) -> String {
     let record = quantities::record(&request.record).unwrap_or(RecordFormat::new(4, 4));
     let promise = quantities::durability(&request.durability).copied().unwrap_or(Durability::EveryOperation);
@@ -72,7 +72,7 @@ pub(super) fn rust(request: &Request, ram: u64, candidate: &Candidate) -> String
     )
 }
 
-/// The indexes that the library for C has, by what they stand on, with their constants.
+/// The indexes in the C library: name, FTL below, and the C constant.
 const IN_C: [(&str, &str, &str); 7] = [
     ("mu", "", "MU"),
     ("wandering", "", "WANDERING"),
@@ -83,7 +83,8 @@ const IN_C: [(&str, &str, &str); 7] = [
     ("plow", "", "PLOW"),
 ];
 
-/// C that configures it; none where the library for C has no such index, or not with these options.
+/// Lines of C that set up the configuration. `None` if the C library does not have the index, or not with
+/// these options.
 pub(super) fn c(request: &Request, ram: u64, candidate: &Candidate) -> Option<String> {
     let ftl = candidate.options.text("ftl").unwrap_or("");
     let (_, _, constant) = IN_C.iter().find(|(index, on, _)| *index == candidate.index.name && *on == ftl)?;

@@ -6,28 +6,27 @@ use crate::results::{ChipFacts, Costs, Run};
 use nandex::nand::Part;
 use serde::Serialize;
 
-/// Seconds of a year.
 const YEAR_SECONDS: f64 = 365.25 * 86_400.0;
 
-/// Mean erases of a block from which the spread over blocks says something; below, it is chance.
+/// Mean erases of a block from which the spread over blocks is known. With fewer erases it is chance.
 const WEAR_KNOWN_FROM: f64 = 4.0;
 
-/// The costs of a run; of several seeds, their means. Times are those of the chip.
+/// The costs of a run, or their means over several seeds. All times are chip time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Figures {
-    /// Time per operation.
+    /// Mean time per operation.
     pub mean_ns: f64,
-    /// Half of the operations take no longer.
+    /// Time that half of the operations do not exceed.
     pub p50_ns: f64,
-    /// 99 % of them.
+    /// Time that 99 % of the operations do not exceed.
     pub p99_ns: f64,
-    /// 99.9 % of them.
+    /// Time that 99.9 % of the operations do not exceed.
     pub p999_ns: f64,
-    /// The longest.
+    /// Time of the slowest operation.
     pub worst_ns: f64,
-    /// Time per get or range; absent where there is none.
+    /// Mean time per get or range. Absent if there were none.
     pub read_ns: Option<f64>,
-    /// Time per insertion, update or removal, their syncs in it; absent where there is none.
+    /// Mean time per insertion, update or removal, syncs included. Absent if there were none.
     pub change_ns: Option<f64>,
     /// Energy of the chip per operation.
     pub energy_nj: f64,
@@ -37,23 +36,23 @@ pub struct Figures {
     pub page_programs: f64,
     /// Block erases per operation.
     pub block_erases: f64,
-    /// Erases of the most worn block over the mean; absent where too few blocks were erased to tell.
+    /// Erases of the most worn block over the mean of all blocks. Absent if too few blocks were erased.
     pub wear_max_over_mean: Option<f64>,
-    /// RAM held at most.
+    /// Largest RAM held, in bytes.
     pub ram_bytes: f64,
-    /// Bytes of pages with live data at the end.
+    /// Size of the pages with live data at the end.
     pub space_bytes: f64,
-    /// Time of a mount at the end; absent where it was not tried, or the index cannot.
+    /// Time of a mount at the end. Absent if none was tried or the index cannot mount.
     pub mount_ns: Option<f64>,
-    /// Reads among the operations, as a share.
+    /// Share of reads among the operations, 0 to 1.
     pub read_share: f64,
 }
 
-/// The kinds of operations that change nothing.
+/// Kinds of operations that change nothing.
 const READS: [&str; 2] = ["get", "range"];
 
 impl Figures {
-    /// The figures of a run on a part, over its measured phases.
+    /// Figures of a run on a chip, over its measured phases.
     pub(super) fn of(run: &Run, part: &Part) -> Figures {
         let (mut all, mut reads, mut changes) = (Costs::default(), Costs::default(), Costs::default());
         let (mut latencies, mut energy_nj) = (LatencyHistogram::default(), 0);
@@ -93,7 +92,7 @@ impl Figures {
         }
     }
 
-    /// The means of the figures of several seeds.
+    /// Means of the figures of several seeds.
     pub(super) fn mean(all: &[Figures]) -> Figures {
         let of = |figure: fn(&Figures) -> f64| all.iter().map(figure).sum::<f64>() / all.len().max(1) as f64;
         let some = |figure: fn(&Figures) -> Option<f64>| {
@@ -120,19 +119,19 @@ impl Figures {
         }
     }
 
-    /// Erases per operation in the long run: a page that is programmed is erased once, even where the run was
+    /// Erases per operation in the long run. Each programmed page must be erased once, even if the run was
     /// too short to show it.
     pub fn erases_in_the_long_run(&self, part: &Part) -> f64 {
         self.block_erases.max(self.page_programs / f64::from(part.geometry.pages_per_block))
     }
 
-    /// How long the chip lives at so many operations a second, in years: until its blocks are erased as often
-    /// as they are specified for. Infinite where nothing is written.
+    /// Life of the chip at `rate` operations a second: the years until its blocks have their specified
+    /// number of erases. Infinite if nothing is written.
     pub fn life(&self, part: &Part, rate: f64) -> Life {
         self.life_on(&ChipFacts::of(part), rate)
     }
 
-    /// The life, from the facts of a chip.
+    /// Does the same as [`Figures::life`], from the facts of a chip.
     pub fn life_on(&self, chip: &ChipFacts, rate: f64) -> Life {
         let programs = self.page_programs / f64::from(chip.pages_per_block.max(1));
         let erases_a_second = self.block_erases.max(programs) * rate;
@@ -141,7 +140,7 @@ impl Figures {
         Life { rate, even_years, worst_years: self.wear_max_over_mean.map(|uneven| even_years / uneven) }
     }
 
-    /// The figure that is to be small.
+    /// The figure that should be small.
     pub(super) fn cost(&self, want: Want, part: &Part) -> f64 {
         match want {
             Want::Time => self.mean_ns,
@@ -152,7 +151,7 @@ impl Figures {
         }
     }
 
-    /// The figure that decides between candidates that cost the same.
+    /// The figure that decides between candidates of equal cost.
     pub(super) fn second_cost(&self, want: Want) -> f64 {
         match want {
             Want::Time => self.p999_ns,
@@ -161,7 +160,7 @@ impl Figures {
     }
 }
 
-/// Erases of the most worn block over the mean, where there are enough.
+/// Erases of the most worn block over the mean, if there were enough erases.
 fn wear(erases: &[u32]) -> Option<f64> {
     let sum: u64 = erases.iter().copied().map(u64::from).sum();
     let mean = sum as f64 / erases.len().max(1) as f64;
@@ -174,14 +173,15 @@ fn wear(erases: &[u32]) -> Option<f64> {
 pub struct Life {
     /// Operations a second.
     pub rate: f64,
-    /// Years until every block is worn out, were all worn alike.
+    /// Years until all blocks are worn out, if they wear evenly.
     #[serde(serialize_with = "finite")]
     pub even_years: f64,
-    /// Years until the most worn block is; absent where the run was too short to tell how uneven wear is.
+    /// Years until the most worn block is worn out. Absent if the run was too short to show how uneven wear
+    /// is.
     pub worst_years: Option<f64>,
 }
 
-/// JSON has no infinity: a chip that nothing is written to has no end of life.
+/// Writes an infinite life as null, because JSON has no infinity.
 fn finite<S: serde::Serializer>(years: &f64, to: S) -> Result<S::Ok, S::Error> {
     if years.is_finite() { to.serialize_some(years) } else { to.serialize_none() }
 }

@@ -5,22 +5,24 @@
 //! them: what a part is too short to show, a cache that fills or a garbage collection, is not held against a
 //! whole index.
 
-/// How candidates are given up.
+/// The rules by which candidates are given up.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Candidates that are kept at least.
+    /// Least number of candidates kept.
     pub kept_least: usize,
-    /// One of so many is kept, beyond that.
+    /// Beyond that one candidate in `one_of` is kept.
     pub one_of: usize,
-    /// Candidates of one family that are kept at most.
+    /// Largest number of candidates kept of one family.
     pub of_family: usize,
-    /// The best of a family is kept while it costs no more than so many times the best of all.
+    /// The best of a family is kept while it costs at most `in_reach` times as much as the best of all.
     pub in_reach: f64,
 }
 
-/// Runs the candidates on parts of growing size, numbered from 0, and gives up the worse ones after each. The
-/// last ones, the best first, each with its cost on the last part. `costs` runs candidates on a part; one
-/// without a cost cannot run and is dropped. Equal costs keep the order given.
+/// Runs candidates on parts of growing size, numbered from 0, and gives up the worse ones after each part.
+/// Returns those left, the best first, each with its cost on the last part.
+///
+/// `costs` runs candidates on a part. A candidate without a cost cannot run and is dropped. Candidates of
+/// equal cost keep their order.
 pub fn halve<C: Clone>(
     candidates: Vec<C>,
     parts: usize,
@@ -41,7 +43,6 @@ pub fn halve<C: Clone>(
     ranked
 }
 
-/// The ranked candidates that stay.
 fn kept<C: Clone>(ranked: &[(C, f64)], plan: Plan, family: &impl Fn(&C) -> &str) -> Vec<(C, f64)> {
     let best = ranked.first().map_or(0.0, |(_, cost)| *cost);
     let places = plan.kept_least.max(ranked.len().div_ceil(plan.one_of.max(1)));
@@ -63,7 +64,7 @@ mod tests {
 
     const PLAN: Plan = Plan { kept_least: 4, one_of: 3, of_family: 2, in_reach: 1.2 };
 
-    /// A candidate: family and true cost in a thousandth.
+    /// A candidate of this test: its family, and its true cost in thousandths.
     type Made = (String, u64);
 
     #[test]

@@ -31,10 +31,10 @@ use std::collections::BTreeMap;
 /// Version of the layout of [`Advice`].
 pub const ADVICE_SCHEMA: u32 = 1;
 
-/// RAM where none is told.
+/// RAM in bytes if the request does not give it.
 pub const USUAL_RAM: u64 = 64 << 10;
 
-/// The figure that is to be small, or long.
+/// The aim of the advice: a figure to make small, or the chip's life to make long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Want {
@@ -52,7 +52,7 @@ pub enum Want {
 }
 
 impl Want {
-    /// The unit that is counted, in words.
+    /// The aim in words.
     pub const fn words(self) -> &'static str {
         match self {
             Want::Time => "chip time per operation",
@@ -64,40 +64,41 @@ impl Want {
     }
 }
 
-/// The question.
+/// The question to be answered.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Request {
     /// The chip: a part of the catalogue or a chip file.
     pub chip: String,
-    /// The generator of operations; or a trace.
+    /// The generator of operations. Alternatively a trace is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
-    /// A trace: a file or the name of a bundled one; without it and a workload the bundled `kernel_compile`.
+    /// A trace: a file, or the name of a bundled one. Without trace and workload it is the bundled
+    /// `kernel_compile`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
-    /// Operations of the measured part of a generator, or at most so many of a trace.
+    /// Number of operations in the measured part of a generator, or largest number taken from a trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ops: Option<u64>,
     /// Bytes of a key and of a value, such as `4/4`.
     pub record: String,
-    /// RAM in bytes, tables included; [`USUAL_RAM`] when absent.
+    /// RAM in bytes, tables included. Absent means [`USUAL_RAM`].
     pub ram: Option<u64>,
-    /// The promise about a power cut that the index has to make.
+    /// The durability class that the index must promise.
     pub durability: String,
-    /// Sync after so many changes.
+    /// Number of changes between two syncs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sync_every: Option<u64>,
-    /// The figure that is to be small, or long.
+    /// The aim: a figure to make small, or a long life.
     pub want: Want,
-    /// Operations a second, for the life of the chip; 1 when absent.
+    /// Operations a second, for the life of the chip. Absent means 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<f64>,
-    /// Seeds of a generator that finalists are verified on.
+    /// Number of seeds of a generator on which finalists are verified.
     pub seeds: u64,
     /// Options of the workload.
     pub options: BTreeMap<String, String>,
-    /// Runs at a time; as many as there are cores when absent. It changes no result.
+    /// Number of runs at the same time. Absent means the number of cores. Results do not depend on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<usize>,
 }
@@ -122,7 +123,7 @@ impl Default for Request {
     }
 }
 
-/// An index on a storage with options, and what it costs.
+/// An index on a storage with options, and its costs.
 #[derive(Clone, Debug, Serialize)]
 pub struct Contender {
     /// The index and its FTL: `bplus on dftl`, `mu`.
@@ -133,49 +134,50 @@ pub struct Contender {
     pub storage: String,
     /// Options that differ from the defaults, the FTL among them.
     pub options: BTreeMap<String, String>,
-    /// Parts of the index and of its FTL and options that are set: the fewer, the simpler.
+    /// Number of parts of the index and its FTL and of options set. Fewer is simpler.
     pub parts: usize,
-    /// The figure that was to be small, over that of the answer.
+    /// The figure of the aim, divided by that of the answer.
     pub costs_times: f64,
-    /// Whether it is as good as the best: within the noise.
+    /// Whether it is as good as the best, within the noise.
     pub is_equivalent: bool,
     /// The life of the chip under it.
     pub life: Life,
-    /// Everything it costs.
+    /// All its costs.
     pub figures: Figures,
 }
 
-/// A place where another answer would be better.
+/// A point at which another answer would become better.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Turn {
-    /// The thing that would have to be other: `load`, `chip` or `ram`.
+    /// The quantity that would have to change: `load`, `chip` or `ram`.
     pub what: String,
-    /// The share of reads, the price of a program in reads, or the bytes of RAM from which on.
+    /// The value at which the other becomes better: share of reads, price of a program in reads, or bytes
+    /// of RAM.
     pub at: f64,
-    /// Whether that lies above where one is.
+    /// Whether that value is above the present one.
     pub is_above: bool,
-    /// Where one is.
+    /// The present value.
     pub now: f64,
-    /// The other answer.
+    /// Name of the other answer.
     pub name: String,
-    /// The turn in words.
+    /// The point in words.
     pub words: String,
 }
 
-/// The answer with another RAM, from a part of the operations.
+/// The answer with another RAM, found on a part of the operations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AtRam {
     /// Bytes of RAM.
     pub ram_bytes: u64,
-    /// The answer there.
+    /// Name of the answer with this RAM.
     pub name: String,
-    /// The figure that was to be small, of the answer there.
+    /// The figure of the aim for that answer.
     pub cost: f64,
-    /// The figure of the answer here; absent where it cannot run.
+    /// The figure of the aim for the answer to the request; absent if that answer cannot run with this RAM.
     pub cost_of_answer: Option<f64>,
 }
 
-/// The answer, with all that it stands on.
+/// The answer, with everything that it is based on.
 #[derive(Clone, Debug, Serialize)]
 pub struct Advice {
     /// Version of this layout.
@@ -184,33 +186,33 @@ pub struct Advice {
     pub nandex_version: &'static str,
     /// The question.
     pub request: Request,
-    /// RAM of each index.
+    /// RAM in bytes given to each index.
     pub ram_bytes: u64,
     /// The chip.
     pub chip: ChipFacts,
     /// Name of the workload or trace.
     pub workload: String,
-    /// Operations of the whole of it, the load among them.
+    /// Number of operations of the workload, the load included.
     pub operations: u64,
-    /// Seeds that finalists ran on.
+    /// Seeds that the finalists ran with.
     pub seeds: Vec<u64>,
-    /// Stacks that were tried.
+    /// Number of stacks that were tried.
     pub stacks: usize,
-    /// The choice to take; none where nothing runs so.
+    /// The choice to take. `None` if nothing runs under the conditions.
     pub answer: Option<Contender>,
     /// The other finalists, the best first.
     pub others: Vec<Contender>,
-    /// Where another would be better.
+    /// The points at which another answer would become better.
     pub turns: Vec<Turn>,
-    /// The answer with other RAM.
+    /// The answers with other amounts of RAM.
     pub by_ram: Vec<AtRam>,
-    /// Why indexes cannot run so at all.
+    /// Indexes that cannot run under the conditions at all, with the reason.
     pub refused: BTreeMap<String, String>,
     /// The configuration as TOML; empty without an answer.
     pub config: String,
     /// Lines of Rust that open it.
     pub rust: String,
-    /// Lines of C, where the library for C has it.
+    /// Lines of C that open it, if the C library has it.
     pub c: Option<String>,
 }
 
@@ -219,7 +221,7 @@ pub fn advise(request: &Request) -> Result<Advice, LabError> {
     advise_with(request, &Control::default(), &|_| {})
 }
 
-/// The search, with a control that can cancel it, and somebody who is told each stage.
+/// Does the same as [`advise`]. `control` can cancel the search, and `tell` is told each stage.
 pub fn advise_with(
     request: &Request,
     control: &Control,
@@ -231,12 +233,12 @@ pub fn advise_with(
 }
 
 impl Request {
-    /// RAM of each index.
+    /// RAM in bytes given to each index.
     pub fn ram_bytes(&self) -> u64 {
         self.ram.unwrap_or(USUAL_RAM)
     }
 
-    /// The comparison of one that has the chip, the operations and the settings.
+    /// A comparison with the chip, the operations and the settings of the request.
     fn comparison(&self) -> Result<Comparison<Ordered>, LabError> {
         if self.rate.is_some_and(|rate| !rate.is_finite() || rate <= 0.0) {
             let given = self.rate.unwrap_or_default().to_string();
@@ -257,7 +259,7 @@ impl Request {
         cell.comparison()
     }
 
-    /// The operations: of each seed of a generator, of a trace once.
+    /// The workloads: one for each seed of a generator, or one for a trace.
     fn workloads(&self, comparison: &Comparison<Ordered>) -> Result<Vec<Workload>, LabError> {
         let no_options = || match self.options.first_key_value() {
             None => Ok(()),

@@ -17,22 +17,21 @@ use nandex::nand::Part;
 use nandex_stacks::options::{Options, Settings};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How stacks are given up: what is not within four times the best of a beginning does not catch up.
+/// The rules of the screening. A stack that costs more than four times the best on a beginning is not
+/// expected to catch up.
 const SCREENING: Plan = Plan { kept_least: 12, one_of: 4, of_family: 2, in_reach: 4.0 };
 
-/// Finalists that run on the whole.
 const FINALISTS: usize = 10;
 
-/// Stacks that came far enough for options to be tried on them.
+/// Number of the best stacks on which options are tried.
 const TUNED: usize = 4;
 
-/// Other RAM that the answer is asked for, as a fraction of that given.
+/// Fractions of the given RAM for which the answer is searched too.
 const OTHER_RAM: [(u64, u64); 4] = [(1, 4), (1, 2), (2, 1), (4, 1)];
 
-/// The least and the most RAM that is asked for.
+/// Least and most RAM of these searches, in bytes.
 const RAM_ASKED: (u64, u64) = (4 << 10, 64 << 20);
 
-/// A search under way.
 pub(super) struct Search<'a> {
     pub(super) request: &'a Request,
     pub(super) comparison: &'a Comparison<Ordered>,
@@ -40,31 +39,31 @@ pub(super) struct Search<'a> {
     pub(super) tell: &'a (dyn Fn(&str) + Sync),
 }
 
-/// The parts of the workload, ready to be run.
+/// Parts of the workload, prepared for runs.
 struct Ready<'w> {
     beginnings: Vec<Vec<Prepared<'w>>>,
     whole: Vec<Prepared<'w>>,
 }
 
 impl<'w> Ready<'w> {
-    /// The shortest part: the whole where there is none.
+    /// The shortest part, or the whole if there are no parts.
     fn shortest(&self) -> &[Prepared<'w>] {
         self.beginnings.first().unwrap_or(&self.whole)
     }
 
-    /// The longest part that is not the whole, where there is one.
+    /// The longest part, or the whole if there are no parts.
     fn longer(&self) -> &[Prepared<'w>] {
         self.beginnings.last().unwrap_or(&self.whole)
     }
 }
 
-/// The field after the screening.
+/// The result of the screening.
 struct Screened {
-    /// The candidates left, the best first, with its cost on the last beginning.
+    /// Candidates left, the best first, each with its cost on the last part.
     left: Vec<(Candidate, f64)>,
-    /// The best stack of each index; of those that did not run the first.
+    /// The best stack of each index. Of an index whose stacks did not run, the first.
     leaders: Vec<Candidate>,
-    /// Why indexes did not run on anything.
+    /// Indexes whose stacks all failed to run, with the reason.
     refused: BTreeMap<String, String>,
     stacks: usize,
 }
@@ -93,7 +92,7 @@ impl Search<'_> {
         }
     }
 
-    /// One number to rank a candidate by: what is wanted, and where that is the same the second cost.
+    /// The number by which a candidate is ranked: the cost by the aim, then the second cost.
     fn cost(&self, tried: &Tried) -> Option<f64> {
         let figures = tried.figures.as_ref().ok()?;
         let sum: f64 = figures
@@ -124,7 +123,7 @@ impl Search<'_> {
         Ok(self.advice(&parts.whole, screened, (&ranked, taken), by_ram))
     }
 
-    /// Runs the field on growing beginnings of the operations.
+    /// Runs all stacks on growing parts of the operations.
     fn screen(&self, bench: &Bench<'_>, ready: &Ready<'_>) -> Screened {
         let field = candidates(bench.settings.durability);
         (self.tell)(&format!("{} stacks on the first operations", field.len()));
@@ -163,7 +162,7 @@ impl Search<'_> {
         Screened { left, leaders, refused, stacks: field.len() }
     }
 
-    /// The candidates left, with options that are better on a beginning.
+    /// The best candidates left, with variants whose options were better on a part.
     fn finalists(&self, bench: &Bench<'_>, ready: &Ready<'_>, screened: &Screened) -> Vec<Candidate> {
         let mut finalists: Vec<Candidate> =
             screened.left.iter().take(FINALISTS).map(|(candidate, _)| candidate.clone()).collect();
@@ -190,8 +189,8 @@ impl Search<'_> {
         finalists
     }
 
-    /// The answer with other RAM: the best stack of each index on the shortest part, the best of these on a
-    /// longer one. Where nothing runs with the RAM given, more and more of it until something does.
+    /// Answers with other RAM: the best stack of each index on the shortest part, the best of these on a
+    /// longer one. If nothing runs with the given RAM, larger amounts are tried until something does.
     fn by_ram(&self, ready: &Ready<'_>, screened: &Screened, taken: Option<&Ranked>) -> Vec<AtRam> {
         let given = self.request.ram_bytes();
         let rams: Vec<u64> = match taken {
@@ -302,7 +301,7 @@ impl Search<'_> {
     }
 }
 
-/// The best stack of each index, the first of one that ran on none.
+/// The best stack of each index. Of an index whose stacks did not run, the first.
 fn leaders(first: Vec<(Candidate, Option<f64>)>) -> Vec<Candidate> {
     let mut leaders: Vec<(Candidate, Option<f64>)> = Vec::new();
     for (candidate, cost) in first {
@@ -317,7 +316,8 @@ fn leaders(first: Vec<(Candidate, Option<f64>)>) -> Vec<Candidate> {
     leaders.into_iter().map(|(candidate, _)| candidate).collect()
 }
 
-/// A stack with the best value of the option that helps most, and with those of all that help.
+/// Variants of a stack: one with the best value of the option that helps most, and one with all options
+/// that help.
 fn tuned(base: &Candidate, mut better: Vec<(f64, (&str, &str))>) -> Vec<Candidate> {
     better.sort_by(|a, b| a.0.total_cmp(&b.0));
     let Some((_, (name, value))) = better.first() else { return Vec::new() };
@@ -334,7 +334,7 @@ fn tuned(base: &Candidate, mut better: Vec<(f64, (&str, &str))>) -> Vec<Candidat
     tuned
 }
 
-/// The nearest RAM on each side with another answer.
+/// The nearest RAM above and the nearest below with another answer.
 fn turns_of_ram(taken: &str, ram: u64, by_ram: &[AtRam]) -> Vec<Turn> {
     let others = || by_ram.iter().filter(|at| at.name != taken);
     let clearly = |at: &&AtRam| at.cost_of_answer.is_none_or(|cost| cost > at.cost * (1.0 + NOISE));

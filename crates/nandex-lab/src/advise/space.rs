@@ -8,14 +8,12 @@ use nandex_stacks::options::Options;
 /// An index with the options that make it a stack.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
-    /// The index.
     pub(super) index: &'static IndexEntry,
-    /// The options that differ from the defaults.
     pub(super) options: Options,
 }
 
-/// Options that are tried, one after the other, on those that came far: what decides most, with values that
-/// keep every promise. Sizes follow the RAM by themselves.
+/// Options tried one after the other on the best candidates: those that matter most, with values that break
+/// no promise. Sizes follow the RAM by themselves.
 static TRIED: [(&str, &[&str]); 9] = [
     ("cache", &["cflru", "2q", "cfdc"]),
     ("victim", &["cost-benefit", "fifo"]),
@@ -29,7 +27,7 @@ static TRIED: [(&str, &[&str]); 9] = [
 ];
 
 impl Candidate {
-    /// The name, with what it stands on: `bplus on dftl`, `mu`.
+    /// The name, with the FTL below: `bplus on dftl`, `mu`.
     pub(super) fn name(&self) -> String {
         match self.ftl() {
             Some(ftl) => format!("{} on {}", self.index.name, ftl.name),
@@ -37,27 +35,24 @@ impl Candidate {
         }
     }
 
-    /// The FTL below, where there is one.
     pub(super) fn ftl(&self) -> Option<&'static StoreEntry> {
         store(self.options.text("ftl")?).ok()
     }
 
-    /// How many parts it has, with those of its FTL, and how many options have to be set: the fewer, the
-    /// simpler.
+    /// Number of parts of the index and its FTL and of options set. Fewer is simpler.
     pub(super) fn parts(&self) -> usize {
         let below = self.ftl().map_or(0, |ftl| ftl.parts.len());
         let set = self.options.iter().filter(|(name, _)| *name != "ftl").count();
         self.index.parts.len() + below + set
     }
 
-    /// The candidate with one more option.
     pub(super) fn with(&self, name: &str, value: &str) -> Candidate {
         let mut other = self.clone();
         other.options.set(name, value);
         other
     }
 
-    /// The candidate with one option of those that are tried set to another value.
+    /// The variants of the candidate to try, each with one option set to another value.
     pub(super) fn variations(&self) -> Vec<(&'static str, &'static str)> {
         let below = self.ftl().map_or(&[][..], |ftl| ftl.options);
         let of_ftls = |name: &str| STORES.iter().any(|entry| knows(entry.options, name));
@@ -77,7 +72,7 @@ fn knows(options: &[OptionInfo], name: &str) -> bool {
     options.iter().any(|option| option.name == name)
 }
 
-/// Every index on raw NAND, and every one over a store on each FTL that lets it keep the promise.
+/// All stacks that can keep the promise: every index on raw NAND, and every index for stores on each FTL.
 pub(super) fn candidates(promise: Durability) -> Vec<Candidate> {
     let on = |index: &'static IndexEntry, ftl: Option<&str>| {
         let mut options = Options::default();

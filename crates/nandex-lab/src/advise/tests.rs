@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// A small question: few records and operations, one seed.
 fn small(workload: &str, options: &[(&str, &str)]) -> Request {
     let set = options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
     Request { workload: Some(workload.to_string()), seeds: 1, options: set.collect(), ..Request::default() }

@@ -12,17 +12,17 @@ use crate::workload::{PhaseOps, Workload};
 use nandex::nand::Part;
 use nandex_stacks::options::Settings;
 
-/// The shares of the measured operations that candidates run on, in a thousand.
+/// Sizes of the parts, in thousandths of the measured operations.
 const PARTS: [usize; 2] = [60, 250];
 
-/// Operations that a part has at least; a workload that has no more is run whole from the start.
+/// Least number of operations in a part. A workload with no more than that is run whole from the start.
 const PART_LEAST: usize = 1500;
 
-/// The workload in growing parts, the last of which is the whole of every seed.
+/// The workload in parts of growing size, and the whole.
 pub(super) struct Parts {
-    /// Beginnings of the first seed's workload.
+    /// Parts of the first seed's workload, from its beginning.
     pub(super) beginnings: Vec<Workload>,
-    /// The whole, for each seed.
+    /// The whole workload of each seed.
     pub(super) whole: Vec<Workload>,
 }
 
@@ -36,8 +36,8 @@ impl Parts {
     }
 }
 
-/// The first operations of every measured phase, so many in a thousand; what comes before is loaded at once,
-/// which takes a fraction of the time and gives an index of the same records.
+/// A part of a workload: the first `share` thousandths of every measured phase. The records before are
+/// loaded at once, which is much faster and gives an index with the same records.
 fn beginning(whole: &Workload, share: usize) -> Workload {
     let phase = |phase: &PhaseOps| {
         let kept = if phase.measured { (phase.ops.len() * share).div_ceil(1000) } else { phase.ops.len() };
@@ -47,33 +47,32 @@ fn beginning(whole: &Workload, share: usize) -> Workload {
     Workload { phases, name: whole.name.clone(), options: whole.options.clone(), ..*whole }.loaded_at_once()
 }
 
-/// Where candidates are tried.
+/// The conditions under which candidates are tried.
 pub(super) struct Bench<'a> {
     pub(super) part: &'a Part,
-    /// RAM, record and promise; no options.
+    /// RAM, record sizes and promise, without options.
     pub(super) settings: Settings,
     pub(super) sync_every: Option<u64>,
     pub(super) threads: usize,
     pub(super) control: &'a Control,
 }
 
-/// A candidate that was tried on one or several seeds.
+/// A candidate with its results.
 #[derive(Clone, Debug)]
 pub(super) struct Tried {
     pub(super) candidate: Candidate,
-    /// The figures seed by seed; or why it cannot run, or must not.
+    /// Figures of each seed, or the reason why it cannot or must not run.
     pub(super) figures: Result<Vec<Figures>, String>,
 }
 
 impl Bench<'_> {
-    /// The workloads ready to be run.
     pub(super) fn prepare<'w>(&self, workloads: &'w [Workload]) -> Result<Vec<Prepared<'w>>, LabError> {
         let key_bytes = self.settings.record.key_bytes;
         workloads.iter().map(|w| Prepared::with_trees(w, key_bytes, Trees::One)).collect()
     }
 
-    /// Runs every candidate on every one of these workloads; in full with the checks of the answers and of
-    /// the index, and a mount at the end.
+    /// Runs every candidate on all these workloads. If `in_full`, answers and index are checked and a mount
+    /// follows.
     pub(super) fn try_all(
         &self,
         candidates: &[Candidate],
@@ -109,7 +108,8 @@ impl Bench<'_> {
         candidates.iter().zip(of_each).map(tried).collect()
     }
 
-    /// The figures of a run that ended, kept to its RAM and made the promise.
+    /// The figures of a run, or the reason for rejecting it: it failed, took too much RAM, or broke the
+    /// promise.
     fn judge(&self, run: &Run) -> Result<Figures, String> {
         if let Some(error) = &run.error {
             return Err(error.clone());

@@ -27,16 +27,16 @@ use nandex::nand::Part;
 use nandex_stacks::options::Settings;
 use std::collections::BTreeMap;
 
-/// The square that the entries lie in.
+/// Side of the square in which the entries lie.
 const SIDE: f64 = 1_000_000.0;
 
-/// The medium that is the chip; every other one is a disk.
+/// Name of the medium that is the chip. All others are disks.
 const FLASH: &str = "flash";
 
-/// The input of the cells that follow the height.
+/// Name of the input in cells that follow the height.
 const GROWTH: &str = "growth";
 
-/// A contender of the study: its index in one of the two registries, with its options.
+/// A contender of the study: its index in the registry of ordered or of spatial ones, with its options.
 struct Entrant {
     contender: Contender,
     contestant: Contestant,
@@ -65,7 +65,6 @@ impl Entrant {
     }
 }
 
-/// Every cell of the study.
 pub(super) fn cells(
     definition: &Definition,
     access: &Access,
@@ -108,7 +107,6 @@ pub(super) fn cells(
     Ok(cells)
 }
 
-/// The run of a tree on a medium.
 fn job<'a>(
     conduct: &Conduct,
     part: &'a Part,
@@ -125,8 +123,8 @@ fn job<'a>(
     Ok(SpatialJob { contestant, medium, workload, settings, options, wants_map: false })
 }
 
-/// A cell for each contender: its height, mean over all sizes from one entry to `entries`, and the sizes at
-/// which it changes.
+/// The cell of each contender that follows its height: the mean over all sizes from one entry to `entries`,
+/// and the sizes at which it changes.
 fn growing(
     definition: &Definition,
     (part, entrants): (&Part, &[Entrant]),
@@ -161,7 +159,7 @@ fn growing(
     Ok(cells)
 }
 
-/// The mean of the heights after each insertion, and which insertion brought each level.
+/// The mean of the heights after each insertion, and the insertions that added a level.
 fn of_growth(heights: &[u32]) -> BTreeMap<String, f64> {
     let sum: f64 = heights.iter().map(|&height| f64::from(height)).sum();
     let mut figures = BTreeMap::from([("mean_height_levels".to_string(), sum / heights.len().max(1) as f64)]);
@@ -203,8 +201,8 @@ fn cell(
     }
 }
 
-/// The usual figures, those of all phases together as `all`, and how steep the accumulated time is from phase
-/// to phase.
+/// The usual figures, those of all phases together as `all`, and the slope of the accumulated time from
+/// phase to phase.
 fn of_run(
     run: &Run,
     chip: Option<&ChipFacts>,

@@ -20,14 +20,13 @@ use nandex::ordered::RecordFormat;
 use nandex_stacks::options::{Options, Settings};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Runs experiments of one plan.
+/// A runner of experiments under one plan. It remembers its runs.
 pub struct Bench<'a> {
     plan: &'a RunPlan,
     control: &'a Control,
     done: BTreeMap<String, Done>,
 }
 
-/// One configuration of an experiment.
 struct Cell<'a> {
     name: String,
     input: &'a Input,
@@ -40,7 +39,6 @@ struct Cell<'a> {
     conduct: Conduct,
 }
 
-/// A run that was done.
 struct Done {
     run: Run,
     workload: WorkloadFacts,
@@ -48,13 +46,13 @@ struct Done {
 }
 
 impl<'a> Bench<'a> {
-    /// A bench that has run nothing yet.
+    /// A bench without any runs yet.
     pub fn new(plan: &'a RunPlan, control: &'a Control) -> Bench<'a> {
         Bench { plan, control, done: BTreeMap::new() }
     }
 
-    /// Runs an experiment. What stops a run is told in its row; an error here is something wrong with the
-    /// request.
+    /// Runs an experiment. If a run stops early, its row says why; an error means that the request is
+    /// wrong.
     pub fn run(&mut self, experiment: &Experiment) -> Result<ExperimentResults, LabError> {
         let definition = &experiment.definition;
         let seeds: Vec<u64> = (1..=u64::from(self.seeds(definition))).collect();
@@ -137,7 +135,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// The cells of one input, every seed.
+    /// Runs the cells of one input with every seed.
     fn run_input(
         &mut self,
         definition: &Definition,
@@ -217,12 +215,11 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The names of the inputs.
 fn inputs(definition: &Definition) -> impl Iterator<Item = &str> {
     definition.inputs.iter().map(|input| input.name.as_str())
 }
 
-/// The cell without what is measured.
+/// The result of a cell before its runs.
 fn result_of(cell: &Cell<'_>) -> CellResult {
     CellResult {
         name: cell.name.clone(),
@@ -240,7 +237,8 @@ impl Cell<'_> {
         self.settings.record.key_bytes
     }
 
-    /// The settings with the RAM, which is known once the keys are, and how the run is carried out.
+    /// The settings and run options of a cell. The RAM depends on the number of keys, so they need the
+    /// workload.
     fn job_parts(&self, prepared: &Prepared<'_>) -> Result<(Settings, RunOptions), LabError> {
         let mut settings = self.settings.clone();
         if let Some(memory) = self.memory {
@@ -253,7 +251,7 @@ impl Cell<'_> {
         Ok((settings, options))
     }
 
-    /// Everything that influences a run, as text.
+    /// All that influences a run, as text. Equal texts mean equal runs.
     fn key(&self, seed: u64) -> String {
         let Input { workload, options, trace, trees, .. } = self.input;
         let source = format!("{workload:?} {options:?} {trace:?} {trees:?} {seed}");

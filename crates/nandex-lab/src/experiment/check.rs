@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 type Checked = Result<(), Fault>;
 
-/// Refuses a definition that names what there is not.
+/// Refuses a definition with names that do not exist.
 pub(super) fn all(definition: &Definition) -> Checked {
     let at = |keys: &[&str]| {
         let at = path(keys);
@@ -69,7 +69,7 @@ fn contenders(definition: &Definition) -> Checked {
     }
 }
 
-/// Names make the names of cells, so there are no two alike and none with the sign between them.
+/// Refuses equal names, and names with the separator, because cell names are made of them.
 fn unique<'a>(names: impl Iterator<Item = &'a String>, what: &'static str) -> Checked {
     let mut seen = BTreeSet::new();
     for (place, name) in names.enumerate() {

@@ -8,46 +8,46 @@ use serde::{Deserialize, Serialize};
 pub struct Claim {
     /// The claim's id, such as "M1".
     pub id: String,
-    /// The words of the claim.
+    /// The text of the claim.
     pub text: String,
-    /// Which reading of the paper the set-up is of.
+    /// The reading of the paper on which the set-up is based.
     #[serde(default)]
     pub reading: Reading,
-    /// The differences from the set-up as first read, and the words of the paper behind them; said for every
+    /// The differences from the set-up as first read, with the paper's words behind them. Given for every
     /// other reading.
     #[serde(default)]
     pub set_up: String,
-    /// How it is judged.
+    /// The rule by which it is judged.
     pub rule: Rule,
-    /// Whether the smoke size can tell; else it is not judged there.
+    /// Whether a smoke run can judge it. If not, a smoke run leaves it unjudged.
     #[serde(default)]
     pub in_smoke: bool,
-    /// The assumptions, and what is known about a deviation.
+    /// The assumptions, and what is known about deviations.
     #[serde(default)]
     pub note: String,
-    /// Every figure it consists of.
+    /// All figures of the claim.
     #[serde(rename = "value")]
     pub values: Vec<Expected>,
 }
 
-/// How a set-up came about: the columns of the scorecard.
+/// The origin of a set-up. These are the columns of the scorecard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// Fixed before anything was run. Its verdict is the claim's.
+    /// Fixed before anything was run. The verdict of the claim is the one of this reading.
     #[default]
     First,
-    /// Named by the paper's own words or by a rule that it gives, and fixed before it was run.
+    /// Given by the paper's words or by a rule of it, and fixed before it was run.
     Second,
-    /// Found by looking at results. The whole sweep stands beside it.
+    /// Found by looking at results. The results of the whole sweep are shown with it.
     Candidate,
 }
 
 impl Reading {
-    /// All columns, in their order.
+    /// All readings, in the order of their columns in the scorecard.
     pub const ALL: [Reading; 3] = [Reading::First, Reading::Second, Reading::Candidate];
 
-    /// The head of the column.
+    /// The heading of the column.
     pub const fn words(self) -> &'static str {
         match self {
             Reading::First => "as first read",
@@ -57,97 +57,99 @@ impl Reading {
     }
 }
 
-/// How measured figures are held against the paper's. One rule serves all claims of a kind: a direction is
-/// reproduced where it holds in every cell, whatever the size, which is shown; a size needs its band.
+/// The rule by which measured figures are compared with the paper's. One rule serves all claims of a kind.
+/// A direction is reproduced if it holds in every cell; the size is then shown but not judged. A size needs
+/// a band.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Rule {
-    /// Within so many percent of the paper's figure, limits included.
+    /// At most this percentage away from the paper's figure.
     WithinPercent(f64),
-    /// Within so many points of the paper's figure, which is in percent; limits included.
+    /// At most this many percentage points away from the paper's figure, which is in percent.
     WithinPoints(f64),
-    /// Between these, limits included, whatever single figure the paper prints.
+    /// Between two limits, both included, whatever single figure the paper gives.
     Between {
-        /// The least.
+        /// The lower limit.
         low: f64,
-        /// The most.
+        /// The upper limit.
         high: f64,
     },
     /// Below the paper's figure, which is printed with "<".
     Below,
-    /// At least the paper's figure, which is in percent and printed with "over", less so many points.
+    /// At least the paper's figure less this many percentage points. The paper prints it in percent with
+    /// "over".
     AtLeastLessPoints(f64),
     /// Exactly the paper's figure.
     Exact,
-    /// Shown and not judged: it depends on the machine, or stands beside the mean that is judged.
+    /// Shown and not judged: the figure depends on the machine, or accompanies a mean that is judged.
     Shown,
-    /// The figure is above 0. A size that the paper gives too, of other inputs, is shown.
+    /// The figure must be above 0. If the paper also gives a size, for other inputs, it is shown.
     Direction,
 }
 
-/// A figure of a claim, and where it is measured.
+/// A figure of a claim, and the cells that measure it.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Expected {
-    /// Comparisons of contenders, each with each it stands against.
+    /// Comparisons of contenders, each contender with each of those it is compared against.
     Contest {
-        /// `input/variant`, to which the contenders are added.
+        /// The place, `input/variant`, to which contenders are added.
         at: String,
         /// The sides of the comparison.
         #[serde(flatten)]
         match_up: MatchUp,
     },
-    /// A contest over several places: of each comparison the mean is judged.
+    /// A contest over several places. The mean of each comparison is judged.
     Mean {
-        /// The places: `input/variant`, to which the contenders are added.
+        /// The places, `input/variant`, to which contenders are added.
         over: Vec<String>,
         /// The sides of the comparison.
         #[serde(flatten)]
         match_up: MatchUp,
     },
-    /// A figure that falls or rises from each cell to the next. Measured is the smallest step that way, in
-    /// percent of the cell before: above 0 when all steps go that way.
+    /// A figure that falls or rises from each cell to the next. The measured value is the smallest step in
+    /// that direction, in percent of the cell before. It is above 0 if all steps go that way.
     Series {
-        /// The cells in order.
+        /// The cells, in order.
         series: Vec<String>,
         /// The figure.
         figure: String,
-        /// Which way it goes.
+        /// The direction.
         trend: Trend,
     },
-    /// Where growing a setting stops paying.
+    /// The size beyond which a larger setting no longer pays.
     Knee(Knee),
     /// One figure of both trees.
     Pair {
-        /// `input/variant`, to which the index is added.
+        /// The place, `input/variant`, to which the index is added.
         at: String,
         /// The figure.
         figure: String,
-        /// The paper's for the wandering B+-tree.
+        /// The paper's figure for the wandering B+-tree.
         wandering: f64,
-        /// The paper's for the mu-Tree.
+        /// The paper's figure for the mu-Tree.
         mu: f64,
     },
-    /// A comparison of both trees.
+    /// A comparison of the two trees.
     Compared {
-        /// `input/variant`, to which the index is added.
+        /// The place, `input/variant`, to which the index is added.
         at: String,
         /// The figure.
         figure: String,
-        /// How the two are compared.
+        /// The form of the comparison.
         form: Form,
-        /// The paper's result; absent where it gives none.
+        /// The paper's result. Absent if the paper gives none.
         paper: Option<f64>,
     },
     /// A comparison of two cells.
     Cells {
-        /// The first cell.
+        /// The first cell of the comparison.
         against: String,
-        /// The second cell.
+        /// The second cell of the comparison.
         cell: String,
         /// The figure.
         figure: String,
-        /// How the two are compared.
+        /// The form of the comparison.
         form: Form,
         /// The paper's result.
         paper: f64,
@@ -158,44 +160,44 @@ pub enum Expected {
         cell: String,
         /// The figure.
         figure: String,
-        /// The paper's.
+        /// The paper's figure.
         paper: f64,
-        /// How this figure is judged, if not as the claim is.
+        /// The rule for this figure, if it differs from the claim's.
         rule: Option<Rule>,
     },
 }
 
-/// Contenders that are compared with others, and how that is judged.
+/// The sides of a comparison, and the rule for judging it.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct MatchUp {
-    /// The first of each comparison.
+    /// Contenders on the first side.
     pub against: Vec<String>,
-    /// The second of each comparison.
+    /// Contenders on the second side.
     pub contenders: Vec<String>,
     /// The figure.
     pub figure: String,
-    /// How two are compared.
+    /// The form of the comparison.
     pub form: Form,
-    /// The paper's result; absent where it gives none.
+    /// The paper's result. Absent if the paper gives none.
     pub paper: Option<f64>,
-    /// How these figures are judged, if not as the claim is.
+    /// The rule for these figures, if it differs from the claim's.
     pub rule: Option<Rule>,
 }
 
 impl MatchUp {
-    /// Every contender that takes part, as a cell at this place.
+    /// The cells of all contenders at this place.
     fn cells(&self, at: &str) -> Vec<String> {
         self.against.iter().chain(&self.contenders).map(|name| format!("{at}/{name}")).collect()
     }
 
-    /// Each comparison, the first and the second.
+    /// Each comparison as the first and the second contender.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = [&String; 2]> {
         self.contenders.iter().flat_map(|second| self.against.iter().map(move |first| [first, second]))
     }
 }
 
-/// The smallest variant beyond which no larger one lowers a figure by more than `gain_percent`, the variants
-/// being numbers. Measured is its mean over the inputs.
+/// The smallest of several variants (numbers) beyond which no larger one lowers a figure by more than
+/// `gain_percent`. The measured value is the mean over the inputs.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Knee {
@@ -207,24 +209,24 @@ pub struct Knee {
     pub contender: String,
     /// The figure.
     pub figure: String,
-    /// A gain that counts.
+    /// Smallest gain, in percent, that counts.
     pub gain_percent: f64,
-    /// The paper's place.
+    /// The paper's value.
     pub paper: f64,
 }
 
-/// Which way a figure goes.
+/// The direction of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trend {
-    /// Less from each to the next.
+    /// Each value is less than the one before.
     Falls,
-    /// More from each to the next.
+    /// Each value is more than the one before.
     Rises,
 }
 
 impl Trend {
-    /// How far a step goes that way, in percent of where it starts.
+    /// Size of a step in this direction, in percent of `from`.
     pub fn step(self, from: f64, to: f64) -> f64 {
         match self {
             Trend::Falls => 100.0 * (1.0 - to / from),
@@ -232,7 +234,7 @@ impl Trend {
         }
     }
 
-    /// The word for it.
+    /// The direction in a word.
     pub const fn name(self) -> &'static str {
         match self {
             Trend::Falls => "falls",
@@ -241,21 +243,21 @@ impl Trend {
     }
 }
 
-/// How the figures of two trees, or of two cells, become one: the wandering B+-tree or the cell compared
-/// against is the first, the mu-Tree or the other cell the second.
+/// The way in which two figures are compared. The first is that of the wandering B+-tree or of the cell
+/// compared against; the second is that of the mu-Tree or the other cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
-    /// Second / first.
+    /// The second divided by the first.
     Quotient,
     /// The saving of the second, in percent of the first.
     SavingPercent,
-    /// How much more work the second does in the same time, in percent: first / second - 1.
+    /// The additional work that the second does in the same time, in percent: first / second - 1.
     SpeedupPercent,
 }
 
 impl Expected {
-    /// Every cell it looks at.
+    /// All cells that the figure needs.
     pub fn cells(&self) -> Vec<String> {
         match self {
             Expected::Contest { at, match_up } => match_up.cells(at),
@@ -273,9 +275,9 @@ impl Expected {
         }
     }
 
-    /// The figures that the paper's comparisons make of a measured figure: for each second cell the first
-    /// and the value that the comparison asks of the second, so far as `mean` knows the first. Means over
-    /// several places have no cell.
+    /// The second figures that the paper's comparisons imply from our measured first ones: first cell,
+    /// second cell, and value. `mean` gives the mean of a figure of a cell. Means over several places imply
+    /// none.
     pub fn implied(&self, mean: &dyn Fn(&str, &str) -> Option<f64>) -> Vec<(String, String, f64)> {
         let implied = |first: String, second: String, figure: &str, form: Form, paper: Option<f64>| {
             let value = form.second(mean(&first, figure)?, paper?);
@@ -301,7 +303,7 @@ impl Expected {
         }
     }
 
-    /// The figures that the paper prints as such, with their cells: those of one cell, and of both trees.
+    /// The figures that the paper gives directly, with their cells: those of one cell, and of both trees.
     pub fn stated(&self) -> Vec<(String, &str, f64)> {
         match self {
             Expected::Pair { at, figure, wandering, mu } => {
@@ -312,7 +314,7 @@ impl Expected {
         }
     }
 
-    /// The figure it looks at.
+    /// The name of the figure.
     pub fn figure(&self) -> &str {
         match self {
             Expected::Contest { match_up: MatchUp { figure, .. }, .. }
@@ -328,7 +330,7 @@ impl Expected {
 }
 
 impl Form {
-    /// The comparison's result.
+    /// The result of comparing two figures.
     pub fn of(self, first: f64, second: f64) -> f64 {
         match self {
             Form::Quotient => second / first,
@@ -337,7 +339,7 @@ impl Form {
         }
     }
 
-    /// The second figure, of the first and the comparison's result.
+    /// The second figure, computed from the first and the result of the comparison.
     pub fn second(self, first: f64, result: f64) -> f64 {
         match self {
             Form::Quotient => first * result,
@@ -346,7 +348,7 @@ impl Form {
         }
     }
 
-    /// The form's name in results, with the names of the two.
+    /// The form in results, with the names of both sides.
     pub fn name(self, first: &str, second: &str) -> String {
         match self {
             Form::Quotient => format!("{second} / {first}"),

@@ -22,7 +22,7 @@ use nandex_stacks::options::{self, Options, Settings};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// An index as it takes part in an experiment.
+/// An index taking part in an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contender {
@@ -30,21 +30,21 @@ pub struct Contender {
     pub name: String,
     /// The index, by its name in the registry.
     pub index: String,
-    /// The durability class, if something else than the variant says.
+    /// The durability class, if it differs from the variant's.
     pub durable: Option<Durable>,
     /// Options of the index.
     #[serde(default, deserialize_with = "texts")]
     pub options: BTreeMap<String, String>,
 }
 
-/// RAM for buffers, page caches and pools: what comes on top of the tables of the FTL and of a plain B+-tree
-/// on it, so that it is the same for all and the size of the chip does not matter.
+/// RAM for buffers, page caches and pools. It comes on top of the tables of the FTL and of a plain B+-tree
+/// on it, so that it is the same for all contenders, whatever the size of the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Memory {
     /// The size in bytes.
     Bytes(u64),
-    /// The size as so many percent of the records of all keys of the workload together.
+    /// A percentage of the size of the records of all keys in the workload.
     Percent(f64),
 }
 
@@ -60,7 +60,6 @@ impl Contender {
         Contender { name: index.to_string(), index: index.to_string(), ..Contender::default() }
     }
 
-    /// The contender's entry in the registry.
     pub(super) fn entry(&self) -> Result<&'static IndexEntry, LabError> {
         Ok(registry::index(&self.index)?)
     }
@@ -101,7 +100,7 @@ impl Variant {
 }
 
 impl Memory {
-    /// All the RAM of a run of this index: the memory, and the tables.
+    /// All RAM of a run with this index: the memory and the tables.
     pub(super) fn ram_bytes(
         self,
         index: &IndexEntry,
@@ -122,8 +121,8 @@ impl Memory {
     }
 }
 
-/// The bytes that the tables of an FTL hold, and of so many plain B+-trees on it; for an index on raw NAND,
-/// or one that divides the chip with the FTL, what it holds without a cache.
+/// Bytes of the tables of an FTL and of the given number of plain B+-trees on it. For an index on raw NAND,
+/// or one that shares the chip with the FTL: its RAM without a cache.
 fn tables_bytes(
     index: &IndexEntry,
     part: &Part,

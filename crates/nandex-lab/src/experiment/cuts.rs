@@ -11,10 +11,10 @@ use crate::stats::Summary;
 use nandex::ordered::RecordFormat;
 use nandex_stacks::options::Settings;
 
-/// Cuts of a smoke run.
+/// Power cuts in a smoke run.
 const SMOKE_CUTS: u64 = 40;
 
-/// The cell of this name: `cuts/INDEX`, or `cuts/INDEX/CLASS` where not every operation is to be durable.
+/// The cell `cuts/INDEX`, or `cuts/INDEX/CLASS` for another class than every operation.
 pub(super) fn cell(name: &str, plan: &RunPlan, control: &Control) -> Result<CellResult, LabError> {
     let index = name.strip_prefix("cuts/").unwrap_or(name);
     let (index, durable) = match index.split_once('/') {

@@ -19,12 +19,12 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-/// An experiment: a figure or table of a paper.
+/// An experiment: a figure or table of a paper, or one of the user's own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
     /// The definition of what runs.
     pub definition: Definition,
-    /// The claims that the paper makes of it.
+    /// The claims of the paper about it.
     pub claims: Vec<Claim>,
     /// The experiment's notes, in Markdown.
     pub notes: Cow<'static, str>,
@@ -35,19 +35,19 @@ pub struct Experiment {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
-    /// The experiment's name, that of its folder, or of its file where it gives none.
+    /// The experiment's name: that of its folder, or of its file if the definition has no name.
     #[serde(default)]
     pub name: String,
-    /// The paper: "mu", "wpcb"; empty for an experiment of one's own.
+    /// The paper, such as "mu" or "wpcb". Empty for a user's own experiment.
     #[serde(default)]
     pub paper: String,
-    /// The figure, table or section.
+    /// The figure, table or section of the paper.
     #[serde(default)]
     pub shows: String,
     /// The subject of the experiment, in one line.
     #[serde(default)]
     pub summary: String,
-    /// The chip, by its name in the catalogue, or a chip file.
+    /// The chip: a name in the catalogue, or a chip file.
     pub chip: String,
     /// Bytes of a key.
     #[serde(default = "four")]
@@ -55,53 +55,53 @@ pub struct Definition {
     /// Bytes of a value.
     #[serde(default = "four")]
     pub value_bytes: u8,
-    /// Seeds of generated workloads when none are asked for; a trace runs once.
+    /// Number of seeds of generated workloads by default. A trace runs once.
     #[serde(default = "one")]
     pub seeds: u32,
-    /// The contender that the others are compared with seed by seed; the first one when empty.
+    /// The contender that others are compared with, seed by seed. Empty means the first contender.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub baseline: String,
-    /// The figures that are compared so; flash time of each measured phase when empty.
+    /// The figures compared seed by seed. Empty means the flash time of each measured phase.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compared: Vec<String>,
-    /// The number of extreme values left out on either side: of so many seeds the highest and of as many the
-    /// lowest value of each figure does not count, where enough others are left.
+    /// Number of extreme values left out on either side: for each figure this many of the highest and of
+    /// the lowest seeds do not count, if enough others are left.
     #[serde(default)]
     pub trimmed: usize,
-    /// Indexes that take part as they are, by their names in the registry.
+    /// Indexes that take part with default options, by their registry names.
     #[serde(default)]
     pub indexes: Vec<String>,
     /// Indexes that take part with options, under names of their own.
     #[serde(default, rename = "contender")]
     pub contenders: Vec<Contender>,
-    /// How the runs are carried out.
+    /// The way in which the runs are carried out.
     #[serde(default)]
     pub run: Conduct,
-    /// Phases whose costs are wanted together.
+    /// Groups of phases whose costs are also wanted as a sum.
     #[serde(default, rename = "sum")]
     pub sums: Vec<Sum>,
-    /// Workloads.
+    /// The workloads.
     #[serde(default, rename = "input")]
     pub inputs: Vec<Input>,
-    /// Settings.
+    /// The settings.
     #[serde(default, rename = "variant")]
     pub variants: Vec<Variant>,
-    /// Cells that are computed rather than run over a workload, see `derived`.
+    /// Cells that are computed instead of run over a workload; see `derived`.
     #[serde(default)]
     pub derived: Vec<String>,
-    /// The study of access times, see `access`.
+    /// The study of access times; see `access`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub access: Option<Access>,
     /// The plots of the experiment.
     #[serde(default, rename = "plot")]
     pub plots: Vec<Plot>,
-    /// Page traces replayed on FTLs, see `replays`.
+    /// Page traces replayed on FTLs; see `replays`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<Replays>,
-    /// The sizes that are smaller in a smoke run.
+    /// Sizes for smoke runs.
     #[serde(default)]
     pub smoke: Smoke,
-    /// Where the experiment comes from.
+    /// Folder of a user's own experiment. Its traces and chip files are looked for there first.
     #[serde(skip)]
     pub source: Source,
 }
@@ -130,7 +130,7 @@ const fn one() -> u32 {
     1
 }
 
-/// Page traces of an experiment, each on all the devices.
+/// The page traces of an experiment. Each runs on all the devices.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replays {
@@ -141,7 +141,7 @@ pub struct Replays {
 }
 
 impl Replays {
-    /// The beginning of the cells' names.
+    /// The start of these cells' names.
     pub const CELLS: &str = "traces";
 }
 
@@ -151,7 +151,7 @@ impl Replays {
 pub struct PageTrace {
     /// The trace's name in cells.
     pub name: String,
-    /// The full trace, a file in the data folder. What is bundled of it stands in when it is not there.
+    /// The full trace, a file in the data folder. If it is missing, the bundled part of it is used.
     pub file: String,
 }
 
@@ -174,14 +174,14 @@ pub struct Device {
 pub struct Input {
     /// The input's name in cells.
     pub name: String,
-    /// A generator.
+    /// A generator of operations.
     pub workload: Option<String>,
     /// The generator's options.
     #[serde(default, deserialize_with = "texts")]
     pub options: BTreeMap<String, String>,
-    /// A trace.
+    /// A trace of operations.
     pub trace: Option<TraceInput>,
-    /// Whether several indexes of a trace run as one tree or as a tree each.
+    /// Whether several indexes in a trace run as one tree or as a tree each.
     #[serde(default)]
     pub trees: Trees,
 }
@@ -192,69 +192,70 @@ pub struct Input {
 pub struct TraceInput {
     /// The full trace, a file in the data folder.
     pub file: String,
-    /// Whether the bundled cut stands in when the full trace is not there.
+    /// Whether the bundled cut is used if the full trace is missing.
     #[serde(default)]
     pub bundled_cut: bool,
-    /// Whether claims are judged by the cut as by the full trace.
+    /// Whether claims are judged even if the bundled cut is used.
     #[serde(default)]
     pub judge_cut: bool,
-    /// Bit 0 of a range's flags means that it runs downwards (true of the OLTP-A and OLAP-B captures).
+    /// Whether bit 0 of a range's flags means a descending range, as in the OLTP-A and OLAP-B captures.
     #[serde(default)]
     pub descending_flag: bool,
-    /// Only so many of the first operations.
+    /// Number of operations to take from the beginning. Absent means all.
     pub operations: Option<u64>,
 }
 
-/// How the runs of an experiment are carried out.
+/// The way in which the runs of an experiment are carried out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Conduct {
-    /// Measure processor time. The only figure that is not the same at every run.
+    /// Whether processor time is measured. It is the only figure that differs between runs.
     pub cpu_time: bool,
-    /// Sync after each phase that is not measured, so that nothing of a load waits in a pool or cache any
-    /// more.
+    /// Whether a sync follows each phase that is not measured, so that nothing of a load still waits in a
+    /// pool or cache.
     pub sync_after_load: bool,
-    /// Sync after the last operation, counted: what still waits is paid for like the rest.
+    /// Whether a counted sync follows the last operation, so that what still waits is paid for.
     pub sync_at_end: bool,
-    /// The costs of operations in a paper that weighs counts; with it there is the figure `weighted_time_s`.
+    /// Costs of a paper that weighs counts. If given, there is the figure `weighted_time_s`.
     pub weights: Option<Weights>,
-    /// The costs of operations in a paper that prices a program or a read by what came before it; with it
-    /// there is the figure `pattern_time_s`.
+    /// Costs of a paper that prices a program or read by the operation before it. If given, there is the
+    /// figure `pattern_time_s`.
     pub pattern_prices: Option<PatternPrices>,
 }
 
-/// Costs of operations by what came before them.
+/// Costs of operations that depend on the operation before.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PatternPrices {
-    /// The operation that a program or a read must follow to have the lower price.
+    /// The condition under which a program or read has the lower price.
     #[serde(default)]
     pub follows: Follows,
-    /// The time of a program that follows.
+    /// Time of a program that meets the condition, in nanoseconds.
     pub next_program_ns: u64,
-    /// The time of any other program.
+    /// Time of any other program, in nanoseconds.
     pub program_ns: u64,
-    /// The time of a read that follows, if another than of any read.
+    /// Time of a read that meets the condition. Absent means the same as any read.
     pub next_read_ns: Option<u64>,
-    /// The time of any other read.
+    /// Time of any other read, in nanoseconds.
     pub read_ns: u64,
-    /// The time of a block erase.
+    /// Time of a block erase, in nanoseconds.
     pub erase_ns: u64,
 }
 
-/// The operation that a program or a read follows.
+/// The condition for the lower price of a program or read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Follows {
-    /// The last one of its kind in its block, page after page.
+    /// The page follows the last one of its kind in its block.
     #[default]
     Block,
-    /// The last one of its kind in its block, page after page, and the last one of its kind on the chip.
+    /// The page follows the last one of its kind in its block, which was also the last of its kind on the
+    /// chip.
     Chip,
 }
 
 impl PatternPrices {
-    /// The time of so many programs, reads and erases.
+    /// Time of these programs, reads and erases, in nanoseconds.
     pub(super) fn time_ns(&self, done: &PatternCounts, block_erases: u64) -> u64 {
         let (programs, reads) = match self.follows {
             Follows::Block => (done.programs_next_in_block, done.reads_next_in_block),
@@ -268,56 +269,56 @@ impl PatternPrices {
     }
 }
 
-/// Several phases taken as one, with figures of its own.
+/// A group of phases taken as one, with figures of its own.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sum {
-    /// The sum's name in figures.
+    /// The name of the group in the names of its figures.
     pub name: String,
-    /// The phases.
+    /// The phases of the group.
     pub phases: Vec<String>,
 }
 
-/// Costs by which a paper weighs counts, whatever the chip's are.
+/// Costs by which a paper weighs counts, independent of the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Weights {
-    /// The time of a page read.
+    /// Time of a page read, in nanoseconds.
     pub read_ns: u64,
-    /// The time of a page program.
+    /// Time of a page program, in nanoseconds.
     pub program_ns: u64,
-    /// The time of a block erase.
+    /// Time of a block erase, in nanoseconds.
     pub erase_ns: u64,
-    /// The time of a reference to a page in RAM.
+    /// Time of a reference to a page in RAM, in nanoseconds.
     pub reference_ns: u64,
 }
 
-/// Settings of an experiment.
+/// The settings of some cells of an experiment.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
     /// The variant's name in cells.
     pub name: String,
-    /// The inputs it runs with, if not all.
+    /// The inputs that it runs with. Empty means all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<String>,
-    /// Blocks of the chip, if others than the part has.
+    /// Number of blocks of the chip, if it differs from the part's.
     pub blocks: Option<u32>,
-    /// Blocks of the chips of single contenders, so that trees of different sizes fill the same share of
-    /// theirs.
+    /// Number of blocks of the chip for single contenders, so that trees of different sizes fill the same
+    /// share of their chips.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub blocks_of: BTreeMap<String, u32>,
-    /// Bytes of a key, if others than the experiment's.
+    /// Bytes of a key, if they differ from the experiment's.
     pub key_bytes: Option<u8>,
-    /// The durability class: every operation unless it says otherwise.
+    /// The durability class. The default is every operation.
     #[serde(default)]
     pub durable: Durable,
-    /// RAM, the same for all; without it no limit, and no cache but what options ask for.
+    /// RAM, the same for all contenders. Absent means no limit, and no cache that options do not ask for.
     pub memory: Option<Memory>,
-    /// Who takes part, if not all.
+    /// The contenders that take part. Empty means all.
     #[serde(default)]
     pub contenders: Vec<String>,
-    /// Options; each contender gets those it knows.
+    /// Options. Each contender gets those that its index knows.
     #[serde(default, deserialize_with = "texts")]
     pub options: BTreeMap<String, String>,
     /// Options of single contenders.
@@ -325,21 +326,21 @@ pub struct Variant {
     pub of: BTreeMap<String, BTreeMap<String, String>>,
 }
 
-/// A durability class, as experiments name it.
+/// A durability class, as it is named in experiments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durable {
-    /// Every operation.
+    /// Every operation is durable.
     #[default]
     Always,
-    /// The contents at the last sync survive, which a write cache needs.
+    /// The state of the last sync survives a power cut. A write cache needs this class.
     BySync,
-    /// Nothing after a cut, as with a tree of several pages on an FTL that writes one page at a time.
+    /// Nothing is promised after a power cut, as for a tree that changes several pages on an FTL that
+    /// writes one at a time.
     Never,
 }
 
 impl Durable {
-    /// The class of this name.
     pub(super) fn named(name: &str) -> Result<Durable, LabError> {
         let all = [("always", Durable::Always), ("by_sync", Durable::BySync), ("never", Durable::Never)];
         let found = all.iter().find(|(known, _)| *known == name);
@@ -357,37 +358,37 @@ impl Durable {
     }
 }
 
-/// Profiles of operations over media, for the contenders of the experiment: the index "bplus", and spatial
-/// ones.
+/// The study of access times: profiles of operations on media, for the index "bplus" and spatial ones.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Access {
-    /// The profiles by their letters.
+    /// The profiles, by their letters.
     pub profiles: Vec<String>,
-    /// "flash", or the names of disks.
+    /// The media: "flash", or names of disks.
     pub media: Vec<String>,
-    /// Operations of a profile.
+    /// Number of operations in a profile.
     pub operations: usize,
-    /// Operations of a smoke run.
+    /// Number of operations in a profile, in a smoke run.
     pub smoke_operations: usize,
-    /// Entries inserted into an empty tree on flash whose height is followed; 0 for none.
+    /// Number of entries inserted into an empty tree on flash to follow its height. 0 means that it is not
+    /// followed.
     #[serde(default)]
     pub growth: usize,
-    /// The growth in a smoke run.
+    /// Number of these entries in a smoke run.
     #[serde(default)]
     pub smoke_growth: usize,
 }
 
-/// The sizes that are smaller in a smoke run.
+/// Sizes for smoke runs.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Smoke {
-    /// Blocks of the chip, where the variant names none.
+    /// Number of blocks of the chip, unless the variant gives it.
     pub blocks: Option<u32>,
-    /// Options of the generators.
+    /// Options of generators.
     #[serde(default, deserialize_with = "texts")]
     pub options: BTreeMap<String, String>,
-    /// Operations of the bundled cut of a trace.
+    /// Number of operations taken from the bundled cut of a trace.
     pub trace_operations: Option<u64>,
 }
 
@@ -400,12 +401,12 @@ struct ClaimsFile {
 
 static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| FOLDERS.iter().map(parse).collect());
 
-/// Every experiment.
+/// All built-in experiments.
 pub fn list() -> &'static [Experiment] {
     &EXPERIMENTS
 }
 
-/// A folder that does not parse is a mistake in the program, found by the tests below.
+/// Parses a built-in folder. An error is a mistake in the program, so it panics; the tests find it.
 fn parse(folder: &Folder) -> Experiment {
     let definition = parse_definition(folder.definition)
         .unwrap_or_else(|error| panic!("experiment.toml: {error}\n{}", folder.definition));
@@ -414,12 +415,12 @@ fn parse(folder: &Folder) -> Experiment {
     Experiment { definition, claims, notes: folder.notes.into() }
 }
 
-/// The definition that an `experiment.toml` holds.
+/// Parses the definition in an `experiment.toml`.
 pub fn parse_definition(text: &str) -> Result<Definition, String> {
     toml::from_str(text).map_err(|error| error.to_string())
 }
 
-/// The claims that an `expected.toml` holds.
+/// Parses the claims in an `expected.toml`.
 pub fn parse_claims(text: &str) -> Result<Vec<Claim>, String> {
     let file: ClaimsFile = toml::from_str(text).map_err(|error| error.to_string())?;
     Ok(file.claims)

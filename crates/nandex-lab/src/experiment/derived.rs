@@ -13,13 +13,13 @@ use nandex::ordered::mu::layout::Layout;
 use nandex::ordered::wandering::OneNodePages;
 use std::collections::BTreeMap;
 
-/// The mu-Tree paper's page and records: f = 512.
+/// Page size and records of the mu-Tree paper, with which f = 512.
 const PAGE_BYTES: usize = 4096;
 const RECORD: RecordFormat = RecordFormat::new(4, 4);
 const F: f64 = 512.0;
 const BILLION: u64 = 1_000_000_000;
 
-/// The computed cell of this name; most need no seeds.
+/// The computed cell of this name. Most need no seeds.
 pub(super) fn cell(
     name: &str,
     plan: &RunPlan,
@@ -53,8 +53,8 @@ pub(super) fn cell(
     Ok(CellResult { name: name.to_string(), figures, ..CellResult::default() })
 }
 
-/// Heights of both trees up to 10^9 records (Figure 7). Heights only change where a tree of some height is
-/// full, so looking before, at and after each such point is looking everywhere.
+/// Heights of both trees up to 10^9 records (Figure 7). A height changes only where a tree is full, so it
+/// is enough to look before, at and after each such point.
 fn heights() -> Result<Figures, LabError> {
     let mu = Layout::of(PAGE_BYTES, RECORD);
     let bplus = OneNodePages::of(PAGE_BYTES, RECORD)?;
@@ -87,7 +87,7 @@ fn heights() -> Result<Figures, LabError> {
     Ok(figures)
 }
 
-/// Valid pages of both trees with full leaves (equations 8, 10 and 11).
+/// Numbers of valid pages of both trees with full leaves (equations 8, 10 and 11).
 fn valid_pages() -> Figures {
     let mut figures = Figures::new();
     for power in 4..=9 {

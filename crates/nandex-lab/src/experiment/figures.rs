@@ -5,9 +5,8 @@ use crate::results::{CauseCounts, ChipFacts, Costs, Phase, Run};
 use crate::stats::{self, Summary};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Every figure of a run: those of a phase as `phase.figure_unit`, those of one kind of operation in it as
-/// `phase.kind.figure_unit`, those of the whole run by their name alone, those that the index keeps as
-/// `metrics.name`.
+/// All figures of a run. Names: `phase.figure_unit` for a phase, `phase.kind.figure_unit` for one kind of
+/// operation in it, the figure alone for the whole run, and `metrics.name` for the index's own.
 pub(super) fn of_run(run: &Run, chip: &ChipFacts, definition: &Definition) -> BTreeMap<String, f64> {
     let (conduct, sums) = (&definition.run, &definition.sums);
     let mut figures = BTreeMap::new();
@@ -53,8 +52,8 @@ pub(super) fn of_run(run: &Run, chip: &ChipFacts, definition: &Definition) -> BT
     figures
 }
 
-/// Where nodes and their records lie at the end, and what became of nodes. Trees of all kinds name
-/// these metrics alike; one that a tree does not have it has no rule for.
+/// The places of nodes and records at the end, and what became of nodes. All trees use the same names for
+/// these metrics; a tree without a metric has no rule for it.
 fn of_nodes(run: &Run, put: &mut impl FnMut(String, f64)) {
     let metric = |name: &str| run.metrics.get(name).copied().filter(|&value| value > 0);
     if run.live_pages > 0 && run.nodes > 0 {
@@ -70,8 +69,8 @@ fn of_nodes(run: &Run, put: &mut impl FnMut(String, f64)) {
     }
 }
 
-/// The accesses that the index asks of its store, as papers count that have an FTL below: pages read and
-/// written for the user's operations and for the cache, none of what the FTL does of its own.
+/// The accesses of the index to its store, as papers with an FTL below count them: pages read and written
+/// for the user's operations and for the cache, but not by the FTL for itself.
 fn of_tree(phase: &Phase, chip: &ChipFacts, put: &mut impl FnMut(String, f64)) {
     let name = &phase.name;
     let of = |cause: &str| phase.causes.get(cause).copied().unwrap_or_default();
@@ -134,14 +133,14 @@ fn of_phase(phase: &Phase, chip: &ChipFacts, put: &mut impl FnMut(String, f64)) 
     }
 }
 
-/// Blocks that an index needs: those it says it uses, else those its live pages fill.
+/// Number of blocks that an index needs: those it reports, or else those that its live pages fill.
 fn blocks_used(phase: &Phase, chip: &ChipFacts) -> u64 {
     let filled = || phase.live_pages.div_ceil(u64::from(chip.pages_per_block));
     phase.metrics.get("blocks_used").copied().unwrap_or_else(filled)
 }
 
 impl Sum {
-    /// The phases of these names as one; nothing when one of them is missing.
+    /// The phases of these names merged into one. `None` if one is missing.
     fn of(&self, phases: &[Phase]) -> Option<Phase> {
         let named = |name: &String| phases.iter().find(|phase| phase.name == *name);
         let parts: Vec<&Phase> = self.phases.iter().map(named).collect::<Option<_>>()?;
@@ -175,7 +174,7 @@ impl Sum {
     }
 }
 
-/// Each figure over all runs that have it, `trimmed` of them dropped at either end.
+/// Each figure over all runs that have it, without the `trimmed` lowest and highest.
 pub(super) fn over_seeds(runs: &[BTreeMap<String, f64>], trimmed: usize) -> BTreeMap<String, Summary> {
     let names: BTreeSet<&String> = runs.iter().flat_map(BTreeMap::keys).collect();
     let sum_up = |name: &String| {

@@ -14,17 +14,15 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The name of the variant of an experiment that defines none.
+/// Name of the variant, if an experiment defines none.
 pub(super) const ONLY_VARIANT: &str = "default";
 
-/// The file in the folder of an experiment.
 const FILE: &str = "experiment.toml";
 
-/// The largest file that is read; the longest of the papers has 30 KB.
+/// Largest file that is read, in bytes. The longest of the papers' has 30 KB.
 const BYTES_MAX: u64 = 4 << 20;
 
-/// The experiment of this name or file, with these values set; whatever makes no sense is refused with its
-/// file, line and key.
+/// Loads the experiment of this name or file, with values set. An error names its file, line and key.
 pub fn load(name: &str, sets: &[(String, String)]) -> Result<Experiment, LabError> {
     match file_of(name)? {
         Some(file) => load_file(&file, name, sets),
@@ -33,7 +31,7 @@ pub fn load(name: &str, sets: &[(String, String)]) -> Result<Experiment, LabErro
     }
 }
 
-/// The file that is meant; nothing where it is the name of one that is built in.
+/// The file meant by a name. `None` if it is the name of a built-in experiment.
 fn file_of(name: &str) -> Result<Option<PathBuf>, LabError> {
     let path = Path::new(name);
     if path.is_dir() {
@@ -115,14 +113,14 @@ fn text_of(file: &Path) -> Result<String, LabError> {
     })
 }
 
-/// The name of the folder of an `experiment.toml`, of any other file its own.
+/// The experiment's default name: the folder of an `experiment.toml`, or the name of any other file.
 fn own_name(file: &Path) -> String {
     let named_by = if file.ends_with(FILE) { file.parent() } else { Some(file) };
     let stem = named_by.and_then(Path::file_stem).map(|stem| stem.to_string_lossy().into_owned());
     stem.filter(|stem| !stem.is_empty()).unwrap_or_else(|| String::from("experiment"))
 }
 
-/// The settings of the command line.
+/// The arguments of the command line that gave this experiment.
 fn called(name: &str, sets: &[(String, String)]) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./,:+@%".contains(c);
     let quoted = |word: &str| match word.chars().all(is_plain) {
@@ -133,10 +131,9 @@ fn called(name: &str, sets: &[(String, String)]) -> String {
     std::iter::once(quoted(name)).chain(sets).collect()
 }
 
-/// Where something is wrong, and what.
+/// An error in a definition and its place.
 pub(super) struct Fault {
-    /// The way to it.
+    /// The path of keys to it.
     pub(super) at: locate::Path,
-    /// The fault.
     pub(super) error: LabError,
 }

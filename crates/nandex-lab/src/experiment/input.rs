@@ -10,29 +10,28 @@ use crate::workload::{Workload, workload};
 use nandex_stacks::options::Options;
 use std::path::{Path, PathBuf};
 
-/// The origin of a workload, when it is not what the experiment names.
+/// The origin of a workload, if it is not the one that the experiment names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Origin {
-    /// A part of it, which can show how the experiment works but not what comes out.
+    /// A stand-in: a part of the input named. It shows that the experiment works, not its results.
     pub(super) stand_in: Option<String>,
-    /// Others of the same kind and number, which do as well.
+    /// A substitute: other data of the same kind and number, which is as good.
     pub(super) substitute: Option<String>,
 }
 
-/// Where traces and names of authors are looked for: the folder of an experiment of one's own, then as
-/// [`data::find`] does.
+/// The places where traces and chip files are looked for: the folder of a user's own experiment, then those
+/// of [`data::find`].
 pub(super) struct Places<'a> {
     source: &'a Source,
     data: Option<&'a Path>,
 }
 
 impl<'a> Places<'a> {
-    /// The places of an experiment.
     pub(super) fn of(definition: &'a Definition, data: Option<&'a Path>) -> Places<'a> {
         Places { source: &definition.source, data }
     }
 
-    /// The file; an error says where it is not.
+    /// Finds a file. The error lists where it is not.
     pub(super) fn find(&self, file: &str) -> Result<PathBuf, String> {
         let elsewhere = |reason: String| match &self.source.folder {
             Some(folder) => format!("{reason}; nor is it beside the experiment, in '{}'", folder.display()),
@@ -42,18 +41,17 @@ impl<'a> Places<'a> {
     }
 }
 
-/// A workload found, or why there is none.
+/// A workload that was found, or the reason why there is none.
 pub(super) enum Found {
     Workload { workload: Workload, origin: Origin },
     Missing(String),
 }
 
-/// The seeds an input is run with: a trace has one.
+/// The seeds with which an input runs. A trace has one.
 pub(super) fn seeds(input: &Input, seeds: &[u64]) -> Vec<u64> {
     if input.trace.is_some() { vec![0] } else { seeds.to_vec() }
 }
 
-/// The workload of an input.
 pub(super) fn find(
     input: &Input,
     seed: u64,

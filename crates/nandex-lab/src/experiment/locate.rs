@@ -2,21 +2,18 @@
 
 use toml::de::{DeTable, DeValue};
 
-/// The way to a value: keys, and places in lists counted from 0.
+/// A path to a value: keys, and indexes in lists.
 pub(super) type Path = Vec<String>;
 
-/// The way of these keys.
 pub(super) fn path(keys: &[&str]) -> Path {
     keys.iter().map(|key| (*key).to_string()).collect()
 }
 
-/// The line of a byte, counted from 1.
 pub(super) fn line_of_byte(text: &str, byte: usize) -> usize {
     text.as_bytes().iter().take(byte).filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// The line of a key, or of the last one on the way to it that is there; nothing where the way's first key is
-/// not.
+/// The line of a key, or of the last existing key on its path. `None` if even the first key is missing.
 pub(super) fn line_of(text: &str, path: &[String]) -> Option<usize> {
     let table = DeTable::parse(text).ok()?;
     let mut found = None;

@@ -48,16 +48,16 @@ use crate::{LabError, chip};
 use nandex::nand::Part;
 use std::path::PathBuf;
 
-/// How experiments are carried out.
+/// The way in which experiments are carried out.
 #[derive(Clone, Debug)]
 pub struct RunPlan {
-    /// The small size that only shows that everything works.
+    /// Whether to run the small size, which only shows that everything works.
     pub smoke: bool,
-    /// Seeds of generated workloads; what the experiment says when absent.
+    /// Number of seeds of generated workloads. Absent means the number in the experiment.
     pub seeds: Option<u32>,
-    /// Runs at a time.
+    /// Number of runs at the same time.
     pub threads: usize,
-    /// Folder of the full traces; where [`crate::data`] looks when absent.
+    /// Folder of the full traces. Absent means the places where [`crate::data`] looks.
     pub data: Option<PathBuf>,
     /// The commit of the program, for the results.
     pub commit: Option<String>,
@@ -70,7 +70,7 @@ impl Default for RunPlan {
 }
 
 impl RunPlan {
-    /// The command that runs this experiment so.
+    /// The command that runs this experiment under this plan.
     pub fn command(&self, experiment: &Definition) -> String {
         let experiment = experiment.source.called.as_ref().unwrap_or(&experiment.name);
         let smoke = if self.smoke { " --smoke" } else { "" };
@@ -79,14 +79,14 @@ impl RunPlan {
     }
 }
 
-/// The experiment of this name; an unknown one is refused with the nearest.
+/// Finds a built-in experiment. The error for an unknown name suggests the nearest one.
 pub fn find(name: &str) -> Result<&'static Experiment, LabError> {
     list().iter().find(|experiment| experiment.definition.name == name).ok_or_else(|| {
         LabError::unknown("experiment", name, list().iter().map(|e| e.definition.name.as_str()))
     })
 }
 
-/// The chip of an experiment: a chip file beside its own file, else as [`chip::find`] has it.
+/// The chip of an experiment: a chip file in its folder, or else as [`chip::find`] finds it.
 fn find_chip(definition: &Definition) -> Result<Part, LabError> {
     match definition.source.beside(&definition.chip) {
         Some(path) => chip::load(&path),
@@ -94,7 +94,7 @@ fn find_chip(definition: &Definition) -> Result<Part, LabError> {
     }
 }
 
-/// Runs the experiment of this name.
+/// Runs the built-in experiment of this name.
 pub fn run(name: &str, plan: &RunPlan, control: &Control) -> Result<ExperimentResults, LabError> {
     Bench::new(plan, control).run(find(name)?)
 }

@@ -12,7 +12,7 @@ use crate::stats::Summary;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A contender against the baseline.
+/// A comparison of a contender with the baseline.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Pair {
     /// Name of the input.
@@ -23,12 +23,12 @@ pub struct Pair {
     pub contender: String,
     /// Name of the baseline.
     pub against: String,
-    /// The figure, its unit in the name.
+    /// Name of the figure, with its unit.
     pub figure: String,
-    /// How much more the contender has of it than the baseline, in percent of the baseline, over the seeds
-    /// that both ran with.
+    /// The difference from the baseline, in percent of the baseline. A positive value means that the
+    /// contender has more. Taken over the seeds that both ran with.
     pub difference_percent: Summary,
-    /// The meaning of the interval.
+    /// The outcome, by the interval.
     pub verdict: Verdict,
 }
 
@@ -36,13 +36,13 @@ pub struct Pair {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The contender has less of the figure: the whole interval lies below zero.
+    /// The contender has less of the figure: the whole interval is below zero.
     Less,
-    /// The contender has more of it.
+    /// The contender has more of the figure: the whole interval is above zero.
     More,
     /// The difference is the same with every seed.
     Same,
-    /// Zero lies within the interval.
+    /// No difference is shown: zero lies within the interval.
     NotShown,
 }
 
@@ -57,7 +57,7 @@ impl Verdict {
         }
     }
 
-    /// The verdict on these differences, with an interval around their mean.
+    /// The verdict for these differences. `None` without an interval.
     fn of(difference: &Summary) -> Option<Verdict> {
         let half = difference.ci95?;
         Some(match difference.mean {
@@ -69,8 +69,8 @@ impl Verdict {
     }
 }
 
-/// Every contender against the baseline of its input and variant. Nothing with one seed, which says nothing
-/// of the next.
+/// Compares every contender with the baseline of its input and variant. With one seed there are no
+/// comparisons, because one says nothing about the next.
 pub(super) fn of(definition: &Definition, cells: &[CellResult]) -> Vec<Pair> {
     let all = Contender::all(definition);
     let first = all.first().map_or("", |contender| contender.name.as_str());
@@ -101,7 +101,7 @@ pub(super) fn of(definition: &Definition, cells: &[CellResult]) -> Vec<Pair> {
     pairs
 }
 
-/// The figures that are compared: those asked for, else the flash time of each measured phase.
+/// The figures to compare: those asked for, or else the flash time of each measured phase.
 fn compared(definition: &Definition, cell: &CellResult) -> Vec<String> {
     if !definition.compared.is_empty() {
         return definition.compared.clone();
@@ -114,7 +114,7 @@ fn compared(definition: &Definition, cell: &CellResult) -> Vec<String> {
         .collect()
 }
 
-/// The figures of each run that came to its end.
+/// The figures of each complete run, by seed.
 fn by_seed(cell: &CellResult, definition: &Definition) -> BTreeMap<u64, BTreeMap<String, f64>> {
     let Some(chip) = &cell.chip else { return BTreeMap::new() };
     let whole = cell.runs.iter().filter(|run| run.error.is_none());

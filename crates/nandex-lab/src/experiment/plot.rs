@@ -11,33 +11,33 @@ use super::results::CellResult;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A plot, as an experiment defines it.
+/// A plot of an experiment.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plot {
-    /// The title of the plot, with the paper's number of the figure.
+    /// The title, with the number of the paper's figure.
     pub title: String,
-    /// How it is drawn.
+    /// The form of the plot.
     pub kind: PlotKind,
-    /// The figure, its unit in the name; `{x}` and `{series}` in it stand for places and series that the
-    /// cells do not tell apart. Of no meaning for a timeline.
+    /// Name of the figure, with its unit. `{x}` and `{series}` in it stand for axis values and series that
+    /// the cells do not tell apart. A timeline does not use it.
     #[serde(default)]
     pub figure: String,
-    /// The figure in words, for the axis.
+    /// The figure in words, as the title of the vertical axis.
     pub label: String,
-    /// The property that the horizontal axis tells apart; of a timeline its title.
+    /// The property on the horizontal axis. For a timeline: the title of that axis.
     pub x: String,
-    /// The property that tells the series apart.
+    /// The property that makes the series.
     pub series: String,
     /// Whether the vertical axis is logarithmic.
     #[serde(default)]
     pub log: bool,
-    /// Only cells that have these values on these axes.
+    /// Restricts the plot to cells with these values of these properties.
     #[serde(default)]
     pub only: BTreeMap<String, String>,
 }
 
-/// How a plot is drawn.
+/// The form of a plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlotKind {
@@ -45,11 +45,11 @@ pub enum PlotKind {
     Bars,
     /// Lines over numbers.
     Lines,
-    /// Time accumulated over the operations in seconds, a line for each cell: of its first run.
+    /// Time in seconds accumulated over the operations. Each cell is a line, that of its first run.
     Timeline,
 }
 
-/// Points of a timeline at most.
+/// Largest number of points in a timeline.
 const TIMELINE_POINTS: usize = 60;
 
 /// One series of a plot.
@@ -61,12 +61,12 @@ pub struct Series {
     pub points: Vec<Point>,
 }
 
-/// The figures that the paper states of a series.
+/// The figures of a series that the paper gives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stated {
     /// The series' name.
     pub series: String,
-    /// The contender that the paper compares it with; empty for figures that it prints as such.
+    /// The contender that the paper compares with. Empty for figures that the paper gives directly.
     pub against: String,
     /// The values, in the order of the claims.
     pub points: Vec<Point>,
@@ -75,25 +75,24 @@ pub struct Stated {
 /// One point of a series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// Place on the horizontal axis.
+    /// Value on the horizontal axis.
     pub x: String,
-    /// The mean over the seeds.
+    /// Mean over the seeds.
     pub mean: f64,
-    /// The smallest over the seeds.
+    /// Smallest value of a seed.
     pub min: f64,
-    /// The largest over the seeds.
+    /// Largest value of a seed.
     pub max: f64,
 }
 
 impl Point {
-    /// A point without spread.
     fn exact(x: String, value: f64) -> Point {
         Point { x, mean: value, min: value, max: value }
     }
 }
 
 impl Plot {
-    /// The series that these cells fill, both axes in the order of the cells.
+    /// The series of these cells. Series and axis values are in the order of the cells.
     pub fn series_of(&self, cells: &[CellResult]) -> Vec<Series> {
         let mut all: Vec<Series> = Vec::new();
         let wanted = |cell: &&CellResult| {
@@ -118,7 +117,7 @@ impl Plot {
         all
     }
 
-    /// The title, with what stood in for an input where the plot shows one that was not at hand.
+    /// The title. If an input shown was missing, it tells what was used instead.
     pub fn title_over(&self, cells: &[CellResult]) -> String {
         let wanted = |cell: &&CellResult| {
             self.only.iter().all(|(axis, value)| cell.along(axis).is_some_and(|found| found == value))
@@ -136,7 +135,7 @@ impl Plot {
         format!("{}{stood_in}", self.title)
     }
 
-    /// The series and the place on the axis of a cell's figure; nothing if the plot does not show it.
+    /// The series and the axis value of a cell's figure. `None` if the plot does not show it.
     fn place(&self, cell: &CellResult, figure: &str) -> Option<(String, String)> {
         let (mut name, mut x) = (None, None);
         let (mut pattern, mut rest) = (self.figure.as_str(), figure);
@@ -154,9 +153,8 @@ impl Plot {
         (rest == pattern).then_some(along(name, &self.series).zip(along(x, &self.x)))?
     }
 
-    /// The figures that the paper states of the same cells: a point for each figure that a claim prints as
-    /// such, and for each comparison that a claim prints the figure that it asks for, given ours of what is
-    /// compared against.
+    /// The figures that the paper gives for the same cells. These are the figures that claims give
+    /// directly, and those implied by the comparisons of claims together with our figure of the first cell.
     pub fn stated(&self, claims: &[Claim], cells: &[CellResult]) -> Vec<Stated> {
         let mut all: Vec<Stated> = Vec::new();
         let find = |name: &str| cells.iter().find(|cell| cell.name == name);
@@ -190,25 +188,24 @@ impl Plot {
     }
 }
 
-/// Stands for places on the horizontal axis in the name of a figure.
+/// Placeholder for axis values in the name of a figure.
 const X: &str = "{x}";
 
-/// Stands for series.
+/// Placeholder for series in the name of a figure.
 const SERIES: &str = "{series}";
 
-/// The text before the first of the two slots, and the slot.
+/// The text before the first placeholder, and the placeholder.
 fn next_slot(pattern: &str) -> Option<(&str, &'static str)> {
     let found = [X, SERIES].into_iter().filter_map(|slot| pattern.find(slot).map(|at| (at, slot)));
     found.min().map(|(at, slot)| (&pattern[..at], slot))
 }
 
-/// Numbers by their size; what is none keeps its order.
+/// Orders numbers by value. Other text keeps its order.
 fn by_number(a: &str, b: &str) -> std::cmp::Ordering {
     let [a, b] = [a, b].map(|text| text.parse::<f64>().ok());
     a.zip(b).map_or(std::cmp::Ordering::Equal, |(a, b)| a.total_cmp(&b))
 }
 
-/// Adds a point to the series of this name.
 fn add(all: &mut Vec<Series>, name: &str, point: Point) {
     let place = all.iter().position(|series| series.name == name).unwrap_or_else(|| {
         all.push(Series { name: name.to_string(), points: Vec::new() });
@@ -217,7 +214,7 @@ fn add(all: &mut Vec<Series>, name: &str, point: Point) {
     all[place].points.push(point);
 }
 
-/// Operations and the seconds they took together, over all phases of the first run.
+/// Accumulated operations and seconds over all phases of the first run.
 fn timeline(cell: &CellResult) -> Vec<Point> {
     let mut points: Vec<(u64, u64)> = Vec::new();
     let (mut operations, mut time_ns) = (0, 0);
@@ -235,7 +232,7 @@ fn timeline(cell: &CellResult) -> Vec<Point> {
 }
 
 impl CellResult {
-    /// Where the cell lies on an axis; nothing for an option it does not have.
+    /// The cell's value of a property. `None` for an option that it does not have.
     fn along(&self, axis: &str) -> Option<&str> {
         match axis {
             "cell" => Some(&self.name),

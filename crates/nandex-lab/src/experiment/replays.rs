@@ -19,7 +19,6 @@ use crate::{LabError, tbm};
 use nandex_stacks::options::Options;
 use std::collections::BTreeMap;
 
-/// The cells of an experiment's replays.
 pub(super) fn cells(
     definition: &Definition,
     plan: &RunPlan,
@@ -67,13 +66,13 @@ pub(super) fn cells(
     Ok(cells)
 }
 
-/// A trace, and what it is where it is not the one named.
+/// A trace that was found, with a note if it is not the one named.
 struct Found {
     trace: BlockTrace,
     stand_in: Option<String>,
 }
 
-/// The full trace, else what is bundled of it, else why there is none.
+/// The full trace, or the bundled part of it, or the reason why there is neither.
 fn find(
     trace: &PageTrace,
     definition: &Definition,
@@ -95,7 +94,7 @@ fn find(
     Ok(Ok(Found { trace: bundle.read(limit)?, stand_in }))
 }
 
-/// An FTL with the options that the experiment gives it; one that it does not know is refused.
+/// An FTL with the options of the experiment. An unknown option is refused.
 fn device(input: &DeviceInput) -> Result<Device, LabError> {
     let entry = tbm::find(&input.ftl)?;
     let mut options = Options::default();
@@ -104,7 +103,7 @@ fn device(input: &DeviceInput) -> Result<Device, LabError> {
     Ok(Device::Tuned { name: input.name.clone(), entry, options })
 }
 
-/// The row of a cell, without what is measured.
+/// The row of a cell before it is measured.
 fn row(trace: &PageTrace, device: &DeviceInput) -> CellResult {
     CellResult {
         name: format!("{}/{}/{}", Replays::CELLS, trace.name, device.name),
@@ -115,7 +114,7 @@ fn row(trace: &PageTrace, device: &DeviceInput) -> CellResult {
     }
 }
 
-/// The figures of a device under a trace, units in their names.
+/// Figures of a device under a trace, with units in their names.
 fn figures(run: &ReplayRun) -> BTreeMap<String, Summary> {
     let counts = [
         ("host_page_reads", run.host_page_reads),

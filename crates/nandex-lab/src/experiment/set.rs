@@ -11,7 +11,6 @@ use crate::workload;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-/// The keys of an experiment.
 pub(crate) const KEYS: [&str; 19] = [
     "name",
     "paper",
@@ -34,10 +33,10 @@ pub(crate) const KEYS: [&str; 19] = [
     "access",
 ];
 
-/// The keys that cannot be set in one word, being tables or lists of them.
+/// Keys that cannot be set by one word, because they are tables or lists of tables.
 const MORE_KEYS: [&str; 3] = ["plot", "replay", "smoke"];
 
-/// The definition in `text` with these values in place of its own; `text` is sound without them.
+/// Reads the definition in `text`, which is valid as it stands, with some values replaced by `sets`.
 pub(super) fn apply(text: &str, sets: &[(String, String)]) -> Result<Definition, LabError> {
     let mut table: Table = toml::from_str(text).map_err(|error| refused("", "", error.message()))?;
     for (key, value) in sets {
@@ -50,7 +49,7 @@ fn refused(key: &str, value: &str, reason: &str) -> LabError {
     LabError::bad_option(&format!("--set {key}"), value, format!("cannot be set: {}", reason.trim()))
 }
 
-/// The table with one value set: as TOML reads it, or as text where only that makes sense.
+/// Sets one value in a table: as TOML reads it, or as text if only that fits.
 fn with(table: Table, key: &str, value: &str) -> Result<Table, LabError> {
     let text = Value::String(value.to_string());
     let typed = toml::from_str::<Table>(&format!("value = {value}")).ok();
@@ -89,7 +88,7 @@ fn set(table: &mut Table, key: &str, value: Value) -> Result<(), String> {
     }
 }
 
-/// Sets a value below a table or in a list of them.
+/// Sets a value inside a table or a list of tables.
 fn descend(place: &mut Value, of: &str, rest: &str, value: Value) -> Result<(), String> {
     let (step, rest) = rest.split_once('.').map_or((rest, None), |(step, rest)| (step, Some(rest)));
     match (place, rest) {
@@ -115,7 +114,7 @@ fn descend(place: &mut Value, of: &str, rest: &str, value: Value) -> Result<(), 
     }
 }
 
-/// The element of this name or place.
+/// The element of a list by its name or index.
 fn element<'a>(list: &'a mut [Value], of: &str, step: &str) -> Result<&'a mut Value, String> {
     let name = |value: &Value| value.get("name").and_then(Value::as_str).map(String::from);
     let names: Vec<String> = list.iter().filter_map(name).collect();
@@ -125,7 +124,7 @@ fn element<'a>(list: &'a mut [Value], of: &str, step: &str) -> Result<&'a mut Va
     place.and_then(|place| list.get_mut(place)).ok_or_else(unknown)
 }
 
-/// Gives an option to every workload that knows it, else to every variant.
+/// Gives an option to all workloads that know it, or else to all variants.
 fn set_option(table: &mut Table, name: &str, value: &Value) -> Result<(), String> {
     let mut taken = false;
     for input in elements(table, "input") {

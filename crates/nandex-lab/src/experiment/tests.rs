@@ -15,7 +15,7 @@ fn smoke(threads: usize) -> RunPlan {
     RunPlan { smoke: true, threads, ..RunPlan::default() }
 }
 
-/// The results of an experiment at smoke size, run once for all tests that look at them.
+/// The results of an experiment at smoke size. It runs once for all tests that use them.
 fn smoke_results(name: &str) -> Arc<ExperimentResults> {
     type Once = Arc<OnceLock<Arc<ExperimentResults>>>;
     static KEPT: LazyLock<Mutex<BTreeMap<String, Once>>> = LazyLock::new(Mutex::default);
@@ -24,8 +24,8 @@ fn smoke_results(name: &str) -> Arc<ExperimentResults> {
     Arc::clone(once.get_or_init(measure))
 }
 
-/// The results of an experiment at smoke size: in the nightly run of the whole, in the gate of one variant in
-/// so many and of those named.
+/// The results of an experiment at smoke size. In the nightly run it runs whole; otherwise only with one
+/// variant in `one_in` and with those named.
 fn sampled_results(name: &str, one_in: usize, named: &[&str]) -> Arc<ExperimentResults> {
     let (mut number, step) = (0, stride(one_in));
     if step == 1 {
@@ -211,7 +211,7 @@ fn an_unknown_name_is_refused_with_the_nearest() {
     assert_eq!(error, "there is no experiment 'mu-tabel5'; did you mean 'mu-table5'?");
 }
 
-/// An experiment of three contenders on one tree, with all that an experiment can say of them.
+/// An experiment of three contenders on one tree that uses everything an experiment can say of them.
 fn contest() -> Experiment {
     let definition = r#"
         name = "contest"

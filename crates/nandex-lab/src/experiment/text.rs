@@ -5,7 +5,7 @@ use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A value of any plain kind, as text.
+/// A value of any simple type, read as text.
 struct Text(String);
 
 struct AnyPlain;
@@ -48,12 +48,12 @@ fn plain(read: BTreeMap<String, Text>) -> BTreeMap<String, String> {
     read.into_iter().map(|(name, Text(value))| (name, value)).collect()
 }
 
-/// Options by name.
+/// Reads options by name.
 pub(crate) fn texts<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
     BTreeMap::deserialize(from).map(plain)
 }
 
-/// Options by name, of several by theirs.
+/// Reads options by name, for several contenders by theirs.
 pub(super) fn texts_of<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<BTreeMap<String, BTreeMap<String, String>>, D::Error> {

@@ -7,13 +7,12 @@ use crate::LabError;
 use crate::single::vm::{counts, overwrite_counts};
 use crate::stats::Summary;
 
-/// The orders of keys that a cell is the mean of; the authors' counts are of one run each.
+/// Seeds of the key orders over which a cell is averaged. The authors' counts are from one run each.
 const SEEDS: [u64; 3] = [1, 2, 3];
 
-/// Figures of a run with their names.
 type Figures = Vec<(&'static str, u64)>;
 
-/// The cell of this name, if it is one of these.
+/// The cell of this name. `None` if the name is not one of these.
 pub(super) fn cell(name: &str, plan: &RunPlan) -> Result<Option<CellResult>, LabError> {
     let seeds = if plan.smoke { &SEEDS[..1] } else { &SEEDS };
     let of_seeds = |counts: &dyn Fn(u64) -> Result<Figures, LabError>| {
@@ -30,7 +29,7 @@ pub(super) fn cell(name: &str, plan: &RunPlan) -> Result<Option<CellResult>, Lab
     }
 }
 
-/// Each figure over all runs.
+/// The summary of each figure over all runs.
 fn means(runs: &[Figures]) -> std::collections::BTreeMap<String, Summary> {
     let names = runs.first().into_iter().flatten().enumerate();
     let summaries = names.filter_map(|(i, (name, _))| {

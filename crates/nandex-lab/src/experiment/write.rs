@@ -17,7 +17,7 @@ pub fn write_json(results: &ExperimentResults, mut out: impl Write) -> io::Resul
     writeln!(out)
 }
 
-/// Writes a row for each figure of each run. A run that stopped early has a row "error" besides, with 1.
+/// Writes a row for each figure of each run. A run that stopped early also has a row "error" with value 1.
 pub fn write_raw_csv(results: &ExperimentResults, out: impl Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     csv.write_record([
@@ -52,7 +52,7 @@ pub fn write_raw_csv(results: &ExperimentResults, out: impl Write) -> io::Result
     csv.flush()
 }
 
-/// Writes a row for each figure of each cell, over the seeds.
+/// Writes a row for each figure of each cell, summarised over the seeds.
 pub fn write_summary_csv(results: &ExperimentResults, out: impl Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     let head = [
@@ -82,7 +82,7 @@ pub fn write_summary_csv(results: &ExperimentResults, out: impl Write) -> io::Re
     csv.flush()
 }
 
-/// Writes a row for each comparison of a contender with the baseline, seed by seed.
+/// Writes a row for each seed-by-seed comparison of a contender with the baseline.
 pub fn write_pairs_csv(results: &ExperimentResults, out: impl Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     let head = [
@@ -119,7 +119,7 @@ fn columns<'a>(results: &'a ExperimentResults, cell: &'a CellResult, tail: &[&'a
     head.into_iter().map(String::as_str).chain(tail.iter().copied()).collect()
 }
 
-/// Writes all files into a folder, which is made when it is not there.
+/// Writes all files into a folder, which is made if needed.
 pub fn write_folder(results: &ExperimentResults, folder: &Path) -> Result<(), LabError> {
     fs::create_dir_all(folder).map_err(|error| LabError::io(folder.display(), error))?;
     let file = |name: &str, write: &dyn Fn(&mut Vec<u8>) -> io::Result<()>| {
@@ -137,7 +137,7 @@ pub fn write_folder(results: &ExperimentResults, folder: &Path) -> Result<(), La
     file("results.json", &|out| write_json(results, out))
 }
 
-/// The manifest: all that was run, without what was measured.
+/// Writes the manifest: what was run, without what was measured.
 fn write_manifest(results: &ExperimentResults, out: &mut Vec<u8>) -> io::Result<()> {
     let cell = |cell: &CellResult| {
         json!({

@@ -8,16 +8,16 @@ use crate::experiment::ExperimentResults;
 use crate::experiment::claim::{Claim, Expected, Form, Knee, MatchUp, Rule, Trend};
 use crate::stats::{Summary, within_relative};
 
-/// Differences below this share of the paper's figure are no direction.
+/// Share of the paper's figure below which a difference has no direction.
 const LEVEL: f64 = 0.01;
 
-/// Every value of a claim with its own verdict.
+/// All values of a claim, each with its own verdict.
 pub fn values(claim: &Claim, results: &ExperimentResults) -> Vec<ScoreValue> {
     claim.values.iter().flat_map(|expected| judged(claim.rule, expected, results)).collect()
 }
 
-/// The claim's verdict: the worst of its values', but for those that are shown only. None is worse than not
-/// having all of them.
+/// The verdict on a claim: the worst of its values' verdicts. Values that are only shown do not count. A
+/// missing value is better than a failed one.
 pub fn worst(values: &[ScoreValue]) -> Verdict {
     let judged = values.iter().map(|value| value.verdict).filter(|&verdict| verdict != Verdict::Shown);
     judged.max().unwrap_or(Verdict::NotJudged)
@@ -66,7 +66,7 @@ fn judged(rule: Rule, expected: &Expected, results: &ExperimentResults) -> Vec<S
     }
 }
 
-/// Whether both differences have the same sign; where the paper's two figures are level there is no direction
+/// Whether both differences have the same sign. If the paper's two figures are level, there is no direction
 /// to miss.
 fn same_direction(paper: [f64; 2], measured: [Option<f64>; 2]) -> bool {
     let [Some(first), Some(second)] = measured else { return false };
@@ -74,7 +74,7 @@ fn same_direction(paper: [f64; 2], measured: [Option<f64>; 2]) -> bool {
     expected.abs() <= LEVEL * paper[0].abs() || expected * (second - first) > 0.0
 }
 
-/// The verdict on one value. `agrees`: the direction is the paper's.
+/// The verdict on one value. `agrees` says whether its direction is the paper's.
 fn verdict(rule: Rule, value: &ScoreValue, agrees: bool) -> Verdict {
     let Some(measured) = value.measured else { return Verdict::NotJudged };
     let meets = |holds: bool| match (holds, agrees) {
@@ -108,7 +108,7 @@ fn measured(results: &ExperimentResults, cell: &str, figure: &str, paper: Option
     with_spread(summary, blank)
 }
 
-/// Completes a value by what was measured; nothing where nothing was.
+/// Completes a value by a measured summary, if there is one.
 fn with_spread(summary: Option<&Summary>, blank: ScoreValue) -> ScoreValue {
     ScoreValue {
         measured: summary.map(|summary| summary.mean),
@@ -123,7 +123,6 @@ fn without_spread(number: Option<f64>, blank: ScoreValue) -> ScoreValue {
     ScoreValue { measured: number, measured_min: number, measured_max: number, ..blank }
 }
 
-/// A comparison of two cells, named.
 fn cells(
     rule: Rule,
     results: &ExperimentResults,
@@ -136,13 +135,13 @@ fn cells(
     compared(rule, results, [first, second], (figure, form), blank)
 }
 
-/// The mean of a figure of a cell. A stand-in for the input is no measurement of a claim.
+/// The mean of a figure of a cell. A cell with a stand-in does not count as measured.
 fn mean_of(results: &ExperimentResults, cell: &str, figure: &str) -> Option<f64> {
     let cell = results.cell(cell).filter(|cell| cell.stand_in.is_none())?;
     cell.figures.get(figure).map(|summary| summary.mean)
 }
 
-/// The smallest step of a series.
+/// Judges the smallest step of a series.
 fn trending(
     rule: Rule,
     results: &ExperimentResults,
@@ -164,7 +163,7 @@ fn trending(
     ScoreValue { verdict: verdict(rule, &value, agrees), ..value }
 }
 
-/// The mean of a comparison over several places.
+/// Judges the mean of a comparison over several places.
 fn mean_over(
     rule: Rule,
     results: &ExperimentResults,
@@ -188,7 +187,7 @@ fn mean_over(
     ScoreValue { verdict: verdict(rule, &value, agrees), ..value }
 }
 
-/// Whether a comparison goes the way it goes in the paper.
+/// Whether a comparison has the same direction as in the paper.
 fn agrees(form: Form, paper: Option<f64>, measured: Option<f64>) -> bool {
     match form {
         Form::Quotient => same_direction([1.0, paper.unwrap_or(1.0)], [Some(1.0), measured]),
@@ -196,7 +195,7 @@ fn agrees(form: Form, paper: Option<f64>, measured: Option<f64>) -> bool {
     }
 }
 
-/// The mean place of the knees of several inputs.
+/// Judges the mean of the knees of several inputs.
 fn knee(rule: Rule, wanted: &Knee, results: &ExperimentResults) -> ScoreValue {
     let Knee { inputs, variants, contender, figure, gain_percent, paper } = wanted;
     let of_input = |input: &String| {
@@ -218,7 +217,6 @@ fn knee(rule: Rule, wanted: &Knee, results: &ExperimentResults) -> ScoreValue {
     ScoreValue { verdict: verdict(rule, &value, false), ..value }
 }
 
-/// Completes a value by comparing two cells.
 fn compared(
     rule: Rule,
     results: &ExperimentResults,

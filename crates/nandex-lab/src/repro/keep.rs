@@ -9,14 +9,13 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder of results.
+/// A folder of results from earlier calls.
 pub(super) struct Keep {
     folder: PathBuf,
     program: String,
     plan: String,
 }
 
-/// A file of the folder.
 #[derive(Deserialize, Serialize)]
 struct Kept {
     program: String,
@@ -25,7 +24,6 @@ struct Kept {
 }
 
 impl Keep {
-    /// Makes the folder when it is not there.
     pub(super) fn new(folder: &Path, plan: &RunPlan) -> Result<Keep, LabError> {
         fs::create_dir_all(folder).map_err(|error| LabError::io(folder.display(), error))?;
         let plan = format!("smoke {}, seeds {:?}, data {:?}", plan.smoke, plan.seeds, plan.data);
@@ -36,8 +34,8 @@ impl Keep {
         self.folder.join(format!("{}.json", experiment.definition.name))
     }
 
-    /// The results of an experiment that ended before; nothing where they are of another program, definition
-    /// or plan, or cut short.
+    /// The kept results of a complete experiment. `None` if they are from another program, definition or
+    /// plan, or incomplete.
     pub(super) fn find(&self, experiment: &Experiment) -> Option<ExperimentResults> {
         let bytes = fs::read(self.path(experiment)).ok()?;
         let kept: Kept = serde_json::from_slice(&bytes).ok()?;
@@ -47,7 +45,7 @@ impl Keep {
         is_same.then_some(kept.results)
     }
 
-    /// Keeps results: written beside and renamed, so that a file is whole or is not there.
+    /// Keeps results. The file is written under another name and renamed, so that it is whole or absent.
     pub(super) fn put(&self, experiment: &Experiment, results: &ExperimentResults) -> Result<(), LabError> {
         let path = self.path(experiment);
         let beside = path.with_extension("part");
@@ -61,7 +59,7 @@ impl Keep {
     }
 }
 
-/// The mark that tells one build of the program from another.
+/// A mark that tells builds of the program apart.
 fn program() -> String {
     let version = env!("CARGO_PKG_VERSION");
     let file = std::env::current_exe().and_then(fs::metadata);

@@ -22,22 +22,22 @@ use std::path::PathBuf;
 /// The plan of a reproduction.
 #[derive(Clone, Debug)]
 pub struct ReproPlan {
-    /// The papers: "mu", "wpcb".
+    /// The papers, such as "mu" or "wpcb".
     pub papers: Vec<String>,
-    /// Whether experiments without claims run, too: sweeps, and what a report draws.
+    /// Whether experiments without claims run too, such as sweeps and plots of a report.
     pub whole: bool,
-    /// How the experiments are carried out.
+    /// The way in which experiments are carried out.
     pub run: RunPlan,
-    /// A folder that keeps the results of each experiment that ended: the same command goes on from there.
+    /// A folder that keeps the results of each complete experiment. The same command continues from there.
     pub keep: Option<PathBuf>,
 }
 
 /// The outcome of a reproduction.
 #[derive(Debug)]
 pub struct Reproduction {
-    /// A scorecard for each paper.
+    /// The scorecards, one for each paper.
     pub cards: Vec<Scorecard>,
-    /// Every experiment that ran, paper by paper.
+    /// All experiments that ran, in the order of the papers.
     pub experiments: Vec<ExperimentResults>,
 }
 
@@ -47,45 +47,47 @@ pub const PAPERS: &[&str] = &["mu", "wpcb", "lazy", "ls-lru", "access-time", "na
 /// Version of the layout of [`Scorecard`].
 pub const SCORECARD_SCHEMA: u32 = 2;
 
-/// Every claim of a paper with its verdict.
+/// The claims of a paper, with their verdicts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Scorecard {
-    /// Version of this layout; it rises when a field changes its meaning.
+    /// Version of this layout. It rises if a field changes its meaning.
     pub schema: u32,
     /// Version of Nandex.
     pub nandex_version: &'static str,
-    /// The command that yields the same again.
+    /// The command that gives the same scorecard again.
     pub command: String,
     /// The paper.
     pub paper: String,
-    /// Whether the experiments ran at the small size, which judges few claims.
+    /// Whether the experiments ran at the small size, which can judge only few claims.
     pub smoke: bool,
-    /// A row for each reading of each claim, in the order of their ids.
+    /// The rows, one for each reading of each claim, in the order of the claims' ids.
     pub rows: Vec<ScoreRow>,
 }
 
-/// One claim and what became of it.
+/// One claim in one reading, with its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ScoreRow {
-    /// The claim's id, such as "M1"; "N1-ram" is N1 with the same RAM for all.
+    /// The claim's id, such as "M1". "N1-ram" is N1 with the same RAM for all contenders.
     pub id: String,
-    /// The column it stands in.
+    /// The reading, which is a column of the scorecard.
     pub reading: Reading,
-    /// The differences from the set-up as first read, and the words behind them; empty for that one.
+    /// The differences from the set-up as first read, with the paper's words behind them. Empty for the
+    /// first reading.
     pub set_up: String,
-    /// Whether other data of the same kind took the place of what the claim names: such a row is not counted.
+    /// Whether substitute data was used instead of the data that the claim names. Such a row is not
+    /// counted.
     pub substitute: bool,
     /// The words of the paper.
     pub claim: String,
-    /// Every figure it consists of.
+    /// All figures of the claim.
     pub values: Vec<ScoreValue>,
-    /// How far the figures may lie from the paper's.
+    /// Allowed distance of the figures from the paper's, in words.
     pub band: String,
     /// The worst verdict on any figure.
     pub verdict: Verdict,
-    /// Which figures are outside, what is assumed, why something was not judged.
+    /// Figures outside the band, assumptions, and reasons for not judging.
     pub note: String,
-    /// The experiment that measured it.
+    /// The experiment that measured the claim.
     pub experiment: String,
     /// The command that measures it again.
     pub command: String,
@@ -94,17 +96,17 @@ pub struct ScoreRow {
 /// One figure of a claim.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ScoreValue {
-    /// The cell, the second of a comparison, or the `input/variant` of a comparison of both trees.
+    /// The cell, the second cell of a comparison, or the `input/variant` of a comparison of both trees.
     pub cell: String,
-    /// The figure, its unit in the name.
+    /// Name of the figure, with its unit.
     pub figure: String,
-    /// The paper's; absent where it gives none.
+    /// The paper's figure. Absent if the paper gives none.
     pub paper: Option<f64>,
-    /// The mean over the seeds; absent when it was not measured.
+    /// Mean over the seeds. Absent if it was not measured.
     pub measured: Option<f64>,
-    /// The smallest over the seeds.
+    /// Smallest value of a seed.
     pub measured_min: Option<f64>,
-    /// The largest over the seeds.
+    /// Largest value of a seed.
     pub measured_max: Option<f64>,
     /// The verdict on this figure.
     pub verdict: Verdict,
@@ -114,16 +116,16 @@ pub struct ScoreValue {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// A figure is shown beside those that are judged; of no claim.
+    /// Shown beside the figures that are judged. Never the verdict on a claim.
     Shown,
-    /// The direction is the same, the size within the band.
+    /// The direction is the paper's and the size is within the band.
     Reproduced,
-    /// The direction is the same, the size outside the band or of other inputs.
+    /// The direction is the paper's, but the size is outside the band or belongs to other inputs.
     DirectionOnly,
-    /// Measured, and the claim could not be judged by it: a smoke size, an input that is not there.
+    /// Not judged, because it was a smoke run, an input was missing, or a figure was not measured.
     #[default]
     NotJudged,
-    /// Neither.
+    /// Neither the size nor the direction is the paper's.
     NotReproduced,
 }
 
@@ -140,14 +142,15 @@ impl Verdict {
     }
 }
 
-/// Every claim, with the experiment it belongs to.
+/// All claims of built-in experiments, with their experiments.
 pub fn claims() -> impl Iterator<Item = (&'static Experiment, &'static Claim)> {
     experiment::list()
         .iter()
         .flat_map(|experiment| experiment.claims.iter().map(move |claim| (experiment, claim)))
 }
 
-/// Runs the experiments of these papers, and judges. `tell` hears of each experiment when it begins.
+/// Runs the experiments of these papers and judges their claims. `tell` is told of each experiment when it
+/// begins.
 pub fn run(
     plan: &ReproPlan,
     control: &Control,
@@ -191,14 +194,14 @@ pub fn run(
     Ok(done)
 }
 
-/// The number in an id, so that M10 comes after M9, and N1-ram before N2.
+/// The number in an id, by which M10 sorts after M9 and N1-ram before N2.
 fn number_of(id: &str) -> u32 {
     let number = id.trim_start_matches(|c: char| !c.is_ascii_digit());
     let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
     number[..end].parse().unwrap_or(u32::MAX)
 }
 
-/// The row of a claim from the results of its experiment.
+/// Makes the row of a claim from the results of its experiment.
 pub fn row(claim: &Claim, results: &ExperimentResults) -> ScoreRow {
     let mut values = judge::values(claim, results);
     let mut reasons = reasons(results);
@@ -225,7 +228,7 @@ pub fn row(claim: &Claim, results: &ExperimentResults) -> ScoreRow {
     }
 }
 
-/// Whether a cell that the claim looks at ran on substitute data.
+/// Whether a cell of the claim ran on substitute data.
 fn stands_on_substitutes(claim: &Claim, results: &ExperimentResults) -> bool {
     let cells = claim.values.iter().flat_map(Expected::cells);
     cells
@@ -233,7 +236,7 @@ fn stands_on_substitutes(claim: &Claim, results: &ExperimentResults) -> bool {
         .any(|is_substitute| is_substitute)
 }
 
-/// The reasons against judging an experiment: what went wrong, or was not as it names it.
+/// The reasons for not judging an experiment: failures, or inputs other than it names.
 fn reasons(results: &ExperimentResults) -> Vec<String> {
     let mut reasons = Vec::new();
     for cell in &results.cells {
@@ -274,35 +277,36 @@ impl ReproPlan {
 }
 
 impl Scorecard {
-    /// Rows of this reading with this verdict, but for those on substitute data.
+    /// Number of rows of this reading with this verdict, without those on substitute data.
     pub fn count(&self, reading: Reading, verdict: Verdict) -> usize {
         let counts = |row: &&ScoreRow| row.reading == reading && row.verdict == verdict && !row.substitute;
         self.rows.iter().filter(counts).count()
     }
 
-    /// Rows of this reading that stand on substitute data.
+    /// Number of rows of this reading on substitute data.
     pub fn on_substitutes(&self, reading: Reading) -> usize {
         self.rows.iter().filter(|row| row.reading == reading && row.substitute).count()
     }
 
-    /// The claims: of each the rows of its readings, as they follow one another.
+    /// The rows by claim: for each claim the rows of its readings.
     pub fn claims(&self) -> impl Iterator<Item = Vec<&ScoreRow>> {
         self.rows.chunk_by(|a, b| a.id == b.id).map(|rows| rows.iter().collect())
     }
 
-    /// Rows of this reading.
+    /// Number of rows of this reading.
     pub fn of_reading(&self, reading: Reading) -> usize {
         self.rows.iter().filter(|row| row.reading == reading).count()
     }
 }
 
 impl Reproduction {
-    /// Whether no claim failed at the set-up first read.
+    /// Whether no claim failed in the set-up as first read.
     pub fn is_good(&self) -> bool {
         self.cards.iter().all(|card| card.count(Reading::First, Verdict::NotReproduced) == 0)
     }
 
-    /// Writes the scorecards as JSON, indented, with a newline at the end: one, or an array of several.
+    /// Writes the scorecards as indented JSON with a newline at the end: one as an object, several as an
+    /// array.
     pub fn write_json(&self, mut out: impl Write) -> io::Result<()> {
         match &self.cards[..] {
             [card] => serde_json::to_writer_pretty(&mut out, card)?,

@@ -5,7 +5,6 @@ use crate::experiment::CellResult;
 use crate::stats::Summary;
 use std::collections::BTreeMap;
 
-/// Results with these figures, by cell.
 fn results(cells: &[(&str, f64)]) -> ExperimentResults {
     let cell = |&(name, value): &(&str, f64)| {
         let summary = Summary::of(&[value]).unwrap();

@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// The axes of a sweep. Each is a list, or one value; one that is left out is as in [`Request`].
+/// The axes of a sweep. Each is a list or a single value. An axis left out has the default of [`Request`].
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Grid {
-    /// Indexes; `all` stands for every one.
+    /// Indexes. `all` means every index.
     #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub index: Vec<String>,
     /// Chips.
@@ -21,44 +21,44 @@ pub struct Grid {
     /// Generators of operations.
     #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub workload: Vec<String>,
-    /// Traces, besides the generators.
+    /// Traces, in addition to the generators.
     #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub trace: Vec<String>,
-    /// Operations.
+    /// Numbers of operations.
     #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub ops: Vec<u64>,
-    /// Bytes of key and value.
+    /// Record sizes, as bytes of key and value.
     #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub record: Vec<String>,
-    /// RAM.
+    /// Amounts of RAM.
     #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub ram: Vec<Ram>,
     /// Durability classes.
     #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub durability: Vec<String>,
-    /// Changes between two syncs.
+    /// Numbers of changes between two syncs.
     #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub sync_every: Vec<u64>,
-    /// FTLs below the indexes that have one.
+    /// FTLs, for the indexes that stand on one.
     #[serde(deserialize_with = "list", skip_serializing_if = "Vec::is_empty")]
     pub ftl: Vec<String>,
-    /// Seeds: a list, one, or `{ from = 1, to = 10 }`.
+    /// Seeds: a list, a single one, or a range `{ from = 1, to = 10 }`.
     #[serde(deserialize_with = "seeds", skip_serializing_if = "Vec::is_empty")]
     pub seed: Vec<u64>,
-    /// Options, each a list or one value.
+    /// Options. Each is a list or a single value.
     #[serde(deserialize_with = "lists", skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, Vec<String>>,
-    /// Combinations that are left out: those that have all these values.
+    /// Combinations to leave out: those with all these values.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skip: Vec<BTreeMap<String, Word>>,
 }
 
-/// RAM in bytes, as a number or text with a unit.
+/// RAM in bytes, given as a number or as text with a unit.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct Ram(#[serde(deserialize_with = "bytes_or_text")] pub Option<u64>);
 
-/// A value of any plain kind, as text.
+/// A value of any simple type.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Word {
@@ -66,13 +66,13 @@ pub enum Word {
     Text(String),
     /// A whole number.
     Whole(u64),
-    /// Another number.
+    /// A number that is not whole.
     Number(Plain),
-    /// Yes or no.
+    /// A truth value.
     Truth(bool),
 }
 
-/// A number as it is printed.
+/// A number, written as it is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct Plain(pub f64);
@@ -118,7 +118,7 @@ fn lists<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, Vec<Stri
     Ok(read.into_iter().map(|(name, words)| (name, texts(words))).collect())
 }
 
-/// Seeds at most, so that a slip of the keyboard does not ask for all memory.
+/// Largest number of seeds, so that a typing error does not take all memory.
 const SEEDS_MAX: u64 = 100_000;
 
 fn seeds<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u64>, D::Error> {
@@ -140,21 +140,21 @@ fn seeds<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u64>, D::Error> {
     }
 }
 
-/// A grid's cells, each once, in the order of the axes: the seed changes fastest, then the index.
+/// The cells of a grid, each once, in the order of the axes: the seed changes fastest, then the index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
     /// The cells.
     pub cells: Vec<Request>,
 }
 
-/// The largest grid file that is read.
+/// Largest grid file that is read, in bytes.
 const GRID_BYTES_MAX: u64 = 4 << 20;
 
-/// Cells at most.
+/// Largest number of cells.
 const CELLS_MAX: usize = 10_000_000;
 
 impl Grid {
-    /// The grid in a TOML file; traces and chip files are named from its folder.
+    /// Reads a grid from a TOML file. Traces and chip files in it are relative to its folder.
     pub fn load(file: &Path) -> Result<Grid, LabError> {
         let bytes = input::read(file, GRID_BYTES_MAX)?;
         let refused = |line: Option<usize>, key: &str, reason: String| LabError::Experiment {
@@ -180,7 +180,7 @@ impl Grid {
         Ok(grid)
     }
 
-    /// Every cell once. What the grid names and there is not is refused.
+    /// All cells, each once. Names that do not exist are refused.
     pub fn cells(&self) -> Result<Sweep, LabError> {
         self.check()?;
         let mut cells = vec![Request::new("")];
@@ -229,7 +229,7 @@ impl Grid {
         if all.is_empty() { vec![(None, None)] } else { all }
     }
 
-    /// Refuses names that nothing knows; an option has to be known by one of the indexes or workloads.
+    /// Refuses names that do not exist. An option must be known to one of the indexes or workloads.
     fn check(&self) -> Result<(), LabError> {
         if self.index.is_empty() {
             return Err(LabError::bad_option("index", "", "is missing: give index = [\"mu\", \"bplus\"]"));
@@ -272,7 +272,7 @@ impl Grid {
     }
 }
 
-/// The axes that are no options.
+/// Names of the axes that are not options.
 const AXES: [&str; 11] =
     ["index", "chip", "workload", "trace", "ops", "record", "ram", "durability", "sync_every", "ftl", "seed"];
 
@@ -307,7 +307,7 @@ fn some<T: Clone>(values: &[T]) -> Vec<Option<T>> {
     if values.is_empty() { vec![None] } else { values.iter().cloned().map(Some).collect() }
 }
 
-/// Every cell with every value.
+/// Multiplies cells by the values of an axis.
 fn times<T>(
     cells: Vec<Request>,
     values: &[T],

@@ -1,7 +1,7 @@
 //! The hash that cells are kept under.
 
-/// FNV-1a with 128 bits. It guards against accidents, not against enemies: whoever reads a cell compares the
-/// request in it.
+/// FNV-1a with 128 bits. It protects against accidents only, so whoever reads a cell must compare its
+/// request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hash(u128);
 
@@ -9,13 +9,11 @@ const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
 const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
 
 impl Hash {
-    /// The hash of these bytes.
     pub(super) fn of(bytes: &[u8]) -> Hash {
         let step = |hash: u128, byte: &u8| (hash ^ u128::from(*byte)).wrapping_mul(PRIME);
         Hash(bytes.iter().fold(OFFSET, step))
     }
 
-    /// The hash in 32 hexadecimal digits.
     pub(super) fn hex(self) -> String {
         format!("{:032x}", self.0)
     }

@@ -9,47 +9,48 @@ use crate::totals::Totals;
 use serde::{Deserialize, Serialize};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Version of the layout of a cell's file and of what its hash is made of.
+/// Version of the layout of a cell's file and of the text that is hashed.
 pub const CELL_SCHEMA: u32 = 1;
 
-/// A cell that ran, or why it did not.
+/// The outcome of a cell: its results, or the reason why there are none.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Outcome {
     /// Version of this layout.
     pub schema: u32,
-    /// The hash of the whole set-up.
+    /// The hash of everything that influences the results.
     pub key: String,
     /// The request.
     pub request: Request,
-    /// Version of Nandex that ran it.
+    /// Version of Nandex that ran the cell.
     pub nandex_version: String,
-    /// The commit that the program was built from; absent where that is not known.
+    /// The commit that the program was built from, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// How it ended.
+    /// The way in which the cell ended.
     pub status: Status,
-    /// Why it was refused or failed.
+    /// The reason for a refusal or failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The figures measured; absent when nothing ran.
+    /// The measured figures. Absent if nothing ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub figures: Option<Figures>,
 }
 
-/// How a cell ended.
+/// The way in which a cell ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// The cell ran to its end.
     Done,
-    /// The index cannot run so, for want of RAM or on this chip: a result, and the same at every try.
+    /// The index cannot run under these conditions, such as RAM or chip. This is a result: every try gives
+    /// the same.
     Refused,
-    /// Something went wrong; another try may do.
+    /// Something went wrong. Another try may succeed.
     Failed,
 }
 
 impl Status {
-    /// The status in a word.
+    /// The name used in results.
     pub const fn name(self) -> &'static str {
         match self {
             Status::Done => "done",
@@ -59,15 +60,15 @@ impl Status {
     }
 }
 
-/// The figures of a run over its measured phases together; units are in the names. Times are those of the
-/// chip, but for `cpu_ns`, the only one that differs from one run to the next.
+/// Figures of a run over all its measured phases; units are in the names. Times are chip time, except
+/// `cpu_ns`, which alone differs between runs.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct Figures {
-    /// The storage below the index: "raw", or the FTL and cache.
+    /// The storage below the index: "raw", or FTL and cache.
     pub storage: String,
-    /// The class that the index declares, at least the one asked for.
+    /// The durability class that the index declares. It is at least the class requested.
     pub declared_durability: String,
-    /// Operations.
+    /// Number of operations.
     pub operations: u64,
     /// Chip time.
     pub flash_time_ns: u64,
@@ -81,15 +82,15 @@ pub struct Figures {
     pub block_erases: u64,
     /// Energy of the chip.
     pub energy_nj: u64,
-    /// Bytes programmed over bytes of records changed; absent where none were.
+    /// Bytes programmed divided by bytes of changed records. Absent if no record was changed.
     pub write_amplification: Option<f64>,
-    /// Time of the processor.
+    /// Processor time, in nanoseconds.
     pub cpu_ns: u64,
     /// Cache hits.
     pub cache_hits: u64,
     /// Cache misses.
     pub cache_misses: u64,
-    /// Victim blocks reclaimed.
+    /// Number of victim blocks collected.
     pub collections: u64,
     /// The index as it was at the end.
     #[serde(flatten)]
@@ -101,17 +102,17 @@ pub struct Figures {
 pub struct AtEnd {
     /// RAM held at most.
     pub ram_bytes: u64,
-    /// Levels at the end.
+    /// Number of levels at the end.
     pub height_levels: u32,
-    /// Records at the end.
+    /// Number of records at the end.
     pub records: u64,
-    /// Pages with live data at the end.
+    /// Number of pages with live data at the end.
     pub live_pages: u64,
-    /// Bytes of these pages over bytes of the records.
+    /// Bytes of pages with live data divided by bytes of the records.
     pub space_amplification: f64,
     /// Erases of the most worn block.
     pub wear_max_erases: u32,
-    /// Erases of a block in the mean.
+    /// Mean erases of a block.
     pub wear_mean_erases: f64,
 }
 
@@ -153,7 +154,7 @@ impl Figures {
     }
 }
 
-/// Nobody looks on.
+/// A [`Watch`] that shows nothing.
 struct Unseen;
 
 impl Watch for Unseen {
@@ -163,7 +164,7 @@ impl Watch for Unseen {
 }
 
 impl Request {
-    /// Runs the cell. Whatever goes wrong is in the outcome: an error here is a file that its key needs and
+    /// Runs the cell. Failures of the run are in the outcome. An error means that a file needed for the key
     /// cannot be read.
     pub fn run(&self, commit: Option<&str>, control: &Control) -> Result<Outcome, LabError> {
         let mut outcome = Outcome {
@@ -201,7 +202,6 @@ impl Outcome {
     }
 }
 
-/// The words of a panic.
 fn words_of(panic: &(dyn std::any::Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word")

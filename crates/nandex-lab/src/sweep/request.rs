@@ -21,7 +21,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// One index on one chip over one workload or trace with one seed: all that decides what a run measures.
+/// A request: one index on one chip over one workload or trace with one seed. It has everything that
+/// decides the results.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -30,31 +31,33 @@ pub struct Request {
     /// The chip: a part of the catalogue or a chip file.
     #[serde(default = "usual_chip")]
     pub chip: String,
-    /// The generator of operations; or a trace.
+    /// The generator of operations. Alternatively a trace is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
-    /// A trace: a file or the name of a bundled one; without it and a workload the bundled `kernel_compile`.
+    /// A trace: a file, or the name of a bundled one. Without trace and workload it is the bundled
+    /// `kernel_compile`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<String>,
-    /// Operations of the measured part of a generator, or at most so many of a trace.
+    /// Number of operations in the measured part of a generator, or largest number taken from a trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ops: Option<u64>,
     /// Bytes of a key and of a value, such as `4/4`.
     #[serde(default = "usual_record")]
     pub record: String,
-    /// RAM in bytes, tables included; no cache when absent. Text may have a unit, such as `64KiB`.
+    /// RAM in bytes, tables included; text may have a unit, such as `64KiB`. Absent means no limit and no
+    /// cache.
     #[serde(default, deserialize_with = "bytes_or_text", skip_serializing_if = "Option::is_none")]
     pub ram: Option<u64>,
-    /// The promise about a power cut that the index has to make.
+    /// The durability class that the index must promise.
     #[serde(default = "usual_durability")]
     pub durability: String,
-    /// Sync after so many changes.
+    /// Number of changes between two syncs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_every: Option<u64>,
-    /// The FTL below an index that has one; short for the option `ftl`.
+    /// The FTL below the index, short for the option `ftl`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ftl: Option<String>,
-    /// The seed of the workload; a trace has none.
+    /// The seed of the workload. A trace does not use it.
     #[serde(default = "usual_seed")]
     pub seed: u64,
     /// Options of the workload and of the index.
@@ -109,7 +112,7 @@ pub(super) fn bytes_or_text<'de, D: Deserializer<'de>>(from: D) -> Result<Option
 }
 
 impl Request {
-    /// An index with everything else as usual: over the bundled trace, every operation durable, no cache.
+    /// A request for an index with defaults: the bundled trace, every operation durable, no cache.
     pub fn new(index: &str) -> Request {
         Request {
             index: index.to_string(),
@@ -127,13 +130,13 @@ impl Request {
         }
     }
 
-    /// The request in this JSON.
+    /// Parses a request from JSON.
     pub fn from_json(json: &str) -> Result<Request, LabError> {
         let refused = |error: serde_json::Error| LabError::bad_option("request", json, error.to_string());
         serde_json::from_str(json).map_err(refused)
     }
 
-    /// The comparison of one that does what is asked for, on one thread.
+    /// A comparison that runs this request alone, on one thread.
     pub fn comparison(&self) -> Result<Comparison<Ordered>, LabError> {
         let mut options = self.all_options();
         let record = self.record_format()?;
@@ -157,7 +160,6 @@ impl Request {
         })
     }
 
-    /// The index's entry in the registry.
     pub(super) fn entry(&self) -> Result<&'static IndexEntry, LabError> {
         Ok(registry::subject(&self.index)?)
     }
@@ -166,7 +168,7 @@ impl Request {
         quantities::record(&self.record).map_err(|why| LabError::bad_option("record", &self.record, why))
     }
 
-    /// The options, the FTL among them.
+    /// The options of the request, with the FTL as one of them.
     fn all_options(&self) -> Options {
         let mut options = Options::default();
         self.options.iter().for_each(|(name, value)| options.set(name, value));
@@ -198,13 +200,12 @@ impl Request {
         Ok(Source::Generator(entry))
     }
 
-    /// The options that the workload or the trace knows.
     pub(super) fn workload_options(&self) -> Result<&'static [OptionInfo], LabError> {
         self.workload.as_ref().map_or(Ok(TRACE_OPTIONS), |name| Ok(workload(name)?.options))
     }
 
-    /// The request without what has no effect on it: options that neither its index nor its workload knows,
-    /// an FTL below an index on raw NAND, the seed of a trace. Requests that run alike become the same.
+    /// The request without parts that have no effect: options unknown to index and workload, an FTL below
+    /// an index on raw NAND, the seed of a trace. Requests that run alike become equal.
     pub(super) fn only_what_counts(mut self) -> Result<Request, LabError> {
         let known = [self.entry()?.known(&self.all_options()), self.workload_options()?];
         let knows = |name: &str| known.iter().any(|options| options.iter().any(|option| option.name == name));
@@ -218,7 +219,7 @@ impl Request {
         Ok(self)
     }
 
-    /// The hash of all that influences what is measured, the contents of files among it, in hexadecimal.
+    /// The hash, in hexadecimal, of everything that influences the results, contents of files included.
     pub fn key(&self) -> Result<String, LabError> {
         let setup = serde_json::json!({
             "schema": CELL_SCHEMA,
@@ -229,7 +230,7 @@ impl Request {
         Ok(Hash::of(setup.to_string().as_bytes()).hex())
     }
 
-    /// Hashes of the files that the request names, so that a changed file is another cell.
+    /// Hashes of the files that the request names, so that a changed file gives another cell.
     fn file_hashes(&self) -> Result<Vec<String>, LabError> {
         let init = |path: &Path| crate::trace::init_of(path);
         let mut files = Vec::new();
@@ -241,7 +242,7 @@ impl Request {
     }
 }
 
-/// The hash of a file's contents, read once while its size and time stay.
+/// The hash of a file's contents. It is read again only if its size or time changes.
 fn hash_of_file(file: &Path) -> Result<String, LabError> {
     type Known = BTreeMap<PathBuf, ((u64, Option<std::time::SystemTime>), String)>;
     static KNOWN: Mutex<Known> = Mutex::new(BTreeMap::new());

@@ -11,20 +11,20 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Every `of`-th cell, beginning with the `number`-th: what one machine of several does.
+/// A part of a sweep for one of several machines: every `of`-th cell, beginning with the `number`-th.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
-    /// Which part, counted from 1.
+    /// Number of this part, from 1.
     pub number: usize,
-    /// How many parts.
+    /// Number of parts.
     pub of: usize,
 }
 
 impl Shard {
-    /// All of it.
+    /// The whole sweep as one part.
     pub const WHOLE: Shard = Shard { number: 1, of: 1 };
 
-    /// The cells of the sweep.
+    /// The cells of this part.
     pub fn cells(self, sweep: &Sweep) -> Vec<Request> {
         sweep.cells.iter().skip(self.number - 1).step_by(self.of).cloned().collect()
     }
@@ -43,54 +43,54 @@ impl FromStr for Shard {
     }
 }
 
-/// How a sweep is carried out.
+/// The way in which a sweep is carried out.
 #[derive(Clone, Debug)]
 pub struct SweepPlan {
-    /// The part of it to do.
+    /// The part to run.
     pub shard: Shard,
-    /// Whether cells that are kept may be there already; else they are refused.
+    /// Whether cells may be in the store already. If not, such a sweep is refused.
     pub resume: bool,
-    /// Whether cells that failed run again.
+    /// Whether failed cells run again.
     pub retry: bool,
-    /// Cells at a time.
+    /// Number of cells that run at the same time.
     pub threads: usize,
     /// The commit of the program, for the results.
     pub commit: Option<String>,
 }
 
-/// The end of a sweep.
+/// The state at the end of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// The outcomes of all cells of the part that are known now, in the order of the cells.
+    /// The known outcomes of the part, in the order of the cells.
     pub outcomes: Vec<Outcome>,
-    /// Cells that were in the store.
+    /// Number of cells that were in the store.
     pub kept: usize,
-    /// Cells that ran now.
+    /// Number of cells that ran now.
     pub ran: usize,
-    /// Cells that did not run because it was stopped.
+    /// Number of cells that did not run because the sweep was stopped.
     pub left: usize,
-    /// Cells in the store that another commit measured.
+    /// Number of cells in the store that another commit measured.
     pub of_other_commits: usize,
 }
 
 impl Tally {
-    /// Cells that failed.
+    /// The cells that failed.
     pub fn failures(&self) -> impl Iterator<Item = &Outcome> {
         self.outcomes.iter().filter(|outcome| outcome.status == Status::Failed)
     }
 }
 
-/// Looks on while cells run, from any thread.
+/// An observer of a sweep, called from any thread.
 pub trait Look: Sync {
-    /// Cells that are to run.
+    /// Called at the start with the number of cells to run.
     fn start(&self, cells: u64);
 
-    /// A cell is over: how many are, and what came of it.
+    /// Called after each cell with the number of finished cells and its outcome.
     fn finished(&self, done: u64, outcome: &Outcome);
 }
 
-/// Runs every cell of a part that the store has not. A cell that fails is an outcome; an error is something
-/// wrong with the request or the store.
+/// Runs every cell of a part that is not in the store. A failed cell is an outcome; an error means that the
+/// request or the store is wrong.
 pub fn run(
     sweep: &Sweep,
     store: &Store,

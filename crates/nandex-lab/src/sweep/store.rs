@@ -6,15 +6,15 @@ use crate::LabError;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A folder of cells. Several processes may use it at once: each file is written beside and renamed, so it is
-/// whole or is not there, and two that run the same cell write the same.
+/// A folder of cells. Several processes may use it at the same time: each file is written under another
+/// name and renamed, so it is whole or absent, and processes that run the same cell write the same.
 #[derive(Clone, Debug)]
 pub struct Store {
     folder: PathBuf,
 }
 
 impl Store {
-    /// The store in this folder, which is made when it is not there.
+    /// Opens the store in this folder, which is made if needed.
     pub fn open(folder: &Path) -> Result<Store, LabError> {
         let folder = folder.join("cells");
         fs::create_dir_all(&folder).map_err(|error| LabError::io(folder.display(), error))?;
@@ -26,8 +26,7 @@ impl Store {
         self.folder.join(format!("{key}.json"))
     }
 
-    /// The outcome that is kept of a cell; none where no file is, or one that is damaged or of another
-    /// layout.
+    /// The stored outcome of a cell. `None` if there is no file, or it is damaged or of another layout.
     pub fn find(&self, request: &Request) -> Result<Option<Outcome>, LabError> {
         let key = request.key()?;
         let Ok(bytes) = fs::read(self.path(&key)) else { return Ok(None) };
@@ -35,7 +34,7 @@ impl Store {
         Ok(outcome.filter(|o| o.schema == CELL_SCHEMA && o.key == key && o.request == *request))
     }
 
-    /// Keeps a cell.
+    /// Stores the outcome of a cell.
     pub fn put(&self, outcome: &Outcome) -> Result<(), LabError> {
         let path = self.path(&outcome.key);
         let beside = self.folder.join(format!(".{}.{}.part", outcome.key, std::process::id()));

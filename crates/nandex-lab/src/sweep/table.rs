@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-/// The columns before those of options.
+/// Columns before those of options.
 const HEAD: [&str; 16] = [
     "key",
     "status",
@@ -25,7 +25,8 @@ const HEAD: [&str; 16] = [
     "seed",
 ];
 
-/// The columns after them: the figures, see [`Figures`](super::Figures), and the most wanted quotient.
+/// Columns after those of options: the figures, see [`Figures`](super::Figures), and the quotient wanted
+/// most.
 const FIGURES: [&str; 22] = [
     "storage",
     "declared_durability",
@@ -52,7 +53,7 @@ const FIGURES: [&str; 22] = [
 ];
 
 impl Outcome {
-    /// The cell as a flat row, options as `option.NAME`; what is not known is null.
+    /// The cell as a flat row, with options as `option.NAME`. Unknown values are null.
     pub fn row(&self) -> Map<String, Value> {
         let object = |value: Value| if let Value::Object(map) = value { map } else { Map::new() };
         let mut row: Map<String, Value> =
@@ -72,7 +73,7 @@ impl Outcome {
     }
 }
 
-/// The columns of these cells, in order.
+/// Names of the columns for these cells, in order.
 pub fn columns(outcomes: &[Outcome]) -> Vec<String> {
     let options = outcomes.iter().flat_map(|outcome| outcome.request.options.keys());
     let options: BTreeSet<String> = options.map(|name| format!("option.{name}")).collect();
@@ -80,7 +81,7 @@ pub fn columns(outcomes: &[Outcome]) -> Vec<String> {
     names(&HEAD).into_iter().chain(options).chain(names(&FIGURES)).collect()
 }
 
-/// Writes the table as CSV; what is not known is empty.
+/// Writes the table as CSV. Unknown values are empty.
 pub fn write_csv(outcomes: &[Outcome], out: impl Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     let columns = columns(outcomes);

@@ -6,7 +6,8 @@ use super::{Decoder, Page, Role, logical, tbm};
 use nandex::Ppn;
 use nandex::blocks::spare::{Header, PageKind, SPARE_BYTES};
 
-/// The fields of a page, if it is one of an FTL's, of a checkpoint or of an anchor, and whole.
+/// The header of the page; `None` unless the page is whole and belongs to an FTL, a checkpoint or an
+/// anchor.
 fn header(ppn: Ppn, sheet: &Sheet<'_>) -> Option<Header> {
     let spare: &[u8; SPARE_BYTES] = sheet.spare.get(..SPARE_BYTES)?.try_into().ok()?;
     Header::open(ppn, sheet.data, spare)
@@ -22,7 +23,7 @@ fn note_header(sheet: &mut Sheet<'_>, kind: &str, number: &str, right: bool) {
     sheet.checksum(Area::Spare, 12, right);
 }
 
-/// A page of a checkpoint or an anchor, on whatever chip.
+/// Decodes a page of a checkpoint or an anchor, on any chip.
 pub(super) fn record_page(ppn: Ppn, sheet: &mut Sheet<'_>) -> Option<Page> {
     let header = header(ppn, sheet)?;
     let (role, what) = match header.kind {
@@ -90,7 +91,7 @@ pub(super) fn decode(decoder: &Decoder, ppn: Ppn, mut sheet: Sheet<'_>) -> Page 
     page
 }
 
-/// Notes numbers of four bytes up to the first that is none.
+/// Notes numbers of four bytes each, without those that are not set.
 fn note_words(sheet: &mut Sheet<'_>, from: usize, name: &str) {
     if !sheet.detail {
         return;

@@ -7,12 +7,12 @@ use nandex::Ppn;
 use nandex::codec::crc32;
 use nandex::ordered::node::NodeShape;
 
-/// Sizes that the checkpoint tells.
+/// The sizes of IPL, which its checkpoint tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Entries of a node at most.
+    /// Most entries of a node.
     pub order: usize,
-    /// Bytes of a log unit.
+    /// Size of a log unit, in bytes.
     pub unit: usize,
 }
 

@@ -9,25 +9,25 @@ use nandex::ordered::mu::layout::{Layout, LeafShare};
 use nandex::ordered::node::NodeShape;
 use serde::Serialize;
 
-/// The tree above the log.
+/// The tree that a log belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogKind {
-    /// mu-Tree.
+    /// The mu-Tree.
     Mu,
-    /// mu*-Tree.
+    /// The mu*-Tree.
     MuStar,
-    /// Wandering B+-tree.
+    /// The wandering B+-tree.
     Wandering,
-    /// VMTree.
+    /// The VMTree.
     Vm,
 }
 
 impl LogKind {
-    /// Every tree.
+    /// All trees with a log.
     pub const ALL: [LogKind; 4] = [LogKind::Mu, LogKind::MuStar, LogKind::Wandering, LogKind::Vm];
 
-    /// The name by which its pages are sealed.
+    /// The name with which the tree's pages are sealed.
     pub const fn owner(self) -> &'static str {
         match self {
             LogKind::Mu => "mu-tree 1",
@@ -37,7 +37,7 @@ impl LogKind {
         }
     }
 
-    /// The tree in the registry.
+    /// The tree's name in the registry.
     pub const fn index(self) -> &'static str {
         match self {
             LogKind::Mu => "mu",
@@ -48,7 +48,7 @@ impl LogKind {
     }
 }
 
-/// Where the node of a VMTree begins.
+/// Offset of the node in a page of a VMTree, in bytes.
 const VM_NODE_AT: usize = 10;
 
 pub(super) fn decode(decoder: &Decoder, kind: LogKind, ppn: Ppn, mut sheet: Sheet<'_>) -> Page {

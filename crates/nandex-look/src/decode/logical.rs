@@ -10,24 +10,24 @@ use nandex::codec::crc32;
 use nandex::ordered::node::NodeShape;
 use serde::Serialize;
 
-/// The shape of a B+-tree as its superblock tells it.
+/// The shape of a B+-tree, from its superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct StoreShape {
-    /// Entries of a leaf.
+    /// Most entries of a leaf.
     pub leaf: usize,
-    /// Children of an inner node.
+    /// Most children of an inner node.
     pub inner: usize,
-    /// Bytes of a key and of a value.
+    /// Sizes of a key and of a value, in bytes.
     pub record: (u8, u8),
-    /// Whether it was closed.
+    /// Whether the tree was closed.
     pub clean: bool,
-    /// Bytes of a value in the leaves of several pages that its records name, where they do (MB-tree, PIO
+    /// Size of a value in a leaf of several pages, in bytes, if the records name such leaves (MB-tree, PIO
     /// B-tree).
     pub above: Option<u8>,
 }
 
 impl StoreShape {
-    /// The shape in the superblock that begins at a byte of a page: page head, mark, sizes.
+    /// Reads the superblock at an offset of a page: page head, mark, sizes.
     pub(crate) fn read(page: &[u8], at: usize) -> Option<StoreShape> {
         let bytes = page.get(at..at + 40)?;
         (bytes[8..16] == *b"NXBPLUS1" && bytes[32] > 0).then_some(())?;
@@ -41,7 +41,7 @@ impl StoreShape {
         })
     }
 
-    /// The shape in a superblock of the tree, or in one of the cluster layer, which has a copy of its bytes.
+    /// Reads the superblock of a tree, or the one of a cluster layer, which has a copy of its bytes.
     pub(crate) fn of_page(page: &[u8]) -> Option<StoreShape> {
         StoreShape::read(page, 0).or_else(|| {
             let is_cluster = page.get(8..16)? == b"NXCLUST1";
@@ -50,7 +50,7 @@ impl StoreShape {
     }
 }
 
-/// Whether the page head's checksum is right, and the number there.
+/// The number in the page head; `None` if the checksum is wrong.
 fn head(data: &[u8]) -> Option<u32> {
     let crc = u32::from_le_bytes(data.get(..4)?.try_into().ok()?);
     let number = u32::from_le_bytes(data.get(4..8)?.try_into().ok()?);

@@ -12,7 +12,7 @@ fn rows(sheet: &mut Sheet<'_>, rows: &[(usize, usize, &str)]) {
     }
 }
 
-/// A page whose bytes 4 to 8 are a mark: node layer, log page of an LSB-tree, record of a TBM.
+/// Decodes a page with a mark in bytes 4 to 8: a node layer, a log page of an LSB-tree, a record of a TBM.
 pub(super) fn marked(mut sheet: Sheet<'_>) -> Page {
     let mark = sheet.data.get(4..12).unwrap_or(&[]).to_vec();
     let crc = sheet.peek(Area::Data, 0, 4);
@@ -60,8 +60,8 @@ pub(super) fn marked(mut sheet: Sheet<'_>) -> Page {
     Page::unknown(sheet, "contents with an unknown mark")
 }
 
-/// The end of the units in a sector, if it is one: the checksum covers the mark `NXUN`, the page's number and
-/// all bytes up to there.
+/// The end of the units in a sector; `None` if it is not a sector of units. The checksum covers the mark
+/// `NXUN`, the page's number and all bytes up to that end.
 fn units_end(number: u32, data: &[u8]) -> Option<usize> {
     let crc = u32::from_le_bytes(data.get(..4)?.try_into().ok()?);
     let units = usize::from(u16::from_le_bytes(data.get(8..10)?.try_into().ok()?) & 0x7fff);
@@ -80,7 +80,7 @@ pub(super) fn is_units(number: u32, data: &[u8]) -> bool {
     units_end(number, data).is_some()
 }
 
-/// A sector of units: changes of many nodes.
+/// Decodes a sector of units, which are changes of many nodes.
 pub(super) fn units(number: u32, mut sheet: Sheet<'_>) -> Page {
     let end = units_end(number, sheet.data).unwrap_or(12);
     sheet.checksum(Area::Data, 0, true);
@@ -105,7 +105,7 @@ pub(super) fn units(number: u32, mut sheet: Sheet<'_>) -> Page {
     Page::new(Role::Log, format!("a sector of {count} units of {} nodes", nodes.len()), sheet)
 }
 
-/// A page of the update journal, or of the log of a node buffer.
+/// Decodes a page of the update journal or of the log of a node buffer.
 pub(super) fn journal(mark: &str, mut sheet: Sheet<'_>) -> Page {
     let epoch = sheet.data_number(16, 8, "epoch");
     sheet.data_number(24, 4, "pages of the journal");
@@ -128,7 +128,7 @@ pub(super) fn journal(mark: &str, mut sheet: Sheet<'_>) -> Page {
     Page::new(Role::Log, format!("a page of the {what}: {state}epoch {epoch}, {count} records"), sheet)
 }
 
-/// The manifest of a tree that copies on write.
+/// Decodes the manifest of a tree that copies on write.
 pub(super) fn manifest(sheet: &mut Sheet<'_>) -> &'static str {
     let names = [
         (16, 4, "bytes of a page"),
@@ -145,7 +145,7 @@ pub(super) fn manifest(sheet: &mut Sheet<'_>) -> &'static str {
     "the manifest: root and state of the tree"
 }
 
-/// A page with a page head and a mark in byte 8 or 9.
+/// Decodes a page with a page head and a mark in byte 8 or 9.
 pub(super) fn headed(decoder: &Decoder, mut sheet: Sheet<'_>) -> Page {
     super::logical::note_head(&mut sheet);
     let (eight, nine) = (sheet.peek(Area::Data, 8, 1), sheet.peek(Area::Data, 9, 1));
@@ -197,7 +197,7 @@ pub(super) fn headed(decoder: &Decoder, mut sheet: Sheet<'_>) -> Page {
     }
 }
 
-/// A page of a leaf of several pages.
+/// Decodes a page of a leaf of several pages.
 fn leaf_page(decoder: &Decoder, tree: &str, mut sheet: Sheet<'_>) -> Page {
     let place = sheet.data_number(8, 1, "place in the leaf");
     sheet.note(Area::Data, (9, 1), "page of a leaf", tree.to_string());

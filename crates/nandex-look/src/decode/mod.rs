@@ -33,29 +33,29 @@ use nandex_papers::ordered::ipl::SPARE_BYTES as IPL_SPARE;
 use serde::Serialize;
 use sheet::Sheet;
 
-/// The part that a page plays.
+/// The purpose of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Nothing was programmed.
+    /// The page was not programmed.
     Erased,
     /// The root of a tree, alone or with the path below it.
     Root,
-    /// Nodes between root and leaves.
+    /// Nodes between the root and the leaves.
     Inner,
     /// A leaf.
     Leaf,
-    /// A leaf whose parent is told later.
+    /// A leaf whose parent is updated later.
     Journal,
-    /// Changes of nodes or records, to be applied to what stands elsewhere.
+    /// Changes of nodes or records that are stored elsewhere.
     Log,
-    /// A commit page, the newest of which is the index.
+    /// A commit page. The newest one describes the index.
     Commit,
-    /// Records in the order of their keys, a page of a level or of a run.
+    /// Records in the order of their keys: a page of a level or of a run.
     Run,
-    /// Where the pages of a block begin.
+    /// A summary of a block: where its pages begin.
     Summary,
-    /// A logical page whose contents are not known.
+    /// A logical page with unknown contents.
     Data,
     /// A page of a mapping table.
     Map,
@@ -67,7 +67,7 @@ pub enum Role {
     Anchor,
     /// A superblock, a manifest or a page of settings.
     Super,
-    /// Bytes that do not pass their checksum, or cannot be read: torn or damaged.
+    /// Torn or damaged bytes: their checksum is wrong, or they cannot be read.
     Torn,
     /// Bytes of an unknown kind.
     Unknown,
@@ -76,46 +76,47 @@ pub enum Role {
 /// A node in a page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Node {
-    /// The level; a leaf is 1.
+    /// The level of the node; a leaf is 1.
     pub level: u8,
-    /// The node's own number, where nodes have one that is not their page.
+    /// The node's number, if nodes have numbers besides those of their pages.
     pub number: Option<u32>,
-    /// Entries in use.
+    /// Number of entries in use.
     pub entries: usize,
-    /// Entries that it has room for.
+    /// Most entries that fit.
     pub capacity: usize,
-    /// The first byte of it in the data area, and how many there are.
+    /// First byte in the data area, and number of bytes.
     pub at: (usize, usize),
     /// The keys in use, or the lower bounds of the children.
     pub keys: Vec<Vec<u8>>,
-    /// The children by address or number; none in a leaf.
+    /// The addresses or numbers of the children; empty for a leaf.
     pub links: Vec<u32>,
-    /// The values of a leaf, where they stand as they are.
+    /// The values of a leaf, if they are stored as they are.
     pub values: Vec<Vec<u8>>,
 }
 
-/// A page as its bytes tell it.
+/// The decoded contents of a page.
 #[derive(Clone, Debug, Serialize)]
 pub struct Page {
-    /// The part that it plays.
+    /// The purpose of the page.
     pub role: Role,
-    /// The kind of page, in a few words.
+    /// The kind of the page, in a few words.
     pub title: String,
-    /// A remark besides; empty as a rule.
+    /// A further remark; usually empty.
     pub note: String,
-    /// The fields in the order of the format.
+    /// The fields, in the order of the format.
     pub fields: Vec<Field>,
-    /// The nodes in it, the highest last.
+    /// The nodes in the page, the highest last.
     pub nodes: Vec<Node>,
-    /// The logical page that it holds.
+    /// The number of the logical page that it holds.
     pub logical: Option<u32>,
-    /// The page's place in time: a page with a higher one was written later.
+    /// The version of the page: a page with a higher one was written later.
     pub version: u64,
-    /// Whether every checksum passed.
+    /// Whether all checksums are right.
     pub whole: bool,
-    /// The letter or byte of its kind in the spare area or the header, by which layers above tell pages.
+    /// The letter or byte of the page's kind in the spare area or the header. Layers above distinguish
+    /// pages by it.
     pub kind: u8,
-    /// The place that a parent names where that is not the page itself (VMTree).
+    /// The address by which a parent names the page, if it differs from the page's own (VMTree).
     pub place: Option<u32>,
 }
 
@@ -148,35 +149,35 @@ impl Page {
         Page { note: note.to_string(), ..Page::new(Role::Unknown, what, sheet) }
     }
 
-    /// A page that the chip refuses to read.
+    /// The page for one that the chip cannot read.
     pub fn unreadable() -> Page {
         let sheet = Sheet::new(&[], &[], false);
         Page::torn(sheet, "The chip cannot read it: more bits are wrong than its ECC corrects.")
     }
 }
 
-/// The family of formats on a chip.
+/// A family of formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Family {
     /// A log of tree pages: mu-Tree, mu*-Tree, wandering B+-tree, VMTree.
     Log(LogKind),
-    /// VMTree-OW, on NOR.
+    /// VMTree-OW, on NOR flash.
     Overwrite,
-    /// Levels of packed pages.
+    /// Levels of packed pages: plow.
     Plow,
-    /// Appended pages of ascending keys.
+    /// Appended pages with ascending keys: SBITS.
     Sbits,
-    /// Nodes and log units in one block.
+    /// Nodes and log units in one block: IPL and dIPL.
     Ipl,
-    /// Logical pages of an FTL, whatever stands on them.
+    /// Logical pages of an FTL, with any contents.
     Ftl,
-    /// Logical pages, with the buffer blocks of a TBM behind the FTL's.
+    /// Logical pages of an FTL, with the buffer blocks of a TBM behind the FTL's blocks.
     Tbm,
 }
 
 impl Family {
-    /// The family by the name of an index of the registry.
+    /// The family of an index of the registry, by its name.
     pub fn of_index(name: &str) -> Family {
         match name {
             "mu" => Family::Log(LogKind::Mu),
@@ -192,7 +193,7 @@ impl Family {
         }
     }
 
-    /// Spare bytes that its pages have; where the chip has fewer, the data area lends them.
+    /// Number of spare bytes of the family's pages. If the chip has fewer, the data area lends them.
     pub fn spare_needed(self, chip: &Geometry) -> u32 {
         match self {
             Family::Log(_) => spare_bytes_needed(chip),
@@ -203,42 +204,42 @@ impl Family {
         }
     }
 
-    /// The chip as this family sees it.
+    /// The chip as this family sees it, with lent spare bytes.
     pub fn shown<N: Nand>(self, chip: N) -> LentSpare<N> {
         let needed = self.spare_needed(&chip.geometry());
         LentSpare::new(chip, needed)
     }
 }
 
-/// Turns bytes into pages.
+/// A decoder of pages.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     /// The family of formats.
     pub family: Family,
-    /// The sizes of records.
+    /// The sizes of the records.
     pub record: RecordFormat,
-    /// The chip as the family sees it: bytes that are lent count as spare bytes.
+    /// The geometry as the family sees it: lent bytes count as spare bytes.
     pub geometry: Geometry,
     /// The shape of the tree on logical pages, if its superblock was found.
     pub store: Option<StoreShape>,
-    /// The first block of the buffer blocks of a TBM, if there are any.
+    /// The first of the buffer blocks of a TBM, if there are any.
     pub buffer_from: Option<u32>,
-    /// Entries of a node and bytes of a log unit, of IPL.
+    /// The sizes of IPL, if its checkpoint was found.
     pub ipl: Option<ipl::Shape>,
 }
 
 impl Decoder {
-    /// A decoder that has seen nothing yet.
+    /// Makes a decoder that has not seen any page.
     pub fn new(family: Family, record: RecordFormat, geometry: Geometry) -> Decoder {
         Decoder { family, record, geometry, store: None, buffer_from: None, ipl: None }
     }
 
-    /// A page without its single fields: for looks at many pages.
+    /// Decodes a page without its fields, for scans of many pages.
     pub fn glance(&self, ppn: Ppn, data: &[u8], spare: &[u8]) -> Page {
         self.read(ppn, Sheet::new(data, spare, false))
     }
 
-    /// A page with every field.
+    /// Decodes a page with all its fields.
     pub fn page(&self, ppn: Ppn, data: &[u8], spare: &[u8]) -> Page {
         self.read(ppn, Sheet::new(data, spare, true))
     }
@@ -257,26 +258,27 @@ impl Decoder {
         }
     }
 
-    /// The root that a commit page of plow tells, if this is one. `data_of` finds pages of its map: without
-    /// them the extents that lie there are left out.
+    /// Decodes the root in a commit page of plow; `None` for other pages. `data_of` finds the pages of the
+    /// map. Extents in pages that it does not find are left out.
     pub fn plow_root(&self, data: &[u8], data_of: DataOf<'_>) -> Option<PlowRoot> {
         plow::root(data.get(plow::HEADER_BYTES..)?, &self.geometry, data_of).map(|(root, _)| root)
     }
 
-    /// Learns the sizes of IPL from the first page of a checkpoint, if this is one.
+    /// Learns the sizes of IPL if the page is the first one of its checkpoint.
     pub(crate) fn learn_ipl(&mut self, page: &[u8]) {
         if let Some(Record::Ipl { order, unit, .. }) = page.get(4..).map(record::read) {
             self.ipl = Some(ipl::Shape { order: order as usize, unit: unit as usize });
         }
     }
 
-    /// A record of the checkpoint area from the bytes of its pages.
+    /// Decodes a record of the checkpoint area from the bytes of its pages.
     pub fn record_of(&self, payload: &[u8]) -> Record {
         record::read(payload)
     }
 }
 
-/// The first of the buffer blocks, if this page is in one: its number there is under its checksum.
+/// The first of the buffer blocks, if this page is in one of them. The checksum of such a page covers its
+/// number counted from there.
 pub(crate) fn buffer_start(ppn: Ppn, geometry: &Geometry, data: &[u8], spare: &[u8]) -> Option<u32> {
     let block = geometry.block_of(ppn).0;
     (0..=block).find(|first| tbm::is_whole(Ppn(ppn.0 - first * geometry.pages_per_block), data, spare))

@@ -4,24 +4,24 @@ use super::Node;
 use super::sheet::{Area, Sheet, number_text};
 use nandex::ordered::node::NodeShape;
 
-/// Where a node lies and how large it may be.
+/// The position and the sizes of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub(super) level: u8,
-    /// The first byte.
+    /// Offset of the first byte.
     pub(super) at: usize,
     pub(super) shape: NodeShape,
-    /// Entries in use, as the page says.
+    /// Number of entries in use, as the page says.
     pub(super) count: usize,
 }
 
-/// Whether an entry is kept: every one of an inner node, of a leaf the first and the last unless all are
-/// wanted.
+/// Whether an entry is kept: all entries of an inner node, but only the first and the last of a leaf unless
+/// `detail` is set.
 fn sheet_keeps(detail: bool, level: u8, i: usize, count: usize) -> bool {
     detail || level > 1 || i == 0 || i + 1 == count
 }
 
-/// Reads a node and notes its entries. A count above the capacity is cut to what there is.
+/// Reads a node and notes its entries. A count above the capacity is limited to the entries that fit.
 pub(super) fn read(sheet: &mut Sheet<'_>, frame: Frame, child_mask: u32) -> Node {
     let Frame { level, at, shape, count } = frame;
     let room = sheet.data.len().saturating_sub(at) / (shape.key_bytes + shape.value_bytes).max(1);

@@ -8,7 +8,7 @@ use nandex::ordered::RecordFormat;
 
 const HEADER_BYTES: usize = 16;
 
-/// Slots of a page: how many, and where they begin.
+/// The slots of a page: their number and position.
 struct Slots {
     capacity: usize,
     marks: usize,

@@ -3,17 +3,17 @@
 
 use nandex::ordered::RecordFormat;
 
-/// Bytes before the prefix.
+/// Number of bytes before the prefix.
 const FIXED: usize = 10;
-/// The mark, beside the width of the low bits, of a page whose records are trimmed.
+/// Flag next to the width of the low bits: the records of the page are trimmed.
 const TRIMMED: u8 = 128;
-/// Bytes at the end of a key before which zeros are left out.
+/// Number of bytes at the end of a key before which zeros are left out.
 const KEY_END: usize = 2;
 
-/// Records that were packed: key, and value or None for a tombstone.
+/// The unpacked records: key, and value or `None` for a tombstone.
 pub(super) type Unpacked = Vec<(Vec<u8>, Option<Vec<u8>>)>;
 
-/// The `width` bits from bit `at` on, the lowest of a byte first.
+/// The `width` bits from bit `at` on, the lowest bit of a byte first.
 fn bits(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
     let mut word = 0u64;
     for i in 0..width {
@@ -23,12 +23,12 @@ fn bits(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
     Some(word)
 }
 
-/// Bits of a number up to this one.
+/// Number of bits that hold every number up to `most`.
 fn bits_up_to(most: usize) -> usize {
     (usize::BITS - most.leading_zeros()) as usize
 }
 
-/// The next `stored` of so many bytes; the others are zeros.
+/// Takes the next `stored` bytes and fills them up to `all` bytes with zeros.
 fn bytes(body: &[u8], at: &mut usize, stored: usize, all: usize) -> Option<Vec<u8>> {
     let mut taken = Vec::with_capacity(all);
     for _ in 0..stored {
@@ -39,7 +39,7 @@ fn bytes(body: &[u8], at: &mut usize, stored: usize, all: usize) -> Option<Vec<u
     (stored <= all).then_some(taken)
 }
 
-/// The records in a body, if its bytes make sense.
+/// The records in a body; `None` if its bytes are invalid.
 pub(super) fn unpack(body: &[u8], record: RecordFormat, count: usize, tombstones: bool) -> Option<Unpacked> {
     let (key, value) = (usize::from(record.key_bytes), usize::from(record.value_bytes));
     let (first, prefix) = (*body.first()?, usize::from(*body.get(1)?));

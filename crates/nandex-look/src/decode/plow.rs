@@ -9,54 +9,54 @@ use serde::Serialize;
 
 pub(super) const HEADER_BYTES: usize = 22;
 
-/// The versions of the root that are understood.
+/// The versions of the root that can be decoded.
 const VERSIONS: core::ops::RangeInclusive<u64> = 3..=5;
-/// The version whose extents may lie in map pages.
+/// The first version whose extents may lie in map pages.
 const VERSION_MAPPED: u64 = 5;
 
-/// A level as the newest commit page tells it.
+/// A level of plow, from the newest commit page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlowLevel {
-    /// Rounds that its cursor went.
+    /// Number of rounds that the level's cursor has completed.
     pub rounds: u64,
-    /// Records in it.
+    /// Number of records in the level.
     pub records: u64,
-    /// Where the sweep stands; empty at the start of a round.
+    /// Position of the sweep as a key; empty at the start of a round.
     pub cursor: Vec<u8>,
-    /// The block being filled and its next page.
+    /// The block that is being filled, and its next page.
     pub open: Option<(u32, u32)>,
-    /// The pages before the cursor that are still to be swept: first page and number of pages.
+    /// Extents that the sweep has yet to reach: first page and number of pages.
     pub old: Vec<(u32, u32)>,
-    /// The pages behind it.
+    /// Extents behind the cursor, in the same form.
     pub new: Vec<(u32, u32)>,
 }
 
-/// A root.
+/// The root of plow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PlowRoot {
-    /// Bytes of keys and values.
+    /// Sizes of keys and values, in bytes.
     pub record: (u64, u64),
-    /// The levels, the first one on top.
+    /// The levels, the uppermost first.
     pub levels: Vec<PlowLevel>,
-    /// Sealed pages that are needed.
+    /// Number of sealed pages that are needed.
     pub sealed: u64,
-    /// The newest of them.
+    /// The newest of the sealed pages.
     pub newest_sealed: Option<u32>,
-    /// Extents that the map lists, and the last page of the map.
+    /// Number of extents in the map, and the last page of the map.
     pub map: Option<(u64, u32)>,
 }
 
-/// Finds the data of a page by its number.
+/// A function that finds the data of a page by its number.
 pub type DataOf<'p> = &'p dyn Fn(u32) -> Option<&'p [u8]>;
 
-/// Rows of pages in a root: first page and number of pages, or so many entries of the map from a place on.
+/// Pages in a root: an extent with its first page and number of pages, or a range of entries of the map.
 #[derive(Clone, Debug)]
 enum Item {
     Pages(u32, u32),
     Listed(u64, u64),
 }
 
-/// Numbers of seven bits a byte.
+/// A reader of numbers with seven bits per byte.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -108,7 +108,7 @@ impl Reader<'_> {
     }
 }
 
-/// The extents that map pages list, from the last page of the map back.
+/// The extents in map pages, read from the last page of the map backwards.
 fn listed(count: u64, last: u32, geometry: &Geometry, data_of: DataOf<'_>) -> Vec<(u32, u32)> {
     let per_page = ((geometry.page_bytes as usize).saturating_sub(HEADER_BYTES + 9) / 10).max(1);
     let mut pages = Vec::new();
@@ -129,8 +129,8 @@ fn listed(count: u64, last: u32, geometry: &Geometry, data_of: DataOf<'_>) -> Ve
     pages.into_iter().rev().flatten().take(count as usize).collect()
 }
 
-/// The root in a body and how many bytes it takes; none if its bytes make no sense. What lies in the map is
-/// left out where its pages are not found.
+/// Decodes the root in a body and returns it with its size in bytes; `None` if the bytes are invalid.
+/// Extents in map pages that are not found are left out.
 pub(super) fn root(body: &[u8], geometry: &Geometry, data_of: DataOf<'_>) -> Option<(PlowRoot, usize)> {
     let mut reader = Reader { bytes: body, at: 0 };
     let version = reader.number().filter(|version| VERSIONS.contains(version))?;

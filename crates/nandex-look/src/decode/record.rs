@@ -5,58 +5,57 @@ use nandex::blocks::spare::PageKind;
 use nandex::codec::{get_u16, get_u32, get_u64};
 use serde::Serialize;
 
-/// The kinds of records of the checkpoint area.
+/// A record of the checkpoint area.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
 pub enum Record {
-    /// The checkpoint of a log: its owner with the sizes of records, and its root.
+    /// The checkpoint of a log.
     Log {
         /// The name of the owner.
         owner: String,
-        /// Bytes of keys and values.
+        /// Sizes of keys and values, in bytes.
         record: (u8, u8),
         /// The page of the root.
         root: Option<u32>,
-        /// Levels of the tree.
+        /// Number of levels of the tree.
         height: u8,
     },
     /// The checkpoint of the page-mapping FTL.
     PageMap {
-        /// Logical pages.
+        /// Number of logical pages.
         pages: u32,
         /// The version that the next page gets.
         next_version: u64,
-        /// The version below which all groups are whole.
+        /// The version below which all groups are complete.
         committed: u64,
     },
-    /// The base of another scheme.
+    /// The base checkpoint of another mapping scheme.
     Base {
         /// The name of the scheme.
         scheme: String,
-        /// Logical pages.
+        /// Number of logical pages.
         pages: u32,
     },
-    /// A note of the page-mapping FTL or of another scheme: what has changed.
+    /// A note of an FTL: the changes since its base.
     Note {
         /// The next version.
         stamp: u64,
     },
     /// The checkpoint of IPL.
     Ipl {
-        /// Bytes of keys and values.
+        /// Sizes of keys and values, in bytes.
         record: (u8, u8),
-        /// Entries of a node at most.
+        /// Most entries of a node.
         order: u32,
-        /// Bytes of a log unit.
+        /// Size of a log unit, in bytes.
         unit: u32,
-        /// Pages of the log region of a block.
+        /// Number of pages in the log region of a block.
         log_pages: u16,
     },
-    /// Another one.
+    /// A record of an unknown kind.
     Unknown,
 }
 
-/// Reads a payload.
 pub(super) fn read(payload: &[u8]) -> Record {
     match payload {
         [b'N', b'X', b'F', b'3' | b'4', ..] if payload.len() >= 60 => Record::PageMap {
@@ -96,7 +95,7 @@ fn log(payload: &[u8]) -> Record {
     }
 }
 
-/// The fields at the beginning of a record of this kind with these first bytes.
+/// The fields at the beginning of a record by its kind and its first bytes: offset, size and name.
 fn rows(kind: PageKind, mark: Option<&[u8]>) -> &'static [(usize, usize, &'static str)] {
     match (kind, mark) {
         (PageKind::Anchor, _) => &[(0, 4, "anchors in use"), (4, 4, "checkpoint blocks")],
@@ -170,7 +169,7 @@ fn rows(kind: PageKind, mark: Option<&[u8]>) -> &'static [(usize, usize, &'stati
     }
 }
 
-/// Notes the fields of the first page of a record, which begin behind its length.
+/// Notes the fields of the first page of a record, which begin after its length.
 pub(super) fn note(sheet: &mut Sheet<'_>, kind: PageKind) {
     if !sheet.detail {
         return;

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// A part of a page.
+/// An area of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Area {
@@ -12,22 +12,22 @@ pub enum Area {
     Spare,
 }
 
-/// Some bytes of a page and what they mean.
+/// A field of a page: its position, name and value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Field {
-    /// The part of the page.
+    /// The area of the field.
     pub area: Area,
-    /// The first byte in it.
+    /// Offset of the field's first byte in its area.
     pub at: usize,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: usize,
-    /// The meaning.
+    /// The name of the field.
     pub name: String,
-    /// The value, as people read it.
+    /// The value as text.
     pub value: String,
 }
 
-/// A page being read. A field that lies beyond the bytes there are reads as 0 and is not noted.
+/// A page that is being read. A field beyond the end of its area is read as 0 and not noted.
 #[derive(Debug)]
 pub(super) struct Sheet<'a> {
     pub(super) data: &'a [u8],
@@ -42,7 +42,7 @@ impl<'a> Sheet<'a> {
         Sheet { data, spare, fields: Vec::new(), detail }
     }
 
-    /// Whether every byte is as an erase leaves it.
+    /// Whether all bytes are as an erase leaves them.
     pub(super) fn is_blank(&self) -> bool {
         self.data.iter().chain(self.spare).all(|&byte| byte == 0xff)
     }
@@ -52,26 +52,25 @@ impl<'a> Sheet<'a> {
         all.get(at..at.checked_add(bytes)?)
     }
 
-    /// Notes what bytes mean.
     pub(super) fn note(&mut self, area: Area, (at, bytes): (usize, usize), name: &str, value: String) {
         if self.detail && bytes > 0 && self.slice(area, at, bytes).is_some() {
             self.fields.push(Field { area, at, bytes, name: name.to_string(), value });
         }
     }
 
-    /// A little-endian number of up to eight bytes, not noted.
+    /// Reads a little-endian number of up to eight bytes without noting it.
     pub(super) fn peek(&self, area: Area, at: usize, bytes: usize) -> u64 {
         debug_assert!(bytes <= 8, "a number of {bytes} bytes");
         let slice = self.slice(area, at, bytes).unwrap_or(&[]);
         slice.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
     }
 
-    /// A little-endian number in the data area.
+    /// Reads and notes a little-endian number in the data area.
     pub(super) fn data_number(&mut self, at: usize, bytes: usize, name: &str) -> u64 {
         self.number(Area::Data, (at, bytes), name)
     }
 
-    /// A little-endian number in the spare area.
+    /// Reads and notes a little-endian number in the spare area.
     pub(super) fn spare_number(&mut self, at: usize, bytes: usize, name: &str) -> u64 {
         self.number(Area::Spare, (at, bytes), name)
     }
@@ -83,14 +82,14 @@ impl<'a> Sheet<'a> {
         number
     }
 
-    /// A checksum, and whether it is right.
+    /// Notes a checksum and whether it is right.
     pub(super) fn checksum(&mut self, area: Area, at: usize, right: bool) {
         let stored = self.peek(area, at, 4);
         let says = if right { "right" } else { "wrong" };
         self.note(area, (at, 4), "CRC-32", format!("{stored:08x}, {says}"));
     }
 
-    /// Characters.
+    /// Reads and notes characters.
     pub(super) fn text(&mut self, at: usize, bytes: usize, name: &str) -> String {
         let slice = self.slice(Area::Data, at, bytes).unwrap_or(&[]);
         let text: String =
@@ -99,7 +98,7 @@ impl<'a> Sheet<'a> {
         text
     }
 
-    /// Bytes of a key or value, as a number where they are few.
+    /// Reads and notes bytes of a key or value, as a number if there are at most eight.
     pub(super) fn bytes(&mut self, at: usize, bytes: usize, name: &str) -> Vec<u8> {
         let slice = self.slice(Area::Data, at, bytes).unwrap_or(&[]).to_vec();
         if self.detail {
@@ -109,7 +108,7 @@ impl<'a> Sheet<'a> {
     }
 }
 
-/// Bytes as people read them: a big-endian number of up to eight bytes, else hexadecimal.
+/// Bytes as text: up to eight as a big-endian number, more in hexadecimal.
 pub fn number_text(bytes: &[u8]) -> String {
     match bytes.len() {
         0 => "-".to_string(),

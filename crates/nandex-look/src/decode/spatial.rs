@@ -3,7 +3,7 @@
 use super::sheet::{Area, Sheet};
 use super::{Node, Page, Role};
 
-/// Bytes of a rectangle: two corners of two coordinates.
+/// Size of a rectangle in bytes: two corners with two coordinates each.
 const RECT: usize = 16;
 
 pub(super) fn superblock(sheet: &mut Sheet<'_>) -> &'static str {
@@ -34,7 +34,7 @@ fn rect_text(bytes: &[u8]) -> String {
     format!("({}, {}) to ({}, {})", number(0), number(4), number(8), number(12))
 }
 
-/// A node of an R-tree in the plane: what it holds is told for i32 corners; other coordinates are shown raw.
+/// Decodes a node of an R-tree with two dimensions and `i32` corners. Other coordinates are shown as bytes.
 pub(super) fn node(own: u32, level: u8, mut sheet: Sheet<'_>) -> Page {
     super::logical::note_head(&mut sheet);
     sheet.data_number(8, 1, "level");

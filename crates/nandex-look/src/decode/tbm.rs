@@ -5,12 +5,12 @@ use super::{Decoder, Page, Role, logical};
 use nandex::Ppn;
 use nandex::codec::crc32;
 
-/// The flags of a page in a buffer block.
+/// The flag of the last page of a group.
 const IS_LAST: u64 = 2;
 const IS_TRIM: u64 = 4;
 const IS_BELOW: u64 = 8;
 
-/// Whether the bytes are a whole page of a buffer block in this place of the range.
+/// Whether the bytes are an intact page of a buffer block, at this position of the buffer blocks.
 pub(super) fn is_whole(ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
     spare.len() >= 27
         && spare[1] & 0xf0 == 0xb0
@@ -18,7 +18,7 @@ pub(super) fn is_whole(ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
             == u32::from_le_bytes([spare[23], spare[24], spare[25], spare[26]])
 }
 
-/// `ppn` counts from the first page of the range.
+/// Decodes a page; `ppn` counts from the first page of the buffer blocks.
 pub(super) fn decode(decoder: &Decoder, ppn: Ppn, mut sheet: Sheet<'_>) -> Page {
     let right = is_whole(ppn, sheet.data, sheet.spare);
     let flags = sheet.peek(Area::Spare, 1, 1);

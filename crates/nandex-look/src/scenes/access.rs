@@ -12,19 +12,19 @@ fn stop(session: &Session, step: usize, title: &str, text: String, pages: Vec<u3
     Stop { at: after(session, step), title: title.into(), text, pages }
 }
 
-/// The first step in which a figure rises, from one on.
+/// The first step from `from` on in which a figure rises.
 fn first(session: &Session, from: usize, name: &str) -> Result<usize, String> {
     let mut steps = (from..session.steps().len()).filter(|&step| rise(session, step, name) > 0);
     steps.next().ok_or_else(|| format!("'{name}' did not rise"))
 }
 
-/// The step in which the tree got this high.
+/// The step in which the tree reached this height.
 fn grown(session: &Session, height: u32) -> Result<usize, String> {
     let found = session.steps().iter().position(|step| step.height >= height);
     found.ok_or_else(|| format!("the tree did not reach height {height}"))
 }
 
-/// Nodes of the tree behind a step, and its leaves.
+/// Numbers of nodes and of leaves in the tree after a step.
 fn nodes(session: &Session, step: usize) -> Result<(usize, usize), String> {
     let scan = seen_after(session, step)?;
     let leaves = scan.tree.nodes.iter().filter(|node| node.level == 1).count();

@@ -8,7 +8,7 @@ fn stop(at: At, title: &str, text: String, pages: Vec<u32>) -> Stop {
     Stop { at, title: title.into(), text, pages }
 }
 
-/// The commit that served most requests with one page.
+/// The commit that served the most requests with one page.
 fn find(session: &Session) -> Result<(usize, u64), String> {
     let steps = (1..session.steps().len()).filter(|&step| {
         rise(session, step, "commits") == 1 && session.steps()[step].count(What::Program) == 1

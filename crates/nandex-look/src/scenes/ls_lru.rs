@@ -9,7 +9,8 @@ fn setup() -> Setup {
     setup
 }
 
-/// A clean-part-only commit that programs nothing, and behind it the write-minimized commit that served most.
+/// A clean-part-only commit that programs nothing, and after it the write-minimized commit that served the
+/// most changes.
 fn find(session: &Session) -> Result<(usize, usize), String> {
     let steps = 1..session.steps().len();
     let committed = steps.clone().filter(|&step| rise(session, step, "write_minimized_commits") > 0);

@@ -15,37 +15,37 @@ use crate::session::{At, Event, Session, Setup, What};
 use crate::show;
 use serde::Serialize;
 
-/// A scene.
+/// A scene: a recorded run that shows an idea.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene {
-    /// The name by which it is asked for.
+    /// The scene's name in commands.
     pub name: &'static str,
-    /// The idea that it shows.
+    /// The idea that the scene shows.
     pub title: &'static str,
-    /// The paper.
+    /// The paper of the idea.
     pub paper: &'static str,
-    /// The page of the docs that explains it.
+    /// The page of the docs that explains the idea.
     pub page: &'static str,
     play: fn() -> Played,
 }
 
-/// A recorded run and the places to stop at, or why there is none.
+/// A recorded run with its stops, or the reason why it failed.
 pub type Played = Result<(Session, Vec<Stop>), String>;
 
-/// A place to stop at.
+/// A place in the run at which the scene stops.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stop {
-    /// The place.
+    /// The place in the run.
     pub at: At,
-    /// A few words.
+    /// The title, in a few words.
     pub title: String,
-    /// The things to look at.
+    /// The text about what to look at.
     pub text: String,
-    /// The pages that it is about.
+    /// The pages that the text is about.
     pub pages: Vec<u32>,
 }
 
-/// Every scene, in the order of the papers.
+/// All scenes, in the order of the papers.
 pub const SCENES: [Scene; 6] = [
     Scene {
         name: "mu",
@@ -91,7 +91,7 @@ pub const SCENES: [Scene; 6] = [
     },
 ];
 
-/// The scene of this name.
+/// The scene with this name.
 pub fn find(name: &str) -> Result<&'static Scene, String> {
     let known: Vec<&str> = SCENES.iter().map(|scene| scene.name).collect();
     SCENES
@@ -100,22 +100,22 @@ pub fn find(name: &str) -> Result<&'static Scene, String> {
         .ok_or_else(|| format!("there is no scene '{name}'; known: {}", known.join(", ")))
 }
 
-/// Runs a scene.
+/// Runs the scene with this name.
 pub fn play(name: &str) -> Played {
     (find(name)?.play)()
 }
 
-/// The place behind a step.
+/// The place at the end of a step.
 fn after(session: &Session, step: usize) -> At {
     At { step, event: session.steps()[step].events.len() }
 }
 
-/// The chip behind a step, looked at.
+/// A scan of the chip after a step.
 fn seen_after(session: &Session, step: usize) -> Result<Scan, String> {
     show::look(session, after(session, step))
 }
 
-/// How much a figure rose in a step.
+/// The rise of a figure in a step.
 fn rise(session: &Session, step: usize, name: &str) -> u64 {
     let value = |step: usize| session.steps()[step].metric(name).unwrap_or(0);
     value(step).saturating_sub(step.checked_sub(1).map_or(0, value))
@@ -131,7 +131,7 @@ fn pages(session: &Session, step: usize, what: What) -> Vec<u32> {
     events.filter(|event| event.what == what && !event.failed).map(|event| event.at).collect()
 }
 
-/// Events of a step up to the first that is not like this.
+/// The place after the leading events of a step that satisfy a condition.
 fn prefix(session: &Session, step: usize, is_like: impl Fn(&Event) -> bool) -> At {
     let event = session.steps()[step].events.iter().take_while(|event| is_like(event)).count();
     At { step, event }
@@ -146,12 +146,12 @@ fn list(numbers: &[u32]) -> String {
     }
 }
 
-/// Page programs of a whole run behind the format.
+/// Number of page programs in the run after the format.
 fn programs_of(session: &Session) -> usize {
     session.steps()[1..].iter().map(|step| step.count(What::Program)).sum()
 }
 
-/// A run like this with another index.
+/// Runs the same set-up with another index.
 fn other(setup: &Setup, index: &str) -> Result<Session, String> {
     Session::run(Setup { index: index.into(), options: Vec::new(), ..setup.clone() })
 }

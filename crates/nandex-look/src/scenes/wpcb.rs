@@ -4,15 +4,14 @@ use super::{Played, Stop, after, figure, list, other, programs_of, rise, seen_af
 use crate::scan::Scan;
 use crate::session::{At, Session, Setup, What};
 
-/// The parts of a conversion.
 struct Conversion {
     step: usize,
     victim: u32,
-    /// Logical pages in the victim, in order of writing.
+    /// Logical pages in the victim, in the order of writing.
     held: Vec<u32>,
     /// Logical pages that went to the FTL, in order.
     converted: Vec<u32>,
-    /// The pages that were programmed for it.
+    /// Physical pages that were programmed for the conversion.
     programmed: Vec<u32>,
 }
 
@@ -47,7 +46,8 @@ fn is_ascending(numbers: &[u32]) -> bool {
     numbers.windows(2).all(|pair| pair[0] < pair[1])
 }
 
-/// The conversion that shows most: pages written out of order and more than once, that go down in order.
+/// The conversion that shows the most: its pages were written out of order and several times, and go to the
+/// FTL in order.
 fn find(session: &Session) -> Result<Conversion, String> {
     let mut best: Option<Conversion> = None;
     let steps = (1..session.steps().len()).filter(|&step| rise(session, step, "conversions") == 1);

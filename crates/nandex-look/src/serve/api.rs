@@ -13,17 +13,17 @@ use serde_json::{Value, json};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Runs that are kept; the oldest goes.
+/// Most runs that are kept; the oldest is dropped first.
 const RUNS_MAX: usize = 6;
 
-/// A run with its name and, of a scene, the places to stop at.
+/// A run; for a scene with its stops.
 struct Run {
     id: u64,
     session: Session,
     stops: Vec<Stop>,
 }
 
-/// The runs of one server. Each has a lock of its own: one that takes long keeps no other call waiting.
+/// The runs of a server. Each has its own lock, so a slow call on one does not block calls on others.
 #[derive(Default)]
 pub(super) struct App(Mutex<Runs>);
 
@@ -33,12 +33,13 @@ struct Runs {
     made: u64,
 }
 
-/// The thing behind a lock. A call that panicked left whole runs behind: it makes them before it keeps them.
+/// Locks a mutex even if a call panicked. The data are still valid, because calls complete a run before
+/// they store it.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An answer, or why what was asked cannot be.
+/// The answer of a call, or the reason why it is impossible.
 type Said = Result<Value, String>;
 
 #[derive(Deserialize)]
@@ -79,7 +80,7 @@ fn place(request: &Request) -> Result<At, Refused> {
 }
 
 impl App {
-    /// Does what a call asks. A request that makes no sense is refused; what cannot be is said.
+    /// Answers a call. A malformed request is refused; an impossible one gets the reason as its answer.
     pub(super) fn call(&self, request: &Request, call: &str) -> Result<Said, Refused> {
         match (request.method.as_str(), call) {
             ("GET", "about") => Ok(Ok(about())),
@@ -114,7 +115,7 @@ impl App {
         }
     }
 
-    /// Does something with a run, which no other call uses meanwhile.
+    /// Works with a run while no other call can use it.
     fn with<T>(&self, id: u64, work: impl FnOnce(&mut Run) -> Result<T, String>) -> Result<T, String> {
         let found = locked(&self.0).runs.iter().find(|run| run.0 == id).map(|run| Arc::clone(&run.1));
         let run = found.ok_or_else(|| "this run is gone; start it anew".to_string())?;
@@ -147,7 +148,7 @@ impl App {
     }
 }
 
-/// Everything that can be chosen.
+/// The choices that the page offers.
 fn about() -> Value {
     let indexes = INDEXES.iter().map(|entry| {
         json!({

@@ -6,7 +6,7 @@
 
 use super::http::{Refused, Request, refused};
 
-/// The demands on a request.
+/// The rules for accepting a request.
 #[derive(Clone, Debug)]
 pub(super) struct Guard {
     port: u16,
@@ -22,7 +22,7 @@ impl Guard {
         ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{}", self.port))
     }
 
-    /// The path behind the token, if the request may be answered.
+    /// The path after the token, if the request may be answered.
     pub(super) fn admit<'a>(&self, request: &'a Request) -> Result<&'a str, Refused> {
         let host = request.header("host").unwrap_or("");
         if !self.hosts().iter().any(|own| own.eq_ignore_ascii_case(host)) {
@@ -62,12 +62,12 @@ impl Guard {
     }
 }
 
-/// Compares without telling by its time how much is right.
+/// Compares in constant time, so that the time does not reveal how many bytes are right.
 fn is_same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (a, b)| differ | (a ^ b)) == 0
 }
 
-/// A random word for an address: 128 bits from the operating system.
+/// A random word for an address, with 128 bits from the operating system.
 pub(super) fn random_word() -> Result<String, String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|e| format!("the system gives no random bytes: {e}"))?;

@@ -3,26 +3,25 @@
 
 use std::io::{self, Read, Write};
 
-/// Bytes of a request's head at most.
+/// Most bytes of a request's head.
 pub(super) const HEAD_MAX: usize = 8 << 10;
 
-/// Bytes of a request's body at most.
+/// Most bytes of a request's body.
 pub(super) const BODY_MAX: usize = 64 << 10;
 
-/// A request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Request {
     pub(super) method: String,
     /// The path without the query.
     pub(super) path: String,
     pub(super) query: Vec<(String, String)>,
-    /// Names in lower case.
+    /// The headers; names are in lower case.
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
 }
 
 impl Request {
-    /// A header; none where it is not there, or there twice.
+    /// The value of a header; `None` if it is absent or occurs twice.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|header| header.0 == name);
         let first = found.next()?;
@@ -33,13 +32,12 @@ impl Request {
         self.headers.iter().filter(|header| header.0 == name).count() > 1
     }
 
-    /// A value of the query.
     pub(super) fn value(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|pair| pair.0 == name).map(|pair| pair.1.as_str())
     }
 }
 
-/// Why a request is refused.
+/// The status and reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refused {
     pub(super) status: u16,
@@ -50,7 +48,7 @@ pub(super) const fn refused(status: u16, why: &'static str) -> Refused {
     Refused { status, why }
 }
 
-/// Reads a request. None where the other side said nothing.
+/// Reads a request; `None` if the client sent nothing.
 pub(super) fn read(stream: &mut impl Read) -> Result<Option<Request>, Refused> {
     let mut bytes = Vec::new();
     let mut chunk = [0; 2048];
@@ -138,13 +136,12 @@ fn parse(head: &[u8]) -> Result<Request, Refused> {
     })
 }
 
-/// An answer.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) kind: &'static str,
     pub(super) body: Vec<u8>,
-    /// The nonce under which the page's own script and style run.
+    /// The nonce with which the page's own script and style run.
     pub(super) nonce: Option<String>,
 }
 
@@ -157,7 +154,7 @@ impl Answer {
         Answer { status, kind: "text/plain; charset=utf-8", body: text.as_bytes().to_vec(), nonce: None }
     }
 
-    /// Writes the answer; the connection is closed behind it.
+    /// Writes the answer, after which the connection is closed.
     pub(super) fn write(&self, stream: &mut impl Write) -> io::Result<()> {
         let phrase = match self.status {
             200 => "OK",

@@ -15,17 +15,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Requests that are answered at a time.
+/// Most requests that are answered at a time.
 const ANSWERS_MAX: usize = 32;
 
-/// Connections whose requests have not come yet, whoever opened them. The oldest goes when one more comes, so
-/// that nobody is kept out by connections that say nothing.
+/// Most connections whose requests have not arrived. If one more opens, the oldest is closed, so silent
+/// connections cannot keep others out.
 const WAITING_MAX: usize = 32;
 
-/// How long a request may take to come, all of it, and an answer to go.
+/// Longest time for receiving a whole request, and for sending an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A server that listens.
+/// A server on the loopback address.
 pub struct Server {
     listener: TcpListener,
     shared: Arc<Shared>,
@@ -40,7 +40,7 @@ struct Shared {
     waiting: Mutex<Waiting>,
 }
 
-/// The connections whose requests have not come yet, the oldest first.
+/// The connections whose requests have not arrived, the oldest first.
 #[derive(Default)]
 struct Waiting {
     made: u64,
@@ -48,7 +48,7 @@ struct Waiting {
 }
 
 impl Server {
-    /// Listens on the loopback address; port 0 takes one that is free.
+    /// Listens on the loopback address; port 0 takes a free one.
     pub fn bind(port: u16) -> Result<Server, String> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
             .map_err(|e| format!("port {port} of this machine cannot be had: {e}"))?;
@@ -68,7 +68,7 @@ impl Server {
         format!("http://127.0.0.1:{}/{}/", self.port, self.token)
     }
 
-    /// Answers requests for ever.
+    /// Answers requests without end.
     pub fn run(&self) -> Result<(), String> {
         loop {
             match self.listener.accept() {
@@ -92,7 +92,7 @@ impl Server {
     }
 }
 
-/// A connection until a moment: a byte now and then does not make it last.
+/// A connection with a deadline for all its bytes, so single bytes now and then cannot prolong it.
 struct Until<'a> {
     stream: &'a mut TcpStream,
     end: Instant,
@@ -124,7 +124,7 @@ impl Write for Until<'_> {
 }
 
 impl Shared {
-    /// Notes a connection whose request is to come, and ends the oldest where they are too many.
+    /// Registers a connection whose request has not arrived, and closes the oldest if there are too many.
     fn wait_for(&self, stream: &TcpStream) -> io::Result<u64> {
         let stream = stream.try_clone()?;
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -139,7 +139,7 @@ impl Shared {
         Ok(ticket)
     }
 
-    /// The request of a connection came, or never will.
+    /// Removes a connection whose request arrived or never will.
     fn has_come(&self, ticket: u64) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.streams.retain(|stream| stream.0 != ticket);
@@ -178,7 +178,7 @@ impl Shared {
     }
 }
 
-/// One of the answers at a time.
+/// One of the answers that may run at a time.
 struct Place<'a>(&'a AtomicUsize);
 
 impl Place<'_> {
@@ -197,8 +197,8 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Takes what the other side still sends, within bounds: a connection closed with bytes unread would be
-/// reset, and the answer lost.
+/// Reads what the client still sends, within bounds. Closing a connection with unread bytes would reset it
+/// and lose the answer.
 fn drain(stream: &mut Until<'_>) -> io::Result<()> {
     let mut chunk = [0; 4096];
     for _ in 0..64 {

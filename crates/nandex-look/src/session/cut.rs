@@ -12,26 +12,26 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// How the cut meets the next change of the chip.
+/// The way in which a power cut affects the next change of the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CutMode {
-    /// Nothing of it happened: the power goes off here.
+    /// Nothing of the change happens.
     Before,
-    /// Only its first bytes happened.
+    /// Only the first bytes change.
     Prefix,
-    /// Some of its bits.
+    /// Only some of the bits change.
     RandomBits,
-    /// The remains cannot be read.
+    /// The page or block becomes unreadable.
     Unreadable,
-    /// The remains look erased, and are not.
+    /// The page or block looks erased but is not.
     LooksErased,
-    /// All of it happened, and nobody was told.
+    /// The change happens in full but is not acknowledged.
     After,
 }
 
 impl CutMode {
-    /// Every way.
+    /// All ways.
     pub const ALL: [CutMode; 6] = [
         CutMode::Before,
         CutMode::Prefix,
@@ -64,53 +64,53 @@ impl CutMode {
     }
 }
 
-/// A record that is not as it was.
+/// A record that differs after the mount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    /// The key.
+    /// The key of the record.
     pub key: u64,
-    /// The value that was acknowledged last; none where it was removed.
+    /// The value acknowledged last; absent if the record was removed.
     pub was: Option<u64>,
-    /// The value that came back.
+    /// The value after the mount; absent if the record is missing.
     pub is: Option<u64>,
 }
 
-/// The outcome of a cut.
+/// The outcome of a power cut and the mount after it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Recovery {
-    /// The change of the chip that the cut met, in words.
+    /// The change that the cut affected, in words.
     pub met: String,
-    /// How it met it.
+    /// The way in which the cut affected it.
     pub mode: CutMode,
     /// The promise of the index.
     pub promise: &'static str,
-    /// The error of the mount, where it refused.
+    /// The error of the mount, if it failed.
     pub refused: Option<String>,
-    /// Whether what is promised was kept; none where nothing is.
+    /// Whether the promise was kept; absent without a promise.
     pub kept: Option<bool>,
     /// The verdict in words.
     pub verdict: String,
-    /// Reads of the mount by cause, programs, erases.
+    /// Number of page reads of the mount by cause.
     pub reads: BTreeMap<&'static str, usize>,
-    /// Programs by cause.
+    /// Number of page programs of the mount by cause.
     pub programs: BTreeMap<&'static str, usize>,
-    /// Erases.
+    /// Number of block erases of the mount.
     pub erases: usize,
     /// Simulated time of the mount, in ns.
     pub flash_ns: u64,
-    /// Records before and after.
+    /// Numbers of records before the cut and after the mount.
     pub records: (usize, usize),
-    /// Records that differ from the last acknowledged state, the first hundred.
+    /// The first hundred records that differ from the last acknowledged state.
     pub differences: Vec<Difference>,
-    /// How many differ.
+    /// Number of records that differ.
     pub differing: usize,
-    /// Whether every invariant holds.
+    /// Whether all invariants hold; absent if they were not checked.
     pub sound: Option<bool>,
-    /// The step at which the index was mounted.
+    /// The step in which the index was mounted.
     pub step: usize,
 }
 
-/// The change that comes next, and the step whose operation it belongs to.
+/// The next change after a place: the step it belongs to, and its index there.
 fn next_change(session: &Session, at: At) -> Option<(usize, usize)> {
     let here = changed_by(&session.steps[at.step], at.event);
     if here < session.steps[at.step].changes.len() {
@@ -121,7 +121,6 @@ fn next_change(session: &Session, at: At) -> Option<(usize, usize)> {
         .map(|step| (step, 0))
 }
 
-/// A change of the chip in words.
 fn in_words(recorded: &Recorded) -> String {
     let cause = recorded.cause.map_or("", |cause| cause.name()).replace('_', " ");
     match &recorded.op {
@@ -132,14 +131,14 @@ fn in_words(recorded: &Recorded) -> String {
 }
 
 impl Session {
-    /// The change that a cut at this place would meet, in words.
+    /// The change that a cut at this place would affect, in words.
     pub fn next_change(&self, at: At) -> Result<String, String> {
         let at = self.place(at)?;
         let next = next_change(self, at).map(|(step, change)| in_words(&self.steps[step].changes[change]));
         Ok(next.unwrap_or_else(|| "nothing: no change of the chip follows".into()))
     }
 
-    /// Cuts the power at a place and mounts what is left, as a run that goes on from there.
+    /// Cuts the power at a place and mounts the chip. Returns a run that continues from there.
     pub fn cut(&self, at: At, mode: CutMode) -> Result<Session, String> {
         let at = self.place(at)?;
         let step = &self.steps[at.step];
@@ -170,13 +169,13 @@ impl Session {
         Ok(cut)
     }
 
-    /// The last step up to one after which everything was durable.
+    /// The last step up to `acknowledged` after which everything was durable.
     fn synced_by(&self, acknowledged: usize) -> usize {
         let mut steps = self.steps[..=acknowledged].iter();
         steps.rposition(|step| matches!(step.kind, "sync" | "mount" | "format") && !step.failed).unwrap_or(0)
     }
 
-    /// A run with the steps up to one and the cut behind them.
+    /// A run with the steps up to `acknowledged`, followed by the cut.
     fn branch(
         &self,
         acknowledged: usize,
@@ -239,7 +238,7 @@ impl Session {
         self
     }
 
-    /// Mounts what the cut left, and judges it.
+    /// Mounts the chip after the cut and judges the outcome.
     fn mount(
         &mut self,
         (met, mode): (String, CutMode),
@@ -306,8 +305,8 @@ impl Session {
         Ok(())
     }
 
-    /// The states that were acknowledged one after the other, with their steps: of the class *every sync*
-    /// from the last sync on, of *every operation* the last one only.
+    /// The acknowledged states with their steps, one after the other. In the class *every sync* they start
+    /// with the last sync; in *every operation* only the last state counts.
     fn states(&self) -> Vec<(usize, Arc<Contents>)> {
         let each = self.steps.iter().enumerate().filter(|(_, step)| step.kind != "cut");
         let mut states: Vec<_> = each.map(|(place, step)| (place, step.contents.clone())).collect();
@@ -360,8 +359,9 @@ impl Session {
     }
 }
 
-/// Whether what came back is what was promised, and what it is in words. `states` are those that the class
-/// allows, the last acknowledged one last; another is that with the operation under way.
+/// Whether the contents after the mount keep the promise, and the verdict in words. `states` are those that
+/// the class allows, the last acknowledged one last. The state with the unfinished operation is allowed
+/// too.
 fn judge(
     class: Durability,
     is_open: bool,

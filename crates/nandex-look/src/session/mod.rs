@@ -25,66 +25,66 @@ use setup::{Entry, Plan};
 use std::sync::Arc;
 use watch::Watched;
 
-/// Steps between two copies of the chip.
+/// Number of steps between two copies of the chip.
 const KEY_STEPS: usize = 16;
 
-/// Bytes of recorded changes that a run may hold.
+/// Most bytes of recorded changes in a run.
 const BYTES_MAX: usize = 256 << 20;
 
 /// A place in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct At {
-    /// The step.
+    /// The index of the step.
     pub step: usize,
-    /// Events of it that have happened.
+    /// Number of the step's events that have happened.
     pub event: usize,
 }
 
-/// A step.
+/// A step of a run.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// The request in words.
     pub what: String,
-    /// The kind of it, in a word.
+    /// The kind of the step, in a word.
     pub kind: &'static str,
     /// The answer in words.
     pub outcome: String,
-    /// Whether it failed.
+    /// Whether the step failed.
     pub failed: bool,
     /// The operations of the chip.
     pub events: Vec<Event>,
-    /// The changes among that, as they can be repeated.
+    /// The changes among the events, in a form that can be repeated.
     pub changes: Vec<Recorded>,
-    /// The figures of the index after it.
+    /// The figures of the index after the step.
     pub metrics: Vec<Metric>,
-    /// Levels of the index after it.
+    /// Number of levels of the index after the step.
     pub height: u32,
-    /// RAM that the index held after it.
+    /// RAM of the index after the step, in bytes.
     pub ram_bytes: usize,
-    /// Simulated time that it took, in ns.
+    /// Simulated time of the step, in ns.
     pub flash_ns: u64,
-    /// The contents that the index should have after it.
+    /// The expected contents of the index after the step.
     pub(crate) contents: Arc<Contents>,
 }
 
 impl Step {
-    /// Events of a kind.
+    /// Number of events of a kind.
     pub fn count(&self, what: What) -> usize {
         self.events.iter().filter(|event| event.what == what).count()
     }
 
-    /// A figure of the index after the step.
+    /// A figure of the index after the step, by its name.
     pub fn metric(&self, name: &str) -> Option<u64> {
         self.metrics.iter().find(|metric| metric.name == name).map(|metric| metric.value)
     }
 
-    /// Records that there should be after the step.
+    /// Expected number of records after the step.
     pub fn records(&self) -> usize {
         self.contents.len()
     }
 }
 
-/// The index as it is at the end of the recorded steps.
+/// The index as it is after the last recorded step.
 struct Live {
     subject: Subject,
     watched: Watched,
@@ -92,24 +92,24 @@ struct Live {
 
 /// A recorded run.
 pub struct Session {
-    /// The set-up.
+    /// The set-up of the run.
     pub setup: Setup,
     plan: Plan,
     steps: Vec<Step>,
-    /// The chip before step 0, and after every few steps.
+    /// Copies of the chip: before step 0, and after every few steps.
     keys: Vec<SimChip>,
-    /// Absent once an operation failed in a way that the index did not survive.
+    /// The open index; `None` after an operation failed in a way that the index did not survive.
     live: Option<Live>,
     source: Source,
     durability: Durability,
-    /// The step up to which everything was durable.
+    /// The last step after which everything was durable.
     synced: usize,
     bytes: usize,
-    /// Simulated time of the chip behind the last step, in ns.
+    /// Simulated time of the chip after the last step, in ns.
     time_ns: u64,
-    /// A chip that was cut and is to be mounted.
+    /// A chip after a power cut that waits to be mounted.
     waiting: Option<Watched>,
-    /// The findings of the mount after a power cut, where this run goes on from one.
+    /// The outcome of the mount after a power cut, if the run continues from one.
     pub recovery: Option<Recovery>,
 }
 
@@ -121,7 +121,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Formats the index.
+    /// Formats the index without running the workload.
     pub fn formatted(setup: Setup) -> Result<Session, String> {
         let plan = setup.plan()?;
         let source = Source::new(&setup, &plan)?;
@@ -150,32 +150,32 @@ impl Session {
         Ok(session)
     }
 
-    /// The steps.
+    /// All steps of the run.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// The class that the index gives.
+    /// The durability class of the index.
     pub fn durability(&self) -> Durability {
         self.durability
     }
 
-    /// Whether the index is a spatial one.
+    /// Whether the index is spatial.
     pub fn is_spatial(&self) -> bool {
         matches!(self.plan.entry, Entry::Spatial(_))
     }
 
-    /// The part simulated.
+    /// The simulated part.
     pub fn part(&self) -> &nandex::nand::Part {
         &self.plan.part
     }
 
-    /// The sizes of records.
+    /// The sizes of the records.
     pub fn record(&self) -> nandex::ordered::RecordFormat {
         self.plan.settings.record
     }
 
-    /// Runs so many operations more of the workload; fewer where one fails.
+    /// Runs up to `operations` more operations of the workload, and stops if one fails.
     pub fn go_on(&mut self, operations: usize) -> Result<(), String> {
         for _ in 0..operations {
             let contents = self.last_contents();
@@ -187,7 +187,7 @@ impl Session {
         Ok(())
     }
 
-    /// Carries one operation out; false where it failed.
+    /// Does one operation; returns whether it succeeded.
     pub fn apply(&mut self, op: Op) -> Result<bool, String> {
         if self.steps.len() > OPERATIONS_MAX + 16 {
             return Err(format!("the run has {OPERATIONS_MAX} steps, the most there are"));
@@ -223,7 +223,7 @@ impl Session {
         self.steps.last().map(|step| step.contents.clone()).unwrap_or_default()
     }
 
-    /// Adds a step with what the chip did since the last one.
+    /// Adds a step with the events of the chip since the previous one.
     fn note(
         &mut self,
         what: String,
@@ -270,7 +270,7 @@ impl Session {
         });
     }
 
-    /// The place, if it is one of this run.
+    /// Checks that a place is in this run.
     pub fn place(&self, at: At) -> Result<At, String> {
         match self.steps.get(at.step) {
             Some(step) if at.event <= step.events.len() => Ok(at),
@@ -279,7 +279,7 @@ impl Session {
         }
     }
 
-    /// The chip at a place: its bytes, wear and bad blocks; counters are those of a copy.
+    /// The chip at a place, with its bytes, wear and bad blocks. Its counters are those of a copy.
     pub fn chip_at(&self, at: At) -> Result<SimChip, String> {
         let at = self.place(at)?;
         // keys[0] is before step 0, keys[k] after step (k - 1) * KEY_STEPS.
@@ -295,7 +295,7 @@ impl Session {
         Ok(chip)
     }
 
-    /// Reads, programs and erases by cause up to a place.
+    /// The events up to a place.
     pub fn events_until(&self, at: At) -> impl Iterator<Item = &Event> {
         let whole = self.steps[..at.step].iter().flat_map(|step| &step.events);
         whole.chain(&self.steps[at.step].events[..at.event])
@@ -309,7 +309,7 @@ fn recorded_bytes(recorded: &Recorded) -> usize {
     }
 }
 
-/// How many recorded changes the first events of a step made: a refused one made none.
+/// Number of recorded changes among the first events of a step; refused events made no change.
 fn changed_by(step: &Step, events: usize) -> usize {
     let changes = step.events[..events].iter().filter(|event| event.what.changes()).count();
     changes.min(step.changes.len())

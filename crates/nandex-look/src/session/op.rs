@@ -12,39 +12,39 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::ops::{Bound, ControlFlow};
 
-/// An operation.
+/// An operation of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Op {
-    /// Puts a record: of a spatial index the point of this identifier.
+    /// Inserts a record; in a spatial index, the point with this identifier.
     Insert {
-        /// The key, or the identifier.
+        /// The key or identifier.
         key: u64,
         /// The value, or the two coordinates.
         value: u64,
     },
     /// Removes a record.
     Remove {
-        /// The key, or the identifier.
+        /// The key or identifier.
         key: u64,
     },
-    /// Looks a key up; of a spatial index the points near that of this identifier.
+    /// Looks up a key; in a spatial index, searches the points near the one with this identifier.
     Get {
-        /// The key, or the identifier.
+        /// The key or identifier.
         key: u64,
     },
     /// Visits records from a key on.
     Range {
         /// The first key.
         key: u64,
-        /// Records at most.
+        /// Most records to visit.
         count: u64,
     },
-    /// Makes everything durable.
+    /// Makes all earlier operations durable.
     Sync,
 }
 
-/// Keys and values as they should be.
+/// The expected keys and values.
 pub(crate) type Contents = BTreeMap<u64, u64>;
 
 impl Op {
@@ -62,7 +62,7 @@ impl Op {
         }
     }
 
-    /// The contents after it.
+    /// Applies the operation to the expected contents.
     pub(crate) fn apply(&self, contents: &mut Contents) {
         match self {
             Op::Insert { key, value } => {
@@ -76,7 +76,7 @@ impl Op {
     }
 }
 
-/// The names of workloads, and what they do.
+/// The names of the workloads with their descriptions.
 pub const WORKLOADS: [(&str, &str); 6] = [
     ("random", "insertions of keys in no order"),
     ("ascending", "insertions of ascending keys"),
@@ -86,7 +86,7 @@ pub const WORKLOADS: [(&str, &str); 6] = [
     ("clusters", "insertions of runs of neighbouring keys"),
 ];
 
-/// The operations of a workload, in its order.
+/// The operations of a workload, in order.
 pub(crate) struct Source {
     rng: Rng,
     name: String,
@@ -123,7 +123,7 @@ impl Source {
         })
     }
 
-    /// The next operation after these contents.
+    /// The next operation, given the current contents.
     pub(crate) fn next(&mut self, contents: &Contents) -> Op {
         if self.sync_every > 0 && self.since_sync == self.sync_every {
             self.since_sync = 0;
@@ -166,7 +166,7 @@ impl Source {
         }
     }
 
-    /// Goes on as if so many operations had been made.
+    /// Skips `made` operations, as if they had been drawn.
     pub(crate) fn skip(&mut self, made: u64) {
         self.made += made;
         (0..made).for_each(|_| {
@@ -191,7 +191,6 @@ impl Source {
     }
 }
 
-/// An open index.
 pub(crate) enum Subject {
     Ordered(Box<dyn OrderedIndex>),
     Spatial(Box<dyn SpatialIndex<i32, 2>>),
@@ -262,7 +261,7 @@ impl Subject {
         }
     }
 
-    /// Carries an operation out and says in words what came of it.
+    /// Does an operation and describes its outcome in words.
     pub(crate) fn apply(&mut self, op: Op, contents: &Contents) -> Result<String, IndexError> {
         match self {
             Subject::Ordered(index) => apply_ordered(index.as_mut(), op),
@@ -270,7 +269,7 @@ impl Subject {
         }
     }
 
-    /// Everything in it.
+    /// Reads all contents.
     pub(crate) fn contents(&mut self) -> Result<Contents, IndexError> {
         let mut found = Contents::new();
         match self {

@@ -7,52 +7,52 @@ use nandex_stacks::registry::{self, Hosting, IndexEntry, STORES};
 use nandex_stacks::spatial::registry::{SpatialEntry, spatial};
 use serde::{Deserialize, Serialize};
 
-/// The chip that is offered first: so small that blocks fill and are erased while one looks on.
+/// The name of the default chip. It is so small that blocks fill and are erased while a user watches.
 pub const SMALL_CHIP: &str = "small";
 
-/// Pages that a chip may have to be drawn.
+/// Most pages of a chip that can be drawn.
 pub const PAGES_MAX: u32 = 8192;
 
-/// Operations of one run.
+/// Most operations of a run.
 pub const OPERATIONS_MAX: usize = 5000;
 
-/// A run as it is asked for.
+/// The set-up of a run, as the user asks for it.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Setup {
-    /// An ordered index of the registry, or a spatial one.
+    /// The name of an ordered or spatial index in the registry.
     pub index: String,
-    /// The FTL, for an index that stands on one.
+    /// The name of the FTL, for an index on logical pages.
     #[serde(default)]
     pub ftl: Option<String>,
-    /// A part of the catalogue, cut to some blocks, or `small`.
+    /// The name of a part of the catalogue, which is cut to some blocks, or `small`.
     #[serde(default = "small")]
     pub chip: String,
-    /// Blocks of it.
+    /// Number of blocks of the chip.
     #[serde(default = "blocks")]
     pub blocks: u32,
-    /// Bytes of a key and of a value.
+    /// Sizes of a key and of a value, in bytes.
     #[serde(default = "record")]
     pub record: (u8, u8),
-    /// RAM, tables included; none for no cache.
+    /// RAM in bytes, including tables; absent means no cache.
     #[serde(default)]
     pub ram: Option<usize>,
     /// The durability class: `every operation`, `every sync` or `none`.
     #[serde(default = "durability")]
     pub durability: String,
-    /// Options of index, FTL and cache.
+    /// Options of index, FTL and cache, as pairs of name and value.
     #[serde(default)]
     pub options: Vec<(String, String)>,
-    /// The workload.
+    /// The name of the workload.
     #[serde(default = "workload")]
     pub workload: String,
-    /// Operations of it.
+    /// Number of operations of the workload.
     #[serde(default = "operations")]
     pub operations: usize,
-    /// A sync after so many of them; 0 for none.
+    /// Number of operations between two syncs; 0 means no syncs.
     #[serde(default)]
     pub sync_every: usize,
-    /// Fixes everything random.
+    /// The seed of everything random.
     #[serde(default = "seed")]
     pub seed: u64,
 }
@@ -79,19 +79,17 @@ fn seed() -> u64 {
     1
 }
 
-/// Why a run cannot be.
+/// The reason why a set-up is refused.
 pub(crate) type Refusal = String;
 
-/// The subject of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Entry {
-    /// An ordered index.
     Ordered(&'static IndexEntry),
-    /// A spatial one, with points in the plane.
+    /// A spatial index, with points in two dimensions.
     Spatial(&'static SpatialEntry),
 }
 
-/// A run that may begin.
+/// A set-up that was checked, ready to run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) entry: Entry,
@@ -100,7 +98,7 @@ pub(crate) struct Plan {
 }
 
 impl Setup {
-    /// A run of this index with everything else as offered first.
+    /// The default set-up for this index.
     pub fn new(index: &str) -> Setup {
         Setup {
             index: index.into(),
@@ -173,7 +171,7 @@ impl Setup {
         Ok(Plan { entry: Entry::Ordered(entry), part: entry.suited(part), settings })
     }
 
-    /// The settings with the FTL; where that writes a page at a time, of the class that is left.
+    /// The settings with the FTL. The class becomes *none* if the operations are not atomic on this FTL.
     fn on_ftl(&self, settings: Settings, divides_chip: bool) -> Result<Settings, Refusal> {
         let name = self.ftl.as_deref().unwrap_or("page-map");
         let ftl = registry::store(name).map_err(|e| e.to_string())?;
@@ -182,7 +180,7 @@ impl Setup {
         Ok(Settings { durability, ..settings }.with("ftl", ftl.name))
     }
 
-    /// The names of FTLs that can stand below.
+    /// The FTLs that a user can choose, with their summaries.
     pub fn ftls() -> impl Iterator<Item = (&'static str, &'static str)> {
         STORES.iter().map(|entry| (entry.name, entry.summary))
     }

@@ -11,7 +11,7 @@ use nandex::{Cause, Nand, Ppn, Shared};
 use nandex_stacks::options::Settings;
 use nandex_stacks::registry::{Hosting, INDEXES, STORES};
 
-/// Every byte of a chip as it is read, its wear and its bad blocks.
+/// All readable bytes of a chip, and its wear.
 fn bytes(chip: &SimChip) -> (Vec<Option<Vec<u8>>>, Vec<u32>) {
     let mut chip = chip.clone();
     let g = chip.geometry();
@@ -24,7 +24,7 @@ fn bytes(chip: &SimChip) -> (Vec<Option<Vec<u8>>>, Vec<u32>) {
     (pages, chip.wear().to_vec())
 }
 
-/// The simulated chip itself as it is now.
+/// A copy of the simulated chip in its current state.
 fn now(session: &Session) -> SimChip {
     session.live.as_ref().unwrap().watched.chip.lock().clone()
 }
@@ -48,7 +48,7 @@ fn extents_that_the_map_of_plow_lists_are_found() {
     assert!(scan.tree.is_complete && below as u64 >= told && told > 5_000, "{below} of {told}");
 }
 
-/// Records that end with zeros are told as they were put, and not only how many there are.
+/// Records that end with zeros are decoded with their contents, not only counted.
 #[test]
 fn records_of_which_zeros_are_left_out_are_found() {
     let (record, part) = (RecordFormat::variable(20, 60), catalogue::mlc_with(1024, 8, 60));
@@ -191,7 +191,7 @@ fn every_ftl_carries_a_tree_that_is_seen() {
     }
 }
 
-/// Compares what the bytes tell with what the index says: records, height, the root and nothing torn.
+/// Compares the decoded chip with the index: records, height and root must agree, and nothing may be torn.
 fn agrees(session: &Session, name: &str) -> Scan {
     let step = session.steps().len() - 1;
     let last = At { step, event: session.steps()[step].events.len() };

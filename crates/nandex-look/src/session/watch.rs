@@ -8,17 +8,17 @@ use serde::Serialize;
 /// An operation of the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Event {
-    /// The kind of operation.
+    /// The kind of the operation.
     pub what: What,
-    /// The page, or the block of an erase.
+    /// The page; for an erase, the block.
     pub at: u32,
-    /// Who asked.
+    /// The cause of the operation.
     pub cause: &'static str,
-    /// Whether the chip refused it or failed.
+    /// Whether the chip refused the operation or it failed.
     pub failed: bool,
 }
 
-/// The kind of an operation.
+/// The kind of a chip operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
@@ -33,13 +33,13 @@ pub enum What {
 }
 
 impl What {
-    /// Whether it changes the chip.
+    /// Whether the operation changes the chip.
     pub fn changes(self) -> bool {
         self != What::Read
     }
 }
 
-/// The chip and the notes on it, shared by an index and who looks on.
+/// A chip with the events on it. The index and its observer share both.
 #[derive(Clone, Debug)]
 pub(crate) struct Watched {
     pub(crate) chip: Shared<SimChip>,

@@ -26,17 +26,17 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use nandex::units::Lpn;
 
-/// A list is a pair of queues: its hot part, and behind it the rest.
+/// Each of the two lists is a pair of queues: `list` is its hot part and `list + REST` the rest.
 const CLEAN: u32 = 0;
 const DIRTY: u32 = 2;
 const REST: u32 = 1;
 
-/// Adaptive, cost-aware.
+/// The ACR policy: adaptive and aware of costs.
 #[derive(Clone, Debug)]
 pub struct Acr {
     queues: UseQueues,
     lpns: Vec<Lpn>,
-    /// The ghosts of the clean list and the dirty one.
+    /// The ghosts of the clean list, then of the dirty one.
     ghosts: [Ghosts; 2],
     clean_target: usize,
     read_cost: u64,
@@ -45,7 +45,7 @@ pub struct Acr {
 }
 
 impl Acr {
-    /// The policy for a store with these costs.
+    /// Makes the policy with the costs in `settings`.
     pub fn new(settings: &PolicySettings) -> Acr {
         let ghosts = Ghosts::new(settings.frames / 2);
         Acr {
@@ -67,7 +67,6 @@ impl Acr {
         self.queues.oldest(list + REST).or_else(|| self.queues.oldest(list))
     }
 
-    /// Makes the hot part of a list at most half of it.
     fn balance(&mut self, list: u32) {
         while self.queues.len(list) > self.queues.len(list + REST)
             && let Some(frame) = self.queues.oldest(list)
@@ -77,7 +76,7 @@ impl Acr {
         debug_assert!(self.queues.len(list) <= self.queues.len(list + REST), "list {list} is out of balance");
     }
 
-    /// Moves the target if the page is among the ghosts; whether it is.
+    /// Moves the target size if the page is among the ghosts. Returns whether it is.
     fn is_ghost(&mut self, lpn: Lpn) -> bool {
         let lens = self.ghosts.each_ref().map(Ghosts::len);
         let [clean, dirty] = self.ghosts.each_mut().map(|ghosts| ghosts.forget(lpn));
@@ -98,7 +97,7 @@ impl Acr {
         clean || dirty
     }
 
-    /// Whether the clean page costs less to lose, for its age, than the dirty one.
+    /// Whether the clean frame is the better victim: whether its cost divided by its age is less.
     fn is_cheaper(&self, clean: u32, dirty: u32) -> bool {
         let age = |frame: u32| u128::from(self.queues.now() - self.queues.used(frame) + 1);
         let (read, both) =
@@ -182,7 +181,7 @@ mod tests {
         used: u64,
     }
 
-    /// The least recently used first.
+    /// Pages, the least recently used first.
     struct Lists {
         pages: Vec<Page>,
         gone_clean: GhostModel,

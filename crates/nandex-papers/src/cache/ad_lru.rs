@@ -16,12 +16,12 @@ use super::{Access, Exit, Replacement};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A list is a pair of queues: its clean pages, and behind it its dirty ones.
+/// Each list is a pair of queues: `list` has its clean pages and `list + DIRTY` its dirty ones.
 const COLD: u32 = 0;
 const HOT: u32 = 2;
 const DIRTY: u32 = 1;
 
-/// Cold and hot, clean and dirty.
+/// The AD-LRU policy: a cold and a hot list, clean pages first in both.
 #[derive(Clone, Debug)]
 pub struct AdLru {
     queues: UseQueues,
@@ -34,7 +34,7 @@ fn cold_frames_min(frames: usize) -> usize {
 }
 
 impl AdLru {
-    /// The policy for this many frames.
+    /// Makes the policy for `frames` frames.
     pub fn new(frames: usize) -> AdLru {
         AdLru {
             queues: UseQueues::new(frames, 4),
@@ -106,7 +106,7 @@ mod tests {
         had_chance: bool,
     }
 
-    /// The next to leave first.
+    /// Both lists begin with the page that leaves next.
     struct Two {
         cold: Vec<Page>,
         hot: Vec<Page>,

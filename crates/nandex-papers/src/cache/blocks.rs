@@ -6,19 +6,19 @@ use alloc::vec::Vec;
 use nandex::cache::table::SlotTable;
 use nandex::units::Lpn;
 
-/// Blocks with frames. A block has a slot while it has a frame; there are as many slots as frames.
+/// The erase blocks that have pages in the cache. A block has a slot while it has a frame, so as many slots
+/// as frames are enough.
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {
     block_pages: u32,
     table: SlotTable,
     ids: Vec<u32>,
     unused: Vec<u32>,
-    /// Frames, a list per slot; the one that came last first.
+    /// Frames of each slot. The last to enter comes first.
     frames: Lists,
 }
 
 impl Blocks {
-    /// No blocks yet, for this many frames.
     pub(super) fn new(frames: usize, block_pages: u32) -> Blocks {
         Blocks {
             block_pages: block_pages.max(1),
@@ -33,12 +33,11 @@ impl Blocks {
         self.block_pages
     }
 
-    /// The number of the block a page belongs to.
     pub(super) fn id_of(&self, lpn: Lpn) -> u32 {
         lpn.0 / self.block_pages
     }
 
-    /// Adds a frame with this page; the slot of its block.
+    /// Adds a frame with this page. Returns the slot of its block.
     pub(super) fn enter(&mut self, frame: u32, lpn: Lpn) -> u32 {
         debug_assert!(self.frames.list_of(frame).is_none(), "frame {frame} is in a block already");
         let id = self.id_of(lpn);
@@ -53,7 +52,7 @@ impl Blocks {
         slot
     }
 
-    /// Takes a frame out; the slot its block has, or had if this was its only frame.
+    /// Removes a frame. Returns the slot that its block has, or had until this frame left.
     pub(super) fn leave(&mut self, frame: u32) -> u32 {
         let slot = self.frames.remove(frame);
         debug_assert_eq!(
@@ -68,32 +67,29 @@ impl Blocks {
         slot
     }
 
-    /// The slot of a block.
     pub(super) fn slot(&self, id: u32) -> Option<u32> {
         self.table.get(id)
     }
 
-    /// The slot of a frame's block.
     pub(super) fn slot_of(&self, frame: u32) -> Option<u32> {
         self.frames.list_of(frame)
     }
 
-    /// Frames of the block in a slot.
     pub(super) fn len(&self, slot: u32) -> usize {
         self.frames.len(slot)
     }
 
-    /// The frame of a block that came first.
+    /// The frame of the slot's block that entered first.
     pub(super) fn first_to_come(&self, slot: u32) -> Option<u32> {
         self.frames.last(slot)
     }
 
-    /// The frames of the same block that came just before and just after this one.
+    /// The frames of the same block that entered just before and just after this one.
     pub(super) fn neighbours(&self, frame: u32) -> (Option<u32>, Option<u32>) {
         (self.frames.after(frame), self.frames.before(frame))
     }
 
-    /// Appends the other frames of a frame's block.
+    /// Appends to `frames` the other frames of this frame's block.
     pub(super) fn others(&self, frame: u32, frames: &mut Vec<u32>) {
         if let Some(slot) = self.slot_of(frame) {
             frames.extend(self.frames.iter(slot).filter(|&other| other != frame));

@@ -21,21 +21,21 @@ use alloc::vec;
 use alloc::vec::Vec;
 use nandex::units::Lpn;
 
-/// A block whose writes were not in order.
+/// In `in_order`: the writes of the block were not in order.
 const NOT_IN_ORDER: u32 = u32::MAX;
 
-/// Block padding LRU.
+/// The BPLRU policy: block padding LRU.
 #[derive(Clone, Debug)]
 pub struct Bplru {
     blocks: Blocks,
-    /// Slots of blocks, the one written to last first.
+    /// Slots of blocks, the most recently written first.
     order: Lists,
-    /// For each slot, how many pages were written in order from the first one on.
+    /// For each slot: how many pages were written in order, beginning with the block's first page.
     in_order: Vec<u32>,
 }
 
 impl Bplru {
-    /// The policy for a cache over a device with erase blocks.
+    /// Makes the policy for a device with erase blocks of `settings.block_pages` pages.
     pub fn new(settings: &PolicySettings) -> Bplru {
         Bplru {
             blocks: Blocks::new(settings.frames, settings.block_pages),
@@ -122,13 +122,13 @@ mod tests {
 
     struct Block {
         id: u32,
-        /// In the order in which they came.
+        /// Pages in the order in which they entered.
         pages: Vec<(u32, Lpn)>,
-        /// The pages that were written since the block came or lost a page.
+        /// The pages written since the block entered or lost a page.
         writes: Vec<u32>,
     }
 
-    /// The next to leave first.
+    /// The block that leaves next comes first.
     struct Order {
         blocks: Vec<Block>,
         block_pages: u32,

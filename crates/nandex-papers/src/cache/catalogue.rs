@@ -4,19 +4,19 @@ use super::*;
 use alloc::boxed::Box;
 use nandex::cache::policy::Lru;
 
-/// How well the sources pin a policy down, and with them our version of it.
+/// How completely the sources define a policy, and so how far our version is theirs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Basis {
-    /// The victim rule is described completely.
+    /// The sources describe the victim rule completely.
     Published,
-    /// The rule is known; a number or a corner of it is ours.
+    /// The sources give the rule; a number or a special case is ours.
     Completed,
-    /// Built from abstracts and one-sentence descriptions: our reading.
+    /// The sources are abstracts and single sentences; the policy is our reading of them.
     OurReading,
 }
 
 impl Basis {
-    /// The words used in lists.
+    /// The words for this basis in printed lists.
     pub const fn words(self) -> &'static str {
         match self {
             Basis::Published => "as published",
@@ -33,20 +33,19 @@ pub struct PolicyEntry {
     pub name: &'static str,
     /// The rule of which page leaves first, in one line.
     pub summary: &'static str,
-    /// How far the rule is that of its source.
+    /// How much of the rule comes from its source.
     pub basis: Basis,
-    /// Makes it for a cache.
+    /// Makes the policy for a cache.
     pub make: fn(&PolicySettings) -> Box<dyn Replacement>,
 }
 
-/// A line of the table.
 macro_rules! policy {
     ($name:literal, $basis:ident, $summary:literal, $make:expr) => {
         PolicyEntry { name: $name, summary: $summary, basis: Basis::$basis, make: $make }
     };
 }
 
-/// Every policy, the baselines first, those for the write buffer of a device last.
+/// All policies. The baselines come first, the policies for the write buffer of a device last.
 pub const POLICIES: &[PolicyEntry] = &[
     policy!("lru", Published, "the page not used for the longest time", |s| Box::new(Lru::new(s.frames))),
     policy!("fifo", Published, "the page that came first", |s| Box::new(Fifo::new(s.frames))),
@@ -92,7 +91,7 @@ pub const POLICIES: &[PolicyEntry] = &[
     }),
 ];
 
-/// The policy of this name.
+/// Finds a policy by its name.
 pub fn policy(name: &str) -> Option<&'static PolicyEntry> {
     POLICIES.iter().find(|entry| entry.name == name)
 }

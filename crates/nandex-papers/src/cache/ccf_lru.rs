@@ -26,7 +26,7 @@ struct Flags {
     cold: bool,
 }
 
-/// Cold clean pages first.
+/// The CCF-LRU policy: cold clean pages leave first.
 #[derive(Clone, Debug)]
 pub struct CcfLru {
     lists: Lists,
@@ -34,7 +34,7 @@ pub struct CcfLru {
 }
 
 impl CcfLru {
-    /// The policy for this many frames.
+    /// Makes the policy for `frames` frames.
     pub fn new(frames: usize) -> CcfLru {
         CcfLru { lists: Lists::new(frames, 2), flags: vec![Flags::default(); frames] }
     }
@@ -96,7 +96,7 @@ mod tests {
         cold: bool,
     }
 
-    /// The next to leave first.
+    /// Both lists begin with the page that leaves next.
     #[derive(Default)]
     struct Two {
         clean: Vec<Page>,

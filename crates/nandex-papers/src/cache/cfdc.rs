@@ -32,10 +32,11 @@ use nandex::units::Lpn;
 
 const WORKING: u32 = 0;
 const CLEAN: u32 = 1;
-/// Percent of the frames in the priority region.
+/// Percentage of the frames in the priority region, unless the settings name another.
 const PRIORITY_PERCENT: u32 = 50;
 
-/// A fraction and, among equal ones, the number of the cluster; the slot rides along.
+/// The priority of a cluster as the fraction `above / below`. Equal fractions are ordered by `id`; `slot`
+/// takes no part in the order.
 #[derive(Clone, Copy, Debug)]
 struct Priority {
     above: u64,
@@ -70,11 +71,11 @@ impl Eq for Priority {}
 struct Cluster {
     distances: u64,
     since: u64,
-    /// The key by which the cluster is sorted; none before the first page is in.
+    /// The key under which the cluster is in `sorted`. `None` until its first page is in.
     priority: Option<Priority>,
 }
 
-/// Clean first, dirty clustered.
+/// The CFDC policy: clean pages first, then dirty ones by clusters.
 #[derive(Clone, Debug)]
 pub struct Cfdc {
     queues: UseQueues,
@@ -83,15 +84,15 @@ pub struct Cfdc {
     members: Blocks,
     clusters: Vec<Cluster>,
     sorted: BTreeSet<Priority>,
-    /// The slot of the cluster that is being emptied.
+    /// Slot of the cluster that is being emptied.
     emptying: Option<u32>,
     working_frames: usize,
-    /// Dirty pages that left the working region so far.
+    /// Dirty pages that have left the working region so far. The ages of clusters are counted in this.
     time: u64,
 }
 
 impl Cfdc {
-    /// The policy for this many frames and clusters of this size.
+    /// Makes the policy for the frames and the cluster size in `settings`.
     pub fn new(settings: &PolicySettings) -> Cfdc {
         let frames = settings.frames;
         Cfdc {
@@ -117,7 +118,7 @@ impl Cfdc {
         }
     }
 
-    /// Sorts a cluster by what it holds now.
+    /// Computes the priority of a cluster anew and sorts it by that.
     fn rank(&mut self, slot: u32, id: u32) {
         let cluster = &mut self.clusters[slot as usize];
         if let Some(old) = cluster.priority.take() {
@@ -166,7 +167,7 @@ impl Cfdc {
         self.rank(slot, self.members.id_of(self.lpn(frame)));
     }
 
-    /// Takes a page out of wherever it is.
+    /// Removes a page from its queue or cluster.
     fn leave(&mut self, frame: u32, was_hit: bool) {
         if self.queues.queue_of(frame).is_some() {
             self.queues.remove(frame);
@@ -175,7 +176,7 @@ impl Cfdc {
         }
     }
 
-    /// Puts a page first in the working region, and out of it what is too much.
+    /// Puts a page first in the working region, and moves what exceeds the region out of it.
     fn work(&mut self, frame: u32, access: Access) {
         self.pages[frame as usize] = (access.lpn, access.dirty);
         self.queues.push(WORKING, frame);
@@ -247,10 +248,10 @@ mod tests {
 
     struct Heap {
         id: u32,
-        /// Frame and page as they entered.
+        /// Frames and pages in the order in which they entered.
         pages: Vec<(u32, Lpn)>,
         since: u64,
-        /// Above and below the line.
+        /// Numerator and denominator.
         priority: (u64, u64),
     }
 
@@ -263,10 +264,10 @@ mod tests {
         }
     }
 
-    /// Queues with the next to leave first.
+    /// Each queue begins with the page that leaves next.
     struct Regions {
         working: Vec<(u32, Access)>,
-        /// With the last use.
+        /// Last use, frame and page.
         clean: Vec<(u64, u32, Access)>,
         heaps: Vec<Heap>,
         emptying: Option<u32>,

@@ -23,7 +23,7 @@ const WORKING: u32 = 0;
 const CLEAN: u32 = 1;
 const DIRTY: u32 = 2;
 
-/// The rates that the dynamic variant measures.
+/// State of the dynamic variant: costs in this round and the round before.
 #[derive(Clone, Debug)]
 struct Tuning {
     read_cost: u64,
@@ -35,7 +35,7 @@ struct Tuning {
 }
 
 impl Tuning {
-    /// Counts an access; the new window when a round is over.
+    /// Counts an access. Returns the window, which changes at the end of a round.
     fn next_window(&mut self, window: usize, frames: usize) -> usize {
         self.accesses += 1;
         if self.accesses < frames {
@@ -49,7 +49,7 @@ impl Tuning {
     }
 }
 
-/// Clean-first LRU.
+/// The CFLRU policy: of the pages least recently used, clean ones leave first.
 #[derive(Clone, Debug)]
 pub struct Cflru {
     queues: UseQueues,
@@ -59,11 +59,11 @@ pub struct Cflru {
     tuning: Option<Tuning>,
 }
 
-/// Percent of the frames in the clean-first region.
+/// Percentage of the frames in the clean-first region, unless the settings name another.
 const WINDOW_PERCENT: u32 = 50;
 
 impl Cflru {
-    /// With a region of fixed size.
+    /// Makes the policy with a clean-first region of fixed size.
     pub fn new(settings: &PolicySettings) -> Cflru {
         Cflru {
             queues: UseQueues::new(settings.frames, 3),
@@ -74,7 +74,7 @@ impl Cflru {
         }
     }
 
-    /// With a region that grows and shrinks.
+    /// Makes the policy with a clean-first region whose size follows the costs.
     pub fn dynamic(settings: &PolicySettings) -> Cflru {
         let &PolicySettings { read_cost, write_cost, .. } = settings;
         let tuning = Tuning { read_cost, write_cost, accesses: 0, cost: 0, cost_before: 0, grows: true };
@@ -85,7 +85,8 @@ impl Cflru {
         if self.dirty[frame as usize] { DIRTY } else { CLEAN }
     }
 
-    /// Makes the clean-first region hold the last `window` pages, or all there are.
+    /// Moves pages until the clean-first region holds the last `window` pages, or all pages if there are
+    /// fewer.
     fn balance(&mut self) {
         debug_assert!(self.window <= self.dirty.len(), "a window of {} frames", self.window);
         let region = self.queues.len(CLEAN) + self.queues.len(DIRTY);
@@ -166,8 +167,8 @@ mod tests {
     use super::*;
     use alloc::boxed::Box;
 
-    /// Frames and dirtiness, the least recently used first; the window; and for the dynamic one what it
-    /// counts.
+    /// `pages` holds frames and whether they are dirty, the least recently used first. `costs` and what
+    /// follows are for the dynamic variant.
     struct Order {
         pages: Vec<(u32, bool)>,
         window: usize,

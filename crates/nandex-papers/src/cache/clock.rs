@@ -13,7 +13,7 @@ use super::{Access, Exit, Replacement};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Second chance, round and round.
+/// The CLOCK policy: first in, first out, with a second chance for pages used since.
 #[derive(Clone, Debug)]
 pub struct Clock {
     ring: Lists,
@@ -21,7 +21,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The policy for this many frames.
+    /// Makes the policy for `frames` frames.
     pub fn new(frames: usize) -> Clock {
         Clock { ring: Lists::new(frames, 1), referenced: vec![false; frames] }
     }
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
     use alloc::boxed::Box;
 
-    /// A ring of frames with their bits, and a hand that is a position in it.
+    /// A ring of frames with their reference bits. `hand` is an index into it.
     #[derive(Default)]
     struct Ring {
         pages: Vec<(u32, bool)>,

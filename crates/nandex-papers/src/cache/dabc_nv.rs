@@ -25,7 +25,8 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use nandex::units::Lpn;
 
-/// CLOCKs: clean and dirty of the fast medium, clean and dirty of the other.
+/// The number of a CLOCK is 0, plus `SLOW` if it is for the slower medium, plus `DIRTY` if it is for dirty
+/// pages.
 const SLOW: usize = 2;
 const DIRTY: usize = 1;
 
@@ -35,7 +36,7 @@ struct Page {
     referenced: bool,
 }
 
-/// Four clocks with quotas.
+/// The DABC-NV policy: four CLOCKs with quotas.
 #[derive(Clone, Debug)]
 pub struct DabcNv {
     rings: Lists,
@@ -46,7 +47,7 @@ pub struct DabcNv {
     costs: [u64; 4],
     quotas: [usize; 4],
     misses: usize,
-    /// The victim and the CLOCK it was chosen from.
+    /// The victim, and the CLOCK that it was chosen from.
     chosen: Option<(u32, usize)>,
 }
 
@@ -55,7 +56,7 @@ fn costs(s: &PolicySettings) -> [u64; 4] {
     [fast.0, fast.1, s.read_cost, s.write_cost]
 }
 
-/// Equal shares; what is left over goes to the last.
+/// Equal shares. The last CLOCK gets the frames left over.
 fn first_quotas(s: &PolicySettings) -> [usize; 4] {
     let (half, quarter) = (s.frames / 2, s.frames / 4);
     match s.fast_medium {
@@ -65,7 +66,7 @@ fn first_quotas(s: &PolicySettings) -> [usize; 4] {
 }
 
 impl DabcNv {
-    /// The policy for a store with these costs, of one or two media.
+    /// Makes the policy with the costs and the media in `settings`.
     pub fn new(settings: &PolicySettings) -> DabcNv {
         let page = Page { lpn: Lpn(0), referenced: false };
         DabcNv {
@@ -109,7 +110,7 @@ impl DabcNv {
     }
 }
 
-/// Compares weights for each frame of the quota, one at least.
+/// Compares two weights per frame of their quotas. A quota counts as one frame at least.
 fn lighter(a: (u64, usize), b: (u64, usize)) -> Ordering {
     let product = |weight: u64, quota: usize| u128::from(weight) * quota.max(1) as u128;
     product(a.0, b.1).cmp(&product(b.0, a.1))
@@ -182,7 +183,7 @@ mod tests {
 
     #[derive(Default)]
     struct Ring {
-        /// Frame, page, referenced; the one under the hand first.
+        /// Frame, page and reference bit. The page under the hand comes first.
         pages: Vec<(u32, Lpn, bool)>,
         gone: Vec<Lpn>,
         hits: u64,

@@ -15,18 +15,18 @@ use super::use_queues::UseQueues;
 use super::{Access, Exit, PolicySettings, Replacement};
 use alloc::vec::Vec;
 
-/// Fullest block first.
+/// The FAB policy: the block with the most pages leaves as a whole.
 #[derive(Clone, Debug)]
 pub struct Fab {
     blocks: Blocks,
-    /// Slots of blocks, by number of frames less one.
+    /// Slots of blocks. The queue's index is the number of frames less one.
     queues: UseQueues,
-    /// No block has more frames.
+    /// Upper bound of the frames that any block has.
     fullest: usize,
 }
 
 impl Fab {
-    /// The policy for a cache over a device with erase blocks.
+    /// Makes the policy for a device with erase blocks of `settings.block_pages` pages.
     pub fn new(settings: &PolicySettings) -> Fab {
         let blocks = Blocks::new(settings.frames, settings.block_pages);
         let queues = UseQueues::new(settings.frames, blocks.block_pages() as usize);
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use alloc::boxed::Box;
 
-    /// Blocks with their frames as they came; the least recently used first.
+    /// Blocks with their frames in order of entry. The least recently used block comes first.
     struct Order {
         blocks: Vec<(u32, Vec<u32>)>,
         block_pages: u32,

@@ -23,7 +23,7 @@ use nandex::units::Lpn;
 const CLEAN: u32 = 0;
 const DIRTY: u32 = 1;
 
-/// Two pools.
+/// The FD-Buffer policy: a pool of clean and a pool of dirty pages.
 #[derive(Clone, Debug)]
 pub struct FdBuffer {
     queues: UseQueues,
@@ -42,7 +42,7 @@ fn first_target(s: &PolicySettings) -> usize {
 }
 
 impl FdBuffer {
-    /// The policy for a store with these costs.
+    /// Makes the policy with the costs in `settings`.
     pub fn new(settings: &PolicySettings) -> FdBuffer {
         let ghosts = Ghosts::new(settings.frames / 2);
         FdBuffer {
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use alloc::boxed::Box;
 
-    /// The least recently used first.
+    /// Pages, the least recently used first.
     struct Pools {
         pages: Vec<(u32, Access)>,
         gone_clean: GhostModel,

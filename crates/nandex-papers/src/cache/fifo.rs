@@ -6,14 +6,14 @@
 use super::lists::Lists;
 use super::{Access, Exit, Replacement};
 
-/// First in, first out.
+/// The FIFO policy: first in, first out.
 #[derive(Clone, Debug)]
 pub struct Fifo {
     order: Lists,
 }
 
 impl Fifo {
-    /// The policy for this many frames.
+    /// Makes the policy for `frames` frames.
     pub fn new(frames: usize) -> Fifo {
         Fifo { order: Lists::new(frames, 1) }
     }

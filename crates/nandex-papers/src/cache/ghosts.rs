@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use nandex::cache::table::SlotTable;
 use nandex::units::Lpn;
 
-/// A queue of page numbers with a look-up, both in constant time.
+/// A queue of page numbers with a look-up. Both take constant time.
 ///
-/// It keeps one page more than its capacity until [`Ghosts::trim`] is called: a page is looked up when it is
-/// admitted, and the page evicted to make room for it must not push it out before.
+/// One page more than the capacity is kept until [`Ghosts::trim`] is called. A page is looked up when it is
+/// admitted, and the page evicted for it must not push it out of the queue before that.
 #[derive(Clone, Debug)]
 pub(super) struct Ghosts {
     capacity: usize,
@@ -20,7 +20,6 @@ pub(super) struct Ghosts {
 }
 
 impl Ghosts {
-    /// For this many pages.
     pub(super) fn new(capacity: usize) -> Ghosts {
         Ghosts {
             capacity,
@@ -31,7 +30,7 @@ impl Ghosts {
         }
     }
 
-    /// Remembers a page as the last one that left.
+    /// Adds a page as the last that left the cache.
     pub(super) fn remember(&mut self, lpn: Lpn) {
         self.forget(lpn);
         if self.unused.is_empty() {
@@ -44,7 +43,7 @@ impl Ghosts {
         debug_assert!(self.len() + self.unused.len() == self.capacity + 1, "a slot is lost");
     }
 
-    /// Whether the page was remembered, which it is no longer.
+    /// Removes a page. Returns whether it was there.
     pub(super) fn forget(&mut self, lpn: Lpn) -> bool {
         let slot = self.table.get(lpn.0);
         if let Some(slot) = slot {
@@ -61,7 +60,7 @@ impl Ghosts {
         }
     }
 
-    /// Forgets what is more than the capacity.
+    /// Removes the oldest pages beyond the capacity.
     pub(super) fn trim(&mut self) {
         while self.len() > self.capacity {
             self.forget_first();
@@ -78,7 +77,7 @@ impl Ghosts {
     }
 }
 
-/// A naive list of ghosts: for the models of the policies.
+/// A naive list of ghosts for the models of the policies.
 #[cfg(test)]
 pub(super) struct GhostModel {
     pub(super) capacity: usize,

@@ -28,7 +28,6 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    /// Empty lists.
     pub(super) fn new(nodes: usize, lists: usize) -> Lists {
         Lists {
             links: vec![Link { before: NONE, after: NONE, list: NONE }; nodes],
@@ -36,7 +35,6 @@ impl Lists {
         }
     }
 
-    /// Puts a node that is in no list between two neighbours.
     fn insert(&mut self, list: u32, node: u32, (before, after): (u32, u32)) {
         assert!(self.links[node as usize].list == NONE, "node {node} is in a list already");
         self.links[node as usize] = Link { before, after, list };
@@ -60,19 +58,17 @@ impl Lists {
         debug_assert!(self.ends[list as usize].len as usize <= self.links.len(), "more nodes than there are");
     }
 
-    /// Puts a node that is in no list first in this one.
     pub(super) fn push_first(&mut self, list: u32, node: u32) {
         let after = self.ends[list as usize].first;
         self.insert(list, node, (NONE, after));
     }
 
-    /// Puts a node that is in no list last in this one.
     pub(super) fn push_last(&mut self, list: u32, node: u32) {
         let before = self.ends[list as usize].last;
         self.insert(list, node, (before, NONE));
     }
 
-    /// Takes a node out of its list, whose number it returns.
+    /// Removes a node from its list. Returns the number of the list.
     pub(super) fn remove(&mut self, node: u32) -> u32 {
         let Link { before, after, list } = self.links[node as usize];
         assert!(list != NONE, "node {node} is in no list");
@@ -94,13 +90,12 @@ impl Lists {
         list
     }
 
-    /// Moves a node to the front of a list, its own or another.
+    /// Moves a node to the front of a list, which may be its own.
     pub(super) fn move_first(&mut self, list: u32, node: u32) {
         self.remove(node);
         self.push_first(list, node);
     }
 
-    /// The list a node is in.
     pub(super) fn list_of(&self, node: u32) -> Option<u32> {
         named(self.links[node as usize].list)
     }
@@ -113,12 +108,12 @@ impl Lists {
         named(self.ends[list as usize].last)
     }
 
-    /// The neighbour of a node towards the front.
+    /// The next node towards the front of the list.
     pub(super) fn before(&self, node: u32) -> Option<u32> {
         named(self.links[node as usize].before)
     }
 
-    /// The neighbour of a node towards the end.
+    /// The next node towards the end of the list.
     pub(super) fn after(&self, node: u32) -> Option<u32> {
         named(self.links[node as usize].after)
     }
@@ -127,7 +122,6 @@ impl Lists {
         self.ends[list as usize].len as usize
     }
 
-    /// The nodes of a list, the first one first.
     pub(super) fn iter(&self, list: u32) -> impl Iterator<Item = u32> + '_ {
         core::iter::successors(self.first(list), |&node| self.after(node))
     }

@@ -20,7 +20,7 @@ struct Flags {
     cold: bool,
 }
 
-/// LRU with writes sequence reordering.
+/// The LRU-WSR policy: LRU with writes sequence reordering.
 #[derive(Clone, Debug)]
 pub struct LruWsr {
     order: Lists,
@@ -28,7 +28,7 @@ pub struct LruWsr {
 }
 
 impl LruWsr {
-    /// The policy for this many frames.
+    /// Makes the policy for `frames` frames.
     pub fn new(frames: usize) -> LruWsr {
         LruWsr { order: Lists::new(frames, 1), flags: vec![Flags::default(); frames] }
     }
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
     use alloc::boxed::Box;
 
-    /// Frame, dirty, cold; the least recently used first.
+    /// Frame, dirty flag and cold flag. The least recently used page comes first.
     #[derive(Default)]
     struct Order(Vec<(u32, bool, bool)>);
 

@@ -20,9 +20,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-/// The list of the pages in LRU order; behind it those of the runs, clean and dirty in turn.
+/// The list of the pages in LRU order. The lists of the runs follow, two for each: clean and dirty.
 const ORDER: u32 = 0;
-/// Pages from which on a run is long.
+/// Length of a run in pages from which on it counts as long.
 const LONG: u32 = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -31,20 +31,20 @@ struct Run {
     started: u64,
 }
 
-/// Long sequential first.
+/// The LSF policy: pages of long sequential runs leave first.
 #[derive(Clone, Debug)]
 pub struct Lsf {
     lists: Lists,
     dirty: Vec<bool>,
     runs: Vec<Run>,
     unused: Vec<u32>,
-    /// Long runs with pages: length, start, slot.
+    /// Long runs that have pages: length, start, slot.
     sorted: BTreeSet<(u32, Reverse<u64>, u32)>,
-    /// Where the run that goes on would go on, and its length so far.
+    /// The page that would continue the present run.
     next_lpn: u32,
     len: u32,
     accesses: u64,
-    /// The page's slot if it is long, or the frames that came in with it.
+    /// Slot of the present run once it is long. Until then `members` has the frames that came in with it.
     slot: Option<u32>,
     members: Vec<u32>,
 }
@@ -54,7 +54,7 @@ fn list_of(slot: u32, dirty: bool) -> u32 {
 }
 
 impl Lsf {
-    /// The policy for this many frames.
+    /// Makes the policy for `frames` frames.
     pub fn new(frames: usize) -> Lsf {
         Lsf {
             lists: Lists::new(frames, 2 * frames + 3),
@@ -79,7 +79,7 @@ impl Lsf {
         self.lists.len(list_of(slot, false)) + self.lists.len(list_of(slot, true)) == 0
     }
 
-    /// Goes on with the run, or starts another.
+    /// Continues the present run with a page, or starts another run.
     fn follow(&mut self, lpn: u32) {
         self.accesses += 1;
         if self.len == 0 || lpn != self.next_lpn {
@@ -117,14 +117,13 @@ impl Lsf {
         }
     }
 
-    /// Adds a page to a long run.
     fn join(&mut self, slot: u32, frame: u32) {
         debug_assert!(self.lists.list_of(frame).is_none(), "frame {frame} is in a list already");
         self.lists.push_first(list_of(slot, self.dirty[frame as usize]), frame);
         self.sorted.insert(self.key(slot));
     }
 
-    /// Takes a page out of the order or out of its run.
+    /// Removes a page from the LRU order or from its run.
     fn leave(&mut self, frame: u32) {
         self.members.retain(|&other| other != frame);
         let list = self.lists.remove(frame);
@@ -200,13 +199,13 @@ mod tests {
     struct Page {
         frame: u32,
         dirty: bool,
-        /// The run it came in with, unless it was used again.
+        /// The run that the page came in with. `None` once the page was used again.
         run: Option<usize>,
-        /// When it came, or was cleaned.
+        /// Time at which the page came, or was cleaned.
         at: u64,
     }
 
-    /// Pages, the least recently used first; the length of every run that ever was.
+    /// `pages` begins with the least recently used page. `lens` has the length of every run so far.
     #[derive(Default)]
     struct Runs {
         pages: Vec<Page>,

@@ -45,40 +45,41 @@ pub use two_q::TwoQ;
 
 use nandex::cache::policy::{Access, Exit, Replacement};
 
-/// The settings that a policy may be told about the cache, the chip and the wishes of its user. Each takes
-/// what it needs.
+/// The facts about the cache, the chip and the user's wishes that a policy may need. Each policy takes what
+/// it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicySettings {
     /// Frames of the cache.
     pub frames: usize,
-    /// Pages of an erase block, for those that think in blocks.
+    /// Pages of an erase block, for the policies that evict whole blocks.
     pub block_pages: u32,
-    /// Pages of a cluster (CFDC).
+    /// Pages of a cluster, for CFDC.
     pub cluster_pages: u32,
-    /// The cost of a page read, in any unit; more than 0.
+    /// Cost of reading a page, in any unit; more than 0.
     pub read_cost: u64,
-    /// The cost of a page written, in the same unit.
+    /// Cost of writing a page, in the unit of `read_cost`.
     pub write_cost: u64,
-    /// Percent of the frames in the region from which clean pages go first; the policy's default if none is
-    /// named.
+    /// Percentage of the frames in the region from which clean pages leave first. `None` means the policy's
+    /// default.
     pub window_percent: Option<u32>,
-    /// The faster of two media, where there are two (DABC-NV).
+    /// The faster of two media, if the device has two (DABC-NV).
     pub fast_medium: Option<FastMedium>,
 }
 
-/// The SLC part of a hybrid device.
+/// The fast medium, such as the SLC part, of a hybrid device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FastMedium {
-    /// The medium holds the logical pages below this one.
+    /// Size of the medium: it holds the logical pages below this number.
     pub pages: u32,
-    /// The cost of reading a page from the medium, in the same unit as [`PolicySettings::read_cost`].
+    /// Cost of reading a page of the medium, in the unit of [`PolicySettings::read_cost`].
     pub read_cost: u64,
-    /// The cost of writing a page to the medium, in the same unit.
+    /// Cost of writing a page of the medium, in the same unit.
     pub write_cost: u64,
 }
 
 impl PolicySettings {
-    /// Blocks of 64 pages, clusters of 16, a write ten times as dear as a read, one medium.
+    /// Settings for `frames` frames: blocks of 64 pages, clusters of 16 pages, a write that costs ten
+    /// reads, one medium.
     pub fn new(frames: usize) -> PolicySettings {
         PolicySettings {
             frames,
@@ -91,7 +92,8 @@ impl PolicySettings {
         }
     }
 
-    /// Frames of the clean-first region: so many percent of all, or the share named.
+    /// Frames of the clean-first region: the percentage in the settings, or else the default, of all
+    /// frames.
     fn window_frames(&self, default_percent: u32) -> usize {
         let percent = self.window_percent.unwrap_or(default_percent).min(100);
         self.frames * percent as usize / 100

@@ -21,26 +21,26 @@ use nandex::units::Lpn;
 
 const WORKING: u32 = 0;
 const WINDOW: u32 = 1;
-/// Percent of the frames in the victim window.
+/// Percentage of the frames in the victim window, unless the settings name another.
 const WINDOW_PERCENT: u32 = 50;
-/// Blocks remembered; as many as a small FTL has log blocks.
+/// Blocks remembered: as many as a small FTL has log blocks.
 const BLOCKS: usize = 8;
 
-/// Recently evicted first.
+/// The REF policy: dirty pages of recently evicted blocks leave first.
 #[derive(Clone, Debug)]
 pub struct RecentlyEvicted {
     queues: UseQueues,
     pages: Vec<(Lpn, bool)>,
-    /// The dirty pages of the window.
+    /// Dirty pages of the window.
     window_blocks: Blocks,
     window: usize,
-    /// The newest first.
+    /// Blocks of the dirty pages evicted last, the newest first.
     recent: VecDeque<u32>,
     dirty_victim: Option<u32>,
 }
 
 impl RecentlyEvicted {
-    /// The policy for a cache over a device with erase blocks.
+    /// Makes the policy for a device with erase blocks of `settings.block_pages` pages.
     pub fn new(settings: &PolicySettings) -> RecentlyEvicted {
         RecentlyEvicted {
             queues: UseQueues::new(settings.frames, 2),
@@ -52,7 +52,7 @@ impl RecentlyEvicted {
         }
     }
 
-    /// Makes the window hold so many pages, or all there are.
+    /// Moves pages into the window until it is full or no page is left outside.
     fn fill_window(&mut self) {
         while self.queues.len(WINDOW) < self.window
             && let Some(frame) = self.queues.oldest(WORKING)
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
     use alloc::boxed::Box;
 
-    /// The least recently used first, and the newest block last.
+    /// `pages` begins with the least recently used page; `recent` ends with the newest block.
     struct Order {
         pages: Vec<(u32, Access)>,
         recent: Vec<u32>,

@@ -30,7 +30,7 @@ struct Page {
     hits: u8,
 }
 
-/// Small, main and ghost queue.
+/// The S3-FIFO policy: a small and a main queue, and a queue of ghosts.
 #[derive(Clone, Debug)]
 pub struct S3Fifo {
     queues: Lists,
@@ -48,7 +48,7 @@ fn ghost_pages(frames: usize) -> usize {
 }
 
 impl S3Fifo {
-    /// The policy for this many frames.
+    /// Makes the policy for `frames` frames.
     pub fn new(frames: usize) -> S3Fifo {
         S3Fifo {
             queues: Lists::new(frames, 2),
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use alloc::boxed::Box;
 
-    /// Frame, page, hits; the next to leave first.
+    /// Frame, page and hits. The page that leaves next comes first.
     struct Queues {
         small: Vec<(u32, Lpn, u32)>,
         main: Vec<(u32, Lpn, u32)>,

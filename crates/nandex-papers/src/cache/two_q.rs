@@ -18,7 +18,7 @@ use nandex::units::Lpn;
 const IN: u32 = 0;
 const MAIN: u32 = 1;
 
-/// Two queues and one of ghosts.
+/// The 2Q policy: a queue for new pages, one for hot pages, and one of ghosts.
 #[derive(Clone, Debug)]
 pub struct TwoQ {
     lists: Lists,
@@ -36,7 +36,7 @@ fn out_pages(frames: usize) -> usize {
 }
 
 impl TwoQ {
-    /// The policy for this many frames.
+    /// Makes the policy for `frames` frames.
     pub fn new(frames: usize) -> TwoQ {
         TwoQ {
             lists: Lists::new(frames, 2),
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use alloc::boxed::Box;
 
-    /// Frames and pages; the one to leave next first.
+    /// Frames and pages. The page that leaves next comes first.
     struct Queues {
         a1_in: Vec<(u32, Lpn)>,
         a1_out: GhostModel,

@@ -17,7 +17,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Debug)]
 pub(super) struct UseQueues {
     lists: Lists,
-    /// Nodes that came out of order: last use and node.
+    /// For each queue: nodes that came out of order, as last use and node.
     late: Vec<BTreeSet<(u64, u32)>>,
     used: Vec<u64>,
     queue: Vec<u32>,
@@ -25,7 +25,6 @@ pub(super) struct UseQueues {
 }
 
 impl UseQueues {
-    /// Empty queues.
     pub(super) fn new(nodes: usize, queues: usize) -> UseQueues {
         UseQueues {
             lists: Lists::new(nodes, queues),
@@ -36,14 +35,14 @@ impl UseQueues {
         }
     }
 
-    /// Puts a node that is in no queue into this one, used now.
+    /// Puts a node that is in no queue into `queue`, and counts it as used now.
     pub(super) fn push(&mut self, queue: u32, node: u32) {
         self.now += 1;
         self.used[node as usize] = self.now;
         self.put(queue, node);
     }
 
-    /// Puts a node that is in no queue into this one, at the place of its last use.
+    /// Puts a node that is in no queue into `queue`, at the place of its last use.
     pub(super) fn put(&mut self, queue: u32, node: u32) {
         assert!(self.queue[node as usize] == NONE, "node {node} is in a queue already");
         self.queue[node as usize] = queue;
@@ -59,7 +58,7 @@ impl UseQueues {
         }
     }
 
-    /// Takes a node out of its queue, whose number it returns.
+    /// Removes a node from its queue. Returns the number of the queue.
     pub(super) fn remove(&mut self, node: u32) -> u32 {
         let queue = core::mem::replace(&mut self.queue[node as usize], NONE);
         debug_assert_ne!(queue, NONE, "node {node} is in no queue");
@@ -72,42 +71,38 @@ impl UseQueues {
         queue
     }
 
-    /// Moves a node to a queue, its own or another, used now.
+    /// Moves a node to a queue, which may be its own, and counts it as used now.
     pub(super) fn touch(&mut self, queue: u32, node: u32) {
         self.remove(node);
         self.push(queue, node);
     }
 
-    /// Moves a node to another queue at the place of its last use.
+    /// Moves a node to another queue, at the place of its last use.
     pub(super) fn shift(&mut self, queue: u32, node: u32) {
         self.remove(node);
         self.put(queue, node);
     }
 
-    /// The queue a node is in.
     pub(super) fn queue_of(&self, node: u32) -> Option<u32> {
         let queue = self.queue[node as usize];
         (queue != NONE).then_some(queue)
     }
 
-    /// When a node was last used, in uses.
+    /// Time of a node's last use, counted in uses of all nodes.
     pub(super) fn used(&self, node: u32) -> u64 {
         self.used[node as usize]
     }
 
-    /// Uses so far.
     pub(super) fn now(&self) -> u64 {
         self.now
     }
 
-    /// The node of a queue that was not used for the longest time.
     pub(super) fn oldest(&self, queue: u32) -> Option<u32> {
         let listed = self.lists.last(queue).map(|node| (self.used(node), node));
         let late = self.late[queue as usize].first().copied();
         listed.into_iter().chain(late).min().map(|(_, node)| node)
     }
 
-    /// The node of a queue that was used last.
     pub(super) fn newest(&self, queue: u32) -> Option<u32> {
         let listed = self.lists.first(queue).map(|node| (self.used(node), node));
         let late = self.late[queue as usize].last().copied();
@@ -118,7 +113,7 @@ impl UseQueues {
         self.lists.len(queue) + self.late[queue as usize].len()
     }
 
-    /// The sets are counted with the bytes of their entries and half as much for the tree around them.
+    /// Bytes of RAM held. A set counts as its entries and half as much again for the tree around them.
     pub(super) fn ram_bytes(&self) -> usize {
         // A frame is in one queue, so there are never more late ones than frames.
         let late = self.used.len();

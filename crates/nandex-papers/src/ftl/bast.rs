@@ -60,10 +60,10 @@ use nandex::nand::{Cause, Geometry, Nand};
 use nandex::rng::Rng;
 use nandex::units::{Lbn, Pbn, Ppn};
 
-/// A BAST translation layer.
+/// A BAST translation layer: a store of pages in which each log block belongs to one logical block.
 pub type BastFtl<N> = SchemeFtl<N, Bast>;
 
-/// Which log block is merged when all are in use.
+/// The rule that picks the log block to merge when all log blocks are in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogVictim {
     /// The log block not written for longest.
@@ -71,12 +71,12 @@ pub enum LogVictim {
     LeastRecent,
     /// The log block taken first.
     Oldest,
-    /// Any.
+    /// Any log block, drawn by [`BastSettings::seed`].
     Random,
 }
 
 impl LogVictim {
-    /// Every rule.
+    /// All rules.
     pub const ALL: [LogVictim; 3] = [LogVictim::LeastRecent, LogVictim::Oldest, LogVictim::Random];
 
     /// The name used in settings and results.
@@ -94,33 +94,32 @@ impl LogVictim {
 pub struct BastSettings {
     /// The settings that every mapping scheme has.
     pub common: FlashSettings,
-    /// Log blocks, at least 1; `None`: 3 % of the chip. Fixed at format.
+    /// Number of log blocks, at least 1. `None` means 3 % of the chip. Fixed at format.
     pub log_blocks: Option<u32>,
-    /// Which log block is merged when all are in use.
+    /// The rule that picks the log block to merge when all are in use.
     pub victim: LogVictim,
-    /// For [`LogVictim::Random`].
+    /// Seed of the draw of [`LogVictim::Random`]; the other rules do not use it.
     pub seed: u64,
 }
 
 /// The counters of BAST beside [`nandex::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BastCounters {
-    /// Merges because all log blocks were in use.
+    /// Merges done because all log blocks were in use.
     pub victims: u64,
     /// Log blocks erased because all their pages were trimmed.
     pub trimmed_logs: u64,
 }
 
-/// In [`Log::places`]: nothing is known of this page; it is not live.
+/// In [`Log::places`]: what the page holds is not known, and the page is not live.
 const UNKNOWN: u16 = u16::MAX;
 
-/// A log block.
 #[derive(Clone, Debug)]
 struct Log {
     pbn: Pbn,
-    /// The place in the logical block of what each page holds.
+    /// For each page of the log block: the page of the logical block that it holds.
     places: Vec<u16>,
-    /// By which the victim is chosen: the lowest goes first.
+    /// Age by the rule in force. The log block with the lowest stamp is the victim.
     stamp: u64,
 }
 
@@ -133,7 +132,7 @@ pub struct Bast {
     victim: LogVictim,
     rng: Rng,
     clock: u64,
-    /// The counters since format or mount.
+    /// Counters since format or mount.
     pub counters: BastCounters,
 }
 
@@ -251,7 +250,8 @@ impl Scheme for Bast {
 }
 
 impl Bast {
-    /// The logical blocks that have a log block, with the places that its pages belong to.
+    /// The logical blocks that have a log block. With each: for every page of its log block, the page of
+    /// the logical block that it holds.
     pub fn logs(&self) -> impl Iterator<Item = (Lbn, &[u16])> + '_ {
         self.logs.iter().map(|(&lbn, log)| (lbn, &log.places[..]))
     }
@@ -294,7 +294,7 @@ impl Bast {
         in_log().or_else(|| self.data.find(flash, lpn))
     }
 
-    /// Cases 2 to 4; false: the program failed.
+    /// Cases 2 to 4 of a write (see the module). Returns false if the program failed.
     fn append<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -347,7 +347,6 @@ impl Bast {
         self.logs.iter().min_by_key(|(_, log)| log.stamp).map(|(&lbn, _)| lbn)
     }
 
-    /// Ends the log block of a logical block by the cheapest merge that is possible.
     fn merge<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreFault> {
         let Some(log) = self.logs.get(&lbn) else { return Ok(()) };
         let (pbn, pages) = (log.pbn, flash.geometry().pages_per_block);
@@ -375,7 +374,6 @@ impl Bast {
         self.data.switch(flash, lbn, pbn)
     }
 
-    /// Gathers a logical block in a new block, if anything of it is left.
     fn merge_in_full<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreFault> {
         let sources = sources(flash, lbn, None, |lpn| self.find(flash, lpn));
         let old = self.data.gather(flash, lbn, &sources)?;
@@ -387,7 +385,6 @@ impl Bast {
     }
 }
 
-/// Whether every page that is known holds the page of its own number.
 fn are_in_place(places: &[u16]) -> bool {
     places.iter().enumerate().all(|(page, &place)| place == UNKNOWN || usize::from(place) == page)
 }

@@ -9,14 +9,13 @@ use nandex::ftl::mapping::{Flash, Source};
 use nandex::nand::{Cause, Nand};
 use nandex::units::{Lbn, Pbn, Ppn};
 
-/// The data block of each logical block; page `n` of it can hold only page `n` of the logical block.
 #[derive(Debug)]
 pub(super) struct BlockMap {
     data: Vec<Option<Pbn>>,
 }
 
 impl BlockMap {
-    /// The map of a store after a mount.
+    /// Finds the data blocks after a mount by the tags of the blocks.
     pub(super) fn open<N: Nand>(flash: &Flash<N>) -> Result<BlockMap, StoreFault> {
         let mut map = BlockMap::new(flash);
         for pbn in (0..flash.geometry().blocks).map(Pbn) {
@@ -29,28 +28,23 @@ impl BlockMap {
         Ok(map)
     }
 
-    /// A map without any block.
     pub(super) fn new<N: Nand>(flash: &Flash<N>) -> BlockMap {
         let blocks = flash.page_count().div_ceil(flash.geometry().pages_per_block);
         BlockMap { data: vec![None; blocks as usize] }
     }
 
-    /// The data block of a logical block.
     pub(super) fn get(&self, lbn: Lbn) -> Option<Pbn> {
         self.data[lbn.index()]
     }
 
-    /// The entry of a logical block; none if there is no such logical block.
     pub(super) fn entry(&mut self, lbn: Lbn) -> Option<&mut Option<Pbn>> {
         self.data.get_mut(lbn.index())
     }
 
-    /// Logical blocks that have a data block, and it.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Lbn, Pbn)> + '_ {
         (0..).zip(&self.data).filter_map(|(lbn, pbn)| pbn.map(|pbn| (Lbn(lbn), pbn)))
     }
 
-    /// The data block of a logical block, a new one if it has none.
     pub(super) fn get_or_take<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<Pbn, StoreFault> {
         if let Some(pbn) = self.get(lbn) {
             return Ok(pbn);
@@ -60,8 +54,8 @@ impl BlockMap {
         Ok(pbn)
     }
 
-    /// Programs a page in its place in the data block, a new one if there is none; false: the place cannot be
-    /// programmed, or the program failed.
+    /// Programs a page in its place in the data block, and takes a data block if there is none. Returns
+    /// false if the place cannot be programmed or the program failed.
     pub(super) fn write_in_place<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -75,26 +69,23 @@ impl BlockMap {
         Ok(flash.is_open(pbn, page) && flash.write(ppn, (PageKind::Data, lpn), cause, data)?)
     }
 
-    /// Where a logical page is, if it is valid in its data block.
     pub(super) fn find<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
         let (lbn, page) = flash.split(lpn);
         let ppn = flash.geometry().page_at(self.get(lbn)?, page);
         Some(ppn).filter(|&ppn| flash.is_valid(ppn))
     }
 
-    /// Makes a log block the data block of a logical block that has none.
     pub(super) fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn, pbn: Pbn) {
         flash.retag(pbn, PageKind::Data, lbn.0);
         self.data[lbn.index()] = Some(pbn);
     }
 
-    /// Another data block for a logical block, or none any more; the one before it, in which nothing is valid
-    /// by now.
+    /// Sets or removes the data block of a logical block. Returns the former one, in which no page is valid
+    /// any more.
     pub(super) fn replace(&mut self, lbn: Lbn, pbn: Option<Pbn>) -> Option<Pbn> {
         core::mem::replace(&mut self.data[lbn.index()], pbn)
     }
 
-    /// A merged log block becomes the data block; the one before it is erased.
     pub(super) fn switch<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -108,8 +99,8 @@ impl BlockMap {
         }
     }
 
-    /// Gathers a logical block in a new data block, if anything of it is left; the one before it, to be
-    /// erased.
+    /// Gathers the live pages of a logical block in a new data block, if any are left. Returns the former
+    /// data block, which the caller erases.
     pub(super) fn gather<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -121,7 +112,6 @@ impl BlockMap {
         Ok(self.replace(lbn, new))
     }
 
-    /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
         self.data.len() * size_of::<Option<Pbn>>()
     }

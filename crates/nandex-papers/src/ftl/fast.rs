@@ -48,7 +48,7 @@ use nandex::ftl::mapping::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, S
 use nandex::nand::{Cause, Geometry, Nand};
 use nandex::units::{Lbn, Pbn, Ppn};
 
-/// A FAST translation layer.
+/// A FAST translation layer: all logical blocks share the random log blocks.
 pub type FastFtl<N> = SchemeFtl<N, Fast>;
 
 /// The settings of FAST.
@@ -56,25 +56,26 @@ pub type FastFtl<N> = SchemeFtl<N, Fast>;
 pub struct FastSettings {
     /// The settings that every mapping scheme has.
     pub common: FlashSettings,
-    /// Log blocks, the sequential one included, at least 2; `None`: 3 % of the chip. Fixed at format.
+    /// Number of log blocks, the sequential one included, at least 2. `None` means 3 % of the chip. Fixed
+    /// at format.
     pub log_blocks: Option<u32>,
-    /// A full SW block becomes a data block before one of its pages is written again, instead of being merged
-    /// in full.
+    /// Whether a full SW block becomes a data block before one of its pages is written again. If not, a
+    /// page written again leads to a full merge.
     pub eager_switch: bool,
 }
 
 /// The counters of FAST beside [`nandex::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FastCounters {
-    /// Full merges because a page of the SW block was written again, or the block could not be continued.
+    /// Full merges of the owner of SW, because a page of SW was written again or SW could not be continued.
     pub full_sw_merges: u64,
     /// Full merges of logical blocks found in an RW victim.
     pub full_rw_merges: u64,
-    /// RW blocks erased.
+    /// RW blocks erased after their pages were merged.
     pub rw_victims: u64,
 }
 
-/// A random log block, and what was written to its pages.
+/// A random log block with the logical page in each of its pages.
 #[derive(Debug)]
 struct Random {
     pbn: Pbn,
@@ -97,7 +98,7 @@ pub struct Fast {
     rw_map: LogMap,
     log_blocks: u32,
     eager_switch: bool,
-    /// The counters since format or mount.
+    /// Counters since format or mount.
     pub counters: FastCounters,
 }
 
@@ -243,7 +244,7 @@ impl Scheme for Fast {
     }
 }
 
-/// Bytes of RAM for a page of a random log block: its number, and where it is.
+/// Bytes of RAM for each page of a random log block: its logical page number and its entry in the map.
 const LOG_PAGE_BYTES: usize = size_of::<u32>() + LogMap::PAGE_BYTES;
 
 impl Fast {
@@ -252,12 +253,12 @@ impl Fast {
         blocks.sum::<usize>() + self.rw_map.ram_bytes()
     }
 
-    /// Owner and fill of the sequential log block.
+    /// The owner of the sequential log block, and the number of pages in it.
     pub fn sequential(&self) -> Option<(Lbn, u32)> {
         self.sw.map(|sw| (sw.owner, sw.fill))
     }
 
-    /// The logical pages in random log blocks.
+    /// The logical pages whose newest copy is in a random log block.
     pub fn random_pages(&self) -> impl Iterator<Item = u32> + '_ {
         self.rw_map.lpns()
     }
@@ -315,7 +316,7 @@ impl Fast {
         self.rw_map.get(lpn).or_else(in_sw).or_else(|| self.data.find(flash, lpn))
     }
 
-    /// Case 1; false: it does not apply, or the program failed.
+    /// Case 1 of a write (see the module). Returns false if the case does not apply or the program failed.
     fn write_in_place<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -333,7 +334,7 @@ impl Fast {
         self.data.write_in_place(flash, lpn, cause, data)
     }
 
-    /// Case 2.
+    /// Case 2 of a write: starts a new SW block.
     fn start_sequence<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -357,8 +358,8 @@ impl Fast {
         }
     }
 
-    /// Ends the sequential log block by the cheapest merge that is possible, with a page of its owner that
-    /// the host writes now.
+    /// Ends the sequential log block by the cheapest merge that is possible. `incoming` is a page of its
+    /// owner that the host writes now.
     fn merge_owner<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -382,7 +383,7 @@ impl Fast {
         self.data.switch(flash, sw.owner, sw.pbn)
     }
 
-    /// Copies the rest of the owner to its log block; false: a program failed.
+    /// Partial merge: copies the rest of the owner to SW. Returns false if a program failed.
     fn complete<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -413,7 +414,6 @@ impl Fast {
         flash.free(sw.pbn, Cause::Merge, Vec::new)
     }
 
-    /// Gathers a logical block from wherever its pages are.
     fn merge_in_full<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -430,7 +430,7 @@ impl Fast {
         self.data.switch(flash, lbn, pbn)
     }
 
-    /// Case 4.
+    /// Case 4 of a write: appends to the last RW block.
     fn append<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -454,7 +454,6 @@ impl Fast {
         }
     }
 
-    /// Sees to it that the last RW block has room for a page.
     fn make_tail<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let pages = flash.geometry().pages_per_block;
         if self.rw.back().is_some_and(|block| flash.next_page(block.pbn) < pages) {
@@ -468,7 +467,6 @@ impl Fast {
         Ok(())
     }
 
-    /// Merges every logical block with a live page in the oldest RW block, and erases it.
     fn merge_victim<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let Some(victim) = self.rw.front().map(|block| block.pbn) else { return Ok(()) };
         while let Some(ppn) = flash.blocks().next_valid(victim, 0) {

@@ -45,7 +45,7 @@ use nandex::nand::{Cause, Geometry, Nand};
 use nandex::sort;
 use nandex::units::{Lpn, Pbn, Ppn};
 
-/// An HFTL-like translation layer.
+/// An HFTL-like translation layer: hot pages are mapped one by one, cold ones go to FAST.
 pub type HftlFtl<N> = SchemeFtl<N, Hftl>;
 
 /// The settings of HFTL.
@@ -53,26 +53,26 @@ pub type HftlFtl<N> = SchemeFtl<N, Hftl>;
 pub struct HftlSettings {
     /// The settings that every mapping scheme has.
     pub common: FlashSettings,
-    /// Log blocks of FAST; `None`: 3 % of the chip. Fixed at format.
+    /// Number of log blocks of FAST. `None` means 3 % of the chip. Fixed at format.
     pub log_blocks: Option<u32>,
-    /// Blocks of the hot area, at least 2; `None`: 5 % of the chip. Fixed at format.
+    /// Blocks of the hot area, at least 2. `None` means 5 % of the chip. Fixed at format.
     pub hot_blocks: Option<u32>,
-    /// The filters.
+    /// Settings of the two filters that tell hot pages and hot blocks.
     pub hot: HotSettings,
 }
 
-/// The tables.
+/// The tables of HFTL: those of FAST, the map of the hot area, and the filters.
 #[derive(Debug)]
 pub struct Hftl {
     cold: Fast,
     hot_map: BTreeMap<u32, Ppn>,
-    /// The blocks of the hot area, the open one last.
+    /// The blocks of the hot area. The open block is the last.
     area: Vec<Pbn>,
     hot_blocks: usize,
     hot_pages: HotFilter,
     hot_lbns: HotFilter,
     page: Vec<u8>,
-    /// Pages that went from the hot area to FAST.
+    /// Pages moved from the hot area to FAST, since format or mount.
     pub evicted_pages: u64,
 }
 
@@ -219,13 +219,13 @@ impl Scheme for Hftl {
 }
 
 impl Hftl {
-    /// Logical pages in the hot area.
+    /// Number of logical pages in the hot area.
     pub fn hot_page_count(&self) -> usize {
         self.hot_map.len()
     }
 
-    /// Whether the hot area takes another page: with more live ones than three quarters of its places,
-    /// cleaning would push out what is still hot.
+    /// Whether the hot area takes another page. It is refused if three quarters of the area are live:
+    /// cleaning would then push out pages that are still hot.
     fn has_room<N: Nand>(&self, flash: &Flash<N>) -> bool {
         let places = self.hot_blocks * flash.geometry().pages_per_block as usize;
         4 * self.hot_map.len() < 3 * places
@@ -270,7 +270,6 @@ impl Hftl {
         }
     }
 
-    /// The next page of the hot area.
     fn hot_place<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<Ppn, StoreFault> {
         loop {
             if let Some(ppn) = self.area.last().and_then(|&pbn| flash.next_ppn(pbn)) {
@@ -284,7 +283,6 @@ impl Hftl {
         }
     }
 
-    /// Gains room in the full hot area.
     fn clean<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let live = |pbn: &Pbn| flash.blocks().valid_count(*pbn);
         let Some(victim) = self.area.iter().copied().min_by_key(live) else { return Ok(()) };
@@ -301,7 +299,7 @@ impl Hftl {
         flash.free(victim, Cause::GarbageCollection, Vec::new)
     }
 
-    /// Moves a page out of a victim: to another block of the area while it is hot, else to FAST.
+    /// Moves a page out of a victim: to another block of the area if it is still hot, else to FAST.
     fn move_out<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,

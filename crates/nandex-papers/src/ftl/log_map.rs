@@ -7,12 +7,11 @@ use nandex::ftl::mapping::{Flash, Source};
 use nandex::nand::{Cause, Nand};
 use nandex::units::{Lbn, Pbn, Ppn};
 
-/// The number of log blocks, where it is not set.
+/// Number of log blocks by default: 3 % of the good blocks, at least 2.
 pub(super) fn log_blocks_of(good_blocks: u32) -> u32 {
     (good_blocks * 3 / 100).max(2)
 }
 
-/// A page that the host writes while its logical block is merged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Incoming<'a> {
     pub(super) lpn: u32,
@@ -20,8 +19,8 @@ pub(super) struct Incoming<'a> {
     pub(super) data: &'a [u8],
 }
 
-/// The sources of a merge of a logical block: for each of its pages what the host writes, or else where the
-/// page is found.
+/// The sources of a merge. For each page of the logical block: the page that the host writes now, or the
+/// place of the newest copy.
 pub(super) fn sources<'a, N: Nand>(
     flash: &Flash<N>,
     lbn: Lbn,
@@ -38,27 +37,25 @@ pub(super) fn sources<'a, N: Nand>(
     (0..flash.geometry().pages_per_block).map(source).collect()
 }
 
-/// The logical pages that are in log blocks which any page may be in, and where.
+/// The place of each logical page whose newest copy is in a log block. For schemes in which several logical
+/// blocks share log blocks.
 #[derive(Debug, Default)]
 pub(super) struct LogMap {
     places: BTreeMap<u32, Ppn>,
 }
 
 impl LogMap {
-    /// Bytes of RAM for each page, twice for the tree's own.
+    /// Bytes of RAM for each page; the factor of two covers the tree's own.
     pub(super) const PAGE_BYTES: usize = 2 * size_of::<(u32, Ppn)>();
 
-    /// The page of the log blocks that holds a logical page.
     pub(super) fn get(&self, lpn: u32) -> Option<Ppn> {
         self.places.get(&lpn).copied()
     }
 
-    /// A logical page was written to a log block.
     pub(super) fn insert(&mut self, lpn: u32, ppn: Ppn) {
         self.places.insert(lpn, ppn);
     }
 
-    /// The old copy of a logical page, wherever it was, does not count any more.
     pub(super) fn drop_copy<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32, old: Option<Ppn>) {
         if let Some(old) = old {
             flash.invalidate(old);
@@ -68,7 +65,8 @@ impl LogMap {
         }
     }
 
-    /// Forgets the pages of a logical block, from a page on, that are gone from the log blocks.
+    /// Forgets the pages of a logical block from `first` on, if `is_gone` says that they left the log
+    /// blocks.
     pub(super) fn forget<N: Nand>(
         &mut self,
         flash: &Flash<N>,
@@ -84,12 +82,11 @@ impl LogMap {
         }
     }
 
-    /// The logical pages in log blocks.
     pub(super) fn lpns(&self) -> impl Iterator<Item = u32> + '_ {
         self.places.keys().copied()
     }
 
-    /// The logical pages that are mapped to a block which is no log block for them, and where.
+    /// Entries that break the invariant: the block they name is no log block of their page's group.
     pub(super) fn strays<N: Nand>(
         &self,
         flash: &Flash<N>,
@@ -102,7 +99,6 @@ impl LogMap {
             .filter(move |&(lpn, ppn)| !is_log(lpn, block_of(ppn)))
     }
 
-    /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
         self.places.len() * LogMap::PAGE_BYTES
     }

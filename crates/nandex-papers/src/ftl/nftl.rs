@@ -65,7 +65,7 @@ use nandex::nand::{Cause, Geometry, Nand};
 use nandex::store::StoreError;
 use nandex::units::{Lbn, Pbn, Ppn};
 
-/// An NFTL translation layer.
+/// An NFTL translation layer: each virtual unit is a chain of blocks.
 pub type NftlFtl<N> = SchemeFtl<N, Nftl>;
 
 /// The settings of NFTL.
@@ -73,7 +73,7 @@ pub type NftlFtl<N> = SchemeFtl<N, Nftl>;
 pub struct NftlSettings {
     /// The settings that every mapping scheme has.
     pub common: FlashSettings,
-    /// The most blocks of a chain, at least 2; `None`: as many as there are.
+    /// Blocks of a chain at most, at least 2. `None` means no limit but the number of blocks.
     pub chain_blocks_max: Option<u32>,
 }
 
@@ -82,18 +82,18 @@ pub struct NftlSettings {
 pub struct NftlCounters {
     /// Replacement blocks appended to chains.
     pub replacements: u64,
-    /// Folds because no block was free to take.
+    /// Folds done because no block was free to take.
     pub folds_for_room: u64,
-    /// Folds because a chain was as long as it may be.
+    /// Folds done because a chain had reached its greatest length.
     pub folds_of_long_chains: u64,
-    /// The most blocks that a chain has had.
+    /// The greatest length that a chain has had, in blocks.
     pub longest_chain: u64,
 }
 
-/// End of a chain.
+/// In the links: the end of a chain.
 const NONE: u32 = u32::MAX;
 
-/// Blocks that only folding may take, besides those of a base.
+/// Free blocks that only folding may take, besides those of a base.
 const FOLD_BLOCKS: u32 = 4;
 
 /// Bytes of a base for each block: its rank in its chain.
@@ -106,7 +106,7 @@ pub struct Nftl {
     next: Vec<u32>,
     chain_blocks_max: u32,
     floor: u32,
-    /// The counters since format or mount.
+    /// Counters since format or mount.
     pub counters: NftlCounters,
 }
 
@@ -238,7 +238,7 @@ impl Scheme for Nftl {
         Ok(true)
     }
 
-    /// The rank of each block in its chain.
+    /// Encodes the rank of each block in its chain.
     fn encode(&self) -> Vec<u8> {
         let mut ranks = vec![0; self.next.len() * RANK_BYTES as usize];
         for unit in 0..self.first.len() as u32 {
@@ -280,12 +280,13 @@ impl Nftl {
             .map(Pbn)
     }
 
-    /// Once no more blocks than this are free, chains are folded.
+    /// The number of free blocks at or below which chains are folded.
     pub fn floor(&self) -> u32 {
         self.floor
     }
 
-    /// Makes these the chain of a unit. The blocks that were in it are in none.
+    /// Makes `blocks` the chain of a unit. Blocks that were in it and are not in `blocks` belong to no
+    /// chain then.
     fn link(&mut self, unit: Lbn, blocks: impl Iterator<Item = Pbn>) {
         let mut former = core::mem::replace(&mut self.first[unit.index()], NONE);
         while former != NONE {
@@ -302,7 +303,7 @@ impl Nftl {
         self.counters.longest_chain = self.counters.longest_chain.max(count);
     }
 
-    /// Puts a block into the chain of a unit, by its rank, or else by its number.
+    /// Inserts a block into the chain of a unit, in the order of ranks, then of block numbers.
     fn enter(&mut self, unit: Lbn, pbn: Pbn, ranks: &[u8]) {
         let order = |pbn: Pbn| (ranks.get(pbn.index()).copied().unwrap_or(0), pbn);
         let before = self.chain(unit).take_while(|&member| order(member) < order(pbn)).last();
@@ -333,7 +334,7 @@ impl Nftl {
         Ok(())
     }
 
-    /// Folds the longest chain; false: none has a block to give.
+    /// Folds the longest chain. Returns false if no chain has a block to give back.
     fn fold_longest<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreFault> {
         let Some(unit) = self.longest(flash) else { return Ok(false) };
         self.counters.folds_for_room += 1;
@@ -341,7 +342,7 @@ impl Nftl {
         Ok(true)
     }
 
-    /// The longest chain, or else one without live pages.
+    /// The longest chain if it has at least two blocks, else a chain without live pages.
     fn longest<N: Nand>(&self, flash: &Flash<N>) -> Option<Lbn> {
         let units = || (0..self.first.len() as u32).map(Lbn);
         // The first of equals.
@@ -353,7 +354,6 @@ impl Nftl {
         units().find(is_dead)
     }
 
-    /// Folds in place if possible, else out of place.
     fn fold<N: Nand>(&mut self, flash: &mut Flash<N>, unit: Lbn) -> Result<(), StoreFault> {
         let Some(last) = self.chain(unit).last() else { return Ok(()) };
         let mut sources = sources(flash, unit, None, |lpn| self.find(flash, lpn));
@@ -374,7 +374,7 @@ impl Nftl {
         self.replace(flash, unit, Some(last))
     }
 
-    /// Gathers a unit in a new block, with a page that the host writes now.
+    /// Folds out of place. `incoming` is a page of the unit that the host writes now.
     fn fold_out<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -392,7 +392,6 @@ impl Nftl {
         self.replace(flash, unit, Some(pbn))
     }
 
-    /// Makes one block the chain of a unit and frees those that were in it.
     fn replace<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,

@@ -63,7 +63,7 @@ use nandex::nand::{Cause, Geometry, Nand};
 use nandex::store::StoreError;
 use nandex::units::{Lbn, Pbn, Ppn};
 
-/// An N:K translation layer.
+/// An N:K translation layer: N logical blocks share up to K log blocks.
 pub type SastFtl<N> = SchemeFtl<N, Sast>;
 
 /// The settings of SAST.
@@ -71,13 +71,13 @@ pub type SastFtl<N> = SchemeFtl<N, Sast>;
 pub struct SastSettings {
     /// The settings that every mapping scheme has.
     pub common: FlashSettings,
-    /// N: logical blocks of a group, at least 1. Fixed at format.
+    /// N: logical blocks in a group, at least 1. Fixed at format.
     pub group_blocks: u32,
     /// K: log blocks that a group may have, at least 1. Fixed at format.
     pub logs_per_group: u32,
-    /// Log blocks of all groups, at least 1; `None`: 3 % of the chip. Fixed at format.
+    /// Log blocks of all groups together, at least 1. `None` means 3 % of the chip. Fixed at format.
     pub log_blocks: Option<u32>,
-    /// Cleaning a group cleans all its log blocks, as in the original, and not only the oldest one.
+    /// Whether cleaning a group cleans all its log blocks, as in the original, or only the oldest.
     pub whole_group: bool,
 }
 
@@ -96,25 +96,24 @@ impl Default for SastSettings {
 /// The counters of SAST beside [`nandex::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SastCounters {
-    /// Groups cleaned because they had as many log blocks as they may have.
+    /// Groups cleaned because they had reached K log blocks.
     pub full_groups: u64,
-    /// Groups cleaned because all log blocks were in use.
+    /// Groups cleaned because all log blocks of the store were in use.
     pub victim_groups: u64,
     /// Log blocks erased because no page in them was live.
     pub empty_logs: u64,
 }
 
-/// A log block, and what was written to its pages.
+/// A log block with the logical page in each of its pages.
 #[derive(Clone, Debug)]
 struct Log {
     pbn: Pbn,
     lpns: Vec<u32>,
 }
 
-/// A group that has log blocks.
 #[derive(Clone, Debug, Default)]
 struct Group {
-    /// Only the last one may have room.
+    /// The log blocks of the group, the oldest first. Only the last one may have room.
     logs: VecDeque<Log>,
     written: u64,
 }
@@ -131,7 +130,7 @@ pub struct Sast {
     log_blocks: u32,
     whole_group: bool,
     clock: u64,
-    /// The counters since format or mount.
+    /// Counters since format or mount.
     pub counters: SastCounters,
 }
 
@@ -283,7 +282,7 @@ impl Scheme for Sast {
 }
 
 impl Sast {
-    /// The groups that have log blocks, and the logical pages in each of these.
+    /// The log blocks with their group, and the logical page in each page of them.
     pub fn logs(&self) -> impl Iterator<Item = (u32, &[u32])> + '_ {
         self.groups.iter().flat_map(|(&group, g)| g.logs.iter().map(move |log| (group, &log.lpns[..])))
     }
@@ -331,7 +330,7 @@ impl Sast {
         self.log_map.get(lpn).or_else(|| self.data.find(flash, lpn))
     }
 
-    /// Cases 2 and 3; false: the program failed.
+    /// Cases 2 and 3 of a write (see the module). Returns false if the program failed.
     fn append<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -358,7 +357,6 @@ impl Sast {
         Ok(true)
     }
 
-    /// Sees to it that the last log block of a group has room for a page.
     fn make_room<N: Nand>(&mut self, flash: &mut Flash<N>, number: u32) -> Result<(), StoreFault> {
         let pages = flash.geometry().pages_per_block;
         let logs = self.groups.get(&number).map(|group| &group.logs);
@@ -384,7 +382,6 @@ impl Sast {
         Ok(())
     }
 
-    /// Cleans the log blocks of a group, or the oldest of them.
     fn clean<N: Nand>(&mut self, flash: &mut Flash<N>, number: u32) -> Result<(), StoreFault> {
         let count = self.groups.get(&number).map_or(0, |group| group.logs.len());
         for _ in 0..if self.whole_group { count } else { count.min(1) } {
@@ -420,7 +417,8 @@ impl Sast {
         self.data.switch(flash, owner, pbn)
     }
 
-    /// The logical block whose pages lie in order in a log block, from the first on, each the newest copy.
+    /// The logical block whose pages lie in order in a log block from its first page on, each the newest
+    /// copy. `None` if there is no such logical block.
     fn owner_in_place<N: Nand>(&self, flash: &Flash<N>, log: &Log) -> Option<Lbn> {
         let owner = flash.split(*log.lpns.iter().find(|&&lpn| lpn != NOBODY)?).0;
         let in_place = |(page, &lpn): (u32, &u32)| lpn == NOBODY || lpn == flash.lpn_at(owner, page);
@@ -432,7 +430,6 @@ impl Sast {
         all.then_some(owner)
     }
 
-    /// Gathers every logical block with a live page in a log block.
     fn merge_all_in<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -447,7 +444,6 @@ impl Sast {
         Ok(())
     }
 
-    /// Gathers a logical block in a new block, if anything of it is left.
     fn merge_in_full<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreFault> {
         let sources = sources(flash, lbn, None, |lpn| self.find(flash, lpn));
         let old = self.data.gather(flash, lbn, &sources)?;
@@ -469,7 +465,6 @@ impl Sast {
         Some(log.pbn)
     }
 
-    /// Gives back a log block without live pages.
     fn erase_log<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,

@@ -64,7 +64,7 @@ use nandex::nand::{Cause, Geometry, Nand};
 use nandex::store::StoreError;
 use nandex::units::{Lbn, Pbn, Ppn};
 
-/// A superblock translation layer.
+/// A superblock translation layer: N logical blocks share up to N + M blocks.
 pub type SuperblockFtl<N> = SchemeFtl<N, Superblock>;
 
 /// The settings of the superblock scheme.
@@ -72,7 +72,7 @@ pub type SuperblockFtl<N> = SchemeFtl<N, Superblock>;
 pub struct SuperblockSettings {
     /// The settings that every mapping scheme has.
     pub common: FlashSettings,
-    /// N: logical blocks of a superblock, at least 1. Fixed at format.
+    /// N: logical blocks in a superblock, at least 1. Fixed at format.
     pub group_blocks: u32,
     /// M: blocks that a superblock may have beyond N, at least 1.
     pub extra_blocks: u32,
@@ -87,27 +87,27 @@ impl Default for SuperblockSettings {
 /// The counters of the superblock FTL beside [`nandex::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SuperblockCounters {
-    /// Blocks erased because no page in them was live.
+    /// Blocks erased because none of their pages was live.
     pub empty_blocks: u64,
-    /// Pages copied to U, being hot.
+    /// Pages copied to U because they were hot.
     pub hot_copies: u64,
-    /// Blocks that a superblock gave back because others needed one.
+    /// Blocks that a superblock gave back because another needed one.
     pub reclaimed_blocks: u64,
 }
 
-/// Nowhere.
+/// In the map: the logical page has no copy.
 const NONE: u32 = u32::MAX;
 
-/// Blocks that only collection may take, besides those of a base.
+/// Free blocks that only collection may take, besides those of a base.
 const COLLECTION_BLOCKS: u32 = 4;
 
-/// An update block.
+/// The update block U of a superblock.
 #[derive(Clone, Copy, Debug)]
 struct Update {
     pbn: Pbn,
-    /// The logical block whose pages it holds, if it holds them in order.
+    /// The logical block whose pages it holds, if they lie in order.
     in_order: Option<Lbn>,
-    /// A page in it has replaced an older copy.
+    /// Whether a page in it has replaced an older copy.
     has_rewritten: bool,
 }
 
@@ -130,18 +130,18 @@ pub struct Superblock {
     blocks_max: usize,
     floor: u32,
     clock: u64,
-    /// The counters since format or mount.
+    /// Counters since format or mount.
     pub counters: SuperblockCounters,
 }
 
-/// Where the pages of a victim go.
+/// The open block that takes the live pages of a victim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Copies {
-    /// Hot ones to U, cold ones to C.
+    /// Hot pages go to U and cold ones to C.
     Apart,
-    /// All to C, which is taken from the worn blocks.
+    /// All pages go to C. If C must be taken, it is taken from the worn blocks.
     Cold,
-    /// To whichever has room.
+    /// Pages go to whichever of U and C has room.
     Together,
 }
 
@@ -308,7 +308,7 @@ impl Scheme for Superblock {
 }
 
 impl Super {
-    /// Takes a block, and no more room than for it: there are many superblocks.
+    /// Adds a block and reserves no more room than it needs, since there are many superblocks.
     fn enter(&mut self, pbn: Pbn) {
         self.blocks.reserve_exact(1);
         self.blocks.push(pbn);
@@ -318,19 +318,19 @@ impl Super {
         self.cold == Some(pbn) || self.update.is_some_and(|u| u.pbn == pbn)
     }
 
-    /// Blocks that the live pages need at least.
+    /// Number of blocks that the live pages fill at least.
     fn needs(&self, pages_per_block: u32) -> usize {
         self.live.div_ceil(pages_per_block) as usize
     }
 }
 
 impl Superblock {
-    /// The blocks of a superblock.
+    /// The blocks of the superblock with this number.
     pub fn blocks(&self, number: usize) -> &[Pbn] {
         &self.supers[number].blocks
     }
 
-    /// Once no more blocks than this are free, superblocks must give some back.
+    /// The number of free blocks at or below which superblocks must give some back.
     pub fn floor(&self) -> u32 {
         self.floor
     }
@@ -360,7 +360,8 @@ impl Superblock {
         self.hot[lpn as usize / 64] >> (lpn % 64) & 1 == 1
     }
 
-    /// A page was programmed in the update block.
+    /// Updates U after a program in it. A full block that holds a logical block in order counts as a switch
+    /// merge.
     fn end_update<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize, update: Update) {
         let pages = flash.geometry().pages_per_block;
         let is_full = flash.next_page(update.pbn) == pages;
@@ -371,7 +372,7 @@ impl Superblock {
         }
     }
 
-    /// Sees to it that a superblock has an update block with room, and says which page of it is next.
+    /// Makes sure that a superblock has an update block with room. Returns it with its next page.
     fn make_room<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -395,8 +396,8 @@ impl Superblock {
         }
     }
 
-    /// Makes the superblock not written for longest that has a block too many give it back; false: there is
-    /// none.
+    /// Takes a block back from the superblock that was not written for longest and has more blocks than it
+    /// needs. Returns false if there is none.
     fn reclaim_any<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreFault> {
         let pages = flash.geometry().pages_per_block;
         let has_slack = |s: &(usize, &Super)| s.1.blocks.len() > s.1.needs(pages);
@@ -422,7 +423,6 @@ impl Superblock {
         Ok(pbn)
     }
 
-    /// Collects one block of a superblock that has too many.
     fn collect<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<(), StoreFault> {
         // Both U and C may have to be taken, and blocks may fail.
         let is_ample = flash.blocks().free_count() > self.floor + 1;
@@ -442,7 +442,7 @@ impl Superblock {
         victim.map_or(Ok(()), |victim| self.collect_block(flash, number, victim, copies))
     }
 
-    /// Collects a superblock that has more blocks than its live pages need, until it has one less.
+    /// Collects a superblock that has more blocks than its live pages need, until it has one block less.
     fn reclaim<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<(), StoreFault> {
         let before = self.supers[number].blocks.len();
         while self.supers[number].blocks.len() >= before {
@@ -478,7 +478,6 @@ impl Superblock {
         self.release(flash, number, victim, Cause::GarbageCollection)
     }
 
-    /// Copies the live pages of a block to other blocks of its superblock.
     fn move_pages<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -515,7 +514,7 @@ impl Superblock {
         Ok(())
     }
 
-    /// The block that takes the next copy.
+    /// The open block that takes the next copy.
     fn target<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -543,7 +542,7 @@ impl Superblock {
         }
     }
 
-    /// A live page cannot be read: the logical page that is mapped to it is lost.
+    /// Handles a live page that cannot be read: the logical page mapped to it is lost.
     fn lose<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize, ppn: Ppn) -> Result<(), StoreFault> {
         let pages = self.group_blocks.saturating_mul(flash.geometry().pages_per_block);
         let first = number as u32 * pages;
@@ -556,7 +555,7 @@ impl Superblock {
         Ok(())
     }
 
-    /// Open blocks whose last page was programmed, or was to be, are closed.
+    /// Closes the open blocks that have no page left to program.
     fn close_full<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) {
         let Super { update, cold, .. } = self.supers[number];
         let open = [update.map(|update| update.pbn), cold];
@@ -567,7 +566,6 @@ impl Superblock {
         }
     }
 
-    /// A block takes no more pages.
     fn close<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize, pbn: Pbn) {
         let group = &mut self.supers[number];
         if group.is_open(pbn) {
@@ -577,7 +575,6 @@ impl Superblock {
         }
     }
 
-    /// Gives back a block without live pages.
     fn release<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,

@@ -16,7 +16,7 @@ use nandex::ordered::bplus::ground::{CHILD_BYTES, HEADER_BYTES, Layout, level_an
 use nandex::ordered::node::NodeShape;
 use nandex::units::Lpn;
 
-/// The nodes of a B+-tree with these capacities.
+/// The codec of B+-tree nodes with these capacities, for a node layer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BPlusNodes {
     leaf: NodeShape,
@@ -27,7 +27,6 @@ const OTHER: u8 = 0;
 const FIRST: u8 = 1;
 
 impl BPlusNodes {
-    /// The nodes of a tree set up so, on pages of this size.
     pub(super) fn new(config: &BPlusConfig, page_bytes: usize) -> Result<BPlusNodes, IndexFault> {
         // As many pages as there can be: capacities do not depend on it.
         let Layout { leaf, internal, .. } = Layout::new(config, page_bytes, u32::MAX)?;
@@ -39,8 +38,8 @@ impl BPlusNodes {
         if level == 1 { &self.leaf } else { &self.internal }
     }
 
-    /// How many entries two nodes have in common at the beginning, and how many at the end, some of them
-    /// perhaps the same.
+    /// The number of entries that two nodes share at the beginning, and the number at the end. If the nodes
+    /// are nearly equal the two may overlap.
     fn common(shape: &NodeShape, old: &[u8], olds: usize, new: &[u8], news: usize) -> (usize, usize) {
         let ((old_keys, old_values), (new_keys, new_values)) =
             (parts(shape, old, olds), parts(shape, new, news));
@@ -52,8 +51,8 @@ impl BPlusNodes {
         (start, end)
     }
 
-    /// Enters an entry that belongs behind all others; whether it did. Compacted nodes come sorted, so most
-    /// units do.
+    /// Inserts an entry that belongs behind all others. Returns whether it does. Most units do, because
+    /// compacted nodes come sorted.
     #[inline]
     fn append(&self, page: &mut [u8], body: &[u8]) -> bool {
         debug_assert_eq!(body.len(), self.body_bytes(), "N2: a unit of another size");
@@ -76,7 +75,7 @@ impl BPlusNodes {
         comes_last
     }
 
-    /// Applies a unit, wherever its entry belongs.
+    /// Applies a unit to an entry anywhere in the node.
     fn change(&self, page: &mut [u8], op: Op, body: &[u8]) -> Result<(), &'static str> {
         debug_assert_eq!(body.len(), self.body_bytes(), "N2: a unit of another size");
         let Some((level, count)) = level_and_entries(page) else { return Err("N2: a unit of no node") };
@@ -113,31 +112,29 @@ impl BPlusNodes {
 }
 
 impl BPlusNodes {
-    /// Level of a node, if the page is one that fits its capacity.
+    /// The level of a node, if the page is one and its count fits the capacity.
     pub(in crate::ordered) fn level_of(&self, page: &[u8]) -> Option<u8> {
         self.mark(page)
     }
 
-    /// Children of a node; none of a leaf.
     pub(in crate::ordered) fn children<'a>(&self, page: &'a [u8]) -> impl Iterator<Item = Lpn> + 'a {
         let (internal, is_leaf) = (self.internal, page[8] <= 1);
         let count = if is_leaf { 0 } else { self.entries(page) };
         (0..count).map(move |at| Lpn(get_u32(internal.value(&page[HEADER_BYTES..], at), 0)))
     }
 
-    /// Names a child by another number; false where it was not named.
+    /// Replaces the number of a child. Returns false if the node has no such child.
     pub(in crate::ordered) fn rename_child(&self, page: &mut [u8], old: Lpn, new: Lpn) -> bool {
         let Some(at) = self.children(page).position(|child| child == old) else { return false };
         self.internal.set_value(&mut page[HEADER_BYTES..], at, &new.0.to_le_bytes());
         true
     }
 
-    /// The number that a node carries.
     pub(in crate::ordered) fn number(page: &[u8]) -> Lpn {
         Lpn(get_u32(page, 4))
     }
 
-    /// Gives a node another number, and the checksum of its page.
+    /// Sets the number that a node carries, and its page's checksum.
     pub(in crate::ordered) fn renumber(page: &mut [u8], number: Lpn) {
         put_u32(page, 4, number.0);
         let crc = crc32(&[&page[4..]]);
@@ -145,7 +142,6 @@ impl BPlusNodes {
     }
 }
 
-/// Shows units of one node.
 struct Shown<'a> {
     shape: &'a NodeShape,
     body: [u8; BODY_BYTES_MAX],
@@ -154,7 +150,6 @@ struct Shown<'a> {
 }
 
 impl Shown<'_> {
-    /// Shows what happens to an entry.
     fn unit(&mut self, page: &[u8], at: usize, op: Op) {
         debug_assert!(self.body_bytes <= BODY_BYTES_MAX, "N2: a unit larger than any");
         let (shape, body, area) = (self.shape, &mut self.body, &page[HEADER_BYTES..]);
@@ -166,7 +161,6 @@ impl Shown<'_> {
     }
 }
 
-/// The keys and the values in use.
 fn parts<'a>(shape: &NodeShape, page: &'a [u8], count: usize) -> (&'a [u8], &'a [u8]) {
     debug_assert!(count <= shape.capacity, "B4: {count} entries of {}", shape.capacity);
     let (keys, values) = page[HEADER_BYTES..].split_at(shape.capacity * shape.key_bytes);
@@ -175,13 +169,13 @@ fn parts<'a>(shape: &NodeShape, page: &'a [u8], count: usize) -> (&'a [u8], &'a 
 
 const CHUNK: usize = 64;
 
-/// Bytes that two strings have in common at the beginning: whole chunks, then bytes.
+/// Length of the common start of two strings, compared in chunks and then byte by byte.
 fn common_start(a: &[u8], b: &[u8]) -> usize {
     let chunks = a.chunks_exact(CHUNK).zip(b.chunks_exact(CHUNK)).take_while(|(a, b)| a == b).count() * CHUNK;
     chunks + a[chunks..].iter().zip(&b[chunks..]).take_while(|(a, b)| a == b).count()
 }
 
-/// The length of the common end of two keys.
+/// Length of the common end of two strings, compared in chunks and then byte by byte.
 fn common_end(a: &[u8], b: &[u8]) -> usize {
     let chunks =
         a.rchunks_exact(CHUNK).zip(b.rchunks_exact(CHUNK)).take_while(|(a, b)| a == b).count() * CHUNK;
@@ -189,7 +183,6 @@ fn common_end(a: &[u8], b: &[u8]) -> usize {
     chunks + a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
 }
 
-/// Where a key is among the entries from `first` on, or where it belongs.
 fn search(
     shape: &NodeShape,
     area: &[u8],
@@ -313,7 +306,8 @@ mod tests {
     use nandex::ordered::bplus::ground::Frame;
     use nandex::rng::Rng;
 
-    /// A node of this level with some entries; the bound of an internal node's first entry is any.
+    /// A node of this level with some entries. In an internal node the bound of the first entry is
+    /// arbitrary.
     fn node(nodes: &BPlusNodes, level: u8, rng: &mut Rng) -> Vec<u8> {
         let mut page = vec![0; 128];
         nodes.reset(&mut page, Lpn(9), level);

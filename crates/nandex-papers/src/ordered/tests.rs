@@ -20,12 +20,11 @@ pub(in crate::ordered) fn key(n: u16) -> [u8; 2] {
     n.to_be_bytes()
 }
 
-/// Operations of every kind.
+/// Random operations of every kind.
 pub(in crate::ordered) fn any_ops(rng: &mut Rng) -> Vec<Op> {
     testing::ops(rng, 900, 400, SMALL)
 }
 
-/// Works until the power fails.
 pub(in crate::ordered) fn work_until_the_cut(index: &mut dyn OrderedIndex) -> History {
     let mut history = History::new(Model::new());
     let error = history.work(index, &mut Rng::new(3), Mix::updates(120, [29, 30], 1));
@@ -42,7 +41,7 @@ pub(in crate::ordered) fn work_until_the_cut(index: &mut dyn OrderedIndex) -> Hi
     history
 }
 
-/// Which records go from a full store.
+/// The records that are removed from a full store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ordered) enum Gone {
     LowerHalf,
@@ -50,9 +49,9 @@ pub(in crate::ordered) enum Gone {
     Scattered,
 }
 
-/// Fills a store until it refuses a record, removes half of the records, and does so again: each fill finds
-/// room for half as many records as went before it. Every removal finds room, and what is refused changes
-/// nothing.
+/// Fills a store until it refuses a record, removes half of the records, and does both again. Each fill
+/// must find room for at least half as many records as were removed. Removals must always find room, and
+/// refused operations must change nothing.
 pub(in crate::ordered) fn assert_takes_again(index: &mut dyn OrderedIndex, gone: Gone, seed: u64) {
     let (mut model, mut rng) = (Model::new(), Rng::new(seed));
     let mut removed = 0;
@@ -81,7 +80,7 @@ pub(in crate::ordered) fn assert_takes_again(index: &mut dyn OrderedIndex, gone:
     assert_holds(index, &model);
 }
 
-/// Places, offsets and bytes of forgeries, fewer than `most`.
+/// Random forgeries, fewer than `most`: page, offset and byte of each.
 pub(in crate::ordered) fn any_forgeries(
     rng: &mut Rng,
     (pages, offsets): (u64, u64),
@@ -92,7 +91,7 @@ pub(in crate::ordered) fn any_forgeries(
     (0..count).map(|_| one()).collect()
 }
 
-/// Overwrites bytes of pages, and lets the checksums say that all is well.
+/// Overwrites bytes of pages and corrects the checksums.
 pub(in crate::ordered) fn forge(store: &Store, forgeries: Vec<(u32, usize, u8)>) {
     for (lpn, at, byte) in forgeries {
         let mut page = store.page_of(Lpn(lpn));
@@ -103,7 +102,7 @@ pub(in crate::ordered) fn forge(store: &Store, forgeries: Vec<(u32, usize, u8)>)
     }
 }
 
-/// Uses an index that may hold anything.
+/// Uses an index whose contents may be anything.
 pub(in crate::ordered) fn use_forged(index: &mut dyn OrderedIndex, seed: u64) {
     let mut rng = Rng::new(seed);
     for _ in 0..120 {
@@ -119,8 +118,8 @@ pub(in crate::ordered) fn use_forged(index: &mut dyn OrderedIndex, seed: u64) {
     let _ = index.check();
 }
 
-/// Fills an index three times and removes half of its records each time; `changes`: what is there can be
-/// changed while it is full.
+/// Fills an index three times and removes half of its records each time. `changes` says that records can be
+/// changed while the index is full.
 pub(in crate::ordered) fn fill_and_drain(index: &mut dyn OrderedIndex, changes: bool) {
     let (mut model, mut rng) = (Model::new(), Rng::new(2));
     for round in 0..3u16 {
@@ -141,7 +140,7 @@ pub(in crate::ordered) fn fill_and_drain(index: &mut dyn OrderedIndex, changes: 
     }
 }
 
-/// Records in random order, some of them several times, and a close.
+/// Puts records in random order, some of them several times, and closes the index.
 pub(in crate::ordered) fn put_some(index: &mut dyn OrderedIndex, rng: &mut Rng) -> Model {
     let mut model = Model::new();
     for _ in 0..900 {
@@ -152,8 +151,8 @@ pub(in crate::ordered) fn put_some(index: &mut dyn OrderedIndex, rng: &mut Rng) 
     model
 }
 
-/// Flips one bit after the other of the first pages of a store whose index holds the model: it is refused, or
-/// changes nothing. How often was what?
+/// Flips single bits of the first pages of a store whose index holds the model. A mount must refuse the
+/// store or find the model. Returns the number of each.
 pub(in crate::ordered) fn flip_bits(
     (store, pages): (&Store, u64),
     (model, rng): (&Model, &mut Rng),

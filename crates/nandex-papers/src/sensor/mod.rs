@@ -13,13 +13,13 @@ use nandex::index::IndexStats;
 /// A measured value of a sensor, and its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Reading {
-    /// The time, in whatever unit the clock has.
+    /// Time of the reading, in the unit of the sensor's clock.
     pub time: u64,
-    /// The value.
+    /// Measured value.
     pub value: i32,
 }
 
-/// Is shown each reading found, and says whether to go on.
+/// A callback that gets each reading found, and tells whether to go on.
 pub type Show<'a> = &'a mut dyn FnMut(Reading) -> ControlFlow<()>;
 
 /// A log of readings in the order of their times.
@@ -27,30 +27,31 @@ pub trait SensorLog: nandex::shared::MaybeSend {
     /// Adds a reading. Its time must not precede the newest one's ([`IndexError::NotAscending`]).
     fn append(&mut self, reading: Reading) -> Result<(), IndexError>;
 
-    /// Shows the readings of these times, the oldest first.
+    /// Shows the readings whose time is in the range, the oldest first.
     fn by_time(&mut self, times: RangeInclusive<u64>, show: Show<'_>) -> Result<(), IndexError>;
 
-    /// Shows the readings of these values, each once, in no order that is promised.
+    /// Shows the readings whose value is in the range, each once. The order is not promised.
     fn by_value(&mut self, values: RangeInclusive<i32>, show: Show<'_>) -> Result<(), IndexError>;
 
-    /// The oldest reading that is still there.
+    /// The oldest reading still in the log.
     fn oldest(&mut self) -> Result<Option<Reading>, IndexError>;
 
-    /// The newest reading.
+    /// The newest reading in the log.
     fn newest(&mut self) -> Result<Option<Reading>, IndexError>;
 
     /// Makes every reading so far durable.
     fn sync(&mut self) -> Result<(), IndexError>;
 
-    /// A sync whose page may be damaged without going unnoticed.
+    /// Makes every reading durable like a sync. In addition, later damage to the page written is always
+    /// noticed.
     fn close(&mut self) -> Result<(), IndexError>;
 
-    /// Walks over everything and reports what breaks an invariant.
+    /// Checks all invariants and reports violations.
     fn check(&mut self) -> Result<CheckReport, IndexError>;
 
-    /// The statistics of the log.
+    /// Statistics of the log.
     fn stats(&self) -> IndexStats;
 
-    /// RAM it holds.
+    /// Bytes of RAM that the log holds.
     fn ram_bytes(&self) -> usize;
 }

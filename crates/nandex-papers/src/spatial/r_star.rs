@@ -28,42 +28,45 @@ use nandex::spatial::r_tree::least_enlargement;
 use nandex::spatial::tree::update::{Grouped, Grouping, Groups};
 use nandex::spatial::tree::{SpatialConfig, Tree, by_measure};
 
-/// The most a node may hand over: what stays must be filled to the least.
+/// Largest percentage of entries that may be inserted again: the rest must still fill the node to its
+/// least.
 pub const REINSERTED_PERCENT_MAX: u8 = 45;
 
-/// In which order entries are inserted again.
+/// The order in which entries are inserted again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reinsertion {
-    /// The entry nearest to the centre first.
+    /// The entry nearest to the node's centre first.
     Close,
-    /// The farthest first.
+    /// The entry farthest from the node's centre first.
     Far,
 }
 
 /// The rules of the R*-tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RStarRules {
-    /// How many children are compared by overlap; 0 for none.
+    /// Number of children compared by overlap. 0 means none.
     pub overlap_candidates: u16,
-    /// The part of a full node that is inserted again, in percent of the capacity, 45 at most; 0 for none.
+    /// Percentage of the capacity of a full node that is inserted again, at most
+    /// [`REINSERTED_PERCENT_MAX`]. 0 means none.
     pub reinserted_percent: u8,
-    /// In which order.
+    /// The order in which they are inserted again.
     pub order: Reinsertion,
 }
 
 impl RStarRules {
-    /// The published rules: 32 candidates, 30 % inserted again, the nearest first.
+    /// The published rules: 32 candidates, 30 % of the entries inserted again, the nearest first.
     pub const PUBLISHED: RStarRules =
         RStarRules { overlap_candidates: 32, reinserted_percent: 30, order: Reinsertion::Close };
 }
 
-/// The rules as [`Tree`] takes them.
+/// The published rules in the form that [`Tree`] takes.
 pub type Published = Grouped<RStarRules>;
 
 /// An R*-tree whose nodes are pages.
 pub type RStarTree<S, C, const D: usize> = Tree<C, D, PagedNodes<S, C, D>, Published>;
 
-/// Rules as published, full pages, 40 % full at least, every operation durable.
+/// The default settings: the published rules, nodes that fill a page and are at least 40 % full, and every
+/// operation durable.
 pub fn config() -> SpatialConfig<Published> {
     SpatialConfig::new(Grouped(RStarRules::PUBLISHED))
 }
@@ -136,7 +139,7 @@ impl<C: Coordinate, const D: usize> Grouping<C, D> for RStarRules {
     }
 }
 
-/// The child whose overlap with the others grows least, of those whose boxes grow least.
+/// The child whose overlap with the others grows least, among the `candidates` whose boxes grow least.
 fn least_overlap<C: Coordinate, const D: usize>(
     node: &Node<C, D>,
     rect: &Rect<C, D>,
@@ -177,7 +180,6 @@ enum Side {
     High,
 }
 
-/// The entries sorted along an axis by one side, then by the other.
 fn sorted<C: Coordinate, const D: usize>(
     entries: &[Entry<C, D>],
     axis: usize,
@@ -195,8 +197,8 @@ fn sorted<C: Coordinate, const D: usize>(
     sorted
 }
 
-/// The ways to cut sorted entries in two, at least `least` on each side: how many come first, and the two
-/// boxes.
+/// All ways to divide sorted entries in two with at least `least` on each side: the number in the first
+/// part, and the boxes of both.
 fn distributions<C: Coordinate, const D: usize>(
     entries: &[Entry<C, D>],
     least: usize,
@@ -211,7 +213,7 @@ fn distributions<C: Coordinate, const D: usize>(
     (least..=count - least).map(move |cut| (cut, first[cut - 1], last[count - cut - 1]))
 }
 
-/// The margins of all distributions along an axis, added up.
+/// Sum of the margins of all distributions along an axis.
 fn margins<C: Coordinate, const D: usize>(entries: &[Entry<C, D>], axis: usize, least: usize) -> C::Measure {
     [Side::Low, Side::High].into_iter().fold(C::Measure::ZERO, |sum, side| {
         let entries = sorted(entries, axis, side);

@@ -68,17 +68,17 @@ use nandex::units::Lpn;
 #[cfg(test)]
 mod tests;
 
-/// How the layer is set up.
+/// The settings of the RFTL layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RftlConfig {
-    /// Units of the reservation buffer.
+    /// Number of units that the reservation buffer holds.
     pub reservation_units: u32,
-    /// C: pages of a node's list at most.
+    /// C: largest number of pages in a node's list.
     pub list_length: u8,
 }
 
 impl RftlConfig {
-    /// 60 units and lists of 4 pages, as BFTL has them.
+    /// 60 units and lists of up to 4 pages, as in BFTL.
     pub const PUBLISHED: RftlConfig = RftlConfig { reservation_units: 60, list_length: 4 };
 
     fn layer(&self, group_pages: usize) -> LayerConfig {
@@ -93,7 +93,7 @@ impl RftlConfig {
     }
 }
 
-/// The knowledge that the layer needs of the bytes of nodes.
+/// The codec of an R-tree's nodes, for the layer.
 #[derive(Clone, Debug)]
 pub struct RectNodes<C, const D: usize> {
     format: NodeFormat,
@@ -105,13 +105,12 @@ impl<C: Coordinate, const D: usize> RectNodes<C, D> {
         if level == 1 { self.format.data_entry_bytes() } else { self.format.child_entry_bytes() }
     }
 
-    /// The bytes of the entries in use.
     fn entries_of<'a>(&self, page: &'a [u8]) -> impl ExactSizeIterator<Item = &'a [u8]> + Clone {
         let bytes = self.entry_bytes(page[8]);
         page[HEADER_BYTES..][..self.entries(page) * bytes].chunks_exact(bytes)
     }
 
-    /// The order of the entries of two images: of a leaf by all their bytes, else by the child.
+    /// The order of the entries of two images: in a leaf by all their bytes, else by child.
     fn order(&self, level: u8, a: &[u8], b: &[u8]) -> Ordering {
         if level == 1 { a.cmp(b) } else { self.child(a).cmp(&self.child(b)) }
     }
@@ -137,7 +136,7 @@ impl<C: Coordinate, const D: usize> NodeCodec for RectNodes<C, D> {
         self.format.data_entry_bytes().max(self.format.child_entry_bytes())
     }
 
-    /// The whole: nothing is eliminated.
+    /// The whole body identifies the entry, because nothing is eliminated.
     fn identity(&self) -> Identity {
         Identity::first(self.body_bytes())
     }
@@ -259,7 +258,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> RftlNodes<S, C, D> {
         Ok((codec, config.layer(group_pages)))
     }
 
-    /// Makes an empty tree; whatever the store held is dropped.
+    /// Makes an empty tree, and drops everything that the store held.
     pub fn format<R: Rules<C, D>>(
         store: S,
         tree: &SpatialConfig<R>,
@@ -275,7 +274,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> RftlNodes<S, C, D> {
         Ok(RftlNodes { nodes, syncs_each: tree.durability == Durability::EveryOperation })
     }
 
-    /// Opens the tree that a store holds; the units that waited are lost.
+    /// Opens the tree that a store holds. Units that waited in RAM are lost.
     pub fn mount<R: Rules<C, D>>(
         store: S,
         tree: &SpatialConfig<R>,
@@ -290,8 +289,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> RftlNodes<S, C, D> {
         Ok(RftlNodes { nodes, syncs_each: tree.durability == Durability::EveryOperation })
     }
 
-    /// The RAM that a [narrowed](RftlNodes::narrowed) tree needs besides its store's, with pages of so many
-    /// bytes and so many of them.
+    /// Bytes of RAM that a [narrowed](RftlNodes::narrowed) tree needs besides its store. `size` is bytes
+    /// per page and number of pages.
     pub fn ram_bytes_min<R: Rules<C, D>>(
         size: (usize, u32),
         tree: &SpatialConfig<R>,
@@ -302,31 +301,32 @@ impl<S: PageStore, C: Coordinate, const D: usize> RftlNodes<S, C, D> {
         Ok(least + layer.ram_bytes_max(&codec, size.0, size.1)?)
     }
 
-    /// This layer with operations that hold few nodes, as [`PagedNodes::narrowed`].
+    /// Bounds the nodes that an operation holds, as [`PagedNodes::narrowed`] does.
     #[must_use]
     pub fn narrowed(self) -> Self {
         RftlNodes { nodes: self.nodes.narrowed(), ..self }
     }
 
-    /// The layer below.
+    /// The layer below the nodes.
     pub fn layer(&self) -> &NodeLayer<S, RectNodes<C, D>> {
         self.nodes.store()
     }
 
-    /// Gives the store back; what was not synced is as after a power cut.
+    /// Takes the layer apart and returns the store. Changes that were not synced are lost as in a power
+    /// cut.
     pub fn into_store(self) -> S {
         self.nodes.into_store().into_store()
     }
 
-    /// Where each operation is followed by a sync: what is written now is committed before it counts as done,
-    /// or refused.
+    /// Sets whether writes are committed at once, so that a refused operation has not happened. Only if
+    /// each operation is followed by a sync.
     fn set_commits_each(&mut self, commits_each: bool) {
         let commits_each = self.syncs_each && commits_each;
         self.nodes.with_store(|layer, _| layer.set_commits_each(commits_each));
     }
 
-    /// Where each operation is followed by a sync: the operation lasts already, and no room for a note of
-    /// what it gave up only keeps the pages longer.
+    /// Syncs the trims of an operation, if each operation is followed by a sync. The operation is durable
+    /// already, so a refusal is ignored: the store only keeps the pages longer.
     fn sync_trims(&mut self) -> Result<(), IndexError> {
         match if self.syncs_each { self.nodes.sync() } else { Ok(()) } {
             Err(error) if error.is_refusal() => Ok(()),

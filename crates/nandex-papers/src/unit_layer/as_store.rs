@@ -31,7 +31,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         Ok(())
     }
 
-    /// Looks at all invariants.
+    /// Checks all invariants, and adds violations to the report.
     pub fn check(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
         if let Some(fault) = self.units.fault() {
             report.violation(Invariant::N4, 0, fault.to_string());

@@ -13,41 +13,41 @@ const NONE: u32 = u32::MAX;
 /// The units that wait for one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnitSet {
-    /// The node.
+    /// The node that the units change.
     pub node: u32,
     first: u32,
     last: u32,
-    /// How many.
+    /// Number of units in the set.
     pub units: u32,
-    /// Number of the first unit at its arrival: the older set has the smaller one.
+    /// Arrival number of the set's first unit. Of two sets, the older has the smaller number.
     pub born: u64,
-    /// Number of the last unit that came for it, whether it was added or met another.
+    /// Arrival number of the last unit for the node, even if it was merged with one that waited.
     pub newest: u64,
 }
 
-/// Units that wait.
+/// The reservation buffer: units that wait in RAM for a commit.
 #[derive(Clone, Debug)]
 pub struct ReservationBuffer {
     body_bytes: usize,
     identity: Identity,
     eliminates: bool,
-    /// More units wait than there is room for, because the store refuses to take them.
+    /// Whether more units wait than there is room for, because the store refuses to take them.
     pub(super) is_overfull: bool,
     /// Operation, mark and body of each slot.
     slots: Vec<u8>,
-    /// The slot after each in its chain, or in that of the free ones.
+    /// For each slot: the next slot in its chain, or in the list of free slots.
     next: Vec<u32>,
     free: u32,
     sets: Vec<UnitSet>,
     units: usize,
-    /// Units that came so far.
+    /// Units that have arrived so far.
     arrived: u64,
-    /// Units that met another and left nothing or one.
+    /// Units saved: each met another for the same entry, and one or none of the two was left.
     eliminated: u64,
 }
 
 impl ReservationBuffer {
-    /// A buffer with this many slots, more of which are added when an operation needs them.
+    /// Makes a buffer with this many slots. More are added when an operation needs them.
     pub fn new(slots: usize, body_bytes: usize, identity: Identity, eliminates: bool) -> Self {
         let mut buffer = ReservationBuffer {
             body_bytes,
@@ -66,39 +66,39 @@ impl ReservationBuffer {
         buffer
     }
 
-    /// Bytes of RAM for so many slots, of which so many nodes have units.
+    /// Bytes of RAM for `slots` units of `sets` nodes.
     pub const fn ram_bytes_for(slots: usize, sets: usize, body_bytes: usize) -> usize {
         slots * (2 + body_bytes + size_of::<u32>()) + sets * size_of::<UnitSet>()
     }
 
-    /// Bytes of RAM held.
+    /// Bytes of RAM that the buffer holds now.
     pub fn ram_bytes(&self) -> usize {
         self.slots.capacity()
             + self.next.capacity() * size_of::<u32>()
             + self.sets.capacity() * size_of::<UnitSet>()
     }
 
-    /// Units that wait.
+    /// Number of units that wait.
     pub fn len(&self) -> usize {
         self.units
     }
 
-    /// Whether none waits.
+    /// Whether no unit waits.
     pub fn is_empty(&self) -> bool {
         self.units == 0
     }
 
-    /// Units that came so far.
+    /// Units that have arrived so far.
     pub fn arrived(&self) -> u64 {
         self.arrived
     }
 
-    /// Units that were spared because they met another for the same entry.
+    /// Units saved because they met another for the same entry.
     pub fn eliminated(&self) -> u64 {
         self.eliminated
     }
 
-    /// The sets, by node.
+    /// The sets of units, sorted by node.
     pub fn sets(&self) -> &[UnitSet] {
         &self.sets
     }
@@ -113,9 +113,10 @@ impl ReservationBuffer {
         self.sets.iter().min_by_key(|set| set.born).map(|set| set.node)
     }
 
-    /// The units of a node in an order in which they can be applied: oldest first. Where units took the place
-    /// of others that order is lost, but each is about another entry: then a reset comes first, and entries
-    /// leave before others come.
+    /// The units of a node in an order in which they can be applied.
+    ///
+    /// This is the order of arrival if the buffer does not eliminate. If it does, each unit is about
+    /// another entry, so the order is: the reset, then entries that leave, then entries that come.
     pub fn units_of(&self, node: u32) -> impl Iterator<Item = Unit<'_>> {
         let first = self.place(node).map_or(NONE, |at| self.sets[at].first);
         let passes = if self.eliminates { 0..3 } else { 3..4 };
@@ -145,7 +146,7 @@ impl ReservationBuffer {
         Unit { node: 0, op, mark: bytes[1], body: &bytes[2..] }
     }
 
-    /// Adds a unit.
+    /// Adds a unit, or merges it with the one that waits for the same entry.
     pub fn push(&mut self, unit: Unit<'_>) {
         assert_eq!(unit.body.len(), self.body_bytes, "bodies have one size");
         self.arrived += 1;
@@ -184,8 +185,8 @@ impl ReservationBuffer {
         );
     }
 
-    /// Lets a unit meet the one that waits for its entry, if there is one: whether nothing more is to be
-    /// added.
+    /// Merges a unit with the one that waits for the same entry, if there is one. Returns whether the new
+    /// unit needs no slot of its own.
     fn meet(&mut self, unit: &Unit<'_>) -> bool {
         let Ok(at) = self.place(unit.node) else { return false };
         let entry = self.identity.of(unit.body);
@@ -229,7 +230,7 @@ impl ReservationBuffer {
         }
     }
 
-    /// Drops the units of a node; how many.
+    /// Drops the units of a node. Returns how many there were.
     pub fn remove(&mut self, node: u32) -> usize {
         let Ok(at) = self.place(node) else { return 0 };
         let (set, before) = (self.sets.remove(at), self.units);
@@ -243,7 +244,7 @@ impl ReservationBuffer {
         set.units as usize
     }
 
-    /// Drops the last units of a node, which has so many, in a buffer that does not eliminate.
+    /// Drops the last `units` units of a node. Only for a buffer that does not eliminate.
     pub(super) fn remove_last(&mut self, node: u32, units: usize) {
         let Ok(at) = self.place(node) else { return };
         let set = self.sets[at];
@@ -298,7 +299,7 @@ impl ReservationBuffer {
         }
     }
 
-    /// Whether chains, sets and counts fit each other, and what is wrong if not.
+    /// A message about chains, sets and counts that do not agree, if any.
     pub(super) fn fault(&self) -> Option<&'static str> {
         if self.sets.windows(2).any(|pair| pair[0].node >= pair[1].node) {
             return Some("the sets are not sorted");
@@ -323,7 +324,7 @@ impl ReservationBuffer {
     }
 }
 
-/// Slots that are added at once.
+/// Slots added at a time.
 pub(super) const SLOTS_MORE: usize = 32;
 
 #[cfg(test)]

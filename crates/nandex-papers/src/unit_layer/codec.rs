@@ -5,26 +5,25 @@ use super::unit::{Op, Unit};
 use nandex::store::StoreError;
 use nandex::units::Lpn;
 
-/// Bytes of the body of a unit at most.
+/// Largest size of a unit's body, in bytes.
 pub const BODY_BYTES_MAX: usize = 1 + 2 * 255;
 
-/// How the body of a unit says which entry of the node it is about: by its first bytes, so many; or by the
-/// first byte alone, where that is this one.
+/// The part of a unit's body that says which entry of the node it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// Bytes that say it.
+    /// Number of leading bytes that identify the entry.
     pub bytes: usize,
-    /// The first byte of a body that is about the one entry of this kind, whatever the other bytes are.
+    /// A first byte that identifies an entry alone, whatever the other bytes are.
     pub only: Option<u8>,
 }
 
 impl Identity {
-    /// The first bytes, so many.
+    /// An identity by the first `bytes` bytes.
     pub const fn first(bytes: usize) -> Identity {
         Identity { bytes, only: None }
     }
 
-    /// Equal for bodies about the same entry.
+    /// The identifying bytes of a body. Two bodies about the same entry have equal ones.
     pub(super) fn of<'a>(&self, body: &'a [u8]) -> &'a [u8] {
         if self.only.is_some_and(|only| body.first() == Some(&only)) {
             &body[..1]
@@ -34,38 +33,38 @@ impl Identity {
     }
 }
 
-/// The codec of a tree's nodes: what a layer must know of their bytes.
+/// The codec of a tree's nodes: all that a layer knows of their bytes.
 pub trait NodeCodec: nandex::shared::MaybeSend {
-    /// Bytes of the body of a unit, at most [`BODY_BYTES_MAX`].
+    /// Bytes of a unit's body, at most [`BODY_BYTES_MAX`].
     fn body_bytes(&self) -> usize;
 
-    /// Which entry a body is about.
+    /// The part of a body that identifies its entry.
     fn identity(&self) -> Identity;
 
-    /// Entries of a node at most.
+    /// Largest number of entries in a node.
     fn entries_max(&self) -> usize;
 
-    /// The mark of the node as a whole, other than its entries; none if it is no node.
+    /// The mark of a node: its property as a whole, beside the entries. `None` if the page is no node.
     fn mark(&self, page: &[u8]) -> Option<u8>;
 
-    /// Entries of a node.
+    /// Number of entries in a node.
     fn entries(&self, page: &[u8]) -> usize;
 
-    /// Makes a page an empty node.
+    /// Makes a page an empty node with this mark.
     fn reset(&self, page: &mut [u8], node: Lpn, mark: u8);
 
-    /// Shows the units that lead from a node, or an empty one, to another image of it: at most one for each
-    /// entry, and those of entries that leave first.
+    /// Shows the units that turn one image of a node, or an empty node, into another. There is at most one
+    /// unit for each entry, and deletions come first.
     fn differences(&self, old: Option<&[u8]>, new: &[u8], show: &mut dyn FnMut(Op, &[u8]));
 
-    /// Applies a unit other than a reset; an error tells why it cannot be.
+    /// Applies a unit that is not a reset. An error tells why it does not fit.
     fn apply(&self, page: &mut [u8], op: Op, body: &[u8]) -> Result<(), &'static str>;
 
-    /// Finishes the page after the last unit.
+    /// Completes the page after the last unit.
     fn seal(&self, page: &mut [u8]);
 }
 
-/// Applies a unit to a page that holds its node, or nothing.
+/// Applies a unit to the page of its node, or to an empty page.
 #[inline]
 pub(super) fn apply(codec: &impl NodeCodec, page: &mut [u8], unit: Unit<'_>) -> Result<(), StoreError> {
     if unit.op == Op::Reset {
@@ -79,8 +78,8 @@ pub(super) fn apply(codec: &impl NodeCodec, page: &mut [u8], unit: Unit<'_>) -> 
     what.map_err(|what| StoreError::Corrupted { what, at: u64::from(unit.node) })
 }
 
-/// Shows the units that lead from the node in hand to its new image; how many there are. A reset, with all
-/// entries after it, is taken where that is less.
+/// Shows the units that turn the node's remembered image into its new one. Returns how many there are. A
+/// reset followed by all entries is used if that is fewer units.
 pub(super) fn show_changes(
     codec: &impl NodeCodec,
     images: &Images,
@@ -109,7 +108,6 @@ pub(super) fn show_changes(
     Ok(all)
 }
 
-/// Shows a reset and then all entries of a node.
 pub(super) fn show_whole(
     codec: &impl NodeCodec,
     node: Lpn,

@@ -7,37 +7,38 @@ use super::sector::sector_units;
 use super::table::NodeTable;
 use nandex::check::{IndexError, message};
 
-/// The policy of what a full buffer commits, and where to.
+/// The policy that decides which units a full buffer commits, and where to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CommitPolicy {
-    /// All units; the set of each node, in order of arrival, goes to the first sector with room for it.
+    /// All units. The set of each node goes to the first sector with room for it, in order of arrival.
     FirstFit = 1,
-    /// First fit, the largest set first.
+    /// All units. As first fit, but the largest set comes first.
     FirstFitDecreasing = 2,
     /// All units, sorted by node, one after the other.
     Sorted = 3,
-    /// All units, sorted by node, each node together with what older sectors have of it.
+    /// All units, sorted by node. Each node is written with its units in older sectors, so that these are
+    /// free.
     SortedMerged = 4,
-    /// The units of the node whose unit has waited longest, into the node's own page.
+    /// The units of one node, the node of the oldest unit. They go into the node's own page.
     OldestNode = 5,
-    /// All units, where they fit; but nodes in disk mode have none, and are written whole.
+    /// All units, wherever they fit. Nodes in disk mode have no units and are written whole.
     SelfTuning = 6,
 }
 
-/// Where the units of a node lie.
+/// The place of a node's units in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// In sectors with units of other nodes; a table tells which sectors have units of a node.
+    /// Sectors shared with other nodes. A table tells which sectors have units of a node.
     SharedSectors,
-    /// In the node's own page, so that there is no table.
+    /// The node's own page. There is no table.
     OwnPages,
-    /// In either, as the mode of the node says.
+    /// A shared sector or a sector of its own, by the mode of the node.
     ByMode,
 }
 
 impl CommitPolicy {
-    /// Where the units of a node lie.
+    /// The place of a node's units under this policy.
     pub const fn placement(self) -> Placement {
         match self {
             CommitPolicy::OldestNode => Placement::OwnPages,
@@ -48,7 +49,7 @@ impl CommitPolicy {
 }
 
 impl Placement {
-    /// Whether sectors and their table are kept.
+    /// Whether the layer keeps sectors and a table of them.
     pub const fn has_sectors(self) -> bool {
         !matches!(self, Placement::OwnPages)
     }
@@ -59,45 +60,45 @@ impl Placement {
     }
 }
 
-/// How a node layer is set up.
+/// The settings of a node layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerConfig {
-    /// The policy of what a full buffer commits.
+    /// The policy that decides what a full buffer commits.
     pub commit: CommitPolicy,
-    /// Whether a unit meets the one that waits for the same entry.
+    /// Whether a unit is merged with one that waits for the same entry.
     pub eliminates: bool,
-    /// Units that wait at most.
+    /// Largest number of units that wait.
     pub reservation_units: u32,
-    /// C: sectors in a node's list at most.
+    /// C: largest number of sectors in a node's list.
     pub list_length: u8,
-    /// Pages that one operation of the tree writes at most.
+    /// Largest number of pages that one operation of the tree writes.
     pub group_pages: usize,
-    /// The latencies that the choice of modes reckons with, where there are any.
+    /// The modes and latencies for the choice of modes, used by [`CommitPolicy::SelfTuning`] only.
     pub tuning: Tuning,
 }
 
-/// How the pages of a store are used by a layer.
+/// The division of a store's pages by a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Room {
-    /// Nodes, the tree's page 0 included.
+    /// Number of nodes, page 0 of the tree included.
     pub(super) nodes: u32,
     /// Sectors.
     pub(super) sectors: u32,
-    /// Mixed sectors at most.
+    /// Largest number of mixed sectors.
     pub(super) mixed_max: u32,
 }
 
-/// Bytes of RAM that the scan of a mount takes for a sector that it keeps.
+/// Bytes of RAM for each sector that the scan of a mount keeps.
 pub(super) const FOUND_BYTES: usize = 12;
 
-/// Bytes beyond those of the bits of nodes and sectors: words that are not full.
+/// Bytes of the scan beyond the bits of nodes and sectors, because the last words are not full.
 const SCAN_BITS_MORE: usize = 32;
 
-/// Pages before the first sector: the layer's own and the tree's page 0.
+/// The first sector's page. Before it lie the layer's header and page 0 of the tree.
 pub(super) const SECTORS_FROM: u32 = 2;
 
 impl LayerConfig {
-    /// Entries that a node may have at most so that its units fit into a list.
+    /// Entries that a node may have so that its units fit into its list of sectors.
     pub fn entries_max(&self, page_bytes: usize, body_bytes: usize) -> usize {
         // One unit of each sector may be the reset.
         let entries = sector_units(page_bytes, body_bytes).saturating_sub(1);
@@ -108,12 +109,12 @@ impl LayerConfig {
         }
     }
 
-    /// Units that a page of the store has room for.
+    /// Units that fit into a page of the store.
     pub fn page_units(&self, page_bytes: usize, body_bytes: usize) -> usize {
         sector_units(page_bytes, body_bytes)
     }
 
-    /// Units that wait at most, those of an operation that are committed at once included.
+    /// Largest number of waiting units, with those of an operation that is committed at once.
     pub(super) fn slots_max(&self, entries: usize) -> usize {
         let group = self.group_pages.div_ceil(2) * (entries + 4);
         if self.commit.placement().has_sectors() { self.units() + group } else { self.units() }
@@ -123,12 +124,12 @@ impl LayerConfig {
         self.reservation_units as usize
     }
 
-    /// Nodes that have units at once at most.
+    /// Largest number of nodes that have units at the same time.
     pub(super) fn sets_max(&self) -> usize {
         self.units() + self.group_pages
     }
 
-    /// Sectors that a compacted node takes.
+    /// Sectors that a compacted node of `entries` entries takes.
     pub(super) fn own_sectors(&self, entries: usize, sector_units: usize) -> usize {
         match self.commit {
             // In a stream it may begin in one and end in the next.
@@ -145,12 +146,12 @@ impl LayerConfig {
         }
     }
 
-    /// Nodes that a commit writes whole at most.
+    /// Nodes that a commit writes whole, at most.
     fn whole_max(&self) -> usize {
         if self.commit.placement().has_modes() { self.group_pages } else { 0 }
     }
 
-    /// How so many pages are used for nodes of so many entries.
+    /// Divides `pages` pages for the nodes of this codec. An error if they are too few.
     pub(super) fn room(
         &self,
         codec: &impl NodeCodec,
@@ -208,7 +209,7 @@ impl LayerConfig {
         Ok(Room { nodes: nodes as u32, sectors: sectors as u32, mixed_max: mixed as u32 })
     }
 
-    /// The most RAM that a layer takes on such a store, besides what the store holds.
+    /// Bytes of RAM that a layer takes at most on such a store. The store itself is not counted.
     pub fn ram_bytes_max(
         &self,
         codec: &impl NodeCodec,
@@ -246,15 +247,15 @@ impl LayerConfig {
         images + ReservationBuffer::ram_bytes_for(slots, 2 * self.sets_max(), codec.body_bytes())
     }
 
-    /// Bytes of the sets and sectors that a commit of so many sectors keeps in mind.
+    /// Bytes of RAM for the sets and the sectors of a commit that writes `commit` sectors.
     fn plans_bytes(&self, commit: usize) -> usize {
         let pieces = self.sets_max() + commit;
         // Vectors that grow by doubling hold up to twice what is in them.
         2 * (pieces * 24 + commit * 8)
     }
 
-    /// Sectors that the scan of a mount keeps at a time: what the buffers, which are made after it, and the
-    /// plans have room for; those of two commits at least.
+    /// Sectors that the scan of a mount keeps at a time. The scan uses the RAM of the buffers, which are
+    /// made after it, and of the plans, but keeps at least the sectors of two commits.
     pub(super) fn scan_sectors(&self, codec: &impl NodeCodec, page_bytes: usize, room: Room) -> usize {
         let units = sector_units(page_bytes, codec.body_bytes());
         let commit = self.commit_sectors(codec.entries_max(), units);
@@ -263,13 +264,12 @@ impl LayerConfig {
         kept.max(2 * commit + 1).min(room.sectors as usize + 1)
     }
 
-    /// Bytes of RAM of a scan that keeps so many sectors.
+    /// Bytes of RAM of a scan that keeps `sectors` sectors.
     fn scan_bytes(&self, room: Room, sectors: usize) -> usize {
         let disk = if self.commit.placement().has_modes() { room.sectors as usize / 8 } else { 0 };
         sectors * FOUND_BYTES + room.nodes as usize / 8 + disk + SCAN_BITS_MORE
     }
 
-    /// Places in a list.
     pub(super) const fn list_length(&self) -> u8 {
         match self.commit {
             CommitPolicy::SortedMerged => 2,

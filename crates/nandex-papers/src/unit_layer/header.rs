@@ -53,7 +53,7 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
     }
 }
 
-/// Reads the header and refuses a layer that was formatted otherwise.
+/// Reads the header. Refuses a layer that was formatted with other settings.
 pub(super) fn read(
     store: &mut impl PageStore,
     codec: &impl NodeCodec,

@@ -7,10 +7,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 use nandex::units::Lpn;
 
-/// Bytes of RAM for an image besides the page.
+/// Bytes of RAM for an image besides its page.
 pub(super) const IMAGE_BYTES: usize = size_of::<Option<Lpn>>() + size_of::<u64>();
 
-/// The last nodes read or written.
+/// The nodes read or written last, as they were then.
 #[derive(Clone, Debug)]
 pub(super) struct Images {
     page_bytes: usize,
@@ -39,13 +39,13 @@ impl Images {
         self.nodes.iter().position(|held| *held == Some(node))
     }
 
-    /// A node as it was last read or written.
+    /// The node as it was last read or written, if it is remembered.
     pub(super) fn get(&self, node: Lpn) -> Option<&[u8]> {
         self.place(node).map(|at| &self.pages[at * self.page_bytes..][..self.page_bytes])
     }
 
-    /// Whether a node is at hand; it stays so while as many others are asked for as there are images, less
-    /// one.
+    /// Whether a node is remembered. If so, it stays until as many other nodes as there are images, less
+    /// one, have been asked for.
     pub(super) fn touch(&mut self, node: Lpn) -> bool {
         let place = self.place(node);
         if let Some(at) = place {
@@ -55,7 +55,6 @@ impl Images {
         place.is_some()
     }
 
-    /// Keeps a node in mind.
     pub(super) fn remember(&mut self, node: Lpn, page: &[u8]) {
         let oldest = (0..self.nodes.len()).min_by_key(|&at| self.used[at]).unwrap_or(0);
         let at = self.place(node).unwrap_or(oldest);
@@ -69,7 +68,6 @@ impl Images {
         );
     }
 
-    /// Forgets a node.
     pub(super) fn forget(&mut self, node: Lpn) {
         if let Some(at) = self.place(node) {
             (self.nodes[at], self.used[at]) = (None, 0);

@@ -7,8 +7,8 @@ use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
 
 impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
-    /// Changes of one node wait in the buffer; several nodes at once, new nodes, and changes too many to
-    /// wait, go to the store.
+    /// Writes nodes. Changes of one existing node wait in the buffer. Several nodes at once, new nodes, and
+    /// changes too many to wait go to the store.
     pub(super) fn write_in_place(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         if let [(node, data)] = pages {
             self.recall(*node)?;
@@ -44,9 +44,9 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         Ok(())
     }
 
-    /// The outcome of a write that the store refused, within a batch of which other nodes were taken: that
-    /// waits in RAM too, as [`Finishing`](nandex::store::finishing::Finishing) has it for what was written
-    /// below. None: the store did not refuse.
+    /// The outcome of a batch that the store refused after taking some of its nodes. The rest then waits in
+    /// RAM too, as [`Finishing`](nandex::store::finishing::Finishing) does it for writes below. `None` if
+    /// the store did not refuse.
     fn finished(
         &mut self,
         outcome: Result<(), StoreError>,
@@ -62,7 +62,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         }
     }
 
-    /// Commits nodes until so few units wait.
+    /// Commits nodes until at most `units` units wait.
     fn commit_down_to(&mut self, units: usize) -> Result<(), StoreError> {
         while self.units.len() > units {
             self.commit_oldest()?;
@@ -71,12 +71,10 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         Ok(())
     }
 
-    /// Commits the node whose unit has waited longest.
     fn commit_oldest(&mut self) -> Result<(), StoreError> {
         self.units.oldest().map_or(Ok(()), |node| self.commit_node(Lpn(node)))
     }
 
-    /// Commits all nodes that have units, in the order of their pages.
     pub(super) fn commit_every_node(&mut self) -> Result<(), StoreError> {
         while let Some(set) = self.units.sets().first() {
             self.commit_node(Lpn(set.node))?;
@@ -84,7 +82,6 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         Ok(())
     }
 
-    /// Reads a node's page, applies all its units, writes it, and drops them.
     fn commit_node(&mut self, node: Lpn) -> Result<(), StoreError> {
         debug_assert!(self.units.set(node.0).is_some(), "N4: no unit waits for {node}");
         let mut page = core::mem::take(&mut self.sectors.node);

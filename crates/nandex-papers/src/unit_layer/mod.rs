@@ -108,31 +108,31 @@ use nandex::units::Lpn;
 use sectors::Sectors;
 use table::NodeTable;
 
-/// Bits of the number of a commit.
+/// Bits of a commit's number.
 const COMMIT_BITS: u32 = 32;
 
-/// The counters of a layer.
+/// Counters of a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LayerCounts {
-    /// Commits.
+    /// Commits made.
     pub commits: u64,
-    /// Units that they wrote.
+    /// Units written by commits.
     pub committed_units: u64,
-    /// Pages that they wrote.
+    /// Pages written by commits.
     pub commit_pages: u64,
-    /// Nodes gathered from their list into sectors of their own.
+    /// Nodes gathered from the sectors of their list into sectors of their own.
     pub compactions: u64,
-    /// The compactions among them that made room for mixed sectors.
+    /// Compactions that made room for mixed sectors.
     pub reclaims: u64,
-    /// Pages that compactions wrote.
+    /// Pages written by compactions.
     pub compaction_pages: u64,
-    /// Nodes written past the buffer.
+    /// Nodes written without waiting in the buffer.
     pub direct_nodes: u64,
-    /// Sectors of nodes in disk mode that were written alone.
+    /// Sectors written for one node in disk mode alone.
     pub disk_pages: u64,
 }
 
-/// A store of nodes above a store of pages.
+/// A store of nodes above a store of pages (see the module).
 pub struct NodeLayer<S, C> {
     sectors: Sectors<S, C>,
     config: LayerConfig,
@@ -143,7 +143,7 @@ pub struct NodeLayer<S, C> {
 }
 
 impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
-    /// Makes a layer without nodes; what the store held is dropped.
+    /// Makes a layer without nodes. Everything that the store held is dropped.
     pub fn format(mut store: S, codec: C, config: LayerConfig) -> Result<Self, IndexError> {
         let room = config.room(&codec, store.page_bytes(), store.page_count())?;
         store.trim(Lpn(0))?;
@@ -159,7 +159,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         Ok(layer)
     }
 
-    /// Opens the layer that a store holds, without the units that waited.
+    /// Opens the layer that a store holds. Units that waited in RAM are lost.
     pub fn mount(mut store: S, codec: C, config: LayerConfig) -> Result<Self, IndexError> {
         let room = header::read(&mut store, &codec, &config)?;
         let mut layer = NodeLayer::empty(store, codec, config, room);
@@ -170,7 +170,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         Ok(layer)
     }
 
-    /// Makes the buffer and the images; until then a scan has their RAM.
+    /// Makes the buffer and the images. This comes after the scan of a mount, which uses their RAM.
     fn make_buffers(&mut self) {
         let (body_bytes, identity) = (self.sectors.codec.body_bytes(), self.sectors.codec.identity());
         let config = &self.config;
@@ -194,82 +194,82 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         }
     }
 
-    /// The store below.
+    /// The store below the layer.
     pub fn store(&self) -> &S {
         &self.sectors.store
     }
 
-    /// The store below, to change what it does under test.
+    /// The store below, to change its behaviour in a test.
     #[cfg(test)]
     pub fn store_mut(&mut self) -> &mut S {
         &mut self.sectors.store
     }
 
-    /// Gives the store back; units that wait are lost.
+    /// Takes the layer apart and returns the store. Units that wait are lost.
     pub fn into_store(self) -> S {
         self.sectors.store
     }
 
-    /// Whether each write from now on is committed before it returns, so that one that is refused is not
-    /// done. For layers in shared sectors without modes.
+    /// Sets whether each write is committed before it returns, so that a refused write has not happened.
+    /// For layers in shared sectors without modes.
     pub(crate) fn set_commits_each(&mut self, commits_each: bool) {
         let placement = self.placement();
         debug_assert!(placement == Placement::SharedSectors, "{placement:?} does not commit each write");
         self.sectors.commits_each = commits_each;
     }
 
-    /// Units that may wait.
+    /// Largest number of units that may wait now.
     fn waiting_max(&self) -> usize {
         if self.sectors.commits_each { 0 } else { self.config.units() }
     }
 
-    /// Units that wait.
+    /// Number of units that wait.
     pub fn waiting_units(&self) -> usize {
         self.units.len()
     }
 
-    /// RAM that the buffer of units holds.
+    /// Bytes of RAM that the buffer of units holds.
     pub fn buffer_ram_bytes(&self) -> usize {
         self.units.ram_bytes()
     }
 
-    /// Units that were spared because they met another for the same entry.
+    /// Units saved because they met another for the same entry.
     pub fn eliminated_units(&self) -> u64 {
         self.units.eliminated()
     }
 
-    /// The counters of the layer.
+    /// Counters of the layer.
     pub fn counts(&self) -> LayerCounts {
         self.sectors.counts
     }
 
-    /// Where the units of a node lie.
+    /// The place of a node's units in the store.
     pub fn placement(&self) -> Placement {
         self.config.commit.placement()
     }
 
-    /// The counters of the choice of modes.
+    /// Counters of the choice of modes.
     pub fn mode_counts(&self) -> ModeCounts {
         self.modes.counts()
     }
 
-    /// Sectors in use, and those of them that are mixed.
+    /// Number of sectors in use, and how many of them are mixed.
     pub fn sectors_in_use(&self) -> (usize, usize) {
         (self.sectors.table.sectors() - self.sectors.table.free_sectors(), self.sectors.table.mixed().len())
     }
 
-    /// Sectors with units of a node, of all nodes together.
+    /// Sum of the lengths of all nodes' lists.
     pub fn node_parts(&self) -> u64 {
         self.sectors.table.parts()
     }
 
-    /// Sectors that reading a node takes.
+    /// Number of sectors that must be read for a node.
     pub fn list_length(&self, node: Lpn) -> usize {
         if self.placement().has_sectors() { self.sectors.table.list(node.0).len() } else { 1 }
     }
 
-    /// Drops the nodes that are not in use: a mount may find what is left of nodes given up before. To be
-    /// called before anything is written.
+    /// Drops the nodes that are not in use, since a mount may find remains of nodes given up earlier. Must
+    /// be called before the first write.
     pub fn retain(&mut self, is_used: impl Fn(Lpn) -> bool) -> Result<(), StoreError> {
         debug_assert!(self.units.is_empty(), "nodes are dropped while {} units wait", self.units.len());
         for node in 0..self.sectors.table.nodes() {
@@ -289,12 +289,12 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         }
     }
 
-    /// The store's page with page 0 of the tree, or with a node that is kept in place.
+    /// The page of the store for page 0 of the tree, or for a node that is kept in place.
     pub fn home(node: Lpn) -> Lpn {
         Lpn(node.0 + 1)
     }
 
-    /// Makes a page of what the store has of a node, and of the units that wait for it.
+    /// Makes the page of a node from the store and the units that wait for it.
     fn read_node(&mut self, node: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
         let is_gathered = match self.placement() {
             Placement::OwnPages => {
@@ -309,13 +309,13 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         Ok(())
     }
 
-    /// Applies the units that wait for a node; whether there are any.
+    /// Applies the units that wait for a node. Returns whether there are any.
     fn apply_waiting(&self, node: Lpn, data: &mut [u8]) -> Result<bool, StoreError> {
         self.units.units_of(node.0).try_for_each(|unit| apply(&self.sectors.codec, data, unit))?;
         Ok(self.units.set(node.0).is_some())
     }
 
-    /// Makes sure that what the tree is about to change is at hand.
+    /// Makes sure that the node's old image is remembered, because the tree is about to change it.
     fn recall(&mut self, node: Lpn) -> Result<(), StoreError> {
         if self.images.touch(node) {
             return Ok(());
@@ -329,7 +329,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         read
     }
 
-    /// The number of units that a write comes to.
+    /// The number of units that a write of these nodes gives.
     fn count_changes(&mut self, pages: &[(Lpn, &[u8])]) -> Result<usize, StoreError> {
         pages.iter().try_for_each(|(node, _)| self.recall(*node))?;
         let each =
@@ -337,7 +337,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         each.sum()
     }
 
-    /// Puts what the nodes' new images change into the buffer.
+    /// Puts the units of the nodes' changes into the buffer.
     fn reserve(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
         let NodeLayer { sectors: Sectors { codec, .. }, images, units, .. } = self;
         for write in pages {

@@ -22,96 +22,95 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 use nandex::check::{CheckReport, Invariant};
 
-/// Sectors that the list of a node in disk mode is taken to have in log mode.
+/// Sectors that a node in disk mode would have in log mode: an assumption for the costs.
 const LIST_ASSUMED: u64 = 3;
 
-/// Nodes for which room is added at once.
+/// Nodes for which the table grows at a time.
 const NODES_MORE: usize = 64;
 
-/// Which modes nodes may have.
+/// The modes that nodes may have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Modes {
-    /// Each node its own, by what its accesses cost. A new leaf begins in log mode, an inner node in disk
-    /// mode.
+    /// Each node has its own mode, chosen by what its accesses cost. A new leaf begins in log mode, an
+    /// inner node in disk mode.
     #[default]
     Tuned,
-    /// Log mode alone.
+    /// All nodes are in log mode.
     Log,
-    /// Disk mode alone.
+    /// All nodes are in disk mode.
     Disk,
 }
 
-/// The modes and latencies that the choice of a mode reckons with.
+/// The modes allowed and the latencies by which a mode is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// Which modes there are.
+    /// The modes allowed.
     pub modes: Modes,
-    /// Time of a page read.
+    /// Time of a page read, in nanoseconds.
     pub read_ns: u64,
-    /// Time of a page program.
+    /// Time of a page program, in nanoseconds.
     pub program_ns: u64,
 }
 
 impl Tuning {
-    /// The most that a time may be, so that no cost overflows.
+    /// Largest time allowed, in nanoseconds, so that no cost overflows.
     pub const NS_MAX: u64 = 1 << 40;
 
-    /// The times of the SLC chip in the papers of the family.
+    /// The latencies of the SLC chip in the papers of this family.
     pub const SLC: Tuning = Tuning { modes: Modes::Tuned, read_ns: 80_000, program_ns: 200_000 };
 }
 
-/// How a node is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Log,
     Disk,
 }
 
-/// The access to a node that happened.
+/// An access to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Access {
     Read,
-    /// A change of so many units.
+    /// A change that gives this many units.
     Write(u64),
 }
 
-/// The counters of the choice of modes.
+/// Counters of the choice of modes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModeCounts {
-    /// Nodes now in log mode.
+    /// Nodes in log mode now.
     pub log_nodes: u64,
-    /// Nodes now in disk mode.
+    /// Nodes in disk mode now.
     pub disk_nodes: u64,
-    /// Changes to log mode.
+    /// Changes to log mode so far.
     pub switches_to_log: u64,
-    /// Changes to disk mode.
+    /// Changes to disk mode so far.
     pub switches_to_disk: u64,
-    /// The time that nodes cost more than in the other mode, all together, in nanoseconds.
+    /// Time that accesses cost more than they would have in the other mode, summed over all nodes, in
+    /// nanoseconds.
     pub overpaid_ns: u64,
 }
 
-/// The modes of so many nodes that follow each other, and what each overpaid.
+/// The modes of [`NODES_MORE`] consecutive nodes, and what each of them overpaid.
 #[derive(Clone, Debug)]
 struct Piece {
     modes: [Option<Mode>; NODES_MORE],
     overpaid_ns: [u64; NODES_MORE],
 }
 
-/// The modes of all nodes.
 #[derive(Clone, Debug)]
 pub(super) struct ModeTable {
     tuning: Tuning,
     sector_units: u64,
-    /// Apart, so that none is copied where the table grows.
+    /// Boxed, so that no piece is copied when the table grows.
     #[allow(clippy::vec_box)]
     pieces: Vec<Box<Piece>>,
     counts: ModeCounts,
-    /// The time that the changes of mode so far had to be worth, in nanoseconds.
+    /// Time that all changes of mode so far had to be worth, in nanoseconds.
     worth_ns: u64,
 }
 
 impl ModeTable {
-    /// For so many nodes.
+    /// Makes a table with room for `nodes` nodes.
     pub(super) fn new(tuning: Tuning, sector_units: usize, nodes: usize) -> ModeTable {
         ModeTable {
             tuning,
@@ -122,7 +121,7 @@ impl ModeTable {
         }
     }
 
-    /// Bytes of RAM for this many nodes.
+    /// Bytes of RAM for `nodes` nodes.
     pub(super) const fn ram_bytes_for(nodes: usize) -> usize {
         nodes.div_ceil(NODES_MORE) * (size_of::<Box<Piece>>() + size_of::<Piece>())
     }
@@ -142,13 +141,13 @@ impl ModeTable {
         self.tuning.modes == Modes::Log
     }
 
-    /// The mode of a node, if it is one.
+    /// The mode of a node, if it is in use.
     pub(super) fn mode(&self, node: u32) -> Option<Mode> {
         let (piece, at) = place_of(node);
         self.pieces.get(piece).and_then(|piece| piece.modes[at])
     }
 
-    /// Notes the mode of a node, which may begin with it.
+    /// Sets the mode of a node that is new or changes it. The modes allowed take precedence.
     pub(super) fn set(&mut self, node: u32, mode: Mode) {
         let mode = match self.tuning.modes {
             Modes::Tuned => mode,
@@ -164,7 +163,6 @@ impl ModeTable {
         (piece.modes[at], piece.overpaid_ns[at]) = (Some(mode), 0);
     }
 
-    /// Forgets a node that is given up.
     pub(super) fn forget(&mut self, node: u32) {
         let (piece, at) = place_of(node);
         if let Some(piece) = self.pieces.get_mut(piece) {
@@ -172,8 +170,8 @@ impl ModeTable {
         }
     }
 
-    /// Reckons with an access to a node whose list has so many sectors; the mode that it should change to, if
-    /// any.
+    /// Adds the cost of an access to a node whose list has `list` sectors. Returns the mode that the node
+    /// should change to, if any.
     pub(super) fn charge(&mut self, node: u32, access: Access, list: usize) -> Option<Mode> {
         let mode = self.mode(node)?;
         let Tuning { modes, read_ns, program_ns } = self.tuning;
@@ -208,7 +206,6 @@ impl ModeTable {
         Some(other)
     }
 
-    /// Changes the mode of a node.
     pub(super) fn switch(&mut self, node: u32, mode: Mode) {
         debug_assert!(self.mode(node).is_some_and(|old| old != mode), "N7: node {node} is in {mode:?} mode");
         match mode {
@@ -218,7 +215,7 @@ impl ModeTable {
         self.set(node, mode);
     }
 
-    /// N8: a change of mode was paid for before.
+    /// Checks N8: nodes overpaid at least what all changes of mode had to be worth.
     pub(super) fn check(&self, report: &mut CheckReport) {
         if self.worth_ns > self.counts.overpaid_ns {
             let found = "nodes changed their mode more often than it was worth".to_string();
@@ -227,7 +224,7 @@ impl ModeTable {
     }
 }
 
-/// The piece that has the mode of a node, and its place there.
+/// The piece that holds a node, and the index of the node in it.
 const fn place_of(node: u32) -> (usize, usize) {
     (node as usize / NODES_MORE, node as usize % NODES_MORE)
 }
@@ -237,7 +234,7 @@ mod tests {
     use super::*;
     use nandex::rng::Rng;
 
-    /// Ten units to a sector; a read costs 1, a program 10.
+    /// Costs for ten units to a sector: a read costs 1, a program 10.
     const TUNING: Tuning = Tuning { modes: Modes::Tuned, read_ns: 1, program_ns: 10 };
 
     #[test]
@@ -260,7 +257,7 @@ mod tests {
         assert_eq!(counts.overpaid_ns, 5 * 3 + 9 + 5 + 5);
     }
 
-    /// The cost of the best choice of modes in hindsight, and that of one who changes over by the rule.
+    /// The cost of the best choice of modes in hindsight, and the cost by the rule.
     fn costs(accesses: &[Access], list: u64) -> (u64, u64) {
         let mut modes = ModeTable::new(TUNING, 10, 100);
         modes.set(0, Mode::Log);

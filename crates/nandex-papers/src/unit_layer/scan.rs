@@ -28,7 +28,7 @@ const OWN: u8 = 1;
 const DISK: u8 = 2;
 const LAST: u8 = 4;
 
-/// A sector that the scan found. A later one is newer.
+/// A sector that the scan found. Found sectors are ordered by age; the newest is the greatest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct FoundSector {
     commit: u32,
@@ -52,30 +52,30 @@ impl FoundSector {
 
 const _: () = assert!(size_of::<FoundSector>() == FOUND_BYTES);
 
-/// The sectors as the scan sorts them.
+/// The state of a scan.
 pub(super) struct Scan {
     table: NodeTable,
-    /// Sectors for which lists have no room, oldest first.
+    /// Sectors for which their node's list has no room, the oldest first.
     beyond: Vec<(u32, Lpn)>,
     /// The sectors of the newest whole commit.
     newest: Vec<Lpn>,
     /// The sectors of a commit that is not whole.
     void: Vec<Lpn>,
-    /// The sectors in disk mode, a bit each.
+    /// Bit set of the sectors that were written in disk mode.
     disk: Vec<bits::Word>,
-    /// The nodes of which the reset was found, a bit each.
+    /// Bit set of the nodes whose reset was found.
     closed: Vec<bits::Word>,
     commit: u32,
     number: u32,
 }
 
 impl Scan {
-    /// The list of a node, as far as it is not too long.
     pub(super) fn list(&self, node: u32) -> &[u32] {
         self.table.list(node)
     }
 
-    /// Adds a sector to the beginning of a node's list.
+    /// Adds a sector at the beginning of a node's list. If the list is full, its newest sector moves to
+    /// `beyond`.
     fn place(&mut self, node: u32, sector: Lpn) {
         if !self.table.has_room(node) {
             let newest = self.table.displace(node);
@@ -84,7 +84,8 @@ impl Scan {
         self.table.push(node, sector);
     }
 
-    /// Turns the lists round. What has no reset is left of a node given up, whose other sectors are gone.
+    /// Reverses the lists, so that the oldest sector comes first. A list without a reset belongs to a node
+    /// given up, whose other sectors are gone, and is dropped.
     fn finish(&mut self) {
         for node in 0..self.table.nodes() {
             if bits::is_set(&self.closed, node as usize) {
@@ -111,13 +112,13 @@ impl Scan {
     }
 }
 
-/// Whether a node whose list is one sector written in disk mode is in it.
+/// Whether a node is in disk mode: its list is one sector, and that was written in disk mode.
 fn is_in_disk_mode(disk: &[bits::Word], list: &[u32]) -> bool {
     matches!(list, [only] if bits::is_set(disk, (only - super::SECTORS_FROM) as usize))
 }
 
 impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
-    /// Takes over what the medium says.
+    /// Takes over the state that a scan finds.
     pub(super) fn adopt_scan(&mut self) -> Result<(), IndexError> {
         self.sectors.table = NodeTable::new((1, 0), Lpn(super::SECTORS_FROM), 0, 0);
         let scan = self.sectors.scan(&self.config, Cause::Recovery)?;
@@ -142,7 +143,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 }
 
 impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
-    /// Reads all sectors, and those in use once more.
+    /// Scans the store: reads all sectors, and those in use once more.
     pub(super) fn scan(&mut self, config: &LayerConfig, cause: Cause) -> Result<Scan, StoreError> {
         let most = config.scan_sectors(&self.codec, self.node.len(), self.room);
         let has_modes = config.commit.placement().has_modes();
@@ -177,8 +178,8 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         Ok(scan)
     }
 
-    /// The sectors that hold something, the newest first, as many as are kept, or the next ones before the
-    /// oldest of the last ones.
+    /// The newest `most` sectors that hold something, the newest first. With `before`, the newest of those
+    /// older than it.
     fn newest_sectors(
         &mut self,
         scan: &mut Scan,
@@ -213,7 +214,7 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         Ok(found.into_sorted_vec())
     }
 
-    /// Looks whether the newest commit is whole; the newest commit that is.
+    /// Drops the newest commit if it is not whole. Returns the newest commit that is whole.
     fn judge_newest(
         &mut self,
         scan: &mut Scan,
@@ -246,7 +247,7 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         Ok(last.commit)
     }
 
-    /// Puts a sector into the lists of the nodes that it has units of, before the newer ones there.
+    /// Adds a sector to the lists of all nodes with units in it, before the newer sectors there.
     fn place_units(&mut self, scan: &mut Scan, found: &FoundSector, cause: Cause) -> Result<(), StoreError> {
         let sector = Lpn(found.sector);
         let head = self.read_sector(sector, cause)?;

@@ -32,21 +32,20 @@ pub(super) const fn sector_units(page_bytes: usize, body_bytes: usize) -> usize 
     if units > most { most } else { units }
 }
 
-/// The head of a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) commit: u32,
     pub(super) part: u16,
     pub(super) is_last: bool,
-    /// Whether a compaction wrote it: all units are of one node.
+    /// Whether a compaction wrote the sector. All its units are then of one node.
     pub(super) is_own: bool,
-    /// Whether the node is in disk mode.
+    /// Whether the sector is that of a node in disk mode.
     pub(super) is_disk: bool,
     pub(super) units: usize,
 }
 
 impl Head {
-    /// Reads a sector; none where the page is blank.
+    /// Decodes the head of a sector and checks the checksum. `None` if the page is blank.
     pub(super) fn read(page: &[u8], lpn: Lpn, body_bytes: usize) -> Result<Option<Head>, StoreError> {
         if page[..HEAD_BYTES].iter().all(|byte| *byte == 0) {
             return Ok(None);
@@ -71,26 +70,22 @@ impl Head {
     }
 }
 
-/// The bytes of a unit of a sector.
 #[inline]
 pub(super) fn unit_at(page: &[u8], i: usize, body_bytes: usize) -> &[u8] {
     let bytes = unit_bytes(body_bytes);
     &page[HEAD_BYTES + i * bytes..][..bytes]
 }
 
-/// The bytes of each unit of a sector.
 #[inline]
 fn encoded(page: &[u8], count: usize, body_bytes: usize) -> impl Iterator<Item = &[u8]> {
     page[HEAD_BYTES..].chunks_exact(unit_bytes(body_bytes)).take(count)
 }
 
-/// The units of a sector that was read.
 #[inline]
 pub(super) fn units(page: &[u8], count: usize, body_bytes: usize) -> impl Iterator<Item = Unit<'_>> {
     encoded(page, count, body_bytes).filter_map(move |bytes| Unit::decode(bytes, body_bytes))
 }
 
-/// The units of one node.
 #[inline]
 pub(super) fn units_of(
     page: &[u8],
@@ -109,24 +104,21 @@ fn checksum(page: &[u8], lpn: Lpn, units: usize, body_bytes: usize) -> u32 {
 /// The kind of a commit's sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Units of any nodes.
+    /// Sectors with units of several nodes.
     Mixed,
-    /// The units of one node, gathered.
+    /// Sectors of one node that was gathered.
     Own,
-    /// A node in disk mode.
+    /// The sector of a node in disk mode.
     Disk,
 }
 
-/// Where a writer puts its sectors.
+/// The receiver of a writer's sectors.
 pub(super) trait Sink {
-    /// A page for the next sector.
     fn allocate(&mut self) -> Result<Lpn, StoreError>;
 
-    /// Writes it.
     fn write(&mut self, lpn: Lpn, page: &[u8]) -> Result<(), StoreError>;
 }
 
-/// Writes the units of a commit into sectors.
 pub(super) struct SectorWriter {
     page: Vec<u8>,
     body_bytes: usize,
@@ -137,9 +129,8 @@ pub(super) struct SectorWriter {
     is_own: bool,
     is_disk: bool,
     number: u32,
-    /// Which sectors have units of which node, in the order of writing.
+    /// Pairs of a node and a sector with units of it, in the order of writing.
     pub(super) placed: Vec<(u32, Lpn)>,
-    /// The sectors of the commit.
     pub(super) sectors: Vec<Lpn>,
 }
 
@@ -160,7 +151,7 @@ impl SectorWriter {
         }
     }
 
-    /// Begins a commit whose first unit has this number.
+    /// Begins a commit. Its first unit gets the number `number`.
     pub(super) fn begin(&mut self, commit: u32, number: u32, kind: Kind) {
         debug_assert!(commit > 0, "commits count from 1");
         (self.commit, self.number) = (commit, number);
@@ -170,7 +161,7 @@ impl SectorWriter {
         self.sectors.clear();
     }
 
-    /// Adds a unit; a full sector is written first.
+    /// Adds a unit. If the sector is full, it is written first.
     pub(super) fn push(&mut self, unit: Unit<'_>, sink: &mut impl Sink) -> Result<(), StoreError> {
         if self.units == sector_units(self.page.len(), self.body_bytes) {
             self.turn(sink)?;
@@ -198,12 +189,12 @@ impl SectorWriter {
         Ok(())
     }
 
-    /// Says what sectors are from here on.
+    /// Sets the kind of the sectors from here on.
     fn set_kind(&mut self, kind: Kind) {
         (self.is_own, self.is_disk) = (kind != Kind::Mixed, kind == Kind::Disk);
     }
 
-    /// Ends the sector in hand, if any; the next is for a node in disk mode.
+    /// Ends the sector begun, if any. The next sector is for a node in disk mode.
     pub(super) fn turn_to_disk(&mut self, sink: &mut impl Sink) -> Result<(), StoreError> {
         if self.sector.is_some() {
             self.turn(sink)?;
@@ -212,14 +203,14 @@ impl SectorWriter {
         Ok(())
     }
 
-    /// Ends the sector in hand; another follows.
+    /// Ends the sector begun. Another of the same commit follows.
     pub(super) fn turn(&mut self, sink: &mut impl Sink) -> Result<(), StoreError> {
         self.write(0, sink)?;
         self.part += 1;
         Ok(())
     }
 
-    /// Ends the commit; returns the number of the next unit.
+    /// Ends the commit. Returns the number of the next unit.
     pub(super) fn end(&mut self, sink: &mut impl Sink) -> Result<u32, StoreError> {
         self.write(LAST, sink)?;
         Ok(self.number)

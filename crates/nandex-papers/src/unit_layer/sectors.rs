@@ -15,7 +15,7 @@ use nandex::sort;
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
 
-/// The store, and the sectors of nodes in it.
+/// The store, and the sectors of the nodes in it.
 pub(super) struct Sectors<S, C> {
     pub(super) store: S,
     pub(super) codec: C,
@@ -24,25 +24,25 @@ pub(super) struct Sectors<S, C> {
     pub(super) writer: SectorWriter,
     /// The sectors of the newest commit.
     pub(super) newest: Vec<Lpn>,
-    /// Sectors for which a mount found no room in the list of their node, oldest first, until it is known
-    /// which nodes are used.
+    /// Sectors for which a mount found no room in the list of their node, the oldest first. They wait until
+    /// the nodes in use are known.
     pub(super) beyond: Vec<(u32, Lpn)>,
-    /// A sector in hand.
+    /// Buffer for a sector.
     pub(super) page: Vec<u8>,
-    /// A node in hand.
+    /// Buffer for a node.
     pub(super) node: Vec<u8>,
-    /// The next commit, and the number of its first unit.
+    /// Number of the next commit. `number` is that of its first unit.
     pub(super) commit: u32,
     pub(super) number: u32,
-    /// Whether sectors of a commit that was given up are still to be dropped: before that none is begun.
+    /// Whether sectors of an abandoned commit must still be dropped. No commit begins before that.
     pub(super) is_void_left: bool,
-    /// Whether each write is a commit that lasts, or refused.
+    /// Whether each write is a commit of its own, durable or refused.
     pub(super) commits_each: bool,
     pub(super) is_interrupted: bool,
     pub(super) counts: LayerCounts,
 }
 
-/// Where sectors go.
+/// A [`Sink`] that takes the next free sector of the table.
 pub(super) struct Free<'a, S> {
     pub(super) store: &'a mut S,
     pub(super) table: &'a mut NodeTable,
@@ -61,7 +61,7 @@ impl<S: PageStore> Sink for Free<'_, S> {
 }
 
 impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
-    /// No sector holds anything; a table without sectors is that of nodes in place.
+    /// A layer without contents. If the table has no sectors, nodes are kept in place.
     pub(super) fn new(store: S, codec: C, table: NodeTable, room: Room) -> Self {
         let (page_bytes, body_bytes) = (store.page_bytes(), codec.body_bytes());
         let sector_bytes = if table.sectors() > 0 { page_bytes } else { 0 };
@@ -84,7 +84,7 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         }
     }
 
-    /// Makes a page of the sectors that have units of a node; whether there are any in its list.
+    /// Makes the page of a node from the sectors of its list. Returns whether there are any.
     pub(super) fn gather(&mut self, node: Lpn, cause: Cause, data: &mut [u8]) -> Result<bool, StoreError> {
         let length = self.table.list(node.0).len();
         data.fill(0);
@@ -101,8 +101,8 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         Ok(length > 0)
     }
 
-    /// Compacts the nodes to whose lists these sectors, each pinned, are to be added. Those that the store
-    /// refuses stay beyond their lists.
+    /// Compacts the nodes whose lists would grow too long with these sectors, each of which is pinned.
+    /// Nodes that the store refuses to write keep their sectors in `beyond`.
     pub(super) fn compact_beyond(&mut self, mut beyond: Vec<(u32, Lpn)>) -> Result<(), StoreError> {
         sort::by_key(&mut beyond, |(node, _)| *node);
         let mut refused = Ok(());
@@ -127,7 +127,6 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         refused.and_then(|()| self.trim_if_durable())
     }
 
-    /// Gathers a node from the sectors of its list into sectors of its own.
     pub(super) fn compact(&mut self, number: u32, list: &[Lpn]) -> Result<(), StoreError> {
         let mut node = core::mem::take(&mut self.node);
         node.fill(0);
@@ -142,7 +141,7 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         self.trim_if_durable()
     }
 
-    /// Writes a node into sectors of its own, as a commit of their own.
+    /// Writes a node into sectors of its own, in a commit of its own.
     pub(super) fn rewrite(
         &mut self,
         number: u32,
@@ -192,7 +191,7 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         Ok(())
     }
 
-    /// Ends a commit, or gives it up with nothing changed.
+    /// Ends a commit. If that fails, the commit is given up and nothing has changed.
     pub(super) fn end(&mut self, written: Result<(), StoreError>, cause: Cause) -> Result<(), StoreError> {
         let lasts_later = self.commits_each && !self.store.durable_writes();
         let Sectors { writer, store, table, .. } = self;
@@ -226,7 +225,7 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         }
     }
 
-    /// Makes room for so many mixed sectors: compacts all nodes of the oldest ones.
+    /// Makes room for `sectors` mixed sectors by compacting all nodes of the oldest ones.
     pub(super) fn make_room(&mut self, sectors: usize) -> Result<(), StoreError> {
         while self.table.mixed().len() + sectors > self.room.mixed_max as usize {
             let Some(oldest) = self.table.mixed().front().map(|sector| Lpn(*sector)) else {
@@ -249,7 +248,6 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         Ok(())
     }
 
-    /// The nodes that have units in a sector.
     fn nodes_of(&mut self, sector: Lpn) -> Result<Vec<u32>, StoreError> {
         let head = self.read_sector(sector, Cause::Merge)?;
         let mut nodes: Vec<u32> =
@@ -259,14 +257,14 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         Ok(nodes)
     }
 
-    /// Reads a sector that must be one.
+    /// Reads a sector into the buffer. A blank one is an error.
     pub(super) fn read_sector(&mut self, sector: Lpn, cause: Cause) -> Result<Head, StoreError> {
         self.store.read(sector, cause, &mut self.page)?;
         let blank = StoreError::Corrupted { what: "N1: a sector is gone", at: u64::from(sector.0) };
         Head::read(&self.page, sector, self.codec.body_bytes())?.ok_or(blank)
     }
 
-    /// Applies the units of a node that a sector has.
+    /// Applies those units of a sector that are of this node.
     pub(super) fn apply_sector(
         &mut self,
         node: Lpn,
@@ -290,7 +288,7 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         })
     }
 
-    /// Where writes are durable at once a sector that is free is trimmed at once; elsewhere the next sync
+    /// Trims sectors that became free, if the store's writes are durable at once. Otherwise the next sync
     /// does it.
     pub(super) fn trim_if_durable(&mut self) -> Result<(), StoreError> {
         if self.store.durable_writes() { self.trim_dead() } else { Ok(()) }
@@ -304,8 +302,7 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         }
     }
 
-    /// Drops the sectors of a commit that was given up, which are dead: they must be gone before its number
-    /// is used again.
+    /// Drops the sectors of an abandoned commit. They must be gone before its number is used again.
     pub(super) fn undo_void(&mut self) -> Result<(), StoreError> {
         if self.is_void_left {
             self.trim_all_dead()?;
@@ -315,7 +312,7 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         Ok(())
     }
 
-    /// Trims all dead sectors, and tells whether one could not be.
+    /// Trims all dead sectors. Returns the refusal if one could not be trimmed.
     fn trim_all_dead(&mut self) -> Result<(), StoreError> {
         let (mut all, mut refused) = (Ok(()), Vec::new());
         while let Some(sector) = self.table.next_dead() {
@@ -331,7 +328,7 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         all
     }
 
-    /// N1, N2, N3, N5 and N6.
+    /// Checks N1, N2, N3, N5 and N6.
     pub(super) fn check_shared(
         &mut self,
         config: &LayerConfig,
@@ -371,7 +368,7 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         self.check_numbers(report)
     }
 
-    /// N2: the units of each list ascend in number, and only the first is a reset.
+    /// Checks N2: the units of each list ascend in number, and only the first is a reset.
     fn check_numbers(&mut self, report: &mut CheckReport) -> Result<(), StoreError> {
         for node in 0..self.table.nodes() {
             let mut last = None;
@@ -398,8 +395,8 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         Ok(())
     }
 
-    /// Adds the sectors of a commit to the lists of their nodes. The last ones are those of so many nodes in
-    /// disk mode, which are not mixed.
+    /// Adds the sectors of a commit to the lists of their nodes. The last `whole` of them are of nodes in
+    /// disk mode, and so are not mixed.
     pub(super) fn list_placed(&mut self, whole: usize) -> Result<(), StoreError> {
         let mut beyond: Vec<(u32, Lpn)> = Vec::new();
         for (node, sector) in core::mem::take(&mut self.writer.placed) {
@@ -422,13 +419,13 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         }
     }
 
-    /// Compacts the nodes that a mount found with too long a list.
+    /// Compacts the nodes whose lists a mount found too long.
     pub(super) fn settle(&mut self) -> Result<(), StoreError> {
         let beyond = core::mem::take(&mut self.beyond);
         self.compact_beyond(beyond)
     }
 
-    /// Before any change: refuses to go on after a write whose effect is unknown.
+    /// Refuses a change after a write whose effect is unknown. Otherwise compacts what a mount left.
     pub(super) fn ready(&mut self) -> Result<(), StoreError> {
         if self.is_interrupted {
             return Err(StoreError::Interrupted);

@@ -10,7 +10,7 @@ use nandex::sort;
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
 
-/// Units of a node that go to one sector.
+/// Units of one node that go to one sector of a commit.
 struct Piece {
     sector: usize,
     node: u32,
@@ -19,8 +19,8 @@ struct Piece {
 }
 
 impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
-    /// Changes wait in the buffer; those for which it has no room wait until all others are committed, and
-    /// those for which it has no room at all are committed at once.
+    /// Writes nodes by their units. If the buffer has no room for the units, all others are committed
+    /// first. If they exceed the whole buffer, they are committed at once.
     pub(super) fn write_shared(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
         let (changes, most) = (self.count_changes(pages)?, self.waiting_max());
         if self.units.len() + changes > most {
@@ -42,12 +42,11 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         done
     }
 
-    /// Commits all units that wait.
     pub(super) fn commit_all(&mut self) -> Result<(), StoreError> {
         if self.units.is_empty() { Ok(()) } else { self.commit_with(&[]) }
     }
 
-    /// Commits all units that wait together with nodes in disk mode.
+    /// Commits all units that wait, together with nodes in disk mode.
     pub(super) fn commit_with(&mut self, whole: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
         let units = self.units.len() as u64;
         if self.config.commit == CommitPolicy::SortedMerged {
@@ -60,7 +59,8 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         self.sectors.trim_if_durable()
     }
 
-    /// Commits each set into the sectors that the policy gives it, and nodes in disk mode into one each.
+    /// Commits each set into the sectors that the policy chooses, and each node in disk mode into a sector
+    /// of its own.
     fn commit_packed(&mut self, whole: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
         if !self.sectors.beyond.is_empty() {
             // Of the commit before, whose compactions were refused: what follows would be applied before it.
@@ -87,8 +87,8 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         self.sectors.list_placed(whole.len())
     }
 
-    /// Which units go to which sector, by sector, but for nodes that are written whole; and how many sectors
-    /// there are.
+    /// Plans which units go to which sector, sorted by sector, and counts the sectors. Nodes in `whole` are
+    /// left out.
     fn pieces(&self, whole: &[(Lpn, &[u8])]) -> (Vec<Piece>, usize) {
         let full = sector_units(self.sectors.page.len(), self.sectors.codec.body_bytes());
         let mut sets = self.units.sets().to_vec();
@@ -145,7 +145,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         Ok(())
     }
 
-    /// Commits each node that has units together with all that older sectors have of it.
+    /// Commits each node that has units, together with all its units in older sectors.
     fn commit_merged(&mut self) -> Result<(), StoreError> {
         self.sectors.begin(Kind::Mixed)?;
         let mut node = core::mem::take(&mut self.sectors.node);

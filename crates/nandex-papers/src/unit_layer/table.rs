@@ -12,41 +12,43 @@ use alloc::vec;
 use alloc::vec::Vec;
 use nandex::units::Lpn;
 
-/// States of a sector beside the number of lists that name it.
+/// State of a sector that no list names. The states share a field with the number of lists that name the
+/// sector.
 const FREE: u16 = 0;
 const DEAD: u16 = u16::MAX;
 const TAKEN: u16 = u16::MAX - 1;
 
-/// Nodes for which room is added at once.
+/// Nodes for which the table grows at a time.
 pub(super) const NODES_MORE: usize = 64;
 
-/// The lists of so many nodes that follow each other: `list_length` places for each, and then their lengths,
-/// a byte each. A table that grows copies none of them, for which there would have to be RAM twice.
+/// The lists of [`NODES_MORE`] consecutive nodes: `list_length` places for each, then the lengths, a byte
+/// each. Pieces are apart so that a growing table copies none of them, which would take their RAM twice.
 type Piece = Box<[u32]>;
 
-/// Words of the lengths in a piece.
+/// Words of a piece that hold the lengths.
 const LENGTH_WORDS: usize = NODES_MORE / size_of::<u32>();
 
-/// Lists of sectors by node.
+/// The node translation table: a list of sectors for each node.
 #[derive(Clone, Debug)]
 pub(super) struct NodeTable {
     list_length: usize,
     pieces: Vec<Piece>,
-    /// For each sector, the lists that name it, or its state.
+    /// For each sector: the number of lists that name it, or its state.
     names: Vec<u16>,
     /// Page of the first sector.
     first: u32,
     free: usize,
     dead: usize,
-    /// No sector before these is free, or dead.
+    /// Index before which no sector is free. `dead_hint` is the same for dead sectors.
     hint: usize,
     dead_hint: usize,
-    /// Mixed sectors, oldest first.
+    /// Mixed sectors, the oldest first.
     mixed: VecDeque<u32>,
 }
 
 impl NodeTable {
-    /// A table for so many nodes with lists of this length, and for so many sectors from a page on.
+    /// Makes a table for `nodes` nodes with lists of `list_length` sectors, and for `sectors` sectors from
+    /// page `first` on.
     pub(super) fn new(
         (list_length, nodes): (usize, usize),
         first: Lpn,
@@ -85,7 +87,7 @@ impl NodeTable {
             + self.names.capacity() * size_of::<u16>()
     }
 
-    /// The sectors of a node, oldest first.
+    /// The sectors of a node, the oldest first.
     pub(super) fn list(&self, node: u32) -> &[u32] {
         let (piece, at) = place_of(node);
         let Some(words) = self.pieces.get(piece) else { return &[] };
@@ -93,12 +95,12 @@ impl NodeTable {
         &words[start..start + self.length(node)]
     }
 
-    /// The lengths of all lists together.
+    /// The sum of the lengths of all lists.
     pub(super) fn parts(&self) -> u64 {
         (0..self.nodes()).map(|node| self.length(node) as u64).sum()
     }
 
-    /// One above the highest node that has had a list.
+    /// An upper bound of the nodes that have had a list: one above the last that the table has room for.
     pub(super) fn nodes(&self) -> u32 {
         (self.pieces.len() * NODES_MORE) as u32
     }
@@ -108,14 +110,12 @@ impl NodeTable {
         self.list(node).len() < self.list_length
     }
 
-    /// Makes room for this many nodes.
     pub(super) fn reserve(&mut self, nodes: u32) {
         while self.nodes() < nodes {
             self.pieces.push(vec![0; piece_words(self.list_length)].into_boxed_slice());
         }
     }
 
-    /// The length of a node's list.
     fn length(&self, node: u32) -> usize {
         let (piece, at) = place_of(node);
         let (word, shift) = self.place_of_length(at);
@@ -130,18 +130,16 @@ impl NodeTable {
         *word = *word & !(0xff << shift) | (length as u32) << shift;
     }
 
-    /// The word of a piece, and the bits in it, that have the length of one of its lists.
+    /// The word of a piece that holds the length of list `at`, and the shift of the length in it.
     fn place_of_length(&self, at: usize) -> (usize, usize) {
         (NODES_MORE * self.list_length + at / size_of::<u32>(), at % size_of::<u32>() * 8)
     }
 
-    /// The places of a node that has had a list.
     fn places(&mut self, node: u32) -> &mut [u32] {
         let ((piece, at), length) = (place_of(node), self.list_length);
         &mut self.pieces[piece][at * length..(at + 1) * length]
     }
 
-    /// Adds a sector to the end of a node's list.
     pub(super) fn push(&mut self, node: u32, sector: Lpn) {
         assert!(self.has_room(node), "N2: a list grew beyond its length");
         debug_assert!(
@@ -155,7 +153,7 @@ impl NodeTable {
         self.pin(sector);
     }
 
-    /// Takes the first sector of a full list out; it stays named.
+    /// Removes the first sector of a full list and returns it. It still counts as named.
     pub(super) fn displace(&mut self, node: u32) -> Lpn {
         let length = self.length(node);
         let list = &mut self.places(node)[..length];
@@ -165,13 +163,11 @@ impl NodeTable {
         displaced
     }
 
-    /// Turns the order of a list round.
     pub(super) fn turn_round(&mut self, node: u32) {
         let length = self.length(node);
         self.places(node)[..length].reverse();
     }
 
-    /// Gives a node another list.
     pub(super) fn replace(&mut self, node: u32, sectors: impl Iterator<Item = Lpn>) {
         let old: Vec<u32> = self.list(node).into();
         if !old.is_empty() {
@@ -189,7 +185,6 @@ impl NodeTable {
         &mut self.names[(sector.0 - self.first) as usize]
     }
 
-    /// Lists that name a sector.
     pub(super) fn names_of(&self, sector: Lpn) -> u16 {
         match self.names[(sector.0 - self.first) as usize] {
             DEAD | TAKEN => 0,
@@ -214,7 +209,7 @@ impl NodeTable {
         );
     }
 
-    /// Takes a free sector, the first one.
+    /// Takes the first free sector, if there is one.
     pub(super) fn allocate(&mut self) -> Option<Lpn> {
         let is_free = |names: &u16| [FREE, DEAD].contains(names);
         let found = self.names[self.hint..].iter().position(is_free);
@@ -227,7 +222,7 @@ impl NodeTable {
         Some(Lpn(self.first + at as u32))
     }
 
-    /// Takes a certain sector, if it is free: something was found there.
+    /// Takes this sector if it is free, because a scan found something there.
     pub(super) fn claim(&mut self, sector: Lpn) {
         let names = self.names(sector);
         if *names == FREE {
@@ -248,14 +243,14 @@ impl NodeTable {
         (self.first..self.first + self.names.len() as u32).for_each(|sector| self.release(Lpn(sector)));
     }
 
-    /// Keeps a sector whatever lists name it.
+    /// Keeps a sector in use, whether lists name it or not.
     pub(super) fn pin(&mut self, sector: Lpn) {
         let names = self.names(sector);
         debug_assert!(![FREE, DEAD].contains(names), "N3: {sector} is free and named");
         *names = if *names == TAKEN { 1 } else { *names + 1 };
     }
 
-    /// Keeps it no longer.
+    /// Undoes a [`NodeTable::pin`].
     pub(super) fn unpin(&mut self, sector: Lpn) {
         let names = self.names(sector);
         debug_assert!(![FREE, DEAD, TAKEN].contains(names), "N3: {sector} has no name to lose");
@@ -265,36 +260,34 @@ impl NodeTable {
         }
     }
 
-    /// Notes that a sector is mixed, and the youngest of them.
+    /// Notes that a sector is mixed, as the youngest.
     pub(super) fn note_mixed(&mut self, sector: Lpn) {
         if self.names_of(sector) > 0 {
             self.mixed.push_back(sector.0);
         }
     }
 
-    /// Notes that a sector is mixed, and the oldest of them.
+    /// Notes that a sector is mixed, as the oldest.
     pub(super) fn note_mixed_before(&mut self, sector: Lpn) {
         if self.names_of(sector) > 0 {
             self.mixed.push_front(sector.0);
         }
     }
 
-    /// The mixed sectors, oldest first.
     pub(super) fn mixed(&self) -> &VecDeque<u32> {
         &self.mixed
     }
 
-    /// Sectors that are free, the dead ones among them.
+    /// Number of free sectors, dead ones included.
     pub(super) fn free_sectors(&self) -> usize {
         self.free
     }
 
-    /// Sectors in all.
     pub(super) fn sectors(&self) -> usize {
         self.names.len()
     }
 
-    /// A dead sector, which is simply free from now on.
+    /// Takes the next dead sector to trim. It counts as free and not dead from now on.
     pub(super) fn next_dead(&mut self) -> Option<Lpn> {
         if self.dead == 0 {
             self.dead_hint = self.names.len();
@@ -309,7 +302,7 @@ impl NodeTable {
         Some(Lpn(self.first + at as u32))
     }
 
-    /// The store could not be told of a dead sector: it stays dead.
+    /// Makes a sector dead again, because the store refused the trim.
     pub(super) fn keep_dead(&mut self, sector: Lpn) {
         let names = self.names(sector);
         assert!(*names == FREE, "N3: a sector that was not told of is free");
@@ -319,12 +312,11 @@ impl NodeTable {
     }
 }
 
-/// Words of a piece.
 const fn piece_words(list_length: usize) -> usize {
     NODES_MORE * list_length + LENGTH_WORDS
 }
 
-/// The piece that has the list of a node, and the list's place there.
+/// The piece that holds a node's list, and the index of the list in it.
 const fn place_of(node: u32) -> (usize, usize) {
     (node as usize / NODES_MORE, node as usize % NODES_MORE)
 }

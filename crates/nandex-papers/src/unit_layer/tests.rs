@@ -10,7 +10,8 @@ use nandex::codec::{crc32, get_u16, put_u16, put_u32};
 use nandex::rng::Rng;
 use nandex::testing::{SINGLE, Store};
 
-/// Nodes of entries in any order, as an R-tree has them: 2 bytes say which, 2 bytes what; at most so many.
+/// A codec of nodes with up to `.0` entries in any order, as in an R-tree. An entry has 2 bytes that
+/// identify it and 2 bytes of value.
 #[derive(Clone, Copy)]
 struct Heap(usize);
 
@@ -113,7 +114,8 @@ fn config(commit: CommitPolicy, eliminates: bool) -> LayerConfig {
     }
 }
 
-/// A sector of 128 bytes has 7 units of 16 bytes, one of which is the reset of a gathered node.
+/// Nodes for sectors of 128 bytes. Such a sector has 7 units of 16 bytes, one of which is the reset of a
+/// gathered node.
 fn heap(config: LayerConfig) -> Heap {
     let is_in_one = matches!(config.commit, CommitPolicy::SortedMerged | CommitPolicy::SelfTuning);
     Heap(if is_in_one { 6 } else { 8 })
@@ -140,7 +142,7 @@ fn assert_holds<S: PageStore>(layer: &mut NodeLayer<S, Heap>, nodes: &Nodes) {
     assert_eq!(contents(layer), *nodes, "{:?}", layer.config);
 }
 
-/// Other entries for one node, or for a few at once.
+/// Random new entries for one node, or for a few at once.
 fn any_change(nodes: &Nodes, most: usize, rng: &mut Rng) -> Nodes {
     let count = if rng.chance(1, 6) { 1 + rng.below(4) } else { 1 };
     let mut changed = Nodes::new();
@@ -284,7 +286,7 @@ fn the_sets_of_a_commit_go_to_the_first_sector_with_room_for_them() {
     }
 }
 
-/// Programs and reads that cost the same, so that nodes often change their mode.
+/// Programs and reads cost the same here, so nodes often change their mode.
 const EVEN: Tuning = Tuning { modes: Modes::Tuned, read_ns: 100, program_ns: 100 };
 
 #[test]
@@ -384,7 +386,7 @@ fn a_group_for_which_there_is_no_room_leaves_what_waited() {
     assert_eq!((buffer.len(), buffer.fault()), (4, None));
 }
 
-/// A node that is in every state and says which state it is.
+/// A node that every state of the test has. Its contents are the number of the state.
 const STATE: u32 = 29;
 
 #[test]
@@ -426,8 +428,8 @@ fn what_cuts_leave_of_nodes_given_up_is_never_taken_for_nodes() {
     );
 }
 
-/// Changes nodes as a tree does, which gives a node up only when what is durable does without it, until the
-/// power fails. All states from the last sync on, the first of which is at the last sync.
+/// Changes nodes until the power fails. Like a tree, it gives a node up only when the durable state does
+/// without it. Returns all states since the last sync, beginning with the state at that sync.
 fn work_until_the_cut(
     layer: &mut NodeLayer<Store, Heap>,
     state: Nodes,
@@ -468,8 +470,8 @@ fn state_of(layer: &mut NodeLayer<Store, Heap>) -> Option<usize> {
     Some(u16::from_le_bytes(entries(&page)[&[0, 0]]).into())
 }
 
-/// Opens a layer as a tree does, and looks whether it is as it was in some state since the last sync. Gives
-/// back the store, if the power fails, and whether some list was too long.
+/// Opens a layer as a tree does, and checks that it equals some state since the last sync. Returns the
+/// store, if the power fails, and whether some list was too long.
 fn recover(
     store: Store,
     config: LayerConfig,

@@ -18,7 +18,7 @@ use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
 
 impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
-    /// Writes nodes, each in its mode, and reckons what that cost.
+    /// Writes nodes, each in its mode, and adds up what that cost.
     pub(super) fn write_tuned(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
         pages.iter().try_for_each(|(node, _)| self.recall(*node))?;
         let mut changes = Vec::with_capacity(pages.len());
@@ -57,7 +57,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         Ok(())
     }
 
-    /// Writes several nodes at once, all or nothing.
+    /// Writes several nodes at once, all or none.
     fn write_group(&mut self, pages: &[(Lpn, &[u8])], changes: &[usize]) -> Result<(), StoreError> {
         debug_assert_eq!(pages.len(), changes.len(), "a count of units for each node");
         let is_disk = |node: Lpn| self.modes.mode(node.0) == Some(Mode::Disk);
@@ -80,7 +80,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         committed
     }
 
-    /// Writes a node to a sector of its own; its units are in it.
+    /// Writes a node to a sector of its own. Its waiting units are included, and dropped.
     fn put_in_disk_mode(&mut self, node: Lpn, data: &[u8], cause: Cause) -> Result<(), StoreError> {
         self.sectors.rewrite(node.0, data, Kind::Disk, cause)?;
         self.units.remove(node.0);
@@ -93,7 +93,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         self.sectors.trim_if_durable()
     }
 
-    /// Reckons with an access to a node, which is this now, and changes its mode if that is due.
+    /// Adds the cost of an access to a node with the contents `data`, and changes its mode if that is due.
     pub(super) fn reckon(&mut self, node: Lpn, access: Access, data: &[u8]) -> Result<(), StoreError> {
         // After a failure, or while sectors wait beyond their list, nothing changes its place.
         if self.sectors.is_interrupted || !self.sectors.beyond.is_empty() {
@@ -112,7 +112,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         Ok(())
     }
 
-    /// N7 and N8.
+    /// Checks N7 and N8.
     pub(super) fn check_modes(&self, report: &mut CheckReport) {
         for node in (0..self.sectors.table.nodes()).filter(|node| self.modes.mode(*node) == Some(Mode::Disk))
         {

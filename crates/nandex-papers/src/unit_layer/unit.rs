@@ -16,18 +16,17 @@ const HEAD_BYTES: usize = 10;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Op {
-    /// The node is empty, and what older units say of it is void. It has no body.
+    /// Empties the node and voids all older units of it. It has no body.
     Reset = 1,
-    /// An entry that the node does not have.
+    /// Adds an entry that the node does not have.
     Insert = 2,
-    /// An entry leaves.
+    /// Removes an entry.
     Delete = 3,
-    /// An entry of the node changes.
+    /// Changes an entry that the node has.
     Update = 4,
 }
 
 impl Op {
-    /// The operation of this byte.
     #[inline]
     pub(super) const fn from_byte(byte: u8) -> Option<Op> {
         Some(match byte {
@@ -43,13 +42,13 @@ impl Op {
 /// A change to one entry of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unit<'a> {
-    /// The node.
+    /// The node to change.
     pub node: u32,
     /// The operation on the entry.
     pub op: Op,
-    /// The mark of the node as a whole.
+    /// The mark of the node after the change: its property as a whole, beside the entries.
     pub mark: u8,
-    /// The entry.
+    /// The entry, as the node's codec encodes it.
     pub body: &'a [u8],
 }
 
@@ -60,7 +59,7 @@ pub(super) const fn unit_bytes(body_bytes: usize) -> usize {
 }
 
 impl<'a> Unit<'a> {
-    /// Writes the unit and its number.
+    /// Encodes the unit and its number.
     #[inline]
     pub(super) fn encode(&self, number: u32, bytes: &mut [u8]) {
         debug_assert_eq!(bytes.len(), unit_bytes(self.body.len()), "a unit of another size");
@@ -71,26 +70,24 @@ impl<'a> Unit<'a> {
         bytes[HEAD_BYTES..HEAD_BYTES + self.body.len()].copy_from_slice(self.body);
     }
 
-    /// The node of an encoded unit.
     #[inline]
     pub(super) fn node_of(bytes: &[u8]) -> u32 {
         get_u32(bytes, 0)
     }
 
-    /// Whether an encoded unit names an operation.
+    /// Whether an encoded unit names a known operation.
     #[inline]
     pub(super) fn is_whole(bytes: &[u8]) -> bool {
         Op::from_byte(bytes[9]).is_some()
     }
 
-    /// Reads a unit; none where no operation is named.
+    /// Decodes a unit. `None` if its operation is unknown.
     #[inline]
     pub(super) fn decode(bytes: &'a [u8], body_bytes: usize) -> Option<Unit<'a>> {
         let body = &bytes[HEAD_BYTES..HEAD_BYTES + body_bytes];
         Some(Unit { node: Unit::node_of(bytes), op: Op::from_byte(bytes[9])?, mark: bytes[8], body })
     }
 
-    /// The number of an encoded unit.
     pub(super) fn number(bytes: &[u8]) -> u32 {
         get_u32(bytes, 4)
     }

@@ -6,14 +6,14 @@
 
 use serde::{Serialize, Serializer};
 
-/// Marks of series as text; `plot.js` draws the same shapes, in this order.
+/// Marks of series as text. `plot.js` draws the same shapes in this order.
 pub(super) const GLYPHS: [&str; 8] =
     ["\u{25cf}", "\u{25a0}", "\u{25c6}", "\u{25b2}", "\u{25bc}", "\u{2605}", "\u{271a}", "\u{2716}"];
 
-/// Colours of series in the page's style.
+/// Number of colours for series in the page's style.
 const COLOURS: usize = 12;
 
-/// Series that differ in colour or mark.
+/// Number of series with different combinations of colour and mark.
 #[cfg(test)]
 pub(super) const DISTINCT: usize = COLOURS * GLYPHS.len();
 
@@ -22,12 +22,12 @@ pub(super) fn token(series: usize) -> String {
     format!("s{}", series % COLOURS)
 }
 
-/// The mark of a series: another one each time the colours come round.
+/// The mark of a series. It changes each time the colours repeat.
 pub(super) fn mark(series: usize) -> usize {
     (series % COLOURS + 3 * (series / COLOURS)) % GLYPHS.len()
 }
 
-/// The mark of a series, as text.
+/// The mark of a series as text.
 pub(super) fn glyph(series: usize) -> &'static str {
     GLYPHS[mark(series)]
 }
@@ -37,24 +37,23 @@ pub(super) fn group(series: usize) -> String {
     format!("g{series}")
 }
 
-/// A plot.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Figure {
-    /// Element of the page that holds it.
+    /// Identifier of the page element that holds the plot.
     pub(super) id: String,
     pub(super) x: Axis,
     pub(super) y: Axis,
     pub(super) series: Vec<Series>,
-    /// Bars on top of each other, else beside.
+    /// Whether bars are stacked; otherwise they stand side by side.
     #[serde(skip_serializing_if = "is_no")]
     pub(super) stacked: bool,
-    /// Bars to the right: `x` has the values, `y` the names.
+    /// Whether bars point to the right, so that `x` has the values and `y` the names.
     #[serde(skip_serializing_if = "is_no")]
     pub(super) sideways: bool,
-    /// Whether the names of the series stand above it.
+    /// Whether the names of the series stand above the plot.
     #[serde(skip_serializing_if = "is_no")]
     pub(super) legend: bool,
-    /// Places on the horizontal axis with a line and a name.
+    /// Positions on the horizontal axis with a line and a name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) lines: Vec<(f64, String)>,
 }
@@ -63,19 +62,18 @@ fn is_no(yes: &bool) -> bool {
     !yes
 }
 
-/// An axis.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Axis {
     pub(super) title: String,
     #[serde(skip_serializing_if = "is_no")]
     pub(super) log: bool,
-    /// Ticks at powers of two with their size in words.
+    /// Whether ticks are powers of two, labelled as sizes.
     #[serde(skip_serializing_if = "is_no")]
     pub(super) bytes: bool,
-    /// Names in place of numbers.
+    /// Names that replace the numbers of the axis.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) names: Vec<String>,
-    /// Marks before the names: the series of each.
+    /// Marks before the names: the series of each name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) marks: Vec<(usize, String)>,
 }
@@ -94,7 +92,6 @@ impl Axis {
     }
 }
 
-/// How a series is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Kind {
@@ -105,12 +102,11 @@ pub(super) enum Kind {
     Points,
 }
 
-/// One series.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Series {
     pub(super) kind: Kind,
     pub(super) name: String,
-    /// The control that switches it on and off; empty: nothing does.
+    /// The control that switches the series on and off; empty if there is none.
     pub(super) group: String,
     pub(super) colour: String,
     pub(super) mark: usize,
@@ -118,27 +114,26 @@ pub(super) struct Series {
     pub(super) x: Vec<f64>,
     #[serde(serialize_with = "short")]
     pub(super) y: Vec<f64>,
-    /// Below and above each value.
+    /// How far each value reaches down and up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) spread: Option<Spread>,
-    /// Words for each point; else they are made of its numbers.
+    /// Words for each point; without them, words are made of its numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) words: Vec<String>,
     /// For stacks by cause: the series of each bar.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) of: Vec<String>,
-    /// Lines across the bars, so that neighbours differ without colour.
+    /// Whether lines cross the bars, so that neighbours differ without colour.
     #[serde(skip_serializing_if = "is_no")]
     pub(super) hatched: bool,
-    /// Marks with nothing inside.
+    /// Whether marks are hollow.
     #[serde(skip_serializing_if = "is_no")]
     pub(super) open: bool,
-    /// Drawn broad and pale behind the others.
+    /// Whether the series is drawn broad and pale behind the others.
     #[serde(skip_serializing_if = "is_no")]
     pub(super) behind: bool,
 }
 
-/// How far each value reaches down and up.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Spread {
     #[serde(serialize_with = "short")]
@@ -148,7 +143,7 @@ pub(super) struct Spread {
 }
 
 impl Series {
-    /// An index in its colour, mark and dash.
+    /// A series for an index, in its colour, mark and dash.
     pub(super) fn of_index(kind: Kind, series: usize, name: &str) -> Series {
         Series {
             kind,
@@ -161,7 +156,7 @@ impl Series {
     }
 }
 
-/// Five digits of each number are all that a plot can show.
+/// Writes five digits of each number, since a plot cannot show more.
 fn short<S: Serializer>(values: &[f64], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(values.iter().map(|value| five_digits(*value)))
 }

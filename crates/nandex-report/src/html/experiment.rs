@@ -9,7 +9,6 @@ use askama::Template;
 use nandex_lab::experiment::{ExperimentResults, Plot, PlotKind, Point, Series, Stated};
 use nandex_lab::repro::{self, ScoreRow, ScoreValue, Verdict};
 
-/// The page.
 #[derive(Template)]
 #[template(path = "experiment.html")]
 pub(super) struct Page<'a> {
@@ -25,25 +24,24 @@ pub(super) struct Section {
     pub(super) summary: String,
     pub(super) facts: String,
     pub(super) claims: Vec<ClaimView>,
-    /// The plot of measured figures over the paper's, where there are any.
+    /// The plot of measured figures divided by the paper's, if there are any.
     pub(super) against_paper: Option<String>,
     pub(super) plots: Vec<PlotView>,
     /// The notes of the experiment, as HTML.
     pub(super) notes: String,
-    /// Every cell.
     pub(super) tables: Vec<Table>,
-    /// Cells that stopped, did not run, or stood in.
+    /// Remarks on cells that stopped, cells that did not run, and replacements.
     pub(super) remarks: Vec<String>,
     pub(super) command: String,
 }
 
-/// A claim with its figures: which, the paper's, ours with their spread, and whether ours is outside.
+/// A claim with its figures. Each has its name, the paper's value, our value with its spread, and whether
+/// ours is outside the band.
 pub(super) struct ClaimView {
     pub(super) row: ScoreRow,
     pub(super) figures: Vec<(String, String, String, bool)>,
 }
 
-/// A plot and its numbers.
 pub(super) struct PlotView {
     pub(super) id: String,
     pub(super) title: String,
@@ -54,7 +52,6 @@ pub(super) struct PlotView {
 }
 
 impl<'a> Page<'a> {
-    /// Prepares the page of some results.
     pub(super) fn of(results: &'a ExperimentResults) -> Result<Page<'a>, serde_json::Error> {
         let mut figures = Vec::new();
         Ok(Page {
@@ -66,8 +63,8 @@ impl<'a> Page<'a> {
 }
 
 impl Section {
-    /// The section of some results; its plots are added to the figures of the page, their names beginning
-    /// with `prefix`.
+    /// Makes the section of one experiment and adds its plots to the figures of the page. The names of the
+    /// plots begin with `prefix`.
     pub(super) fn of(results: &ExperimentResults, prefix: &str, figures: &mut Vec<Figure>) -> Section {
         let definition = &results.definition;
         let claims = results.claims();
@@ -102,8 +99,8 @@ impl Section {
     }
 }
 
-/// Notes as HTML, without their title. They are part of the program: links go nowhere in a page that loads
-/// nothing, so their words alone are kept.
+/// Converts notes to HTML without their title. Only the words of links are kept, since the page loads
+/// nothing. The notes are part of the program and thus trusted.
 fn html_of(notes: &str) -> String {
     use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
     let body =
@@ -135,7 +132,8 @@ fn claim_view(row: ScoreRow) -> ClaimView {
     ClaimView { figures: row.values.iter().map(figure).collect(), row }
 }
 
-/// Every figure that the paper gives and we measured, ours over its, with the spread over the seeds.
+/// The plot of every figure of the paper that was measured: ours divided by the paper's, with the spread
+/// over the seeds.
 fn figure_of_claims(id: &str, rows: &[ScoreRow]) -> Option<Figure> {
     let mut names = Vec::new();
     let (mut ours, mut spread) = (Drawn::default(), Spread::default());
@@ -186,7 +184,7 @@ fn figure_of_claims(id: &str, rows: &[ScoreRow]) -> Option<Figure> {
     })
 }
 
-/// Places on the horizontal axis, in the order in which the series have them.
+/// Positions on the horizontal axis, in the order in which the series have them.
 fn places(series: &[Series]) -> Vec<String> {
     let mut places: Vec<String> = Vec::new();
     for point in series.iter().flat_map(|series| &series.points) {
@@ -234,7 +232,7 @@ fn draw(id: &str, plot: &Plot, series: &[Series], stated: &[Stated]) -> Figure {
     }
 }
 
-/// The spread over the seeds around the means; nothing where there is none.
+/// The spread over the seeds around the means; `None` if there is no spread.
 fn spread(series: &Series) -> Option<Spread> {
     let has_spread = series.points.iter().any(|point| point.max > point.min);
     has_spread.then(|| Spread {
@@ -256,7 +254,8 @@ fn ours(number: usize, series: &Series, is_bars: bool, names: &[String]) -> Draw
     }
 }
 
-/// Where points lie: on an axis of names at their place there; else those that are no number are numbered.
+/// The horizontal coordinates of points: their position on an axis of names, else their value. Points
+/// without a numeric value are numbered.
 fn numbers(points: &[Point], is_bars: bool, names: &[String]) -> Vec<f64> {
     let place = |at: usize, point: &Point| match is_bars {
         true => names.iter().position(|name| *name == point.x).unwrap_or(at) as f64,

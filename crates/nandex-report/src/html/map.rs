@@ -8,21 +8,20 @@ use std::fmt::Write as _;
 /// Width of a drawing in its own units.
 const WIDTH: f64 = 1000.0;
 
-/// The most that a drawing is higher than wide, and the least.
+/// Least and largest ratio of a drawing's height to its width.
 const ASPECT: (f64, f64) = (0.25, 1.2);
 
-/// A drawing with its numbers.
 pub(super) struct MapView {
     pub(super) index: String,
     pub(super) leaves: String,
     pub(super) nodes: String,
-    /// The drawing; made of numbers alone.
+    /// The drawing as SVG. It consists only of numbers, so it needs no escaping.
     pub(super) svg: String,
     /// The kind of each query, and what it found and read.
     pub(super) rows: Vec<[String; 4]>,
 }
 
-/// From coordinates to the drawing: the same scale on both axes, north up.
+/// Converts coordinates to the drawing, with the same scale on both axes and north at the top.
 struct Canvas {
     low: [f64; 2],
     scale: f64,
@@ -58,7 +57,6 @@ impl Canvas {
 }
 
 impl MapView {
-    /// Draws a map.
     pub(super) fn of(map: &TreeMap) -> MapView {
         let canvas = Canvas::of(map);
         let mut svg = format!(

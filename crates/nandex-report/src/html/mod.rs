@@ -27,23 +27,23 @@ use serde::Serialize;
 /// Renders the results as a self-contained HTML page.
 ///
 /// # Errors
-/// Only when the results cannot be written as JSON.
+/// If the results cannot be written as JSON.
 pub fn render(results: &Results) -> Result<String, askama::Error> {
     render_with_maps(results, &[])
 }
 
-/// The report with spatial indexes on maps.
+/// Renders the results as a self-contained HTML page with maps of spatial indexes.
 ///
 /// # Errors
-/// Only when the results cannot be written as JSON.
+/// If the results cannot be written as JSON.
 pub fn render_with_maps(results: &Results, maps: &[TreeMap]) -> Result<String, askama::Error> {
     page_of(results, std::slice::from_ref(results), maps)
 }
 
-/// The report of comparisons over several amounts of RAM, or workloads.
+/// Renders comparisons over several amounts of RAM or workloads as one self-contained HTML page.
 ///
 /// # Errors
-/// Only when the results cannot be written as JSON.
+/// If the results cannot be written as JSON.
 pub fn render_sets(sets: &Sets) -> Result<String, askama::Error> {
     match sets.sets.first() {
         Some(first) => page_of(first, &sets.sets, &[]),
@@ -58,7 +58,7 @@ fn page_of(results: &Results, sets: &[Results], maps: &[TreeMap]) -> Result<Stri
 /// Renders a replay as a self-contained HTML page.
 ///
 /// # Errors
-/// Only when the results cannot be written as JSON.
+/// If the results cannot be written as JSON.
 pub fn render_replay(results: &ReplayResults) -> Result<String, askama::Error> {
     replay::Page::of(results).map_err(askama::Error::custom)?.render()
 }
@@ -66,7 +66,7 @@ pub fn render_replay(results: &ReplayResults) -> Result<String, askama::Error> {
 /// Renders an experiment as a self-contained HTML page.
 ///
 /// # Errors
-/// Only when the results cannot be written as JSON.
+/// If the results cannot be written as JSON.
 pub fn render_experiment(results: &ExperimentResults) -> Result<String, askama::Error> {
     experiment::Page::of(results).map_err(askama::Error::custom)?.render()
 }
@@ -74,12 +74,12 @@ pub fn render_experiment(results: &ExperimentResults) -> Result<String, askama::
 /// Renders the scorecards of papers and the figures of their experiments as one self-contained HTML page.
 ///
 /// # Errors
-/// Only when the results cannot be written as JSON.
+/// If the results cannot be written as JSON.
 pub fn render_papers(done: &Reproduction) -> Result<String, askama::Error> {
     papers::Page::of(done).map_err(askama::Error::custom)?.render()
 }
 
-/// The assets of a page: all that it holds so that it loads nothing.
+/// The styles and scripts of a page, which it holds itself so that it loads nothing.
 struct Assets {
     css: &'static str,
     plot: &'static str,
@@ -100,7 +100,7 @@ impl Assets {
     }
 }
 
-/// JSON that can stand in a script element: no `<` can end it.
+/// Escapes JSON for a script element: no `<` can end the element.
 fn for_script(json: &str) -> String {
     json.replace('<', "\\u003c")
 }

@@ -10,27 +10,27 @@ use nandex_lab::registry;
 use nandex_lab::results::{ChipFacts, Results};
 use nandex_lab::stats;
 
-/// How much dearer a simpler index may be to be pointed out.
+/// Largest ratio of a simpler index's time to the best time at which the simpler index is pointed out.
 const CLOSE: f64 = 1.05;
 
-/// A workload in a class, with each amount of RAM.
+/// A workload in a durability class, with each amount of RAM.
 pub(super) struct Panel<'a> {
     pub(super) workload: String,
     pub(super) durability: String,
     pub(super) at: Vec<At<'a>>,
 }
 
-/// A class with one amount of RAM.
+/// A durability class with one amount of RAM.
 pub(super) struct At<'a> {
     pub(super) results: &'a Results,
     pub(super) summary: Summary<'a>,
-    /// The place of the class in the summary.
+    /// The index of the class in the summary.
     pub(super) place: usize,
-    /// The rows that finished by their mean time, with their series on the page.
+    /// The rows that finished, the fastest first: the series on the page, and the index of the row.
     order: Vec<(usize, usize)>,
 }
 
-/// An index in one place.
+/// An index as a point over RAM and time.
 pub(super) struct Spot {
     pub(super) series: usize,
     pub(super) name: String,
@@ -40,7 +40,7 @@ pub(super) struct Spot {
     pub(super) parts: usize,
 }
 
-/// Colours and marks by index: the same on the whole page.
+/// The names of all indexes. The position of a name determines its colour and mark on the whole page.
 #[derive(Default)]
 pub(super) struct Names(Vec<String>);
 
@@ -53,7 +53,7 @@ impl Names {
     }
 }
 
-/// The panels of some comparisons, in their order.
+/// The panels of the comparisons in their order.
 pub(super) fn panels(sets: &[Results]) -> (Vec<Panel<'_>>, Names) {
     let mut names = Names::default();
     // In the order asked for, and not in that of classes.
@@ -103,7 +103,7 @@ impl<'a> At<'a> {
         self.order.iter().map(|(series, at)| (*series, &self.class().rows[*at]))
     }
 
-    /// Whether figures are means of several seeds.
+    /// Whether figures are means over several seeds.
     pub(super) fn has_seeds(&self) -> bool {
         self.summary.seeds.len() > 1
     }
@@ -123,8 +123,8 @@ impl<'a> At<'a> {
         })
     }
 
-    /// Years of the chip under a row at one operation a second, were its blocks worn alike; none where
-    /// nothing is written.
+    /// Years that the chip lives at one operation per second if all blocks wear alike; `None` if nothing is
+    /// written.
     pub(super) fn years(&self, row: &Row<'_>) -> Option<f64> {
         let chip: &ChipFacts = &self.results.chip;
         let each = |measure| row.value(measure).map_or(0.0, |s: stats::Summary| s.mean);
@@ -136,7 +136,8 @@ impl<'a> At<'a> {
         Some(figures.life_on(chip, 1.0).even_years).filter(|years| years.is_finite())
     }
 
-    /// The index to take, of those as good as the best the simplest; the best; and the others as good.
+    /// The index to take, which is the simplest of those as good as the best; the best; and the others that
+    /// are as good.
     pub(super) fn taken(&self) -> Option<(&Row<'a>, &Row<'a>, Vec<&Row<'a>>)> {
         let rows = ranked(self.class());
         let (best, _) = *rows.first()?;
@@ -148,12 +149,12 @@ impl<'a> At<'a> {
 }
 
 impl Panel<'_> {
-    /// Whether there are several amounts of RAM.
     pub(super) fn is_over_ram(&self) -> bool {
         self.at.len() > 1
     }
 
-    /// Every index with each amount of RAM; with one amount alone, by the RAM it holds.
+    /// Every index with each amount of RAM. If there is only one amount, the RAM is the one that the index
+    /// uses.
     pub(super) fn points(&self) -> impl Iterator<Item = Spot> {
         let alone = !self.is_over_ram();
         self.at.iter().flat_map(move |at| {
@@ -168,7 +169,7 @@ impl Panel<'_> {
         })
     }
 
-    /// The Pareto front: with ascending RAM what is faster than all with less.
+    /// The Pareto front: with ascending RAM, the points that are faster than all points with less RAM.
     pub(super) fn front(&self) -> Vec<(f64, f64)> {
         let mut points: Vec<(f64, f64)> = self.points().map(|p| (p.ram_bytes, p.time_ns)).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
@@ -181,8 +182,8 @@ impl Panel<'_> {
         front
     }
 
-    /// The fastest of all; the simplest that is close to it with the same RAM; and the fastest with the least
-    /// RAM that any runs in.
+    /// The fastest of all; the simplest that is close to it with the same RAM; and the fastest with the
+    /// least RAM in which any index runs.
     pub(super) fn cards(&self) -> Option<[Spot; 3]> {
         let least_time = |a: &Spot, b: &Spot| a.time_ns.total_cmp(&b.time_ns);
         let best = self.points().min_by(least_time)?;

@@ -7,7 +7,6 @@ use askama::Template;
 use nandex_lab::repro::{Reading, Reproduction, ScoreRow, Scorecard, Verdict};
 use serde::Serialize;
 
-/// The page.
 #[derive(Template)]
 #[template(path = "papers.html")]
 pub(super) struct Page<'a> {
@@ -18,7 +17,7 @@ pub(super) struct Page<'a> {
     assets: Assets,
 }
 
-/// The data that the page saves as JSON.
+/// The data that the page offers as JSON.
 #[derive(Serialize)]
 struct Saved<'a> {
     schema: u32,
@@ -34,7 +33,7 @@ struct Paper {
     sections: Vec<Section>,
 }
 
-/// A line of the scorecard: for each column the verdict, and whether it is that of a miss.
+/// A line of the scorecard. For each column it has the verdict, and whether that verdict is a miss.
 struct Row {
     id: String,
     claim: String,
@@ -42,7 +41,7 @@ struct Row {
     verdicts: Vec<(String, bool)>,
 }
 
-/// The papers by the names that commands know them by.
+/// Titles of the papers by their names in commands.
 const TITLES: [(&str, &str); 7] = [
     ("mu", "The \u{3bc}-Tree (Kang, Jung, Kang and Kim 2007)"),
     ("wpcb", "The WPCB-tree (Ho and Park 2018)"),
@@ -54,7 +53,6 @@ const TITLES: [(&str, &str); 7] = [
 ];
 
 impl<'a> Page<'a> {
-    /// Prepares the page of a reproduction.
     pub(super) fn of(done: &'a Reproduction) -> Result<Page<'a>, serde_json::Error> {
         let used = |reading: &Reading| done.cards.iter().any(|card| card.of_reading(*reading) > 0);
         let columns: Vec<Reading> = Reading::ALL.into_iter().filter(used).collect();
@@ -97,7 +95,7 @@ fn title(paper: &str) -> &'static str {
     TITLES.iter().find(|(name, _)| *name == paper).map_or("", |(_, title)| title)
 }
 
-/// How many claims of these cards came out, as first read.
+/// The counts of the verdicts in these cards, for the settings as first read.
 fn counts(cards: &[Scorecard]) -> String {
     let sum = |of: &dyn Fn(&Scorecard) -> usize| cards.iter().map(of).sum::<usize>();
     let count = |verdict| sum(&|card| card.count(Reading::First, verdict));

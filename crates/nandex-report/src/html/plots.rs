@@ -9,16 +9,16 @@ use crate::summary::scale::{Quantity, Scale, show};
 use nandex_lab::results::CauseCounts;
 use nandex_lab::stats;
 
-/// Bars of the histogram of wear at most.
+/// Most bars in the histogram of wear.
 pub(super) const WEAR_BARS: u32 = 30;
 
-/// Points of a line over the operations at most.
+/// Most points of a line over the operations.
 const TIMELINE_POINTS: usize = 40;
 
-/// Values that differ by more than this are shown on a logarithmic axis.
+/// Ratio of the largest to the smallest value above which an axis is logarithmic.
 const LOG_FROM: f64 = 30.0;
 
-/// Who pays for an operation of the chip, with the words of the legend, in stacking order.
+/// The causes of chip operations with their words in the legend, in stacking order.
 pub(super) const CAUSES: [(&str, &str); 9] = [
     ("host", "the operation itself"),
     ("cache_eviction", "cache eviction"),
@@ -46,7 +46,7 @@ fn axis(title: &str, log: bool) -> Axis {
     if log { Axis::log(title) } else { Axis::of(title) }
 }
 
-/// Time per operation against RAM: a line for each index, and which are the best for their RAM.
+/// The plot of time per operation against RAM: a line for each index, and the best indexes for their RAM.
 pub(super) fn against_ram(number: usize, panel: &Panel<'_>) -> Figure {
     let times: Vec<f64> = panel.points().map(|point| point.time_ns).collect();
     let scale = Scale::of(Quantity::Time, times.iter().copied());
@@ -110,7 +110,7 @@ pub(super) fn details(id: &str, at: &At<'_>) -> Vec<Figure> {
     figures
 }
 
-/// Flash time per operation by kind: grouped bars, with the interval over seeds where there are several.
+/// The plot of flash time per operation by kind: grouped bars, with the interval over several seeds.
 fn kinds(id: String, at: &At<'_>, rows: &[Shown<'_, '_>]) -> Figure {
     let has = |k: &&'static str| rows.iter().any(|(_, r)| r.value(Measure::KindTime(k)).is_some());
     let kinds: Vec<&'static str> = KINDS.into_iter().filter(has).collect();
@@ -138,7 +138,8 @@ fn kinds(id: String, at: &At<'_>, rows: &[Shown<'_, '_>]) -> Figure {
     }
 }
 
-/// The share of the operations that take longer, where the slow ones can be told apart.
+/// The plot of the share of operations that take longer than a time; `None` if slow operations cannot be
+/// distinguished.
 fn tail(id: String, rows: &[Shown<'_, '_>]) -> Option<Figure> {
     let line = |(series, row): &Shown<'_, '_>| {
         let mut all = nandex_lab::latency::LatencyHistogram::default();
@@ -165,7 +166,7 @@ fn tail(id: String, rows: &[Shown<'_, '_>]) -> Option<Figure> {
     })
 }
 
-/// One kind of chip operation by cause: a stacked bar for each index.
+/// The plot of one kind of chip operation by cause: a stacked bar for each index.
 fn causes(id: String, title: &str, rows: &[Shown<'_, '_>], count: fn(&CauseCounts) -> u64) -> Figure {
     let places: Vec<f64> = (0..rows.len()).map(|place| place as f64).collect();
     let stack = |(number, (cause, words)): (usize, (&'static str, &'static str))| {
@@ -203,7 +204,7 @@ fn causes(id: String, title: &str, rows: &[Shown<'_, '_>], count: fn(&CauseCount
     }
 }
 
-/// Operations of the chip for a cause per operation of the index, mean over seeds.
+/// Mean over the seeds of the chip operations for a cause, per operation of the index.
 pub(super) fn cause_mean(row: &Row<'_>, cause: &str, count: fn(&CauseCounts) -> u64) -> f64 {
     let per_operation = row.finished.iter().map(|(_, totals)| {
         let counts = totals.causes.get(cause).map_or(0, count);
@@ -212,7 +213,7 @@ pub(super) fn cause_mean(row: &Row<'_>, cause: &str, count: fn(&CauseCounts) -> 
     stats::Summary::of(&per_operation.collect::<Vec<_>>()).map_or(0.0, |s| s.mean)
 }
 
-/// Flash time accumulated over the operations: a line for each index, its first seed.
+/// The plot of flash time accumulated over the operations: a line for the first seed of each index.
 fn timeline(id: String, rows: &[Shown<'_, '_>]) -> Figure {
     let ends = rows.iter().map(|(_, r)| r.finished[0].1.costs.flash_time_ns as f64);
     let scale = Scale::one(Quantity::Time, ends.fold(0.0, f64::max));
@@ -244,7 +245,7 @@ fn timeline(id: String, rows: &[Shown<'_, '_>]) -> Figure {
     }
 }
 
-/// How many blocks were erased how often, over all seeds: a step for each index.
+/// The plot of how many blocks were erased how often, over all seeds: a step line for each index.
 fn wear(id: String, rows: &[Shown<'_, '_>]) -> Figure {
     let erases = |row: &Row<'_>| -> Vec<u32> {
         row.finished.iter().flat_map(|(run, _)| run.wear_erases.iter().copied()).collect()
@@ -269,7 +270,7 @@ fn wear(id: String, rows: &[Shown<'_, '_>]) -> Figure {
     }
 }
 
-/// For numbers of erases in ascending order the share of blocks erased as often or more, in percent.
+/// Numbers of erases in ascending order, each with the percentage of blocks erased at least as often.
 pub(super) fn blocks_over(erases: &mut [u32]) -> (Vec<f64>, Vec<f64>) {
     erases.sort_unstable();
     let all = erases.len().max(1) as f64;
@@ -283,7 +284,7 @@ pub(super) fn blocks_over(erases: &mut [u32]) -> (Vec<f64>, Vec<f64>) {
     (places.iter().map(|least| f64::from(*least)).collect(), places.iter().map(over).collect())
 }
 
-/// Years that the chip lives at one operation a second, were its blocks worn alike.
+/// The plot of the years that the chip lives at one operation per second if all blocks wear alike.
 fn life(id: String, at: &At<'_>, rows: &[Shown<'_, '_>]) -> Option<Figure> {
     let years: Vec<Option<f64>> = rows.iter().map(|(_, row)| at.years(row)).collect();
     let known: Vec<(&Shown<'_, '_>, f64)> =
@@ -303,7 +304,7 @@ fn life(id: String, at: &At<'_>, rows: &[Shown<'_, '_>]) -> Option<Figure> {
     })
 }
 
-/// The mark of a series and its colour, for text.
+/// The colour and the mark of a series, for text.
 pub(super) fn chip_of(series: usize) -> (String, &'static str) {
     (token(series), glyph(series))
 }

@@ -10,7 +10,6 @@ use askama::Template;
 use nandex_lab::replay::{ReplayResults, ReplayRun};
 use nandex_lab::results::CauseCounts;
 
-/// The page.
 #[derive(Template)]
 #[template(path = "replay.html")]
 pub(super) struct Page<'a> {
@@ -25,7 +24,6 @@ pub(super) struct Page<'a> {
     assets: Assets,
 }
 
-/// A device in the legend.
 #[derive(Clone)]
 struct Chip {
     token: String,
@@ -34,25 +32,23 @@ struct Chip {
     label: String,
 }
 
-/// A column of the comparison.
 struct Column {
     heading: &'static str,
     unit: &'static str,
     meaning: &'static str,
 }
 
-/// A device of the comparison: cells as text and as a number to sort by.
+/// A device of the comparison, with each cell as text and as a number to sort by.
 struct RowView {
     chip: Chip,
     clock: String,
     cells: Vec<(String, String)>,
 }
 
-/// A device that did something, with its place in the order asked for.
+/// A device that did something, with its position in the order asked for.
 type Shown<'a> = (usize, &'a ReplayRun);
 
 impl<'a> Page<'a> {
-    /// Prepares the page of some results.
     pub(super) fn of(results: &'a ReplayResults) -> Result<Page<'a>, serde_json::Error> {
         let numbered = || results.runs.iter().enumerate();
         let shown: Vec<Shown<'_>> = numbered().filter(|(_, run)| run.requests > 0).collect();
@@ -75,7 +71,6 @@ impl<'a> Page<'a> {
     }
 }
 
-/// A figure of the comparison.
 #[derive(Clone, Copy)]
 struct Measure {
     heading: &'static str,
@@ -165,7 +160,6 @@ fn figures(results: &ReplayResults, shown: &[Shown<'_>]) -> Vec<Figure> {
     ]
 }
 
-/// A bar for each FTL.
 fn amplification(chips: &[Shown<'_>]) -> Figure {
     let scale = Scale::of(Quantity::Number, chips.iter().map(|(_, run)| run.write_amplification));
     let bar = |(place, (series, run)): (usize, &Shown<'_>)| Series {
@@ -191,7 +185,8 @@ fn amplification(chips: &[Shown<'_>]) -> Figure {
     }
 }
 
-/// The distribution of latencies: the share that takes no longer, or in the tail the share that takes longer.
+/// The plot of latencies: the share of requests that take no longer, or with `tail` the share that takes
+/// longer.
 fn latency(id: &'static str, shown: &[Shown<'_>], tail: bool) -> Figure {
     let line = |(series, run): &Shown<'_>| {
         let mut line = Series::of_index(Kind::Step, *series, &run.device);
@@ -218,7 +213,7 @@ fn latency(id: &'static str, shown: &[Shown<'_>], tail: bool) -> Figure {
     }
 }
 
-/// One kind of chip operation by cause: a stacked bar for each FTL.
+/// The plot of one kind of chip operation by cause: a stacked bar for each FTL.
 fn causes(id: &'static str, title: &str, chips: &[Shown<'_>], count: fn(&CauseCounts) -> u64) -> Figure {
     let stack = |(number, (cause, words)): (usize, (&'static str, &'static str))| {
         let value = |(_, run): &Shown<'_>| {
@@ -258,7 +253,7 @@ fn causes(id: &'static str, title: &str, chips: &[Shown<'_>], count: fn(&CauseCo
     }
 }
 
-/// Pages programmed over the trace, and behind them what requests wrote.
+/// The plot of pages programmed over the trace, with the pages that requests wrote behind them.
 fn windows(results: &ReplayResults, chips: &[Shown<'_>]) -> Figure {
     let duration = results.trace.duration_ns;
     let scale = Scale::one(Quantity::Time, duration.unwrap_or(0) as f64);
@@ -294,7 +289,7 @@ fn windows(results: &ReplayResults, chips: &[Shown<'_>]) -> Figure {
     }
 }
 
-/// The share of the blocks that were erased so often.
+/// The plot of the share of blocks that were erased at least so often.
 fn wear(chips: &[Shown<'_>]) -> Figure {
     let line = |(series, run): &Shown<'_>| {
         let (x, y) = blocks_over(&mut run.wear_erases.clone());

@@ -6,7 +6,7 @@ use nandex_lab::totals::Totals;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// The runs of a page.
+/// The figures of a page's runs by column.
 #[derive(Serialize)]
 pub(super) struct Columns {
     schema: u32,

@@ -14,7 +14,6 @@ use askama::Template;
 use nandex_lab::results::Results;
 use nandex_lab::spatial::map::TreeMap;
 
-/// The page.
 #[derive(Template)]
 #[template(path = "report.html")]
 pub(super) struct Page<'a> {
@@ -30,13 +29,13 @@ pub(super) struct Page<'a> {
     assets: Assets,
 }
 
-/// A workload in a class, behind a tab.
+/// A workload in a durability class, behind a tab.
 struct PanelView {
     tab: String,
     promise: &'static str,
     answer: String,
     cards: Vec<Card>,
-    /// The series that lead with some RAM, joined by blanks.
+    /// The series that lead with some amount of RAM, separated by blanks.
     leaders: String,
     at: Vec<AtView>,
 }
@@ -49,21 +48,19 @@ struct Card {
     told: String,
 }
 
-/// A class with one amount of RAM.
 struct AtView {
     id: String,
     ram: String,
     groups: Vec<(&'static str, usize)>,
     columns: Vec<Column>,
     rows: Vec<RowView>,
-    /// The series of the first five, joined by blanks.
+    /// The first five series, separated by blanks.
     top: String,
     caption: String,
     has_life: bool,
     has_tail: bool,
 }
 
-/// An index in the legend.
 struct Chip {
     token: String,
     group: String,
@@ -71,43 +68,40 @@ struct Chip {
     label: String,
 }
 
-/// A column of the comparison.
 struct Column {
     heading: &'static str,
     unit: String,
     meaning: &'static str,
-    /// Whether a new group begins here.
+    /// Whether the column starts a new group.
     starts_group: bool,
 }
 
-/// An index of the comparison.
 struct RowView {
     chip: Chip,
     storage: String,
     cells: Vec<CellView>,
 }
 
-/// A figure of the comparison.
 #[derive(Default)]
 struct CellView {
     text: String,
-    /// The value in its base unit, for sorting; empty where there is none.
+    /// The value in its base unit, for sorting; empty without a value.
     sort: String,
     range: String,
     best: bool,
     starts_group: bool,
-    /// Percent of the column's largest value, for the bar behind it.
+    /// Percentage of the column's largest value, for the bar behind the cell.
     bar: Option<f64>,
 }
 
-/// Rows that are shown at first.
+/// Number of rows that are shown at first.
 const TOP: usize = 5;
 
-/// Rows of each RAM whose lines are shown against the RAM at first.
+/// For each amount of RAM, number of rows whose lines are shown at first in the plot against RAM.
 const LEADERS: usize = 2;
 
 impl<'a> Page<'a> {
-    /// Prepares the page of some comparisons, one of which has the chip and the command.
+    /// Prepares the page of several comparisons; `results` is the one with the chip and the command.
     pub(super) fn of(
         results: &'a Results,
         sets: &'a [Results],
@@ -130,7 +124,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// The answer: of one comparison its sentence, of several a line for each panel.
+/// The answer: the sentence of a single comparison, or a line for each panel of several.
 fn answer(sets: &[Results], panels: &[Panel<'_>]) -> Vec<String> {
     match sets {
         [one] => vec![one.conclusion.clone()],
@@ -138,7 +132,7 @@ fn answer(sets: &[Results], panels: &[Panel<'_>]) -> Vec<String> {
     }
 }
 
-/// A panel in two sentences: what to take with little RAM and with much, and what that costs.
+/// A panel in two sentences: which index to take with little RAM and with much, and the costs of both.
 fn sentences(panel: &Panel<'_>) -> String {
     let told: Vec<(String, String, String)> = panel
         .at
@@ -272,7 +266,6 @@ fn at_view(id: String, at: &At<'_>, (has_life, has_tail): (bool, bool)) -> AtVie
     }
 }
 
-/// The scale of a figure over the rows of a class.
 fn scale(class: &Class<'_>, measure: Measure) -> Scale {
     Scale::of(measure.quantity(), class.rows.iter().filter_map(|r| r.value(measure)).map(|s| s.mean))
 }
@@ -314,7 +307,7 @@ fn cells(at: &At<'_>, row: &Row<'_>, scales: &[Scale]) -> Vec<CellView> {
     at.summary.measures.iter().zip(scales).zip(starts).map(cell).collect()
 }
 
-/// Rows that did not run, with its reason told once.
+/// Rows that did not run, grouped by the reason.
 fn failures(sets: &[Results]) -> Vec<(String, String)> {
     let mut told: Vec<(String, Vec<String>)> = Vec::new();
     for results in sets {

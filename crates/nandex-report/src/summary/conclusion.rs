@@ -11,7 +11,7 @@ use nandex_lab::registry;
 use nandex_lab::results::Results;
 use nandex_lab::stats;
 
-/// A difference smaller than this is not worth a word.
+/// Smallest ratio that the sentence mentions.
 const NOTABLE: f64 = 1.05;
 
 /// Writes the conclusion into the results.
@@ -19,7 +19,7 @@ pub fn conclude(results: &mut Results) {
     results.conclusion = conclusion(results);
 }
 
-/// One sentence of conclusion.
+/// The conclusion of the results in one sentence.
 pub fn conclusion(results: &Results) -> String {
     let summary = Summary::of(results);
     let contested = summary.classes.iter().filter(|c| ranked(c).len() > 1).count();
@@ -40,8 +40,8 @@ pub fn conclusion(results: &Results) -> String {
     }
 }
 
-/// The rows with a mean flash time, the fastest first; equal ones in the order asked for. What ran on another
-/// chip than this is not among them.
+/// The rows with a mean flash time, the fastest first; equal ones keep the order asked for. Rows that ran
+/// on another chip than the one asked for are left out.
 pub fn ranked<'r, 'a>(class: &'r Class<'a>) -> Vec<(&'r Row<'a>, stats::Summary)> {
     let here = class.rows.iter().filter(|row| row.is_on_this_chip());
     let timed = here.filter_map(|row| Some((row, row.value(Measure::MeanTime)?)));
@@ -94,7 +94,7 @@ fn clause(class: &Class<'_>, name_class: bool) -> Option<String> {
     ))
 }
 
-/// The rows that are as good as the first: within the noise.
+/// The other rows that are as good as the first, within the noise.
 pub fn ties<'r, 'a>(rows: &[(&'r Row<'a>, stats::Summary)]) -> Vec<&'r Row<'a>> {
     let Some((winner, _)) = rows.first() else { return Vec::new() };
     let as_good = |row: &&Row<'_>| {
@@ -104,7 +104,8 @@ pub fn ties<'r, 'a>(rows: &[(&'r Row<'a>, stats::Summary)]) -> Vec<&'r Row<'a>> 
     rows.iter().map(|(row, _)| *row).filter(as_good).collect()
 }
 
-/// The row of fewest parts, where the registry knows the indexes and there is one.
+/// The row with the fewest parts; `None` if the registry does not know the indexes or several have the
+/// fewest.
 pub fn simplest<'r, 'a>(rows: &[&'r Row<'a>]) -> Option<&'r Row<'a>> {
     let parts = |row: &&Row<'_>| registry::subject(row.index).map_or(usize::MAX, |entry| entry.parts.len());
     let least = rows.iter().map(parts).min().filter(|least| *least < usize::MAX)?;
@@ -112,7 +113,7 @@ pub fn simplest<'r, 'a>(rows: &[&'r Row<'a>]) -> Option<&'r Row<'a>> {
     with_least.next().filter(|_| with_least.next().is_none()).copied()
 }
 
-/// Who keeps the slowest operations shortest, where that is another than the winner.
+/// The row whose slowest operations are shortest, in words, if it is not the winner.
 fn tail(rows: &[(&Row<'_>, stats::Summary)], name: &dyn Fn(&Row<'_>) -> String) -> String {
     let measure = Measure::Permille(999);
     let known = rows.iter().filter_map(|(row, _)| Some((*row, row.value(measure)?.mean)));
@@ -134,7 +135,7 @@ fn tail(rows: &[(&Row<'_>, stats::Summary)], name: &dyn Fn(&Row<'_>) -> String) 
     )
 }
 
-/// The price of the winner: what it gives up most against the base, if anything notable.
+/// The measure in which the winner loses most against the base, in words, if the loss is notable.
 fn price(winner: &Row<'_>, base: &Row<'_>) -> String {
     let candidates = [
         (Measure::KindTime("get"), "time for a get"),
@@ -165,7 +166,7 @@ fn failures(summary: &Summary<'_>) -> Vec<String> {
     told.into_iter().filter_map(|(names, how)| Some(format!("{} {how}", listed(&names)?))).collect()
 }
 
-/// Names that are told in a sentence; of many the first and a count.
+/// At most four names; of more, the first three and a count.
 fn few(mut names: Vec<String>) -> Vec<String> {
     if names.len() > 4 {
         let more = names.split_off(3).len();
@@ -194,7 +195,7 @@ fn digits(ratio: f64) -> String {
     if ratio < 10.0 { format!("{ratio:.2}") } else { format!("{ratio:.1}") }
 }
 
-/// A sentence starts with a capital, but the name of an index is spelt as it is.
+/// Starts a sentence with a capital, but never changes the name of an index.
 fn capitalised(text: &str) -> String {
     match text.strip_prefix("of those") {
         Some(rest) => format!("Of those{rest}"),

@@ -9,7 +9,7 @@ pub use nandex_lab::results::KINDS;
 use nandex_lab::results::Run;
 use nandex_lab::totals::{Totals, ratio};
 
-/// The percentiles that are told, in a thousand: the half, and the tail.
+/// The reported percentiles in thousandths: the median and the tail.
 pub const PERMILLES: [u64; 3] = [500, 990, 999];
 
 /// A figure of a run.
@@ -25,7 +25,7 @@ pub enum Measure {
     KindTime(&'static str),
     /// Flash time per operation, whatever its kind.
     MeanTime,
-    /// Flash time that so many in a thousand operations do not exceed, syncs among them.
+    /// Flash time that this many thousandths of the operations do not exceed, syncs included.
     Permille(u64),
     /// Flash time of the slowest operation.
     SlowestTime,
@@ -33,23 +33,23 @@ pub enum Measure {
     WholeTime,
     /// Energy of the chip per operation.
     Energy,
-    /// Bytes programmed over bytes of records written.
+    /// Bytes programmed divided by bytes of the records written.
     WriteAmplification,
-    /// Victim blocks reclaimed.
+    /// Number of victim blocks reclaimed.
     Collections,
-    /// Cache hits over all look-ups.
+    /// Cache hits divided by look-ups in the cache.
     HitRatio,
-    /// RAM held at the end.
+    /// RAM in use at the end.
     Ram,
-    /// Bytes of pages with live data.
+    /// Bytes of the pages with live data.
     Space,
-    /// The space amplification: the bytes held over the bytes of the records.
+    /// Space amplification: bytes of the pages with live data divided by bytes of the records.
     SpaceAmplification,
-    /// Levels of the tree.
+    /// Number of levels of the tree.
     Height,
-    /// Erases of the most worn block over the mean.
+    /// Erases of the most worn block divided by the mean.
     WearSpread,
-    /// Flash time of a mount of what a power cut left.
+    /// Flash time of a mount after a power cut.
     MountAfterCut,
     /// Flash time of a mount after a close.
     MountClosed,
@@ -59,23 +59,23 @@ pub enum Measure {
     CpuTime,
 }
 
-/// The group of figures that belong together in a table.
+/// A group of measures in a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Operations on the chip per operation of the index.
+    /// Chip operations per operation of the index.
     Operations,
     /// Flash time per operation.
     Time,
-    /// The whole run.
+    /// Figures of the whole run.
     Run,
-    /// The figures of what is held when the run ends.
+    /// Figures of the state at the end of the run.
     End,
-    /// The computer that simulated it.
+    /// Figures of the computer that simulated the run.
     Processor,
 }
 
 impl Group {
-    /// The heading over the columns.
+    /// The heading over the group's columns.
     pub const fn heading(self) -> &'static str {
         match self {
             Group::Operations => "chip, per operation",
@@ -88,8 +88,8 @@ impl Group {
 }
 
 impl Measure {
-    /// The measures that say something about these runs: kinds that occurred, a hit ratio where there is a
-    /// cache.
+    /// The measures that apply to these runs: times of kinds that occurred, a hit ratio if there is a
+    /// cache, and so on.
     pub fn present(runs: &[(&Run, &Totals)]) -> Vec<Measure> {
         let totals: Vec<&Totals> = runs.iter().map(|pair| pair.1).collect();
         let kinds = KINDS.into_iter().filter(|k| totals.iter().any(|t| t.kinds.contains_key(k)));
@@ -122,7 +122,7 @@ impl Measure {
         all
     }
 
-    /// The value for a run; absent where it makes no sense.
+    /// The value for a run; `None` if the measure does not apply.
     pub fn value(self, run: &Run, totals: &Totals, page_bytes: u32) -> Option<f64> {
         match self {
             Measure::PageReads => totals.per_operation(totals.costs.page_reads),
@@ -199,7 +199,7 @@ impl Measure {
         }
     }
 
-    /// The kind of quantity of the measure.
+    /// The kind of quantity that the measure has.
     pub fn quantity(self) -> Quantity {
         match self {
             Measure::KindTime(_) | Measure::MeanTime => Quantity::Time,
@@ -262,14 +262,14 @@ impl Measure {
         }
     }
 
-    /// Whether it is a cost of one operation.
+    /// Whether the measure is a cost per operation.
     pub fn is_per_operation(self) -> bool {
         use Measure::{BlockErases, CpuTime, Energy, KindTime, MeanTime, PagePrograms, PageReads};
         matches!(self, PageReads | PagePrograms | BlockErases | KindTime(_) | MeanTime | Energy | CpuTime)
     }
 
-    /// Whether less is better: then the best of a class is marked. Processor time is never judged, it is the
-    /// computer's and not the chip's.
+    /// Whether a smaller value is better, so that the best of a class is marked. Processor time is not
+    /// judged, because it depends on the computer and not on the chip.
     pub fn is_ranked(self) -> bool {
         !matches!(self, Measure::Height | Measure::CpuTime | Measure::Collections | Measure::HitRatio)
     }

@@ -14,13 +14,13 @@ use nandex_lab::stats;
 use nandex_lab::totals::Totals;
 use scale::Scale;
 
-/// One index on one storage, over all seeds.
+/// The runs of one index on one storage, over all seeds.
 #[derive(Debug)]
 pub struct Row<'a> {
-    /// The place of its index in the order asked for, the same in every class; it fixes the colour and the
-    /// marker.
+    /// The position of the index in the order asked for, which is the same in every class. It determines
+    /// colour and mark.
     pub series: usize,
-    /// Name of the index, with the storage where the name alone is not unique.
+    /// Name of the index, with the storage if the name alone is not unique.
     pub label: String,
     /// Name of the index.
     pub index: &'a str,
@@ -28,18 +28,18 @@ pub struct Row<'a> {
     pub storage: &'a str,
     /// The runs that finished, with their sums.
     pub finished: Vec<(&'a Run, Totals)>,
-    /// The runs that did not.
+    /// The runs that did not finish.
     pub failed: Vec<&'a Run>,
     page_bytes: u32,
 }
 
 impl Row<'_> {
-    /// A figure of this row, over the runs that finished.
+    /// A figure of this row over the runs that finished; `None` without a value.
     pub fn value(&self, measure: Measure) -> Option<stats::Summary> {
         stats::Summary::of(&self.each(measure).map(|(_, value)| value).collect::<Vec<_>>())
     }
 
-    /// A figure of this row over that of another, seed by seed.
+    /// A figure of this row divided by that of another, seed by seed.
     pub fn ratio(&self, base: &Row<'_>, measure: Measure) -> Option<stats::Summary> {
         let pairs = self.each(measure).filter_map(|(seed, value)| {
             let (_, divisor) = base.each(measure).find(|(other, _)| *other == seed)?;
@@ -48,7 +48,7 @@ impl Row<'_> {
         stats::Summary::of(&pairs.collect::<Vec<_>>())
     }
 
-    /// Whether it ran on the chip that was asked for.
+    /// Whether the row ran on the chip that was asked for.
     pub fn is_on_this_chip(&self) -> bool {
         !self.storage.ends_with(AS_NOR)
     }
@@ -60,8 +60,8 @@ impl Row<'_> {
 }
 
 impl<'a> Row<'a> {
-    /// The reasons that kept runs from finishing, each reason once with its seeds: "could not run: ..." or
-    /// "stopped: ...".
+    /// The reasons why runs did not finish, each once with its seeds, as "could not run: ..." or "stopped:
+    /// ...".
     pub fn failures(&self) -> Vec<(String, Vec<u64>)> {
         let mut failures: Vec<(String, Vec<u64>)> = Vec::new();
         for run in &self.failed {
@@ -76,24 +76,24 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Rows that promise the same.
+/// The rows with the same durability class.
 #[derive(Debug)]
 pub struct Class<'a> {
     /// The durability class.
     pub durability: &'a str,
     /// The rows of the class.
     pub rows: Vec<Row<'a>>,
-    /// Whether every row was given the same RAM: how much of it one holds is no merit then.
+    /// Whether every row was given the same RAM. The use of that RAM is then no merit.
     equal_ram: bool,
 }
 
 impl<'a> Class<'a> {
-    /// The rows with at least one run that finished.
+    /// The rows with at least one finished run.
     pub fn finished(&self) -> impl Iterator<Item = &Row<'a>> {
         self.rows.iter().filter(|row| !row.finished.is_empty())
     }
 
-    /// Whether the row has the best value of the class: only where there is something to beat.
+    /// Whether the row has the best value of the class. Without another row to beat, no row has.
     pub fn is_best(&self, row: &Row<'_>, measure: Measure) -> bool {
         if !measure.is_ranked() || (self.equal_ram && measure == Measure::Ram) {
             return false;
@@ -105,7 +105,7 @@ impl<'a> Class<'a> {
         is_least && row.is_on_this_chip() && means().any(|mean| mean > best)
     }
 
-    /// The class's name for a heading.
+    /// The class's name as a heading.
     pub fn heading(&self) -> String {
         match self.durability {
             "" => "Not run".to_string(),
@@ -113,7 +113,7 @@ impl<'a> Class<'a> {
         }
     }
 
-    /// The promise of the class, in words.
+    /// The promise of the class in words.
     pub fn promise(&self) -> &'static str {
         match self.durability {
             "every operation" => "an acknowledged operation survives a power cut",
@@ -124,10 +124,10 @@ impl<'a> Class<'a> {
     }
 }
 
-/// All rows, strongest promise first.
+/// All rows by durability class, the strongest class first.
 #[derive(Debug)]
 pub struct Summary<'a> {
-    /// The measures taken.
+    /// The measures that apply to the runs.
     pub measures: Vec<Measure>,
     /// The rows by durability class.
     pub classes: Vec<Class<'a>>,
@@ -136,7 +136,7 @@ pub struct Summary<'a> {
 }
 
 impl<'a> Summary<'a> {
-    /// Groups and averages the runs.
+    /// Groups the runs and averages over the seeds.
     pub fn of(results: &'a Results) -> Summary<'a> {
         let mut rows: Vec<(&str, Row<'a>)> = Vec::new();
         for run in &results.runs {
@@ -167,7 +167,7 @@ impl<'a> Summary<'a> {
         Summary { measures, classes: into_classes(rows, equal_ram), seeds }
     }
 
-    /// All rows, strongest promise first.
+    /// All rows, those of the strongest class first.
     pub fn rows(&self) -> impl Iterator<Item = &Row<'a>> {
         self.classes.iter().flat_map(|c| &c.rows)
     }
@@ -179,7 +179,7 @@ impl<'a> Summary<'a> {
         rows
     }
 
-    /// One scale for a figure over all rows.
+    /// One scale for a measure over all rows.
     pub fn scale(&self, measure: Measure) -> Scale {
         Scale::of(measure.quantity(), self.rows().filter_map(|r| r.value(measure)).map(|s| s.mean))
     }
@@ -197,7 +197,8 @@ fn new_row<'a>(results: &'a Results, run: &'a Run, series: usize) -> Row<'a> {
     }
 }
 
-/// The shortest of name, name and storage, or all three that no other row shares.
+/// The shortest label that no other row shares: the name, the name with the storage, or also with the
+/// class.
 fn label(results: &Results, run: &Run) -> String {
     let namesakes = || results.runs.iter().filter(|r| r.index == run.index);
     let mut label = run.index.clone();

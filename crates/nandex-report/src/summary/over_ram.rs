@@ -11,44 +11,44 @@ use serde::Serialize;
 /// Several comparisons, one for each workload and amount of RAM.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Sets {
-    /// Version of the layout of each.
+    /// Version of the layout of each comparison.
     pub schema: u32,
-    /// The command that yields the same again.
+    /// The command that yields the same results again.
     pub command: String,
     /// The comparisons, workload by workload, with ascending RAM.
     pub sets: Vec<Results>,
-    /// Which index to take at which RAM.
+    /// The conclusion: which index to take with which RAM.
     pub conclusion: String,
 }
 
-/// The best of a class with one amount of RAM.
+/// The best index of a class with one amount of RAM.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Win {
-    /// Bytes of RAM; absent where it is not limited.
+    /// RAM in bytes; absent if it is not limited.
     pub ram_bytes: Option<u64>,
-    /// The index to take: the simplest of those that are as good as the best, or the best.
+    /// The index to take: the simplest of those as good as the best, or the best itself.
     pub index: String,
-    /// The storage of the row.
+    /// The storage below the index.
     pub storage: String,
-    /// Flash time per operation of the best.
+    /// Flash time per operation of the best index, in ns.
     pub time_ns: f64,
-    /// The others that are as good.
+    /// The other indexes that are as good.
     pub equal: Vec<String>,
 }
 
-/// The best of a durability class of a workload over the RAM.
+/// The best indexes of one workload and durability class with each amount of RAM.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Wins {
-    /// The workload.
+    /// The name of the workload.
     pub workload: String,
-    /// The class.
+    /// The durability class.
     pub durability: String,
-    /// With ascending RAM.
+    /// The best indexes, with ascending RAM.
     pub wins: Vec<Win>,
 }
 
 impl Sets {
-    /// The comparisons with their conclusion.
+    /// Collects comparisons and draws their conclusion.
     pub fn of(command: String, sets: Vec<Results>) -> Sets {
         let schema = sets.first().map_or(0, |results| results.schema);
         let lines: Vec<String> = wins(&sets).iter().map(Wins::words).collect();
@@ -56,7 +56,7 @@ impl Sets {
     }
 }
 
-/// The best of every class of every workload.
+/// The best indexes of every class and workload.
 pub fn wins(sets: &[Results]) -> Vec<Wins> {
     let mut all: Vec<Wins> = Vec::new();
     for results in sets {
@@ -93,7 +93,7 @@ fn win(class: &Class<'_>, ram_bytes: Option<u64>) -> Option<Win> {
 }
 
 impl Wins {
-    /// One line: which index at which RAM.
+    /// The best indexes in one line, with their RAM.
     pub fn words(&self) -> String {
         let mut groups: Vec<Vec<&Win>> = Vec::new();
         for win in &self.wins {
@@ -113,7 +113,7 @@ impl Wins {
     }
 }
 
-/// `mu with 16 KiB to 64 KiB (1.2 ms to 0.9 ms)`, and how many are as good.
+/// Words such as `mu with 16 KiB to 64 KiB (1.2 ms to 0.9 ms)`, with the number of equally good indexes.
 fn told(group: &[&Win], is_end: bool) -> String {
     let ram = |win: &Win| win.ram_bytes.map_or("any RAM".to_string(), |b| show(Quantity::Bytes, b as f64));
     let time = |win: &Win| show(Measure::MeanTime.quantity(), win.time_ns);

@@ -3,31 +3,31 @@
 
 use nandex_lab::stats;
 
-/// The kind of quantity of a figure, and the base unit of its values.
+/// The kind of quantity of a figure, with the base unit of its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
     /// A plain number or ratio.
     Number,
     /// A whole number.
     Count,
-    /// Nanoseconds.
+    /// A time in nanoseconds.
     Time,
-    /// Bytes.
+    /// A size in bytes.
     Bytes,
-    /// Nanojoules.
+    /// An energy in nanojoules.
     Energy,
-    /// A share of one, shown in percent.
+    /// A share between 0 and 1, shown in percent.
     Share,
 }
 
-/// How a column shows its values.
+/// The unit and the decimals with which a column shows its values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
-    /// The unit, empty for plain numbers.
+    /// The unit; empty for plain numbers.
     pub unit: &'static str,
-    /// The divisor of values.
+    /// The divisor of the values in their base unit.
     pub divisor: f64,
-    /// Digits after the point.
+    /// Number of digits after the point.
     pub decimals: usize,
 }
 
@@ -37,8 +37,9 @@ const BYTES: [(&str, f64); 4] =
 const ENERGY: [(&str, f64); 4] = [("nJ", 1.0), ("\u{b5}J", 1e3), ("mJ", 1e6), ("J", 1e9)];
 
 impl Scale {
-    /// The scale that shows all these values well: the largest unit in which the geometric middle is at least
-    /// one, and enough decimals for two significant digits of the smallest value, at most four.
+    /// Chooses the scale that shows all these values well. The unit is the largest in which the geometric
+    /// middle is at least one. The decimals suffice for two significant digits of the smallest value, but
+    /// are at most four.
     pub fn of(quantity: Quantity, values: impl IntoIterator<Item = f64>) -> Scale {
         let positive: Vec<f64> = values.into_iter().filter(|v| *v > 0.0).collect();
         let low = positive.iter().copied().fold(f64::INFINITY, f64::min);
@@ -61,12 +62,12 @@ impl Scale {
         Scale { unit, divisor, decimals }
     }
 
-    /// The scale of one value alone.
+    /// The scale for a single value.
     pub fn one(quantity: Quantity, value: f64) -> Scale {
         Scale::of(quantity, [value])
     }
 
-    /// The value in this scale, without the unit.
+    /// The value in this scale without the unit.
     pub fn number(&self, value: f64) -> String {
         if value == 0.0 {
             return "0".to_string();
@@ -74,7 +75,7 @@ impl Scale {
         grouped(&format!("{:.*}", self.decimals, value / self.divisor))
     }
 
-    /// The value in this scale with its unit.
+    /// The value in this scale with the unit.
     pub fn with_unit(&self, value: f64) -> String {
         let number = self.number(value);
         match self.unit {
@@ -86,7 +87,7 @@ impl Scale {
 }
 
 impl Scale {
-    /// A mean with its unit, and with its interval and range where there are several seeds.
+    /// A mean with its unit; with several seeds also with its interval and range.
     pub fn over_seeds(&self, value: &stats::Summary) -> String {
         let mean = self.with_unit(value.mean);
         match value.ci95 {
@@ -99,12 +100,12 @@ impl Scale {
     }
 }
 
-/// A value alone with its unit, such as `1.55 ms`.
+/// A single value with its unit, such as `1.55 ms`.
 pub fn show(quantity: Quantity, value: f64) -> String {
     Scale::one(quantity, value).with_unit(value)
 }
 
-/// A whole number with a comma between thousands, such as `1,000,000`.
+/// A whole number with commas between thousands, such as `1,000,000`.
 pub fn show_count(value: u64) -> String {
     grouped(&value.to_string())
 }
@@ -127,7 +128,7 @@ fn decimals_for(smallest: f64) -> usize {
     }
 }
 
-/// Puts a comma between groups of three digits before the point, from five digits on.
+/// Puts commas between groups of three digits before the point if there are five digits or more.
 fn grouped(number: &str) -> String {
     let (sign, digits) = number.strip_prefix('-').map_or(("", number), |d| ("-", d));
     let (whole, fraction) = digits.split_at(digits.find('.').unwrap_or(digits.len()));

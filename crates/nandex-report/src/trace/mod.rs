@@ -9,7 +9,7 @@ use crate::grid::{Side, grid};
 use nandex_lab::trace::stats::{Phase, TraceStats};
 use std::fmt::Write as _;
 
-/// The figures as text.
+/// Renders the statistics as text.
 pub fn render(stats: &TraceStats) -> String {
     let mut out = format!("{}: {}\n\n", stats.name, sentence(stats));
     let kinds: Vec<Vec<String>> = stats
@@ -46,7 +46,7 @@ pub fn render(stats: &TraceStats) -> String {
     out
 }
 
-/// The trace in a sentence.
+/// The trace in one sentence.
 pub fn sentence(stats: &TraceStats) -> String {
     let mut text = format!(
         "{} operations on {} keys in {}, {} records before it",

@@ -5,7 +5,7 @@ use super::{mix, percent, sentence};
 use nandex_lab::trace::stats::TraceStats;
 use std::fmt::Write as _;
 
-/// Colours of the kinds, for light and for dark paper.
+/// Colours of the kinds of operations, for light and for dark pages.
 const COLOURS: [(&str, &str); 8] = [
     ("#0067b1", "#4da6e8"),
     ("#d55e00", "#ff8b47"),
@@ -32,7 +32,7 @@ svg .end { text-anchor: end; } svg .middle { text-anchor: middle; } .rule { stro
 .scroll { overflow-x: auto; } table { border-collapse: collapse; } td, th { padding: 3px 12px 3px 0; text-align: left; }
 ";
 
-/// The page.
+/// Renders the statistics as an HTML page.
 pub fn page(stats: &TraceStats) -> String {
     let mut out = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" \

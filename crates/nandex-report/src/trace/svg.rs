@@ -5,15 +5,14 @@ use std::fmt::Write as _;
 /// Width and height of a drawing.
 const SIZE: (f64, f64) = (560.0, 300.0);
 
-/// The room that axes take on the left and below.
+/// Space of the axes on the left and at the bottom.
 const EDGE: (f64, f64) = (48.0, 40.0);
 
-/// The names of the axes.
 pub(super) struct Axes<'a> {
     pub(super) title: &'a str,
     pub(super) x: &'a str,
     pub(super) y: &'a str,
-    /// Marks of the x axis: where, from 0 to 1, and the words.
+    /// Marks on the x axis: the position from 0 to 1, and the words.
     pub(super) marks: Vec<(f64, String)>,
 }
 
@@ -63,7 +62,7 @@ fn frame(axes: &Axes<'_>, percent: bool, inside: &str) -> String {
     out
 }
 
-/// A curve through points, both from 0 to 1.
+/// Draws a curve through points with both coordinates from 0 to 1.
 pub(super) fn curve(axes: &Axes<'_>, points: &[(f64, f64)]) -> String {
     let mut inside = String::new();
     if !points.is_empty() {
@@ -82,7 +81,7 @@ pub(super) fn curve(axes: &Axes<'_>, points: &[(f64, f64)]) -> String {
     frame(axes, true, &inside)
 }
 
-/// Columns of shares on top of each other, each the number of its colour and its share.
+/// Draws columns of stacked shares; each share has the number of its colour.
 pub(super) fn stacked(axes: &Axes<'_>, columns: &[Vec<(usize, f64)>]) -> String {
     let mut inside = String::new();
     let width = 1.0 / columns.len().max(1) as f64;
@@ -104,7 +103,7 @@ pub(super) fn stacked(axes: &Axes<'_>, columns: &[Vec<(usize, f64)>]) -> String 
     frame(axes, true, &inside)
 }
 
-/// A picture: each column from its lowest cell up, darker where there is more.
+/// Draws a picture, each column from its lowest cell up; higher counts are darker.
 pub(super) fn dots(axes: &Axes<'_>, columns: &[Vec<u32>]) -> String {
     let most = f64::from(columns.iter().flatten().copied().max().unwrap_or(0).max(1));
     let mut shades: [String; 8] = Default::default();

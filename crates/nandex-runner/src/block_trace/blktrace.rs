@@ -19,7 +19,7 @@ pub(super) const FORMAT: BlockFormat = BlockFormat {
 
 struct Blktrace {
     event: Event,
-    /// blkparse ends with statistics, which begin with a line that is no event.
+    /// Whether the statistics at the end have begun. They begin with a line that is no event.
     in_statistics: bool,
 }
 
@@ -28,7 +28,7 @@ fn is_device(word: &str) -> bool {
     word.split_once(',').is_some_and(|(major, minor)| is_number(major) && is_number(minor))
 }
 
-/// The operation that the letters of RWBS ask for; a request may have none (a flush, a message).
+/// The operation in the letters of RWBS. `None` for a flush or a message.
 fn op(rwbs: &str) -> Option<BlockOp> {
     match () {
         () if rwbs.contains('D') => Some(BlockOp::Trim),

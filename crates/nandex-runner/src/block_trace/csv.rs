@@ -25,7 +25,7 @@ pub(super) const FORMAT: BlockFormat = BlockFormat {
     },
 };
 
-/// Writes a trace with byte-exact addresses where sectors do not do.
+/// Writes a trace as CSV. Addresses are in sectors if all are multiples of a sector, or else in bytes.
 pub fn write_csv(trace: &BlockTrace, out: &mut dyn Write) -> io::Result<()> {
     let whole = |bytes: u64| bytes.is_multiple_of(SECTOR_BYTES);
     let in_sectors = trace.requests.iter().all(|r| whole(r.offset_bytes) && whole(r.bytes));
@@ -47,15 +47,13 @@ pub fn write_csv(trace: &BlockTrace, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Where a column is, and its unit.
 #[derive(Clone, Copy)]
 struct Column {
     place: usize,
-    /// Bytes or nanoseconds of one.
+    /// Bytes, or nanoseconds, of one unit of the column.
     unit: u64,
 }
 
-/// Which column holds what.
 #[derive(Clone, Copy)]
 struct Columns {
     op: usize,
@@ -88,7 +86,7 @@ const BARE: Columns = Columns {
 };
 
 impl Columns {
-    /// The columns that a heading names; else what it lacks.
+    /// The columns that a heading names, or the reason why they are not enough.
     fn of(heads: &[&str]) -> Result<Columns, String> {
         let find = |names: &[(&str, u64)]| {
             let unit =

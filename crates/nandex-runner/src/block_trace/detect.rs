@@ -2,7 +2,7 @@
 
 use super::{BlockFormat, FORMATS};
 
-/// The format that this line can be of; several never claim the same line.
+/// The format that this line can have. No two formats accept the same line.
 pub(super) fn format(line: &str) -> Result<&'static BlockFormat, String> {
     FORMATS.iter().find(|f| (f.looks_like)(line)).ok_or_else(|| {
         let names: Vec<&str> = FORMATS.iter().map(|f| f.name).collect();

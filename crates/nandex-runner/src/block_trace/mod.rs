@@ -31,27 +31,26 @@ use std::path::Path;
 /// Bytes of a sector, the unit of most formats.
 pub const SECTOR_BYTES: u64 = 512;
 
-/// The longest read or write that is believed.
+/// Largest size of a request; a larger one is taken for an error in the trace.
 const REQUEST_BYTES_MAX: u64 = 1 << 30;
 
-/// The most devices that are believed: each request looks for its own among them.
+/// Largest number of devices. Each request searches them, so more would be slow.
 const DEVICES_MAX: usize = 1024;
 
-/// The end of the largest device that is believed; what rounds it up to pages and blocks stays within 64
-/// bits.
+/// Largest end address of a device. It leaves room to round up to pages and blocks within 64 bits.
 const END_BYTES_MAX: u64 = 1 << 62;
 
-/// Some 146 years; room for the time that requests take is left above.
+/// Largest time of a request, some 146 years. It leaves room to add the time that requests take.
 const TIME_NS_MAX: u64 = 1 << 62;
 
 /// The operation that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockOp {
-    /// Bytes are read.
+    /// The request reads bytes.
     Read,
-    /// Bytes are written.
+    /// The request writes bytes.
     Write,
-    /// Bytes are given up.
+    /// The request gives up bytes.
     Trim,
 }
 
@@ -62,11 +61,11 @@ pub struct Request {
     pub op: BlockOp,
     /// The device, by its place in [`BlockTrace::devices`].
     pub device: u32,
-    /// The first byte on the device.
+    /// Offset of the first byte on the device.
     pub offset_bytes: u64,
-    /// Bytes, 1 or more.
+    /// Number of bytes, at least 1.
     pub bytes: u64,
-    /// When it was made, since the first request; 0 where the trace has no times.
+    /// Time of the request since the first one, in nanoseconds. 0 if the trace has no times.
     pub time_ns: u64,
 }
 
@@ -75,29 +74,29 @@ pub struct Request {
 pub struct BlockTrace {
     /// The file's name without its folder and extensions.
     pub name: String,
-    /// The format it was read as.
+    /// Name of the format that it was read as.
     pub format: &'static str,
     /// The devices, in the order in which they appear.
     pub devices: Vec<String>,
     /// The requests.
     pub requests: Vec<Request>,
-    /// Whether the trace tells when requests were made.
+    /// Whether the trace has the times of requests.
     pub has_times: bool,
-    /// Lines that hold no request, such as other events of a block layer, and requests of no bytes.
+    /// Number of lines without a request, such as other events of a block layer, and of requests of no
+    /// bytes.
     pub other_lines: u64,
 }
 
-/// How a block trace is to be read.
+/// The options for reading a block trace.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockTraceOptions {
-    /// The format of the trace; guessed when absent.
+    /// The format of the trace. Absent means that it is guessed.
     pub format: Option<&'static BlockFormat>,
-    /// Read only so many requests.
+    /// Number of requests to read at most.
     pub requests: Option<u64>,
     /// The event of a blktrace that counts as the request.
     pub event: Event,
-    /// Times are multiplied by this: for a column whose unit is another than its name says, or for a slower
-    /// trace.
+    /// Factor for times: for a column whose unit is not the one in its name, or to slow the trace down.
     pub time_scale: u64,
 }
 
@@ -107,14 +106,14 @@ impl Default for BlockTraceOptions {
     }
 }
 
-/// An event in the life of a request, as blktrace tells it.
+/// An event in the life of a request, as in blktrace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// `Q`: handed to the block layer.
+    /// `Q`: the request was handed to the block layer.
     Queued,
-    /// `D`: sent to the device, after merging and sorting.
+    /// `D`: the request was sent to the device, after merging and sorting.
     Issued,
-    /// `C`: done.
+    /// `C`: the request was completed.
     Completed,
 }
 
@@ -143,14 +142,14 @@ impl Event {
 pub struct BlockFormat {
     /// The format's name on the command line.
     pub name: &'static str,
-    /// Where it comes from and what is on a line.
+    /// The origin of the format and the contents of its lines.
     pub summary: &'static str,
     reader: fn(Event) -> Box<dyn LineReader>,
-    /// Whether a line, the first one that means anything, can only be of this format.
+    /// Whether a line can only be of this format. It is called with the first line that is no comment.
     looks_like: fn(&str) -> bool,
 }
 
-/// Every format, in the order in which they are tried.
+/// All formats, in the order in which they are tried.
 pub static FORMATS: &[BlockFormat] = &[fio::FORMAT, blktrace::FORMAT, msr::FORMAT, spc::FORMAT, csv::FORMAT];
 
 /// The format of this name.
@@ -158,29 +157,27 @@ pub fn format(name: &str) -> Result<&'static BlockFormat, LabError> {
     Ok(names::find("trace format", name, FORMATS, |f| f.name)?)
 }
 
-/// The contents of a line.
 enum Line {
     Request(RawRequest),
-    /// Something that belongs to the format and is no request.
+    /// A line of the format without a request, which is counted.
     Other,
-    /// A heading or the like, which is not even counted.
+    /// A heading or the like, which is not counted.
     Nothing,
 }
 
-/// A request with times as the format has them.
+/// A request with its time as in the trace.
 struct RawRequest {
     op: BlockOp,
     device: String,
     offset_bytes: u64,
     bytes: u64,
-    /// Since whatever the trace counts from.
+    /// Time since the trace's own origin.
     time_ns: Option<u64>,
 }
 
-/// Reads the lines of one file.
 trait LineReader {
     fn line(&mut self, text: &str) -> Result<Line, String>;
-    /// The line as it should be, for messages.
+    /// The form that a line should have, for error messages.
     fn expected(&self) -> String;
 }
 
@@ -200,8 +197,8 @@ impl BlockTrace {
         Ok(read)
     }
 
-    /// Reads a trace from its text. An error names the line, counted from 1, or 0 where it is about the
-    /// whole.
+    /// Reads a trace from its text. The error has the number of the line, from 1, or 0 if it is about the
+    /// whole text.
     pub fn from_lines(input: impl BufRead, options: &BlockTraceOptions) -> Result<BlockTrace, WrongLine> {
         let mut builder = Builder::new(options);
         let mut lines = Lines::new(input);
@@ -214,18 +211,17 @@ impl BlockTrace {
         builder.finish().map_err(|reason| (0, reason))
     }
 
-    /// Time from the first request to the last.
+    /// Time from the first request to the last, in nanoseconds.
     pub fn duration_ns(&self) -> u64 {
         self.requests.iter().map(|r| r.time_ns).max().unwrap_or(0)
     }
 
-    /// Requests of a kind.
+    /// Number of requests of a kind.
     pub fn count(&self, op: BlockOp) -> u64 {
         self.requests.iter().filter(|r| r.op == op).count() as u64
     }
 }
 
-/// A trace while it is read.
 struct Builder {
     trace: BlockTrace,
     reader: Option<Box<dyn LineReader>>,

@@ -9,7 +9,8 @@ use super::{BlockFormat, Event, Line, LineReader, RawRequest};
 
 const TICK_NS: u64 = 100;
 
-/// From the year 1601 as Windows counts to 1970, in ticks: keeps the times within 64 bits of nanoseconds.
+/// Ticks from 1601, where Windows begins to count, to 1970. Subtracting them keeps times within 64 bits of
+/// nanoseconds.
 const EPOCH_TICKS: u64 = 116_444_736_000_000_000;
 
 pub(super) const FORMAT: BlockFormat = BlockFormat {

@@ -20,14 +20,14 @@ use crate::error::LabError;
 use crate::input;
 use nandex::Lpn;
 
-/// How extents find their place.
+/// The way in which extents are placed on the pages of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placing {
-    /// Extents of an erase block, side by side.
+    /// Extents of the size of an erase block, side by side.
     Compact,
-    /// Pages, side by side.
+    /// Extents of one page, side by side.
     Dense,
-    /// At their address, modulo the store.
+    /// Extents at their own address, modulo the size of the store.
     Modulo,
 }
 
@@ -47,33 +47,33 @@ impl Placing {
 pub struct PageShape {
     /// Bytes of a page.
     pub page_bytes: u32,
-    /// Pages of an erase block.
+    /// Number of pages in an erase block.
     pub pages_per_block: u32,
-    /// Logical pages there are.
+    /// Number of logical pages.
     pub pages: u32,
 }
 
-/// A page of a request.
+/// A page that a request touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PagePart {
     /// The page.
     pub lpn: Lpn,
-    /// Whether the request covers it whole.
+    /// Whether the request covers the whole page.
     pub whole: bool,
 }
 
-/// Where the bytes of a trace lie in a store.
+/// The place of a trace's bytes in a store.
 #[derive(Clone, Debug)]
 pub struct Placement {
     shape: PageShape,
     placing: Placing,
     extent_pages: u32,
-    /// Device and number of each extent that is touched, ascending.
+    /// Device and number of each extent that is touched, in ascending order.
     extents: Vec<(u32, u64)>,
 }
 
 impl Placement {
-    /// Lays out what a trace reads and writes. Refused where it touches more than fits the memory.
+    /// Places the extents that a trace reads and writes. An error if they are too many for the memory.
     pub fn new(trace: &BlockTrace, shape: PageShape, placing: Placing) -> Result<Placement, LabError> {
         assert!(shape.pages > 0 && shape.pages_per_block > 0 && shape.page_bytes > 0, "{shape:?}");
         let extent_pages = if placing == Placing::Dense { 1 } else { shape.pages_per_block };
@@ -102,32 +102,31 @@ impl Placement {
         Ok(Placement { shape, placing, extent_pages, extents })
     }
 
-    /// The pages it lays out on.
+    /// The pages on which the trace is placed.
     pub fn shape(&self) -> PageShape {
         self.shape
     }
 
-    /// How extents find their place.
+    /// The way in which extents are placed.
     pub fn placing(&self) -> Placing {
         self.placing
     }
 
-    /// Pages of an extent.
+    /// Number of pages in an extent.
     pub fn extent_pages(&self) -> u32 {
         self.extent_pages
     }
 
-    /// Extents that fit, at least one.
     fn places(&self) -> u64 {
         u64::from((self.shape.pages / self.extent_pages).max(1))
     }
 
-    /// Extents that the trace touches.
+    /// Number of extents that the trace touches.
     pub fn extents(&self) -> u64 {
         self.extents.len() as u64
     }
 
-    /// Extents that share their place with an earlier one.
+    /// Number of extents that share their place with an earlier one.
     pub fn folded_extents(&self) -> u64 {
         let places = match self.placing {
             Placing::Compact | Placing::Dense => self.extents().min(self.places()),
@@ -141,13 +140,13 @@ impl Placement {
         self.extents() - places
     }
 
-    /// Logical pages that the touched extents take.
+    /// Number of logical pages that the touched extents take.
     pub fn pages_used(&self) -> u32 {
         let places = (self.extents() - self.folded_extents()) as u32;
         (places * self.extent_pages).min(self.shape.pages)
     }
 
-    /// Every logical page that belongs to a touched extent, ascending.
+    /// All logical pages of touched extents, in ascending order.
     pub fn used(&self) -> Vec<Lpn> {
         let mut places: Vec<u64> =
             (0..self.extents.len()).map(|i| self.place(i as u64, self.extents[i].1)).collect();
@@ -160,7 +159,7 @@ impl Placement {
         places.into_iter().flat_map(pages).collect()
     }
 
-    /// The pages of a request, in the order of its addresses.
+    /// Lists the pages of a request in `parts`, in the order of addresses.
     pub fn pages(&self, request: &Request, parts: &mut Vec<PagePart>) {
         parts.clear();
         let page_bytes = u64::from(self.shape.page_bytes);

@@ -2,7 +2,6 @@
 
 use super::{BlockOp, SECTOR_BYTES};
 
-/// The operation that a word means.
 pub(super) fn op(word: &str) -> Result<BlockOp, String> {
     match word.to_ascii_lowercase().as_str() {
         "r" | "rs" | "read" => Ok(BlockOp::Read),
@@ -12,18 +11,16 @@ pub(super) fn op(word: &str) -> Result<BlockOp, String> {
     }
 }
 
-/// A whole number.
 pub(super) fn number(what: &str, word: &str) -> Result<u64, String> {
     word.parse().map_err(|_| format!("{what} '{word}' is no whole number below 2^64"))
 }
 
-/// Sectors as bytes.
 pub(super) fn sectors(what: &str, word: &str) -> Result<u64, String> {
     let bytes = number(what, word)?.checked_mul(SECTOR_BYTES);
     bytes.ok_or_else(|| format!("{what} '{word}' lies beyond 2^64 bytes"))
 }
 
-/// A decimal number of units as nanoseconds, without rounding through a float; digits below one nanosecond
+/// A decimal number of units as nanoseconds, without rounding through a float. Digits below a nanosecond
 /// are dropped.
 pub(super) fn time(what: &str, word: &str, unit_ns: u64) -> Result<u64, String> {
     let bad = || format!("{what} '{word}' is no time");
@@ -40,7 +37,7 @@ pub(super) fn time(what: &str, word: &str, unit_ns: u64) -> Result<u64, String> 
     Ok(ns)
 }
 
-/// The fields of a line, without the blanks around them.
+/// The fields of a line, without blanks around them.
 pub(super) fn fields(line: &str) -> Vec<&str> {
     line.split(',').map(str::trim).collect()
 }

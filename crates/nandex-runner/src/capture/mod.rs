@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use tree::Tree;
 
-/// Calls that say something of a directory tree; `?` passes over those that a machine has not.
+/// System calls that concern a directory tree. A `?` skips a call that a machine does not have.
 const CALLS: &str = "?open,?openat,?openat2,?creat,?close,?stat,?lstat,?newfstatat,?statx,?access,?faccessat,\
 ?faccessat2,?readlink,?readlinkat,?execve,?getxattr,?lgetxattr,?mkdir,?mkdirat,?mknod,?mknodat,?symlink,\
 ?symlinkat,?link,?linkat,?unlink,?unlinkat,?rmdir,?rename,?renameat,?renameat2,?truncate,?ftruncate,?chmod,\
@@ -25,15 +25,15 @@ const CALLS: &str = "?open,?openat,?openat2,?creat,?close,?stat,?lstat,?newfstat
 ?pwrite64,?writev,?pwritev,?pwritev2,?copy_file_range,?sendfile,?getdents,?getdents64,?fsync,?fdatasync,?sync,\
 ?syncfs,?chdir,?fchdir,?clone,?clone3,?fork,?vfork";
 
-/// Entries of a tree at most, so that a slip does not read a whole disk.
+/// Largest number of entries in a tree, so that a mistake does not read a whole disk.
 const ENTRIES_MAX: usize = 5_000_000;
 
-/// A program that ran, and what it did.
+/// The trace of a program that ran.
 #[derive(Debug)]
 pub struct Captured {
-    /// The operations, with the entries that were there before as initial contents.
+    /// The operations. Entries that existed before are the initial contents.
     pub trace: Trace,
-    /// How the program ended.
+    /// The exit status of the program.
     pub status: ExitStatus,
 }
 
@@ -58,7 +58,7 @@ pub fn capture(command: &[OsString], root: &Path, numbering: Numbering) -> Resul
     Ok(Captured { trace: tree.into_builder().finish("capture", numbering), status })
 }
 
-/// A file of strace's that goes when it has been read.
+/// A log file of strace, deleted when it is dropped.
 struct Log(PathBuf);
 
 impl Log {
@@ -97,7 +97,7 @@ fn follow(log: impl BufRead, tree: &mut Tree) -> Result<(), (u64, String)> {
     Ok(())
 }
 
-/// Everything below a folder, each folder before what is in it, names in order.
+/// Everything below a folder, sorted by name. A folder comes before its contents.
 fn entries(root: &Path) -> Result<Vec<PathBuf>, LabError> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_path_buf()];

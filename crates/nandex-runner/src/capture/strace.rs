@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-/// One system call that ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Call {
     pub(super) pid: u32,
@@ -18,27 +17,26 @@ pub(super) enum Argument {
     Text(Vec<u8>),
     /// A descriptor and the path of its file, as `3</tmp/x>` or `AT_FDCWD</tmp>`.
     Descriptor(String, Vec<u8>),
-    /// Anything else, as it stands.
+    /// Any other argument, as it was printed.
     Other(String),
 }
 
-/// The end of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// A number, and the path of the descriptor that it is.
+    /// A number, and the path of the file if the number is a descriptor.
     Done(i64, Option<Vec<u8>>),
     /// The name of an error, such as ENOENT.
     Failed(String),
 }
 
-/// Joins calls that others interrupted.
+/// Joins the parts of calls that were interrupted by others.
 #[derive(Default)]
 pub(super) struct Lines {
     begun: BTreeMap<u32, String>,
 }
 
 impl Lines {
-    /// The call that ends on a line, if one does.
+    /// The call that ends on this line, if any.
     pub(super) fn read(&mut self, line: &str) -> Option<Call> {
         let (pid, rest) = line.split_once(' ')?;
         let (pid, rest) = (pid.parse().ok()?, rest.trim_start());
@@ -54,7 +52,7 @@ impl Lines {
         call(pid, rest)
     }
 
-    /// A process that began a call of these and has not ended it.
+    /// A process that is in one of these calls.
     pub(super) fn beginner(&self, names: &[&str]) -> Option<u32> {
         let mut begun = self.begun.iter().rev();
         begun.find(|(_, text)| names.iter().any(|name| text.starts_with(name))).map(|(pid, _)| *pid)
@@ -71,7 +69,7 @@ fn call(pid: u32, text: &str) -> Option<Call> {
     Some(Call { pid, name: name.to_string(), arguments, outcome })
 }
 
-/// The arguments up to the closing bracket, and what follows it.
+/// The arguments up to the closing bracket, and the text after it.
 fn arguments(text: &str) -> Option<(Vec<Argument>, &str)> {
     let (mut found, mut begin, mut depth) = (Vec::new(), 0, 0u32);
     let bytes = text.as_bytes();
@@ -100,7 +98,6 @@ fn arguments(text: &str) -> Option<(Vec<Argument>, &str)> {
     None
 }
 
-/// The place of the quotes that end those at `begin`.
 fn end_of_quotes(bytes: &[u8], begin: usize) -> Option<usize> {
     let mut at = begin + 1;
     while *bytes.get(at)? != b'"' {
@@ -139,7 +136,7 @@ fn outcome(text: &str) -> Option<Outcome> {
     Some(Outcome::Done(number, None))
 }
 
-/// The bytes of a text with C's escapes.
+/// Decodes the escapes of C.
 fn unescape(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);
@@ -160,7 +157,7 @@ fn unescape(text: &str) -> Vec<u8> {
     out
 }
 
-/// A byte in up to three octal digits, and how long it is with the backslash before.
+/// The byte of up to three octal digits, and the length of its escape with the backslash.
 fn octal(digits: &[u8]) -> (u8, usize) {
     let digits = digits.iter().take(3).take_while(|byte| matches!(byte, b'0'..=b'7'));
     digits.fold((0u8, 1), |(byte, used), digit| (byte.wrapping_mul(8).wrapping_add(digit - b'0'), used + 1))

@@ -9,31 +9,30 @@ use crate::trace::build::{Builder, Key, Span};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-/// Calls that make a process.
+/// System calls that start a process.
 const FORKS: [&str; 4] = ["clone", "clone3", "vfork", "fork"];
 
 /// A directory tree and the processes that work on it.
 pub(super) struct Tree {
     root: Vec<u8>,
-    /// The number of each directory.
+    /// Number of each directory.
     folders: BTreeMap<Vec<u8>, u32>,
-    /// The next directory's number.
     next: u32,
-    /// The working directory of each process.
+    /// Working directory of each process.
     places: BTreeMap<u32, Vec<u8>>,
     start: Vec<u8>,
-    /// Files written to since they were opened.
+    /// Files written since they were opened.
     written: BTreeSet<Vec<u8>>,
-    /// Directories that are being listed, by process and descriptor.
+    /// Directories being listed, by process and descriptor.
     listed: BTreeSet<(u32, String)>,
     builder: Builder,
 }
 
-/// The index's number: there is one.
+/// Number of the index in the trace. There is only one.
 const TABLE: u8 = 0;
 
 impl Tree {
-    /// The tree below a root, for processes that begin in `start`.
+    /// The tree below a root, for processes that start in `start`.
     pub(super) fn new(root: &[u8], start: &[u8]) -> Result<Tree, String> {
         let mut builder = Builder::new(true);
         builder.table("entries")?;
@@ -49,7 +48,7 @@ impl Tree {
         })
     }
 
-    /// An entry that is there before.
+    /// Adds an entry that existed before the program ran.
     pub(super) fn existing(&mut self, path: &[u8]) {
         if let Some(key) = self.key(path) {
             self.builder.existing(TABLE, key);
@@ -67,7 +66,6 @@ impl Tree {
         number
     }
 
-    /// The key of an entry below the root.
     fn key(&mut self, path: &[u8]) -> Option<Key> {
         let below = path.strip_prefix(self.root.as_slice())?;
         let is_below = self.root == b"/" || below.starts_with(b"/");
@@ -81,7 +79,7 @@ impl Tree {
         Some(Key::Text(key))
     }
 
-    /// The working directory of a process; one of which nothing is known began in its parent's.
+    /// The working directory of a process. An unknown process has its parent's.
     fn place(&mut self, pid: u32, lines: &Lines) -> Vec<u8> {
         if let Some(place) = self.places.get(&pid) {
             return place.clone();
@@ -92,7 +90,7 @@ impl Tree {
         place
     }
 
-    /// The `number`-th path among the arguments, from the root of the file system.
+    /// The absolute path of the `number`-th path among the arguments.
     fn path(&mut self, call: &Call, lines: &Lines, number: usize) -> Option<Vec<u8>> {
         let texts =
             call.arguments.iter().enumerate().filter(|(_, argument)| matches!(argument, Argument::Text(_)));
@@ -108,7 +106,6 @@ impl Tree {
         Some(plain(&base, text))
     }
 
-    /// The path of the file behind the first descriptor.
     fn descriptor(call: &Call) -> Option<(&str, &[u8])> {
         match call.arguments.first() {
             Some(Argument::Descriptor(descriptor, path)) if descriptor != "AT_FDCWD" => {
@@ -118,7 +115,7 @@ impl Tree {
         }
     }
 
-    /// Follows a call.
+    /// Adds the operations of a call to the trace.
     pub(super) fn follow(&mut self, call: &Call, lines: &Lines) {
         match call.name.as_str() {
             "open" | "openat" | "openat2" | "creat" => self.opens(call, lines),
@@ -179,7 +176,7 @@ impl Tree {
         self.builder.between(TABLE, (&bound, &bound), (false, 1)).is_empty()
     }
 
-    /// A call on a path that failed: what it says of the entry.
+    /// Adds what a failed call tells of an entry.
     fn told(&mut self, key: Key, error: &str) {
         match error {
             "ENOENT" => self.builder.look_up(TABLE, key, Some(false)),
@@ -188,7 +185,8 @@ impl Tree {
         }
     }
 
-    /// The key that a call names by its `number`-th path; a call that failed is followed here.
+    /// The key named by the `number`-th path of a call. If the call failed, it is handled here and there is
+    /// none.
     fn target(&mut self, call: &Call, lines: &Lines, number: usize) -> Option<Key> {
         let path = self.path(call, lines, number)?;
         let key = self.key(&path)?;
@@ -261,7 +259,7 @@ impl Tree {
         }
     }
 
-    /// The first write to a file since it was opened changes its entry.
+    /// The first write to a file after it was opened counts as a change of its entry.
     fn writes(&mut self, call: &Call) {
         let Some((_, path)) = Tree::descriptor(call) else { return };
         if matches!(call.outcome, Outcome::Done(bytes, _) if bytes > 0) && !self.written.contains(path) {
@@ -277,7 +275,7 @@ impl Tree {
         }
     }
 
-    /// The first of the calls that list a directory is the walk over its entries.
+    /// The first call that lists a directory counts as the walk over its entries.
     fn lists(&mut self, call: &Call) {
         let Some((descriptor, path)) = Tree::descriptor(call) else { return };
         let (listing, path) = ((call.pid, descriptor.to_string()), path.to_vec());
@@ -318,7 +316,7 @@ impl Tree {
     }
 }
 
-/// A path without `.`, `..` and double slashes.
+/// Removes `.`, `..` and double slashes from a path.
 fn plain(base: &[u8], path: &[u8]) -> Vec<u8> {
     let mut parts: Vec<&[u8]> = Vec::new();
     for part in base.split(|byte| *byte == b'/').chain(path.split(|byte| *byte == b'/')) {

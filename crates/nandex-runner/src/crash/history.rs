@@ -10,7 +10,7 @@ use crate::model::written;
 use nandex::rng::split_mix;
 use std::collections::BTreeSet;
 
-/// The fingerprint of a value that is there.
+/// A number that stands for a value. It is never 0, which means no value.
 pub(crate) fn fingerprint(bytes: &[u8]) -> u64 {
     let mut hash = bytes.len() as u64;
     for chunk in bytes.chunks(8) {
@@ -21,73 +21,68 @@ pub(crate) fn fingerprint(bytes: &[u8]) -> u64 {
     hash.max(1)
 }
 
-/// One slot changed.
 #[derive(Clone, Copy, Debug)]
 struct Effect {
     slot: u32,
     old: u64,
     new: u64,
-    /// The slot is a page that was trimmed: until the next sync its old contents may come back.
+    /// Whether the slot is a page that was trimmed. Until the next sync its old contents may come back.
     trimmed: bool,
 }
 
-/// A workload as it was acknowledged.
+/// The acknowledged operations of a workload.
 #[derive(Debug)]
 pub(crate) struct History {
     base: Vec<u64>,
     effects: Vec<Effect>,
-    /// Where the effects of each operation end.
+    /// For each operation: the end of its effects.
     ends: Vec<usize>,
-    /// For each number of acknowledged operations, how many of them are followed by a sync.
+    /// For each number of acknowledged operations: how many of them are followed by a sync.
     synced: Vec<usize>,
     last: Vec<u64>,
-    /// Slots that hold something now.
+    /// Number of slots that hold something now.
     held: usize,
 }
 
-/// The states around which a cut happened.
+/// The state at a cut, and the operations around it.
 #[derive(Clone, Debug)]
 pub(crate) struct Moment {
     pub(crate) acknowledged: usize,
-    /// Operations behind the acknowledged ones of which any number may be done: one, or all of a load.
+    /// Number of operations after the acknowledged ones that may have been done: one, or all of a load.
     pub(crate) in_flight: usize,
     state: Vec<u64>,
 }
 
-/// Which state came back.
+/// The state that was found after a cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Survivor {
     /// The state after the last acknowledged operation.
     Exact,
-    /// The state after the operation in flight.
+    /// The state after an operation in flight.
     InFlight,
-    /// An earlier one, not before the last sync.
+    /// An earlier state, not before the last sync.
     Prefix,
 }
 
 impl History {
-    /// A history that begins with these contents.
     pub(crate) fn new(base: Vec<u64>) -> History {
         let held = base.iter().filter(|&&value| value != 0).count();
         History { last: base.clone(), held, base, effects: Vec::new(), ends: Vec::new(), synced: vec![0] }
     }
 
-    /// Operations so far.
     pub(crate) fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// The contents now.
     pub(crate) fn contents(&self) -> &[u64] {
         &self.last
     }
 
-    /// The number of slots that hold something now.
     pub(crate) fn held(&self) -> usize {
         self.held
     }
 
-    /// Notes an acknowledged operation; `values` is the length of a value.
+    /// Adds an acknowledged operation. `value_bytes` is the length of a value.
     pub(crate) fn note(&mut self, op: &HostOp, version: u32, value_bytes: usize, trims: bool) {
         let value = |slot: u32| fingerprint(&written(slot, version, value_bytes));
         for (slot, puts) in op.changes() {
@@ -96,7 +91,7 @@ impl History {
         self.note_nothing(op.is_sync());
     }
 
-    /// Notes an operation that changed nothing: a sync, or one that was refused.
+    /// Adds an operation that changed nothing: a sync, or one that was refused.
     pub(crate) fn note_nothing(&mut self, sync: bool) {
         self.ends.push(self.effects.len());
         let floor = if sync { self.ends.len() } else { self.synced[self.ends.len() - 1] };
@@ -110,7 +105,7 @@ impl History {
         *place = new;
     }
 
-    /// Slots below this one were given up: as if nothing had ever been there. Returns how many held
+    /// Gives up the slots below `below`, as if nothing had ever been there. Returns how many held
     /// something.
     pub(crate) fn give_up(&mut self, below: usize, moment: &mut Moment) -> usize {
         let given_up = self.last[..below].iter().filter(|&&value| value != 0).count();
@@ -124,12 +119,10 @@ impl History {
         given_up
     }
 
-    /// The moment before the first operation.
     pub(crate) fn start(&self) -> Moment {
         Moment { acknowledged: 0, in_flight: 1, state: self.base.clone() }
     }
 
-    /// Moves on to a later moment.
     pub(crate) fn advance(&self, moment: &mut Moment, acknowledged: usize) {
         for op in moment.acknowledged..acknowledged {
             self.redo(op, &mut moment.state);
@@ -150,8 +143,8 @@ impl History {
         self.effects_of(op).iter().rev().for_each(|effect| state[effect.slot as usize] = effect.old);
     }
 
-    /// Which of the states that the promise allows at this moment was found; else the first slot that is
-    /// wrong in the state after the last acknowledged operation.
+    /// The state found, among those that the promise allows at this moment. If it is none, the error has
+    /// the first slot that differs from the state after the last acknowledged operation.
     pub(crate) fn survivor(
         &self,
         moment: &Moment,
@@ -184,7 +177,6 @@ impl History {
         Err(Wrong::between(&moment.state, found))
     }
 
-    /// Changes acknowledged so far.
     pub(crate) fn changes_before(&self, moment: &Moment) -> u64 {
         match moment.acknowledged {
             0 => 0,
@@ -192,8 +184,8 @@ impl History {
         }
     }
 
-    /// Acknowledged changes that these contents do not show: for each slot those after the one whose value
-    /// was found. The operation in flight may have been done.
+    /// Number of acknowledged changes missing in these contents. For each slot these are the changes after
+    /// the one whose value was found. The operation in flight may have been done.
     pub(crate) fn lost(&self, moment: &Moment, found: &[u64]) -> u64 {
         let mut wrong: BTreeSet<u32> = (0..found.len())
             .filter(|&slot| moment.state[slot] != found[slot])
@@ -218,8 +210,8 @@ impl History {
         lost
     }
 
-    /// Whether these contents are the state, but for pages trimmed by `since`, which may hold what they held
-    /// before.
+    /// Whether these contents are the state. Pages trimmed in the operations `since` may hold what they
+    /// held before.
     fn matches(&self, state: &[u64], found: &[u64], since: std::ops::Range<usize>) -> bool {
         let mut wrong = (0..state.len()).filter(|&slot| state[slot] != found[slot]).peekable();
         if wrong.peek().is_none() {
@@ -228,14 +220,14 @@ impl History {
         wrong.all(|slot| state[slot] == 0 && self.came_back(slot as u32, found[slot], since.clone()))
     }
 
-    /// Whether the last changes of this slot are trims of what was found in it.
+    /// Whether the value found in this slot was only trimmed since.
     fn came_back(&self, slot: u32, found: u64, since: std::ops::Range<usize>) -> bool {
         let changes = since.rev().flat_map(|op| self.effects_of(op).iter().rev());
         let mut of_slot = changes.filter(|effect| effect.slot == slot).take_while(|effect| effect.trimmed);
         of_slot.any(|effect| effect.old == found)
     }
 
-    /// Every slot holds what it held at the last sync or at some time since.
+    /// Checks that every slot holds a value that it had at the last sync or since.
     fn each_slot(&self, moment: &Moment, found: &[u64]) -> Result<Survivor, Wrong> {
         let until = (moment.acknowledged + moment.in_flight).min(self.len());
         let since: Vec<Effect> =
@@ -254,7 +246,6 @@ impl History {
     }
 }
 
-/// A slot that does not hold what it should.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wrong {
     slot: usize,

@@ -67,7 +67,7 @@ impl Target {
         }
     }
 
-    /// The contents of an index; none where it is no ordered one.
+    /// The kind of contents of an index. `None` for a target that is no ordered index.
     pub(crate) fn holds(&self) -> Option<Holds> {
         match self {
             Target::Index(entry) => Some(entry.holds),
@@ -75,13 +75,13 @@ impl Target {
         }
     }
 
-    /// Different keys, or pages at most, that a test of it has unless told otherwise: long values take the
-    /// room of several records.
+    /// Largest number of different keys or pages in a test by default. Long values take the room of several
+    /// records, so fewer.
     pub fn usual_slots(&self) -> u32 {
         if self.holds().is_some_and(Holds::any_length) { 80 } else { 1200 }
     }
 
-    /// The strongest class that it gives.
+    /// The strongest durability class that it gives.
     pub fn strongest_class(&self) -> Durability {
         match self {
             Target::Index(entry) => entry.strongest_class(),
@@ -89,7 +89,7 @@ impl Target {
         }
     }
 
-    /// A part like this one on which it can run.
+    /// A part like this one, on which the target can run.
     pub fn suited(&self, part: Part) -> Part {
         match self {
             Target::Index(entry) => entry.suited(part),
@@ -106,53 +106,53 @@ impl Target {
     }
 }
 
-/// Where the power is cut.
+/// The places at which the power is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cuts {
     /// Before and inside every physical operation, torn in every way.
     All,
-    /// At so many places, evenly spread.
+    /// At this number of places, evenly spread.
     Sample(u64),
-    /// At one place: a replay.
+    /// At one place, to replay it.
     At(CutPoint),
 }
 
-/// Failures of the chip while the workload runs; they are repeated along the recording.
+/// Failures of the chip during the workload. They are repeated with the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChipFailures {
-    /// Programs that fail, in a million.
+    /// Share of programs that fail, in a million.
     pub program_failures_ppm: u32,
-    /// Erases that fail, in a million.
+    /// Share of erases that fail, in a million.
     pub erase_failures_ppm: u32,
-    /// Blocks that are bad from the factory, in a million.
+    /// Share of blocks that are bad from the factory, in a million.
     pub bad_blocks_ppm: u32,
 }
 
-/// A crash test to do.
+/// The plan of a crash test.
 #[derive(Clone, Debug)]
 pub struct CrashPlan {
     /// The subject of the test.
     pub target: Target,
-    /// The chip; small ones show more in less time.
+    /// The chip. A small one shows more in less time.
     pub part: Part,
     /// Record sizes, RAM, durability, options.
     pub settings: Settings,
     /// Operations of the workload.
     pub operations: u64,
-    /// Fixes everything random.
+    /// The seed of everything random.
     pub seed: u64,
-    /// Where the power is cut.
+    /// The places at which the power is cut.
     pub cuts: Cuts,
-    /// Different keys, or pages of a store at most.
+    /// Largest number of different keys, or of pages of a store.
     pub slots: u32,
-    /// Failures of the chip besides the cuts.
+    /// Failures of the chip besides power cuts.
     pub failures: ChipFailures,
 }
 
-/// The name of the chip that crash tests use unless told otherwise.
+/// Name of the default chip of crash tests.
 pub const SMALL_CHIP: &str = "crash-small";
 
-/// A chip so small that garbage is collected and checkpoints are written many times in a short run.
+/// A chip so small that garbage collection and checkpoints happen many times in a short run.
 pub fn small_chip() -> Part {
     let mut part = catalogue::mlc_64m();
     part.name = SMALL_CHIP.into();
@@ -161,7 +161,7 @@ pub fn small_chip() -> Part {
 }
 
 impl CrashPlan {
-    /// All cuts of 2,000 operations on the small chip.
+    /// A plan with all cuts of 2,000 operations on the small chip.
     pub fn new(target: Target, settings: Settings) -> CrashPlan {
         CrashPlan {
             target,
@@ -175,7 +175,6 @@ impl CrashPlan {
         }
     }
 
-    /// Mounts what is on the chip.
     fn mount(&self, chip: &SharedChip) -> Result<Subject, IndexError> {
         Subject::mount(self.target, &self.settings, Box::new(chip.clone()))
     }
@@ -218,7 +217,7 @@ impl CrashPlan {
     }
 }
 
-/// The workload after it ran once, ready to be cut.
+/// A workload that was run once and recorded, ready for cuts.
 pub struct Rehearsal {
     plan: CrashPlan,
     start: SimChip,
@@ -231,15 +230,15 @@ pub struct Rehearsal {
     durability: Durability,
 }
 
-/// Part of the records that are there before the workload begins, in percent of the keys.
+/// Percentage of the keys whose records are loaded before the workload.
 const LOADED_PERCENT: u64 = 60;
 
-/// Physical operations that a thread takes at a time.
+/// Number of physical operations that a thread takes at a time.
 const STRETCH: usize = 48;
 
 impl Rehearsal {
-    /// Runs the workload and records it. What the index refuses outright is an error here; what fails later
-    /// stands in the report.
+    /// Runs the workload and records it. An error means that the index refused it from the start; later
+    /// failures are in the report.
     pub fn record(plan: CrashPlan) -> Result<Rehearsal, LabError> {
         let chip = SimChip::new(&plan.part).map_err(|error| LabError::Chip {
             file: plan.part.name.to_string(),
@@ -304,12 +303,12 @@ impl Rehearsal {
         Ok(())
     }
 
-    /// Physical operations recorded.
+    /// Number of physical operations recorded.
     pub fn physical_operations(&self) -> u64 {
         self.recording.operations.len() as u64
     }
 
-    /// Cuts to be tried, second ones not counted.
+    /// Number of cuts to be tried, without second ones.
     pub fn cuts(&self) -> u64 {
         self.cut_numbers().len() as u64
     }
@@ -329,7 +328,7 @@ impl Rehearsal {
         }
     }
 
-    /// Tries the cuts on so many threads.
+    /// Tries the cuts with `threads` threads.
     pub fn run(&self, threads: usize, control: &Control) -> CrashReport {
         let began = Instant::now();
         let numbers = self.cut_numbers();
@@ -369,7 +368,7 @@ impl Rehearsal {
         report
     }
 
-    /// The cuts in groups, each with the chip just before the first.
+    /// The cuts in groups, each with the chip just before its first cut.
     fn stretches<'a>(&self, numbers: &'a [u64]) -> Vec<Stretch<'a>> {
         let recording = &self.recording.operations[..];
         let (chip, moment) = (self.start.clone(), self.history.start());
@@ -399,7 +398,7 @@ struct Stretch<'a> {
     at: usize,
 }
 
-/// Does a whole crash test on every core.
+/// Runs a whole crash test on all cores.
 pub fn run(plan: CrashPlan, control: &Control) -> Result<CrashReport, LabError> {
     Ok(Rehearsal::record(plan)?.run(parallel::cores(), control))
 }

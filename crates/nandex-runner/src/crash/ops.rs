@@ -3,30 +3,30 @@
 
 use nandex::rng::Rng;
 
-/// An operation of the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HostOp {
-    /// An insert or update of a key, a write of a page.
+    /// Inserts or updates a key, or writes a page.
     Put(u32),
-    /// A put that does not say whether the key was there.
+    /// Puts a value without learning whether the key existed.
     Blind(u32),
-    /// A removal of a key, a trim of a page.
+    /// Removes a key, or trims a page.
     Remove(u32),
-    /// Several pages, or new values of several keys, all or none.
+    /// Writes several pages, or new values of several keys, all or none.
     Group(Vec<u32>),
-    /// Changes of keys as one, one after the other: a put where true, else a removal. A key may come twice.
+    /// Changes keys one after the other in one atomic operation: puts if true, else removes. A key may come
+    /// twice.
     Mixed(Vec<(u32, bool)>),
-    /// Sorted records, of the slots below this one, into an empty index.
+    /// Loads sorted records, those of the slots below this one, into an empty index.
     Load(u32),
     Sync,
-    /// An orderly end and a new mount: after a close, or after a sync alone.
+    /// Ends the session and mounts again: after a close, or after a sync only.
     Remount {
         close: bool,
     },
 }
 
 impl HostOp {
-    /// The slots that it changes, and whether it puts something there, in the order of the changes.
+    /// The slots that it changes, in order, and whether it puts a value there.
     pub(crate) fn changes(&self) -> Vec<(u32, bool)> {
         match self {
             HostOp::Put(slot) | HostOp::Blind(slot) => vec![(*slot, true)],
@@ -38,30 +38,28 @@ impl HostOp {
         }
     }
 
-    /// Whether what was done before it lasts from then on.
+    /// Whether everything before it is durable afterwards.
     pub(crate) fn is_sync(&self) -> bool {
         matches!(self, HostOp::Sync | HostOp::Remount { .. })
     }
 }
 
-/// The mix of operations that suits the subject under test.
+/// The mix of operations that suits the subject.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mix {
     pub(crate) slots: u32,
-    /// Most slots of a group; 1 for no groups.
+    /// Largest number of slots in a group. 1 means no groups.
     pub(crate) group_max: usize,
-    /// Whether only a close allows another mount.
+    /// Whether a mount is only possible after a close.
     pub(crate) always_close: bool,
-    /// Whether a put to a slot that holds something is an operation of its own; else that slot is removed
-    /// instead.
+    /// A put to a slot that holds something is replaced by a removal unless this is set.
     pub(crate) overwrites: bool,
-    /// Whether a put goes to the slot after the last one that holds something, and nothing is removed.
+    /// Whether puts go to the slot after the last one in use, and nothing is removed.
     pub(crate) appends: bool,
-    /// Whether the oldest go by themselves when there is no room.
+    /// Whether the oldest entries are given up when there is no room.
     pub(crate) gives_up: bool,
 }
 
-/// Draws operations.
 #[derive(Debug)]
 pub(crate) struct Source {
     rng: Rng,
@@ -69,7 +67,7 @@ pub(crate) struct Source {
     run: Option<Run>,
 }
 
-/// Neighbouring slots, one after the other.
+/// A run over neighbouring slots.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     next: u32,
@@ -82,7 +80,6 @@ impl Source {
         Source { rng: Rng::new(seed), mix, run: None }
     }
 
-    /// The next operation on these contents.
     pub(crate) fn next(&mut self, contents: &[u64]) -> HostOp {
         match self.draw(contents) {
             HostOp::Put(_) | HostOp::Remove(_) | HostOp::Group(_) if self.mix.appends => append(contents),
@@ -135,13 +132,13 @@ impl Source {
     }
 }
 
-/// A put after all others; a sync when no slot is left.
+/// A put after all other slots, or a sync if no slot is left.
 pub(crate) fn append(contents: &[u64]) -> HostOp {
     let next = contents.iter().rposition(|&held| held != 0).map_or(0, |last| last + 1);
     if next < contents.len() { HostOp::Put(next as u32) } else { HostOp::Sync }
 }
 
-/// The first slot from here on that holds something, if one of the next few does.
+/// The first slot in use among the next few. If there is none, the given slot.
 fn present(contents: &[u64], slot: u32) -> u32 {
     let near = (slot as usize..contents.len()).take(6).find(|&near| contents[near] != 0);
     near.map_or(slot, |near| near as u32)

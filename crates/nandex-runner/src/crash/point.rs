@@ -6,36 +6,35 @@ use nandex::nand::sim::TornModel;
 use std::fmt;
 use std::str::FromStr;
 
-/// One cut: at which physical operation, and what is left of it.
+/// A cut: the physical operation at which the power fails, and what is left of that operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cut {
-    /// The physical operation, counted from 0 since the recording began.
+    /// Number of the physical operation, from 0 at the beginning of the recording.
     pub operation: u64,
-    /// The remains of the operation when it was struck inside; `None` when the cut came before it. After an
-    /// operation is before the next one.
+    /// The torn remains of the operation. `None` means that the cut came before it. A cut after an
+    /// operation is one before the next.
     pub torn: Option<TornModel>,
 }
 
-/// One cut, or two: the second strikes what is done after the recovery from the first, the recovery included.
+/// One cut, or two. The second hits what happens after the first, from the recovery on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CutPoint {
     /// The first cut.
     pub first: Cut,
-    /// The second, its operations counted from the mount after the first.
+    /// The second cut. Its operations are counted from the mount after the first.
     pub second: Option<Cut>,
 }
 
-/// Ways to cut one operation: before it, or inside with each torn model.
+/// Number of ways to cut an operation: before it, or inside it with each torn model.
 pub(crate) const WAYS: u64 = 1 + TornModel::ALL.len() as u64;
 
 impl Cut {
-    /// The cut with this number, counted over all ways to cut each operation.
+    /// The cut with this number. Numbers run over all ways to cut each operation.
     pub(crate) fn numbered(number: u64) -> Cut {
         let way = (number % WAYS) as usize;
         Cut { operation: number / WAYS, torn: way.checked_sub(1).map(|torn| TornModel::ALL[torn]) }
     }
 
-    /// The number of this cut.
     pub(super) fn number(&self) -> u64 {
         let way = self.torn.map_or(0, |torn| 1 + torn as u64);
         self.operation * WAYS + way

@@ -44,13 +44,13 @@ pub struct CrashSetup {
     pub key_bytes: u8,
     /// Bytes of a value.
     pub value_bytes: u8,
-    /// RAM given, where it was limited.
+    /// RAM given to the target. Absent if it was not limited.
     pub ram_bytes: Option<u64>,
     /// Options set.
     pub options: BTreeMap<String, String>,
-    /// The durability class it declared, which decides what may be lost.
+    /// The durability class that the target declared. It decides what may be lost.
     pub durability: &'static str,
-    /// Fixes the workload and all that is random in the cuts.
+    /// The seed of the workload and of everything random in the cuts.
     pub seed: u64,
 }
 
@@ -77,11 +77,11 @@ impl CrashSetup {
 pub struct CrashWork {
     /// Operations of the workload.
     pub operations: u64,
-    /// Operations refused because the chip was full.
+    /// Number of operations refused because the chip was full.
     pub operations_refused: u64,
-    /// Physical operations of the workload: programs, erases and bad-block marks.
+    /// Number of physical operations: programs, erases and bad-block marks.
     pub physical_operations: u64,
-    /// The physical operations that failed, as far as failures were asked for.
+    /// Number of physical operations that failed, as requested.
     pub physical_failures: u64,
     /// Programs and erases for garbage collection.
     pub collection_operations: u64,
@@ -105,12 +105,12 @@ impl CrashWork {
 }
 
 impl CrashReport {
-    /// Whether nothing was lost and nothing broke.
+    /// Whether nothing was lost and nothing failed.
     pub fn is_clean(&self) -> bool {
         self.stopped.is_none() && self.tally.failures() == 0
     }
 
-    /// The report without the wall time, which differs from run to run.
+    /// The report without wall time, which differs between runs.
     #[must_use]
     pub fn without_elapsed(&self) -> CrashReport {
         CrashReport { elapsed_ms: 0, ..self.clone() }
@@ -122,40 +122,40 @@ impl CrashReport {
 pub struct Tally {
     /// Cuts tried, second ones included.
     pub cuts_tried: u64,
-    /// Second cuts among them.
+    /// Second cuts tried.
     pub second_cuts_tried: u64,
-    /// Came back as after the last acknowledged operation.
+    /// Cuts after which the state of the last acknowledged operation was found.
     pub recovered_exact: u64,
-    /// Came back with the operation in flight done.
+    /// Cuts after which the operation in flight had been done.
     pub recovered_in_flight: u64,
-    /// Came back with an earlier state since the last sync.
+    /// Cuts after which an earlier state since the last sync was found.
     pub recovered_prefix: u64,
-    /// Refused to mount, as what promises nothing may.
+    /// Cuts after which the mount was refused, as the class *none* allows.
     pub refused: u64,
-    /// The refusals among them after which the data were salvaged: opened as they were, each key with its
-    /// value of the last sync or a later one.
+    /// Refused mounts whose data could be salvaged: opened as they were, each key had its value at the last
+    /// sync or a later one.
     pub salvaged: u64,
-    /// Cuts after which operations were gone that had been acknowledged, whether the class allows it or not.
-    /// Where what refused to mount cannot be opened at all, these are all operations since the start.
+    /// Cuts after which acknowledged operations were lost, whether the class allows it or not. If a refused
+    /// subject cannot be opened at all, all its operations count as lost.
     pub cuts_with_a_loss: u64,
-    /// The most such operations at one cut.
+    /// Largest number of operations lost by one cut.
     pub operations_lost_most: u64,
-    /// Recovered chips on which the work went on, with more operations and another mount.
+    /// Recovered chips on which the test went on, with more operations and another mount.
     pub continued: u64,
-    /// Came back with contents that no promise allows.
+    /// Cuts after which the contents were none that the promise allows.
     pub lost: u64,
-    /// Could not be mounted or read.
+    /// Cuts after which the subject could not be mounted or read.
     pub unmountable: u64,
-    /// Came back with a broken invariant.
+    /// Cuts after which an invariant was broken.
     pub unsound: u64,
-    /// Gave a wrong answer or an error when the work went on.
+    /// Cuts after which the continued test gave a wrong answer or an error.
     pub went_wrong: u64,
-    /// Panicked.
+    /// Cuts after which the program panicked.
     pub panicked: u64,
 }
 
 impl Tally {
-    /// Cuts with a bad end.
+    /// Number of cuts that failed.
     pub fn failures(&self) -> u64 {
         self.lost + self.unmountable + self.unsound + self.went_wrong + self.panicked
     }
@@ -178,7 +178,7 @@ impl Tally {
         self.panicked += other.panicked;
     }
 
-    /// Books how many acknowledged operations were gone.
+    /// Counts a loss of acknowledged operations.
     pub(super) fn lost_operations(&mut self, operations: u64) {
         self.cuts_with_a_loss += u64::from(operations > 0);
         self.operations_lost_most = self.operations_lost_most.max(operations);
@@ -203,7 +203,6 @@ impl Tally {
     }
 }
 
-/// A bad end, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     Lost(String),
@@ -225,16 +224,16 @@ impl Failure {
     }
 }
 
-/// A failure and how to see it again.
+/// A failure, and how to reproduce it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CrashFailure {
-    /// Where the power was cut, as `--at` takes it.
+    /// The place of the cut, as `--at` takes it.
     pub at: String,
     /// Operations of the workload acknowledged before the cut.
     pub acknowledged: u64,
-    /// "lost", "unmountable", "unsound", "went_wrong" or "panicked".
+    /// Kind of failure: "lost", "unmountable", "unsound", "went_wrong" or "panicked".
     pub kind: &'static str,
-    /// The finding in words.
+    /// The failure in words.
     pub what: String,
     /// The command that replays it.
     pub replay: String,

@@ -16,33 +16,29 @@ use nandex::{Cause, IndexError, Lpn, Nand, OrderedIndex, PageStore, SpatialIndex
 use nandex_stacks::options::Settings;
 use std::ops::{Bound, ControlFlow};
 
-/// The chip, shared by the subject and the test.
 pub(crate) type SharedChip = Shared<SimChip>;
 
-/// Which states may come back after a power cut.
+/// The states that may be found after a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promise {
     /// The state after the last acknowledged operation, or after the one in flight.
     LastState,
-    /// Or an earlier one, down to the last sync.
+    /// Also an earlier state, back to the last sync.
     Prefix,
-    /// Any mixture of what the slots held since the last sync.
+    /// Any mixture of values that the slots had since the last sync.
     EachSlot,
 }
 
-/// An open index or store.
 pub(crate) enum Subject {
     Index(Box<dyn OrderedIndex>),
-    /// A slot is a rectangle with the slot as its number, there or not.
+    /// A spatial index. Each slot is a rectangle with the slot as its number, present or not.
     Spatial(Box<dyn SpatialIndex<i32, 2>>),
     Store(Box<dyn PageStore>),
 }
 
-/// The fault of an answer, in words.
 pub(crate) type Why = String;
 
 impl Subject {
-    /// Makes an empty one on a chip whose contents do not matter.
     pub(crate) fn format(
         target: Target,
         settings: &Settings,
@@ -55,7 +51,6 @@ impl Subject {
         })
     }
 
-    /// Finds it again.
     pub(crate) fn mount(
         target: Target,
         settings: &Settings,
@@ -68,7 +63,7 @@ impl Subject {
         })
     }
 
-    /// Opens what a cut left of an index that refuses to be mounted after one, if it can be opened at all.
+    /// Opens what a cut left of an index that refuses a normal mount, if that is possible.
     pub(crate) fn mount_after_cut(
         target: Target,
         settings: &Settings,
@@ -84,7 +79,6 @@ impl Subject {
         }
     }
 
-    /// The subject's durability class.
     pub(crate) fn durability(&self) -> Durability {
         match self {
             Subject::Index(index) => index.durability(),
@@ -94,7 +88,7 @@ impl Subject {
         }
     }
 
-    /// Whether an index asks for another mount.
+    /// Whether an index needs another mount.
     pub(crate) fn is_interrupted(&mut self) -> bool {
         let Subject::Index(index) = self else { return false };
         let record = index.record();
@@ -102,7 +96,6 @@ impl Subject {
         index.get(&key, &mut value) == Err(IndexError::Interrupted)
     }
 
-    /// Bytes of RAM that a store holds at most.
     pub(crate) fn store_ram_bytes(&self) -> Option<usize> {
         match self {
             Subject::Store(store) => Some(store.ram_bytes()),
@@ -110,7 +103,6 @@ impl Subject {
         }
     }
 
-    /// Which states it may come back with.
     pub(crate) fn promise(&self, target: Target) -> Promise {
         match self {
             Subject::Store(store) if !store.durable_writes() && !store.prefix_consistent() => {
@@ -133,8 +125,8 @@ impl Subject {
         }
     }
 
-    /// Which operations suit it, with so many slots at most, or so many that are appended one after the
-    /// other.
+    /// The operations that suit the subject, with up to `slots` slots, or `appended` slots if keys must
+    /// ascend.
     pub(crate) fn mix(&self, target: Target, (slots, appended): (u32, u32)) -> Mix {
         match self {
             Subject::Index(index) => {
@@ -173,8 +165,7 @@ impl Subject {
         }
     }
 
-    /// Carries an operation out and checks its answer against the contents before it. `Ok(false)` when it was
-    /// refused for want of room.
+    /// Carries out an operation and checks its answer against the contents before it.
     pub(crate) fn apply(&mut self, op: &HostOp, version: u32, contents: &[u64]) -> Result<Applied, Why> {
         match self.carry_out(op, version) {
             Err(IndexError::Full) => Ok(Applied::Full),
@@ -185,7 +176,7 @@ impl Subject {
         }
     }
 
-    /// Carries an operation out; what it says was there before, where it says so.
+    /// Carries out an operation. Returns whether the slot held something before, if the operation tells.
     pub(crate) fn carry_out(&mut self, op: &HostOp, version: u32) -> Result<Option<bool>, IndexError> {
         match self {
             Subject::Index(index) => apply_to_index(index.as_mut(), op, version),
@@ -194,7 +185,6 @@ impl Subject {
         }
     }
 
-    /// Ends in an orderly way.
     pub(crate) fn end(&mut self, close: bool) -> Result<(), Why> {
         let ended = match self {
             Subject::Index(index) if close => index.close(),
@@ -206,7 +196,7 @@ impl Subject {
         ended.map_err(|error| format!("at the end: {error}"))
     }
 
-    /// Walks the invariants; the records counted, where records are counted.
+    /// Checks the invariants. Returns the number of records, if they are counted.
     pub(crate) fn check(&mut self) -> Result<Option<u64>, Why> {
         let checked = match self {
             Subject::Index(index) => index.check(),
@@ -220,7 +210,6 @@ impl Subject {
         }
     }
 
-    /// All of its contents by slot.
     pub(crate) fn contents(&mut self, slots: usize) -> Result<Vec<u64>, Why> {
         match self {
             Subject::Index(index) => index_contents(index.as_mut(), slots),
@@ -229,7 +218,6 @@ impl Subject {
         }
     }
 
-    /// The contents of one slot.
     pub(crate) fn look_up(&mut self, slot: u32) -> Result<u64, Why> {
         match self {
             Subject::Index(index) => {
@@ -248,7 +236,7 @@ impl Subject {
         }
     }
 
-    /// Looks slots up one by one, from the first one on in these steps, and compares them with the contents.
+    /// Looks up every `step`-th slot from `first` on, and compares it with the contents.
     pub(crate) fn spot_check(&mut self, contents: &[u64], (first, step): (usize, usize)) -> Result<(), Why> {
         match self {
             Subject::Index(_) => {}
@@ -263,7 +251,7 @@ impl Subject {
         Ok(())
     }
 
-    /// Brings in the records that a run starts with; none where keys are appended.
+    /// Loads the records with which a run starts. If keys are appended, there are none.
     pub(crate) fn load(&mut self, mix: Mix, share_percent: u64) -> Result<History, Why> {
         let mut history = History::new(vec![0; mix.slots as usize]);
         let value_bytes = self.value_bytes();
@@ -286,13 +274,13 @@ impl Subject {
     }
 }
 
-/// Which slots of so many a glance looks up: the first one, and the steps.
+/// The slots for a quick check, as the first and the step.
 pub(crate) fn spots(number: usize, slots: usize) -> (usize, usize) {
     let step = (slots / 16).max(1);
     (number % step, step)
 }
 
-/// Compares what an operation said was there with the contents before it.
+/// Compares the answer of an operation with the contents before it.
 pub(crate) fn check_answer(op: &HostOp, answer: Option<bool>, contents: &[u64]) -> Result<(), Why> {
     match (answer, op) {
         (Some(existed), HostOp::Put(slot) | HostOp::Remove(slot))
@@ -304,7 +292,7 @@ pub(crate) fn check_answer(op: &HostOp, answer: Option<bool>, contents: &[u64]) 
     }
 }
 
-/// The key of a slot: its number, then bytes that follow from it. The order of keys is that of slots.
+/// The key of a slot: its number, then bytes computed from it. Keys are in the order of slots.
 pub(crate) fn write_key(slot: u32, key: &mut [u8]) {
     let number = slot.to_be_bytes();
     let width = key.len().min(4);
@@ -312,15 +300,14 @@ pub(crate) fn write_key(slot: u32, key: &mut [u8]) {
     fill_value(slot, u32::MAX, &mut key[width..]);
 }
 
-/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Applied {
     Done,
-    /// Refused for want of room.
+    /// The operation was refused for want of room.
     Full,
-    /// Refused because blocks have failed.
+    /// The operation was refused because too many blocks have failed.
     WornOut,
-    /// More changes, or more pages that they write, than can be made as one.
+    /// The operation has more changes, or writes more pages, than are possible atomically.
     TooMany,
 }
 
@@ -369,7 +356,7 @@ fn apply_to_index(
     }
 }
 
-/// The records that changes put.
+/// The records that these changes put.
 fn records_of(index: &dyn OrderedIndex, changes: &[(u32, bool)], version: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
     let record = index.record();
     let record_of = |&(slot, _): &(u32, bool)| {
@@ -380,7 +367,7 @@ fn records_of(index: &dyn OrderedIndex, changes: &[(u32, bool)], version: u32) -
     changes.iter().map(record_of).collect()
 }
 
-/// The rectangle of a slot: anywhere in a square, every fourth one a point.
+/// The rectangle of a slot, anywhere in a square. Every fourth one is a point.
 pub(crate) fn rect_of(slot: u32) -> Rect<i32, 2> {
     let bits = split_mix(slot.into());
     let part = |shift: u32, below: u64| ((bits >> shift) % below) as i32;
@@ -429,7 +416,7 @@ fn spatial_contents(index: &mut dyn SpatialIndex<i32, 2>, slots: usize) -> Resul
     wrong.map_or(Ok(contents), Err)
 }
 
-/// Whether a window as large as a slot's rectangle finds it.
+/// Whether a window of the size of a slot's rectangle finds it.
 fn is_in_window(index: &mut dyn SpatialIndex<i32, 2>, slot: u32) -> Result<bool, Why> {
     let rect = rect_of(slot);
     let mut is_found = false;

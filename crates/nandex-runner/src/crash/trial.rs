@@ -20,11 +20,11 @@ pub(super) struct Context<'a> {
     pub(super) mix: Mix,
     pub(super) promise: Promise,
     pub(super) durability: Durability,
-    /// Whether the workload ever found the chip full; else no recovered one may.
+    /// Whether the workload ever found the chip full. If not, no recovered chip may be full.
     pub(super) may_be_full: bool,
 }
 
-/// A recording with what it meant, and a chip that walks along it.
+/// A recording with its history, and a chip that is moved along it.
 pub(super) struct Walk<'a> {
     pub(super) history: &'a History,
     pub(super) recording: &'a [Recorded],
@@ -34,14 +34,14 @@ pub(super) struct Walk<'a> {
     pub(super) at: usize,
 }
 
-/// Counts and the first failure of some trials.
+/// Counts, and the first failure, of some trials.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) tally: Tally,
     pub(super) first_failure: Option<CrashFailure>,
 }
 
-/// How far a trial goes beyond the comparison.
+/// The extent of a trial beyond the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Depth {
     Compare,
@@ -49,19 +49,19 @@ enum Depth {
     CutAgain,
 }
 
-/// Operations done on a recovered chip.
+/// Number of operations done on a recovered chip.
 const OPERATIONS_AFTER: usize = 40;
-/// The rate of going on: one of so many recovered chips is worked on.
+/// One in this many recovered chips is used further.
 const GO_ON_EVERY: u64 = 6;
-/// The rate of second cuts: one of so many of these chips is cut again, at so many places.
+/// One in this many of those chips is cut again, at several places.
 const CUT_AGAIN_EVERY: u64 = 12;
 const SECOND_CUTS: u64 = 8;
 
-/// The share of blocks, one of so many, that must have failed before a write may be refused for that: what
-/// FTLs set aside in the tests.
+/// One in this many blocks must have failed before a write may be refused for that. It is the share that
+/// FTLs reserve in these tests.
 const FAILED_PER_WORN: u32 = 8;
 
-/// Whether so many blocks have failed that writes may be refused.
+/// Whether enough blocks have failed that writes may be refused.
 fn is_worn(chip: &mut SimChip) -> bool {
     let blocks = chip.geometry().blocks;
     let bad = (0..blocks).filter(|&pbn| chip.is_bad(Pbn(pbn)) == Ok(true)).count() as u32;
@@ -69,7 +69,7 @@ fn is_worn(chip: &mut SimChip) -> bool {
 }
 
 impl Walk<'_> {
-    /// Moves the chip to just before the operation.
+    /// Moves the chip to the moment before the operation.
     pub(super) fn advance(&mut self, operation: usize) {
         for recorded in &self.recording[self.at..operation] {
             let repeated = self.chip.replay(recorded);
@@ -80,7 +80,6 @@ impl Walk<'_> {
         self.history.advance(&mut self.moment, acknowledged);
     }
 
-    /// The chip as the cut leaves it.
     fn cut(&mut self, cut: Cut, seed: u64) -> SimChip {
         self.advance(cut.operation as usize);
         let mut chip = self.chip.clone();
@@ -108,7 +107,7 @@ impl Context<'_> {
         outcome
     }
 
-    /// Tries the cut of a replay: the first, and the second if there is one, else several.
+    /// Tries the cut of a replay. If it has no second cut, several second cuts are tried.
     pub(super) fn try_point(&self, walk: &mut Walk<'_>, point: CutPoint) -> Outcome {
         let mut outcome = Outcome::default();
         let chip = walk.cut(point.first, self.plan.seed);
@@ -138,7 +137,7 @@ impl Trial<'_> {
         self.guarded(outcome, |trial, outcome| trial.examine(chip, depth, None, outcome));
     }
 
-    /// Books a failure or panic with the place of the cut.
+    /// Records a failure or panic with the place of the cut.
     fn guarded(
         &self,
         outcome: &mut Outcome,
@@ -190,7 +189,7 @@ impl Trial<'_> {
         self.cut_again(walk, second, outcome)
     }
 
-    /// Mounts what the cut left, and finds the state it came back with; nothing where a refusal is allowed.
+    /// Mounts what the cut left and finds its state. `None` if the mount was refused and may be.
     fn recover(
         &self,
         chip: &SharedChip,
@@ -215,7 +214,6 @@ impl Trial<'_> {
         Ok(Some((subject, found)))
     }
 
-    /// Walks the invariants and reads everything.
     fn read(&self, subject: &mut Subject) -> Result<Vec<u64>, Failure> {
         let records = subject.check().map_err(Failure::Unsound)?;
         let found = subject.contents(self.context.mix.slots as usize).map_err(Failure::Unmountable)?;
@@ -226,8 +224,8 @@ impl Trial<'_> {
         Ok(found)
     }
 
-    /// Opens what refused to be mounted, where that is possible: it must be whole, and no key older than the
-    /// last sync.
+    /// Opens a subject that refused to mount, if that is possible. It must be whole, and no key may be
+    /// older than the last sync.
     fn salvage(&self, chip: &SharedChip, outcome: &mut Outcome) -> Result<(), Failure> {
         let plan = self.context.plan;
         let opened = Subject::mount_after_cut(plan.target, &plan.settings, Box::new(chip.clone()));
@@ -244,7 +242,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Works on with the recovered contents and syncs.
+    /// Continues with the recovered contents, and syncs.
     fn go_on(&self, subject: &mut Subject, chip: &SharedChip, found: Vec<u64>) -> Result<History, String> {
         let context = self.context;
         let mut history = History::new(found);
@@ -322,7 +320,6 @@ impl Trial<'_> {
     }
 }
 
-/// The words of a panic.
 pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words").to_string()

@@ -20,7 +20,7 @@ use std::io::BufRead;
 use std::path::Path;
 use std::str::FromStr;
 
-/// A kind of log.
+/// A log format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// The general query log of MySQL or MariaDB.
@@ -37,7 +37,7 @@ pub enum Format {
     Csv,
 }
 
-/// Every format with its name.
+/// All formats with their names.
 pub const FORMATS: [(&str, Format); 6] = [
     ("mysql", Format::Mysql),
     ("postgres", Format::Postgres),
@@ -64,41 +64,41 @@ impl Format {
     }
 }
 
-/// How a log is read.
+/// The options for reading a log.
 #[derive(Clone, Debug, Default)]
 pub struct ImportOptions {
-    /// The format; by the first lines when absent.
+    /// The format. Absent means that it is guessed from the first lines.
     pub format: Option<Format>,
-    /// The key column of a table, for statements.
+    /// The key column of each table, for SQL statements.
     pub keys: Vec<(String, String)>,
-    /// The meaning of the columns of a table of operations that has no header.
+    /// The meaning of the columns of a table of operations without a header.
     pub columns: Option<String>,
-    /// How keys become numbers.
+    /// The way in which keys become numbers.
     pub numbering: Numbering,
-    /// Nothing was there before: what was not inserted is absent.
+    /// Whether the index was empty before. If so, a key that was not inserted is absent.
     pub starts_empty: bool,
-    /// Leave out where a transaction became durable.
+    /// Whether to leave out the syncs at commits of transactions.
     pub without_syncs: bool,
 }
 
-/// A log that was read.
+/// The trace read from a log.
 #[derive(Clone, Debug)]
 pub struct Imported {
     /// The operations.
     pub trace: Trace,
     /// The format.
     pub format: Format,
-    /// Tables with the column that is the key, in the order of their numbers; without columns an empty one.
+    /// Tables with their key columns, in the order of their numbers. The column is empty if the format has
+    /// no columns.
     pub tables: Vec<(String, String)>,
-    /// Lines or statements that became operations, or have none.
+    /// Number of lines or statements that were understood.
     pub followed: u64,
-    /// Lines that were passed over.
+    /// Number of lines that were skipped.
     pub passed_over: u64,
-    /// The first of them: its line and its text.
+    /// The first skipped line: its number and its text.
     pub first_passed: Option<(u64, String)>,
 }
 
-/// The trace that a reader fills.
 struct Sink<'a> {
     builder: Builder,
     options: &'a ImportOptions,
@@ -108,7 +108,6 @@ struct Sink<'a> {
     first_passed: Option<(u64, String)>,
 }
 
-/// Characters of a line that are shown.
 const SHOWN: usize = 120;
 
 impl Sink<'_> {
@@ -126,7 +125,7 @@ impl Sink<'_> {
     }
 }
 
-/// Reads a log, packed with zstd or not.
+/// Reads a log, which may be packed with zstd.
 pub fn import(path: &Path, options: &ImportOptions) -> Result<Imported, LabError> {
     let refused = |(line, reason): WrongLine| LabError::Trace {
         file: path.display().to_string(),
@@ -174,7 +173,7 @@ pub fn import(path: &Path, options: &ImportOptions) -> Result<Imported, LabError
     })
 }
 
-/// Lines that are looked at to tell the format.
+/// Number of lines by which the format is guessed.
 const LOOKED_AT: u64 = 200;
 
 fn detect(log: impl BufRead) -> Result<Format, WrongLine> {

@@ -8,7 +8,6 @@ use super::sql::{self, Logged};
 use crate::input::{Lines, WrongLine, require_room};
 use std::io::BufRead;
 
-/// An entry's connection, command and argument.
 fn entry(line: &str) -> Option<(u64, &str, &str)> {
     let mut begin = 0;
     for field in line.splitn(4, '\t').take(3) {

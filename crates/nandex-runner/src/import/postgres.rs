@@ -10,7 +10,6 @@ use crate::input::{Lines, WrongLine, require_room};
 use crate::trace::build::Key;
 use std::io::BufRead;
 
-/// Kinds of messages.
 const KINDS: [&str; 11] = [
     "LOG:  ",
     "DETAIL:  ",
@@ -25,7 +24,6 @@ const KINDS: [&str; 11] = [
     "QUERY:  ",
 ];
 
-/// The connection, kind and text of a message.
 fn message(line: &str) -> Option<(u64, &'static str, &str)> {
     let found = KINDS.iter().filter_map(|kind| line.find(kind).map(|at| (at, *kind))).min()?;
     let (prefix, text) = (&line[..found.0], &line[found.0 + found.1.len()..]);
@@ -34,7 +32,6 @@ fn message(line: &str) -> Option<(u64, &'static str, &str)> {
     Some((connection, found.1.trim_end_matches([':', ' ']), text))
 }
 
-/// The statement of a LOG message.
 fn statement(text: &str) -> Option<&str> {
     let text = match text.strip_prefix("duration: ") {
         Some(rest) => rest.split_once(" ms  ")?.1,
@@ -84,7 +81,7 @@ pub(super) fn read(log: impl BufRead, sink: &mut Sink<'_>) -> Result<(), WrongLi
     sql::follow(&statements, false, sink)
 }
 
-/// Parameters such as `$1 = '5', $2 = NULL`.
+/// Parses parameters such as `$1 = '5', $2 = NULL`.
 fn parameters(text: &str) -> Vec<Option<Key>> {
     let (mut found, mut rest) = (Vec::new(), text);
     while let Some((_, value)) = rest.split_once(" = ") {

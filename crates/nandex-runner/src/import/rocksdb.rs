@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 use std::io::BufRead;
 use std::ops::Bound;
 
-/// The key, the number of the operation and the column family of a line.
 fn entry(line: &str) -> Option<(Vec<u8>, u32, u32)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     if words.len() != 5 {
@@ -74,10 +73,10 @@ fn one(low: Bound<Key>, high: Bound<Key>, descending: bool) -> Span {
     Span { low, high, limit: Some(1), descending }
 }
 
-/// Columns of an access of the block cache.
+/// Number of columns of a block cache access.
 const BLOCK_COLUMNS: std::ops::RangeInclusive<usize> = 16..=24;
 
-/// Callers that look a user's key up: Get and MultiGet.
+/// Callers that look up a user's key: Get and MultiGet.
 const GETS: [&str; 2] = ["1", "2"];
 
 fn block(line: &str) -> Option<Vec<&str>> {

@@ -6,7 +6,6 @@ use crate::trace::build::{Key, Span};
 use std::io::BufRead;
 use std::ops::Bound;
 
-/// The meaning of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
     Operation,
@@ -15,7 +14,7 @@ enum Column {
     Table,
 }
 
-/// The names of columns as people have them.
+/// Column names that a header may use, with their meanings.
 const COLUMNS: [(&str, Column); 16] = [
     ("op", Column::Operation),
     ("operation", Column::Operation),
@@ -35,7 +34,6 @@ const COLUMNS: [(&str, Column); 16] = [
     ("namespace", Column::Table),
 ];
 
-/// An operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Word {
     Get,

@@ -13,14 +13,15 @@ use nandex::{Geometry, Nanos, PageStore};
 use nandex_stacks::options::{Options, Settings};
 use std::time::Instant;
 
-/// Makes a store of so many pages of so many bytes, and tells in words what must be known about it.
+/// Makes a store with a number of pages and a page size in bytes. Also returns notes for readers of the
+/// results.
 pub type OpenOwn = Box<dyn Fn(usize, u32) -> Result<(Box<dyn PageStore>, Vec<String>), String> + Send + Sync>;
 
-/// Something that a trace is replayed on.
+/// A device that a trace is replayed on.
 pub enum Device {
     /// An FTL on the simulated chip.
     Ftl(&'static StoreEntry),
-    /// A device under a name of its own, with options of its own that go before those of the replay.
+    /// An FTL under a name of its own, with options that come before those of the replay.
     Tuned {
         /// The device's name in results.
         name: String,
@@ -29,34 +30,34 @@ pub enum Device {
         /// The device's own options.
         options: Options,
     },
-    /// A disk.
+    /// A simulated disk.
     Disk(&'static DiskEntry),
-    /// A store of one's own on real hardware, timed by the wall clock.
+    /// A store of the user on real hardware, timed by the wall clock.
     Own {
         /// The device's name in results.
         name: String,
-        /// Makes it.
+        /// Makes the store.
         open: OpenOwn,
     },
 }
 
-/// Where the time of a device is read.
+/// The clock of a device.
 pub enum Clock {
-    /// The simulated chip.
+    /// The time of the simulated chip.
     Chip(Shared<SimChip>),
-    /// The simulated disk.
+    /// The time of the simulated disk.
     Disk(Shared<DiskStore>),
-    /// The wall clock, since then.
+    /// The wall clock, counted from this moment.
     Wall(Instant),
 }
 
-/// A device ready for work.
+/// A device that is open.
 pub struct Opened {
     /// The pages of the device.
     pub store: Box<dyn PageStore>,
     /// The clock of the device.
     pub clock: Clock,
-    /// The notes that readers of the device's figures need.
+    /// Notes that readers of the device's figures need.
     pub notes: Vec<String>,
 }
 
@@ -70,12 +71,11 @@ impl Device {
         }
     }
 
-    /// Whether its time is real, so that nothing else should run beside it.
+    /// Whether the device runs in real time, so that nothing else should run beside it.
     pub fn is_timed_by_wall_clock(&self) -> bool {
         matches!(self, Device::Own { .. })
     }
 
-    /// The device's FTL, where it has one.
     pub(super) fn ftl(&self) -> Option<&'static StoreEntry> {
         match self {
             Device::Ftl(entry) | Device::Tuned { entry, .. } => Some(entry),
@@ -83,12 +83,11 @@ impl Device {
         }
     }
 
-    /// The options it understands.
     pub(super) fn options(&self) -> &'static [OptionInfo] {
         self.ftl().map_or(&[], |entry| entry.options)
     }
 
-    /// These options with the device's own.
+    /// The given options, overridden by the device's own.
     pub(super) fn with_own(&self, options: &Options) -> Options {
         let mut all = options.clone();
         if let Device::Tuned { options: own, .. } = self {
@@ -97,12 +96,12 @@ impl Device {
         all
     }
 
-    /// How it divides a chip, where a TBM is in front of its FTL.
+    /// The division of the chip if a TBM is in front of the device's FTL.
     pub(super) fn division(&self, options: &Options, chip: Geometry) -> Option<Division> {
         Division::of(self.ftl()?, options, chip)
     }
 
-    /// Makes it anew. So many pages are wanted where the device does not decide that itself.
+    /// Makes the device anew. `pages` counts only if the device does not fix its number of pages itself.
     pub(super) fn open(&self, replay: &Replay, options: &Options, pages: u32) -> Result<Opened, String> {
         let page_bytes = replay.part.geometry.page_bytes as usize;
         match self {
@@ -120,7 +119,6 @@ impl Device {
     }
 }
 
-/// An FTL on a chip of its own.
 fn open_ftl(entry: &StoreEntry, replay: &Replay, options: &Options) -> Result<Opened, String> {
     let chip = SimChip::new(&replay.part).map_err(|e| e.to_string())?;
     let chip = Shared::new(chip);
@@ -134,7 +132,7 @@ fn open_ftl(entry: &StoreEntry, replay: &Replay, options: &Options) -> Result<Op
 }
 
 impl Clock {
-    /// The time, in ns.
+    /// The time in ns.
     pub fn now_ns(&self) -> u64 {
         match self {
             Clock::Chip(chip) => chip.lock().time().0,
@@ -143,14 +141,14 @@ impl Clock {
         }
     }
 
-    /// The device has nothing to do until then. Only a disk cares, which goes on turning.
+    /// Lets the device idle until `time_ns`. Only a disk needs this, because it goes on turning.
     pub(super) fn idle_until(&self, time_ns: u64) {
         if let Clock::Disk(disk) = self {
             disk.lock().idle_until(Nanos(time_ns));
         }
     }
 
-    /// The name of the kind of time.
+    /// The kind of clock, in words.
     pub fn name(&self) -> &'static str {
         match self {
             Clock::Chip(_) | Clock::Disk(_) => "simulated",
@@ -158,7 +156,7 @@ impl Clock {
         }
     }
 
-    /// The chip, where there is one.
+    /// The simulated chip, if there is one.
     pub fn chip(&self) -> Option<&Shared<SimChip>> {
         if let Clock::Chip(chip) = self { Some(chip) } else { None }
     }

@@ -6,38 +6,38 @@ use crate::tbm::Division;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Points of a distribution that is drawn.
+/// Number of evenly spaced points of a drawn distribution.
 const POINTS: usize = 200;
 
-/// Windows that a trace is divided into.
+/// Number of windows that a trace is divided into.
 pub(super) const WINDOWS: usize = 60;
 
-/// A replay with everything needed to read it.
+/// The results of a replay with everything needed to read them.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ReplayResults {
-    /// Version of this form.
+    /// Version of this layout.
     pub schema: u32,
-    /// Version of the program.
+    /// Version of Nandex.
     pub nandex_version: String,
-    /// The command that repeats it.
+    /// The command that repeats the replay.
     pub command: String,
     /// The chip under the FTLs.
     pub chip: ChipFacts,
     /// Whether the chip lets the pages of a block be programmed in any order.
     pub random_page_order: bool,
-    /// The trace.
+    /// Facts about the trace.
     pub trace: TraceFacts,
-    /// How addresses became pages: "compact", "dense" or "modulo".
+    /// The way in which addresses became pages: "compact", "dense" or "modulo".
     pub placing: String,
-    /// Logical pages that every device offered.
+    /// Number of logical pages that every device offered.
     pub pages: u64,
-    /// Logical pages of the extents that the trace touches.
+    /// Number of logical pages in the extents that the trace touches.
     pub pages_used: u64,
-    /// Extents that the trace touches.
+    /// Number of extents that the trace touches.
     pub extents: u64,
-    /// Pages of an extent.
+    /// Pages per extent.
     pub extent_pages: u64,
-    /// Extents that share their place with another for want of room.
+    /// Number of extents that share their pages with another extent because the device is too small.
     pub folded_extents: u64,
     /// The fill before the trace: "none", "touched" or "all".
     pub fill: String,
@@ -45,134 +45,136 @@ pub struct ReplayResults {
     pub ram_bytes: Option<u64>,
     /// Options set with `--set`.
     pub options: BTreeMap<String, String>,
-    /// A row for each device.
+    /// The results of each device.
     pub runs: Vec<ReplayRun>,
 }
 
-/// The trace of a replay.
+/// Facts about the trace of a replay.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct TraceFacts {
-    /// The file.
+    /// The trace's file.
     pub file: String,
-    /// The trace's name without folder and extensions.
+    /// The trace's name, without folder and extensions.
     pub name: String,
-    /// The format it was read as.
+    /// The format that the trace was read as.
     pub format: String,
-    /// Devices that it names.
+    /// Number of devices that the trace names.
     pub devices: u64,
-    /// Requests that read.
+    /// Number of read requests.
     pub read_requests: u64,
-    /// Requests that write.
+    /// Number of write requests.
     pub write_requests: u64,
-    /// Requests that trim.
+    /// Number of trim requests.
     pub trim_requests: u64,
-    /// Bytes read.
+    /// Bytes that the requests read.
     pub read_bytes: u64,
-    /// Bytes written.
+    /// Bytes that the requests write.
     pub written_bytes: u64,
-    /// Lines that hold no request.
+    /// Number of lines without a request.
     pub other_lines: u64,
-    /// From the first request to the last; absent where the trace has no times.
+    /// Time from the first request to the last, in ns; absent if the trace has no times.
     pub duration_ns: Option<u64>,
 }
 
-/// One device under the trace. Figures of the chip are 0 where there is none.
+/// The results of one device. Figures of the chip are 0 if the device has none.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ReplayRun {
-    /// The device.
+    /// The device's name.
     pub device: String,
     /// "simulated" or "wall clock".
     pub clock: String,
-    /// Why it could not start or had to stop; the figures then cover what was done before.
+    /// The reason why the device could not start or had to stop; the figures then cover the work until
+    /// then.
     pub error: Option<String>,
-    /// The notes that readers of its figures need.
+    /// Notes that readers of the device's figures need.
     pub notes: Vec<String>,
-    /// Whether a simulated chip is below, whose operations are counted.
+    /// Whether the device has a simulated chip, whose operations are counted.
     pub has_chip: bool,
-    /// Requests done.
+    /// Number of requests done.
     pub requests: u64,
-    /// Pages that requests read, those to be completed by a write included.
+    /// Number of pages that requests read, including those read to complete a partial write.
     pub host_page_reads: u64,
-    /// Pages that requests wrote.
+    /// Number of pages that requests wrote.
     pub host_page_writes: u64,
-    /// Pages that requests trimmed.
+    /// Number of pages that requests trimmed.
     pub host_page_trims: u64,
-    /// The writes of part of a page, which read the page first.
+    /// Number of writes of a part of a page, which read the page first.
     pub partial_page_writes: u64,
-    /// Page reads of the chip.
+    /// Number of page reads on the chip.
     pub page_reads: u64,
-    /// Page programs of the chip.
+    /// Number of page programs on the chip.
     pub page_programs: u64,
-    /// Block erases of the chip.
+    /// Number of block erases on the chip.
     pub block_erases: u64,
-    /// The counts by cause.
+    /// Operations on the chip by cause.
     pub causes: BTreeMap<&'static str, CauseCounts>,
-    /// Pages programmed for each page written by requests.
+    /// Pages programmed per page that requests wrote.
     pub write_amplification: f64,
-    /// Log blocks that became data blocks as they were.
+    /// Number of switch merges: log blocks that became data blocks unchanged.
     pub switch_merges: u64,
-    /// Log blocks that were completed to data blocks.
+    /// Number of partial merges: log blocks that were completed to data blocks.
     pub partial_merges: u64,
-    /// Logical blocks gathered into a new block.
+    /// Number of full merges: logical blocks gathered into a new block.
     pub full_merges: u64,
-    /// Victims reclaimed.
+    /// Number of victims reclaimed.
     pub collections: u64,
-    /// Valid pages moved out of victims.
+    /// Number of valid pages moved out of victims.
     pub moved_pages: u64,
-    /// How the chip is divided where a TBM shares it with the FTL.
+    /// The division of the chip, if a TBM shares it with the FTL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub division: Option<Division>,
-    /// Buffer blocks of a TBM that its converter merged with the FTL.
+    /// Number of buffer blocks that the converter of a TBM merged into the FTL.
     pub conversions: u64,
-    /// Newest pages of these that it wrote to the FTL.
+    /// Number of newest pages that the converter wrote to the FTL.
     pub converted_pages: u64,
-    /// Pages that a newer version, or a trim, saved from that.
+    /// Number of pages that the converter dropped because a newer version or a trim made them invalid.
     pub dropped_pages: u64,
-    /// Time the device worked, a sync at the end included.
+    /// Time that the device worked, including the final sync, in ns.
     pub device_time_ns: u64,
-    /// Energy of the chip.
+    /// Energy that the chip used, in nJ.
     pub energy_nj: u64,
-    /// Latency of a request.
+    /// Latencies of the requests.
     pub latency: Latencies,
-    /// Time from when a request was made to its end; absent where the trace has no times.
+    /// Times from the arrival of a request to its end; absent if the trace has no times.
     pub response: Option<Latencies>,
-    /// Points of the distribution of the latency: so many ns or less take this share of the requests.
+    /// Points of the latency distribution: a latency in ns and the share of the requests that take at most
+    /// that long.
     pub latency_cdf: Vec<(u64, f64)>,
-    /// Erases of the blocks while the trace ran.
+    /// Summary of the blocks' erases during the trace.
     pub wear: Wear,
-    /// The erases block by block.
+    /// Number of erases of each block.
     pub wear_erases: Vec<u32>,
-    /// Blocks marked bad.
+    /// Number of blocks marked bad.
     pub bad_blocks: u64,
-    /// RAM of the mapping tables.
+    /// RAM of the mapping tables, in bytes.
     pub mapping_bytes: u64,
-    /// RAM that the store holds in all.
+    /// RAM that the store uses in all, in bytes.
     pub ram_bytes: u64,
-    /// The writes in each window of the trace.
+    /// The work in each window of the trace.
     pub windows: Vec<Window>,
-    /// The chip at the end.
+    /// The picture of the chip after the trace.
     #[serde(skip)]
     pub picture: Option<Picture>,
 }
 
-/// How long requests took, in ns. A percentile is the latency that no more than that share exceeds (nearest
-/// rank).
+/// Summary of request latencies in ns. A percentile is the latency that the given share of the requests
+/// does not exceed (nearest rank).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Latencies {
-    /// The mean.
+    /// Mean latency.
     pub mean_ns: u64,
-    /// Half of the requests took no longer.
+    /// Latency that 50 % of the requests do not exceed.
     pub p50_ns: u64,
-    /// 99 % of them.
+    /// Latency that 99 % of the requests do not exceed.
     pub p99_ns: u64,
-    /// 99.9 % of them.
+    /// Latency that 99.9 % of the requests do not exceed.
     pub p999_ns: u64,
-    /// The longest.
+    /// Longest latency.
     pub max_ns: u64,
 }
 
 impl Latencies {
-    /// The summary of these latencies, which this sorts.
+    /// Sorts the latencies and returns their summary.
     pub(super) fn of(latencies_ns: &mut [u64]) -> Latencies {
         latencies_ns.sort_unstable();
         let Some(&max_ns) = latencies_ns.last() else { return Latencies::default() };
@@ -189,8 +191,8 @@ impl Latencies {
     }
 }
 
-/// Points of the distribution of sorted latencies: closer to each other towards the end, where the figures of
-/// interest are.
+/// Points of the distribution of sorted latencies. They lie closer together towards the longest, which are
+/// of most interest.
 pub(super) fn cdf(sorted_ns: &[u64]) -> Vec<(u64, f64)> {
     let count = sorted_ns.len();
     let mut places: Vec<usize> = (0..=POINTS).map(|i| i * count.saturating_sub(1) / POINTS).collect();
@@ -211,21 +213,21 @@ pub(super) fn cdf(sorted_ns: &[u64]) -> Vec<(u64, f64)> {
     points
 }
 
-/// How evenly blocks were erased.
+/// Summary of how evenly blocks were erased.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Wear {
-    /// The erases of the block erased least.
+    /// Erases of the block with the fewest.
     pub min_erases: u32,
-    /// The mean.
+    /// Mean number of erases of a block.
     pub mean_erases: f64,
-    /// The erases of the block erased most.
+    /// Erases of the block with the most.
     pub max_erases: u32,
-    /// The standard deviation.
+    /// Standard deviation of the erases of the blocks.
     pub deviation_erases: f64,
 }
 
 impl Wear {
-    /// The summary of the erases of the blocks that are not bad.
+    /// The summary of `erases`, which holds the blocks that are not bad.
     pub(super) fn of(erases: &[u32]) -> Wear {
         let (Some(&min_erases), Some(&max_erases)) = (erases.iter().min(), erases.iter().max()) else {
             return Wear::default();
@@ -238,18 +240,18 @@ impl Wear {
     }
 }
 
-/// The work in one of equal parts of the trace.
+/// The work in one window, one of the equal parts of the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Window {
-    /// Where it begins: ns since the first request, or requests where the trace has no times.
+    /// Start of the window in ns after the first request, or in requests if the trace has no times.
     pub start: u64,
-    /// Pages that requests wrote.
+    /// Number of pages that requests wrote.
     pub host_page_writes: u64,
-    /// Pages programmed.
+    /// Number of pages programmed.
     pub page_programs: u64,
-    /// Blocks erased.
+    /// Number of blocks erased.
     pub block_erases: u64,
-    /// Time the device worked.
+    /// Time that the device worked, in ns.
     pub device_time_ns: u64,
 }
 

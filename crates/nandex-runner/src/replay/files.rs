@@ -10,8 +10,7 @@ pub fn write_json(results: &ReplayResults, mut out: impl Write) -> io::Result<()
     writeln!(out)
 }
 
-/// The columns of the CSV, before those of the causes: operations of the chip by cause, `page_reads_host` and
-/// so on.
+/// The first columns of the CSV. The columns of operations by cause follow, such as `page_reads_host`.
 pub const COLUMNS: [&str; 40] = [
     "trace",
     "chip",
@@ -55,7 +54,7 @@ pub const COLUMNS: [&str; 40] = [
     "ram_bytes",
 ];
 
-/// Writes the results as CSV. Columns of the chip are empty for a device without one.
+/// Writes the results as CSV. Columns of the chip are empty for a device without a chip.
 pub fn write_csv(results: &ReplayResults, out: impl Write) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(out);
     let operations = ["page_reads", "page_programs", "block_erases"];

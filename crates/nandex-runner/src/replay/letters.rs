@@ -1,9 +1,8 @@
 //! Letters for pictures: five columns of seven dots each, the lowest bit on top.
 
-/// Dots across a letter with the gap after it, and down.
+/// Size of a letter in dots, with the gaps: width and height.
 pub(super) const LETTER: (u32, u32) = (6, 8);
 
-/// Digits, then small letters.
 const DIGITS: [[u8; 5]; 10] = [
     [0x3e, 0x51, 0x49, 0x45, 0x3e],
     [0x00, 0x42, 0x7f, 0x40, 0x00],
@@ -46,8 +45,8 @@ const SMALL: [[u8; 5]; 26] = [
     [0x44, 0x64, 0x54, 0x4c, 0x44],
 ];
 
-/// The dots of a text, each as column and row; what is neither digit nor small letter is a gap, but for a
-/// colon.
+/// The dots of a text as pairs of column and row. Characters other than digits, small letters and the colon
+/// are gaps.
 pub(super) fn dots(text: &str) -> impl Iterator<Item = (u32, u32)> {
     let columns = |c: char| match c {
         '0'..='9' => DIGITS[c as usize - '0' as usize],

@@ -42,19 +42,19 @@ use crate::runner::Control;
 use nandex::nand::Part;
 use nandex_stacks::options::Options;
 
-/// The pages that are written before the trace begins; not counted.
+/// The pages that are written before the trace begins. These writes are not counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fill {
-    /// Nothing: a new device. Reading a page that was never written then costs no flash read.
+    /// No page, as on a new device. Reading a page that was never written then costs no flash read.
     None,
-    /// Every page of the extents that the trace touches, once, in ascending order.
+    /// Every page of the extents that the trace touches, once and in ascending order.
     Touched,
-    /// Every logical page, once, in ascending order: a device that has been in use.
+    /// Every logical page, once and in ascending order, as on a device that has been in use.
     All,
 }
 
 impl Fill {
-    /// The name on the command line and in results.
+    /// The fill's name on the command line and in results.
     pub const fn name(self) -> &'static str {
         match self {
             Fill::None => "none",
@@ -64,32 +64,32 @@ impl Fill {
     }
 }
 
-/// The plan of a replay: the trace, and the devices.
+/// A replay: a trace and the devices that run it.
 pub struct Replay {
-    /// The chip under every FTL; its pages are the pages of every device.
+    /// The chip under every FTL. Its page size is the page size of every device.
     pub part: Part,
-    /// The trace.
+    /// The trace to replay.
     pub trace: BlockTrace,
-    /// The file it came from, as results name it.
+    /// The name of the trace's file for the results.
     pub trace_file: String,
-    /// The devices, each once.
+    /// The devices, none of them twice.
     pub devices: Vec<Device>,
-    /// How addresses become pages.
+    /// The way in which addresses become pages.
     pub placing: Placing,
-    /// The pages that are written before.
+    /// The pages that are written before the trace begins.
     pub fill: Fill,
-    /// RAM for each FTL; one that holds more is refused.
+    /// RAM for each FTL in bytes; an FTL that needs more is refused.
     pub ram_bytes: Option<usize>,
-    /// Options of the FTLs, each of which gets those it knows.
+    /// Options of the FTLs. Each FTL gets those that it knows.
     pub options: Options,
-    /// Simulated devices at a time.
+    /// Number of simulated devices that run at a time.
     pub threads: usize,
-    /// The command that asked for this, for the results.
+    /// The command that asked for the replay, for the results.
     pub command: String,
 }
 
 impl Replay {
-    /// Does it all. What goes wrong with one device stands in its row.
+    /// Runs the replay on every device. The failure of a device is stored in the results of that device.
     pub fn run(&self, control: &Control) -> Result<ReplayResults, LabError> {
         let options = self.dealt_options()?;
         let numbered: Vec<usize> = (0..self.devices.len()).collect();
@@ -113,7 +113,7 @@ impl Replay {
         Ok(self.results(&placement, runs.into_iter().map(|(_, run)| run).collect()))
     }
 
-    /// Refuses devices that are filled with more than this machine holds: each simulated one keeps its pages
+    /// Refuses a fill that needs more memory than this machine has: each simulated device keeps its pages
     /// in memory.
     fn require_memory(&self, filled_pages: usize) -> Result<(), LabError> {
         let at_once = self.threads.min(self.devices.len()).max(1);
@@ -122,14 +122,14 @@ impl Replay {
         machine::require("--chip", &self.part.name, bytes)
     }
 
-    /// The options that each device knows; one that none of them knows is refused.
+    /// The options that each device knows. An option that no device knows is refused.
     fn dealt_options(&self) -> Result<Vec<Options>, LabError> {
         let takers: Vec<_> = self.devices.iter().map(Device::options).collect();
         let dealt = nandex_stacks::options::sharing::deal(&self.options, &takers)?;
         Ok(self.devices.iter().zip(dealt).map(|(device, options)| device.with_own(&options)).collect())
     }
 
-    /// Logical pages that a device offers; `None` where it takes as many as it is told, or cannot be opened.
+    /// Number of logical pages that a device offers; `None` if it takes any number or cannot be opened.
     fn size(&self, device: usize, options: &Options) -> Option<u32> {
         match &self.devices[device] {
             Device::Ftl(_) | Device::Tuned { .. } => {
@@ -140,7 +140,7 @@ impl Replay {
         }
     }
 
-    /// The pages that all devices have.
+    /// The page size and number of pages that all devices get.
     fn shape(&self, sizes: &[Option<u32>]) -> PageShape {
         let geometry = &self.part.geometry;
         let pages = sizes.iter().flatten().copied().min().unwrap_or(geometry.pages()).max(1);

@@ -13,28 +13,28 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// Pixels or units along the longer side, about.
+/// Approximate length of the longer side, in pixels or units.
 const SIDE: u32 = 1600;
-/// Units that the legend takes.
+/// Height of the legend, in units.
 const LEGEND: u32 = 40;
-/// The least width, which the legend needs.
+/// Least width of a picture in units, because the legend needs it.
 const WIDTH_LEAST: u32 = 1000;
-/// Pixels of a letter's dot.
+/// Size of a letter's dot, in pixels.
 const DOT: u32 = 2;
 
-/// The look of a page.
+/// The state of a page in a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PageLook {
-    /// Erased.
+    /// The page is erased.
     Free,
-    /// A read of some logical page would return it.
+    /// The page is valid: a read of some logical page would return it.
     Valid,
-    /// Programmed, and not valid.
+    /// The page is programmed and not valid.
     Invalid,
-    /// Programmed; the store does not tell more.
+    /// The page is programmed; the store does not tell whether it is valid.
     Programmed,
-    /// In a bad block.
+    /// The page lies in a bad block.
     Bad,
 }
 
@@ -63,7 +63,7 @@ impl PageLook {
     }
 }
 
-/// Every page and block of a chip at one moment.
+/// The state of every page and block of a chip at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
     pages_per_block: u32,
@@ -72,7 +72,7 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Looks at a chip and at the store on it. Costs no counted I/O.
+    /// Makes the picture of a chip and the store on it. Costs no counted I/O.
     pub fn of(chip: &SimChip, bad: &[bool], store: &dyn PageStore) -> Picture {
         let geometry = chip.geometry();
         let look = |ppn: Ppn| match (bad[geometry.block_of(ppn).index()], chip.is_erased(ppn)) {
@@ -91,12 +91,12 @@ impl Picture {
         }
     }
 
-    /// Pages that look so.
+    /// Number of pages in this state.
     pub fn count(&self, look: PageLook) -> u64 {
         self.pages.iter().filter(|&&l| l == look).count() as u64
     }
 
-    /// Writes the picture, as the file's name ends: `.svg` or `.png`.
+    /// Writes the picture as SVG or PNG, as the file name's ending says.
     pub fn write(&self, path: &Path, title: &str) -> Result<(), LabError> {
         let failed = |error| LabError::io(path.display(), error);
         if Kind::of(path)? == Kind::Svg {
@@ -107,7 +107,7 @@ impl Picture {
         fs::write(path, bytes).map_err(failed)
     }
 
-    /// Refuses a name whose ending tells no kind of picture.
+    /// Refuses a file name that ends with neither `.svg` nor `.png`.
     pub fn check_name(path: &Path) -> Result<(), LabError> {
         Kind::of(path).map(drop)
     }
@@ -123,7 +123,6 @@ impl Picture {
         Tiling { columns, rows, across, down, cell: (SIDE / cells).clamp(1, 24) }
     }
 
-    /// From pale to dark red.
     fn wear_colour(&self, block: usize) -> [u8; 3] {
         let most = self.erases.iter().copied().max().unwrap_or(0).max(1);
         wear_share(self.erases[block].into(), most.into())
@@ -161,7 +160,7 @@ impl Picture {
         out + "</svg>\n"
     }
 
-    /// The pages of a block that look alike, as one path of runs along the rows.
+    /// Draws the pages of a block that are in one state, as one path with a run per row.
     fn svg_pages(&self, out: &mut String, t: &Tiling, block: usize, look: PageLook) {
         let pages = self.block_pages(block);
         let (left, top) = t.corner(block);
@@ -201,7 +200,7 @@ impl Picture {
         let _ = writeln!(out, "<text x=\"{x}\" y=\"{}\">frame: 0 to {most} erases</text>", y + 13);
     }
 
-    /// The looks that occur with their counts, and the scale of the frames' colours.
+    /// Draws the legend: the states that occur with their counts, and the colour scale of the frames.
     fn png_legend(&self, image: &mut Image, top: u32) {
         let mut x = 4;
         for look in PageLook::ALL.into_iter().filter(|&look| self.count(look) > 0) {
@@ -259,15 +258,15 @@ impl Kind {
     }
 }
 
-/// How blocks and pages are laid out; lengths in pixels or units.
+/// The layout of blocks and pages; lengths are in pixels or units.
 struct Tiling {
-    /// Pages across and down a tile.
+    /// Number of pages across and down in a tile.
     columns: u32,
     rows: u32,
-    /// Tiles across and down.
+    /// Number of tiles across and down.
     across: u32,
     down: u32,
-    /// Side of a cell.
+    /// Length of a cell's side.
     cell: u32,
 }
 
@@ -292,7 +291,7 @@ struct Image {
 }
 
 impl Image {
-    /// Writes small letters and digits; the place after the last one.
+    /// Writes small letters and digits; returns the position after the last one.
     fn write(&mut self, (left, top): (u32, u32), text: &str) -> u32 {
         for (x, y) in dots(text) {
             self.fill((left + x * DOT, top + y * DOT), (DOT, DOT), [0x22; 3]);
@@ -312,7 +311,7 @@ impl Image {
     }
 }
 
-/// The colour of so much of the most wear.
+/// The colour of a block with `erases` when the most worn block has `most`.
 fn wear_share(erases: u64, most: u64) -> [u8; 3] {
     let share = |from: u8, to: u8| {
         let (from, to) = (i64::from(from), i64::from(to));

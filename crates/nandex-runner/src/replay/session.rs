@@ -13,7 +13,6 @@ use nandex::store::StoreStats;
 use nandex::{Cause, IndexError, Lpn, Nand, PageStore, Pbn, StoreError};
 use nandex_stacks::options::Options;
 
-/// The work that all devices share.
 pub(super) struct Work<'a> {
     pub(super) replay: &'a Replay,
     pub(super) placement: &'a Placement,
@@ -21,7 +20,6 @@ pub(super) struct Work<'a> {
     pub(super) control: &'a Control,
 }
 
-/// Does the work on a device.
 pub(super) fn run(work: &Work<'_>, device: &Device, options: &Options) -> ReplayRun {
     let mut result = ReplayRun { device: device.name().to_string(), ..ReplayRun::default() };
     result.division = device.division(options, work.replay.part.geometry);
@@ -42,7 +40,6 @@ pub(super) fn run(work: &Work<'_>, device: &Device, options: &Options) -> Replay
     result
 }
 
-/// Counters of a chip and of its store at some moment.
 #[derive(Clone, Default)]
 struct Reading {
     counters: Counters,
@@ -55,7 +52,7 @@ struct Session<'a, 'p> {
     work: &'a Work<'a>,
     store: Box<dyn PageStore>,
     clock: Clock,
-    /// How often each page was written; 0 for one that reads as zeros.
+    /// Number of writes of each page; 0 for a page that reads as zeros.
     versions: Vec<u32>,
     page: Vec<u8>,
     start: Reading,
@@ -164,7 +161,7 @@ impl<'a, 'p> Session<'a, 'p> {
         Ok(())
     }
 
-    /// Programs and erases of the chip so far.
+    /// Number of programs and erases of the chip so far.
     fn done(&self) -> (u64, u64) {
         self.clock.chip().map_or((0, 0), |chip| {
             let counters = chip.lock().counters();
@@ -234,7 +231,7 @@ impl<'a, 'p> Session<'a, 'p> {
         Ok(())
     }
 
-    /// A step was done; whether to go on.
+    /// Counts a finished step; fails if the replay is to stop.
     fn step(&mut self) -> Result<(), Failure> {
         self.progress.step();
         self.progress.go_on()
@@ -283,12 +280,12 @@ impl<'a, 'p> Session<'a, 'p> {
     }
 }
 
-/// The error of a store, and the step at which it came.
 fn store_failure(error: StoreError, at: &str) -> Failure {
     Failure::from(IndexError::from(error)).at(format!("{at}: "))
 }
 
-/// The mark at both ends of a page; zeros for one never written or trimmed.
+/// The mark at both ends of a page, from which stale and wrong pages are recognized. It is zero for a page
+/// that was never written or was trimmed.
 fn stamp(lpn: Lpn, version: u32) -> [u8; 8] {
     let mut stamp = [0; 8];
     if version > 0 {
@@ -298,14 +295,13 @@ fn stamp(lpn: Lpn, version: u32) -> [u8; 8] {
     stamp
 }
 
-/// The trace in equal parts.
 struct Windows {
     windows: Vec<Window>,
     width: u64,
 }
 
 impl Windows {
-    /// Parts of a trace that ends there.
+    /// Divides a trace that ends at `end`, in ns or requests.
     fn new(end: u64) -> Windows {
         let width = (end / WINDOWS as u64 + 1).max(1);
         let count = end / width + 1;

@@ -46,10 +46,10 @@ fn everything() -> Vec<Device> {
     STORES.iter().chain(TBM_STORES).map(Device::Ftl).chain(DISKS.iter().map(Device::Disk)).collect()
 }
 
-/// The calls to a store: kind, page, and of a write its bytes.
+/// Calls to a store: the kind, the page, and the bytes of a write.
 type Log = Arc<Mutex<Vec<(char, u32, Vec<u8>)>>>;
 
-/// A store in RAM that writes down what it is asked.
+/// A device in RAM that logs the calls to it.
 fn logged(log: &Log) -> Device {
     let log = Arc::clone(log);
     let open = move |bytes, pages| -> Result<(Box<dyn PageStore>, Vec<String>), String> {
@@ -71,8 +71,8 @@ fn logged(log: &Log) -> Device {
     Device::Own { name: "logged".to_string(), open: Box::new(open) }
 }
 
-/// The calls for a request to pages of 512 bytes that lie where their addresses say: the plainest statement
-/// of the rules.
+/// The calls that requests make to pages of 512 bytes at their own addresses, in the plainest statement of
+/// the rules.
 fn model(requests: &[Request]) -> Vec<(char, u32)> {
     let mut done = Vec::new();
     for r in requests {
@@ -102,7 +102,7 @@ fn any_request() -> impl Strategy<Value = Request> {
 proptest! {
     #![proptest_config(crate::inputs::fixed(60))]
 
-    /// Page for page as the model says; what is at an address stays at the page of that address.
+    /// A replay makes the calls of the model; the page number follows from the address.
     #[test]
     fn a_replay_does_what_the_model_does(requests in prop::collection::vec(any_request(), 1..60)) {
         let log = Log::default();

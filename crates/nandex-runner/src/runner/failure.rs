@@ -3,25 +3,22 @@
 use nandex::IndexError;
 use std::fmt;
 
-/// Why a run ended, and where.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Whoever waits for the run does not want it any more.
+    /// The user cancelled the run.
     Cancelled,
-    /// The index, or the store under it, refused or failed.
     Index(IndexError),
-    /// An answer is not what the model says.
+    /// An answer differs from the model's.
     WrongAnswer(String),
-    /// The workload, or the set-up, is none for this index.
+    /// The index cannot run this workload or these settings.
     Refused(String),
-    /// The index broke a promise: of its RAM, or of an invariant.
+    /// The index broke an invariant or exceeded its RAM.
     Broken(String),
-    /// The place where the failure inside happened, in words that end with a separator.
+    /// The failure inside, with its place in words that end with a separator.
     At(String, Box<Failure>),
 }
 
 impl Failure {
-    /// The failure with the place where it happened, such as `phase load, `.
     pub(crate) fn at(self, place: impl Into<String>) -> Failure {
         Failure::At(place.into(), Box::new(self))
     }

@@ -6,8 +6,8 @@ use nandex::IndexError;
 use nandex_stacks::options::Settings;
 use std::borrow::Cow;
 
-/// The job on an FTL that fits in its RAM, where it may choose; where none does, on the one that asks for the
-/// least. Each is formatted on a chip of its own to see.
+/// The job with an FTL that fits the RAM, if the job leaves the choice of the FTL open. If no FTL fits, it
+/// is the one that asks for the least RAM. To find out, each FTL is formatted on a chip of its own.
 pub(super) fn fitting<'j, 'a>(job: &'j Job<'a>) -> Cow<'j, Job<'a>> {
     let settings: Vec<Settings> = job.index.fitting(&job.settings).collect();
     if settings.len() < 2 {

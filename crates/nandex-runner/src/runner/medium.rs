@@ -13,23 +13,22 @@ use nandex::nand::sim::SimChip;
 use nandex::nand::{Nand, Part};
 use nandex::store::disk::DiskStore;
 
-/// The kind of medium wanted.
+/// The medium that an index is measured on.
 #[derive(Clone, Copy, Debug)]
 pub enum Medium<'a> {
-    /// A new chip.
+    /// A new simulated chip.
     Chip(&'a Part),
-    /// A hard disk with pages as the chip's, and as many.
+    /// A simulated hard disk with the page size and the number of pages of the part.
     Disk(&'static DiskEntry, &'a Part),
 }
 
 impl<'a> Medium<'a> {
-    /// The part whose geometry the medium has.
     pub(crate) fn part(&self) -> &'a Part {
         let (Medium::Chip(part) | Medium::Disk(_, part)) = self;
         part
     }
 
-    /// Makes the medium: one handle for the run, one for the index.
+    /// Makes the medium. Returns one handle for the run and one for the index.
     pub(crate) fn open(&self, options: &RunOptions) -> Result<(Device, Ground), Failure> {
         match *self {
             Medium::Chip(part) => new_chip(part, options).map(|(device, nand)| (device, Ground::Chip(nand))),
@@ -44,7 +43,7 @@ impl<'a> Medium<'a> {
     }
 }
 
-/// Makes a new chip: one handle for the run, one for the index.
+/// Makes a new chip. Returns one handle for the run and one for the index.
 pub(crate) fn new_chip(part: &Part, options: &RunOptions) -> Result<(Device, Box<dyn Nand>), Failure> {
     let chip = Shared::new(SimChip::new(part).map_err(|e| Failure::Refused(e.to_string()))?);
     let spent_ns = Shared::new(0);
@@ -64,17 +63,15 @@ enum What {
     Disk(Shared<DiskStore>),
 }
 
-/// The run's handle of the medium.
 pub(crate) struct Device {
     what: What,
-    /// Time spent simulating the chip.
+    /// Time spent simulating the chip, in ns.
     spent_ns: Shared<u64>,
-    /// How the chip is read and programmed, where that is told.
+    /// Patterns of programs and reads; `None` if they are not counted.
     patterns: Option<Shared<PatternCounts>>,
 }
 
 impl Device {
-    /// The work of the medium so far.
     pub(crate) fn reading(&self) -> Reading {
         match &self.what {
             What::Chip(chip) => Reading::of(&chip.lock()),
@@ -82,7 +79,6 @@ impl Device {
         }
     }
 
-    /// The chip, where it is one.
     pub(crate) fn chip(&self) -> Option<Shared<SimChip>> {
         match &self.what {
             What::Chip(chip) => Some(chip.clone()),
@@ -90,7 +86,7 @@ impl Device {
         }
     }
 
-    /// Erases of each block; none on a disk.
+    /// Number of erases of each block; empty for a disk.
     pub(crate) fn wear(&self) -> Vec<u32> {
         match &self.what {
             What::Chip(chip) => chip.lock().wear().to_vec(),
@@ -98,12 +94,11 @@ impl Device {
         }
     }
 
-    /// Time spent simulating the medium.
+    /// Time spent simulating the medium, in ns.
     pub(crate) fn spent_ns(&self) -> u64 {
         *self.spent_ns.lock()
     }
 
-    /// The patterns so far, where they are counted.
     pub(crate) fn patterns(&self) -> Option<PatternCounts> {
         self.patterns.as_ref().map(|counts| *counts.lock())
     }

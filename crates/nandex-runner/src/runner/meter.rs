@@ -9,26 +9,24 @@ use nandex::ordered::IndexStats;
 use nandex::store::disk::DiskStore;
 use std::collections::BTreeMap;
 
-/// Samples of the accumulated flash time in a phase, at most.
+/// Most samples of the accumulated flash time in a phase.
 pub(crate) const TIMELINE_SAMPLES: usize = 300;
 
-/// The work of a chip or disk up to some moment.
+/// The counters of a chip or disk at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reading {
-    /// Operations so far.
     pub(crate) counters: Counters,
-    /// Simulated time so far.
+    /// Simulated time so far, in ns.
     pub(crate) time_ns: u64,
     energy_pj: u64,
 }
 
 impl Reading {
-    /// The work of a chip.
     pub(crate) fn of(chip: &SimChip) -> Reading {
         Reading { counters: chip.counters(), time_ns: chip.time().0, energy_pj: chip.energy_pj() }
     }
 
-    /// The costs since an earlier reading, as one operation.
+    /// The costs since an earlier reading, counted as one operation.
     pub(crate) fn since(&self, earlier: &Reading) -> Costs {
         let spent = self.counters.since(&earlier.counters);
         let flash_time_ns = self.time_ns - earlier.time_ns;
@@ -42,7 +40,7 @@ impl Reading {
         }
     }
 
-    /// The work of a disk, all of whose accesses count as the host's.
+    /// The reading of a disk. All its accesses count as the host's.
     pub(crate) fn of_disk(disk: &DiskStore) -> Reading {
         let mut counters = Counters::default();
         counters.page_reads[Cause::Host as usize] = disk.counters().page_reads;
@@ -51,26 +49,24 @@ impl Reading {
     }
 }
 
-/// Operations that were done: all of one kind.
+/// A batch of finished operations of one kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Done {
-    /// The name of the kind.
     pub(crate) kind: &'static str,
-    /// How many.
     pub(crate) operations: u64,
-    /// Bytes of the records that all of them change.
+    /// Bytes of the records that all operations of the batch change.
     pub(crate) written: u64,
 }
 
-/// The kind that costs, but does nothing that costs could be shared out over.
+/// The kind whose costs count in a phase, but which does not count as an operation.
 const SYNC: &str = "sync";
 
 /// Turns differences of the chip's counters into the figures of phases.
 pub(crate) struct Meter {
     page_bytes: u64,
-    /// The medium after the last operation.
+    /// The reading after the last operation.
     last: Reading,
-    /// The medium and the index when the phase began.
+    /// The reading at the start of the phase.
     start: Reading,
     start_stats: IndexStats,
     kinds: BTreeMap<&'static str, Costs>,
@@ -83,7 +79,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Counts from now on, on pages of so many bytes.
+    /// Starts counting at this reading.
     pub(crate) fn new(now: Reading, page_bytes: u64) -> Meter {
         Meter {
             page_bytes,
@@ -100,7 +96,6 @@ impl Meter {
         }
     }
 
-    /// Begins a phase of so many operations.
     pub(crate) fn start_phase(&mut self, operations: usize, stats: IndexStats) {
         self.start = self.last;
         self.start_stats = stats;
@@ -111,7 +106,7 @@ impl Meter {
         self.sample_every = operations.div_ceil(TIMELINE_SAMPLES).max(1) as u64;
     }
 
-    /// Books operations just done: all the medium did since the last ones.
+    /// Books a batch of finished operations: all work of the medium since the previous batch.
     pub(crate) fn book(&mut self, Done { kind, operations, written }: Done, now: Reading, cpu_ns: u64) {
         let spent = now.counters.since(&self.last.counters);
         let flash_time_ns = now.time_ns - self.last.time_ns;
@@ -147,7 +142,6 @@ impl Meter {
         }
     }
 
-    /// The figures of the phase.
     pub(crate) fn end_phase(&mut self, name: &str, measured: bool, stats: &IndexStats) -> Phase {
         self.sample();
         let done = self.last.counters.since(&self.start.counters);
@@ -175,23 +169,21 @@ impl Meter {
     }
 }
 
-/// The figures that an index keeps of itself.
 pub(crate) fn by_name(stats: &IndexStats) -> BTreeMap<String, u64> {
     stats.metrics.iter().map(|metric| (metric.name.to_string(), metric.value)).collect()
 }
 
-/// The growth of a counter that an index keeps.
+/// The growth of a counter that never falls.
 fn since(now: u64, then: u64) -> u64 {
     assert!(now >= then, "a counter of the index fell from {then} to {now}");
     now - then
 }
 
-/// A quotient, 0 where there is nothing to divide by.
+/// The quotient, or 0 if the denominator is 0.
 pub(crate) fn ratio(numerator: u64, denominator: u64) -> f64 {
     if denominator == 0 { 0.0 } else { numerator as f64 / denominator as f64 }
 }
 
-/// The causes that did anything.
 pub(crate) fn by_cause(counters: &Counters) -> BTreeMap<&'static str, CauseCounts> {
     let counts = |cause: &Cause| CauseCounts {
         page_reads: counters.page_reads[*cause as usize],

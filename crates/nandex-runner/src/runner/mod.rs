@@ -46,7 +46,7 @@ use session::{Sizes, Task};
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A workload made ready for trees with keys of one width; all runs share it.
+/// A workload prepared for trees with keys of one width. All runs share it.
 #[derive(Clone, Debug)]
 pub struct Prepared<'a> {
     workload: Cow<'a, Workload>,
@@ -56,17 +56,17 @@ pub struct Prepared<'a> {
 }
 
 impl<'a> Prepared<'a> {
-    /// Looks through the workload once and ranks its keys; several indexes run as one tree.
+    /// Prepares a workload and ranks its keys; several indexes run as one tree.
     pub fn new(workload: &'a Workload, key_bytes: u8) -> Result<Prepared<'a>, LabError> {
         Prepared::with_trees(workload, key_bytes, Trees::One)
     }
 
-    /// A prepared workload, where it is told how several indexes run.
+    /// Prepares a workload; `trees` says how several indexes run.
     pub fn with_trees(workload: &'a Workload, key_bytes: u8, trees: Trees) -> Result<Prepared<'a>, LabError> {
         Prepared::of(Cow::Borrowed(workload), key_bytes, trees)
     }
 
-    /// A prepared workload that holds the workload itself.
+    /// Prepares a workload and takes ownership of it.
     pub fn owned(workload: Workload, key_bytes: u8, trees: Trees) -> Result<Prepared<'static>, LabError> {
         Prepared::of(Cow::Owned(workload), key_bytes, trees)
     }
@@ -88,28 +88,30 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// How a run is carried out.
+/// The settings of a run that do not concern the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunOptions {
-    /// Compare every answer with the model.
+    /// Whether every answer is compared with the model.
     pub verify: bool,
-    /// Walk the index at the end and check its invariants (neither counted nor timed).
+    /// Whether the index is walked at the end to check its invariants. The walk is neither counted nor
+    /// timed.
     pub check: bool,
-    /// Measure processor time. Two looks at the clock for each page touched make a run somewhat slower.
+    /// Whether processor time is measured. It takes two looks at the clock for each page touched, so the
+    /// run becomes somewhat slower.
     pub cpu_time: bool,
-    /// Count what follows the last program or read of its block, see
+    /// Whether the patterns of programs and reads are counted, see
     /// [`PatternCounts`](crate::results::PatternCounts).
     pub patterns: bool,
-    /// Sync after so many insertions, removals and updates; never unasked when absent.
+    /// Number of insertions, removals and updates between two syncs; absent means no such syncs.
     pub sync_every: Option<u64>,
-    /// Sync after every phase that is not measured, in the figures of that phase, so that nothing of a load
-    /// waits any more when the measured operations begin.
+    /// Whether to sync after every phase that is not measured, such as a load. The sync counts in that
+    /// phase, so no work of a load waits when the measured operations begin.
     pub sync_after_load: bool,
-    /// Sync after the last operation, counted, where the class does not make every operation durable: what
-    /// still waits in a cache is then paid for like the rest.
+    /// Whether to sync after the last operation unless the class makes every operation durable. The sync is
+    /// counted, so the writes that wait in a cache are paid for like the rest.
     pub sync_at_end: bool,
-    /// Find the index again at the end, as a cut leaves it and closed, and count what that costs apart; and
-    /// ask for the smallest RAM with which it starts.
+    /// Whether to mount the index at the end, after a power cut and after a close, and to count the costs
+    /// of both separately. The smallest RAM with which the index starts is then found too.
     pub mount: bool,
 }
 
@@ -128,22 +130,22 @@ impl Default for RunOptions {
     }
 }
 
-/// One run to do.
+/// A run to do.
 #[derive(Clone, Debug)]
 pub struct Job<'a> {
-    /// The index.
+    /// The index to run.
     pub index: &'a IndexEntry,
-    /// The chip.
+    /// The chip to run on.
     pub part: &'a Part,
-    /// The workload.
+    /// The workload to run.
     pub prepared: &'a Prepared<'a>,
-    /// Record sizes, RAM, durability, options of the index.
+    /// Record sizes, RAM, durability, and options of the index.
     pub settings: Settings,
-    /// How to carry it out.
+    /// The settings that do not concern the index.
     pub options: RunOptions,
 }
 
-/// Shared between the runs and whoever waits for them: cancels them, and tells how far they are.
+/// Shared state of the runs and their observer, who can cancel them and see their progress.
 #[derive(Debug, Default)]
 pub struct Control {
     cancelled: AtomicBool,
@@ -152,7 +154,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Makes every run stop before its next operation. Safe to call from a signal's thread.
+    /// Makes every run stop before its next operation. It may be called from a signal handler's thread.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
@@ -162,17 +164,18 @@ impl Control {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// Operations done by all runs so far; those that a run will not do because it failed count as done.
+    /// Number of operations that all runs have done so far. Operations that a failed run skips count as
+    /// done.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Operations that all runs will do in all, as far as they are known by now.
+    /// Number of operations that all runs together will do, as far as known by now.
     pub fn planned(&self) -> u64 {
         self.planned.load(Ordering::Relaxed)
     }
 
-    /// Adds operations that will be done.
+    /// Adds operations that a run will do.
     pub fn plan(&self, operations: u64) {
         self.planned.fetch_add(operations, Ordering::Relaxed);
     }
@@ -182,7 +185,7 @@ impl Control {
     }
 }
 
-/// Does one run. A failure is told in [`Run::error`], next to what was measured before it.
+/// Does one run. A failure is stored in [`Run::error`], next to the figures until then.
 pub fn run(job: &Job<'_>, control: &Control) -> Run {
     let settings = job.prepared.workload.values.settings(job.index, &job.settings);
     let valued = Job { settings, ..job.clone() };
@@ -238,7 +241,7 @@ impl Task for Job<'_> {
     }
 }
 
-/// Why an index cannot run this workload, if so: for its values, or because it takes ascending keys only.
+/// The reason why the index cannot run this workload, if any: its values, or keys that do not ascend.
 fn refusal(job: &Job<'_>) -> Option<Failure> {
     if let Some(why) = job.prepared.workload.values.refused_by(job.index, &job.settings) {
         return Some(Failure::Refused(why));

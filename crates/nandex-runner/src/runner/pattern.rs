@@ -11,13 +11,13 @@ use nandex::Shared;
 use nandex::nand::{Cause, Geometry, Nand, NandError, ReadOutcome};
 use nandex::units::{Pbn, Ppn};
 
-/// A chip whose operations are told apart by what came before them.
+/// A chip that counts how each operation relates to the previous ones.
 pub(crate) struct PatternChip {
     nand: Box<dyn Nand>,
     geometry: Geometry,
-    /// The page after the one programmed last, and read last, of each block; none after an erase.
+    /// For programs and for reads: the page after the last one used in each block; `None` after an erase.
     next: [Vec<Option<u32>>; 2],
-    /// The block programmed last, and read last.
+    /// For programs and for reads: the block used last.
     last: [Option<Pbn>; 2],
     counts: Shared<PatternCounts>,
 }
@@ -32,7 +32,8 @@ impl PatternChip {
         PatternChip { nand, geometry, next: [none.clone(), none], last: [None; 2], counts }
     }
 
-    /// Whether this operation follows the last of its kind in its block, and whether also on the chip.
+    /// Returns 1 or 0 for whether this operation follows in its block, and for whether it follows on the
+    /// chip.
     fn step(&mut self, kind: usize, ppn: Ppn) -> (u64, u64) {
         let (pbn, page) = (self.geometry.block_of(ppn), self.geometry.page_in_block(ppn));
         let in_block = self.next[kind][pbn.index()] == Some(page);
@@ -47,7 +48,7 @@ impl PatternChip {
     }
 }
 
-/// Whether a chip counts an operation that ended like this: not one that it refused.
+/// Whether a chip counts an operation with this outcome. It does not count refused ones.
 fn is_counted<T>(cause: Cause, done: &Result<T, NandError>) -> bool {
     let ended = matches!(done, Ok(_) | Err(NandError::ProgramFailed(_) | NandError::Uncorrectable(_)));
     ended && cause != Cause::Check

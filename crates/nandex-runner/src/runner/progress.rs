@@ -2,10 +2,9 @@
 
 use super::{Control, Failure};
 
-/// Steps between two reports to the control.
+/// Number of steps between two reports to the control.
 const REPORT_INTERVAL: u64 = 256;
 
-/// The steps of one run.
 pub(crate) struct Progress<'a> {
     control: &'a Control,
     done: u64,
@@ -13,17 +12,15 @@ pub(crate) struct Progress<'a> {
 }
 
 impl<'a> Progress<'a> {
-    /// A run that has not begun.
     pub(crate) fn new(control: &'a Control) -> Progress<'a> {
         Progress { control, done: 0, reported: 0 }
     }
 
-    /// Refuses to go on when the run is to stop.
+    /// Fails if the run is to stop.
     pub(crate) fn go_on(&self) -> Result<(), Failure> {
         if self.control.is_cancelled() { Err(Failure::Cancelled) } else { Ok(()) }
     }
 
-    /// A step was done.
     pub(crate) fn step(&mut self) {
         self.done += 1;
         if self.done.is_multiple_of(REPORT_INTERVAL) {
@@ -31,7 +28,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Many steps were done at once.
+    /// Counts many steps at once.
     pub(crate) fn leap(&mut self, steps: u64) {
         self.done += steps;
         self.report();
@@ -42,7 +39,7 @@ impl<'a> Progress<'a> {
         self.reported = self.done;
     }
 
-    /// The run ends: the steps of `planned` that it will not do, or did not report, count as done.
+    /// Ends the run. Those of the `planned` steps that it skips or did not report count as done.
     pub(crate) fn end(self, planned: u64) {
         self.control.add_done(planned - self.reported);
     }

@@ -17,21 +17,19 @@ use nandex_stacks::lengths::Lengths;
 use nandex_stacks::options::wrappers::lengths;
 use std::ops::{Bound, ControlFlow, Range};
 
-/// An ordered index with the operations of a workload.
 pub(crate) struct Records<'a> {
     job: &'a Job<'a>,
     chip: Option<Shared<SimChip>>,
     index: Box<dyn OrderedIndex>,
     model: Model,
     buffers: Buffers,
-    /// The lengths of values, where they differ.
+    /// The lengths of values, if they differ.
     lengths: Option<Lengths>,
     verify: bool,
-    /// Whether insertions and removals answer if the key existed.
+    /// Whether insertions and removals return whether the key existed.
     updates_answer: bool,
 }
 
-/// Room for keys and values.
 struct Buffers {
     key: Vec<u8>,
     bound: Vec<u8>,
@@ -41,7 +39,7 @@ struct Buffers {
     visited: Vec<u8>,
 }
 
-/// One operation of a kind that changes nothing, as it is booked.
+/// One operation of a kind that writes nothing, for booking.
 fn one(kind: OpKind) -> Done {
     Done { kind: kind.name(), operations: 1, written: 0 }
 }
@@ -154,7 +152,6 @@ impl Subject for Records<'_> {
 }
 
 impl<'a> Records<'a> {
-    /// Formats the index on a chip.
     pub(super) fn open(
         job: &'a Job<'a>,
         nand: Box<dyn Nand>,
@@ -177,7 +174,8 @@ impl<'a> Records<'a> {
         })
     }
 
-    /// Lets the index go, which is closed where it promises nothing without, and gives the chip.
+    /// Drops the index and returns the chip. An index without durability is closed first, since it promises
+    /// nothing otherwise.
     pub(super) fn end(mut self) -> Result<Option<Shared<SimChip>>, IndexError> {
         if self.index.durability() == Durability::None {
             self.index.close()?;
@@ -185,7 +183,7 @@ impl<'a> Records<'a> {
         Ok(self.chip)
     }
 
-    /// Bytes of the record whose value stands in the buffer.
+    /// Size in bytes of the record whose value is in the buffer.
     fn record_bytes(&self) -> u64 {
         let Buffers { key, value, .. } = &self.buffers;
         (key.len() + self.lengths.map_or(value.len(), |lengths| lengths.of(value))) as u64
@@ -232,7 +230,7 @@ impl<'a> Records<'a> {
         expected
     }
 
-    /// Compares the answer of an insertion or removal with the model, where it is asked to know.
+    /// Compares the answer of an insertion or removal with the model, if the index returns one.
     fn expect_existed(&self, slot: u32, said: bool) -> Result<(), Failure> {
         if self.updates_answer { self.expect_presence(slot, said) } else { Ok(()) }
     }
@@ -246,7 +244,7 @@ impl<'a> Records<'a> {
         Err(Failure::WrongAnswer(format!("the key is said to be {}, but is {}", word(said), word(present))))
     }
 
-    /// Visits `op.count` records from the key on, within the tree the key belongs to.
+    /// Visits `op.count` records from the key on, within the tree of the key.
     fn range(
         &mut self,
         desk: &mut Desk<'_>,
@@ -323,12 +321,12 @@ impl<'a> Records<'a> {
     }
 }
 
-/// The lengths of the values of a job whose index takes any.
+/// The lengths of the values of a job; `None` if its index takes only one length.
 pub(super) fn lengths_of(job: &Job<'_>) -> Result<Option<Lengths>, IndexError> {
     if job.index.holds.any_length() { Ok(lengths(&job.settings.options)?) } else { Ok(None) }
 }
 
-/// Makes the index, or a forest of it where each index of the workload is to be a tree of its own.
+/// Makes the index, or a forest of it if each index of the workload is a tree of its own.
 pub(super) fn format(job: &Job<'_>, nand: Box<dyn Nand>) -> Result<Box<dyn OrderedIndex>, IndexError> {
     let keys = &job.prepared.keys;
     match (keys.trees(), job.index.forest) {

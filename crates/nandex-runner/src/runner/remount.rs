@@ -5,7 +5,7 @@ use super::meter::Reading;
 use super::records::Records;
 use crate::results::Costs;
 
-/// Lets the index go and mounts it from the chip, and once more after a close; none where that is refused.
+/// The costs of mounting the index after a power cut and after a close; `None` if the mount is refused.
 pub(super) fn costs(job: &Job<'_>, index: Records<'_>) -> [Option<Costs>; 2] {
     let Ok(Some(chip)) = index.end() else { return [None, None] };
     let mount = || {

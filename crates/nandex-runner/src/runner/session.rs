@@ -11,7 +11,7 @@ use crate::results::Run;
 use nandex::IndexError;
 use nandex::ordered::Durability;
 
-/// Where operations are done and paid for.
+/// The place where a run does its operations and books their costs.
 pub(crate) struct Desk<'a> {
     pub(crate) options: RunOptions,
     device: Device,
@@ -20,7 +20,7 @@ pub(crate) struct Desk<'a> {
 }
 
 impl Desk<'_> {
-    /// Calls the index and books what that cost, whether it succeeds or not.
+    /// Calls the index and books the costs of the call, even if it fails.
     pub(crate) fn call<T>(
         &mut self,
         done: Done,
@@ -41,38 +41,35 @@ impl Desk<'_> {
     }
 }
 
-/// Sizes that turn counts into amplification.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) page_bytes: u64,
     pub(crate) record_bytes: u64,
 }
 
-/// A run to be done: a subject that is not open yet.
+/// A run to do, whose subject is not open yet.
 pub(crate) trait Task {
-    /// The subject once it is open.
+    /// The type of the open subject.
     type Subject<'s>: Subject
     where
         Self: 's;
 
-    /// The row of the results before anything is measured: who runs, and where.
+    /// The results before anything is measured: names of the index and of the storage.
     fn row(&self) -> Run;
 
-    /// Operations of all phases.
+    /// Number of operations of all phases.
     fn operations(&self) -> u64;
 
-    /// How the run is carried out.
     fn options(&self) -> RunOptions;
 
-    /// Sizes of a page and of a record.
     fn sizes(&self) -> Sizes;
 
     /// Formats the subject on a new medium.
     fn open(&self) -> Result<(Device, Self::Subject<'_>), Failure>;
 }
 
-/// Does a run. A failure is told in [`Run::error`], next to what was measured before it; the subject comes
-/// back if it could be opened.
+/// Does a run. A failure is stored in [`Run::error`], next to the figures until then. Also returns the
+/// subject if it could be opened.
 pub(crate) fn carry_out<'t, T: Task>(task: &'t T, control: &Control) -> (Run, Option<T::Subject<'t>>) {
     let (mut result, planned) = (task.row(), task.operations());
     let (subject, outcome) = match task.open() {
@@ -90,17 +87,16 @@ pub(crate) fn carry_out<'t, T: Task>(task: &'t T, control: &Control) -> (Run, Op
     (result, subject)
 }
 
-/// A run under way.
 struct Session<'a, S> {
     subject: S,
     desk: Desk<'a>,
     sizes: Sizes,
-    /// Erases of each block by the format.
+    /// Erases of each block by the format, which do not count in the run.
     format_wear: Vec<u32>,
 }
 
 impl<'a, S: Subject> Session<'a, S> {
-    /// Begins a run of a subject that stands formatted on the device.
+    /// Begins a run of a subject that is formatted on the device.
     fn new(
         subject: S,
         device: Device,
@@ -114,7 +110,7 @@ impl<'a, S: Subject> Session<'a, S> {
         Session { subject, desk, sizes, format_wear }
     }
 
-    /// Runs every phase, then the check, until something fails; what was measured is in `result` in any case.
+    /// Runs every phase and then the check, until something fails. `result` holds the figures until then.
     fn run(mut self, result: &mut Run, planned: u64) -> (S, Result<(), Failure>) {
         let phases = self.run_phases(result);
         self.finish(result);
@@ -181,7 +177,6 @@ impl<'a, S: Subject> Session<'a, S> {
         Err(Failure::Broken(format!("{loaded} of {count} sorted {} were loaded", self.subject.noun())))
     }
 
-    /// Figures of the whole run.
     fn finish(&mut self, result: &mut Run) {
         let (stats, records) = (self.subject.stats(), self.subject.records());
         result.durability = self.subject.durability().name().to_string();
@@ -196,7 +191,7 @@ impl<'a, S: Subject> Session<'a, S> {
         result.wear_erases = wear.iter().zip(&self.format_wear).map(|(now, then)| now - then).collect();
     }
 
-    /// The RAM that the index was given, its own check, and the number of its records.
+    /// Checks the RAM that the index was given, its invariants, and the number of its records.
     fn check(&mut self, result: &mut Run) -> Result<(), Failure> {
         let held = result.ram_bytes;
         if let Some(given) = self.subject.ram_given().filter(|&given| held > given as u64) {

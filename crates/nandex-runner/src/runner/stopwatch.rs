@@ -6,7 +6,7 @@ pub(crate) fn thread_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Wall time, where the system has no better.
+/// Wall time, since the system offers no processor time of a thread.
 #[cfg(not(unix))]
 pub(crate) fn thread_ns() -> u64 {
     use std::sync::LazyLock;

@@ -8,45 +8,38 @@ use super::{Done, Failure};
 use nandex::ordered::{Durability, IndexStats};
 use nandex::{CheckReport, IndexError};
 
-/// Operations that belong together.
+/// The properties of a phase.
 pub(crate) struct PhaseOf<'a> {
     pub(crate) name: &'a str,
-    /// Whether the figures of the phase count.
+    /// Whether the phase counts in the totals.
     pub(crate) measured: bool,
-    /// Whether all its operations are insertions that are handed over at once.
+    /// Whether all operations are insertions that the index gets at once.
     pub(crate) is_bulk: bool,
-    /// The number of operations.
     pub(crate) operations: usize,
 }
 
-/// An operation: the phase, and its place there.
+/// The position of an operation: its phase and its place there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At {
     pub(crate) phase: usize,
     pub(crate) op: usize,
 }
 
-/// An index with its operations and its model.
 pub(crate) trait Subject {
-    /// The number of phases.
     fn phases(&self) -> usize;
 
-    /// A phase.
     fn phase(&self, place: usize) -> PhaseOf<'_>;
 
-    /// Whether an operation changes records.
     fn changes(&self, at: At) -> bool;
 
-    /// An operation in words.
     fn describe(&self, at: At) -> String;
 
-    /// Does an operation and compares the answer.
+    /// Does an operation and compares its answer with the model.
     fn apply(&mut self, desk: &mut Desk<'_>, at: At) -> Result<(), Failure>;
 
-    /// Hands all insertions of a phase over at once; returns how many.
+    /// Loads all insertions of a phase at once; returns their number.
     fn load(&mut self, desk: &mut Desk<'_>, phase: usize) -> Result<u64, Failure>;
 
-    /// Syncs the index.
     fn sync(&mut self, desk: &mut Desk<'_>) -> Result<(), Failure>;
 
     /// Called after each phase.
@@ -54,27 +47,26 @@ pub(crate) trait Subject {
         Ok(())
     }
 
-    /// The figures of the index.
     fn stats(&self) -> IndexStats;
 
-    /// The class that the index gives.
+    /// The durability class that the index has.
     fn durability(&self) -> Durability;
 
-    /// Bytes of RAM that the index holds.
+    /// RAM of the index, in bytes.
     fn ram_bytes(&self) -> usize;
 
-    /// Bytes of RAM that the index may hold, where there is a bound.
+    /// Bound of the RAM in bytes; `None` without a bound.
     fn ram_given(&self) -> Option<usize>;
 
-    /// The check of the index.
+    /// Checks the invariants of the index.
     fn check(&mut self) -> Result<CheckReport, IndexError>;
 
-    /// Records of the model.
+    /// Number of records in the model.
     fn records(&self) -> u64;
 
-    /// The word for a record.
+    /// The word for a record in messages.
     fn noun(&self) -> &'static str;
 }
 
-/// A sync, as it is booked.
+/// One sync, for booking.
 pub(crate) const SYNC: Done = Done { kind: "sync", operations: 1, written: 0 };

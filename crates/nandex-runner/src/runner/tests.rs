@@ -16,9 +16,9 @@ use nandex_stacks::options::Options;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// A map in RAM that works the chip by a fixed script: a look-up or removal reads one page; an insertion
-/// programs the next page, and one that comes to the end of a block first erases the next block for garbage
-/// collection; a range reads two pages; a sync programs a checkpoint page.
+/// A map in RAM that calls the chip by a fixed script. A look-up or removal reads one page. An insertion
+/// programs the next page; at the end of a block it first erases the next block for garbage collection. A
+/// range reads two pages. A sync programs a checkpoint page.
 struct Scripted {
     nand: Box<dyn Nand>,
     record: RecordFormat,
@@ -185,7 +185,7 @@ const SCRIPTED: IndexEntry = IndexEntry {
     ],
 };
 
-/// The scripted index, said to fill values up.
+/// The scripted index, declared to take values of any length by filling them up.
 const LONG: IndexEntry = IndexEntry {
     holds: Holds::LongValues,
     options: &[option("lengths", "", "those of the values")],
@@ -196,7 +196,7 @@ const READ_NS: u64 = 10_000 + 512;
 const PROGRAM_NS: u64 = 100_000 + 512 + 16;
 const ERASE_NS: u64 = 1_000_000;
 
-/// 512-byte pages, 4 a block, 8 blocks, one ns a byte.
+/// A part with 8 blocks of 4 pages of 512 bytes, and a transfer time of 1 ns per byte.
 fn part() -> Part {
     let timing =
         Timing { read_ns: 10_000, program_ns: 100_000, erase_ns: ERASE_NS, transfer_ps_per_byte: 1_000 };
@@ -230,7 +230,7 @@ fn error(workload: &Workload, lie: &str) -> String {
     run_with(workload, &[("lie", lie)], RunOptions::default()).error.unwrap_or_default()
 }
 
-/// Keys 10, 20, ..., then one of each kind of operation.
+/// Inserts keys 10, 20, …, 60, then does one operation of each kind.
 fn everything() -> Workload {
     let mut ops: Vec<Op> = (1..=6).map(|k| Op::new(OpKind::Insert, k * 10)).collect();
     ops.extend([

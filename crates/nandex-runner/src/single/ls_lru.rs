@@ -13,7 +13,7 @@ use nandex_papers::ordered::ls_lru::{LsLruConfig, LsLruTree, write_minimized};
 use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
 
-/// The example's nodes: ten keys at most.
+/// Most keys of a node in the paper's example.
 const CAPACITY: usize = 10;
 const RECORD: RecordFormat = RecordFormat::new(2, 2);
 
@@ -32,13 +32,13 @@ fn buffered(buffer_pages: usize) -> Result<LsLruTree<RamStore>, IndexError> {
     LsLruTree::format(store(), config)
 }
 
-/// Two full leaves below a parent, so that the first has to split.
+/// Records of two full leaves below a parent, so that the first leaf has to split.
 fn two_leaves() -> impl Iterator<Item = ([u8; 2], [u8; 2])> {
     (0..2 * CAPACITY as u16).map(|n| (key(1_000 * n), [0; 2]))
 }
 
-/// Section 3.2.2 and Figure 6: 30 keys for a full leaf, five at a time. Split at once (here: updates pooled
-/// five at a time and committed), and by one multi-split commit of k = 3.
+/// Section 3.2.2 and Figure 6: 30 keys go to a full leaf, five at a time. Returns the figures of splitting
+/// at once (updates are pooled and committed five at a time) and of one multi-split commit with k = 3.
 pub fn multi_split() -> Result<Figures, LabError> {
     // From above, so that each five meet the larger half.
     let steps = (0..6u16).map(|step| (0..5u16).map(move |i| key(100 - step * 5 + i)));
@@ -76,9 +76,9 @@ fn contents(index: &mut dyn OrderedIndex) -> Result<Records, IndexError> {
     Ok(all)
 }
 
-/// Lemma 1: at moments of a random history, the records of the tree in the store, XOR the entries that the
-/// dirty parts stand for (Table 3: the new record of an insertion, the old one of a deletion, both of a
-/// modification), against a model.
+/// Lemma 1: compares the index with a model at moments of a random history. The index is the records in the
+/// store XOR the entries of the dirty parts (Table 3: an insertion's new record, a deletion's old one, and
+/// both of a modification).
 pub fn lemma_1(operations: u32) -> Result<Figures, LabError> {
     let (mut index, mut rng) = (buffered(40)?, Rng::new(11));
     let mut model = std::collections::BTreeMap::new();
@@ -119,7 +119,7 @@ pub fn lemma_1(operations: u32) -> Result<Figures, LabError> {
     ])
 }
 
-/// The records of the tree in the store, without the buffer: what a mount without it finds.
+/// The records in the store without those of the buffer.
 fn base_records(index: &LsLruTree<RamStore>) -> Result<Records, IndexError> {
     let bytes = LsLruConfig::buffer_bytes_min(RECORD, 128);
     let mut config = LsLruConfig { answers: Answers::Exact, ..LsLruConfig::new(RECORD, bytes) };
@@ -127,8 +127,8 @@ fn base_records(index: &LsLruTree<RamStore>) -> Result<Records, IndexError> {
     contents(&mut LsLruTree::mount_after_cut(index.store().clone(), config)?)
 }
 
-/// The commit's choice against all subsets of up to 14 units: cases in which another set frees enough with
-/// fewer writes, or frees more with as many.
+/// Compares the choice of a commit with all subsets of up to 14 units. Counts the cases in which another
+/// set frees enough pages with fewer writes, or more pages with as many.
 pub fn victims(cases: u32) -> Figures {
     let mut rng = Rng::new(12);
     let mut worse = 0u32;

@@ -6,5 +6,5 @@ pub mod plow;
 pub mod vm;
 pub mod wpcb;
 
-/// Figures of a run with their names.
+/// The figures of a run by name.
 pub type Figures = Vec<(String, f64)>;

@@ -12,12 +12,12 @@ use nandex::rng::Rng;
 use nandex::shared::Shared;
 use std::ops::{Bound, ControlFlow};
 
-/// Records of a scan.
+/// Number of records in a scan.
 const SCAN: u32 = 100;
-/// Operations between two looks at the RAM held.
+/// Number of operations between two looks at the used RAM.
 const LOOK: u64 = 500;
 
-/// The costs of operations.
+/// The costs of a number of operations.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Spent {
     pub operations: u64,
@@ -31,17 +31,17 @@ impl Spent {
         of as f64 / self.operations.max(1) as f64
     }
 
-    /// Page reads an operation.
+    /// Page reads per operation.
     pub fn reads_each(&self) -> f64 {
         self.each(self.reads)
     }
 
-    /// Page programs an operation.
+    /// Page programs per operation.
     pub fn programs_each(&self) -> f64 {
         self.each(self.programs)
     }
 
-    /// Microseconds of flash time an operation.
+    /// Flash time per operation, in µs.
     pub fn us_each(&self) -> f64 {
         self.each(self.time_ns) / 1000.0
     }
@@ -54,7 +54,7 @@ impl Spent {
     }
 }
 
-/// The costs of a phase, by the kind of operation; syncs are the changes'.
+/// The costs of a phase by kind of operation; those of syncs count for the changes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Costs {
     pub puts: Spent,
@@ -62,26 +62,26 @@ pub struct Costs {
     pub scans: Spent,
 }
 
-/// How many of a hundred operations are changes and scans; the others are look-ups.
+/// The mix of a phase: how many of 100 operations are changes and scans; the others are look-ups.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
     pub puts: u64,
     pub scans: u64,
 }
 
-/// Which record is the next, and in which order records come.
+/// The distribution of the keys and the order in which new records arrive.
 #[derive(Clone, Debug)]
 pub enum Keys {
-    /// Keys in no order, all of them as often.
+    /// New keys arrive in random order, and all keys are accessed equally often.
     Uniform,
-    /// In no order, some far more often than others.
+    /// New keys arrive in random order, and some keys are accessed far more often than others.
     Zipf(Zipf),
-    /// Keys that ascend as records come.
+    /// New keys ascend.
     Ascending,
 }
 
 impl Keys {
-    /// The key of record `i`: another one for every record.
+    /// The key of record `i`; each record has another key.
     fn of(&self, i: u32) -> u32 {
         if let Keys::Ascending = self {
             return i;
@@ -101,16 +101,16 @@ impl Keys {
     }
 }
 
-/// A plow on its chip, the records that it must hold, and the most of what was seen.
+/// A plow on its chip with the records that it must hold and the maxima seen so far.
 pub struct Drive {
     chip: Shared<SimChip>,
     tree: Plow<Shared<SimChip>>,
     config: PlowConfig,
     keys: Keys,
-    /// Changes between two syncs; none in the class every operation.
+    /// Number of changes between two syncs; `None` in the class "every operation".
     sync_every: Option<u64>,
     unsynced: u64,
-    /// The value of each record.
+    /// The expected value of each record.
     values: Vec<u32>,
     rng: Rng,
     pub slowest_ns: u64,
@@ -118,7 +118,7 @@ pub struct Drive {
 }
 
 impl Drive {
-    /// An empty index.
+    /// Makes an empty index.
     pub fn new(
         part: &Part,
         config: PlowConfig,
@@ -214,7 +214,7 @@ impl Drive {
         if is_sorted && left < SCAN { Ok(()) } else { Err(wrong("a scan is out of order", i.into())) }
     }
 
-    /// Puts so many new records, one by one.
+    /// Inserts `records` new records one by one.
     pub fn load(&mut self, records: u32) -> Result<Spent, LabError> {
         let mut costs = Spent::default();
         for _ in 0..records {
@@ -223,8 +223,8 @@ impl Drive {
         Ok(costs)
     }
 
-    /// Does so many operations: look-ups and scans of records that are there, and changes of such, or where
-    /// keys ascend new ones.
+    /// Does `operations` operations. Look-ups and scans address existing records. Changes do so too, except
+    /// that ascending keys make every change a new record.
     pub fn run(&mut self, operations: u64, mix: Mix) -> Result<Costs, LabError> {
         let mut costs = Costs::default();
         for _ in 0..operations {
@@ -245,7 +245,8 @@ impl Drive {
         Ok(costs)
     }
 
-    /// Reads of a mount, after a close, or after a sync as a power-off leaves the chip.
+    /// Mounts the index and returns the page reads of the mount: after a close if `is_clean`, else after a
+    /// sync and a power cut.
     pub fn mount(&mut self, is_clean: bool) -> Result<u64, LabError> {
         if is_clean {
             self.tree.close()?;
@@ -260,13 +261,13 @@ impl Drive {
         Ok(self.spent().reads - from.reads)
     }
 
-    /// Flash bytes of the pages of records over the bytes of the records.
+    /// Bytes of the live pages divided by bytes of the records.
     pub fn space(&self) -> f64 {
         let page = f64::from(self.chip.lock().geometry().page_bytes);
         self.tree.stats().live_pages as f64 * page / (8 * self.values.len()) as f64
     }
 
-    /// Blocks that hold something, as a share of all.
+    /// Blocks in use, as a share of all blocks.
     pub fn filled(&self) -> f64 {
         let blocks = self.chip.lock().geometry().blocks;
         let metrics = self.tree.stats().metrics;
@@ -275,7 +276,7 @@ impl Drive {
         1.0 - free as f64 / f64::from(blocks)
     }
 
-    /// The mean of the erases of all blocks, and the most of one block over it.
+    /// The mean number of erases of a block, and the most erases of one block divided by that mean.
     pub fn wear(&self) -> (f64, f64) {
         let chip = self.chip.lock();
         let wear = chip.wear();
@@ -284,7 +285,7 @@ impl Drive {
         (mean, if mean > 0.0 { most / mean } else { 1.0 })
     }
 
-    /// Walks the index and names the first invariant that does not hold.
+    /// Walks the index; the error names the first violated invariant.
     pub fn check(&mut self) -> Result<(), LabError> {
         let report = self.tree.check()?;
         if report.is_sound() && report.records == self.values.len() as u64 {

@@ -10,10 +10,10 @@ use nandex::ordered::vm::{Duplicates, Keep, TableConfig, VmConfig, VmTree};
 use nandex::ordered::{Durability, OrderedIndex, RawConfig, RecordFormat};
 use nandex::rng::Rng;
 
-/// The authors' records.
+/// The sizes of a record in the authors' program.
 const RECORD: RecordFormat = RecordFormat::new(4, 12);
 
-/// The class of a tree with a log buffer of so many pages.
+/// The durability class of a tree whose log buffer has `log_pages` pages.
 fn class(log_pages: u32) -> Durability {
     if log_pages > 0 { Durability::EverySync } else { Durability::EveryOperation }
 }
@@ -23,7 +23,7 @@ fn chip(part: &Part) -> Result<SimChip, LabError> {
         .map_err(|error| LabError::Chip { file: part.name.to_string(), reason: error.to_string() })
 }
 
-/// Enters 100,000 records in random order.
+/// Inserts 100,000 records in random order.
 fn fill(tree: &mut dyn OrderedIndex, seed: u64) -> Result<(), LabError> {
     let mut keys: Vec<u32> = (0..100_000).collect();
     Rng::new(seed).shuffle(&mut keys);
@@ -37,8 +37,9 @@ fn host(counters: &Counters) -> (u64, u64) {
     (counters.page_reads[Cause::Host as usize], counters.page_programs[Cause::Host as usize])
 }
 
-/// Page reads and programs of 100,000 random insertions in the set-up of the authors' program: records of 4 +
-/// 12 bytes, 20,000 pages of 512 bytes, erase unit of 8, three page buffers, their table of moves as it is.
+/// Page reads and programs of 100,000 random insertions with the settings of the authors' program: records
+/// of 4 + 12 bytes, 20,000 pages of 512 bytes, an erase unit of 8 pages, three page buffers, and the
+/// authors' table of moves.
 pub fn counts(mapping_bytes: usize, log_pages: u32, seed: u64) -> Result<Vec<(&'static str, u64)>, LabError> {
     let scheme = TableConfig {
         bytes: Some(mapping_bytes),
@@ -55,8 +56,7 @@ pub fn counts(mapping_bytes: usize, log_pages: u32, seed: u64) -> Result<Vec<(&'
     Ok(vec![("page_reads", reads), ("page_programs", programs)])
 }
 
-/// The costs of a VMTree-OW with its published page: reads, new pages, and overwrites, of which each is
-/// counted once.
+/// The costs of a VMTree-OW with its published page: reads, new pages and overwrites, each counted once.
 pub fn overwrite_counts(log_pages: u32, seed: u64) -> Result<Vec<(&'static str, u64)>, LabError> {
     let config = OverwriteConfig {
         durability: class(log_pages),

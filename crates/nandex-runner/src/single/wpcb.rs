@@ -15,14 +15,13 @@ use nandex_papers::ordered::wpcb::{WpcbConfig, WpcbTree};
 use std::collections::BTreeMap;
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);
-/// The paper's m: entries of a node.
+/// The paper's m: number of entries of a node.
 const ORDER: usize = 128;
 const PAGE_BYTES: usize = 2048;
-/// Pages enough for a million records in half-full nodes.
+/// Number of pages: enough for a million records in half-full nodes.
 const PAGES: u32 = 20_000;
 
-/// The counts of a tree at the level of the index: its metrics by name, and the host's accesses to a store
-/// that is told of.
+/// The counts of a tree by name: its own metrics, and the host's accesses to a store that counts.
 struct Counts(BTreeMap<&'static str, u64>);
 
 impl Counts {
@@ -35,10 +34,10 @@ impl Counts {
     }
 }
 
-/// A tree whose node reads and writes can be told.
+/// A tree whose node reads and writes are counted.
 struct Subject {
     tree: Box<dyn OrderedIndex>,
-    /// The store, where the tree does not count itself.
+    /// The store, if the tree does not count for itself.
     store: Option<Shared<RamStore>>,
 }
 
@@ -74,7 +73,7 @@ impl Subject {
         Counts(counts)
     }
 
-    /// Does something with each key; what that took, and the heights met, added up.
+    /// Does an operation with each key. Returns the counts, and the sum of the heights met.
     fn run(
         &mut self,
         keys: &[u32],
@@ -90,8 +89,8 @@ impl Subject {
     }
 }
 
-/// Counted page reads and writes of the index over what the equations say, for both trees. The heights of (1)
-/// are those met. The keys are shuffled by the seed.
+/// Counted page reads and writes of the index divided by those of the equations, for both trees. Equation
+/// (1) uses the heights met. The seed shuffles the keys.
 pub fn equations(records: u32, seed: u64) -> Result<Figures, LabError> {
     let mut figures = Figures::new();
     let ascending: Vec<u32> = (1..=records).collect();

@@ -13,14 +13,15 @@ use crate::results::{Run, WorkloadFacts};
 use crate::runner::Control;
 use nandex_stacks::options::{Options, Settings};
 
-/// Spatial indexes over data and queries. A run on the first seed leaves a map of its tree.
+/// Spatial indexes over the same data and queries. The run with the first seed also yields a map of the
+/// tree.
 #[derive(Clone, Debug)]
 pub struct Spatial {
-    /// The data.
+    /// The data of all runs.
     pub data: Dataset<f64, 2>,
-    /// The queries.
+    /// The queries of all runs.
     pub queries: Queries,
-    /// The indexes, in the order of the rows.
+    /// The indexes, in the order of the results.
     pub indexes: Vec<&'static SpatialEntry>,
 }
 
@@ -67,13 +68,13 @@ impl Contest for Spatial {
     }
 }
 
-/// The settings with the sizes of an entry, which follow from the coordinates.
+/// The settings with the record sizes of an entry, which follow from its coordinates.
 fn sized(settings: &Settings) -> Settings {
     Settings { record: runner::record_format::<f64, 2>(), ..settings.clone() }
 }
 
-/// The facts of a spatial workload; the bytes of a key are those of a rectangle, the bytes of a value those
-/// of its number.
+/// The facts about a spatial workload. The key's size is that of a rectangle, the value's size that of an
+/// entry's number.
 pub fn facts<C: super::registry::Number, const D: usize>(
     workload: &SpatialWorkload<C, D>,
     settings: &Settings,

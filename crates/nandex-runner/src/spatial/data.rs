@@ -20,25 +20,25 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, Read};
 use std::path::Path;
 
-/// Entries of one kind.
+/// A named set of spatial entries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dataset<C, const D: usize> {
     /// The data's name in results.
     pub name: String,
-    /// The entries of the data, each with a number of its own.
+    /// The entries, each with a number of its own.
     pub entries: Vec<(Rect<C, D>, u64)>,
 }
 
-/// Data that come with the program, or are made by it.
+/// A dataset that comes with the program or is made by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bundled {
     /// The data's name on the command line.
     pub name: &'static str,
-    /// The data in one line.
+    /// The data in one line, for lists.
     pub summary: &'static str,
 }
 
-/// Every such set.
+/// All bundled datasets.
 pub const BUNDLED: &[Bundled] = &[
     Bundled { name: "places", summary: "8,168 places of GeoNames as points, real" },
     Bundled { name: "rivers", summary: "3,964 runs of rivers and borders as rectangles, real" },
@@ -46,16 +46,17 @@ pub const BUNDLED: &[Bundled] = &[
     Bundled { name: "clustered", summary: "10,000 points in 50 clusters of falling size" },
 ];
 
-/// The largest GeoJSON that is read: it is held in memory as a whole.
+/// Size of the largest accepted GeoJSON file in bytes; it is held in memory as a whole.
 const GEOJSON_BYTES_MAX: u64 = 1 << 30;
 
-/// Entries of a synthetic set.
+/// Number of entries of a synthetic dataset.
 const SYNTHETIC: usize = 10_000;
 
-/// Seed of a synthetic set: the data are the same for all seeds of the operations.
+/// Seed of the synthetic datasets. It does not depend on the seed of the operations, so the data are always
+/// the same.
 const SYNTHETIC_SEED: u64 = 1984;
 
-/// The data of this name: a bundled set, or else a file, here or in the folder of inputs (see
+/// Finds a dataset by name: a bundled one, or else a file, which may be in the folder of inputs (see
 /// [`crate::data`]).
 pub fn find(name: &str) -> Result<Dataset<f64, 2>, LabError> {
     let entries = match name {
@@ -78,7 +79,7 @@ pub fn find(name: &str) -> Result<Dataset<f64, 2>, LabError> {
     Ok(Dataset { name: name.to_string(), entries })
 }
 
-/// Reads a file.
+/// Reads a dataset from a file.
 pub fn read(path: &Path) -> Result<Dataset<f64, 2>, LabError> {
     let mut input = input::open(path)?;
     let file = path.display().to_string();
@@ -100,10 +101,9 @@ fn wrong(file: &str, place: String, reason: impl Into<String>) -> LabError {
     LabError::Trace { file: file.to_string(), place: Some(place), reason: reason.into() }
 }
 
-/// The columns of a header that matter.
 struct Columns {
     id: Option<usize>,
-    /// Lower and upper corner; the same columns twice for a point.
+    /// Columns of the lower and the upper corner; for a point they are the same.
     corners: [usize; 4],
 }
 
@@ -122,7 +122,7 @@ impl Columns {
     }
 }
 
-/// Rectangles with their numbers from a CSV file; `file` is for the error.
+/// Reads rectangles with their numbers from a CSV file; `file` is its name for errors.
 pub fn read_csv(file: &str, input: impl Read) -> Result<Vec<(Rect<f64, 2>, u64)>, LabError> {
     let mut reader = csv::Reader::from_reader(BoundedLines::new(input));
     let header = reader.headers().map_err(|error| wrong(file, "line 1".into(), error.to_string()))?;
@@ -161,7 +161,7 @@ pub fn read_csv(file: &str, input: impl Read) -> Result<Vec<(Rect<f64, 2>, u64)>
     }
 }
 
-/// The reason alone: the place is told by whoever reports it.
+/// The reason of an error without its position, which the caller reports.
 fn csv_words(error: &csv::Error) -> String {
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
@@ -172,7 +172,8 @@ fn csv_words(error: &csv::Error) -> String {
     }
 }
 
-/// Rectangles around the features of a GeoJSON file, with their numbers; `file` is for the error.
+/// Reads the features of a GeoJSON file as the rectangles around them, with their numbers; `file` is its
+/// name for errors.
 pub fn read_geojson(file: &str, input: impl Read) -> Result<Vec<(Rect<f64, 2>, u64)>, LabError> {
     let whole: GeoJson = serde_json::from_reader(input).map_err(|error| {
         let place = format!("line {}", error.line());
@@ -205,7 +206,7 @@ pub fn read_geojson(file: &str, input: impl Read) -> Result<Vec<(Rect<f64, 2>, u
 
 type Corners = Option<[[f64; 2]; 2]>;
 
-/// Widens the corners so that they hold a geometry.
+/// Widens the corners so that they contain the geometry.
 fn bound(value: &GeometryValue, corners: &mut Corners) -> Result<(), &'static str> {
     use GeometryValue as G;
     match value {
@@ -235,7 +236,8 @@ fn widen(position: &Position, corners: &mut Corners) -> Result<(), &'static str>
     Ok(())
 }
 
-/// Boxes anywhere between 0 and `side` on each axis, their sides up to a thousandth of it.
+/// Rectangles at random positions from 0 to `side` on each axis. Their sides are at most a thousandth of
+/// `side`.
 pub fn uniform<C: Number, const D: usize>(count: usize, side: f64, seed: u64) -> Vec<(Rect<C, D>, u64)> {
     let mut rng = Rng::new(seed ^ split_mix(11));
     let numbered = (0..count as u64).filter_map(|id| {
@@ -246,7 +248,7 @@ pub fn uniform<C: Number, const D: usize>(count: usize, side: f64, seed: u64) ->
     numbered.collect()
 }
 
-/// Points around 50 centres, each of which has nine tenths as many as the one before.
+/// Points around 50 centres. Each centre has nine tenths as many points as the previous one.
 pub fn clustered<C: Number, const D: usize>(count: usize, side: f64, seed: u64) -> Vec<(Rect<C, D>, u64)> {
     const CLUSTERS: usize = 50;
     let mut rng = Rng::new(seed ^ split_mix(12));
@@ -273,7 +275,7 @@ fn rect<C: Number, const D: usize>(low: [f64; D], high: [f64; D]) -> Option<Rect
     Rect::new(corner(low)?, corner(high)?).ok()
 }
 
-/// A number from 0 to below 1, of 53 random bits.
+/// A random number at least 0 and below 1, made of 53 random bits.
 fn unit(rng: &mut Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }

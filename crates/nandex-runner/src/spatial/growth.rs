@@ -10,15 +10,15 @@ use nandex::IndexError;
 use nandex::nand::sim::SimChip;
 use nandex::spatial::Rect;
 
-/// The insertions of all these entries, in their order.
+/// A workload that inserts all entries in their order.
 pub fn growth_of<C, const D: usize>(entries: Vec<(Rect<C, D>, u64)>, seed: u64) -> SpatialWorkload<C, D> {
     let ops = (0..entries.len() as u32).map(SpatialOp::Insert).collect();
     let phase = SpatialPhase { name: "insert".into(), measured: true, is_bulk: false, ops };
     SpatialWorkload { name: "growth".into(), seed, options: Default::default(), entries, phases: vec![phase] }
 }
 
-/// The levels of the job's index on a new chip, whatever its medium, after each entry of the workload, all of
-/// which are inserted in their order.
+/// Inserts all entries of the workload in their order into the job's index on a new chip, whatever the
+/// job's medium. Returns the height of the tree after each entry.
 pub fn heights<C: Space<D>, const D: usize>(job: &SpatialJob<'_, C, D>) -> Result<Vec<u32>, LabError> {
     let (Medium::Chip(part) | Medium::Disk(_, part)) = job.medium;
     let refused = |error: nandex::nand::PartError| LabError::Chip {

@@ -9,50 +9,50 @@ use nandex::IndexError;
 use nandex::spatial::{Rect, Region, Relation, SpatialIndex};
 use std::ops::ControlFlow;
 
-/// Queries drawn of each kind.
+/// Most queries of a kind that are drawn.
 const QUERIES_DRAWN: usize = 6;
 
-/// A node on the map; of more than two dimensions the first two are drawn.
+/// A node on the map. Only the first two dimensions are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MapNode {
-    /// The node's number; where a node is a page, the page's.
+    /// The node's number; if a node is a page, the number of the page.
     pub id: u32,
-    /// 1 for a leaf.
+    /// The node's level; 1 for a leaf.
     pub level: u8,
-    /// Entries in it.
+    /// Number of entries in the node.
     pub entries: usize,
-    /// Lower and upper corner.
+    /// Lower and upper corner of the node's box.
     pub corners: [[f64; 2]; 2],
 }
 
 /// The shape of a query on the map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
-    /// A window: its corners, and how entries must lie to it.
+    /// A window: its corners, and the relation of the entries to it.
     Window([[f64; 2]; 2], Relation),
-    /// A point and the square of the distance to the last entry found.
+    /// A nearest search: its point, and the square of the distance to the last entry found.
     Nearest([f64; 2], f64),
 }
 
-/// A query and what it read.
+/// A query with the nodes that it reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MapQuery {
-    /// Where it is.
+    /// The shape of the query.
     pub shape: Shape,
-    /// Entries it found.
+    /// Number of entries found.
     pub found: usize,
-    /// The nodes it read, by their places in [`TreeMap::nodes`].
+    /// The nodes that the query read, as indices into [`TreeMap::nodes`].
     pub read: Vec<usize>,
 }
 
-/// An index on a map.
+/// A map of an index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TreeMap {
     /// The name of the index.
     pub index: String,
-    /// Every node, the root first.
+    /// All nodes, the root first.
     pub nodes: Vec<MapNode>,
-    /// A few queries.
+    /// A few queries with the nodes they read.
     pub queries: Vec<MapQuery>,
 }
 
@@ -61,7 +61,7 @@ fn corners_of<C: Space<D>, const D: usize>(rect: &Rect<C, D>) -> [[f64; 2]; 2] {
 }
 
 impl TreeMap {
-    /// The nodes of an index.
+    /// Makes the map of an index, without queries.
     pub fn of<C: Space<D>, const D: usize>(
         name: &str,
         index: &mut dyn SpatialIndex<C, D>,
@@ -75,25 +75,25 @@ impl TreeMap {
         Ok(TreeMap { index: name.to_string(), nodes, queries: Vec::new() })
     }
 
-    /// Leaves on the map.
+    /// The leaves.
     pub fn leaves(&self) -> impl Iterator<Item = &MapNode> {
         self.nodes.iter().filter(|node| node.level == 1)
     }
 
-    /// Whether another window, or another search for the nearest, is to be drawn.
+    /// Whether another window query, or else another nearest search, should be drawn.
     pub fn has_room(&self, for_window: bool) -> bool {
         let alike = self.queries.iter().filter(|q| matches!(q.shape, Shape::Window(..)) == for_window);
         alike.count() < QUERIES_DRAWN
     }
 
-    /// Adds a query, with the nodes it reads.
+    /// Adds a query and determines the nodes it reads.
     pub fn add(&mut self, mut query: MapQuery) {
         let reads = |(place, node): (usize, &MapNode)| query.shape.reads(place == 0, node).then_some(place);
         query.read = self.nodes.iter().enumerate().filter_map(reads).collect();
         self.queries.push(query);
     }
 
-    /// The box around the leaves.
+    /// The box around all nodes.
     pub fn extent(&self) -> [[f64; 2]; 2] {
         let mut extent = [[f64::INFINITY; 2], [f64::NEG_INFINITY; 2]];
         for [low, high] in self.nodes.iter().map(|node| node.corners) {
@@ -107,7 +107,7 @@ impl TreeMap {
 }
 
 impl Shape {
-    /// Whether a query reads a node; the root always.
+    /// Whether a query reads the node; it always reads the root.
     fn reads(&self, is_root: bool, node: &MapNode) -> bool {
         let [low, high] = node.corners;
         is_root
@@ -127,7 +127,7 @@ impl Shape {
 }
 
 impl MapQuery {
-    /// A window that found so many entries.
+    /// A window query that found `found` entries.
     pub fn window<C: Space<D>, const D: usize>(
         window: &Rect<C, D>,
         relation: Relation,
@@ -136,7 +136,7 @@ impl MapQuery {
         MapQuery { shape: Shape::Window(corners_of(window), relation), found, read: Vec::new() }
     }
 
-    /// A search for the nearest and what it found.
+    /// A nearest search with the entries that it found.
     pub fn nearest<C: Space<D>, const D: usize>(point: &[C; D], found: &[(Rect<C, D>, u64)]) -> MapQuery {
         let at = [point[0].to_f64(), point[1].to_f64()];
         let distance2 = |rect: &Rect<C, D>| {

@@ -4,13 +4,13 @@
 use nandex::spatial::{Coordinate, Measure, Rect, Relation};
 use std::cmp::Ordering;
 
-/// An answer: entries as rectangle and number.
+/// The entries that answer a query, as rectangle and number.
 pub type Answer<C, const D: usize> = Vec<(Rect<C, D>, u64)>;
 
-/// An entry with the square of its distance.
+/// The square of an entry's distance from a point, and the entry.
 type Distant<C, const D: usize> = (<C as Coordinate>::Measure, (Rect<C, D>, u64));
 
-/// Which entries of a table are there.
+/// The set of present entries among those of a table.
 pub(super) struct SpatialModel<'a, C, const D: usize> {
     entries: &'a [(Rect<C, D>, u64)],
     present: Vec<bool>,
@@ -18,27 +18,24 @@ pub(super) struct SpatialModel<'a, C, const D: usize> {
 }
 
 impl<'a, C: Coordinate, const D: usize> SpatialModel<'a, C, D> {
-    /// The model without any of these entries.
+    /// Makes a model without any present entries.
     pub(super) fn new(entries: &'a [(Rect<C, D>, u64)]) -> SpatialModel<'a, C, D> {
         SpatialModel { entries, present: vec![false; entries.len()], records: 0 }
     }
 
-    /// Entries that are there.
+    /// Number of present entries.
     pub(super) fn records(&self) -> u64 {
         self.records
     }
 
-    /// An entry of the table.
     pub(super) fn entry(&self, at: u32) -> &'a (Rect<C, D>, u64) {
         &self.entries[at as usize]
     }
 
-    /// Whether it is there.
     pub(super) fn contains(&self, at: u32) -> bool {
         self.present[at as usize]
     }
 
-    /// Notes whether it is there.
     pub(super) fn set(&mut self, at: u32, is_present: bool) {
         let before = std::mem::replace(&mut self.present[at as usize], is_present);
         self.records = self.records + u64::from(is_present) - u64::from(before);
@@ -48,12 +45,13 @@ impl<'a, C: Coordinate, const D: usize> SpatialModel<'a, C, D> {
         self.entries.iter().zip(&self.present).filter(|(_, present)| **present).map(|(entry, _)| entry)
     }
 
-    /// The entries that a window finds, in the order of [`in_order`].
+    /// The entries that a window query finds, in the order of [`in_order`].
     pub(super) fn window(&self, window: &Rect<C, D>, relation: Relation) -> Answer<C, D> {
         in_order(self.all().filter(|(rect, _)| relation.holds(rect, window)).copied().collect())
     }
 
-    /// The entries nearest to a point, nearest first, equally near ones by number and then corners.
+    /// The entries nearest to a point, nearest first. Equally near entries come by number and then by
+    /// corners.
     pub(super) fn nearest(&self, point: &[C; D], count: usize) -> Answer<C, D> {
         let mut all: Vec<Distant<C, D>> =
             self.all().map(|entry| (entry.0.distance2(point), *entry)).collect();
@@ -76,7 +74,7 @@ impl<'a, C: Coordinate, const D: usize> SpatialModel<'a, C, D> {
     }
 }
 
-/// An answer whose order means nothing, by number and corners.
+/// Sorts an answer without defined order by number and corners, so that two answers can be compared.
 pub(super) fn in_order<C: Coordinate, const D: usize>(mut answer: Answer<C, D>) -> Answer<C, D> {
     answer.sort_by(|a, b| a.1.cmp(&b.1).then_with(|| a.0.order(&b.0)));
     answer

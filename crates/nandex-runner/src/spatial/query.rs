@@ -13,29 +13,29 @@ use nandex::spatial::{Rect, Relation, SpatialIndex};
 use nandex::{IndexError, Nand};
 use nandex_stacks::options::Settings;
 
-/// An index with the data in it.
+/// An index that the data were loaded into.
 pub struct Loaded {
     chip: Shared<SimChip>,
     index: Box<dyn SpatialIndex<f64, 2>>,
-    /// The cost of the load.
+    /// The costs of the load.
     pub load: Asked,
 }
 
-/// The answer to a query, and its cost.
+/// The answer to a query and its costs.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Asked {
-    /// The entries: of a search for the nearest the nearest first, of a window by their numbers.
+    /// The entries found: nearest first for a nearest search, by number for a window.
     pub found: Answer<f64, 2>,
-    /// Pages read.
+    /// Number of pages read.
     pub page_reads: u64,
-    /// Pages programmed.
+    /// Number of pages programmed.
     pub page_programs: u64,
-    /// Simulated time of the chip.
+    /// Simulated time of the chip, in ns.
     pub flash_time_ns: u64,
 }
 
 impl Loaded {
-    /// Formats an index and loads all of the data at once.
+    /// Formats an index and loads all data at once.
     pub fn new(
         entry: &SpatialEntry,
         part: &Part,
@@ -54,19 +54,19 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// The numbers of the entries that a window finds.
+    /// Finds the entries of a window.
     pub fn window(&mut self, window: &Rect<f64, 2>, relation: Relation) -> Result<Asked, LabError> {
         let mut asked = self.ask(|index| found_in(index, window, relation))?;
         asked.found.sort_by_key(|(_, id)| *id);
         Ok(asked)
     }
 
-    /// The entries nearest to a point, nearest first.
+    /// Finds the `count` entries nearest to a point, nearest first.
     pub fn nearest(&mut self, point: &[f64; 2], count: u32) -> Result<Asked, LabError> {
         self.ask(|index| found_near(index, point, count))
     }
 
-    /// The index itself.
+    /// The index with the data.
     pub fn index(&mut self) -> &mut dyn SpatialIndex<f64, 2> {
         &mut *self.index
     }

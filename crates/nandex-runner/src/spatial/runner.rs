@@ -24,12 +24,12 @@ use nandex::spatial::Rect;
 use nandex::{CheckReport, IndexError};
 use nandex_stacks::options::Settings;
 
-/// Who takes part.
+/// An index that takes part in a spatial run.
 #[derive(Clone, Copy, Debug)]
 pub enum Contestant {
     /// A spatial index.
     Spatial(&'static SpatialEntry),
-    /// The B+-tree, with a key for each entry.
+    /// The B+-tree with a key for each entry.
     BPlus(&'static IndexEntry),
 }
 
@@ -43,38 +43,37 @@ impl Contestant {
     }
 }
 
-/// One run to do.
+/// A run to do.
 #[derive(Clone, Debug)]
 pub struct SpatialJob<'a, C, const D: usize> {
-    /// The index.
+    /// The index to run.
     pub contestant: Contestant,
     /// The medium below the index.
     pub medium: Medium<'a>,
-    /// The workload.
+    /// The workload to run.
     pub workload: &'a SpatialWorkload<C, D>,
-    /// RAM, durability, options of the index.
+    /// RAM, durability, and options of the index.
     pub settings: Settings,
-    /// How to carry it out.
+    /// The settings that do not concern the index.
     pub options: RunOptions,
-    /// Whether a map of the tree is wanted, as it is before the first query.
+    /// Whether to draw a map of the tree as it is before the first query.
     pub wants_map: bool,
 }
 
-/// The results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct SpatialRun {
-    /// The figures.
+    /// The figures of the run.
     pub run: Run,
-    /// The tree on a map.
+    /// The map of the tree, if one was wanted.
     pub map: Option<TreeMap>,
 }
 
-/// Sizes of an entry in a leaf: its rectangle, and its number.
+/// The record sizes of an entry in a leaf: its rectangle as key and its number as value.
 pub fn record_format<C: Space<D>, const D: usize>() -> RecordFormat {
     RecordFormat::new((2 * D * C::BYTES) as u8, 8)
 }
 
-/// Does one run. A failure is told in [`Run::error`], next to what was measured before it.
+/// Does one run. A failure is stored in [`Run::error`], next to the figures until then.
 pub fn run<C: Space<D>, const D: usize>(job: &SpatialJob<'_, C, D>, control: &Control) -> SpatialRun {
     let (run, boxes) = carry_out(job, control);
     SpatialRun { run, map: boxes.and_then(|boxes| boxes.map) }
@@ -120,8 +119,6 @@ impl<C: Space<D>, const D: usize> Task for SpatialJob<'_, C, D> {
     }
 }
 
-/// A spatial index, or the B+-tree, as the subject of a run: every answer is held against a look at all
-/// entries.
 pub(crate) struct Boxes<'a, C: Space<D>, const D: usize> {
     job: &'a SpatialJob<'a, C, D>,
     index: Opened<C, D>,
@@ -273,7 +270,7 @@ impl<C: Space<D>, const D: usize> Boxes<'_, C, D> {
         Err(Failure::WrongAnswer(what))
     }
 
-    /// The nodes, and those that some of the queries to come read; nothing of it is counted.
+    /// The nodes, and those that some of the coming queries read. Nothing of this is counted.
     fn draw(&mut self) -> Result<TreeMap, IndexError> {
         let mut map = TreeMap::of(self.job.contestant.name(), self.index.spatial()?)?;
         for op in self.job.workload.phases.iter().flat_map(|phase| &phase.ops) {
@@ -293,7 +290,7 @@ impl<C: Space<D>, const D: usize> Boxes<'_, C, D> {
     }
 }
 
-/// Refuses an answer that is not what the model says.
+/// Fails if an answer differs from the model's.
 fn compare<C: Space<D>, const D: usize>(
     found: &[(Rect<C, D>, u64)],
     expected: &[(Rect<C, D>, u64)],

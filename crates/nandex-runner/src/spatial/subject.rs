@@ -14,18 +14,17 @@ use nandex_stacks::options::Settings;
 use nandex_stacks::spatial::trees::{DOMAIN, text_of};
 use std::ops::ControlFlow;
 
-/// An open index.
 pub(super) enum Opened<C, const D: usize> {
     Spatial(Box<dyn SpatialIndex<C, D>>),
     Keys(Box<dyn OrderedIndex>),
 }
 
-/// The key of an entry of this number: a bijection, so that entries lie all over the keys.
+/// The key of an entry by its number. The mapping is one to one and scatters the entries over all keys.
 fn key_of(id: u64) -> [u8; 8] {
     split_mix(id).to_be_bytes()
 }
 
-/// The record of the B+-tree's entries.
+/// The record sizes of the B+-tree.
 const KEYED: RecordFormat = RecordFormat::new(8, 8);
 
 impl<C: Space<D>, const D: usize> Opened<C, D> {
@@ -64,7 +63,6 @@ impl<C: Space<D>, const D: usize> Opened<C, D> {
         }
     }
 
-    /// Whether it changed anything that must not be there already.
     pub(super) fn insert(&mut self, (rect, id): &(Rect<C, D>, u64)) -> Result<(), IndexError> {
         match self {
             Opened::Spatial(index) => index.insert(rect, *id),
@@ -79,7 +77,7 @@ impl<C: Space<D>, const D: usize> Opened<C, D> {
         }
     }
 
-    /// Searches an entry; the search ends when it is found.
+    /// Searches an entry; the search ends when the entry is found.
     pub(super) fn search(&mut self, (rect, id): &(Rect<C, D>, u64)) -> Result<bool, IndexError> {
         match self {
             Opened::Spatial(index) => {
@@ -97,7 +95,7 @@ impl<C: Space<D>, const D: usize> Opened<C, D> {
         }
     }
 
-    /// Takes many entries at once, packed as it can.
+    /// Loads many entries at once, packed in the way of the index.
     pub(super) fn load(&mut self, entries: &[(Rect<C, D>, u64)]) -> Result<u64, IndexError> {
         match self {
             Opened::Spatial(index) => load(index.as_mut(), entries),
@@ -137,7 +135,8 @@ pub(super) fn open_subject<C: Space<D>, const D: usize>(
     }
 }
 
-/// The settings with the extent of the data for an index that lays a curve through it, unless another is set.
+/// Adds the extent of the data to the settings of an index that needs it for its curve, unless it is set
+/// already.
 pub fn with_domain<C: Space<D>, const D: usize>(
     entry: &SpatialEntry,
     settings: &Settings,
@@ -151,7 +150,7 @@ pub fn with_domain<C: Space<D>, const D: usize>(
     }
 }
 
-/// Takes many entries at once: tiled, or along the curve where the index keeps them there and takes no other
+/// Loads many entries at once. They are tiled, or ordered along the curve if the index takes no other
 /// order.
 pub(super) fn load<C: Space<D>, const D: usize>(
     index: &mut dyn SpatialIndex<C, D>,
@@ -165,7 +164,7 @@ pub(super) fn load<C: Space<D>, const D: usize>(
     }
 }
 
-/// The entries that a window finds.
+/// Finds the entries that are in the relation to the window.
 pub fn found_in<C: Space<D>, const D: usize>(
     index: &mut dyn SpatialIndex<C, D>,
     window: &Rect<C, D>,
@@ -179,7 +178,7 @@ pub fn found_in<C: Space<D>, const D: usize>(
     Ok(found)
 }
 
-/// The entries nearest to a point.
+/// Finds the `count` entries nearest to a point.
 pub fn found_near<C: Space<D>, const D: usize>(
     index: &mut dyn SpatialIndex<C, D>,
     point: &[C; D],

@@ -13,25 +13,25 @@ use nandex_stacks::options::Options;
 use nandex_stacks::options::whole_number;
 use std::collections::BTreeMap;
 
-/// The operations of a spatial workload.
+/// An operation of a spatial workload. Entries are given by their place in the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum SpatialOp<C, const D: usize> {
-    /// Inserts an entry that is not there.
+    /// Inserts an entry that is absent.
     Insert(u32),
     /// Removes an entry.
     Remove(u32),
-    /// Searches one entry by its rectangle and number, there or not.
+    /// Searches an entry, which may be absent, by its rectangle and number.
     Search(u32),
-    /// Finds what stands in a relation to a window.
+    /// Finds the entries that are in a relation to a window.
     Window(Rect<C, D>, Relation),
-    /// Finds so many entries nearest to a point.
+    /// Finds a number of entries nearest to a point.
     Nearest([C; D], u32),
-    /// Makes everything before durable.
+    /// Makes all earlier operations durable.
     Sync,
 }
 
 impl<C, const D: usize> SpatialOp<C, D> {
-    /// The name used in results.
+    /// The operation's name in results.
     pub const fn name(&self) -> &'static str {
         match self {
             SpatialOp::Insert(_) => "insert",
@@ -43,54 +43,54 @@ impl<C, const D: usize> SpatialOp<C, D> {
         }
     }
 
-    /// Whether it changes what the index holds.
+    /// Whether the operation changes the entries of the index.
     pub const fn changes(&self) -> bool {
         matches!(self, SpatialOp::Insert(_) | SpatialOp::Remove(_))
     }
 }
 
-/// A stretch of a workload with figures of its own.
+/// A phase of a workload, with figures of its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpatialPhase<C, const D: usize> {
     /// The phase's name in results.
     pub name: String,
-    /// Whether it counts in totals; a load usually does not.
+    /// Whether the phase counts in the totals. A load usually does not.
     pub measured: bool,
-    /// Whether its operations, insertions all, are handed to an empty index at once, which packs them its own
-    /// way.
+    /// Whether the phase loads an empty index: all operations are insertions, and the index gets them at
+    /// once to pack them its own way.
     pub is_bulk: bool,
-    /// The operations of the phase in order.
+    /// The operations in order.
     pub ops: Vec<SpatialOp<C, D>>,
 }
 
-/// Entries, and operations on them.
+/// A spatial workload: a table of entries, and operations on them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpatialWorkload<C, const D: usize> {
     /// The workload's name in results.
     pub name: String,
-    /// The seed it was made from.
+    /// The seed that the workload was made from.
     pub seed: u64,
-    /// Every option with the value used.
+    /// All options with the values used.
     pub options: BTreeMap<String, String>,
     /// The entries, each with a number of its own.
     pub entries: Vec<(Rect<C, D>, u64)>,
-    /// The phases in the order they run.
+    /// The phases, in the order in which they run.
     pub phases: Vec<SpatialPhase<C, D>>,
 }
 
 impl<C: Number, const D: usize> SpatialWorkload<C, D> {
-    /// Operations in all phases.
+    /// Number of operations of all phases.
     pub fn operations(&self) -> u64 {
         self.phases.iter().map(|phase| phase.ops.len() as u64).sum()
     }
 
-    /// The box around all entries.
+    /// The box around all entries; `None` without entries.
     pub fn extent(&self) -> Option<Rect<C, D>> {
         Rect::around(self.entries.iter().map(|(rect, _)| rect))
     }
 }
 
-/// Options of the general workload.
+/// The options of the general workload.
 pub const OPTIONS: &[OptionInfo] = &[
     option("load", "insert", "how the entries come in: insert, one by one; bulk, at once and packed"),
     option("queries", "1000", "windows, and as many searches for the nearest"),
@@ -99,20 +99,20 @@ pub const OPTIONS: &[OptionInfo] = &[
     option("order", "shuffled", "the order in which entries come in: shuffled, or file, as the data have it"),
 ];
 
-/// Queries of the general workload.
+/// The sizes of the queries of the general workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Queries {
-    /// Area of a window, as a share of the data's extent.
+    /// Area of a window as a share of the area of the data's extent.
     pub window: f64,
-    /// Entries that a search for the nearest wants.
+    /// Number of entries that a nearest search asks for.
     pub nearest: u32,
 }
 
-/// The general workload over some data: load; windows; nearest; removals; insertions.
+/// Makes the general workload over a dataset: load, windows, nearest searches, removals, insertions.
 ///
-/// A window is a square of the wanted share of the extent's area, scaled as the extent is; its centre is that
-/// of an entry drawn at random, so that windows lie where the data are. So does the point of a search for the
-/// nearest. A tenth of the entries, but no more than `changes`, is kept back for the insertions at the end.
+/// A window has the given share of the extent's area and the shape of the extent. Windows and nearest
+/// searches are centred on entries drawn at random, so that they lie where the data are. A tenth of the
+/// entries, but at most `changes`, is kept back for the insertions at the end.
 pub fn general<C: Number, const D: usize>(
     data: &Dataset<C, D>,
     queries: Queries,
@@ -155,10 +155,9 @@ pub fn general<C: Number, const D: usize>(
     Ok(SpatialWorkload { name: data.name.clone(), seed, options, entries, phases })
 }
 
-/// Queries or changes of a run at most: more than a day's work.
+/// Most queries or changes of a run: they take more than a day.
 const OPERATIONS_MAX: u64 = 1 << 24;
 
-/// The options of the general workload, read.
 struct Plan {
     is_bulk: bool,
     is_shuffled: bool,
@@ -191,8 +190,8 @@ impl Plan {
     }
 }
 
-/// The box of a share of the extent's area around a point; it keeps its size where it reaches beyond the
-/// extent.
+/// The box around a point that has the given share of the extent's area. It is not cut off at the border of
+/// the extent.
 fn window_around<C: Number, const D: usize>(
     centre: [C; D],
     extent: &Rect<C, D>,
@@ -221,33 +220,35 @@ fn window_around<C: Number, const D: usize>(
     rect.ok_or_else(|| LabError::bad_option("--window", &format!("{}%", share * 100.0), "reaches too far"))
 }
 
-/// The profiles of the study of access times.
+/// A profile of operations from the study of access times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// Insertions, removals and searches at random.
+    /// Insertions, removals and searches in random order.
     Random,
-    /// 1,000 insertions, then 100 removals amid searches.
+    /// 1,000 insertions, then 100 removals among searches.
     Insertions,
-    /// 2,000 insertions, 1,900 removals, then searches.
+    /// 2,000 insertions, then 1,900 removals, then searches.
     Removals,
 }
 
 impl Profile {
-    /// The profile of the paper's letter.
+    /// The profile with the paper's letter: R, I or D.
     pub fn of_letter(letter: &str) -> Result<Profile, LabError> {
         let all = [("R", Profile::Random), ("I", Profile::Insertions), ("D", Profile::Removals)];
         let found = all.iter().find(|(known, _)| *known == letter).map(|(_, profile)| *profile);
         found.ok_or_else(|| LabError::unknown("profile", letter, all.map(|(known, _)| known)))
     }
 
-    /// The profile's operations, `operations` in all, over these entries; with 12,000 they have the paper's
-    /// numbers.
+    /// Makes the workload of this profile with `operations` operations over these entries. With 12,000
+    /// operations the counts are the paper's.
     ///
-    /// *R* draws each operation's kind, a third each, and its entry, one of a sixth as many as there are
-    /// operations. So a removal or search may miss; an insertion of what is there becomes a search. In *I*
-    /// each of the removals comes at a random place among the searches. There and in *D* a removal or search
-    /// addresses an entry that is there, each alike. In *D* a twentieth of the entries stays, so that the
-    /// searches do not look through an empty tree, and half of the searches address entries that are gone.
+    /// In *R*, each operation is an insertion, a removal or a search with equal chance. Its entry is drawn
+    /// from a sixth as many entries as there are operations. A removal or search may therefore miss, and an
+    /// insertion of a present entry becomes a search.
+    ///
+    /// In *I*, the removals have random places among the searches. In *I* and *D*, a removal or search
+    /// addresses a present entry, each with equal chance. In *D*, a twentieth of the entries stays so that
+    /// the tree is not empty, and half of the searches address removed entries.
     pub fn workload<C: Number, const D: usize>(
         self,
         entries: Vec<(Rect<C, D>, u64)>,
@@ -299,7 +300,6 @@ impl Profile {
     }
 }
 
-/// Draws the operations of a profile.
 struct Profiled {
     rng: Rng,
     entries: u32,
@@ -309,7 +309,7 @@ struct Profiled {
 }
 
 impl Profiled {
-    /// An operation of any kind on one of the first so many entries.
+    /// Draws an operation of any kind on one of the first `entries` entries.
     fn any<C, const D: usize>(&mut self, entries: usize) -> SpatialOp<C, D> {
         let entry = self.rng.below(entries as u64) as u32;
         let place = self.present.iter().position(|&present| present == entry);

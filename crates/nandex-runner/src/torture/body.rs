@@ -16,11 +16,10 @@ use nandex::IndexError;
 use nandex::ordered::Durability;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Whether a life goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Flow {
     Goes,
-    /// Nothing can be opened or made on the chip any more, as is allowed.
+    /// Nothing can be opened or made on the chip any more, which is allowed.
     Ends,
 }
 
@@ -44,7 +43,6 @@ pub(crate) struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// Makes the victim on a fresh chip.
     pub(crate) fn born(setup: &'a Setup) -> Result<Body<'a>, Fault> {
         let rig = Rig::new(setup);
         let made = catch_unwind(AssertUnwindSafe(|| rig.format()));
@@ -143,7 +141,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Opens what may refuse to be mounted, where that is possible; else it begins anew on the used chip.
+    /// Mounts a victim that may refuse to be mounted. If it refuses, the life begins anew on the used chip.
     fn salvage(&mut self) -> Result<Flow, Fault> {
         match self.rig.mount_after_cut() {
             _ if !self.rig.is_powered() => {
@@ -161,7 +159,7 @@ impl<'a> Body<'a> {
         self.make_anew()
     }
 
-    /// Makes an empty one on the used chip.
+    /// Formats an empty victim on the used chip.
     fn make_anew(&mut self) -> Result<Flow, Fault> {
         match self.rig.format() {
             _ if !self.rig.is_powered() => {
@@ -186,7 +184,7 @@ impl<'a> Body<'a> {
         self.is_closed = false;
     }
 
-    /// Checks what was just opened and compares it with what may have come back.
+    /// Checks a victim that was just opened and compares it with the allowed states.
     fn examine(&mut self, mut victim: Subject, promise: Promise) -> Result<Flow, Fault> {
         if victim.store_ram_bytes() != self.ram_bytes {
             let (was, is) = (self.ram_bytes, victim.store_ram_bytes());
@@ -205,8 +203,8 @@ impl<'a> Body<'a> {
         Ok(Flow::Goes)
     }
 
-    /// A log that is a ring gives up its oldest readings when it is full: what is there no longer is expected
-    /// no longer.
+    /// Drops the expectation of readings that a log gave up: a log is a ring and overwrites its oldest
+    /// readings.
     fn give_up(&mut self, found: &[u64]) -> Result<(), Fault> {
         if !self.expected.mix.gives_up {
             return Ok(());
@@ -222,7 +220,7 @@ impl<'a> Body<'a> {
         Ok(())
     }
 
-    /// Walks the invariants and reads everything.
+    /// Checks the invariants and reads all slots.
     fn read(&self, victim: &mut Subject) -> Result<Vec<u64>, Fault> {
         let unsound = |why: String| Fault::new(Kind::Unsound, why);
         let records = victim.check().map_err(unsound)?;
@@ -288,7 +286,7 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Bytes of a reading in a log.
+/// Size of a reading in a log, in bytes.
 const READING_BYTES: usize = 12;
 
 fn panicked(panic: &(dyn std::any::Any + Send)) -> Fault {

@@ -16,17 +16,16 @@ use nandex_stacks::options::Settings;
 use std::fmt;
 use std::str::FromStr;
 
-/// A life written down.
+/// The description of a life: chip, settings and steps.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub(super) setup: Setup,
     pub(super) steps: Vec<Step>,
 }
 
-/// Spare bytes of a page where a file does not say.
+/// Spare bytes of a page if a file does not give them.
 const SPARE_BYTES: u32 = 64;
 
-/// The classes and their names in a file.
 const CLASSES: [(Durability, &str); 3] = [
     (Durability::EveryOperation, "every-operation"),
     (Durability::EverySync, "every-sync"),
@@ -34,17 +33,17 @@ const CLASSES: [(Durability, &str); 3] = [
 ];
 
 impl Case {
-    /// Steps.
+    /// Number of steps.
     pub fn steps(&self) -> usize {
         self.steps.len()
     }
 
-    /// Lives it. The error is what was found wrong, after how many steps.
+    /// Runs the life. The error tells what was wrong and after how many steps.
     pub fn run(&self) -> Result<Counts, String> {
         self.play().map_err(|(fault, steps)| format!("{fault}, at step {steps} of {}", self.steps.len()))
     }
 
-    /// Lives it; what was found wrong comes with the number of steps until then.
+    /// Runs the life. A fault comes with the number of steps until it.
     pub(super) fn play(&self) -> Result<Counts, (Fault, usize)> {
         let mut body = Body::born(&self.setup).map_err(|fault| (fault, 0))?;
         for (place, step) in self.steps.iter().enumerate() {
@@ -57,13 +56,13 @@ impl Case {
         Ok(body.counts)
     }
 
-    /// The least of it that still goes wrong in the same way.
+    /// The shortest part of the case that still fails in the same way.
     #[must_use]
     pub fn shrunk(&self) -> Case {
         super::shrink::shrunk(self)
     }
 
-    /// Reads a case; `file` is what errors name.
+    /// Reads a case from text; `file` is the name for errors.
     pub fn read(text: &str, file: &str) -> Result<Case, LabError> {
         let mut reader = Reader::default();
         for (number, line) in text.lines().enumerate() {
@@ -115,7 +114,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// The state of a file's reading: what its lines said so far.
+/// The parts of a case that the lines so far gave.
 #[derive(Default)]
 struct Reader {
     victim: Option<Victim>,
@@ -181,7 +180,6 @@ impl Reader {
     }
 }
 
-/// A number, or words that say that this is none.
 pub(super) fn number<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("'{text}' is no number that fits here"))
 }

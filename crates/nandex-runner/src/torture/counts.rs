@@ -2,33 +2,33 @@
 
 use serde::Serialize;
 
-/// The counts of one life, or of many.
+/// The counts of one or more lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Lives lived.
+    /// Number of lives lived.
     pub lives: u64,
-    /// Operations of the user.
+    /// Number of operations of the user.
     pub operations: u64,
-    /// The operations refused because no room was left or too many blocks had failed.
+    /// Number of operations refused because no room was left or too many blocks had failed.
     pub refused: u64,
-    /// Mounts.
+    /// Number of mounts.
     pub mounts: u64,
-    /// Power cuts that struck.
+    /// Number of power cuts that struck.
     pub cuts: u64,
-    /// Power-offs between two operations.
+    /// Number of power-offs between two operations.
     pub offs: u64,
-    /// Lives that went on until nothing could be written any more.
+    /// Number of lives that lasted until nothing could be written any more.
     pub deaths: u64,
-    /// Removals refused at a full chip although room was found later.
+    /// Number of removals refused at a full chip although room was found later.
     pub removals_refused: u64,
-    /// Lives not lived because the victim takes no such chip.
+    /// Number of lives skipped because the victim does not support the chip.
     pub skipped: u64,
-    /// Setups drawn that the victim refused, until it took one.
+    /// Number of drawn setups that the victim refused before it accepted one.
     pub setups_refused: u64,
 }
 
 impl Counts {
-    /// Adds those of other lives.
+    /// Adds the counts of other lives.
     pub fn add(&mut self, other: &Counts) {
         self.lives += other.lives;
         self.operations += other.operations;

@@ -10,13 +10,12 @@ use nandex::IndexError;
 use nandex::ordered::Direction;
 use nandex::ordered::cursor::Place;
 
-/// Where the cursor of a life stands, in its own eyes and as it must be.
+/// The position of a cursor, as the cursor reports it and as it must be.
 pub(super) struct Position {
     place: Place,
     stand: Stand,
 }
 
-/// Where a cursor must stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stand {
     Nowhere,
@@ -31,7 +30,7 @@ impl Default for Position {
 }
 
 impl Stand {
-    /// Where a step leads: to the next slot that holds something, or past the last one.
+    /// Where a step leads: to the next slot that holds a value, or past the last one.
     fn step(self, contents: &[u64], direction: Direction) -> Stand {
         let slots = match (self, direction) {
             (Stand::On(slot), Direction::Ascending) => slot + 1..contents.len(),
@@ -72,7 +71,7 @@ impl Body<'_> {
         self.answered(done, &aside).map(|_| ())
     }
 
-    /// The answer of such a call; none where the power went off or the victim asks for a mount.
+    /// The answer of such a call; `None` if the power was cut or the victim asks for a mount.
     fn answered<T>(&mut self, done: Result<T, IndexError>, aside: &Aside) -> Result<Option<T>, Fault> {
         if !self.rig.is_powered() {
             self.cut_off();
@@ -117,7 +116,8 @@ impl Body<'_> {
         Ok(())
     }
 
-    /// Compares the record that the cursor stands on with the one expected; false where it did not get there.
+    /// Compares the record at the cursor with the expected one. Returns false if the cursor did not get
+    /// there.
     fn arrive(
         &mut self,
         done: Result<bool, IndexError>,

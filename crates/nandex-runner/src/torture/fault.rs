@@ -9,24 +9,24 @@ use std::fmt;
 pub enum Kind {
     /// The subject panicked.
     Panicked,
-    /// The subject holds, or answers, what no promise allows.
+    /// The subject answers something, or holds something, that no promise allows.
     Wrong,
-    /// An invariant does not hold.
+    /// An invariant is violated.
     Unsound,
     /// The subject refuses to be mounted.
     Unmountable,
-    /// The subject cannot be mounted, or made, because no room is left.
+    /// The subject cannot be mounted or made because no room is left.
     FullAtMount,
-    /// With the chip full, no key can be removed, or no sync done.
+    /// The chip is full, and no key can be removed or no sync done.
     Stuck,
-    /// The subject refuses what it must not refuse.
+    /// The subject refuses an operation that it must not refuse.
     Refused,
-    /// The subject answers an error that has no cause.
+    /// The subject returns an error without a cause.
     Error,
 }
 
 impl Kind {
-    /// The name used in results.
+    /// The kind's name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Panicked => "panicked",
@@ -41,7 +41,6 @@ impl Kind {
     }
 }
 
-/// Something that is wrong, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) kind: Kind,
@@ -53,7 +52,8 @@ impl Fault {
         Fault { kind, what: what.into() }
     }
 
-    /// The common part of the faults of one cause: the kind, and the words without their numbers.
+    /// The class of the fault: its kind, and its words without numbers. Faults with the same cause share
+    /// it.
     pub(crate) fn class(&self) -> String {
         let words = self.what.chars().filter(|c| !c.is_ascii_digit());
         format!("{} {}", self.kind.name(), words.collect::<String>())

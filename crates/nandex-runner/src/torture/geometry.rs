@@ -21,18 +21,19 @@ use nandex::rng::Rng;
 use nandex_stacks::options::Settings;
 use std::collections::VecDeque;
 
-/// Pages of a chip, most of the time and now and then.
+/// Most pages of a chip: in most lives, and in one of 24.
 const PAGES_MAX: [u64; 2] = [1 << 15, 1 << 20];
-/// Bytes that the chip's memory may come to: what is written in a life, each page counted once.
+/// Bytes that a life may write at most, each page counted once, since the chip holds them in memory.
 const WRITTEN_MAX: u64 = 16 << 20;
-/// Changes of a life at most.
+/// Most changes of a life.
 const CHANGES_MAX: u64 = 5000;
-/// Attempts after which only chips of usual shapes are drawn.
+/// Number of attempts after which only chips of usual shapes are drawn.
 const ANYTHING: u64 = 20;
 
 impl Victim {
-    /// A chip of any geometry, and settings of any record but without RAM; whether they go together shows at
-    /// the format. `attempt` counts those that did not: after some they become usual ones.
+    /// Draws a chip of any geometry and settings without RAM for any record. Whether they fit together is
+    /// found out by the format. `attempt` is the number of refused draws; after some of them the draws
+    /// become usual.
     pub fn any(self, rng: &mut Rng, attempt: u64) -> (Part, Settings) {
         let part = self.target.suited(draw_part(rng, attempt));
         let record = draw_record(rng, part.geometry.page_bytes, attempt);
@@ -51,7 +52,7 @@ impl Victim {
 }
 
 impl Setup {
-    /// One of any geometry.
+    /// Draws a setup of any geometry.
     pub(super) fn any(victim: Victim, rng: &mut Rng, attempt: u64) -> Setup {
         let (part, mut settings) = victim.any(rng, attempt);
         let (page_bytes, record) = (part.geometry.page_bytes, settings.record);
@@ -82,7 +83,7 @@ fn changes_max(page_bytes: u32) -> u64 {
     (WRITTEN_MAX / u64::from(page_bytes)).min(CHANGES_MAX)
 }
 
-/// A number from 1 to `most`, small ones as often as large ones.
+/// Draws a number from 1 to `most`; each power of two is equally likely.
 fn below_log(rng: &mut Rng, most: u64) -> u64 {
     let bits = u64::from(most.max(1).ilog2());
     let power = 1 << rng.below(bits + 1);
@@ -101,7 +102,7 @@ fn draw_part(rng: &mut Rng, attempt: u64) -> Part {
     part
 }
 
-/// Small ones, any, some that fill a page or a small part of one, and the largest.
+/// Draws record sizes: small ones, any, some that fill a page or a small part of it, and the largest.
 fn draw_record(rng: &mut Rng, page_bytes: u32, attempt: u64) -> RecordFormat {
     let (key, value) = match if attempt > ANYTHING { 0 } else { rng.below(8) } {
         0..3 => ([4, 8, 8, 16][rng.below(4) as usize], [0, 4, 8, 17][rng.below(4) as usize]),
@@ -118,7 +119,7 @@ fn draw_record(rng: &mut Rng, page_bytes: u32, attempt: u64) -> RecordFormat {
     RecordFormat::new(key.min(255) as u8, value.min(255) as u8)
 }
 
-/// The least with which it runs, a little or a lot more, or as much as it likes.
+/// Draws the RAM: the least with which the victim runs, a little or a lot more, or no limit.
 fn draw_ram(victim: Victim, rng: &mut Rng, part: &Part, settings: &Settings) -> Option<usize> {
     const MOST: u64 = 512 << 10;
     let (more, form) = (below_log(rng, MOST), rng.below(8));
@@ -132,14 +133,14 @@ fn draw_ram(victim: Victim, rng: &mut Rng, part: &Part, settings: &Settings) -> 
     }
 }
 
-/// The steps of a life: rounds of changes, each of which ends in an orderly way, or with the power.
+/// Draws the steps of a life: rounds of changes, each of which ends with a close or a power-off.
 pub(crate) struct Rounds {
     rng: Rng,
-    /// Rounds left, and changes left of this one.
+    /// Number of rounds left.
     rounds: u64,
     changes: u64,
     most: u64,
-    /// Percent of the changes that are removals, and changes between two syncs.
+    /// Percentage of the changes that are removals.
     removals: u64,
     syncs: u64,
     cursor: Option<u32>,
@@ -166,7 +167,7 @@ impl Rounds {
         script
     }
 
-    /// A new mixture.
+    /// Draws new shares of removals and syncs.
     fn turn(&mut self) {
         self.removals = [0, 2, 20, 45, 90][self.rng.below(5) as usize];
         self.syncs = [1, 10, 100, 1000][self.rng.below(4) as usize];
@@ -174,7 +175,7 @@ impl Rounds {
         self.changes = 0;
     }
 
-    /// The next step; none at the end.
+    /// The next step; `None` at the end.
     pub(crate) fn next(&mut self, body: &Body<'_>) -> Option<Step> {
         if let Some(step) = self.pending.pop_front() {
             return Some(step);

@@ -5,23 +5,22 @@ use nandex::ordered::{Change, Direction, Durability, RecordFormat, Records, Visi
 use nandex::{IndexError, OrderedIndex, forward_index};
 use std::ops::{Bound, ControlFlow};
 
-/// Where a key differs from its neighbours.
+/// The position of the bytes in which keys differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Keys {
-    /// In its first four bytes; what follows is random.
+    /// The first four bytes differ; the following ones are random.
     #[default]
     Leading,
-    /// In its last four bytes: all before them is the same.
+    /// The last four bytes differ; all bytes before them are equal.
     Trailing,
 }
 
-/// Bytes of a key in which keys differ.
+/// Number of bytes in which keys differ.
 const NUMBER_BYTES: usize = 4;
-/// The byte that all keys begin with.
 const COMMON: u8 = 0x5a;
 
 impl Keys {
-    /// The subject, shown with keys that differ in their first bytes.
+    /// Wraps the subject so that its callers still use keys that differ in their first bytes.
     pub(crate) fn before(self, subject: Subject) -> Subject {
         match subject {
             Subject::Index(index) if self == Keys::Trailing => {
@@ -32,13 +31,13 @@ impl Keys {
     }
 }
 
-/// An index of keys that begin alike.
+/// An index whose stored keys begin alike.
 struct SharedStart {
     record: RecordFormat,
     index: Box<dyn OrderedIndex>,
 }
 
-/// The key as it is stored: its number at its end.
+/// The key as it is stored, with its number at the end.
 fn stored(key: &[u8]) -> Vec<u8> {
     let number = key.len().min(NUMBER_BYTES);
     let mut stored = vec![COMMON; key.len()];

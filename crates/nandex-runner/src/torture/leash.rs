@@ -5,13 +5,14 @@ use nandex::Shared;
 use nandex::nand::ReadOutcome;
 use nandex::{Cause, Geometry, Nand, NandError, Pbn, Ppn};
 
-/// Operations of the chip left for the call that runs.
+/// Number of chip operations left for the current call.
 pub(super) type Left = Shared<u64>;
 
-/// The largest number of physical operations of any call of a small life, many times over.
+/// Most physical operations of a call. It is many times what any call of a small life needs, so a call that
+/// reaches it never ends.
 pub(super) const CALL_MAX: u64 = 4_000_000;
 
-/// The chip as the victim sees it.
+/// The chip as the victim sees it, which fails when no operations are left.
 pub(super) struct Leash {
     pub(super) chip: SharedChip,
     pub(super) left: Left,

@@ -45,8 +45,8 @@ thread_local! {
     static PANIC_PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keeps the place of panics for findings instead of printing them: a life that panics is a finding, not the
-/// end.
+/// Records the place of panics for findings instead of printing it, since a panic in a life is a finding
+/// and does not end the run.
 pub fn catch_panics() {
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(|place| format!(" ({}:{})", place.file(), place.line()));
@@ -54,7 +54,7 @@ pub fn catch_panics() {
     }));
 }
 
-/// The place of the last panic of this thread, where [`catch_panics`] keeps them.
+/// The place of this thread's last panic, if [`catch_panics`] was called.
 pub(crate) fn last_panic() -> Option<String> {
     PANIC_PLACE.with(|last| last.borrow_mut().take())
 }

@@ -7,16 +7,16 @@ use crate::crash::subject::Subject;
 use nandex::ordered::Durability;
 use nandex::{IndexError, Nand};
 
-/// A full chip holds at least this part of the records that it held before when full. Nodes that are half
-/// empty, and keys in another order, cost some of it.
+/// A full chip holds at least one in this many of the records that it held before when full. Half-empty nodes
+/// and another order of the keys cost the rest.
 const ROOM_LOST_MAX: usize = 6;
 
-/// Indexes that never join nodes: after removals a leaf may hold one record, and a chip is full of such
-/// leaves.
+/// Indexes that never join nodes. After removals each leaf may hold a single record, and such leaves may
+/// fill the chip.
 const JOIN_NO_NODES: [&str; 7] = ["mu", "mu-star", "wandering", "vmtree", "vmtree-ow", "ipl", "dipl"];
 
-/// Indexes of which pages or records wait in RAM below the class *every operation*: an operation that a dying
-/// chip refuses half-way cannot be undone in RAM, so they ask for another mount.
+/// Indexes with pages or records that wait in RAM below the class *every operation*. An operation that a
+/// dying chip refuses half-way cannot be undone in RAM, so they ask for another mount.
 const WAIT_IN_RAM: [&str; 5] = ["mu", "mu-star", "wandering", "ipl", "dipl"];
 
 /// Refusals in a row, and how much there was at one before.
@@ -63,7 +63,7 @@ fn is_write(op: &HostOp) -> bool {
 }
 
 impl Body<'_> {
-    /// An operation was refused: that must be right, and nothing of it done.
+    /// Checks a refused operation: the refusal must be justified, and nothing of the operation done.
     pub(super) fn refused(&mut self, op: &HostOp, error: &IndexError) -> Result<(), Fault> {
         self.counts.refused += 1;
         if matches!(op, HostOp::Load(_)) {
@@ -99,8 +99,8 @@ impl Body<'_> {
         }
     }
 
-    /// Whether the chip died within an operation that must be mounted away, as those that keep pages in RAM
-    /// may ask.
+    /// Whether the chip died within an operation so that the victim must be mounted again. Only victims
+    /// with pages in RAM may ask for that.
     pub(super) fn asks_for_a_mount(&mut self) -> bool {
         let name = self.rig.setup.victim.target.name();
         let may_ask =
@@ -108,7 +108,7 @@ impl Body<'_> {
         may_ask && self.victim.as_mut().is_some_and(Subject::is_interrupted)
     }
 
-    /// The chip is full: it must have been so with not many more records.
+    /// Checks that a full chip holds at least one record, and not far fewer than it held before when full.
     fn has_held_more(&mut self) -> Result<(), Fault> {
         let record = &self.rig.setup.settings.record;
         let of_a_leaf = self.rig.chip.geometry().page_bytes as usize
@@ -119,7 +119,7 @@ impl Body<'_> {
         self.refusals.full_with(self.expected.held(), lost_max)
     }
 
-    /// A refused change has changed nothing.
+    /// Checks that a refused change has changed nothing.
     pub(super) fn not_done(&mut self, op: &HostOp) -> Result<(), Fault> {
         let Some(victim) = &mut self.victim else { return Ok(()) };
         for (slot, _) in op.changes() {
@@ -138,7 +138,7 @@ impl Body<'_> {
         Ok(())
     }
 
-    /// A removal was refused at a full chip: a sync, or the removal of another key, must find room.
+    /// Checks a full chip that refused a removal: a sync or the removal of another key must find room.
     fn insist(&mut self, refused: u32) -> Result<(), Fault> {
         self.counts.removals_refused += 1;
         let contents = self.expected.contents();

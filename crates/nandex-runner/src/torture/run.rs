@@ -17,34 +17,34 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long lives are lived.
+/// The limit of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Order {
-    /// A number of lives of each victim.
+    /// This number of lives of each victim.
     Lives(u64),
-    /// For so long in all.
+    /// This time in all.
     Time(Duration),
 }
 
-/// Lives to live.
+/// A run over many lives.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Who lives them.
+    /// The victims.
     pub victims: Vec<Victim>,
-    /// How many.
+    /// The limit of the run.
     pub order: Order,
-    /// The fate of each life.
+    /// The fate of every life.
     pub fate: Fate,
     /// Seed of the first life of each victim.
     pub seed: u64,
-    /// Lives at a time.
+    /// Number of lives at a time.
     pub threads: usize,
 }
 
-/// Something that is wrong, and how to see it again.
+/// A fault with everything needed to repeat it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// Who.
+    /// The victim's name.
     pub victim: String,
     /// The fate of the life.
     #[serde(flatten)]
@@ -53,20 +53,19 @@ pub struct Finding {
     pub seed: u64,
     /// The kind of the fault.
     pub kind: Kind,
-    /// In words.
+    /// The fault in words.
     pub what: String,
-    /// Steps until then.
+    /// Number of steps until the fault.
     pub steps: u64,
-    /// Lives that ended with the same words.
+    /// Number of lives that ended with the same fault.
     pub times: u64,
     /// The command that repeats the life.
     pub replay: String,
-    /// The life written down; `None` where nothing could be made on the chip.
+    /// The recorded life; `None` if the victim could not be made on the chip.
     #[serde(skip)]
     pub case: Option<Case>,
 }
 
-/// The command that repeats a life.
 fn replay_command(victim: &Victim, fate: Fate, seed: u64) -> String {
     let death = if fate.until_death { " --until-death" } else { "" };
     let reads = if fate.reads_well { " --reads-well" } else { "" };
@@ -79,32 +78,30 @@ fn replay_command(victim: &Victim, fate: Fate, seed: u64) -> String {
 pub struct Row {
     /// The victim's name.
     pub victim: String,
-    /// The counts of its lives.
+    /// The counts of the lives.
     #[serde(flatten)]
     pub counts: Counts,
-    /// Lives that ended with something wrong.
+    /// Number of lives that ended with a fault.
     pub found: u64,
 }
 
-/// The report of all lives.
+/// The report on all lives.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
-    /// By victim.
+    /// The counts of each victim.
     pub rows: Vec<Row>,
-    /// The findings: one for each victim and kind of words.
+    /// The findings, one for each victim and class of fault.
     pub findings: Vec<Finding>,
 }
 
-/// How a life ended.
 pub(crate) struct Ended {
     pub(crate) counts: Counts,
     pub(crate) fault: Option<Fault>,
-    /// Every step, the last one included that went wrong.
+    /// All steps, with the one that failed as the last.
     pub(crate) steps: Vec<Step>,
     pub(crate) setup: Option<Setup>,
 }
 
-/// Lives one life.
 pub(crate) fn live(victim: Victim, fate: Fate, seed: u64) -> Ended {
     let origin = split_mix(
         seed ^ victim.fingerprint() ^ u64::from(fate.until_death) ^ u64::from(fate.any_geometry) << 1,
@@ -145,7 +142,6 @@ pub(crate) fn live(victim: Victim, fate: Fate, seed: u64) -> Ended {
     ended
 }
 
-/// Where the steps of a life come from.
 enum Steps {
     Script(Box<Script>),
     Rounds(Rounds),
@@ -189,16 +185,16 @@ fn play(setup: &Setup, mut script: Steps, ended: &mut Ended) {
     ended.counts = body.counts;
 }
 
-/// Who is next, and what was found.
+/// The shared state of the threads: the use of each victim, and the findings.
 struct Board {
-    /// Time taken and lives begun by each victim.
+    /// For each victim, the time used and the number of lives begun.
     taken: Vec<(Duration, u64)>,
     rows: Vec<Row>,
     findings: BTreeMap<(usize, String), Finding>,
 }
 
-/// Lives them all; lives count as done, or seconds where the time is given. `found` is called with each
-/// finding of a kind not seen before.
+/// Runs all lives. Progress is counted in lives, or in seconds if the time is limited. `found` is called
+/// with each finding of a new kind.
 pub fn run(plan: &Plan, control: &Control, found: &(dyn Fn(&Finding) + Sync)) -> Report {
     let rows = plan.victims.iter().map(|victim| Row { victim: victim.to_string(), ..Row::default() });
     let board = Board {
@@ -225,7 +221,7 @@ pub fn run(plan: &Plan, control: &Control, found: &(dyn Fn(&Finding) + Sync)) ->
     Report { rows: board.rows, findings: board.findings.into_values().collect() }
 }
 
-/// The victim that had the least time, and the number of its next life.
+/// The victim that had the least time, and the number of its next life; `None` if the run ends.
 fn next_of(plan: &Plan, board: &Mutex<Board>, began: Instant, control: &Control) -> Option<(usize, u64)> {
     if control.is_cancelled() {
         return None;

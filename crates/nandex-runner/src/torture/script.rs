@@ -10,19 +10,18 @@ use nandex::rng::Rng;
 use serde::Serialize;
 use std::collections::VecDeque;
 
-/// The fate of a life: what it is for.
+/// The fate of a life: its failures and its shape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Fate {
-    /// Failures of programs and erases rise until nothing can be written; else it lives on at the edge of
-    /// full.
+    /// Whether failures of programs and erases become more frequent until nothing can be written. Otherwise
+    /// the life goes on at the edge of full.
     pub until_death: bool,
-    /// No read comes back wrong.
+    /// Whether no read fails.
     pub reads_well: bool,
-    /// Chip and records of any shape, and a short life.
+    /// Whether chip and records have any shape and the life is short.
     pub any_geometry: bool,
 }
 
-/// The phase that a life is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Fill,
@@ -31,26 +30,26 @@ enum Phase {
     Over,
 }
 
-/// Deepest row of cuts, one in the mount after another.
+/// Most cuts in a row, each in the mount after the previous one.
 const CUTS_DEEP: u32 = 4;
-/// Writes refused in a row after which nothing more is expected of a dying chip.
+/// Number of writes refused in a row after which a chip counts as dead.
 const REFUSED_MAX: u64 = 60;
-/// Steps after which even an endless life ends.
+/// Number of steps after which every life ends.
 const STEPS_MAX: u64 = 30_000;
 
 pub(crate) struct Script {
     rng: Rng,
     fate: Fate,
     phase: Phase,
-    /// Steps left of the phase.
+    /// Number of steps left in the phase.
     left: u64,
     steps: u64,
     steps_max: u64,
-    /// The number of steps of a thousand that are cuts, power-offs, syncs.
+    /// Per thousand of the steps: power cuts.
     cuts: u64,
     offs: u64,
     syncs: u64,
-    /// Where ascending puts and removals go on; `None` for random ones.
+    /// The slot at which ascending puts and removals continue; `None` for random ones.
     cursor: Option<u32>,
     rates: Rates,
     depth: u32,
@@ -90,8 +89,7 @@ impl Script {
         script
     }
 
-    /// A load of an index that is as new, or holds none of its records any more; perhaps cut, or the power
-    /// goes off behind it.
+    /// Loads an index that is new or without records. The load may be cut, or followed by a power-off.
     fn load(&mut self) {
         let slots = [1, 12, 60][self.rng.below(3) as usize];
         if self.rng.chance(1, 3) {
@@ -116,7 +114,7 @@ impl Script {
         self.is_dead
     }
 
-    /// The next step; none at the end.
+    /// The next step; `None` at the end.
     pub(crate) fn next(&mut self, body: &Body<'_>) -> Option<Step> {
         self.steps += 1;
         if let Some(step) = self.pending.pop_front() {
@@ -137,7 +135,7 @@ impl Script {
         Some(self.interruption(body).unwrap_or_else(|| self.work(body)))
     }
 
-    /// A new order of the keys.
+    /// Draws a new order of the keys.
     fn turn(&mut self) {
         self.cursor = match self.rng.below(3) {
             0 => Some(0),
@@ -168,8 +166,8 @@ impl Script {
         self.turn();
     }
 
-    /// Everything that was acknowledged must be there: at once, after a mount on the failing chip, and on one
-    /// that fails no more.
+    /// Ends the life with three looks at the contents: at once, after a mount on the failing chip, and on a
+    /// chip that no longer fails.
     fn end(&mut self) {
         if self.phase == Phase::Over {
             return;
@@ -186,7 +184,8 @@ impl Script {
         self.pending.extend([Step::Off, Step::Look]);
     }
 
-    /// After a power-off: a cut in the mount, another power-off, or an insert and a removal as a trial.
+    /// The step after a power-off: a cut in the mount, another power-off, or a trial with an insertion and
+    /// a removal.
     fn wake(&mut self, body: &Body<'_>) -> Step {
         if self.depth < CUTS_DEEP && self.cuts > 0 && self.rng.chance(2, 5) {
             self.depth += 1;
@@ -210,7 +209,7 @@ impl Script {
         Step::Cut(Cut { after, when, torn, seed: self.rng.below(1 << 32) })
     }
 
-    /// Lets a dying chip fail more often.
+    /// Makes a dying chip fail more often.
     fn worsen(&mut self) -> Option<Step> {
         if !self.fate.until_death || self.phase == Phase::Fill || !self.steps.is_multiple_of(120) {
             return None;
@@ -283,7 +282,7 @@ impl Script {
         self.put(slot)
     }
 
-    /// One put in three does not ask whether the key was there.
+    /// Puts a value; one put in three does not ask whether the key existed.
     fn put(&mut self, slot: u32) -> Step {
         Step::Op(if self.rng.chance(1, 3) { HostOp::Blind(slot) } else { HostOp::Put(slot) })
     }
@@ -341,18 +340,18 @@ fn draw_rates(rng: &mut Rng, fate: Fate) -> Rates {
     }
 }
 
-/// Whether a life draws failures of programs and erases.
+/// Whether a life has failures of programs or erases.
 pub(crate) fn fails(rng: &mut Rng, fate: Fate) -> bool {
     let rates = draw_rates(rng, fate);
     rates.programs + rates.erases > 0
 }
 
-/// A put after all others; a sync when no slot is left.
+/// A put after the last slot in use, or a sync if no slot is left.
 fn append(contents: &[u64]) -> Step {
     Step::Op(crate::crash::ops::append(contents))
 }
 
-/// The next slot from here on, around the end, that holds something, or nothing.
+/// The next slot from `from` on, continued at the start, that holds a value or not, as `held` says.
 fn next_held(contents: &[u64], from: u32, held: bool) -> Option<u32> {
     let slots = contents.len();
     (0..slots)

@@ -14,42 +14,38 @@ use nandex::ordered::{Durability, RecordFormat};
 use nandex::rng::Rng;
 use nandex_stacks::options::Settings;
 
-/// Where a life takes place.
+/// The victim, the chip and the settings of a life.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) victim: Victim,
     pub(crate) part: Part,
     pub(crate) settings: Settings,
-    /// Different keys, or pages of a store at most; more than the chip has room for.
+    /// Number of different keys, or of pages of a store; more than the chip has room for.
     pub(crate) slots: u32,
-    /// Blocks that are bad from the factory, in a million.
+    /// Share of blocks that are bad from the factory, in a million.
     pub(crate) bad_ppm: u32,
-    /// Fixes which.
+    /// Seed that determines which blocks are bad.
     pub(crate) bad_seed: u64,
-    /// Where keys differ.
     pub(crate) keys: Keys,
-    /// How many keys are looked up after a mount.
     pub(crate) looks: Looks,
 }
 
-/// How many slots are looked up by themselves whenever all contents are read.
+/// The slots that are looked up by themselves whenever all contents are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Looks {
-    /// Some.
     #[default]
     Spots,
-    /// Every one.
     All,
 }
 
-/// Chips and settings drawn before a victim is given up that refuses them all.
+/// Number of drawn setups after which a victim that refused them all is given up.
 const DRAWS: u64 = 40;
-/// Most bytes of a chip's pages, so that a life takes milliseconds; a victim that needs more gets more.
+/// Most bytes of a chip's pages, so that a life takes milliseconds. A victim that needs more gets more.
 const CHIP_BYTES: u64 = 160 << 10;
 /// Most records that such a chip may hold.
 const RECORDS_MAX: u64 = 3000;
 
-/// Options that make buffers so small that they are emptied all the time, and whether to take them is drawn.
+/// Options that make buffers so small that they are often emptied. Whether to set them is drawn.
 const SMALL: [(&str, u64); 8] = [
     ("pool_requests", 12),
     ("buffer_bytes", 1),
@@ -61,7 +57,7 @@ const SMALL: [(&str, u64); 8] = [
     ("checkpoint_blocks", 3),
 ];
 
-/// Options of FTLs and caches, and values to draw from.
+/// Options of FTLs and caches with the values to draw from.
 const OTHERS: [(&str, &[&str]); 8] = [
     ("bad_blocks", &["4", "12", "25"]),
     ("wear_gap", &["4"]),
@@ -74,7 +70,7 @@ const OTHERS: [(&str, &[&str]); 8] = [
 ];
 
 impl Setup {
-    /// The first setup drawn that the victim takes; none where it refuses every one.
+    /// The first drawn setup that the victim accepts; `None` if it refuses all.
     pub(crate) fn draw(
         victim: Victim,
         rng: &mut Rng,
@@ -104,7 +100,7 @@ impl Setup {
         Ok(None)
     }
 
-    /// The chip before anything happened to it.
+    /// The chip in its initial state.
     pub(crate) fn chip(&self) -> SimChip {
         let chip = SimChip::new(&self.part).unwrap_or_else(|error| panic!("the chip of a life: {error}"));
         chip.with_factory_bad_blocks(self.bad_ppm, self.bad_seed)
@@ -153,12 +149,10 @@ impl Setup {
     }
 }
 
-/// The setups drawn so far.
 #[derive(Default)]
 pub(crate) struct Tried {
-    /// The last setup.
     pub(crate) last: Option<Setup>,
-    /// Setups drawn.
+    /// Number of setups drawn.
     pub(crate) times: u64,
 }
 
@@ -172,7 +166,7 @@ fn draw_part(rng: &mut Rng, attempt: u64) -> Part {
     mlc_with(page_bytes, pages_per_block, blocks as u32)
 }
 
-/// Sizes of key and value with which the chip is full after some thousand records.
+/// Draws sizes of key and value with which a few thousand records fill the chip.
 fn draw_record(rng: &mut Rng, part: &Part) -> RecordFormat {
     let key_bytes = [4, 4, 8, 8, 16, 2][rng.below(6) as usize];
     let drawn = [0, 4, 8, 8, 24, 60][rng.below(6) as usize];

@@ -5,18 +5,18 @@ use super::fault::Kind;
 use super::step::{Cut, Step};
 use nandex::nand::sim::CutWhen;
 
-/// Steps taken at most to shrink a life.
+/// Most steps that are run to shrink a life.
 const STEPS_MAX: usize = 300_000;
 
 struct Shrinker {
     least: Case,
     kind: Kind,
-    /// Steps left to be taken.
+    /// Number of steps that may still be run.
     left: usize,
 }
 
-/// The case with steps left out and cuts made simpler, as long as it goes wrong in the same way; as it is
-/// where nothing goes wrong.
+/// The case with steps left out and cuts made simpler as long as it fails in the same way. A case without a
+/// fault is returned unchanged.
 pub(super) fn shrunk(case: &Case) -> Case {
     let Err((fault, steps)) = case.play() else { return case.clone() };
     let mut least = case.clone();
@@ -33,7 +33,7 @@ pub(super) fn shrunk(case: &Case) -> Case {
 }
 
 impl Shrinker {
-    /// Takes the steps over if they still go wrong; also what came after the fault goes.
+    /// Keeps the steps if they still fail in the same way, without those after the fault.
     fn take(&mut self, steps: Vec<Step>) -> bool {
         self.left = self.left.saturating_sub(steps.len().max(1));
         let mut case = Case { setup: self.least.setup.clone(), steps };
@@ -47,7 +47,7 @@ impl Shrinker {
         }
     }
 
-    /// Leaves out halves, then ever smaller stretches, down to single steps.
+    /// Leaves out halves of the steps, then ever shorter stretches, down to single steps.
     fn leave_out(&mut self) {
         let mut stretch = self.least.steps.len().div_ceil(2).max(1);
         loop {
@@ -67,8 +67,8 @@ impl Shrinker {
         }
     }
 
-    /// A plain power-off instead of a cut, a cut before an operation instead of one inside, an earlier one
-    /// instead of a later one.
+    /// Replaces each cut by a simpler step if the fault stays: a power-off, a cut before an operation
+    /// instead of within it, or an earlier one.
     fn simplify_cuts(&mut self) {
         let mut place = 0;
         while place < self.least.steps.len() {

@@ -6,42 +6,41 @@ use nandex::nand::sim::{CutWhen, Faults, PowerCut, TornModel};
 use std::fmt;
 use std::str::FromStr;
 
-/// One step of a life. Each can be carried out whatever came before it, so that any of them may be left out.
+/// One step of a life. Each can follow any other, so any of them can be left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// An operation of the user; a remount is a close and the power going off.
+    /// An operation of the user. A remount is a close followed by a power-off.
     Op(HostOp),
     /// The power goes off between two operations.
     Off,
-    /// The power will be cut; when it is off, this also mounts.
+    /// A power cut is armed. If the power is off, the victim is mounted as well.
     Cut(Cut),
-    /// From here on the chip fails at these rates.
+    /// The chip fails at these rates from now on.
     Fail(Rates),
-    /// A call that changes no record.
     Aside(Aside),
-    /// The contents are compared in full; mounts when the power is off.
+    /// All contents are compared. If the power is off, the victim is mounted first.
     Look,
 }
 
 /// A call of the user that changes no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aside {
-    /// Looks for weak pages, within this budget.
+    /// Scrubs weak pages within this budget.
     Scrub(u32),
-    /// Does work ahead, within this budget.
+    /// Does maintenance within this budget.
     Maintain(u32),
-    /// Asks for the room left.
+    /// Asks for the free room.
     Free,
-    /// Moves the cursor to a slot, or the next one that holds something.
+    /// Moves the cursor to a slot or to the next one with a value.
     Seek(u32),
-    /// Moves the cursor so many records on, or back. Whatever was changed since it stood there counts.
+    /// Moves the cursor `records` records forward if `on` is set, else back. Changes made since its last
+    /// move must show.
     Walk { records: u32, on: bool },
 }
 
-/// A cut to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
-    /// Physical operations from now until it strikes.
+    /// Number of physical operations until the cut.
     pub(crate) after: u64,
     pub(crate) when: CutWhen,
     pub(crate) torn: TornModel,
@@ -49,20 +48,20 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// The cut as the chip takes it when so many physical operations were done.
+    /// The cut for the chip, which has done `operations` physical operations so far.
     pub(crate) fn planned(&self, operations: u64) -> PowerCut {
         let at_operation = operations.saturating_add(self.after);
         PowerCut { at_operation, when: self.when, torn: self.torn, seed: self.seed }
     }
 }
 
-/// How often the chip fails, in a million.
+/// Failure rates of the chip, in a million.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rates {
     pub(crate) programs: u32,
     pub(crate) erases: u32,
     pub(crate) reads: u32,
-    /// Reads that only just succeed.
+    /// Rate of reads that succeed only just.
     pub(crate) weak: u32,
     pub(crate) seed: u64,
 }
@@ -183,7 +182,7 @@ fn sign(is_plus: bool) -> char {
     if is_plus { '+' } else { '-' }
 }
 
-/// A number behind a sign: true for a plus.
+/// Parses a number with a sign; a plus returns true.
 fn signed(text: &str) -> Result<(u32, bool), String> {
     match text.split_at_checked(1) {
         Some((sign @ ("+" | "-"), rest)) => Ok((number(rest)?, sign == "+")),

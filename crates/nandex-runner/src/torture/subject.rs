@@ -12,23 +12,23 @@ use nandex_stacks::options::Settings;
 use std::fmt;
 use std::str::FromStr;
 
-/// Something that is tortured. Written as its name, with `@` and the FTL below where that is not drawn from
-/// the seed.
+/// A target that is tortured. Its text is its name; if the FTL below is not drawn from the seed, `@` and
+/// the name of the FTL follow.
 #[derive(Clone, Copy, Debug)]
 pub struct Victim {
     /// The target in the registry.
     pub target: Target,
-    /// The FTL below; `None` leaves it to the seed, or is raw NAND.
+    /// The FTL below; `None` means that the seed chooses it, or raw NAND.
     pub ftl: Option<&'static StoreEntry>,
 }
 
 impl Victim {
-    /// A number that follows from the name, so that two victims never live the same life.
+    /// A number that follows from the name, so that no two victims live the same life.
     pub(super) fn fingerprint(&self) -> u64 {
         self.to_string().bytes().fold(1, |hash, byte| split_mix(hash ^ u64::from(byte)))
     }
 
-    /// Whether an option is known to it, that of its FTLs included.
+    /// Whether the victim or its FTLs know an option.
     pub(super) fn knows(&self, name: &str, settings: &Settings) -> bool {
         let known = match self.target {
             Target::Index(entry) => entry.known(&settings.options),
@@ -38,7 +38,7 @@ impl Victim {
         known.iter().any(|option| option.name == name)
     }
 
-    /// The least RAM with which an index runs with these settings, if it does.
+    /// The least RAM with which an index runs with these settings; `None` for others, or if it cannot run.
     pub(super) fn least_ram(&self, part: &Part, settings: &Settings) -> Option<usize> {
         match self.target {
             Target::Index(entry) => ram_needed(entry, part, settings).ok(),
@@ -46,7 +46,7 @@ impl Victim {
         }
     }
 
-    /// The settings on this FTL.
+    /// The settings of the victim on this FTL.
     pub(super) fn on(&self, ftl: Option<&'static StoreEntry>, settings: Settings) -> Settings {
         match (self.target, ftl) {
             (Target::Index(index), Some(_)) if index.holds == Holds::Readings => settings,

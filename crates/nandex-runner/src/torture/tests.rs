@@ -22,10 +22,10 @@ use nandex::{IndexError, Nand, OrderedIndex};
 use nandex_stacks::options::Settings;
 use std::sync::LazyLock;
 
-/// Setups drawn for each index, a third of them in the gate.
+/// Number of setups drawn for each index; the gate takes a third of them.
 const SETUPS: usize = 1500;
 
-/// The B+-tree, but that a mount loses the record of slot 7.
+/// A B+-tree that loses the record of slot 7 at a mount.
 static FORGETFUL: LazyLock<IndexEntry> =
     LazyLock::new(|| IndexEntry { name: "forgetful", mount: mount_and_forget, ..*index("bplus").unwrap() });
 
@@ -66,7 +66,7 @@ fn what_is_lost_is_found_and_shrunk_to_its_cause() {
     assert!(least.run().unwrap_err().contains("number 7 is gone"));
 }
 
-/// A chip is refused at format, or it takes a record: nobody is told later that there was never room for one.
+/// A format either refuses a chip or makes an index with room for at least one record.
 #[test]
 fn what_a_format_accepts_takes_a_record() {
     let indexes = INDEXES.iter().map(Target::Index).chain(SPATIAL.iter().map(Target::Spatial));
@@ -86,7 +86,7 @@ fn what_a_format_accepts_takes_a_record() {
     assert!(wrong.is_empty(), "{}: {}", wrong.len(), wrong.join("\n"));
 }
 
-/// The spare bytes that a chip lacks are lent by its pages, which have any number of bytes then.
+/// On a chip with too few spare bytes the pages lend some, so they may have any size.
 #[test]
 fn pages_of_any_size_are_expected_as_they_are_written() {
     let steps = ["put 1", "put 2", "group 3 4", "put 1", "sync", "remove 2", "sync", "off", "look", "put 5"];

@@ -10,60 +10,60 @@ use nandex::rng::Rng;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// A key as its source has it. Numbers come before texts.
+/// A key as in its source. Numbers sort before texts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     /// A whole number.
     Number(i128),
-    /// Bytes in `memcmp` order.
+    /// Bytes, compared byte by byte.
     Text(Vec<u8>),
 }
 
 impl Key {
-    /// The key in a word: a number where the word is one as numbers are written.
+    /// The key of a word; it is a number if the word is the plain notation of one.
     pub fn of_word(word: &str) -> Key {
         let number = word.parse::<i128>().ok().filter(|number| number.to_string() == word);
         number.map_or_else(|| Key::Text(word.as_bytes().to_vec()), Key::Number)
     }
 }
 
-/// How keys become the numbers of a trace.
+/// The way in which keys become the numbers of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Numbering {
-    /// Whole numbers below 2^64 stay; of a table with other keys each becomes its rank.
+    /// Whole numbers below 2^64 stay as they are. In a table with other keys each key becomes its rank.
     #[default]
     Keep,
-    /// Each becomes a number drawn with this seed. The order stays, and nothing else of the keys.
+    /// Each key becomes a number drawn with this seed. Only the order of the keys is kept.
     Hashed(u64),
 }
 
-/// The effect of a change, for whoever has to undo it.
+/// The effect of a change, for those who have to undo it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing.
+    /// The change had no effect.
     None,
-    /// The key is new.
+    /// The change inserted the key.
     Inserted,
-    /// The key has a new value.
+    /// The change gave the key a new value.
     Updated,
-    /// The key is gone.
+    /// The change removed the key.
     Removed,
 }
 
-/// The range of a search.
+/// A range search.
 #[derive(Clone, Debug)]
 pub struct Span {
-    /// From here.
+    /// The lower bound.
     pub low: Bound<Key>,
-    /// To here.
+    /// The upper bound.
     pub high: Bound<Key>,
-    /// Records at most.
+    /// The most records to visit.
     pub limit: Option<u64>,
-    /// Begins with the largest.
+    /// Whether the search begins with the largest key.
     pub descending: bool,
 }
 
-/// Indexes of a trace at most: its number is a byte.
+/// Most indexes of a trace, because the number of an index is a byte.
 const TABLES_MAX: usize = 256;
 
 #[derive(Default)]
@@ -74,7 +74,6 @@ struct Table {
     largest: i128,
 }
 
-/// A key of a table.
 #[derive(Clone, Copy)]
 struct Place {
     id: u32,
@@ -82,7 +81,6 @@ struct Place {
     at_first: bool,
 }
 
-/// An operation whose key has no number yet.
 struct Pending {
     kind: RecordKind,
     table: u8,
@@ -91,7 +89,7 @@ struct Pending {
     flags: u16,
 }
 
-/// A trace in the making.
+/// Builds a trace from operations.
 #[derive(Default)]
 pub struct Builder {
     tables: Vec<Table>,
@@ -100,13 +98,13 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A trace of nothing so far. A key that is read, changed or removed before anything inserted it was
-    /// there before the trace, unless that `starts_empty`.
+    /// Makes a builder without operations. A key that is read, changed or removed before its insertion
+    /// existed before the trace, unless the trace `starts_empty`.
     pub fn new(starts_empty: bool) -> Builder {
         Builder { starts_empty, ..Builder::default() }
     }
 
-    /// The number of an index, which a new name gets.
+    /// The number of an index; a new name gets a new number.
     pub fn table(&mut self, name: &str) -> Result<u8, String> {
         let found = self.tables.iter().position(|table| table.name == name);
         if found.is_none() && self.tables.len() == TABLES_MAX {
@@ -119,17 +117,17 @@ impl Builder {
         Ok(number as u8)
     }
 
-    /// Names of the indexes, in the order of their numbers.
+    /// The names of the indexes, in the order of their numbers.
     pub fn tables(&self) -> impl Iterator<Item = &str> {
         self.tables.iter().map(|table| table.name.as_str())
     }
 
-    /// Operations so far.
+    /// Number of operations so far.
     pub fn operations(&self) -> usize {
         self.ops.len()
     }
 
-    /// A key that is there before the trace begins.
+    /// Adds a key that exists before the trace.
     pub fn existing(&mut self, table: u8, key: Key) {
         let table = &mut self.tables[usize::from(table)];
         let place = table.place(key);
@@ -139,7 +137,7 @@ impl Builder {
         }
     }
 
-    /// Whether a key is present: one nobody has heard of is, unless the trace starts empty.
+    /// Whether a key is present. An unknown key is, unless the trace starts empty.
     fn is_present(&mut self, table: u8, key: &Key) -> bool {
         let known = self.tables[usize::from(table)].keys.get(key).map(|place| place.present);
         match known {
@@ -152,8 +150,8 @@ impl Builder {
         }
     }
 
-    /// A look-up. Where its source tells what came of it and that contradicts what was seen, somebody else
-    /// inserted or removed the key before.
+    /// Adds a look-up; `found` is its outcome if the source tells it. If that contradicts the operations so
+    /// far, an unrecorded insertion or removal came before.
     pub fn look_up(&mut self, table: u8, key: Key, found: Option<bool>) {
         let known = self.tables[usize::from(table)].keys.contains_key(&key);
         let present = match found {
@@ -175,7 +173,7 @@ impl Builder {
         self.push(kind, table, key);
     }
 
-    /// A record that is new, or has a new value.
+    /// Adds an insertion, or an update if the key is present.
     pub fn put(&mut self, table: u8, key: Key) -> Effect {
         let known = self.tables[usize::from(table)].keys.get(&key).is_some_and(|place| place.present);
         if known {
@@ -185,14 +183,14 @@ impl Builder {
         self.set(table, key, true)
     }
 
-    /// A new value for a key; a miss where it is absent.
+    /// Adds an update, or a miss if the key is absent.
     pub fn update(&mut self, table: u8, key: Key) -> Effect {
         let present = self.is_present(table, &key);
         self.push(if present { RecordKind::Modify } else { RecordKind::Miss }, table, key);
         if present { Effect::Updated } else { Effect::None }
     }
 
-    /// Removes a key; a miss where it is absent.
+    /// Adds a removal, or a miss if the key is absent.
     pub fn remove(&mut self, table: u8, key: Key) -> Effect {
         if self.is_present(table, &key) {
             return self.set(table, key, false);
@@ -201,7 +199,7 @@ impl Builder {
         Effect::None
     }
 
-    /// A search over a range, which visits at least its start.
+    /// Adds a range search, which visits at least its start.
     pub fn range(&mut self, table: u8, span: Span) {
         let Span { low, high, limit, descending } = span;
         let limit = limit.unwrap_or(u64::from(u32::MAX)).clamp(1, u64::from(u32::MAX));
@@ -220,7 +218,7 @@ impl Builder {
         }
     }
 
-    /// At most so many present keys between two bounds, in order, or from the largest down.
+    /// The present keys between two bounds, at most `limit` of them, in ascending or descending order.
     pub fn between(
         &self,
         table: u8,
@@ -240,7 +238,7 @@ impl Builder {
         Key::Number(self.tables[usize::from(table)].largest + 1)
     }
 
-    /// Everything before is to be durable. Two in a row are one.
+    /// Adds a sync. Two syncs in a row become one.
     pub fn sync(&mut self) {
         if self.ops.last().is_some_and(|op| op.kind != RecordKind::Sync) {
             self.ops.push(Pending { kind: RecordKind::Sync, table: 0, id: 0, count: 1, flags: 0 });
@@ -266,7 +264,7 @@ impl Builder {
         self.ops.push(Pending { kind, table, id, count: 1, flags: 0 });
     }
 
-    /// The trace, its keys as numbers.
+    /// The finished trace, with numbers for keys.
     pub fn finish(self, name: &str, numbering: Numbering) -> Trace {
         let numbers: Vec<Vec<u64>> =
             self.tables.iter().enumerate().map(|(at, table)| table.numbers(at as u64, numbering)).collect();
@@ -290,7 +288,7 @@ impl Builder {
     }
 }
 
-/// Whether no key lies between two bounds, which a map would not be asked for.
+/// Whether no key can lie between two bounds; a map panics when asked for such a range.
 fn is_empty(low: &Bound<Key>, high: &Bound<Key>) -> bool {
     match (low, high) {
         (Bound::Included(low), Bound::Included(high)) => low > high,
@@ -302,7 +300,6 @@ fn is_empty(low: &Bound<Key>, high: &Bound<Key>) -> bool {
 }
 
 impl Table {
-    /// The place of a key, which a new one gets.
     fn place(&mut self, key: Key) -> &mut Place {
         if let Key::Number(number) = key {
             self.largest = self.largest.max(number);
@@ -311,7 +308,6 @@ impl Table {
         self.keys.entry(key).or_insert(Place { id, present: false, at_first: false })
     }
 
-    /// The number of each key, by its id.
     fn numbers(&self, table: u64, numbering: Numbering) -> Vec<u64> {
         let mut numbers = vec![0; self.keys.len()];
         let plain = |key: &Key| matches!(key, Key::Number(number) if u64::try_from(*number).is_ok());

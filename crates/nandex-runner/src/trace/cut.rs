@@ -4,11 +4,11 @@ use super::{Record, RecordKind, Trace};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Range;
 
-/// The records at places `window`, with the contents that the trace had reached by then as initial contents.
-/// A window beyond the end is shortened.
+/// The records with the indices of `window`. The contents that the trace had by then become the initial
+/// contents. A window beyond the end is shortened.
 ///
-/// The initial contents are in the order in which they were inserted, so that a tree that replays them gets
-/// much the shape it had: inserted in key order instead, it would be left with half-full leaves.
+/// The initial contents are in the order of their insertion, so that a tree that replays them has nearly
+/// the same shape. In key order its leaves would be half full.
 pub fn cut(trace: &Trace, window: Range<usize>) -> Trace {
     let end = window.end.min(trace.records.len());
     let start = window.start.min(end);
@@ -29,8 +29,8 @@ pub fn cut(trace: &Trace, window: Range<usize>) -> Trace {
     Trace { name: trace.name.clone(), init, records: trace.records[start..end].to_vec() }
 }
 
-/// The trace with each key replaced by its rank among all keys of its index. A tree is the same with either,
-/// where keys are not taken for what they say; and ranks are small and dense, so that the file is.
+/// The trace with each key replaced by its rank among the keys of its index. Trees do not change as long as
+/// they only compare keys. Ranks are small and dense, so the file becomes small.
 pub fn ranked(trace: &Trace) -> Trace {
     let mut keys: BTreeMap<u8, BTreeSet<u64>> = BTreeMap::new();
     for record in trace.init.iter().chain(&trace.records) {

@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// The kind of a recorded operation, as the trace tells it.
+/// The kind of a recorded operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum RecordKind {
@@ -46,9 +46,9 @@ pub enum RecordKind {
     Modify = 4,
     /// A range search of `count` keys.
     Range = 5,
-    /// A look-up of which the trace does not say whether it found its key (text form only).
+    /// A look-up with unknown outcome (only in the text form).
     Get = 6,
-    /// A durability barrier (text form only).
+    /// A durability barrier (only in the text form).
     Sync = 7,
 }
 
@@ -57,43 +57,44 @@ pub enum RecordKind {
 pub struct Record {
     /// The kind of the operation.
     pub kind: RecordKind,
-    /// The index it addressed; 0 where there is one.
+    /// The number of its index; 0 if there is only one.
     pub tree: u8,
     /// Notes of the capture; their meaning depends on the trace.
     pub flags: u16,
-    /// Keys scanned by a range search; 1 otherwise.
+    /// Number of keys that a range search scans; otherwise 1.
     pub count: u32,
-    /// The key; the start of a range.
+    /// The key, or the start of a range.
     pub key: u64,
 }
 
-/// How a trace is to be read.
+/// The way in which a trace is read.
 #[derive(Clone, Debug, Default)]
 pub struct TraceOptions {
-    /// The file of the contents before the trace; without it, the one beside the trace if there is one.
+    /// The file with the contents before the trace. If absent, the file beside the trace is used if there
+    /// is one.
     pub init: Option<PathBuf>,
-    /// Refuse a record that contradicts those before it: an insertion of a present key, a hit of an absent
-    /// one, ...
+    /// Whether to refuse a record that contradicts those before it, such as an insertion of a present key
+    /// or a hit of an absent one.
     pub strict: bool,
-    /// Read only so many operations.
+    /// Number of operations to read; absent means all.
     pub operations: Option<u64>,
-    /// Bit 0 of a range's flags means that it runs downwards (true of the OLTP-A and OLAP-B captures).
+    /// Whether bit 0 of a range's flags means that it runs downwards, as in the captures OLTP-A and OLAP-B.
     pub descending_flag: bool,
 }
 
 /// A trace in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// The file's name without its folder and extensions.
+    /// The file's name without folder and extensions.
     pub name: String,
-    /// The contents before it, as insertions.
+    /// The contents before the trace, as insertions.
     pub init: Vec<Record>,
     /// The operations.
     pub records: Vec<Record>,
 }
 
 impl Trace {
-    /// Reads a trace, and its initial contents where there are any.
+    /// Reads a trace with its initial contents, if it has some.
     pub fn read(path: &Path, options: &TraceOptions) -> Result<Trace, LabError> {
         let init_path = options.init.clone().or_else(|| init_of(path));
         let init = match &init_path {
@@ -111,12 +112,13 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Counts of the trace, the paper's way of counting among them.
+    /// The counts of the trace, including those by the paper's way of counting.
     pub fn summary(&self) -> TraceSummary {
         TraceSummary::of(self)
     }
 
-    /// The trace as a workload: an unmeasured phase of initial contents, if any, and a measured one.
+    /// The trace as a workload: an unmeasured phase with the initial contents, if any, and a measured
+    /// phase.
     pub fn workload(&self, options: &TraceOptions) -> Workload {
         let ops = |records: &[Record]| records.iter().map(|r| r.op(options.descending_flag)).collect();
         let mut phases = Vec::new();
@@ -133,7 +135,7 @@ impl Trace {
 }
 
 impl Record {
-    /// The operation that the index is asked for.
+    /// The operation on the index.
     pub fn op(&self, descending_flag: bool) -> Op {
         let kind = match self.kind {
             RecordKind::Hit | RecordKind::Miss | RecordKind::Get => OpKind::Get,
@@ -155,7 +157,7 @@ fn stem(path: &Path) -> String {
     [".zst", ".ops", ".txt", ".init"].iter().fold(name, |name, end| without(&name, end))
 }
 
-/// `DIR/NAME.init.EXT` for `DIR/NAME.EXT`, plain or compressed, if there is such a file.
+/// The file `DIR/NAME.init.EXT` of `DIR/NAME.EXT`, plain or compressed, if it exists.
 pub fn init_of(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let plain = name.strip_suffix(".zst").unwrap_or(name);
@@ -200,7 +202,6 @@ fn read_records(path: &Path, limit: Option<u64>) -> Result<Vec<Record>, LabError
     }
 }
 
-/// Reads until `buffer` is full or the input ends; returns the bytes read.
 fn read_full(input: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {

@@ -18,35 +18,36 @@ use std::fs::File;
 use std::io::{BufWriter, Read, Write};
 use std::path::Path;
 
-/// Bytes of a record.
+/// Size of a record, in bytes.
 pub const RECORD_BYTES: usize = 16;
 
-/// Keys of a run of insertions at most, so that a bad file cannot ask for all memory with one record.
+/// Most keys of a run of insertions, so that one record of a bad file cannot ask for all memory.
 const RUN_MAX: u32 = 1 << 20;
 
-/// Reads records one after the other, runs of insertions as single ones; after the first bad one it ends.
+/// Reads records one after the other and splits runs of insertions into single ones. It ends after the
+/// first bad record.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
     read: u64,
     ended: bool,
-    /// The insertions that are left of a run.
+    /// The rest of the current run of insertions.
     run: Option<Record>,
 }
 
 impl<R: Read> Reader<R> {
-    /// A reader of plain (already unpacked) records.
+    /// Reads plain records, which are not compressed.
     pub fn new(input: R) -> Reader<R> {
         Reader { input, read: 0, ended: false, run: None }
     }
 
-    /// Where the last record read stands; records are numbered from 1.
+    /// The position of the last record read, in words; records are numbered from 1.
     pub fn place(&self) -> String {
         let number = self.read.max(1);
         format!("record {number} (byte {})", (number - 1) * RECORD_BYTES as u64)
     }
 
-    /// The next record, a run of insertions one after the other.
+    /// The next record; a run of insertions yields one at a time.
     fn next_single(&mut self) -> Result<Option<Record>, String> {
         let record = match self.run.take() {
             Some(left) => left,
@@ -89,7 +90,7 @@ impl<R: Read> Iterator for Reader<R> {
     }
 }
 
-/// The record in 16 bytes, or what is wrong with it.
+/// Decodes a record of 16 bytes; the error says what is wrong with it.
 pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Result<Record, String> {
     let kind = match bytes[0] {
         0 => RecordKind::Hit,
@@ -114,7 +115,7 @@ pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Result<Record, String> {
     Ok(Record { kind, tree: bytes[1], flags: get_u16(bytes, 2), count, key })
 }
 
-/// The records with insertions of consecutive keys, in this order, as runs.
+/// Joins insertions of consecutive keys, in this order, to runs.
 pub fn runs(records: &[Record]) -> Vec<Record> {
     let mut runs: Vec<Record> = Vec::new();
     for &record in records {
@@ -131,7 +132,8 @@ fn follows(run: &Record, record: &Record) -> bool {
     run.kind == RecordKind::Insert && run.count < RUN_MAX && next == *record && record.key > run.key
 }
 
-/// The 16 bytes of a record. A look-up of unknown outcome and a sync have no code in OPS1.
+/// Encodes a record in 16 bytes. A look-up with unknown outcome and a sync have no code in OPS1 and yield
+/// `None`.
 pub fn encode(record: &Record) -> Option<[u8; RECORD_BYTES]> {
     if matches!(record.kind, RecordKind::Get | RecordKind::Sync) {
         return None;
@@ -145,7 +147,7 @@ pub fn encode(record: &Record) -> Option<[u8; RECORD_BYTES]> {
     Some(bytes)
 }
 
-/// Writes records, packed with zstd (level 19) when the name ends in `.zst`.
+/// Writes records; if the file name ends in `.zst`, they are compressed with zstd (level 19).
 pub fn write(path: &Path, records: &[Record]) -> Result<(), LabError> {
     let failed = |error| LabError::io(path.display(), error);
     let mut bytes = Vec::with_capacity(records.len() * RECORD_BYTES);

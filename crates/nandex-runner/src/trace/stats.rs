@@ -5,59 +5,64 @@ use super::{Record, RecordKind, Trace};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Slices that a trace is looked at in.
+/// Number of slices of a trace.
 const SLICES: usize = 60;
 
-/// Two neighbouring slices whose shares differ by less in all belong to one phase.
+/// Largest difference between the shares of two neighbouring slices of one phase: the share of operations
+/// that would have to be of another kind.
 const SAME_PHASE: f64 = 0.15;
 
-/// Columns and rows of the picture of keys over time.
+/// Number of columns and rows in the picture of keys over time.
 pub const PICTURE: (usize, usize) = (120, 48);
 
-/// The figures of a trace. Shares are between 0 and 1.
+/// The statistics of a trace. Shares are between 0 and 1.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TraceStats {
     /// The trace's name.
     pub name: String,
-    /// Operations.
+    /// Number of operations.
     pub operations: u64,
-    /// Operations by kind.
+    /// Number of operations by kind.
     pub kinds: BTreeMap<&'static str, u64>,
-    /// Records there before the trace.
+    /// Number of records before the trace.
     pub records_before: u64,
-    /// Operations that contradict those before them.
+    /// Number of operations that contradict those before them.
     pub contradictions: u64,
-    /// The trace's indexes by number.
+    /// The indexes of the trace by number.
     pub trees: BTreeMap<u8, TreeStats>,
-    /// Distinct keys that are asked for.
+    /// Number of distinct keys that are accessed.
     pub distinct_keys: u64,
-    /// Records that a range search visits in the mean; absent where there is none.
+    /// Mean number of records that a range search visits; absent without range searches.
     pub range_records_mean: Option<f64>,
-    /// How unevenly keys are asked for: of the keys most asked for a share, and theirs of the operations.
+    /// Skew of the accesses: pairs of a share of the keys, the most popular ones, and their share of the
+    /// operations.
     pub skew: Vec<(f64, f64)>,
-    /// The exponent of the Zipf distribution nearest to that; 0 is even, YCSB's is 0.99. Absent for few keys.
+    /// Exponent of the Zipf distribution that fits the skew best; 0 is uniform, YCSB uses 0.99. Absent with
+    /// too few keys.
     pub zipf_exponent: Option<f64>,
-    /// How near a key is to the one before it: at most so many ranks away, and the share of operations.
+    /// Distance of a key from the previous one: pairs of a number of ranks and the share of operations at
+    /// most that far.
     pub nearness: Vec<(u64, f64)>,
-    /// How soon a key comes back: a cache of so many keys that keeps those used last, and the share of
-    /// operations that it has the key of.
+    /// Reuse of keys: pairs of the size of an LRU cache in keys and the share of operations that it would
+    /// hit.
     pub reuse: Vec<(u64, f64)>,
-    /// The trace in slices of the same number of operations.
+    /// Slices of the trace with equal numbers of operations.
     pub slices: Vec<Slice>,
-    /// Slices in a row that are alike.
+    /// Phases: runs of similar slices.
     pub phases: Vec<Phase>,
-    /// Operations by time (a column each) and rank of the key (from the smallest on), column by column.
+    /// Number of operations by time (one column each) and rank of the key (from the smallest), column by
+    /// column.
     pub picture: Vec<Vec<u32>>,
 }
 
-/// One index of a trace.
+/// The statistics of one index of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TreeStats {
-    /// Operations.
+    /// Number of operations.
     pub operations: u64,
     /// Most records at one time.
     pub records_max: u64,
-    /// Records at the end.
+    /// Number of records at the end.
     pub records_end: u64,
     /// The smallest key.
     pub key_min: u64,
@@ -65,31 +70,30 @@ pub struct TreeStats {
     pub key_max: u64,
 }
 
-/// A part of a trace.
+/// One slice of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Slice {
-    /// The phase's first operation, counted from 0.
+    /// The first operation of the slice, counted from 0.
     pub first: u64,
-    /// The phase's operations.
+    /// Number of operations in the slice.
     pub operations: u64,
-    /// Shares of the kinds.
+    /// Share of each kind of operation.
     pub shares: BTreeMap<&'static str, f64>,
-    /// Distinct keys asked for in it.
+    /// Number of distinct keys accessed in the slice.
     pub distinct_keys: u64,
 }
 
-/// Slices that are alike.
+/// A phase: a run of similar slices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Phase {
-    /// The stretch's first operation, counted from 0.
+    /// The first operation of the phase, counted from 0.
     pub first: u64,
-    /// The stretch's operations.
+    /// Number of operations in the phase.
     pub operations: u64,
-    /// Shares of the kinds.
+    /// Share of each kind of operation.
     pub shares: BTreeMap<&'static str, f64>,
 }
 
-/// The name of a kind; hits and misses are both gets.
 fn name(kind: RecordKind) -> &'static str {
     match kind {
         RecordKind::Hit => "hit",
@@ -104,7 +108,7 @@ fn name(kind: RecordKind) -> &'static str {
 }
 
 impl TraceStats {
-    /// The figures of a trace.
+    /// The statistics of `trace`.
     pub fn of(trace: &Trace) -> TraceStats {
         let summary = trace.summary();
         let ranks = ranks(&trace.records);
@@ -136,7 +140,7 @@ impl TraceStats {
     }
 }
 
-/// The rank of each operation's key among all that are asked for; none of a sync.
+/// The rank of each operation's key among all accessed keys; `None` for a sync.
 fn ranks(records: &[Record]) -> Vec<Option<u32>> {
     let with_key = |record: &&Record| record.kind != RecordKind::Sync;
     let mut keys: Vec<(u8, u64)> = records.iter().filter(with_key).map(|r| (r.tree, r.key)).collect();
@@ -146,7 +150,7 @@ fn ranks(records: &[Record]) -> Vec<Option<u32>> {
     records.iter().map(|record| if with_key(&record) { rank(record) } else { None }).collect()
 }
 
-/// Shares of the keys that are told.
+/// The shares of the keys for which the skew is given.
 const SHARES: [f64; 7] = [0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1.0];
 
 fn skew(asked: &[u32], distinct: usize) -> (Vec<(f64, f64)>, Option<f64>) {
@@ -164,10 +168,12 @@ fn skew(asked: &[u32], distinct: usize) -> (Vec<(f64, f64)>, Option<f64>) {
     (SHARES.map(of_first).to_vec(), zipf(&counts))
 }
 
-/// Keys that the exponent is taken from: the most popular ones, which have enough operations each.
+/// Least and most number of keys for the fit of the exponent. The most popular ones are used, since they
+/// have enough operations each.
 const ZIPF_KEYS: (usize, usize) = (20, 2000);
 
-/// The slope of popularity over rank on logarithmic scales, by least squares over ranks spread evenly there.
+/// The slope of popularity over rank on logarithmic scales, by least squares over ranks that are evenly
+/// spaced there.
 fn zipf(counts: &[u64]) -> Option<f64> {
     let popular = counts.iter().take(ZIPF_KEYS.1).take_while(|count| **count >= 5).count();
     if popular < ZIPF_KEYS.0 {
@@ -188,7 +194,7 @@ fn zipf(counts: &[u64]) -> Option<f64> {
     (squares > 0.0).then(|| (-products / squares).max(0.0))
 }
 
-/// Distances that are told.
+/// The distances, in ranks, for which the nearness is given.
 const DISTANCES: [u64; 5] = [0, 1, 16, 256, 4096];
 
 fn nearness(asked: &[u32]) -> Vec<(u64, f64)> {
@@ -203,8 +209,8 @@ fn nearness(asked: &[u32]) -> Vec<(u64, f64)> {
     DISTANCES.map(near).to_vec()
 }
 
-/// The hits of caches of 1, 2, 4 ... keys, exactly: how many other keys were asked for since the last time,
-/// counted in a tree of sums over the operations.
+/// The exact hits of LRU caches with 1, 2, 4, ... keys. They follow from the number of other keys since the
+/// previous access, which a tree of sums over the operations counts.
 fn reuse(asked: &[u32], distinct: usize) -> Vec<(u64, f64)> {
     if asked.is_empty() {
         return Vec::new();
@@ -232,7 +238,7 @@ fn reuse(asked: &[u32], distinct: usize) -> Vec<(u64, f64)> {
         .collect()
 }
 
-/// Sums over the beginnings of a list (Fenwick 1994).
+/// Sums of the first elements of a list (Fenwick 1994).
 struct Sums(Vec<i32>);
 
 impl Sums {
@@ -244,7 +250,7 @@ impl Sums {
         }
     }
 
-    /// The sum of the elements from 0 to before this one.
+    /// The sum of the elements before `end`.
     fn up_to(&self, end: usize) -> u32 {
         let (mut at, mut sum) = (end, 0);
         while at > 0 {
@@ -297,7 +303,7 @@ fn phases(slices: &[Slice]) -> Vec<Phase> {
 }
 
 impl Phase {
-    /// Whether what follows belongs to this phase too.
+    /// Adds the next slice or phase to this phase.
     fn take(&mut self, next: &Phase) {
         let whole = (self.operations + next.operations) as f64;
         let (old, new) = (self.operations as f64 / whole, next.operations as f64 / whole);

@@ -5,50 +5,51 @@ use super::{Record, RecordKind, Trace};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
 
-/// Counts of a trace.
+/// The counts of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TraceSummary {
-    /// Operations, without the initial contents.
+    /// Number of operations without the initial contents.
     pub operations: u64,
-    /// Records before the trace.
+    /// Number of records before the trace.
     pub init_records: u64,
-    /// Look-ups that found their key, those that did not, and those of which the trace does not tell.
+    /// Number of look-ups that found their key.
     pub hits: u64,
-    /// See `hits`.
+    /// Number of look-ups that did not find their key.
     pub misses: u64,
-    /// See `hits`.
+    /// Number of look-ups with unknown outcome.
     pub gets: u64,
-    /// Insertions.
+    /// Number of insertions.
     pub inserts: u64,
-    /// Deletions.
+    /// Number of deletions.
     pub deletes: u64,
-    /// Updates.
+    /// Number of updates.
     pub modifies: u64,
-    /// Range searches.
+    /// Number of range searches.
     pub ranges: u64,
-    /// Syncs.
+    /// Number of syncs.
     pub syncs: u64,
-    /// Operations that contradict those before them.
+    /// Number of operations that contradict those before them.
     pub contradictions: u64,
-    /// Each index of the trace.
+    /// The counts of each index.
     pub trees: BTreeMap<u8, TreeSummary>,
-    /// Operations by the letter in the high byte of the flags, where it is one: what the instrumented
-    /// ReiserFS logged (R look-up, I insert item, P paste into item, D delete item, C cut from item).
+    /// Number of operations by the letter in the high byte of the flags, if there is one. The instrumented
+    /// ReiserFS logged these letters (R look-up, I insert item, P paste into item, D delete item, C cut
+    /// from item).
     pub letters: BTreeMap<char, u64>,
 }
 
-/// Counts of one index of a trace.
+/// The counts of one index of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TreeSummary {
-    /// Operations, without the initial contents.
+    /// Number of operations without the initial contents.
     pub operations: u64,
     /// Most records at one time.
     pub records_max: u64,
-    /// Records at the end.
+    /// Number of records at the end.
     pub records_end: u64,
-    /// The smallest and the largest key it is asked for.
+    /// Smallest accessed key.
     pub key_min: u64,
-    /// See `key_min`.
+    /// Largest accessed key.
     pub key_max: u64,
 }
 
@@ -101,15 +102,14 @@ impl TraceSummary {
         tree.records_max = tree.records_max.max(tree.records_end);
     }
 
-    /// Retrievals, insertions and deletions as the mu-Tree paper's Table 4 counts them: R, I + P and D + C of
-    /// the log. None for a trace without letters.
+    /// Number of retrievals, insertions and deletions as counted in Table 4 of the mu-Tree paper: R, I + P
+    /// and D + C of the log. `None` for a trace without letters.
     pub fn paper_counts(&self) -> Option<(u64, u64, u64)> {
         let of = |letter| self.letters.get(&letter).copied().unwrap_or(0);
         (!self.letters.is_empty()).then(|| (of('R'), of('I') + of('P'), of('D') + of('C')))
     }
 }
 
-/// The keys present in each tree.
 #[derive(Clone, Debug, Default)]
 struct Contents {
     trees: BTreeMap<u8, HashSet<u64>>,
@@ -120,7 +120,7 @@ impl Contents {
         self.trees.get(&tree).map_or(0, |keys| keys.len() as u64)
     }
 
-    /// Follows a record; an error says what it contradicts.
+    /// Applies a record; the error says what it contradicts.
     fn apply(&mut self, record: &Record) -> Result<(), &'static str> {
         let keys = self.trees.entry(record.tree).or_default();
         let sound = match record.kind {
@@ -141,8 +141,8 @@ impl Contents {
     }
 }
 
-/// The first record that contradicts those before it: whether it is one of the initial contents, its number
-/// from 1, and why.
+/// Finds the first record that contradicts those before it. The error tells whether it is one of the
+/// initial contents, its number from 1, and the reason.
 pub(super) fn check(trace: &Trace) -> Result<(), (bool, u64, String)> {
     let mut contents = Contents::default();
     for (in_init, records) in [(true, &trace.init), (false, &trace.records)] {

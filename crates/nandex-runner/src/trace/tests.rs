@@ -6,7 +6,7 @@ fn record(kind: RecordKind, tree: u8, key: u64) -> Record {
     Record { kind, tree, flags: 0, count: 1, key }
 }
 
-/// A sound trace over two indexes with flags and ranges.
+/// A valid trace over two indexes with flags and ranges.
 fn sample() -> Vec<Record> {
     use RecordKind::{Delete, Hit, Insert, Miss, Modify, Range};
     vec![

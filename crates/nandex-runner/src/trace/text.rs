@@ -15,10 +15,10 @@ use super::{Record, RecordKind};
 use crate::input::{Lines, WrongLine, require_room};
 use std::io::BufRead;
 
-/// Bit 0 of a range's flags: it runs downwards.
+/// Bit 0 of a range's flags: the range runs downwards.
 pub const DESCENDING: u16 = 1;
 
-/// Reads at most `limit` operations. An error names the line, counted from 1.
+/// Reads at most `limit` operations. An error gives the number of the line, counted from 1.
 pub fn read(input: impl BufRead, limit: u64) -> Result<Vec<Record>, WrongLine> {
     let mut records = Vec::new();
     let mut lines = Lines::new(input);
@@ -30,7 +30,7 @@ pub fn read(input: impl BufRead, limit: u64) -> Result<Vec<Record>, WrongLine> {
     Ok(records)
 }
 
-/// The operation on a line, if it has one.
+/// Parses the operation of a line; `None` if the line has none.
 pub fn parse(line: &str) -> Result<Option<Record>, String> {
     let line = line.split_once('#').map_or(line, |(before, _)| before);
     let words: Vec<&str> = line.split_whitespace().collect();

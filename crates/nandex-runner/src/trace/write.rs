@@ -7,8 +7,8 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes a trace, and its initial contents beside it as `NAME.init.EXT`; both packed when the name ends in
-/// `.zst`. A file of initial contents that a former trace of this name left is removed.
+/// Writes a trace and beside it its initial contents as `NAME.init.EXT`. If the name ends in `.zst`, both
+/// are compressed. Initial contents of an earlier trace of this name are removed.
 pub fn write(path: &Path, trace: &Trace) -> Result<(), LabError> {
     let Some(init) = init_path(path) else {
         let why = "names no file such as NAME.txt, NAME.txt.zst, NAME.ops or NAME.ops.zst";
@@ -23,7 +23,7 @@ pub fn write(path: &Path, trace: &Trace) -> Result<(), LabError> {
     write_records(path, &trace.records)
 }
 
-/// `DIR/NAME.init.EXT` for `DIR/NAME.EXT`, packed as that is.
+/// The file `DIR/NAME.init.EXT` of `DIR/NAME.EXT`, compressed if that one is.
 fn init_path(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let (plain, packed) = name.strip_suffix(".zst").map_or((name, ""), |plain| (plain, ".zst"));
@@ -47,7 +47,7 @@ fn write_records(path: &Path, records: &[Record]) -> Result<(), LabError> {
     file.flush().map_err(failed)
 }
 
-/// Writes operations in the text form, one on a line.
+/// Writes operations in the text form, one per line.
 pub fn write_text(records: &[Record], out: &mut dyn Write) -> io::Result<()> {
     for Record { kind, tree, flags, count, key } in records {
         let word = match kind {

@@ -102,11 +102,10 @@ fn keys(parameters: &Parameters) -> Result<Vec<u64>, LabError> {
     Ok(keys)
 }
 
-/// How long the run is.
 #[derive(Clone, Copy)]
 enum Length {
     Operations(usize),
-    /// In percent of the operations after which every name has appeared.
+    /// The length in percent of the operations after which every name has appeared.
     Percent(usize),
 }
 
@@ -124,7 +123,7 @@ struct Mix {
     recent: Option<Recent>,
 }
 
-/// The queries that follow the updates.
+/// The settings of queries for recently updated keys.
 struct Recent {
     share_percent: u64,
     window: usize,
@@ -140,7 +139,7 @@ impl Recent {
 }
 
 impl Mix {
-    /// The operations: so many, or as many as insert all of `later` and so many times more.
+    /// Draws the operations of a run of this length, or as many as insert all of `later`.
     fn draw(
         &self,
         parameters: &Parameters,

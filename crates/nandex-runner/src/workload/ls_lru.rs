@@ -41,12 +41,12 @@ pub(super) const ENTRY: WorkloadEntry = WorkloadEntry {
     generate,
 };
 
-/// The kinds of operations in the order of Table 4, with their hundredths: select, insert, delete, modify.
+/// The kinds of operations in the order of Table 4: select, insert, delete, modify.
 const KINDS: [OpKind; 4] = [OpKind::Get, OpKind::Insert, OpKind::Remove, OpKind::Update];
 const WRITE_INTENSIVE: [u64; 4] = [10, 30, 30, 30];
 const READ_INTENSIVE: [u64; 4] = [90, 3, 3, 4];
 
-/// Records at most: half of all 4-byte keys stay free to insert.
+/// Most records, so that half of all 4-byte keys stay free for insertions.
 const KEYS_MAX: u64 = 1 << 28;
 
 fn generate(parameters: &Parameters) -> Result<Vec<PhaseOps>, LabError> {
@@ -74,7 +74,7 @@ fn generate(parameters: &Parameters) -> Result<Vec<PhaseOps>, LabError> {
     Ok(vec![PhaseOps::unmeasured("load", load), PhaseOps::measured("run", run)])
 }
 
-/// The kinds of the operations, in order.
+/// Draws the kinds of all operations in order.
 fn kinds(parameters: &Parameters, operations: u64) -> Result<Vec<OpKind>, LabError> {
     let mut rng = parameters.rng(2);
     let profiles = ["write-intensive", "read-intensive", "random", "ratio"];
@@ -109,7 +109,7 @@ fn write_share(parameters: &Parameters) -> Result<f64, LabError> {
     Ok(if of_references { writes / (1.0 - writes) } else { writes })
 }
 
-/// The keys present, to be drawn from and to be gone through in order.
+/// The present keys, in an order to draw from and in ascending order.
 #[derive(Default)]
 struct Index {
     keys: Vec<u64>,
@@ -141,7 +141,8 @@ impl Index {
         ops.push(Op::new(OpKind::Remove, key));
     }
 
-    /// An operation on so many consecutive keys; an insertion, whatever was asked for, when no key is left.
+    /// Appends operations on `keys` consecutive keys. If no key is present, they are insertions whatever
+    /// the kind.
     fn apply(&mut self, kind: OpKind, keys: u64, rng: &mut Rng, ops: &mut Vec<Op>) {
         if kind == OpKind::Insert || self.keys.is_empty() {
             let first = self.absent(rng);

@@ -118,7 +118,7 @@ fn generate(parameters: &Parameters, picker: Picker) -> Result<Vec<PhaseOps>, La
     Ok(vec![PhaseOps::unmeasured("load", load), PhaseOps::measured("run", ops.collect())])
 }
 
-/// The kinds that may come next, with the share of each.
+/// A draw of the next kind of operation by the share of each.
 #[derive(Clone, Debug)]
 pub(super) struct Shares<T> {
     up_to: Vec<(T, u64)>,
@@ -141,7 +141,7 @@ impl<T: Copy> Shares<T> {
     }
 }
 
-/// The records present, in the order that popularity follows.
+/// The present records in the order of their popularity.
 #[derive(Clone, Debug)]
 pub(super) struct Records {
     keys: Keys,
@@ -150,17 +150,16 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// The records `0..records` are present.
+    /// Makes the records `0..records` present.
     pub(super) fn load(keys: Keys, records: u64) -> Records {
         Records { keys, present: (0..records).collect(), next: records }
     }
 
-    /// Inserts of all records present.
     pub(super) fn load_ops(&self) -> Vec<Op> {
         self.present.iter().map(|&r| Op::new(OpKind::Insert, self.keys.key(r))).collect()
     }
 
-    /// An operation of this kind on a record picked; an insert, whatever was drawn, when no record is left.
+    /// An operation of this kind on a picked record; an insertion if no record is left.
     pub(super) fn op(&mut self, kind: OpKind, picker: &Picker, scan_max: u64, rng: &mut Rng) -> Op {
         if self.present.is_empty() || kind == OpKind::Insert {
             self.present.push(self.next);

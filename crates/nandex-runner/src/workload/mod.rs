@@ -38,9 +38,9 @@ pub use zipf::Zipf;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum OpKind {
-    /// Looks a key up, present or not.
+    /// Looks up a key, which may be absent.
     Get,
-    /// Inserts a record whose key is absent (a present key gets the new value).
+    /// Inserts a record. If the key is present, it gets the new value.
     Insert,
     /// Removes a key.
     Remove,
@@ -50,12 +50,12 @@ pub enum OpKind {
     Range,
     /// Visits `count` records from the key downwards.
     RangeDown,
-    /// Makes everything before durable; key and count mean nothing.
+    /// Makes all earlier operations durable; key and count are ignored.
     Sync,
 }
 
 impl OpKind {
-    /// The name used in results; both directions of a range are one kind there.
+    /// The kind's name in results; both directions of a range have the same name.
     pub const fn name(self) -> &'static str {
         match self {
             OpKind::Get => "get",
@@ -67,7 +67,7 @@ impl OpKind {
         }
     }
 
-    /// Whether it changes what the index holds.
+    /// Whether the operation changes the records of the index.
     pub const fn changes(self) -> bool {
         matches!(self, OpKind::Insert | OpKind::Remove | OpKind::Update)
     }
@@ -78,52 +78,52 @@ impl OpKind {
 pub struct Op {
     /// The kind of the operation.
     pub kind: OpKind,
-    /// Which index it addresses, in a trace of several; 0 otherwise.
+    /// The number of the index in a trace of several; otherwise 0.
     pub tree: u8,
-    /// Records a range visits; 1 otherwise.
+    /// Number of records that a range visits; otherwise 1.
     pub count: u32,
     /// The key, before it is cut to the width of the tree's keys.
     pub key: u64,
 }
 
 impl Op {
-    /// An operation on one key of tree 0.
+    /// Makes an operation on one key of tree 0.
     pub const fn new(kind: OpKind, key: u64) -> Op {
         Op { kind, tree: 0, count: 1, key }
     }
 
-    /// A range upwards in tree 0.
+    /// Makes an upward range in tree 0.
     pub const fn range(key: u64, count: u32) -> Op {
         Op { kind: OpKind::Range, tree: 0, count, key }
     }
 }
 
-/// A stretch of a workload with figures of its own.
+/// A phase of a workload, with figures of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhaseOps {
     /// The phase's name in results.
     pub name: String,
-    /// Whether it counts in totals; a load usually does not.
+    /// Whether the phase counts in the totals. A load usually does not.
     pub measured: bool,
-    /// Whether its operations, insertions all, are handed to an empty index at once, in key order: what that
-    /// makes of them is the densest index it can build.
+    /// Whether the phase loads an empty index: all operations are insertions, and the index gets them at
+    /// once in key order to become as dense as it can.
     pub is_sorted: bool,
-    /// The operations of the phase in order.
+    /// The operations in order.
     pub ops: Vec<Op>,
 }
 
 impl PhaseOps {
-    /// A phase that counts.
+    /// Makes a phase that counts in the totals.
     pub fn measured(name: &str, ops: Vec<Op>) -> PhaseOps {
         PhaseOps { name: name.to_string(), measured: true, is_sorted: false, ops }
     }
 
-    /// A phase that fills an empty index from sorted records.
+    /// Makes a phase that fills an empty index from sorted records.
     pub fn sorted(name: &str, ops: Vec<Op>) -> PhaseOps {
         PhaseOps { is_sorted: true, ..PhaseOps::unmeasured(name, ops) }
     }
 
-    /// Whether it inserts each key once and does nothing else.
+    /// Whether the phase inserts each key once and does nothing else.
     fn is_load(&self) -> bool {
         let mut keys: Vec<(u8, u64)> = self.ops.iter().map(|op| (op.tree, op.key)).collect();
         keys.sort_unstable();
@@ -131,35 +131,35 @@ impl PhaseOps {
         keys.len() == self.ops.len() && self.ops.iter().all(|op| op.kind == OpKind::Insert)
     }
 
-    /// A phase that prepares the ground.
+    /// Makes a phase that does not count in the totals.
     pub fn unmeasured(name: &str, ops: Vec<Op>) -> PhaseOps {
         PhaseOps { name: name.to_string(), measured: false, is_sorted: false, ops }
     }
 }
 
-/// Operations in phases, and where they came from.
+/// A workload: operations in phases, with their origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workload {
     /// Name of the generator or of the trace file.
     pub name: String,
-    /// The seed it was made from; 0 for a trace.
+    /// The seed that the workload was made from; 0 for a trace.
     pub seed: u64,
-    /// Every option with the value used.
+    /// All options with the values used.
     pub options: BTreeMap<String, String>,
-    /// The values that it writes.
+    /// The values that the workload writes.
     pub values: Values,
-    /// The phases in the order they run.
+    /// The phases, in the order in which they run.
     pub phases: Vec<PhaseOps>,
 }
 
 impl Workload {
-    /// Operations in all phases.
+    /// Number of operations of all phases.
     pub fn operations(&self) -> u64 {
         self.phases.iter().map(|p| p.ops.len() as u64).sum()
     }
 
-    /// The workload, but that phases at the beginning which load it are handed over at once: a fraction of
-    /// the time, for an index of the same records.
+    /// The workload with its initial loads turned into sorted loads. They take a fraction of the time and
+    /// yield an index with the same records.
     #[must_use]
     pub fn loaded_at_once(mut self) -> Workload {
         if let Some(first) = self.phases.first_mut().filter(|phase| !phase.measured && phase.is_load()) {
@@ -168,7 +168,7 @@ impl Workload {
         self
     }
 
-    /// Every operation in order.
+    /// All operations in order.
     pub fn ops(&self) -> impl Iterator<Item = &Op> {
         self.phases.iter().flat_map(|p| &p.ops)
     }
@@ -179,22 +179,22 @@ impl Workload {
 pub struct WorkloadEntry {
     /// The workload's name on the command line and in results.
     pub name: &'static str,
-    /// The workload in one line.
+    /// The workload in one line, for lists.
     pub summary: &'static str,
-    /// The options of the workload with their defaults.
+    /// The options with their defaults.
     pub options: &'static [OptionInfo],
-    /// Makes the phases.
     generate: fn(&Parameters) -> Result<Vec<PhaseOps>, LabError>,
 }
 
 impl WorkloadEntry {
-    /// Makes the workload of this seed with these options; an unknown option is refused with the nearest.
+    /// Makes the workload with this seed and these options. An unknown option is refused with the nearest
+    /// known name.
     pub fn build(&self, seed: u64, set: &Options) -> Result<Workload, LabError> {
         self.build_from(seed, set, None)
     }
 
-    /// The workload with inputs from this folder, see [`crate::data`]. Where its names come from is told by
-    /// the workload's option `source`.
+    /// Makes the workload with inputs from the folder `data`, see [`crate::data`]. The option `source` then
+    /// names the origin of its names.
     pub fn build_from(&self, seed: u64, set: &Options, data: Option<&Path>) -> Result<Workload, LabError> {
         let mut options = nandex_stacks::options::sharing::resolve(self.options, set)?;
         if let Some(source) = options.get_mut("source") {
@@ -205,18 +205,18 @@ impl WorkloadEntry {
         Ok(Workload { name: self.name.to_string(), seed, options: parameters.options, values, phases })
     }
 
-    /// Whether its values have lengths that differ.
+    /// Whether the values have different lengths.
     pub fn has_long_values(&self) -> bool {
         self.options.iter().any(|option| option.name == values::LENGTHS)
     }
 
-    /// Whether it is of readings.
+    /// Whether the workload consists of sensor readings.
     pub fn has_readings(&self) -> bool {
         self.options.iter().any(|option| option.name == values::WALK)
     }
 }
 
-/// Every generator.
+/// All generators.
 pub const WORKLOADS: &[WorkloadEntry] = &[
     mu::ENTRY,
     sequence::ENTRY,
@@ -236,12 +236,12 @@ pub const WORKLOADS: &[WorkloadEntry] = &[
     ls_lru::ENTRY,
 ];
 
-/// The generator of this name.
+/// The generator with this name.
 pub fn workload(name: &str) -> Result<&'static WorkloadEntry, LabError> {
     Ok(names::find("workload", name, WORKLOADS, |e| e.name)?)
 }
 
-/// A seed and every option of a generator.
+/// The seed and the options of a generator.
 #[derive(Clone, Debug)]
 pub struct Parameters {
     seed: u64,
@@ -251,13 +251,12 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// A generator of random numbers for one purpose, so that more of one kind of numbers does not shift
-    /// another.
+    /// A random number generator for one purpose, so that more draws for one purpose do not change those
+    /// for another.
     fn rng(&self, purpose: u64) -> Rng {
         Rng::new(self.seed ^ split_mix(purpose))
     }
 
-    /// The keys of the workload's records.
     fn keys(&self) -> Keys {
         Keys { base: self.rng(0).next_u64() }
     }
@@ -270,7 +269,7 @@ impl Parameters {
         self.options.get(name).map_or("", String::as_str)
     }
 
-    /// A whole number within bounds.
+    /// The value of an option that is a whole number within bounds.
     fn number_in(&self, name: &'static str, low: u64, high: u64) -> Result<u64, LabError> {
         let text = self.text(name);
         let number = whole_number(text, low..=high).map_err(|why| LabError::bad_option(name, text, why))?;
@@ -279,7 +278,7 @@ impl Parameters {
         Ok(number)
     }
 
-    /// A decimal number within bounds.
+    /// The value of an option that is a decimal number within bounds.
     fn decimal_in(&self, name: &'static str, low: f64, high: f64) -> Result<f64, LabError> {
         let text = self.text(name);
         let number: f64 = text.parse().map_err(|_| LabError::bad_option(name, text, "is no number"))?;
@@ -289,7 +288,7 @@ impl Parameters {
         Err(LabError::bad_option(name, text, format!("is not between {low} and {high}")))
     }
 
-    /// The value of an option that is one of some words.
+    /// The value of an option that is one of these words.
     fn choice(&self, name: &'static str, words: &[&'static str]) -> Result<&'static str, LabError> {
         let text = self.text(name);
         words
@@ -300,11 +299,11 @@ impl Parameters {
     }
 }
 
-/// Memory that an operation or a record of a workload takes at most: its own, and its place in what is held
-/// to compare with.
+/// Most memory in bytes that an operation or a record of a workload takes: its own, and its place in the
+/// model.
 const RECORD_BYTES: u128 = 64;
 
-/// Random 64-bit keys by record number, each different: a bijection of the number.
+/// Random 64-bit keys by record number. The mapping is one to one, so all keys are different.
 #[derive(Clone, Copy, Debug)]
 struct Keys {
     base: u64,
@@ -316,7 +315,7 @@ impl Keys {
     }
 }
 
-/// Records at most, in one workload: a slot in the runner's model is numbered with 32 bits.
+/// Most records of a workload, because the runner's model numbers slots with 32 bits.
 const RECORDS_MAX: u64 = 1 << 30;
 
 #[cfg(test)]
@@ -330,7 +329,7 @@ mod tests {
         workload(name).unwrap().build(seed, &options).unwrap()
     }
 
-    /// Small sizes of every generator.
+    /// A small workload of a generator.
     fn small(entry: &WorkloadEntry, seed: u64) -> Workload {
         let sizes = [("records", "500"), ("operations", "400")];
         // Names are the same everywhere where they come with the program.
@@ -339,7 +338,7 @@ mod tests {
         build(entry.name, seed, &[&sizes, bundled].concat())
     }
 
-    /// A checksum over every byte that a run would see.
+    /// A checksum of all bytes that a run would see.
     fn fingerprint(workload: &Workload) -> u32 {
         let mut bytes = Vec::new();
         for phase in &workload.phases {

@@ -3,26 +3,28 @@
 use super::Zipf;
 use nandex::rng::Rng;
 
-/// A distribution over the places `0..n` of the records present, where `n` may change from pick to pick.
+/// A distribution over the places `0..n` of the present records; `n` may change from pick to pick.
 #[derive(Clone, Debug)]
 pub enum Picker {
-    /// Every place alike.
+    /// All places are equally likely.
     Uniform,
-    /// `access_percent` of the picks go to the first `hot_percent` of the places, evenly within each part.
+    /// `access_percent` of the picks go to the first `hot_percent` of the places; within each part all
+    /// places are equally likely.
     HotCold {
-        /// Share of the places that are hot.
+        /// Percentage of the places that are hot.
         hot_percent: u64,
-        /// Share of the picks that go to them.
+        /// Percentage of the picks that go to hot places.
         access_percent: u64,
     },
-    /// Place `i` with a weight of `1 / (i + 1)^theta`.
+    /// Place `i` has the weight `1 / (i + 1)^theta`.
     Zipfian(Zipf),
-    /// A place counted from the last place: the youngest records are the most popular.
+    /// Places have the weights of `Zipfian`, but counted from the last place: the youngest records are the
+    /// most popular.
     Latest(Zipf),
 }
 
 impl Picker {
-    /// A place in `0..n`.
+    /// Draws a place in `0..n`.
     pub fn pick(&self, rng: &mut Rng, n: u64) -> u64 {
         match self {
             Picker::Uniform => rng.below(n),

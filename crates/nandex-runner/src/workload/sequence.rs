@@ -102,8 +102,8 @@ fn generate(parameters: &Parameters) -> Result<Vec<PhaseOps>, LabError> {
     Ok(phases)
 }
 
-/// Insertions with so many removals of keys that are there in between; which kind comes next is drawn with
-/// the shares that are left.
+/// Mixes the insertions with `removals` removals of present keys. The next kind is drawn in proportion to
+/// the operations left of each.
 fn mixed(mut inserts: impl ExactSizeIterator<Item = Op>, mut removals: u64, mut rng: Rng) -> Vec<Op> {
     let (mut ops, mut present): (Vec<Op>, Vec<u64>) = (Vec::new(), Vec::new());
     loop {

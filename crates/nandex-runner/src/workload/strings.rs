@@ -18,26 +18,26 @@ use nandex::rng::split_mix;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The dictionary that comes with the program: distinct words in byte order, a line each.
+/// The bundled dictionary: distinct words in byte order, one per line.
 const WORDS_FILE: &str = "data/words.txt.zst";
 
-/// Draws the order in which the words appear.
+/// Seed of the order in which the words appear.
 #[cfg(feature = "large-data")]
 const ORDER_SEED: u64 = 2009;
 
 const AUTHORS: [&str; 2] = ["authors.tsv.zst", "authors.tsv"];
 
-/// Which names an option asks for.
+/// The origin of the names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// The file of the authors.
+    /// The file of authors.
     Authors(PathBuf),
     /// The bundled words.
     Words,
 }
 
 impl Source {
-    /// The source that `auto`, `authors` or `words` comes to.
+    /// The source for the option value `auto`, `authors` or `words`.
     pub(super) fn find(asked: &str, folder: Option<&Path>) -> Result<Source, LabError> {
         let authors = || AUTHORS.map(|file| data::find(file, folder)).into_iter().reduce(Result::or);
         match (asked, authors()) {
@@ -48,7 +48,6 @@ impl Source {
         }
     }
 
-    /// The source's name in results.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Source::Authors(_) => "authors",
@@ -56,8 +55,8 @@ impl Source {
         }
     }
 
-    /// The rank of each name among all, in order of appearance. Those of the words are worked out once: an
-    /// experiment asks for them with each input.
+    /// The rank of each name among all names, in order of appearance. The ranks of the words are computed
+    /// once, because an experiment asks for them with each input.
     pub(super) fn ranks(&self) -> Result<Vec<u64>, LabError> {
         static OF_WORDS: OnceLock<Vec<u64>> = OnceLock::new();
         let known = OF_WORDS.get().filter(|_| *self == Source::Words);
@@ -68,12 +67,10 @@ impl Source {
         Ok(if *self == Source::Words { OF_WORDS.get_or_init(|| found).clone() } else { found })
     }
 
-    /// The hash of each name, in order of appearance.
     pub(super) fn hashes(&self) -> Result<Vec<u64>, LabError> {
         Ok(hashes(&self.read()?))
     }
 
-    /// The names in order of appearance.
     fn read(&self) -> Result<Vec<String>, LabError> {
         match self {
             Source::Authors(path) => authors(path),
@@ -112,7 +109,7 @@ fn words() -> Result<Vec<String>, LabError> {
     Ok(words)
 }
 
-/// The rank of each name among all in byte order, in the order of the names.
+/// The rank of each name in byte order.
 fn ranks(names: &[String]) -> Vec<u64> {
     let mut order: Vec<usize> = (0..names.len()).collect();
     order.sort_unstable_by(|&a, &b| names[a].as_bytes().cmp(names[b].as_bytes()));
@@ -123,7 +120,6 @@ fn ranks(names: &[String]) -> Vec<u64> {
     ranks
 }
 
-/// A hash of each name.
 fn hashes(names: &[String]) -> Vec<u64> {
     // FNV-1a, stirred so that its weak low bits do not matter.
     let fnv = |name: &String| {

@@ -7,25 +7,24 @@ use nandex::rng::split_mix;
 use nandex_stacks::lengths::Lengths;
 use nandex_stacks::options::Settings;
 
-/// The values of a workload. Each follows from its key and how often that was written.
+/// The values of a workload. Each follows from its key and from the number of writes of that key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Values {
     /// Random bytes of one length.
     #[default]
     Random,
-    /// Bytes of these lengths: the record's own, filled up by the index under test.
+    /// Bytes of different lengths. The index under test fills up the record's value to its length.
     Long(Lengths),
-    /// Readings that wander, by this at most from one to the next.
+    /// Readings that change by at most this much from one to the next.
     Walk(u32),
 }
 
-/// The option by which a generator says the lengths of its values.
+/// The generator option with the lengths of the values.
 pub const LENGTHS: &str = "lengths";
-/// The option by which a generator says the step of its readings.
+/// The generator option with the step of the readings.
 pub(super) const WALK: &str = "walk";
 
 impl Values {
-    /// The values of a generator with these options.
     pub(super) fn of(parameters: &Parameters) -> Result<Values, LabError> {
         let has = |name: &str| parameters.options.contains_key(name);
         if has(LENGTHS) {
@@ -39,7 +38,7 @@ impl Values {
         }
     }
 
-    /// The reason why an index cannot hold them, if so.
+    /// The reason why an index cannot hold these values, if any.
     pub(crate) fn refused_by(self, index: &IndexEntry, settings: &Settings) -> Option<String> {
         let (name, record) = (index.name, settings.record);
         match self {
@@ -60,8 +59,8 @@ impl Values {
         }
     }
 
-    /// The settings of an index that is to hold them: lengths and expected values are those of the workload
-    /// unless they are set.
+    /// The settings of an index for these values. Lengths and expected values come from the workload unless
+    /// they are set.
     pub(crate) fn settings(self, index: &IndexEntry, settings: &Settings) -> Settings {
         let lengths = match self {
             Values::Long(lengths) => lengths,
@@ -86,14 +85,14 @@ impl Values {
     }
 }
 
-/// Waves of a walk: the readings that a wave takes, and its height, with a step of 1.
+/// The waves of a walk with a step of 1: the number of readings per wave, and its height.
 const WAVES: [(u32, i64); 4] = [(16, 4), (128, 16), (1024, 80), (8192, 320)];
 
-/// The distance from zero that readings wander at most, with a step of 1.
+/// Largest distance of a reading from zero with a step of 1.
 const WANDER: i64 = 4 + 16 + 80 + 320;
 
-/// The reading of this number: waves of several lengths whose heights are random. So it is known without
-/// those before it, and from one to the next it changes by `step` at most.
+/// The reading with this number: the sum of waves of several lengths with random heights. It does not
+/// depend on earlier readings, and differs from the previous one by at most `step`.
 pub(crate) fn reading(number: u32, step: u32) -> i32 {
     let wave = |(readings, height): (u32, i64)| {
         let end = |at: u32| {

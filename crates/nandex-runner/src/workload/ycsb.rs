@@ -26,7 +26,7 @@ const OPTIONS: &[OptionInfo] = &[
     option("range_records", "100", "records a scan visits at most (1 to this, uniform)"),
 ];
 
-/// A mix: percent of reads, updates, inserts, scans, and what is left is read-modify-write.
+/// A mix in percent: reads, updates, inserts, scans; the rest is read-modify-write.
 struct Mix {
     read: u64,
     update: u64,

@@ -12,14 +12,14 @@
 use nandex::rng::Rng;
 use std::sync::Arc;
 
-/// A table of the weights of a zipfian distribution. Copies share the table.
+/// A table of the weights of a Zipf distribution. Copies share the table.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     sums: Arc<[u64]>,
 }
 
 impl Zipf {
-    /// A table for up to `items` items with skew `theta` (0 is uniform, YCSB's is 0.99).
+    /// Makes a table for up to `items` items with skew `theta`; 0 is uniform, YCSB uses 0.99.
     pub fn new(items: u64, theta: f64) -> Zipf {
         assert!(items > 0 && theta >= 0.0, "a distribution over {items} items with theta {theta}");
         let total: f64 = (1..=items).map(|i| power(i, theta)).sum();
@@ -32,7 +32,7 @@ impl Zipf {
         Zipf { sums: sums.collect() }
     }
 
-    /// A draw of one of the first `n` items.
+    /// Draws one of the first `n` items.
     pub fn pick(&self, rng: &mut Rng, n: u64) -> u64 {
         let sums = &self.sums[..n as usize];
         let drawn = rng.below(sums[sums.len() - 1]);
@@ -46,13 +46,13 @@ impl Zipf {
     }
 }
 
-/// `1 / i^theta` to about 14 digits.
+/// The value `1 / i^theta`, to about 14 digits.
 fn power(i: u64, theta: f64) -> f64 {
     exp_of_negative(theta * ln(i as f64))
 }
 
-/// The natural logarithm of a number not below 1: `x = m * 2^e` with `m` in `[0.75, 1.5)`, and the series of
-/// `2 artanh((m - 1) / (m + 1))`.
+/// The natural logarithm of a number of at least 1: `x = m * 2^e` with `m` in `[0.75, 1.5)`, and the series
+/// of `2 artanh((m - 1) / (m + 1))`.
 fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
     let mut exponent = (bits >> 52) as i64 - 1023;
@@ -71,7 +71,7 @@ fn ln(x: f64) -> f64 {
     exponent as f64 * std::f64::consts::LN_2 + 2.0 * sum
 }
 
-/// `e^-y` for `y` not below 0: `2^-k` times the exponential series of a rest below 0.7.
+/// The value `e^-y` for `y` of at least 0: `2^-k` times the exponential series of a remainder below 0.7.
 fn exp_of_negative(y: f64) -> f64 {
     let halvings = (y / std::f64::consts::LN_2) as u64;
     let rest = y - halvings as f64 * std::f64::consts::LN_2;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A map with a height of its own.
+/// A map that reports a height of its own.
 struct Tree(Map, u32);
 
 impl OrderedIndex for Tree {

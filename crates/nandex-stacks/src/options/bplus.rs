@@ -25,13 +25,11 @@ const STRUCTURE_WRITES: Choice<StructureWrites> = Choice::new(
     &[("together", StructureWrites::Together), ("apart", StructureWrites::Apart)],
 );
 
-/// The options of every tree built on it.
 pub(crate) const OPTIONS: [OptionInfo; 3] = [ORDER.info, LEAF_CAPACITY.info, INTERNAL_CAPACITY.info];
 
-/// The options of the B+-tree alone.
 pub(crate) const ALONE: [OptionInfo; 1] = [STRUCTURE_WRITES.info];
 
-/// The B+-tree that settings ask for, alone or below another index.
+/// The configuration of the B+-tree, alone or below another index.
 pub fn config(settings: &Settings) -> Result<BPlusConfig, IndexError> {
     let options = &settings.options;
     let order = ORDER.of(options)?;

@@ -5,7 +5,6 @@ use crate::names::{OptionInfo, option};
 use nandex_papers::cache::PolicySettings;
 use nandex_papers::cache::catalogue::{self, PolicyEntry};
 
-/// The FTL below.
 pub(crate) const FTL: OptionInfo = option("ftl", "page-map", "the FTL below (nandex list ftls)");
 
 const CACHE: OptionInfo =
@@ -20,7 +19,6 @@ const WINDOW: Number<u32> = Number::new(
     ),
     (0, 100),
 );
-/// Whether dirty pages leave alone.
 const WRITES: Choice<bool> = Choice::new(
     "cache_writes",
     "where writes wait, dirty pages leave together, as one atomic group if the FTL takes it, or alone, as \
@@ -32,16 +30,13 @@ const WRITE_COST: Number<u64> = Number::new(
     (0, 1_000_000),
 );
 
-/// The options of every tree on a store: those of the page cache, and the FTL.
 pub(crate) const OPTIONS: [OptionInfo; 6] =
     [FTL, CACHE, PAGES.info, WINDOW.info, WRITES.info, WRITE_COST.info];
 
-/// The name of the FTL below.
 pub(crate) fn ftl(options: &Options) -> &str {
     options.text(FTL.name).unwrap_or(FTL.default)
 }
 
-/// The replacement policy that the options name.
 pub(crate) fn policy(options: &Options) -> Result<&'static PolicyEntry, OptionError> {
     let name = options.text(CACHE.name).unwrap_or(CACHE.default);
     catalogue::policy(name).ok_or_else(|| {
@@ -50,7 +45,7 @@ pub(crate) fn policy(options: &Options) -> Result<&'static PolicyEntry, OptionEr
     })
 }
 
-/// The settings that the options give a policy; the frames are still to be counted.
+/// The policy's settings; the number of frames is not determined yet.
 pub(crate) fn sizing(options: &Options, block_pages: u32) -> Result<PolicySettings, OptionError> {
     let none = PolicySettings::new(0);
     let window_percent = WINDOW.of(options)?;
@@ -58,12 +53,12 @@ pub(crate) fn sizing(options: &Options, block_pages: u32) -> Result<PolicySettin
     Ok(PolicySettings { block_pages, window_percent, write_cost, ..none })
 }
 
-/// Frames that are asked for, over a store of so many pages: a cache has no use for more.
+/// The number of frames set, if any; more than the store has pages is refused, since a cache has no use for
+/// them.
 pub(crate) fn frames(options: &Options, pages: u32) -> Result<Option<usize>, OptionError> {
     PAGES.up_to(options, pages as usize)
 }
 
-/// Whether dirty pages leave alone.
 pub(crate) fn writes_alone(options: &Options) -> Result<bool, OptionError> {
     WRITES.of(options)
 }

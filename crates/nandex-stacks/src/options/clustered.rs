@@ -49,22 +49,18 @@ const CHECKPOINTS: Number<u32> = Number::new(
     (1, u32::MAX),
 );
 
-/// The options of the AS B-tree, besides those of the B+-tree.
 pub(crate) const AS_BTREE: [OptionInfo; 6] =
     [AS_NODES.info, PERCENT.info, AS_PAGES.info, RECYCLE_PERCENT.info, SPACE_PERCENT.info, CHECKPOINTS.info];
-/// The options of the CB-tree.
 pub(crate) const CB_TREE: [OptionInfo; 5] =
     [CB_NODES.info, PERCENT.info, CB_PAGES.info, SPACE_PERCENT.info, CHECKPOINTS.info];
-/// The options of the FB-tree.
 pub(crate) const FB_TREE: [OptionInfo; 5] =
     [FB_NODES.info, PERCENT.info, FB_PAGES.info, SPACE_PERCENT.info, CHECKPOINTS.info];
 
-/// The batch's share of the RAM that it has together with the page cache. A node that was written is read
-/// again soon, so a batch without a cache below it reads more than it spares in writes.
+/// Percentage of the shared RAM that the batch gets; the page cache gets the rest. A written node is soon
+/// read again, so a batch without a cache costs more reads than it saves writes.
 const BATCH_PERCENT: usize = 50;
 
-/// With what settings say; where RAM is limited, the batch takes its share of so many bytes, and the page
-/// cache the rest.
+/// Applies the common settings. If RAM is limited, the batch takes its share of the shared bytes.
 fn common(
     default: ClusteredConfig,
     settings: &Settings,
@@ -88,8 +84,8 @@ fn common(
     Ok(config)
 }
 
-/// The AS B-tree that settings ask for; where RAM is limited, batch and page cache share so many bytes, of
-/// pages of this size.
+/// The configuration of the AS B-tree. If RAM is limited, `shared_bytes` has the RAM that batch and page
+/// cache share and the page size, both in bytes.
 pub fn as_btree(
     settings: &Settings,
     shared_bytes: Option<(usize, usize)>,
@@ -97,7 +93,7 @@ pub fn as_btree(
     common(clustered::as_btree::config(settings.record), settings, shared_bytes)
 }
 
-/// The CB-tree that settings ask for; `shared_bytes` as for [`as_btree`].
+/// The configuration of the CB-tree; `shared_bytes` as for [`as_btree`].
 pub fn cb_tree(
     settings: &Settings,
     shared_bytes: Option<(usize, usize)>,
@@ -105,7 +101,7 @@ pub fn cb_tree(
     common(clustered::cb_tree::config(settings.record), settings, shared_bytes)
 }
 
-/// The FB-tree that settings ask for; `shared_bytes` as for [`as_btree`].
+/// The configuration of the FB-tree; `shared_bytes` as for [`as_btree`].
 pub fn fb_tree(
     settings: &Settings,
     shared_bytes: Option<(usize, usize)>,

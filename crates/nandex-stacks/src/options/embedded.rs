@@ -45,7 +45,6 @@ const DUPLICATES: Choice<Duplicates> = Choice::new(
     &[("never", Duplicates::Never), ("as-published", Duplicates::AsPublished)],
 );
 
-/// The options of the VMTree.
 pub(crate) const VM: [OptionInfo; 10] = [
     MAPPING_BYTES.info,
     LOG_PAGES.info,
@@ -60,7 +59,7 @@ pub(crate) const VM: [OptionInfo; 10] = [
     BENEATH,
 ];
 
-/// The VMTree that settings ask for, on such a chip.
+/// The configuration of the VMTree on such a chip.
 pub fn vm(settings: &Settings, chip: Geometry) -> Result<VmConfig, IndexError> {
     let options = &settings.options;
     let scheme = TableConfig {
@@ -81,10 +80,9 @@ const SLOTS: Choice<Marks> = Choice::new(
     &[("checked", Marks::Checked), ("bare", Marks::Bare)],
 );
 
-/// The options of the VMTree-OW.
 pub(crate) const OVERWRITE: [OptionInfo; 4] = [SLOTS.info, LOG_PAGES.info, ANSWERS.info, KEPT_NODES.info];
 
-/// The VMTree-OW that settings ask for.
+/// The configuration of the VMTree-OW.
 pub fn overwrite(settings: &Settings, _: Geometry) -> Result<OverwriteConfig, IndexError> {
     let options = &settings.options;
     Ok(OverwriteConfig {
@@ -112,10 +110,9 @@ const WHEN_FULL: Choice<WhenFull> = Choice::new(
     &[("refuse", WhenFull::Refuse), ("drop-oldest", WhenFull::DropOldest)],
 );
 
-/// The options of SBITS.
 pub(crate) const SBITS: [OptionInfo; 4] = [SPLINE_POINTS.info, MAX_ERROR.info, WHEN_FULL.info, BENEATH];
 
-/// The SBITS store that settings ask for.
+/// The configuration of SBITS.
 pub fn sbits(settings: &Settings, _: Geometry) -> Result<SbitsConfig, IndexError> {
     let options = &settings.options;
     let default = SbitsConfig::new(settings.record);
@@ -145,11 +142,10 @@ const MEMTABLE: Number<usize> = Number::new(
 const LEVELS: Number<usize> =
     Number::new(option("levels", "as many as cost least, up to 3", "levels on flash, 1 to 3"), (1, 3));
 
-/// The options of plow.
 pub(crate) const PLOW: [OptionInfo; 5] =
     [PLOW_ANSWERS.info, MEMTABLE.info, LEVELS.info, PAIRING.info, BENEATH];
 
-/// The plow that settings ask for.
+/// The configuration of plow.
 pub fn plow(settings: &Settings, _: Geometry) -> Result<PlowConfig, IndexError> {
     let options = &settings.options;
     Ok(PlowConfig {

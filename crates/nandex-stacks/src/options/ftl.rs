@@ -18,7 +18,7 @@ use nandex_papers::ftl::nftl::NftlSettings;
 use nandex_papers::ftl::sast::SastSettings;
 use nandex_papers::ftl::superblock::SuperblockSettings;
 
-/// Blocks of anything at most: what the chip has is seen when it is there.
+/// Most blocks that any option accepts. The bound of the chip is checked when the FTL is opened.
 const BLOCKS_MAX: u32 = 1 << 22;
 
 const OVER_PROVISIONING: Percent = Percent::new(
@@ -33,7 +33,7 @@ const WEAR_GAP: Number<u32> = Number::new(
     option("wear_gap", "off", "erases by which a cold block may lag before it is moved"),
     (1, 1 << 30),
 );
-/// How blocks that lag are found, from the gap.
+/// Makes the rule that finds blocks which lag in wear from the gap.
 const LEVELLING: Choice<fn(u32) -> WearLevelling> = Choice::new(
     "levelling",
     "how blocks that lag by wear_gap are found: threshold, dual-pool",
@@ -42,10 +42,10 @@ const LEVELLING: Choice<fn(u32) -> WearLevelling> = Choice::new(
         ("dual-pool", |threshold_erases| WearLevelling::DualPool { threshold_erases }),
     ],
 );
-/// The words of every option `valid`: where the RAM says it, nothing does.
+/// The words of every option `valid`; `None` means that the RAM decides.
 pub(crate) const VALID_WORDS: &[(&str, Option<Validity>)] =
     &[("ram", None), ("bits", Some(Validity::Bits)), ("counts", Some(Validity::Counts))];
-/// The victim policy, also of the trees on raw NAND.
+/// The victim policy, which trees on raw NAND use too.
 pub(crate) const VICTIM: OptionInfo = option(
     "victim",
     "greedy",
@@ -90,7 +90,6 @@ const GROUP_BLOCKS: Number<u32> =
     Number::new(option("group_blocks", "4", "N: logical blocks of a group"), (1, BLOCKS_MAX));
 const LOGS_PER_GROUP: Number<u32> =
     Number::new(option("logs_per_group", "2", "K: log blocks that a group may have"), (1, BLOCKS_MAX));
-/// Whether a whole group is cleaned at a time.
 const CLEANING: Choice<bool> = Choice::new(
     "cleaning",
     "what is cleaned at a time: group (all its log blocks), oldest",
@@ -135,10 +134,9 @@ const CONVERT_PERCENT: Number<u32> = Number::new(
     (1, 101),
 );
 
-/// The options of every FTL.
 const COMMON: [OptionInfo; 4] = [OVER_PROVISIONING.info, BAD_BLOCKS.info, WEAR_GAP.info, LEVELLING.info];
 
-/// The options of every FTL, and others.
+/// Joins an FTL's own options to those of every FTL.
 const fn with_common<const N: usize>(own: &[OptionInfo]) -> [OptionInfo; N] {
     let mut all = [COMMON[0]; N];
     let mut i = 0;
@@ -149,31 +147,21 @@ const fn with_common<const N: usize>(own: &[OptionInfo]) -> [OptionInfo; N] {
     all
 }
 
-/// The options of page mapping.
 pub(crate) const PAGE_MAP: [OptionInfo; 9] =
     with_common(&[VICTIM, ATOMIC_PAGES.info, CHECKPOINT_BLOCKS.info, SEPARATION.info, HOT_COUNTERS.info]);
-/// The options of NFTL.
 pub(crate) const NFTL: [OptionInfo; 5] = with_common(&[CHAIN_BLOCKS.info]);
-/// The options of BAST.
 pub(crate) const BAST: [OptionInfo; 6] = with_common(&[LOG_BLOCKS.info, LOG_VICTIM.info]);
-/// The options of SAST.
 pub(crate) const SAST: [OptionInfo; 8] =
     with_common(&[LOG_BLOCKS.info, GROUP_BLOCKS.info, LOGS_PER_GROUP.info, CLEANING.info]);
-/// The options of FAST.
 pub(crate) const FAST: [OptionInfo; 6] = with_common(&[LOG_BLOCKS.info, EAGER_SWITCH.info]);
-/// The options of the superblock scheme.
 pub(crate) const SUPERBLOCK: [OptionInfo; 6] = with_common(&[SUPERBLOCK_BLOCKS.info, EXTRA_BLOCKS.info]);
-/// The options of DFTL.
 pub(crate) const DFTL: [OptionInfo; 7] = with_common(&[VICTIM, MAPPING_RAM.info, VALID.info]);
-/// The options of LazyFTL.
 pub(crate) const LAZY: [OptionInfo; 6] = with_common(&[MAPPING_RAM.info, AREA_BLOCKS.info]);
-/// The options of the CFTL-like scheme.
 pub(crate) const CFTL: [OptionInfo; 7] = with_common(&[VICTIM, MAPPING_RAM.info, CONVERT_PERCENT.info]);
-/// The options of the HFTL-like scheme.
 pub(crate) const HFTL: [OptionInfo; 6] = with_common(&[LOG_BLOCKS.info, HOT_BLOCKS.info]);
 
-/// The victim policy that is set, with another number than the default after a colon: `windowed:8`,
-/// `choices:2`.
+/// The victim policy that is set. A number after a colon replaces the policy's default, as in `windowed:8`
+/// or `choices:2`.
 pub(crate) fn victim(options: &Options) -> Result<Option<VictimPolicy>, OptionError> {
     let Some(text) = options.text(VICTIM.name) else { return Ok(None) };
     let (name, number) = text.split_once(':').map_or((text, None), |(name, number)| (name, Some(number)));
@@ -223,7 +211,7 @@ fn common(options: &Options) -> Result<FlashSettings, OptionError> {
     })
 }
 
-/// The page mapping that settings ask for.
+/// The settings of page mapping.
 pub fn page_map(settings: &Settings) -> Result<FtlSettings, OptionError> {
     let options = &settings.options;
     let default = FtlSettings::default();
@@ -238,13 +226,13 @@ pub fn page_map(settings: &Settings) -> Result<FtlSettings, OptionError> {
     })
 }
 
-/// The NFTL that settings ask for.
+/// The settings of NFTL.
 pub fn nftl(settings: &Settings) -> Result<NftlSettings, OptionError> {
     let options = &settings.options;
     Ok(NftlSettings { common: common(options)?, chain_blocks_max: CHAIN_BLOCKS.of(options)? })
 }
 
-/// The BAST that settings ask for.
+/// The settings of BAST.
 pub fn bast(settings: &Settings) -> Result<BastSettings, OptionError> {
     let options = &settings.options;
     let victim = LOG_VICTIM.of(options)?;
@@ -252,7 +240,7 @@ pub fn bast(settings: &Settings) -> Result<BastSettings, OptionError> {
     Ok(BastSettings { common: common(options)?, log_blocks, victim, ..BastSettings::default() })
 }
 
-/// The SAST that settings ask for.
+/// The settings of SAST.
 pub fn sast(settings: &Settings) -> Result<SastSettings, OptionError> {
     let options = &settings.options;
     let default = SastSettings::default();
@@ -265,7 +253,7 @@ pub fn sast(settings: &Settings) -> Result<SastSettings, OptionError> {
     })
 }
 
-/// The FAST that settings ask for.
+/// The settings of FAST.
 pub fn fast(settings: &Settings) -> Result<FastSettings, OptionError> {
     let options = &settings.options;
     Ok(FastSettings {
@@ -275,7 +263,7 @@ pub fn fast(settings: &Settings) -> Result<FastSettings, OptionError> {
     })
 }
 
-/// The superblock scheme that settings ask for.
+/// The settings of the superblock scheme.
 pub fn superblock(settings: &Settings) -> Result<SuperblockSettings, OptionError> {
     let options = &settings.options;
     let default = SuperblockSettings::default();
@@ -286,7 +274,7 @@ pub fn superblock(settings: &Settings) -> Result<SuperblockSettings, OptionError
     })
 }
 
-/// The DFTL that settings ask for.
+/// The settings of DFTL.
 pub fn dftl(settings: &Settings) -> Result<DftlSettings, OptionError> {
     let options = &settings.options;
     Ok(DftlSettings {
@@ -298,7 +286,7 @@ pub fn dftl(settings: &Settings) -> Result<DftlSettings, OptionError> {
     })
 }
 
-/// The LazyFTL that settings ask for.
+/// The settings of LazyFTL.
 pub fn lazy(settings: &Settings) -> Result<LazySettings, OptionError> {
     let options = &settings.options;
     Ok(LazySettings {
@@ -308,7 +296,7 @@ pub fn lazy(settings: &Settings) -> Result<LazySettings, OptionError> {
     })
 }
 
-/// The CFTL-like scheme that settings ask for.
+/// The settings of the CFTL-like scheme.
 pub fn cftl(settings: &Settings) -> Result<CftlSettings, OptionError> {
     let options = &settings.options;
     let default = CftlSettings::default();
@@ -321,7 +309,7 @@ pub fn cftl(settings: &Settings) -> Result<CftlSettings, OptionError> {
     })
 }
 
-/// The HFTL-like scheme that settings ask for.
+/// The settings of the HFTL-like scheme.
 pub fn hftl(settings: &Settings) -> Result<HftlSettings, OptionError> {
     let options = &settings.options;
     Ok(HftlSettings {

@@ -50,7 +50,6 @@ const REWRITE_UNITS: Number<u32> = Number::new(
     (0, u32::MAX),
 );
 
-/// The options of IPL.
 pub(crate) const IPL: [OptionInfo; 8] = [
     ORDER.info,
     READ_PAGES.info,
@@ -62,7 +61,6 @@ pub(crate) const IPL: [OptionInfo; 8] = [
     LOG_PAGES.info,
 ];
 
-/// The options of dIPL.
 pub(crate) const DIPL: [OptionInfo; 9] = [
     ORDER.info,
     READ_PAGES.info,
@@ -92,13 +90,13 @@ fn common(settings: &Settings, area: LogArea, chip: Geometry) -> Result<IplConfi
     })
 }
 
-/// The IPL tree that settings ask for, on such a chip.
+/// The configuration of IPL on such a chip.
 pub fn ipl(settings: &Settings, chip: Geometry) -> Result<IplConfig, IndexError> {
     let log_pages = LOG_PAGES.up_to(&settings.options, chip.pages_per_block)?;
     Ok(IplConfig { log_pages, ..common(settings, LogArea::Fixed, chip)? })
 }
 
-/// The dIPL tree that settings ask for, on such a chip.
+/// The configuration of dIPL on such a chip.
 pub fn dipl(settings: &Settings, chip: Geometry) -> Result<IplConfig, IndexError> {
     let (options, pages) = (&settings.options, chip.pages());
     let config = common(settings, LogArea::Dynamic, chip)?;

@@ -20,10 +20,9 @@ const GROUP: Number<u32> = Number::new(
     (0, most::PAGES as u32),
 );
 
-/// The options of every tree that an update journal makes durable.
 pub(crate) const OPTIONS: [OptionInfo; 2] = [PAGES.info, GROUP.info];
 
-/// The journal that settings ask for.
+/// The configuration of the update journal.
 pub fn config(settings: &Settings) -> Result<JournalConfig, IndexError> {
     let config = JournalConfig::new(settings.durability);
     let group = GROUP.or(&settings.options, config.group)?;

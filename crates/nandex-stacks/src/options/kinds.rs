@@ -5,12 +5,10 @@ use super::{OptionError, Options, whole_number};
 use crate::names::{OptionInfo, option};
 use std::ops::RangeInclusive;
 
-/// A type that whole numbers are read into. One that does not fit is refused, never wrapped.
+/// An integer type for options. A number that does not fit is refused, never wrapped.
 pub(crate) trait Whole: Copy {
-    /// The number in the widest type.
     fn widen(self) -> u64;
 
-    /// The number in this type, if it fits.
     fn narrow(wide: u64) -> Option<Self>;
 }
 
@@ -30,32 +28,30 @@ macro_rules! whole {
 
 whole!(u8, u16, u32, u64, usize);
 
-/// A whole number between bounds that hold on any chip and store.
+/// An option that is a whole number between bounds that hold on any chip and store.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Number<T> {
-    /// The entry of the option in lists.
     pub(crate) info: OptionInfo,
     least: T,
     most: T,
 }
 
 impl<T: Whole> Number<T> {
-    /// A number of this name, default and meaning between these bounds.
     pub(crate) const fn new(info: OptionInfo, (least, most): (T, T)) -> Number<T> {
         Number { info, least, most }
     }
 
-    /// The number, if it is set.
+    /// The number; `None` if the option is not set.
     pub(crate) fn of(&self, options: &Options) -> Result<Option<T>, OptionError> {
         self.within(options, self.least..=self.most)
     }
 
-    /// The number, or another if it is not set.
     pub(crate) fn or(&self, options: &Options, default: T) -> Result<T, OptionError> {
         Ok(self.of(options)?.unwrap_or(default))
     }
 
-    /// The number, if it is set, where chip or store allow no more than this.
+    /// The number, which must not exceed the `most` that chip or store allow; `None` if the option is not
+    /// set.
     pub(crate) fn up_to(&self, options: &Options, most: T) -> Result<Option<T>, OptionError> {
         self.within(options, self.least..=most)
     }
@@ -70,21 +66,19 @@ impl<T: Whole> Number<T> {
     }
 }
 
-/// A share in percent, such as 12.5, between none and a bound.
+/// An option that is a share in percent, such as 12.5, from 0 to a bound.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Percent {
-    /// The entry of the option in lists.
     pub(crate) info: OptionInfo,
     most: f64,
 }
 
 impl Percent {
-    /// A share of this name, default and meaning, up to so many percent.
     pub(crate) const fn new(info: OptionInfo, most: f64) -> Percent {
         Percent { info, most }
     }
 
-    /// The share in parts of a million, or another if it is not set.
+    /// The share in parts per million.
     pub(crate) fn ppm_or(&self, options: &Options, default_ppm: u32) -> Result<u32, OptionError> {
         let Some(text) = options.text(self.info.name) else { return Ok(default_ppm) };
         match text.parse::<f64>() {
@@ -97,16 +91,15 @@ impl Percent {
     }
 }
 
-/// One of some words, each for a value.
+/// An option that is one of several words with a value each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice<T: 'static> {
-    /// The entry of the option in lists.
     pub(crate) info: OptionInfo,
     words: &'static [(&'static str, T)],
 }
 
 impl<T: Copy> Choice<T> {
-    /// A choice of this name and meaning; the first word is the default.
+    /// Makes a choice; the first word is the default.
     pub(crate) const fn new(
         name: &'static str,
         help: &'static str,
@@ -115,17 +108,17 @@ impl<T: Copy> Choice<T> {
         Choice { info: option(name, words[0].0, help), words }
     }
 
-    /// A choice whose default lists describe in words of their own.
+    /// Makes a choice whose default is described in `info`.
     pub(crate) const fn described(info: OptionInfo, words: &'static [(&'static str, T)]) -> Choice<T> {
         Choice { info, words }
     }
 
-    /// The meaning of the word that is set, else of the first.
+    /// The value of the word that is set, or of the first word.
     pub(crate) fn of(&self, options: &Options) -> Result<T, OptionError> {
         Ok(self.set(options)?.unwrap_or(self.words[0].1))
     }
 
-    /// The meaning of the word, if one is set.
+    /// The value of the word that is set; `None` if the option is not set.
     pub(crate) fn set(&self, options: &Options) -> Result<Option<T>, OptionError> {
         let Some(text) = options.text(self.info.name) else { return Ok(None) };
         if let Some((_, value)) = self.words.iter().find(|(word, _)| *word == text) {

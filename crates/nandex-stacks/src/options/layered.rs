@@ -33,22 +33,18 @@ const READ_NS: Number<u64> = Number::new(
 const PROGRAM_NS: Number<u64> =
     Number::new(option("program_ns", "200000", "the same of a page program"), (0, Tuning::NS_MAX));
 
-/// The options of BFTL, besides those of the B+-tree.
 pub(crate) const BFTL: [OptionInfo; 3] = [UNITS.info, LIST_LENGTH.info, PACKING.info];
-/// The options of WOBF.
 pub(crate) const WOBF: [OptionInfo; 3] = [UNITS.info, LIST_LENGTH.info, MERGE_ON_COMMIT.info];
-/// The options of IBSF, BOF and RBFTL.
 pub(crate) const BUFFERED: [OptionInfo; 1] = [UNITS.info];
-/// The options of FlashDB.
 pub(crate) const FLASH_DB: [OptionInfo; 4] = [MODES.info, LIST_LENGTH.info, READ_NS.info, PROGRAM_NS.info];
 
-/// With what settings say of the tree and of the buffer.
+/// Applies the settings of tree and buffer.
 fn common(config: LayeredConfig, settings: &Settings) -> Result<LayeredConfig, IndexError> {
     let reservation_units = UNITS.or(&settings.options, config.reservation_units)?;
     Ok(LayeredConfig { tree: super::bplus::config(settings)?, reservation_units, ..config })
 }
 
-/// The BFTL that settings ask for.
+/// The configuration of BFTL.
 pub fn bftl(settings: &Settings) -> Result<LayeredConfig, IndexError> {
     let config = common(layered::bftl::config(settings.record), settings)?;
     let commit = PACKING.of(&settings.options)?;
@@ -56,7 +52,7 @@ pub fn bftl(settings: &Settings) -> Result<LayeredConfig, IndexError> {
     Ok(LayeredConfig { commit, list_length, ..config })
 }
 
-/// The WOBF that settings ask for.
+/// The configuration of WOBF.
 pub fn wobf(settings: &Settings) -> Result<LayeredConfig, IndexError> {
     let config = common(layered::wobf::config(settings.record), settings)?;
     let commit = MERGE_ON_COMMIT.of(&settings.options)?;
@@ -64,22 +60,22 @@ pub fn wobf(settings: &Settings) -> Result<LayeredConfig, IndexError> {
     Ok(LayeredConfig { commit, list_length, ..config })
 }
 
-/// The IBSF that settings ask for.
+/// The configuration of IBSF.
 pub fn ibsf(settings: &Settings) -> Result<LayeredConfig, IndexError> {
     common(layered::ibsf::config(settings.record), settings)
 }
 
-/// The BOF that settings ask for.
+/// The configuration of BOF.
 pub fn bof(settings: &Settings) -> Result<LayeredConfig, IndexError> {
     common(layered::bof::config(settings.record), settings)
 }
 
-/// The RBFTL that settings ask for.
+/// The configuration of RBFTL.
 pub fn rbftl(settings: &Settings) -> Result<LayeredConfig, IndexError> {
     common(layered::rbftl::config(settings.record), settings)
 }
 
-/// The FlashDB that settings ask for.
+/// The configuration of FlashDB.
 pub fn flashdb(settings: &Settings) -> Result<LayeredConfig, IndexError> {
     let options = &settings.options;
     let config = common(layered::flashdb::config(settings.record), settings)?;

@@ -61,7 +61,6 @@ const RAM: Choice<UnitRam> = Choice::new(
     &[("held", UnitRam::Held), ("record", UnitRam::Record)],
 );
 
-/// Besides those of the B+-tree.
 pub(crate) const OPTIONS: [OptionInfo; 11] = [
     BUFFER_BYTES.info,
     WINDOW_PERCENT.info,
@@ -76,11 +75,11 @@ pub(crate) const OPTIONS: [OptionInfo; 11] = [
     RAM.info,
 ];
 
-/// Pages of the B+-buffer where RAM is not limited.
+/// Pages of the B+-buffer if RAM is not limited.
 const BUFFER_PAGES: usize = 64;
 
-/// The tree that settings ask for, on pages of this size. `shared_bytes` is the RAM for buffers and caches,
-/// all of it this buffer's: a page cache below would hold what the buffer holds.
+/// The configuration of the tree on pages of `page_bytes`. `shared_bytes` is the RAM for buffers and
+/// caches. This buffer gets all of it, because a page cache below would hold the same nodes.
 pub fn config(
     settings: &Settings,
     page_bytes: usize,

@@ -15,10 +15,9 @@ const LOG_PAGES: Number<u32> = Number::new(
     (0, most::PAGES as u32),
 );
 
-/// Besides those of the B+-tree.
 pub(crate) const OPTIONS: [OptionInfo; 2] = [LOG_NODES.info, LOG_PAGES.info];
 
-/// The tree that settings ask for.
+/// The configuration of the LSB-tree.
 pub fn config(settings: &Settings) -> Result<LsbConfig, IndexError> {
     let options = &settings.options;
     let default = LsbConfig::new(settings.record);

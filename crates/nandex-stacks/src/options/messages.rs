@@ -20,7 +20,6 @@ const NODE_PAGES: Number<u32> =
 const FANOUT: Number<u32> =
     Number::new(option("fanout", "16", "children of an inner node at most"), (4, 60_000));
 
-/// The options of the B-epsilon-tree.
 pub(crate) const BEPSILON: [OptionInfo; 3] = [NODE_PAGES.info, FANOUT.info, ANSWERS.info];
 
 pub(crate) const HEAD_ENTRIES: Number<u32> = Number::new(
@@ -40,7 +39,6 @@ const WRITE_COST_FD: Number<u32> = Number::new(
     (0, 10_000),
 );
 
-/// The options of the FD-tree.
 pub(crate) const FD: [OptionInfo; 6] =
     [HEAD_ENTRIES.info, HEAD_PERCENT.info, K.info, INSERT_PERCENT.info, WRITE_COST_FD.info, ANSWERS.info];
 
@@ -61,7 +59,6 @@ const BUFFER_PERCENT: Number<usize> = Number::new(
 const WRITE_COST_LA: Number<u32> =
     Number::new(option("write_cost", "3", "for ADAPT: what a page write costs in page reads"), (0, 10_000));
 
-/// The options of the LA-tree.
 pub(crate) const LA: [OptionInfo; 5] =
     [SUBTREE_LEVELS.info, BUFFER_PAGES.info, BUFFER_PERCENT.info, WRITE_COST_LA.info, ANSWERS.info];
 
@@ -70,7 +67,7 @@ fn common(settings: &Settings) -> Result<Common, IndexError> {
     Ok(Common { durability: settings.durability, answers, ..Common::new(settings.record) })
 }
 
-/// The B-epsilon-tree that settings ask for.
+/// The configuration of the B-epsilon-tree.
 pub fn bepsilon(settings: &Settings) -> Result<BEpsilonConfig, IndexError> {
     let default = BEpsilonConfig::new(settings.record);
     Ok(BEpsilonConfig {
@@ -80,7 +77,7 @@ pub fn bepsilon(settings: &Settings) -> Result<BEpsilonConfig, IndexError> {
     })
 }
 
-/// The FD-tree that settings ask for; `shared_bytes` is the RAM for head and page cache, if it is limited.
+/// The configuration of the FD-tree; `shared_bytes` is the RAM for head and page cache, if it is limited.
 pub fn fd(settings: &Settings, shared_bytes: usize) -> Result<FdConfig, IndexError> {
     let options = &settings.options;
     let percent = HEAD_PERCENT.or(options, 50)?;
@@ -96,8 +93,8 @@ pub fn fd(settings: &Settings, shared_bytes: usize) -> Result<FdConfig, IndexErr
     })
 }
 
-/// The LA-tree that settings ask for, on pages of this size; `shared_bytes` is the RAM for buffers and page
-/// cache, if it is limited.
+/// The configuration of the LA-tree on pages of `page_bytes`; `shared_bytes` is the RAM for buffers and
+/// page cache, if it is limited.
 pub fn la(settings: &Settings, page_bytes: usize, shared_bytes: usize) -> Result<LaConfig, IndexError> {
     let options = &settings.options;
     let percent = BUFFER_PERCENT.or(options, 50)?;

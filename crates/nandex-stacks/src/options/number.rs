@@ -4,7 +4,7 @@ use nandex::spatial::Coordinate;
 
 /// A type of coordinates that the lab works with.
 pub trait Number: Coordinate + Send + Sync {
-    /// The nearest such number; none beyond the range.
+    /// The nearest number of this type; `None` outside its range.
     fn of_f64(number: f64) -> Option<Self>;
 
     /// The number as a float, for areas and pictures.

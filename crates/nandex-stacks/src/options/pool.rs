@@ -47,14 +47,12 @@ const REQUESTS: Number<u32> = Number::new(
     (0, most::POOL_REQUESTS as u32),
 );
 
-/// Requests of a pool where RAM is not limited.
+/// Requests of a pool if RAM is not limited.
 const UNLIMITED_REQUESTS: u32 = 64;
 
-/// The options of the lazy-update tree, besides those of the B+-tree.
 pub(crate) const LAZY_UPDATE: [OptionInfo; 6] =
     [COMMIT_POLICY.info, ANSWERS.info, PERCENT.info, COUNT.info, PAIRS.info, REQUESTS.info];
 
-/// The options of the pools of the MB-tree and the PIO B-tree, whose policy is fixed.
 pub(crate) const POOL: [OptionInfo; 4] = [ANSWERS.info, PERCENT.info, COUNT.info, REQUESTS.info];
 
 const LEAF_PAGES_MB: Number<usize> = Number::new(
@@ -71,7 +69,6 @@ const WRITE_COST: Number<u32> = Number::new(
     (1, 1000),
 );
 
-/// The options of the MB-tree, besides those of its pool.
 pub(crate) const MB: [OptionInfo; 4] =
     [bplus::ORDER.info, LEAF_PAGES_MB.info, LEAF_SIZE.info, WRITE_COST.info];
 
@@ -86,11 +83,10 @@ const TOGETHER: Number<usize> = Number::new(
     (1, 256),
 );
 
-/// The options of the PIO B-tree, besides those of its queue.
 pub(crate) const PIO: [OptionInfo; 3] = [bplus::ORDER.info, LEAF_PAGES_PIO.info, TOGETHER.info];
 
-/// The requests of a pool: as set, or what its share of the RAM holds, and one at least, since a tree of a
-/// forest may have a share that is next to nothing.
+/// The number of requests in a pool: the one set, or as many as its share of the RAM holds. It is at least
+/// one, because a tree of a forest may have a share close to nothing.
 fn requests(
     settings: &Settings,
     shared_bytes: usize,
@@ -108,8 +104,8 @@ fn requests(
     Ok(requests.max(1))
 }
 
-/// The lazy-update tree that settings ask for. `shared_bytes` is the RAM for the pool and the page cache
-/// together; the cache gets what [`LazyUpdateConfig::pool_bytes`] leaves of it.
+/// The configuration of the lazy-update tree. `shared_bytes` is the RAM for pool and page cache together;
+/// the cache gets the rest after [`LazyUpdateConfig::pool_bytes`].
 pub fn lazy_update(settings: &Settings, shared_bytes: usize) -> Result<LazyUpdateConfig, IndexError> {
     let options = &settings.options;
     let policy = COMMIT_POLICY.of(options)?;
@@ -123,7 +119,7 @@ pub fn lazy_update(settings: &Settings, shared_bytes: usize) -> Result<LazyUpdat
     })
 }
 
-/// The MB-tree that settings ask for; `shared_bytes` as for [`lazy_update`].
+/// The configuration of the MB-tree; `shared_bytes` as for [`lazy_update`].
 pub fn mb(settings: &Settings, shared_bytes: usize) -> Result<MbConfig, IndexError> {
     let options = &settings.options;
     let of_bytes = |bytes, count| MbConfig::requests_in(settings.record, bytes, count);
@@ -139,7 +135,7 @@ pub fn mb(settings: &Settings, shared_bytes: usize) -> Result<MbConfig, IndexErr
     })
 }
 
-/// The PIO B-tree that settings ask for, on pages of this size; `shared_bytes` as for [`lazy_update`].
+/// The configuration of the PIO B-tree on pages of `page_bytes`; `shared_bytes` as for [`lazy_update`].
 pub fn pio(settings: &Settings, page_bytes: usize, shared_bytes: usize) -> Result<PioConfig, IndexError> {
     let options = &settings.options;
     let of_bytes = |bytes, count| PioConfig::requests_in(settings.record, bytes, count);

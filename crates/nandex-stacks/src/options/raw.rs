@@ -20,7 +20,7 @@ pub(crate) const BENEATH: OptionInfo = option(
     "an FTL to stand on in place of the raw chip (nandex list ftls), which takes its options then",
 );
 
-/// The option that does without the pages that a torn program of another may destroy.
+/// The option that avoids pages which a torn program of another page may destroy.
 pub(crate) const PAIRING: Choice<Pairing> = Choice::new(
     "pairing",
     "none, or dist3: of MLC whose pages are paired so, only those are used that no torn program of another destroys, half of them",
@@ -100,7 +100,6 @@ const WRITE_PART: Choice<WritePartLimit> = Choice::new(
     ],
 );
 
-/// The options of the mu-Tree.
 pub(crate) const MU: [OptionInfo; 9] = [
     READ_PAGES.info,
     WRITE_PAGES.info,
@@ -113,7 +112,6 @@ pub(crate) const MU: [OptionInfo; 9] = [
     PLACEMENT.info,
 ];
 
-/// The options of the mu*-Tree.
 pub(crate) const MU_STAR: [OptionInfo; 13] = [
     READ_PAGES.info,
     WRITE_PAGES.info,
@@ -130,7 +128,6 @@ pub(crate) const MU_STAR: [OptionInfo; 13] = [
     ERASE_NS.info,
 ];
 
-/// The options of the wandering tree.
 pub(crate) const WANDERING: [OptionInfo; 9] = [
     READ_PAGES.info,
     WRITE_PAGES.info,
@@ -143,7 +140,7 @@ pub(crate) const WANDERING: [OptionInfo; 9] = [
     WRITE_PART.info,
 ];
 
-/// The part of the configuration that all trees take.
+/// The part of the configuration that all these trees have.
 pub(super) fn common<C: Copy + Default>(
     settings: &Settings,
     chip: Geometry,
@@ -164,7 +161,7 @@ pub(super) fn common<C: Copy + Default>(
     })
 }
 
-/// The mu-Tree that settings ask for, on such a chip.
+/// The configuration of the mu-Tree on such a chip.
 pub fn mu(settings: &Settings, chip: Geometry) -> Result<RawConfig, IndexError> {
     Ok(RawConfig {
         placement: PLACEMENT.of(&settings.options)?,
@@ -174,7 +171,7 @@ pub fn mu(settings: &Settings, chip: Geometry) -> Result<RawConfig, IndexError> 
     })
 }
 
-/// The mu*-Tree that settings ask for, on such a chip.
+/// The configuration of the mu*-Tree on such a chip.
 pub fn mu_star(settings: &Settings, chip: Geometry) -> Result<RawConfig<MenuConfig>, IndexError> {
     let options = &settings.options;
     let (layout, default) = (LAYOUT.of(options)?, Costs::default());
@@ -192,7 +189,7 @@ pub fn mu_star(settings: &Settings, chip: Geometry) -> Result<RawConfig<MenuConf
     })
 }
 
-/// The wandering tree that settings ask for, on such a chip.
+/// The configuration of the wandering tree on such a chip.
 pub fn wandering(settings: &Settings, chip: Geometry) -> Result<RawConfig, IndexError> {
     let journal = JOURNAL.up_to(&settings.options, chip.pages() as usize / 16)?.unwrap_or(0);
     let (write_part, validity) = (WRITE_PART.of(&settings.options)?, VALID.of(&settings.options)?);

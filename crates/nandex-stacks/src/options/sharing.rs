@@ -5,7 +5,7 @@ use super::Options;
 use crate::names::{OptionInfo, UnknownName, find};
 use std::collections::BTreeMap;
 
-/// Every option of `known` with its value: as set, or the default. An unknown option is refused.
+/// The value of every known option: the one set, or the default. An unknown option is refused.
 pub fn resolve(known: &[OptionInfo], set: &Options) -> Result<BTreeMap<String, String>, UnknownName> {
     for (name, _) in set.iter() {
         find("option", name, known, |o| o.name)?;
@@ -14,7 +14,7 @@ pub fn resolve(known: &[OptionInfo], set: &Options) -> Result<BTreeMap<String, S
     Ok(known.iter().map(|o| (o.name.to_string(), value(o))).collect())
 }
 
-/// Deals options to several takers, each of which gets those it knows; an option nobody knows is refused.
+/// Deals options to several takers. Each gets the options it knows; an option that none knows is refused.
 pub fn deal(set: &Options, takers: &[&[OptionInfo]]) -> Result<Vec<Options>, UnknownName> {
     let mut dealt = vec![Options::default(); takers.len()];
     for (name, value) in set.iter() {

@@ -32,11 +32,10 @@ const FILL_MIN: Number<u8> = Number::new(
     (0, 100),
 );
 
-/// The options of every tree.
 pub(crate) const OPTIONS: [OptionInfo; 4] =
     [CAPACITY.info, LEAF_CAPACITY.info, INTERNAL_CAPACITY.info, FILL_MIN.info];
 
-/// With what options say of the nodes.
+/// Applies the options of the nodes.
 fn nodes<R>(mut config: SpatialConfig<R>, options: &Options) -> Result<SpatialConfig<R>, IndexError> {
     let capacity = CAPACITY.of(options)?;
     config.leaf_capacity = LEAF_CAPACITY.of(options)?.or(capacity).or(config.leaf_capacity);
@@ -51,10 +50,9 @@ const SPLIT: Choice<Split> = Choice::new(
     &[("quadratic", Split::Quadratic), ("linear", Split::Linear)],
 );
 
-/// The options of the R-tree alone.
 pub(crate) const R_TREE: [OptionInfo; 1] = [SPLIT.info];
 
-/// The R-tree that options ask for.
+/// The configuration of the R-tree.
 pub fn r_tree(options: &Options) -> Result<SpatialConfig<Grouped<Guttman>>, IndexError> {
     nodes(r_tree::config(SPLIT.of(options)?), options)
 }
@@ -73,10 +71,9 @@ const REINSERTION: Choice<Reinsertion> = Choice::new(
     &[("close", Reinsertion::Close), ("far", Reinsertion::Far)],
 );
 
-/// The options of the R*-tree alone.
 pub(crate) const R_STAR: [OptionInfo; 3] = [OVERLAP_CANDIDATES.info, REINSERTED.info, REINSERTION.info];
 
-/// The R*-tree that options ask for.
+/// The configuration of the R*-tree.
 pub fn r_star(options: &Options) -> Result<SpatialConfig<Grouped<RStarRules>>, IndexError> {
     let published = RStarRules::PUBLISHED;
     let mut config = r_star::config();
@@ -99,10 +96,9 @@ const SELECTIVE: Choice<bool> = Choice::new(
     &[("no", false), ("yes", true)],
 );
 
-/// The options of the MR-tree alone.
 pub(crate) const MR_TREE: [OptionInfo; 2] = [BALANCE.info, SELECTIVE.info];
 
-/// The MR-tree that options ask for.
+/// The configuration of the MR-tree.
 pub fn mr_tree(options: &Options) -> Result<SpatialConfig<MrRules>, IndexError> {
     let mut config = mr_tree::config();
     config.rules = MrRules { balance: BALANCE.of(options)?, is_selective: SELECTIVE.of(options)? };
@@ -131,11 +127,10 @@ const SHARING: Choice<Sharing> = Choice::new(
     &[("sorted", Sharing::Sorted), ("stored", Sharing::Stored)],
 );
 
-/// The options of the FOR-tree alone.
 pub(crate) const FOR_TREE: [OptionInfo; 5] =
     [READ_COST.info, WRITE_COST.info, OVERFLOW_MAX.info, TABLE_MAX.info, SHARING.info];
 
-/// The FOR-tree that settings ask for.
+/// The configuration of the FOR-tree.
 pub fn for_tree(settings: &Settings) -> Result<SpatialConfig<ForRules>, IndexError> {
     let options = &settings.options;
     let mut config = for_tree::config();
@@ -151,7 +146,7 @@ pub fn for_tree(settings: &Settings) -> Result<SpatialConfig<ForRules>, IndexErr
     Ok(nodes(config, options)?.with_durability(settings.durability))
 }
 
-/// The name of the option that tells the Hilbert R-tree its domain.
+/// The name of the option for the domain of the Hilbert R-tree.
 pub const DOMAIN: &str = "domain";
 
 const DOMAIN_BOX: OptionInfo = option(
@@ -160,10 +155,9 @@ const DOMAIN_BOX: OptionInfo = option(
     "the box that the curve runs through: its lower and its upper corner, such as -180,-90,180,90",
 );
 
-/// The options of the Hilbert R-tree alone.
 pub(crate) const HILBERT: [OptionInfo; 1] = [DOMAIN_BOX];
 
-/// The Hilbert R-tree that options ask for.
+/// The configuration of the Hilbert R-tree.
 pub fn hilbert<C: Coordinate, const D: usize>(
     options: &Options,
 ) -> Result<SpatialConfig<HilbertRules<C, D>>, IndexError> {
@@ -173,7 +167,7 @@ pub fn hilbert<C: Coordinate, const D: usize>(
     nodes(hilbert::config(domain.transpose()?), options)
 }
 
-/// A box as text: its corners, the numbers separated by commas.
+/// Parses a rectangle from the numbers of its corners, separated by commas.
 pub fn rect_of<C: Coordinate, const D: usize>(text: &str) -> Result<Rect<C, D>, String> {
     let number = |part: &str| part.trim().parse().ok().and_then(C::of_f64);
     let numbers: Option<Vec<C>> = text.split(',').map(number).collect();
@@ -186,7 +180,7 @@ pub fn rect_of<C: Coordinate, const D: usize>(text: &str) -> Result<Rect<C, D>, 
     }
 }
 
-/// The text that [`rect_of`] reads.
+/// The text of a rectangle, which [`rect_of`] parses.
 pub fn text_of<C: Coordinate, const D: usize>(rect: &Rect<C, D>) -> String {
     let numbers = rect.low().into_iter().chain(rect.high()).map(|number| number.to_string());
     numbers.collect::<Vec<_>>().join(",")

@@ -9,7 +9,7 @@ use nandex::ordered::Durability;
 use nandex_papers::spatial::buffered::{BufferedConfig, Efind, FlushPolicy, ReadOrder, Worth};
 use nandex_papers::spatial::rftl::RftlConfig;
 
-/// A tree that a layer goes below.
+/// A tree above a layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Above {
     /// The R-tree.
@@ -23,7 +23,7 @@ pub enum Above {
 }
 
 impl Above {
-    /// Each with its name and the options that are its alone.
+    /// Each tree with its name and the options that only it has.
     const ALL: [(Above, &'static str, &'static [OptionInfo]); 4] = [
         (Above::RTree, "r-tree", &R_TREE),
         (Above::RStar, "r-star", &R_STAR),
@@ -48,7 +48,7 @@ const TREE: Choice<Above> = Choice::new(
     ],
 );
 
-/// The tree that this option names; options of others are refused.
+/// The tree that the option names; options that only other trees have are refused.
 fn above(options: &Options, tree: Choice<Above>) -> Result<Above, OptionError> {
     let wanted = tree.of(options)?;
     let name = Above::ALL.iter().find(|(above, ..)| *above == wanted).map_or("", |(_, name, _)| name);
@@ -69,7 +69,6 @@ const UNITS: Number<u32> = Number::new(
 const LIST_LENGTH: Number<u8> =
     Number::new(option("list_length", "4", "C: pages with changes of a node at most, 1 to 64"), (1, 64));
 
-/// The options of RFTL.
 pub(crate) const RFTL: [OptionInfo; 3] = [RFTL_TREE.info, UNITS.info, LIST_LENGTH.info];
 
 /// The tree above RFTL.
@@ -77,7 +76,7 @@ pub fn above_rftl(options: &Options) -> Result<Above, OptionError> {
     above(options, RFTL_TREE)
 }
 
-/// The RFTL that options ask for.
+/// The configuration of RFTL.
 pub fn rftl(options: &Options) -> Result<RftlConfig, OptionError> {
     let published = RftlConfig::PUBLISHED;
     Ok(RftlConfig {
@@ -101,10 +100,9 @@ const LOG_PAGES: Number<u32> = Number::new(
     (0, u32::MAX),
 );
 
-/// The options of both frameworks.
 pub(crate) const BUFFERED: [OptionInfo; 4] = [TREE.info, BUFFER_BYTES.info, UNIT_NODES.info, LOG_PAGES.info];
 
-/// RAM of a node buffer where RAM is not limited.
+/// RAM of a node buffer if RAM is not limited, in bytes.
 const UNLIMITED_BYTES: usize = 64 * 1024;
 
 /// The tree above a framework.
@@ -112,7 +110,7 @@ pub fn above_framework(options: &Options) -> Result<Above, OptionError> {
     above(options, TREE)
 }
 
-/// RAM of a framework's buffers: what is asked for, or all that is left.
+/// RAM of a framework's buffers in bytes: the value set, or all RAM that is left.
 pub fn buffer_bytes(settings: &Settings, shared_bytes: usize) -> Result<usize, OptionError> {
     Ok(match (BUFFER_BYTES.or(&settings.options, 0)?, settings.ram_bytes) {
         (0, None) => UNLIMITED_BYTES,
@@ -121,7 +119,7 @@ pub fn buffer_bytes(settings: &Settings, shared_bytes: usize) -> Result<usize, O
     })
 }
 
-/// The part of the configuration that all frameworks take. They have their logs in every class.
+/// The part of the configuration that all frameworks have. Their logs exist in every class.
 fn framework(
     config: impl FnOnce(Durability) -> Result<BufferedConfig, OptionError>,
     settings: &Settings,
@@ -136,7 +134,7 @@ fn framework(
     })
 }
 
-/// The choice of nodes to flush, from the ticks of the clock.
+/// Makes the rule that chooses the nodes to flush from the ticks of the clock.
 const FLUSH: Choice<fn(u64) -> FlushPolicy> = Choice::new(
     "flush",
     "what is flushed: fast, the unit with the most changes; fast-star, less its age; random; all",
@@ -150,10 +148,9 @@ const FLUSH: Choice<fn(u64) -> FlushPolicy> = Choice::new(
 const TICK: Number<u64> =
     Number::new(option("tick", "1000", "operations in a tick of the clock of fast-star"), (1, 1 << 40));
 
-/// The options of the FAST framework.
 pub(crate) const FAST: [OptionInfo; 2] = [FLUSH.info, TICK.info];
 
-/// The FAST framework that settings ask for, with so much RAM for its buffers.
+/// The configuration of the FAST framework with `ram_bytes` for its buffers.
 pub fn fast(settings: &Settings, ram_bytes: usize, _: usize) -> Result<BufferedConfig, IndexError> {
     let options = &settings.options;
     framework(
@@ -195,11 +192,10 @@ const STRIDE: Number<u32> = Number::new(
     (0, u32::MAX),
 );
 
-/// The options of eFIND.
 pub(crate) const EFIND: [OptionInfo; 5] =
     [WORTH.info, READ_ORDER.info, OLDEST.info, SEQUENCE.info, STRIDE.info];
 
-/// The eFIND that settings ask for, with so much RAM for its buffers, on pages of this size.
+/// The configuration of eFIND with `ram_bytes` for its buffers, on pages of `page_bytes`.
 pub fn efind(settings: &Settings, ram_bytes: usize, page_bytes: usize) -> Result<BufferedConfig, IndexError> {
     let options = &settings.options;
     framework(

@@ -36,12 +36,11 @@ const VICTIM_READS: Choice<VictimReads> = Choice::new(
     &[("kept", VictimReads::Kept), ("every", VictimReads::Every)],
 );
 
-/// The options of a TBM, besides those of the FTL.
 pub(crate) const OPTIONS: [OptionInfo; 4] =
     [BLOCKS.info, SPARE_BLOCKS.info, WHOLE_FROM.info, VICTIM_READS.info];
 
-/// The buffer blocks that options ask for, and the blocks of the TBM beside them, on a chip that it divides
-/// with the store below; `usual_blocks` is C without any.
+/// The settings of the TBM and the number of its other blocks, on a chip that it divides with the store
+/// below. `usual_blocks` is C if the option is not set.
 pub fn config(
     options: &Options,
     chip: Geometry,

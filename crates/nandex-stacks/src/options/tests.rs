@@ -23,14 +23,14 @@ fn chip() -> Geometry {
     mlc_64m().geometry
 }
 
-/// Options that are read where the chip of a tree is opened, not for its configuration.
+/// Options that are read when the chip of a tree is opened, and not for its configuration.
 const ELSEWHERE: [&str; 2] = ["beneath", "pairing"];
 
-/// Text that is no option's.
+/// A text that is no valid value of any option.
 const NONSENSE: &str = "4294967346 of them";
 
-/// Sets each of these options to its default, which must change nothing, and to nonsense, which must be
-/// refused by its name.
+/// Sets each option to its default, which must change nothing, and to nonsense, which must be refused with
+/// the option's name.
 fn hold<C: PartialEq + Debug, E: Debug + ToString>(
     lists: &[&[OptionInfo]],
     config: impl Fn(&Settings) -> Result<C, E>,

@@ -7,8 +7,8 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-/// Options by name, as given with `--set name=value`. Clones share them: opening an index takes no RAM for
-/// its options.
+/// Options by name, as given with `--set name=value`. Clones share their memory, so options cost an open
+/// index no RAM.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     values: Arc<BTreeMap<String, String>>,
@@ -20,12 +20,12 @@ impl Options {
         Arc::make_mut(&mut self.values).insert(name.to_string(), value.to_string());
     }
 
-    /// The text of an option, if set.
+    /// The value of an option as text; `None` if it is not set.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.values.get(name).map(String::as_str)
     }
 
-    /// Every option set, in name order.
+    /// All options that are set, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values.iter().map(|(k, v)| (k.as_str(), v.as_str()))
     }
@@ -36,17 +36,17 @@ impl Options {
 pub struct Settings {
     /// Sizes of the records.
     pub record: RecordFormat,
-    /// RAM in all: tables, buffers and caches. An index that needs more refuses; what it does not need it
-    /// gives to its cache. `None` means no cache and whatever the tables need.
+    /// RAM for everything: tables, buffers and caches. An index that needs more refuses to start; RAM that
+    /// it does not need goes to its cache. `None` means no cache and unlimited tables.
     pub ram_bytes: Option<usize>,
-    /// The durability class wanted. An index that cannot give at least this refuses.
+    /// The durability class wanted. An index that cannot give at least this class refuses to start.
     pub durability: Durability,
-    /// Options of the index, of its FTL and of its cache.
+    /// Options of the index, its FTL and its cache.
     pub options: Options,
 }
 
 impl Settings {
-    /// These records, no cache, every operation durable, default options.
+    /// Settings with these record sizes, no cache, every operation durable, and default options.
     pub fn new(record: RecordFormat) -> Settings {
         Settings {
             record,
@@ -56,7 +56,7 @@ impl Settings {
         }
     }
 
-    /// These settings with one option set.
+    /// The settings with one option set in addition.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl ToString) -> Settings {
         self.options.set(name, &value.to_string());
@@ -64,22 +64,22 @@ impl Settings {
     }
 }
 
-/// An option whose text is not possible.
+/// An error: an option with an invalid value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OptionError {
     /// The name of the option.
     pub option: &'static str,
-    /// The reason why the value is refused.
+    /// The reason for the refusal.
     pub why: String,
 }
 
 impl OptionError {
-    /// The text of this option, and why it is refused.
+    /// The error of an option whose text is refused for the reason `why`.
     pub fn new(option: &'static str, text: &str, why: impl fmt::Display) -> OptionError {
         OptionError { option, why: format!("'{text}' {why}") }
     }
 
-    /// An option that is refused whatever its text.
+    /// The error of an option that is refused whatever its text.
     pub fn because(option: &'static str, why: impl fmt::Display) -> OptionError {
         OptionError { option, why: why.to_string() }
     }
@@ -105,7 +105,7 @@ impl From<OptionError> for StoreError {
     }
 }
 
-/// A whole number within bounds as people type it; `_` may separate its digits. Else what is wrong with it.
+/// Parses a whole number within bounds; `_` may separate its digits. The error says what is wrong.
 pub fn whole_number(text: &str, possible: RangeInclusive<u64>) -> Result<u64, String> {
     // One of more digits than 64 bits hold is too large, and no less a number.
     let digits = text.replace('_', "");

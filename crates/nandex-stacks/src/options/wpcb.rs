@@ -21,10 +21,9 @@ const FULL_NODES: Choice<FullNodes> = Choice::new(
     &[("buffered", FullNodes::Buffered), ("direct", FullNodes::Direct)],
 );
 
-/// Besides those of the B+-tree and the TBM.
 pub(crate) const OPTIONS: [OptionInfo; 2] = [OVERFLOW.info, FULL_NODES.info];
 
-/// The tree that settings ask for, on a chip that FTL and TBM divide.
+/// The configuration of the WPCB-tree on a chip that FTL and TBM divide.
 pub fn config(settings: &Settings, chip: Geometry) -> Result<WpcbConfig, IndexError> {
     let options = &settings.options;
     let overflow = OVERFLOW.of(options)?;

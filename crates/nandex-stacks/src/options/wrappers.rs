@@ -40,14 +40,11 @@ const BY_VALUE: Number<u32> = Number::new(
     (0, u32::MAX),
 );
 
-/// The options of an index whose values are in pieces, besides those of the index below.
 pub(crate) const PIECES: [OptionInfo; 2] = [LENGTHS, PIECE.info];
-/// The options of an index with a log of values, besides those of the index below.
 pub(crate) const LOG: [OptionInfo; 2] = [LENGTHS, SHORT.info];
-/// The options of a log of readings.
 pub(crate) const READINGS: [OptionInfo; 4] = [BUCKETS.info, HORIZON.info, VALUES, BY_VALUE.info];
 
-/// The lengths of values, if they are set.
+/// The lengths of values; `None` if the option is not set.
 pub fn lengths(options: &Options) -> Result<Option<Lengths>, OptionError> {
     let read = |text: &str| text.parse().map_err(|why: String| OptionError::new(LENGTHS.name, text, why));
     options.text(LENGTHS.name).map(read).transpose()
@@ -73,7 +70,7 @@ pub(crate) fn by_value(options: &Options) -> Result<Option<u32>, OptionError> {
     BY_VALUE.of(options)
 }
 
-/// The values that a log of readings expects, if they are set.
+/// The range of values that a log of readings expects; `None` if the option is not set.
 pub(crate) fn values(options: &Options) -> Result<Option<(i32, i32)>, OptionError> {
     let Some(text) = options.text(VALUES.name) else { return Ok(None) };
     let ends = text.split_once("..").and_then(|(low, high)| low.parse().ok().zip(high.parse().ok()));

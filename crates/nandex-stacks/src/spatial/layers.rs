@@ -16,7 +16,7 @@ use nandex_papers::spatial::rftl::RftlNodes;
 
 type Store = Box<dyn PageStore>;
 
-/// Does something with the kind of tree that an option names.
+/// Evaluates an expression with the kind of tree that an option names.
 macro_rules! with_kind {
     ($above:expr, $kind:ident => $act:expr) => {
         match $above {
@@ -40,7 +40,6 @@ macro_rules! with_kind {
     };
 }
 
-/// RFTL.
 pub(super) struct Rftl;
 
 impl SpatialTree for Rftl {
@@ -85,16 +84,14 @@ impl SpatialTree for Rftl {
     }
 }
 
-/// A framework: options and configuration.
 pub(super) trait Framework {
-    /// The options of the framework, those of store and cache among them.
+    /// The options of the framework, with those of store and cache.
     const OPTIONS: &'static [OptionInfo];
 
-    /// The configuration with so much RAM for its buffers, on pages of this size.
+    /// Makes the configuration from the settings, the RAM of the buffers and the page size, both in bytes.
     const CONFIG: fn(&Settings, usize, usize) -> Result<BufferedConfig, IndexError>;
 }
 
-/// The generic framework FAST.
 pub(super) struct FastFramework;
 
 impl Framework for FastFramework {
@@ -111,7 +108,6 @@ impl Framework for FastFramework {
     const CONFIG: fn(&Settings, usize, usize) -> Result<BufferedConfig, IndexError> = layers::fast;
 }
 
-/// eFIND.
 pub(super) struct EfindFramework;
 
 impl Framework for EfindFramework {
@@ -128,7 +124,7 @@ impl Framework for EfindFramework {
     const CONFIG: fn(&Settings, usize, usize) -> Result<BufferedConfig, IndexError> = layers::efind;
 }
 
-/// The least RAM of buffers.
+/// The least RAM of the buffers, in bytes.
 fn least_bytes(store: &dyn PageStore) -> usize {
     4 * store.page_bytes()
 }
@@ -191,5 +187,5 @@ impl<F: Framework> SpatialTree for Below<F> {
     }
 }
 
-/// A tree below which a framework lies.
+/// A tree with a framework below it.
 pub(super) struct Below<F>(F);

@@ -14,20 +14,20 @@ use crate::options::{Options, Settings, sharing};
 use nandex::spatial::SpatialIndex;
 use nandex::{IndexError, Nand};
 
-/// Makes a spatial index, or finds it again.
+/// Makes a spatial index, or mounts it.
 pub type OpenSpatial<C, const D: usize> =
     fn(Ground, &Settings, Open) -> Result<Box<dyn SpatialIndex<C, D>>, IndexError>;
 
-/// A spatial index the lab can run.
+/// A spatial index that the lab can run.
 #[derive(Clone, Copy, Debug)]
 pub struct SpatialEntry {
     /// The index's name on the command line and in results.
     pub name: &'static str,
-    /// The index in one line.
+    /// The index in one line, for lists.
     pub summary: &'static str,
-    /// The options it understands, those of its stores and caches too.
+    /// The options of the index, with those of stores and caches.
     pub options: &'static [OptionInfo],
-    /// Whether a node is read by reading a page; below a layer it may be several, or none.
+    /// Whether reading a node reads one page. On a layer it may read several pages or none.
     pub nodes_are_pages: bool,
     plane_i32: OpenSpatial<i32, 2>,
     plane_f64: OpenSpatial<f64, 2>,
@@ -36,7 +36,7 @@ pub struct SpatialEntry {
 }
 
 list! {
-    /// Every spatial index.
+    /// All spatial indexes.
     SPATIAL: SpatialEntry = ENTRIES
 }
 
@@ -88,9 +88,9 @@ const fn entry<T: SpatialTree>(name: &'static str, summary: &'static str) -> Spa
     }
 }
 
-/// Coordinates of a type in so many dimensions that every index of the registry takes.
+/// Coordinates in a number of dimensions that all spatial indexes support.
 pub trait Space<const D: usize>: Number {
-    /// How an index of this space is opened.
+    /// The function of an entry that opens an index of this space.
     fn opener(entry: &SpatialEntry) -> OpenSpatial<Self, D>;
 }
 
@@ -119,7 +119,7 @@ impl Space<3> for f64 {
 }
 
 impl SpatialEntry {
-    /// Makes an empty index on a chip whose contents do not matter.
+    /// Makes an empty index on a chip whose contents are ignored.
     pub fn format<C: Space<D>, const D: usize>(
         &self,
         nand: Box<dyn Nand>,
@@ -128,7 +128,7 @@ impl SpatialEntry {
         C::opener(self)(Ground::Chip(nand), settings, Open::Format)
     }
 
-    /// Finds the index on a chip that holds one.
+    /// Mounts the index from a chip that holds one.
     pub fn mount<C: Space<D>, const D: usize>(
         &self,
         nand: Box<dyn Nand>,
@@ -137,23 +137,23 @@ impl SpatialEntry {
         C::opener(self)(Ground::Chip(nand), settings, Open::Mount)
     }
 
-    /// Whether it understands an option.
+    /// Whether the index knows an option.
     pub fn knows(&self, name: &str) -> bool {
         self.options.iter().any(|option| option.name == name)
     }
 
-    /// Refuses options that it does not understand.
+    /// Refuses options that the index does not know.
     pub fn check_options(&self, options: &Options) -> Result<(), UnknownName> {
         sharing::resolve(self.options, options).map(drop)
     }
 }
 
-/// The spatial index of this name.
+/// The spatial index with this name.
 pub fn spatial(name: &str) -> Result<&'static SpatialEntry, UnknownName> {
     names::find("spatial index", name, SPATIAL, |e| e.name)
 }
 
-/// The storage below an index with these options: FTL and page cache, joined by "+".
+/// The storage below an index with these options: the FTL and the page cache, joined by "+".
 pub fn storage(options: &Options) -> String {
     let text = |name: &str, default: &'static str| options.text(name).unwrap_or(default).to_string();
     format!("{}+{}", text("ftl", "page-map"), text("cache", "lru"))

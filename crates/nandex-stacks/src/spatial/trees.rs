@@ -20,22 +20,22 @@ use nandex_papers::spatial::for_tree;
 use nandex_papers::spatial::mr_tree::MrRules;
 use nandex_papers::spatial::r_star::RStarRules;
 
-/// A spatial index on logical pages. A new one implements this, or [`Kind`] if its nodes are pages, and has
-/// its line in the registry.
+/// A spatial index on logical pages. A new index implements this trait, or [`Kind`] if its nodes are pages,
+/// and gets a line in the registry.
 pub(super) trait SpatialTree {
-    /// Whether a node is read by reading a page, whatever happened before.
+    /// Whether reading a node always reads one page.
     const NODES_ARE_PAGES: bool = true;
 
-    /// The options of the tree, those of store and cache among them.
+    /// The options of the tree, with those of store and cache.
     const OPTIONS: &'static [OptionInfo];
 
-    /// The least RAM that it needs on a store, its cache and what it takes of the rest not counted.
+    /// The least RAM that the tree needs on a store in bytes, without its buffers and its cache.
     fn table_bytes<C: Number, const D: usize>(
         settings: &Settings,
         store: &dyn PageStore,
     ) -> Result<usize, IndexError>;
 
-    /// The bytes that the tree's buffers take of the RAM that is left for them and the page cache.
+    /// RAM of the tree's buffers in bytes, out of the RAM left for them and the page cache.
     fn buffer_bytes(
         _settings: &Settings,
         _store: &dyn PageStore,
@@ -44,12 +44,12 @@ pub(super) trait SpatialTree {
         Ok(0)
     }
 
-    /// Whether pages that it writes may wait in the cache.
+    /// Whether written pages may wait in the cache.
     fn lets_writes_wait(settings: &Settings) -> bool {
         settings.durability != Durability::EveryOperation
     }
 
-    /// Opens it on its store; `shared_bytes` as for [`SpatialTree::buffer_bytes`].
+    /// Opens the tree on its store; `shared_bytes` as for [`SpatialTree::buffer_bytes`].
     fn open<C: Number, const D: usize>(
         store: Box<dyn PageStore>,
         settings: &Settings,
@@ -58,7 +58,7 @@ pub(super) trait SpatialTree {
     ) -> Result<Box<dyn SpatialIndex<C, D>>, IndexError>;
 }
 
-/// The index over the FTL, or disk, and the cache that its settings name.
+/// Opens the index on its FTL or disk, with the cache that its settings name.
 pub(super) fn open<T: SpatialTree, C: Number, const D: usize>(
     ground: Ground,
     settings: &Settings,
@@ -76,7 +76,7 @@ pub(super) fn open<T: SpatialTree, C: Number, const D: usize>(
     T::open(store, settings, shared[0], open)
 }
 
-/// The tree of this kind above its nodes.
+/// The tree of this kind on the given nodes.
 pub(super) fn tree_over<K: Kind, C: Number, const D: usize>(
     nodes: Box<dyn Nodes<C, D>>,
 ) -> Result<Box<dyn SpatialIndex<C, D>>, IndexError> {
@@ -84,21 +84,18 @@ pub(super) fn tree_over<K: Kind, C: Number, const D: usize>(
     Ok(Box::new(Tree::<C, D, Box<dyn Nodes<C, D>>, K::Rules<C, D>>::over(nodes)?))
 }
 
-/// A kind of [`Tree`]; its nodes are pages, or below a layer (`layers.rs`).
+/// A kind of [`Tree`] whose nodes are pages or lie on a layer (`layers.rs`).
 pub(super) trait Kind {
-    /// The rules of the kind.
     type Rules<C: Number, const D: usize>: Rules<C, D> + 'static;
 
-    /// The options of the tree, those of store and cache among them.
+    /// The options of the tree, with those of store and cache.
     const OPTIONS: &'static [OptionInfo];
 
-    /// The rules that the options ask for.
     fn config<C: Number, const D: usize>(
         set: &Options,
     ) -> Result<SpatialConfig<Self::Rules<C, D>>, IndexError>;
 }
 
-/// The configuration of a tree.
 pub(super) fn config<K: Kind, C: Number, const D: usize>(
     settings: &Settings,
 ) -> Result<SpatialConfig<K::Rules<C, D>>, IndexError> {
@@ -137,10 +134,8 @@ impl<K: Kind> SpatialTree for K {
     }
 }
 
-/// Nodes that are pages.
 type Pages<C, const D: usize> = PagedNodes<Box<dyn PageStore>, C, D>;
 
-/// The R-tree.
 pub(super) struct RTree;
 
 impl Kind for RTree {
@@ -155,7 +150,6 @@ impl Kind for RTree {
     }
 }
 
-/// The R*-tree.
 pub(super) struct RStar;
 
 impl Kind for RStar {
@@ -170,7 +164,6 @@ impl Kind for RStar {
     }
 }
 
-/// The MR-tree.
 pub(super) struct MrTree;
 
 impl Kind for MrTree {
@@ -183,10 +176,9 @@ impl Kind for MrTree {
     }
 }
 
-/// The FOR-tree.
 pub(super) struct ForTree;
 
-/// RAM of a row of the overflow node table, at most.
+/// Largest size of a row in the overflow node table, in bytes of RAM.
 const ROW_BYTES: usize = 64;
 
 impl SpatialTree for ForTree {
@@ -227,7 +219,6 @@ impl SpatialTree for ForTree {
     }
 }
 
-/// The Hilbert R-tree.
 pub(super) struct Hilbert;
 
 impl Kind for Hilbert {

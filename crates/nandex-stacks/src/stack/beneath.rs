@@ -15,13 +15,13 @@ use nandex::ordered::{IndexStats, Metric, OrderedIndex};
 use nandex::store::store_nand::StoreNand;
 use nandex::{IndexError, Nand, PageStore};
 
-/// The FTL that these options put beneath a tree on raw NAND, if they do.
+/// The FTL that these options put beneath a tree on raw NAND; `None` without one.
 pub(crate) fn beneath(options: &Options) -> Option<&str> {
     options.text(BENEATH.name).filter(|name| *name != BENEATH.default)
 }
 
-/// A tree on raw NAND, or on the FTL that its settings put beneath it. `own` are the tree's own options: what
-/// an FTL of the same name would make of them is not meant.
+/// Opens a tree on raw NAND, or on the FTL that its settings put beneath it. `own` are the tree's own
+/// options, which are not passed on to an FTL with options of the same name.
 pub(crate) fn raw_tree(
     nand: Box<dyn Nand>,
     settings: &Settings,
@@ -58,13 +58,11 @@ pub(crate) fn raw_tree(
     Ok(Box::new(OnFtl { tree, chip }))
 }
 
-/// Bytes of a spare area for any tree, such that what it takes of the FTL's page, mark included, is a
-/// multiple of 64.
+/// Spare bytes for any tree. With the mark, they take a multiple of 64 bytes of the FTL's page.
 fn spare_bytes(pages_per_block: u32) -> u32 {
     (spare_bytes_needed(pages_per_block) as u32 + 1).next_multiple_of(64) - 1
 }
 
-/// A tree with the FTL beneath it.
 struct OnFtl {
     tree: Box<dyn OrderedIndex>,
     chip: Shared<StoreNand<Box<dyn PageStore>>>,
@@ -74,13 +72,12 @@ impl OrderedIndex for OnFtl {
     nandex::forward_index!(tree: record, durability, get, insert, put, remove, apply, load, range, sync, check);
     nandex::forward_index!(tree: maintain, scrub, free);
 
-    /// Closes the tree, then the FTL.
     fn close(&mut self) -> Result<(), IndexError> {
         self.tree.close()?;
         Ok(self.chip.lock().store_mut().checkpoint()?)
     }
 
-    /// The statistics of the tree, whose pages are logical ones here, and what the FTL did beneath it.
+    /// The statistics of the tree, whose pages are logical ones here, with the work of the FTL beneath it.
     fn stats(&self) -> IndexStats {
         let mut stats = self.tree.stats();
         let ftl = self.chip.lock().store().stats();

@@ -73,7 +73,7 @@ layered_tree!(
     FlashDb, flashdb, options::layered::FLASH_DB
 );
 
-/// Whether an index always has its journal, and the class that it therefore runs in.
+/// Whether an index always has its journal, and the durability class that follows from it.
 trait Reliable {
     const IS_RELIABLE: bool = false;
 

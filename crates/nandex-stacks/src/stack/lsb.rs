@@ -8,7 +8,6 @@ use nandex::ordered::Durability;
 use nandex::{IndexError, OrderedIndex, PageStore};
 use nandex_papers::ordered::lsb::{LsbConfig, LsbTree};
 
-/// The LSB-tree.
 pub(crate) struct Lsb;
 
 impl StoreTree for Lsb {
@@ -25,7 +24,7 @@ impl StoreTree for Lsb {
         settings.durability == Durability::None
     }
 
-    /// The logs of leaves are merged at every mount after a cut, while the journal waits for that.
+    /// Every mount after a cut merges the logs of leaves, while the replay of the journal waits for it.
     fn replays(settings: &Settings) -> usize {
         1 + usize::from(settings.durability != Durability::None)
     }

@@ -13,7 +13,7 @@ use nandex_papers::ordered::journal::{JournalConfig, Journaled, refuse_journaled
 use nandex_papers::ordered::la::La as LaScheme;
 use nandex_papers::ordered::messages::{MessageScheme, MessageTree, ram_bytes_on};
 
-/// Whether there is a journal: for every operation, or where one is asked for.
+/// Whether the tree has a journal: if every operation is durable, or if one is asked for.
 fn has_journal(settings: &Settings) -> bool {
     settings.durability == Durability::EveryOperation
         || settings.options.text(options::journal::PAGES.info.name).is_some()
@@ -24,7 +24,7 @@ fn journal_bytes(settings: &Settings, store: &dyn PageStore) -> usize {
     if has_journal(settings) { bytes_of_journal(store) } else { 0 }
 }
 
-/// The class of the tree itself, below its journal if it has one.
+/// The settings of the tree itself, in the class it has below its journal.
 fn inner(settings: &Settings) -> Settings {
     Settings { durability: settings.durability.min(Durability::EverySync), ..settings.clone() }
 }
@@ -58,7 +58,6 @@ where
     })
 }
 
-/// The B-epsilon-tree.
 pub(crate) struct BEpsilon;
 
 impl StoreTree for BEpsilon {
@@ -91,7 +90,7 @@ impl StoreTree for BEpsilon {
     }
 }
 
-/// The FD-tree. Its head is what the RAM gives it.
+/// The FD-tree. The RAM determines the size of its head.
 pub(crate) struct Fd;
 
 impl StoreTree for Fd {
@@ -134,7 +133,7 @@ impl StoreTree for Fd {
     }
 }
 
-/// The LA-tree. Its buffers are what the RAM gives it.
+/// The LA-tree. The RAM determines the size of its buffers.
 pub(crate) struct La;
 
 impl StoreTree for La {

@@ -12,17 +12,17 @@ use nandex::{Cause, Geometry, IndexError, Nand, PageStore, Pbn, Ppn};
 
 const MAPPING_RAM: &str = "mapping_ram";
 
-/// How it is known which pages are valid, and the words for it.
+/// The option that says how valid pages are known.
 const VALID: &str = "valid";
 const BY_RAM: &str = "ram";
 const COUNTS: &str = "counts";
 
-/// The least bytes of cached entries: sixteen.
+/// Least size of the cached entries in bytes: 16 entries.
 const LEAST: usize = 16 * dftl::ENTRY_BYTES;
 
-/// The FTL that the settings name; a new one with fewer cached entries of its mapping table where the RAM
-/// would not suffice for so many trees otherwise, and with valid pages counted where it still would not. What
-/// the settings say is kept.
+/// Opens the FTL that the settings name. If the RAM does not suffice for the trees, a new FTL gets fewer
+/// cached entries of its mapping table, and if that is not enough, counts of valid pages per block.
+/// Explicit settings are kept.
 pub(super) fn fitting_ftl(
     nand: Box<dyn Nand>,
     settings: &Settings,
@@ -78,7 +78,7 @@ pub(super) fn fitting_ftl(
     ftl(nand, &chosen, open)
 }
 
-/// A chip of a shape that takes everything and keeps nothing.
+/// A chip with a geometry that accepts everything and stores nothing.
 struct Blank {
     geometry: Geometry,
     ram_bytes: usize,

@@ -12,18 +12,17 @@ use nandex::nand::BlockRange;
 use nandex::{IndexError, Nand, OrderedIndex, PageStore};
 use nandex_papers::ordered::wpcb::{WpcbConfig, WpcbTree};
 
-/// The WPCB-tree.
 pub(crate) struct Wpcb;
 
-/// A chip divided between FTL and TBM.
+/// A part of a chip that FTL and TBM divide.
 type Divided = BlockRange<Shared<Box<dyn Nand>>>;
 
 impl Wpcb {
-    /// The options of the tree, those of store and cache among them.
+    /// The options of the tree, with those of store and cache.
     pub(crate) const OPTIONS: &'static [OptionInfo] =
         options_of_tree!(options::bplus::OPTIONS, options::tbm::OPTIONS, options::wpcb::OPTIONS);
 
-    /// The tree beside the FTL that its settings name.
+    /// Opens the tree beside the FTL that its settings name.
     pub(crate) fn open(
         nand: Box<dyn Nand>,
         settings: &Settings,
@@ -52,7 +51,7 @@ impl Wpcb {
         })
     }
 
-    /// The most RAM that it needs with its FTL, without a cache.
+    /// The most RAM in bytes that the tree needs with its FTL, without a cache.
     pub(crate) fn table_bytes(nand: Box<dyn Nand>, settings: &Settings) -> Result<usize, IndexError> {
         let unlimited = Settings { ram_bytes: None, ..settings.clone() };
         spare::lent(nand, &unlimited, spare::of_tbm, |nand, settings| {
@@ -61,7 +60,7 @@ impl Wpcb {
         })
     }
 
-    /// The FTL on its part of the chip, and the part of the TBM.
+    /// Opens the FTL on its part of the chip, and returns the part of the TBM.
     fn divide(
         nand: Box<dyn Nand>,
         settings: &Settings,

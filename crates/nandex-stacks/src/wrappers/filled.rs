@@ -8,12 +8,12 @@ use nandex::rng::split_mix;
 use nandex::{IndexError, OrderedIndex, forward_index};
 use std::ops::Bound;
 
-/// The bytes that something is filled up with.
+/// The rule by which keys or values are filled up.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fill {
-    /// Up to so many bytes more, half of them few.
+    /// Adds up to this many bytes; half of the fillings are short.
     Up(usize),
-    /// The bytes that these lengths draw.
+    /// Fills up to a length drawn from these lengths.
     To(Lengths),
 }
 
@@ -37,8 +37,8 @@ impl Fill {
         long
     }
 
-    /// The bytes that were filled up to these; of what was never filled so, bytes that nobody wrote, as an
-    /// error would be taken for one of the index below.
+    /// The bytes before they were filled up. If `long` was never filled up like this, the result has bytes
+    /// that nobody wrote, because an error would seem to come from the index below.
     fn unfilled(self, long: &[u8], bytes: u8) -> Vec<u8> {
         let kept = &long[..long.len().min(bytes.into())];
         if self.filled(kept) == long {
@@ -54,7 +54,7 @@ fn seed_of(bytes: &[u8]) -> u64 {
 }
 
 impl Lengths {
-    /// The length that a value is filled up to.
+    /// The length that a value is filled up to, in bytes.
     pub fn of(self, value: &[u8]) -> usize {
         value.len() + Fill::To(self).more(value.len(), seed_of(value))
     }

@@ -11,18 +11,18 @@ use nandex::ordered::{Change, Direction, IndexStats, Metric, RecordFormat, Visit
 use nandex::{CheckReport, Geometry, IndexError, Nand, OrderedIndex, Shared, forward_index};
 use std::ops::Bound;
 
-/// The indexes below: one that packs pages of its own, one that writes paths, one on logical pages.
+/// The indexes below: one that packs pages itself, one that writes paths, and one on logical pages.
 pub(super) const BELOW: [&str; 3] = ["plow", "mu", "bplus"];
 
-/// Bytes that a key is filled up with at most, where no lengths are set.
+/// Most bytes that are added to a key if no lengths are set.
 const KEY_FILL: u8 = 3;
-/// Bytes that a value in pieces is filled up with at most then.
+/// Most bytes that are added to a value in pieces if no lengths are set.
 const PIECES_FILL: usize = 60;
-/// Bytes of the longest key.
+/// Size of the longest key, in bytes.
 const KEY_MAX: u8 = 250;
-/// Bytes of values that stay with their keys.
+/// Largest value that stays with its key, in bytes.
 const SHORT: u8 = 20;
-/// Pieces of so many parts of a page, where lengths are set.
+/// A piece takes one part in this many of a page, if lengths are set.
 const PIECE_SHARE: u32 = 8;
 
 pub(super) fn pieces<const BELOW_AT: usize, const MOUNTS: bool>(
@@ -63,18 +63,19 @@ pub(super) fn values<const BELOW_AT: usize, const MOUNTS: bool>(
     Ok(Box::new(Filled::new(long, settings.record, [shape.key, shape.value])))
 }
 
-/// The lengths that keys and values come to.
+/// The sizes of keys and values after they are filled up.
 struct Shape {
     key: Fill,
     value: Fill,
-    /// Bytes of a key, and of a value, at most; of a value in the mean.
+    /// Largest size of a key, in bytes.
     key_bytes: u8,
     most: usize,
     mean: usize,
 }
 
 impl Shape {
-    /// Lengths as set; else keys and values are filled up, these with so many bytes at most.
+    /// The lengths from the settings. If none are set, keys and values are filled up, values with at most
+    /// `fill` bytes.
     fn new(settings: &Settings, fill: usize) -> Result<Shape, IndexError> {
         let RecordFormat { key_bytes, value_bytes } = settings.record;
         if key_bytes > KEY_MAX {
@@ -98,24 +99,25 @@ impl Shape {
     }
 }
 
-/// The records of an index below a log of values.
+/// The record sizes of an index below a log of values.
 fn values_record(shape: &Shape, settings: &Settings) -> Result<RecordFormat, IndexError> {
     Ok(value_log::record(shape.key_bytes, own::short(&settings.options, SHORT)?))
 }
 
-/// Bytes that a value in a log is filled up with at most, where no lengths are set.
+/// Most bytes that are added to a value in a log if no lengths are set.
 fn values_fill(geometry: Geometry) -> usize {
     geometry.page_bytes as usize * 3 / 2
 }
 
-/// Blocks of the log of values, at the beginning of the chip.
+/// Number of blocks of the log of values, at the beginning of the chip.
 pub(super) fn log_blocks(geometry: Geometry, settings: &Settings) -> Result<u32, IndexError> {
     let shape = Shape::new(settings, values_fill(geometry))?;
     let blocks = value_log::log_blocks(geometry, values_record(&shape, settings)?, shape.mean);
     Ok(blocks.min(geometry.blocks.saturating_sub(1)))
 }
 
-/// An index that makes no such batches takes no such values.
+/// Turns the refusal of a batch into one of the setup: an index without such batches cannot take such
+/// values.
 fn unsupported(error: IndexError) -> IndexError {
     match error {
         IndexError::BatchTooLarge { .. } => IndexError::Unsupported(error.to_string().into()),
@@ -132,7 +134,7 @@ fn open<const BELOW_AT: usize, const MOUNTS: bool>(
     Ok(Boxed { index: open(nand, settings)? })
 }
 
-/// The index below, by its trait alone.
+/// The index below, through its trait alone.
 pub(super) struct Boxed {
     index: Box<dyn OrderedIndex>,
 }
@@ -142,7 +144,6 @@ impl OrderedIndex for Boxed {
         sync, close, check, stats, ram_bytes);
 }
 
-/// Keys and values of any length.
 pub(super) trait Long: Send {
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, IndexError>;
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError>;
@@ -162,7 +163,7 @@ pub(super) trait Long: Send {
 
 pub(super) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
-/// The calls that both have under one name.
+/// The calls that have the same name in both stores.
 macro_rules! same_calls {
     ($($field:ident)?) => {
         fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, IndexError> {
@@ -228,7 +229,6 @@ impl Long for Variable<Boxed> {
     }
 }
 
-/// A log of values beside the index, and the pages that it is in.
 struct Logged {
     log: ValueLog<Boxed, BlockRange<Shared<Box<dyn Nand>>>>,
     page_bytes: u32,
@@ -245,7 +245,7 @@ impl Long for Logged {
         self.log.scrub(budget)
     }
 
-    /// The statistics of the index, with the pages and the work of the log.
+    /// The statistics of the index with the pages and the work of the log.
     fn stats(&self) -> IndexStats {
         let (mut stats, log) = (self.log.index().stats(), self.log.log_stats());
         stats.live_pages += log.live_bytes.div_ceil(self.page_bytes.into());

@@ -21,7 +21,7 @@ use crate::stack::{self, BPlus, StoreTree};
 use long::{BELOW, pieces, values};
 use nandex::Geometry;
 
-/// The entries; each has the options of the index below, and its own.
+/// All wrappers. Each has the options of the index below and its own.
 pub(crate) const ENTRIES: &[IndexEntry] = &[
     in_pieces(0, "variable:plow", [pieces::<0, false>, pieces::<0, true>], PLOW_PIECES),
     in_pieces(1, "variable:mu", [pieces::<1, false>, pieces::<1, true>], MU_PIECES),
@@ -48,7 +48,7 @@ pub(crate) const ENTRIES: &[IndexEntry] = &[
     },
 ];
 
-/// Own options, and the same with those of every FTL, for one beneath.
+/// A wrapper's own options, and the same with those of every FTL, for use with an FTL beneath.
 type Known = [&'static [OptionInfo]; 2];
 
 const PLOW: [OptionInfo; 5] = options::embedded::PLOW;
@@ -100,7 +100,7 @@ const fn in_a_log(below: usize, name: &'static str, open: [OpenIndex; 2], known:
     }
 }
 
-/// The entry of the index below, under another name.
+/// Makes an entry from that of the index below, under another name.
 const fn over(
     below: usize,
     name: &'static str,
@@ -111,7 +111,7 @@ const fn over(
     IndexEntry { name, format, mount, mount_after_cut: None, forest: None, options, options_on_ftl, ..below }
 }
 
-/// The index of this name, while the program is compiled.
+/// The index with this name, at compile time.
 const fn index(name: &str) -> IndexEntry {
     let mut at = 0;
     while !is_same(indexes::ENTRIES[at].name.as_bytes(), name.as_bytes()) {
@@ -120,7 +120,7 @@ const fn index(name: &str) -> IndexEntry {
     indexes::ENTRIES[at]
 }
 
-/// Blocks at the beginning of the chip that a subject has for its log of values.
+/// Number of blocks that a subject uses for its log of values, at the beginning of the chip.
 pub fn log_blocks(entry: &IndexEntry, geometry: Geometry, settings: &Settings) -> u32 {
     if entry.holds != Holds::LongValues {
         return 0;
@@ -129,7 +129,7 @@ pub fn log_blocks(entry: &IndexEntry, geometry: Geometry, settings: &Settings) -
     long::log_blocks(geometry, settings).unwrap_or(0)
 }
 
-/// Other bytes than these.
+/// Bytes that differ from these.
 fn opposite(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().map(|byte| !byte).collect()
 }

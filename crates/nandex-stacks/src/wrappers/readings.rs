@@ -11,10 +11,10 @@ use nandex_papers::sensor::microhash::{MicroHash, Settings as LogSettings};
 use nandex_papers::sensor::{Reading, SensorLog};
 use std::ops::{Bound, ControlFlow};
 
-/// Times between two slots.
+/// Time between two slots.
 const STEP: u64 = 3;
-/// The rate of queries by value where none is set: of so many times that are looked up one is also asked for
-/// by its value, which reads a whole bucket.
+/// If the option is not set, one in this many look-ups by time also asks for the time by its value. That
+/// reads a whole bucket.
 const BY_VALUE: u32 = 16;
 
 type Log = MicroHash<Box<dyn Nand>>;
@@ -43,7 +43,8 @@ pub(super) fn mount(nand: Box<dyn Nand>, settings: &Settings) -> Result<Box<dyn 
     Readings::over(nand, settings, Log::mount)
 }
 
-/// The settings of a log; what is not set follows from the sizes of records, which it does not know.
+/// The settings of a log. Those that are not set follow from the sizes of the records, which a log does not
+/// know.
 fn log_settings(settings: &Settings) -> Result<LogSettings, IndexError> {
     if settings.durability == Durability::EveryOperation {
         return Err(IndexError::Unsupported("a log of readings is durable with its syncs".into()));
@@ -67,7 +68,7 @@ fn time_of(key: &[u8]) -> u64 {
     u64::from(slot_of(key)) * STEP
 }
 
-/// The key of a time; of one that nothing was appended with, a key that never was.
+/// The key of a time. A time without a slot gets a key that was never written.
 fn key_of(time: u64) -> [u8; 4] {
     let slot = if time.is_multiple_of(STEP) { u32::try_from(time / STEP).ok() } else { None };
     slot.unwrap_or(u32::MAX).to_be_bytes()

@@ -47,7 +47,7 @@ pub(super) fn info(place: &Place) -> Result<Status> {
     Ok(seen.map_or(Status::Done, |seen| seen.status()))
 }
 
-/// The records that are taken where nothing tells their sizes; they are not shown.
+/// Record sizes for detection if nothing tells them; they are not shown.
 const GUESS: RecordFormat = RecordFormat::new(4, 4);
 
 /// The contents of a chip in words, and whether they are a volume of SQLite databases.
@@ -77,7 +77,7 @@ mod linux {
     use std::io::{self, BufWriter, Write};
     use std::path::Path;
 
-    /// The facts that an MTD device tells; nothing of other places.
+    /// The facts that an MTD device reports; empty for other places.
     pub(in super::super) fn mtd_facts(place: &Place) -> Result<String> {
         use std::os::unix::fs::FileTypeExt;
         let is_mtd = |path: &&std::path::PathBuf| {
@@ -147,7 +147,7 @@ mod linux {
         Ok(Status::Done)
     }
 
-    /// Whether the first page of any block holds something.
+    /// Whether the first page of any block is programmed.
     fn is_used(device: &mut Device, path: &Path) -> Result<bool> {
         let (raw, blocks) = (device.facts().raw, device.facts().blocks);
         let mut page = vec![0; raw.page_bytes as usize];

@@ -43,12 +43,12 @@ pub(crate) fn run(action: &Action) -> Result<Status> {
     }
 }
 
-/// The chip of a place, which nothing reaches but reads.
+/// Opens the chip of a place so that it can only be read.
 pub(crate) fn to_look_at(place: &Place) -> Result<Opened> {
     place::open(place, Access::Look)
 }
 
-/// An index that was opened, with what tells about the device below.
+/// An open index with the device below.
 struct Session {
     index: Box<dyn OrderedIndex>,
     device: Opened,
@@ -180,7 +180,7 @@ fn remove(args: &Remove) -> Result<Status> {
     Ok(status)
 }
 
-/// Visits records in the order of their keys; false of the visitor ends the walk.
+/// Visits records in the order of their keys until the visitor returns false.
 fn walk(
     session: &mut Session,
     (from, to): (Option<&[u8]>, Option<&[u8]>),
@@ -224,7 +224,7 @@ fn export(args: &Export) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// Inserts lines as they come. A line is refused with its number, and what came before it stays.
+/// Inserts lines as they arrive. An invalid line is refused with its number; earlier lines stay inserted.
 fn import(args: &Import) -> Result<Status> {
     let format = args.change.look.index.record;
     let name = match &args.file {

@@ -10,40 +10,39 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-/// The access that a command has to the chip.
+/// The access of a command to the chip.
 #[derive(Clone, Copy)]
 pub(super) enum Access<'a> {
-    /// Nothing.
+    /// The command only reads.
     Look,
-    /// Change it; a dump in a copy.
+    /// The command writes; a dump is changed in a copy.
     Change {
-        /// The copy.
+        /// The file of the copy, for a dump.
         copy: Option<&'a Path>,
     },
 }
 
-/// A chip that was opened, until an index takes it.
+/// An open chip, until an index takes it.
 pub(crate) struct Opened {
     nand: Option<Box<dyn Nand>>,
-    /// The place's name in words.
+    /// The place in words.
     pub(crate) name: String,
-    /// Whether it is an image that SQLite's VFS made.
+    /// Whether the chip is an image made by SQLite's VFS.
     pub(crate) is_image: bool,
     events: Option<Events>,
 }
 
 impl Opened {
-    /// The chip.
     pub(super) fn nand(&mut self) -> Result<&mut dyn Nand> {
         Ok(&mut **self.nand.as_mut().context("the chip was taken")?)
     }
 
-    /// The chip, for the index that owns it from now on.
+    /// Hands the chip over to an index.
     pub(crate) fn take(&mut self) -> Result<Box<dyn Nand>> {
         self.nand.take().context("the chip was taken")
     }
 
-    /// An error of the index with what the device said last.
+    /// The error of the index, with the last error of the device if there is one.
     pub(super) fn explain(&self, error: IndexError) -> anyhow::Error {
         let fault = self.events.as_ref().and_then(|events| events.counts().last_fault);
         match fault {
@@ -52,7 +51,7 @@ impl Opened {
         }
     }
 
-    /// The device's counts, as rows of a table.
+    /// The device's counts as rows of a table.
     pub(super) fn rows(&self) -> Vec<(String, String)> {
         let Some(events) = &self.events else { return Vec::new() };
         let Counts {
@@ -80,7 +79,7 @@ impl Opened {
     }
 }
 
-/// Opens the chip of a place. To look at, it is wrapped so that nothing reaches it but reads.
+/// Opens the chip of a place. If the command only reads, the chip is wrapped so that it refuses changes.
 pub(super) fn open(place: &Place, access: Access<'_>) -> Result<Opened> {
     let image = place.device.as_deref().filter(|path| path.exists() && !is_character_device(path));
     let image = match image {
@@ -113,7 +112,7 @@ pub(super) fn open(place: &Place, access: Access<'_>) -> Result<Opened> {
 
 type Found = (Box<dyn Nand>, String, Option<Events>);
 
-/// The chip in an image that SQLite's VFS made; SQLite alone changes it.
+/// Opens the chip in an image made by SQLite's VFS. Only SQLite may change such an image.
 fn open_image(path: &Path, access: Access<'_>) -> Result<Option<Found>> {
     let name = path.display().to_string();
     let Some(chip) = volume::chip_of_image(path)? else { return Ok(None) };
@@ -147,7 +146,7 @@ fn open_dump(place: &Place, path: &Path, access: Access<'_>) -> Result<Found> {
     Ok((Box::new(dump), name, Some(events)))
 }
 
-/// Copies a file to a new one.
+/// Copies a file to a new one; an existing file is refused.
 fn copy_new(from: &Path, to: &Path) -> Result<(), LabError> {
     let made = File::create_new(to);
     if made.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::AlreadyExists) {

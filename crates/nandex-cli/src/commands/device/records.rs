@@ -7,16 +7,15 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
-/// Bytes of a number that is written in decimal.
+/// Most bytes of a number written in decimal.
 const NUMBER_BYTES: usize = 8;
 
-/// A record of an index.
 pub(super) struct Record {
     pub(super) key: Vec<u8>,
     pub(super) value: Vec<u8>,
 }
 
-/// The bytes that a text stands for: a number, big-endian in so many bytes, or `0x` and all of them in
+/// The bytes of a text: a decimal number, encoded as `bytes` big-endian bytes, or `0x` and all bytes in
 /// hexadecimal.
 pub(super) fn encode(what: &str, text: &str, bytes: u8) -> Result<Vec<u8>, LabError> {
     let bytes = usize::from(bytes);
@@ -50,7 +49,7 @@ fn hex(pair: &[u8]) -> Option<u8> {
     }
 }
 
-/// The text of bytes: a number where they are eight at most, else hexadecimal.
+/// The text of some bytes: a number if there are at most eight, otherwise hexadecimal.
 pub(super) fn decode(bytes: &[u8]) -> String {
     if bytes.len() <= NUMBER_BYTES {
         return bytes.iter().fold(0u64, |number, byte| number << 8 | u64::from(*byte)).to_string();
@@ -58,7 +57,7 @@ pub(super) fn decode(bytes: &[u8]) -> String {
     bytes.iter().fold("0x".to_string(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// A record of a key and a value with this between them.
+/// Parses a key and a value that are separated by `between`.
 pub(super) fn pair(text: &str, between: char, format: RecordFormat) -> Result<Record, LabError> {
     let text = text.trim();
     let (key, value) = text
@@ -70,7 +69,7 @@ pub(super) fn pair(text: &str, between: char, format: RecordFormat) -> Result<Re
     })
 }
 
-/// The lines of a file, or of stdin.
+/// The lines of a file, or of stdin without one.
 pub(super) fn lines(path: Option<&Path>) -> Result<Box<dyn Iterator<Item = io::Result<String>>>, LabError> {
     Ok(match path {
         None => Box::new(BufReader::new(io::stdin()).lines()),

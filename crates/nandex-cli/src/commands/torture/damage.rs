@@ -70,7 +70,7 @@ fn effort(args: &Torture, life: Option<(Victim, u64)>) -> Effort {
     Effort { seed, rounds, until: minutes, cuts: args.cuts, damages: args.each, threads }
 }
 
-/// The victims that were named; none for all of them.
+/// The chosen victims; empty means all.
 fn chosen(args: &Torture, life: Option<(Victim, u64)>) -> Vec<Victim> {
     match life {
         Some((victim, _)) => vec![victim],

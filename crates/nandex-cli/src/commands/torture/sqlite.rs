@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// How a program gets a SQLite where the system has none.
+/// Advice for a system without SQLite.
 const GET_ONE: &str = "install one (Debian: libsqlite3-0), name another with --library FILE, or build the program \
                        with its own: cargo install --path crates/nandex-cli --features sqlite";
 
@@ -42,7 +42,7 @@ pub(super) fn run(args: &Torture) -> Result<Status> {
     Ok(if found == 0 { Status::Done } else { Status::Bad })
 }
 
-/// The ways to each SQLite that was named or is there, one at least.
+/// Finds every SQLite that was named or is installed, each with the way to use it. Fails if there is none.
 fn ways(args: &Torture) -> Result<Vec<Way>, LabError> {
     let mut ways = Vec::new();
     #[cfg(feature = "sqlite")]
@@ -68,13 +68,13 @@ fn ways(args: &Torture) -> Result<Vec<Way>, LabError> {
     Ok(ways)
 }
 
-/// The extension beside the program.
+/// The extension in the folder of the program, if it exists.
 fn beside() -> Option<PathBuf> {
     let name = if cfg!(target_os = "macos") { "libnandex_sqlite.dylib" } else { "libnandex_sqlite.so" };
     Some(std::env::current_exe().ok()?.with_file_name(name)).filter(|path| path.exists())
 }
 
-/// Lives the lives of a way, until all are lived or the time is over.
+/// Runs the lives of one way until all are done or the time is over.
 fn live_all(way: &Way, args: &Torture, control: &Control, progress: &Progress) -> (Counts, Vec<Finding>) {
     let order = order(args);
     let begin = Instant::now();

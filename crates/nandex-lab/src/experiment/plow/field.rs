@@ -18,7 +18,7 @@ use nandex::ordered::{Durability, RecordFormat};
 use nandex_stacks::options::{Options, Settings};
 use std::collections::BTreeMap;
 
-/// The cell of this name, of which `rest` follows `field/`.
+/// The cell of this name; `rest` is the part after `field/`.
 pub(super) fn cell(name: &str, rest: &str, plan: &RunPlan) -> Result<CellResult, LabError> {
     let mut parts = rest.split('/');
     let mut next = || parts.next().unwrap_or_default();
@@ -46,7 +46,7 @@ fn settings(class: &str, ram: &str) -> Result<Settings, LabError> {
     Ok(Settings { durability, ram_bytes: Some(kib * 1024), ..settings }.with("answers", answers))
 }
 
-/// Insertions of 200,000 random keys and 20,000 look-ups.
+/// Measures insertions of 200,000 random keys and 20,000 look-ups.
 fn measure(mut settings: Settings, syncs: bool, index: &str, smoke: bool) -> Result<Run, LabError> {
     let (index, ftl) = index.split_once('+').map_or((index, None), |(index, ftl)| (index, Some(ftl)));
     let entry = registry::index(index)?;

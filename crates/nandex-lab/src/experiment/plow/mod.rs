@@ -22,29 +22,28 @@ const HALF: Mix = Mix { puts: 45, scans: 10 };
 const MOSTLY_GETS: Mix = Mix { puts: 5, scans: 0 };
 const ONLY_GETS: Mix = Mix { puts: 0, scans: 0 };
 
-/// The set-up of a cell.
 struct SetUp {
     name: &'static str,
     ram: usize,
-    /// Changes between two syncs; none in the class every operation.
+    /// Changes between two syncs. `None` in the class *every operation*.
     sync_every: Option<u64>,
     answers: Answers,
     keys: fn(u32) -> Keys,
     chip: &'static str,
-    /// Blocks of the chip, if others than the part has.
+    /// Number of blocks of the chip, if it differs from the part's.
     blocks: Option<u32>,
-    /// Records, in thousands.
+    /// Number of records, in thousands.
     thousands: u32,
-    /// The work once they are there.
+    /// The work after the load.
     then: Then,
 }
 
-/// The work behind the load.
+/// The work after the load.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     /// Look-ups, changes and scans.
     Mixed,
-    /// And more and more look-ups, then mounts.
+    /// Work as in `Mixed`, then mostly look-ups, and then mounts.
     All,
 }
 
@@ -78,7 +77,7 @@ const SET_UPS: [SetUp; 13] = [
 
 type Figures = Vec<(&'static str, f64)>;
 
-/// The cell of this name, if it is one of these.
+/// The cell of this name. `None` if the name is not one of these.
 pub(super) fn cell(name: &str, plan: &RunPlan) -> Result<Option<CellResult>, LabError> {
     if let Some(rest) = name.strip_prefix("field/") {
         return field::cell(name, rest, plan).map(Some);
@@ -138,7 +137,7 @@ impl SetUp {
     }
 }
 
-/// Look-ups alone and nearly alone, after as many operations as it takes to get used to them, and mounts.
+/// Measures look-ups alone and nearly alone, after enough operations for the index to adapt, and mounts.
 fn more_gets(drive: &mut Drive, operations: u64) -> Result<Figures, LabError> {
     drive.run(operations, MOSTLY_GETS)?;
     let mostly = drive.run(operations / 4, MOSTLY_GETS)?.gets;

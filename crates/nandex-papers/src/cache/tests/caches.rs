@@ -36,7 +36,7 @@ fn any<S: PageStore>(store: S, entry: &PolicyEntry, frames: usize, mode: WriteMo
     PageCache::new(store, (entry.make)(&settings), CacheConfig { frames, mode, dirty_frames_max: None })
 }
 
-/// Lets a store be full or worn out now and then: one write in so many is refused.
+/// Makes the store refuse one write in `one_in`, as if it were full or worn out.
 fn refuse_at_times(store: &Store, mut rng: Rng, one_in: u64) {
     store.on_call(move |call| match call {
         Call::Write(..) if rng.chance(1, one_in) => {
@@ -46,7 +46,7 @@ fn refuse_at_times(store: &Store, mut rng: Rng, one_in: u64) {
     });
 }
 
-/// Random operations against an array of pages, on a store that refuses some.
+/// Compares random operations with an array of pages, on a store that refuses some of them.
 fn run_any(cache: &mut AnyCache<Store>, rng: &mut Rng, note: &str) {
     let mut model = [0u8; 32];
     for step in 0..3000u32 {
@@ -93,7 +93,7 @@ fn pages_are_kept_under_every_policy() {
     }
 }
 
-/// Hits and evictions of a run of reads, and writes if there are to be any.
+/// Counters after a fixed run of reads, with writes among them if `writes` is set.
 fn counters_of(entry: &PolicyEntry, window_percent: u32, writes: bool) -> CacheCounters {
     let settings = PolicySettings { window_percent: Some(window_percent), ..PolicySettings::new(9) };
     let config = CacheConfig { frames: 9, mode: WriteMode::Back, dirty_frames_max: None };

@@ -11,7 +11,7 @@ use nandex::cache::policy::Lru;
 use nandex::rng::Rng;
 use nandex::units::Lpn;
 
-/// A policy in the plainest words: what it is told is what [`Replacement`] is told.
+/// A policy written in the plainest way. Its methods get the same arguments as those of [`Replacement`].
 pub(super) trait Model {
     fn touch(&mut self, frame: u32, access: Access);
     fn admit(&mut self, frame: u32, access: Access);
@@ -23,7 +23,6 @@ pub(super) trait Model {
     }
 }
 
-/// How dirty pages leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Through,
@@ -37,7 +36,7 @@ struct Pair {
     policy: Box<dyn Replacement>,
     model: Box<dyn Model>,
     mode: Mode,
-    /// Page and dirtiness of each frame in use.
+    /// Page and dirty flag of each frame in use.
     frames: Vec<Option<(u32, bool)>>,
     frame_of: BTreeMap<u32, u32>,
     unused: Vec<u32>,
@@ -117,8 +116,8 @@ impl Pair {
     }
 }
 
-/// Steps through random accesses: hot and cold pages, runs of neighbours, now and then a flush, a trim, a
-/// victim that does not leave after all, or room for several pages at once.
+/// Makes random accesses: hot and cold pages, runs of neighbours, and now and then a flush, a trim, a
+/// victim that stays after all, or room for several pages at once.
 fn run(pair: &mut Pair, rng: &mut Rng, steps: u32) {
     let pages = 4 * pair.frames.len() as u64 + 8;
     let mut next = 0;
@@ -143,7 +142,7 @@ fn run(pair: &mut Pair, rng: &mut Rng, steps: u32) {
     }
 }
 
-/// The policy and its model choose the same victims.
+/// Checks that a policy and its model choose the same victims.
 pub(super) fn same_victims(policy: Make<dyn Replacement>, model: Make<dyn Model>) {
     let windows = [None, Some(0), Some(30), Some(100)];
     for frames in [1, 2, 3, 5, 8, 13, 45] {
@@ -178,7 +177,7 @@ pub(super) fn same_victims(policy: Make<dyn Replacement>, model: Make<dyn Model>
     }
 }
 
-/// The least recently used first.
+/// Frames, the least recently used first.
 struct Used(Vec<u32>);
 
 impl Model for Used {

@@ -31,10 +31,11 @@ fn logs<N: Nand>(ftl: &BastFtl<N>) -> Vec<(u32, Vec<u16>)> {
     ftl.scheme().logs().map(|(lbn, places)| (lbn.0, places.to_vec())).collect()
 }
 
-/// Four pages to a block, four logical blocks in use, two log blocks, LRU; every page was written once, in
-/// place: 16 programs. Writes, then in total: switch, partial, full merges; reads, programs, erases for
-/// merges and host; the logical blocks with log blocks and the places of the pages in these. Derived in
-/// `results/ftls.md`.
+/// One row of the test vector. The chip has four pages to a block; four logical blocks are in use, two log
+/// blocks, victim by LRU; every page was written once, in place (16 programs).
+/// The columns: the pages written. Then totals: switch, partial and full merges; reads, programs and erases
+/// for merges and host; each logical block that has a log block, with the places of the pages in it.
+/// Derived in `results/ftls.md`.
 type Row = (&'static [u32], [u64; 3], [u64; 3], &'static [(u32, &'static [u16])]);
 
 const VECTOR: [Row; 11] = [

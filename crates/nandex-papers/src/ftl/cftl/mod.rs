@@ -68,10 +68,10 @@ use nandex::ftl::table::{Frontier, from_raw, to_raw};
 use nandex::nand::{Cause, Geometry, Nand};
 use nandex::units::{Lbn, Lpn, Pbn, Ppn};
 
-/// Entries that a write may add: its own, and the end of a run that it divides.
+/// Cached entries that one write may add: its own, and the end of a run that it divides.
 const ENTRIES_PER_WRITE: usize = 2;
 
-/// A translation layer that converts.
+/// A CFTL-like translation layer: cold logical blocks are converted from page mapping to block mapping.
 pub type CftlFtl<N> = SchemeFtl<N, Cftl>;
 
 /// The settings of CFTL.
@@ -79,15 +79,15 @@ pub type CftlFtl<N> = SchemeFtl<N, Cftl>;
 pub struct CftlSettings {
     /// The settings that every mapping scheme has.
     pub common: FlashSettings,
-    /// Bytes of RAM for cached entries, as many as [`nandex::ftl::dftl::ENTRY_BYTES`] each allow, at least 4;
-    /// `None`: as DFTL. Fixed at format.
+    /// Bytes of RAM for cached entries, [`nandex::ftl::dftl::ENTRY_BYTES`] for each; at least 4 entries.
+    /// `None` means as much as DFTL takes. Fixed at format.
     pub cache_bytes: Option<u32>,
-    /// Which block is collected next.
+    /// The rule that picks the block to collect.
     pub victim: VictimPolicy,
-    /// The settings of which pages count as hot.
+    /// Settings of the filter that tells hot pages from cold ones.
     pub hot: HotSettings,
-    /// Share of the pages of a logical block that must exist and be cold for it to be converted; above 100:
-    /// none is.
+    /// Percentage of the pages of a logical block that must exist and be cold before it is converted. Above
+    /// 100, no logical block is ever converted.
     pub convert_percent: u32,
 }
 
@@ -118,15 +118,14 @@ pub struct CftlCounters {
 #[derive(Debug)]
 pub struct Cftl {
     cached: CachedTable,
-    /// The data block of each logical block.
     in_place: BlockMap,
     data: Frontier,
     hot: HotFilter,
-    /// A logical block that may be converted.
+    /// The logical block that a later write may convert to block mapping.
     candidate: Option<Lbn>,
     room: Room,
     convert_percent: u32,
-    /// The counters since format or mount.
+    /// Counters since format or mount.
     pub counters: CftlCounters,
 }
 
@@ -339,32 +338,32 @@ impl Scheme for Cftl {
 
 /// The maps.
 impl Cftl {
-    /// The counters of the cache since format or mount.
+    /// Counters of the cache since format or mount.
     pub fn cache_counters(&self) -> CacheCounters {
         self.cached.counters
     }
 
-    /// Bytes of RAM that the cached entries take.
+    /// Bytes of RAM that the cached entries take now.
     pub fn cache_bytes(&self) -> usize {
         self.cached.cmt.ram_bytes()
     }
 
-    /// Entries in the cache, each for a run of pages.
+    /// Number of entries in the cache; each stands for a run of pages.
     pub fn cached_entries(&self) -> usize {
         self.cached.cmt.len()
     }
 
-    /// Dirty entries that wait outside the cache.
+    /// Number of dirty entries that wait outside the cache.
     pub fn untold_entries(&self) -> usize {
         self.cached.untold.len()
     }
 
-    /// Logical blocks that have a data block.
+    /// Number of logical blocks that have a data block.
     pub fn blocks_in_place(&self) -> usize {
         self.in_place.iter().count()
     }
 
-    /// Where a logical page is, if the tables in RAM know.
+    /// Looks a page up in the cache and the block map only. `None` means that neither knows it.
     fn in_ram<N: Nand>(&mut self, flash: &Flash<N>, lpn: u32) -> Option<Option<Ppn>> {
         if let Some(ppn) = self.cached.touch(lpn) {
             self.cached.counters.hits += 1;
@@ -375,7 +374,7 @@ impl Cftl {
         Some(Some(ppn))
     }
 
-    /// The physical page of any logical page, without a trace in the cache.
+    /// Looks a page up without a trace in the cache.
     fn find<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -391,7 +390,7 @@ impl Cftl {
         }
     }
 
-    /// Where a logical page is that is about to be superseded.
+    /// Looks up the copy of a page that is about to be superseded.
     fn look_up<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         if let Some(found) = self.in_ram(flash, lpn) {
             return Ok(found);
@@ -400,7 +399,7 @@ impl Cftl {
         self.cached.table.entry(flash, lpn, Cause::Mapping)
     }
 
-    /// Caches the run around a logical page, whose translation page was loaded.
+    /// Caches the run around a logical page. The caller has loaded its translation page.
     fn cache_run<N: Nand>(&mut self, flash: &Flash<N>, lpn: u32, ppn: Option<Ppn>) {
         let mut run = Run { lpn, ppn: to_raw(ppn), count: 1 };
         if let Some(ppn) = ppn {
@@ -424,7 +423,6 @@ impl Cftl {
         self.cached.cmt.insert(run, false);
     }
 
-    /// A logical page has another place.
     fn supersede<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32, old: Option<Ppn>, new: Option<Ppn>) {
         if let Some(old) = old {
             flash.invalidate(old);
@@ -437,7 +435,7 @@ impl Cftl {
 
 /// Room.
 impl Cftl {
-    /// Sees to it that so many entries can be cached.
+    /// Evicts until `entries` more entries fit in the cache.
     fn reserve<N: Nand>(&mut self, flash: &mut Flash<N>, entries: usize) -> Result<(), StoreFault> {
         while !self.cached.cmt.has_room(entries) {
             if self.cached.cmt.victim().is_some_and(|(_, is_dirty)| is_dirty) {

@@ -14,7 +14,7 @@ use nandex::ftl::table::{Frontier, NONE, from_raw};
 use nandex::nand::{Cause, Nand};
 use nandex::units::{Lbn, Lpn, Pbn, Ppn};
 
-/// The block map after a mount (B1). Data blocks that are not in it are not called so any more.
+/// Rebuilds the block map after a mount (B1). A data block that finds no place in the map loses that role.
 pub(super) fn block_map<N: Nand>(flash: &mut Flash<N>, mounted: &Mounted) -> Result<BlockMap, StoreFault> {
     let mut map = BlockMap::new(flash);
     for pbn in (0..flash.geometry().blocks).map(Pbn) {
@@ -55,7 +55,8 @@ impl Collecting for Cftl {
         &mut self.data
     }
 
-    /// Moves the logical pages out of a block, and frees it; the pages are mapped one by one from now on.
+    /// Frees a block after moving its logical pages to the frontier; these pages are mapped one by one from
+    /// then on.
     fn move_out<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -86,7 +87,7 @@ impl Collecting for Cftl {
 }
 
 impl Cftl {
-    /// A block without valid pages is no data block any more.
+    /// Removes a block without valid pages from the block map.
     fn dissolve<N: Nand>(&mut self, flash: &Flash<N>, pbn: Pbn) {
         let owner = flash.tag(pbn).owner;
         if let Some(holder) = self.in_place.entry(Lbn(owner)).filter(|holder| **holder == Some(pbn)) {
@@ -107,7 +108,7 @@ impl Cftl {
         self.cached.lose(flash, ppn, |flash, lpn| in_place.find(flash, lpn).is_some())
     }
 
-    /// Converts the logical block noted last, if it is cold, and there is room.
+    /// Converts the candidate if it is cold and there is room.
     pub(super) fn convert_candidate<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
         let Some(lbn) = self.candidate.take() else { return Ok(()) };
         if !self.room.is_enough(flash) || !self.is_cold(flash, lbn)? {
@@ -128,7 +129,7 @@ impl Cftl {
         Ok(cold * 100 >= self.convert_percent.saturating_mul(self.room.block_pages) && in_place * 2 < cold)
     }
 
-    /// The logical pages of a logical block and where they are. Reads each translation page once at most.
+    /// Finds where the pages of a logical block are. Reads each translation page at most once.
     fn places<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -153,7 +154,6 @@ impl Cftl {
         Ok(places)
     }
 
-    /// Brings all pages of a logical block to their places in a new data block.
     pub(super) fn gather<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreFault> {
         let places = self.places(flash, lbn)?;
         let sources: Vec<Option<Source<'_>>> = places.iter().map(|(_, ppn)| ppn.map(Source::Page)).collect();

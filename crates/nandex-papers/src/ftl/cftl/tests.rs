@@ -17,7 +17,7 @@ fn chip(geometry: Geometry) -> SimChip {
     SimChip::new(&Part::new("test", geometry, TIMING)).unwrap()
 }
 
-/// 4 pages to a block, 32 entries to a translation page, 4 in the cache.
+/// An FTL with 4 pages to a block, 32 entries to a translation page and 4 entries in the cache.
 fn ftl() -> CftlFtl<SimChip> {
     let cache_bytes = Some(4 * ENTRY_BYTES as u32);
     let settings = CftlSettings { cache_bytes, ..CftlSettings::default() };
@@ -43,7 +43,8 @@ fn read(ftl: &mut CftlFtl<SimChip>, lpns: &[u32]) {
     }
 }
 
-/// Pages written, then read; then reads and programs of translation pages so far, and entries in the cache.
+/// One row of the test vector: the pages written; the pages read after that; reads and programs of
+/// translation pages so far; entries in the cache.
 type Row = (&'static [u32], &'static [u32], [u64; 2], usize);
 
 const VECTOR: [Row; 7] = [
@@ -78,8 +79,8 @@ fn runs_are_cached_as_derived_by_hand() {
     }
 }
 
-/// The logical block of the pages 40 to 43 is gathered: four reads, four programs. It needs no translation
-/// page then.
+/// The logical block of pages 40 to 43 is gathered with four reads and four programs. Its pages then need
+/// no translation page.
 #[test]
 fn pages_in_place_need_no_translation_page() {
     let mut ftl = ftl();
@@ -120,7 +121,7 @@ fn pages_in_place_need_no_translation_page() {
     assert!(ftl.check().unwrap().is_sound());
 }
 
-/// Most of the store is written once and a few pages again and again, with as much RAM as DFTL has.
+/// Most of the store is written once and a few pages again and again. CFTL has as much RAM as DFTL.
 #[test]
 fn cold_data_is_found_with_fewer_translation_reads_than_by_dftl() {
     let geometry = Geometry::new(512, 16, 16, 128);
@@ -189,7 +190,7 @@ fn the_cache_stays_within_its_budget() {
     }
 }
 
-/// No entry is told after a cut; the base that is written at once must hold them.
+/// After a cut no entry has been told to the table yet, so the base written at once must hold all of them.
 #[test]
 fn a_clean_end_right_after_a_cut_loses_no_entry() {
     let mut ftl = CftlFtl::format(chip(Geometry::new(128, 16, 4, 100)), CftlSettings::default()).unwrap();

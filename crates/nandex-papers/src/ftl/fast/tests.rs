@@ -21,9 +21,10 @@ fn ftl(random_order: bool) -> FastFtl<SimChip> {
     ftl
 }
 
-/// Four pages to a block, four logical blocks in use, one sequential and two random log blocks; every page
-/// was written once. Writes, then in total: switch, partial, full of SW, full of RW, RW victims; reads,
-/// programs, erases for merges and host; the owner of SW and its fill; the pages in RW blocks.
+/// One row of the test vector. The chip has four pages to a block; four logical blocks are in use, one
+/// sequential and two random log blocks; every page was written once.
+/// The columns: the pages written. Then totals: switch, partial, full merges of SW and of RW, RW victims;
+/// reads, programs and erases for merges and host; the owner of SW and its fill; the pages in RW blocks.
 type Row = (&'static [u32], [u64; 5], [u64; 3], Option<(u32, u32)>, &'static [u32]);
 
 const VECTOR: [Row; 12] = [

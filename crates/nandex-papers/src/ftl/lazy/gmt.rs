@@ -8,7 +8,7 @@ use nandex::ftl::table::MapTable;
 use nandex::nand::{Cause, Nand};
 use nandex::units::Ppn;
 
-/// Bytes of RAM that a cached page takes beside its bytes.
+/// Bytes of RAM that a cached page takes besides its contents.
 pub(super) const OVERHEAD_BYTES: usize = 2 * size_of::<(u32, Cached)>() + 2 * size_of::<(u64, u32)>();
 
 #[derive(Debug)]
@@ -17,12 +17,12 @@ pub(super) struct Cached {
     bytes: Vec<u8>,
 }
 
-/// The table and its cache. What is cached equals what is on flash.
+/// The table and its cache. A cached page always equals the page on flash.
 #[derive(Debug)]
 pub(super) struct Gmt {
     pub(super) table: MapTable,
     pages: BTreeMap<u32, Cached>,
-    /// Pages by the time of their last use.
+    /// Cached pages by the time of their last use.
     order: BTreeMap<u64, u32>,
     clock: u64,
     pages_max: usize,
@@ -36,7 +36,7 @@ impl Gmt {
         Gmt { table, pages, order, clock: 0, pages_max, hits: 0, misses: 0 }
     }
 
-    /// Brings a page of the table into the page of RAM that the chip has.
+    /// Brings a page of the table into the chip's page buffer in RAM.
     pub(super) fn bring<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
         if let Some(cached) = self.pages.get_mut(&page) {
             self.hits += 1;
@@ -55,7 +55,7 @@ impl Gmt {
         Ok(())
     }
 
-    /// Writes what was brought and changed as the new version of a page.
+    /// Writes the page buffer as the new version of a page of the table.
     pub(super) fn save<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
         self.table.save(flash, page)?;
         match self.pages.get_mut(&page) {
@@ -65,7 +65,7 @@ impl Gmt {
         Ok(())
     }
 
-    /// The table's entry of a logical page, if that is live still or nothing.
+    /// Reads the table's entry of a logical page. `None` if the page it names is no longer live.
     pub(super) fn entry<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -93,12 +93,10 @@ impl Gmt {
         self.pages.insert(page, Cached { used: self.clock, bytes });
     }
 
-    /// Bytes of RAM that cached pages take at most.
     pub(super) fn cache_bytes_max(&self) -> usize {
         self.pages_max * (OVERHEAD_BYTES + self.table.page_bytes())
     }
 
-    /// Bytes of RAM that cached pages take.
     pub(super) fn cache_bytes(&self) -> usize {
         self.pages.len() * (OVERHEAD_BYTES + self.table.page_bytes())
     }

@@ -77,17 +77,17 @@ use nandex::units::{Lpn, Pbn, Ppn};
 pub use umt::ENTRY_BYTES;
 use umt::{ENCODED_BYTES, Entry, Umt};
 
-/// Collection ends when so many blocks are free.
+/// Free blocks at which collection stops.
 const FREE_BLOCKS: u32 = 4;
 
-/// Fewest blocks of UBA and CBA together: the two that are open, and one to convert.
+/// Fewest blocks of UBA and CBA together: two are open, and one can be converted.
 const AREA_BLOCKS_MIN: u32 = 3;
 
-/// Blocks that UBA and CBA may have beyond their quota, in entries of the UMT: one for a group that runs
-/// over, and as many tombstones as a block has pages.
+/// Room of the UMT beyond the quota of UBA and CBA, in blocks: one for a group that runs over, and one for
+/// as many tombstones as a block has pages.
 const SPARE_BLOCKS: u32 = 2;
 
-/// A lazy translation layer.
+/// A LazyFTL translation layer: the table on flash is updated block by block.
 pub type LazyFtl<N> = SchemeFtl<N, Lazy>;
 
 /// The settings of LazyFTL. Fixed at format, but for the victim policy.
@@ -95,26 +95,26 @@ pub type LazyFtl<N> = SchemeFtl<N, Lazy>;
 pub struct LazySettings {
     /// The settings that every mapping scheme has.
     pub common: FlashSettings,
-    /// Bytes of RAM for the UMT and the cache of the GMT. `None`: a quarter of what a map of all pages in RAM
-    /// takes, at least what the fewest blocks need.
+    /// Bytes of RAM for the UMT and the cache of the GMT. `None` means a quarter of a map of all pages in
+    /// RAM, but at least what three blocks of UBA and CBA need.
     pub ram_bytes: Option<u32>,
-    /// Blocks of UBA and CBA together, at least 3; `None`: as many as half of the RAM has entries for, at
-    /// most a sixteenth of the chip.
+    /// Blocks of UBA and CBA together, at least 3. `None` means as many as half of the RAM has entries for,
+    /// but at most a sixteenth of the chip.
     pub area_blocks: Option<u32>,
 }
 
 /// The counters of LazyFTL beside [`nandex::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LazyCounters {
-    /// Blocks of UBA and CBA that became data blocks.
+    /// Blocks of UBA and CBA turned into data blocks.
     pub conversions: u64,
     /// Pages of the GMT rewritten.
     pub updates: u64,
-    /// Pages found superseded when their block was collected.
+    /// Pages dropped because they were found superseded when their block was collected.
     pub dropped_pages: u64,
-    /// Victims that held pages of the GMT.
+    /// Victims of collection that held pages of the GMT.
     pub table_victims: u64,
-    /// Look-ups that the UMT answered.
+    /// Look-ups answered by the UMT.
     pub umt_hits: u64,
 }
 
@@ -125,15 +125,14 @@ pub struct Lazy {
     gmt: Gmt,
     update: Frontier,
     cold: Frontier,
-    /// The blocks of UBA and CBA.
     area: BTreeSet<Pbn>,
     area_blocks: u32,
-    /// Most entries of the UMT that a base is planned for.
+    /// Entries of the UMT at most that a base has room for.
     entries_max: usize,
     block_pages: u32,
-    /// The blocks kept for the next base.
+    /// Free blocks kept for the next base.
     kept_blocks: u32,
-    /// The counters since format or mount.
+    /// Counters since format or mount.
     pub counters: LazyCounters,
 }
 
@@ -369,13 +368,13 @@ impl Scheme for Lazy {
     }
 }
 
-/// The use of a block of DBA. Blocks of UBA and CBA are Host or Copy: a newer version beside an older valid
-/// one is there, and a mount finds it by this.
+/// The role of a DBA block. Blocks of UBA and CBA have the roles Host and Copy, so a mount can tell them
+/// from data blocks: in UBA and CBA a newer version may stand beside an older valid one.
 const DATA_BLOCK: PageKind = PageKind::Log;
 
 const TOMBSTONE: Entry = Entry { ppn: NONE, update: true, invalidate: false };
 
-/// Whether a table from a base fits the chip.
+/// Whether the entries of a UMT read from a base are possible on this chip.
 fn is_sound<N: Nand>(umt: &Umt, flash: &Flash<N>) -> bool {
     let fits = |(lpn, entry): (u32, Entry)| {
         let is_there = entry.ppn < flash.geometry().pages() && flash.is_valid(Ppn(entry.ppn));
@@ -385,22 +384,22 @@ fn is_sound<N: Nand>(umt: &Umt, flash: &Flash<N>) -> bool {
 }
 
 impl Lazy {
-    /// Bytes of RAM that the UMT and the cache of the GMT take.
+    /// Bytes of RAM that the UMT and the cache of the GMT take now.
     pub fn map_bytes(&self) -> usize {
         self.umt.ram_bytes() + self.gmt.cache_bytes()
     }
 
-    /// Blocks of UBA and CBA.
+    /// The blocks of UBA and CBA.
     pub fn area(&self) -> impl Iterator<Item = Pbn> + '_ {
         self.area.iter().copied()
     }
 
-    /// Update flag and invalidate flag of a logical page in the UMT.
+    /// The update flag and the invalidate flag of a logical page, if it is in the UMT.
     pub fn flags(&self, lpn: u32) -> Option<(bool, bool)> {
         self.umt.get(lpn).map(|entry| (entry.update, entry.invalidate))
     }
 
-    /// A logical page was written to an update block.
+    /// Notes in the UMT that a logical page was written to an update block.
     fn supersede<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32, ppn: Ppn) {
         self.area.insert(flash.geometry().block_of(ppn));
         let old = self.umt.get(lpn);
@@ -411,7 +410,7 @@ impl Lazy {
         self.umt.insert(lpn, Entry { ppn: ppn.0, update: true, invalidate });
     }
 
-    /// Checks L1 to L3. The number of pages that count as valid and are superseded.
+    /// Checks L1 to L3. Returns the number of superseded pages that still count as valid.
     fn check_entries<N: Nand>(
         &self,
         flash: &mut Flash<N>,

@@ -11,16 +11,17 @@ use nandex::nand::{Cause, Nand};
 use nandex::store::StoreError;
 use nandex::units::{Pbn, Ppn};
 
-/// Free blocks with which a block may be converted.
+/// Free blocks needed before a block may be converted: converting takes one, and collecting needs the
+/// others.
 const FREE_TO_CONVERT: u32 = 3;
 
 impl Lazy {
-    /// Free blocks, those of the next base apart.
+    /// Free blocks without those kept for the next base.
     fn free_blocks<N: Nand>(&self, flash: &Flash<N>) -> u32 {
         flash.blocks().free_count().saturating_sub(self.kept_blocks)
     }
 
-    /// Enough free blocks, and a quota that allows so many pages in update blocks.
+    /// Collects and converts until enough blocks are free and the quota of UBA allows `pages` more pages.
     pub(super) fn make_room<N: Nand>(&mut self, flash: &mut Flash<N>, pages: u32) -> Result<(), StoreFault> {
         loop {
             while self.free_blocks(flash) < FREE_BLOCKS {
@@ -38,7 +39,8 @@ impl Lazy {
         }
     }
 
-    /// Turns the cheapest full update or cold block into a data block; false: there is none.
+    /// Converts the full block of UBA or CBA that costs the fewest table pages. Returns false if there is
+    /// none.
     pub(super) fn convert<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreFault> {
         let Some((pbn, pages)) = self.cheapest(flash) else { return Ok(false) };
         for page in pages {
@@ -52,7 +54,7 @@ impl Lazy {
         Ok(true)
     }
 
-    /// The block to convert next, and the pages of the table to be rewritten for it.
+    /// The block to convert next, and the pages of the table to rewrite for it.
     fn cheapest<N: Nand>(&self, flash: &Flash<N>) -> Option<(Pbn, Vec<u32>)> {
         let is_full = |pbn: &Pbn| flash.blocks().state(*pbn) == BlockState::Full;
         let full = self.area.iter().copied().filter(is_full);
@@ -83,7 +85,6 @@ impl Lazy {
         Some((cheapest, pages))
     }
 
-    /// Rewrites a page of the table with all that the UMT knows of it.
     fn tell<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
         let updates = self.umt.updates(self.gmt.table.range(page));
         if updates.is_empty() {
@@ -104,7 +105,7 @@ impl Lazy {
         Ok(())
     }
 
-    /// Rewrites the page of the table that the first tombstone belongs to; false: there is none.
+    /// Rewrites the page of the table of the first tombstone. Returns false if there is no tombstone.
     pub(super) fn tell_of_first_trim<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreFault> {
         let first = self.umt.iter().find(|(_, entry)| *entry == TOMBSTONE);
         let Some((lpn, _)) = first else { return Ok(false) };
@@ -133,7 +134,7 @@ impl Lazy {
         moved
     }
 
-    /// The block of DBA or MBA with the fewest pages that count as valid, erased least among equals.
+    /// The block of DBA or MBA with the fewest pages that count as valid. Of equals, the least erased.
     fn victim<N: Nand>(&self, flash: &Flash<N>) -> Option<Pbn> {
         let blocks = flash.blocks();
         let mut full = blocks.full_by_fewest_valid().filter(|pbn| !self.area.contains(pbn)).peekable();
@@ -144,7 +145,6 @@ impl Lazy {
         (fewest < self.block_pages).then_some(victim)
     }
 
-    /// Moves what counts out of a data block, and frees it.
     fn move_out<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -170,7 +170,7 @@ impl Lazy {
         flash.free(victim, cause, || umt.encode())
     }
 
-    /// Whether a page of a data block has been superseded; it does not count as valid then any more.
+    /// Drops a page of a data block if it has been superseded. Returns whether it was.
     fn drop_superseded<N: Nand>(
         &mut self,
         flash: &mut Flash<N>,
@@ -188,7 +188,8 @@ impl Lazy {
         Ok(true)
     }
 
-    /// A page that counts as valid cannot be read: finds out whose it was, which takes the whole table.
+    /// Handles a page that counts as valid and cannot be read. Its logical page is found by reading the
+    /// whole table.
     fn lose<N: Nand>(&mut self, flash: &mut Flash<N>, ppn: Ppn) -> Result<(), StoreFault> {
         for page in 0..self.gmt.table.pages() {
             self.gmt.bring(flash, page)?;
@@ -208,7 +209,6 @@ impl Lazy {
         Err(StoreFault::corrupted("a valid page belongs to no logical page", ppn.0))
     }
 
-    /// Moves a cold data block to one that was erased often.
     pub(super) fn level<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
         self.make_room(flash, 1)?;
         let is_data = flash.blocks().state(pbn) == BlockState::Full && !self.area.contains(&pbn);

@@ -11,8 +11,8 @@ use nandex::testing::schemes as suite;
 const TIMING: Timing =
     Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
 
-/// 4 pages to a block, 32 entries to a page of the table; room for the UMT alone, with 3 blocks of UBA and
-/// CBA.
+/// An FTL with 4 pages to a block, 32 entries to a page of the table, 3 blocks of UBA and CBA, and RAM for
+/// the UMT alone.
 fn ftl() -> LazyFtl<SimChip> {
     let chip = SimChip::new(&Part::new("test", Geometry::new(128, 16, 4, 100), TIMING)).unwrap();
     let ram_bytes = Some(5 * 4 * ENTRY_BYTES as u32);
@@ -25,7 +25,6 @@ fn write(ftl: &mut LazyFtl<SimChip>, lpns: &[u32]) {
     }
 }
 
-/// Reads and programs of pages of the table.
 fn table_io(ftl: &LazyFtl<SimChip>) -> [u64; 2] {
     let counters = ftl.nand().counters();
     [counters.page_reads, counters.page_programs].map(|row| row[Cause::Mapping as usize])
@@ -37,8 +36,8 @@ fn block_of(ftl: &mut LazyFtl<SimChip>, lpn: u32) -> Pbn {
     flash.geometry().block_of(ppn)
 }
 
-/// Blocks in order of filling: A, B, C ... Each row: pages written; then reads and programs of the table, and
-/// blocks converted so far.
+/// The test vector. Blocks are named A, B, C ... in the order in which they are filled. The columns: pages
+/// written; reads and programs of the table so far; blocks converted so far.
 const VECTOR: [(&[u32], [u64; 2], u64); 9] = [
     // A, and B with 0 and 1 again; C. None is converted while there are three.
     (&[0, 1, 2, 3, 32, 33, 0, 1, 40, 34, 35, 36], [0, 0], 0),
@@ -77,7 +76,8 @@ fn blocks_are_converted_as_derived_by_hand() {
     assert_eq!(table_io(&ftl), [2, 5], "the GMT knows 33");
 }
 
-/// B holds 33 and 1, the superseded 32 which counts as valid, and the superseded 0 which does not any more.
+/// Block B holds pages 33 and 1, the superseded page 32 that counts as valid, and the superseded page 0
+/// that no longer does.
 #[test]
 fn a_superseded_page_is_dropped_when_its_block_is_collected() {
     let mut ftl = ftl();
@@ -95,7 +95,8 @@ fn a_superseded_page_is_dropped_when_its_block_is_collected() {
     assert!(ftl.check().unwrap().is_sound());
 }
 
-/// The update of 1 is newer than its cold copy, whose block is newer than that of the update.
+/// The update of page 1 is newer than its cold copy, but the block of the copy is newer than the block of
+/// the update.
 #[test]
 fn versions_decide_and_not_the_age_of_blocks() {
     let mut ftl = ftl();
@@ -116,7 +117,7 @@ fn versions_decide_and_not_the_age_of_blocks() {
     assert!(ftl.check().unwrap().is_sound());
 }
 
-/// A base is written while an older copy counts as valid; then the power is cut.
+/// A base is written while an older copy counts as valid. Then the power is cut.
 #[test]
 fn what_a_base_calls_valid_may_be_superseded() {
     let mut ftl = ftl();
@@ -164,7 +165,7 @@ fn ram_stays_within_the_budget() {
     }
 }
 
-/// More trims than the UMT has room for, found again after a cut.
+/// There are more trims than the UMT has room for. After a cut all of them are found again.
 #[test]
 fn tombstones_beyond_the_room_for_them_reach_the_table() {
     let mut ftl = ftl();

@@ -8,28 +8,28 @@ use nandex::codec::get_u32;
 use nandex::ftl::table::NONE;
 use nandex::units::{Pbn, Ppn};
 
-/// Bytes of RAM that an entry takes.
+/// Bytes of RAM that an entry takes, the tree's share included.
 pub const ENTRY_BYTES: usize = 2 * size_of::<(u32, Entry)>();
 
 /// Bytes of an entry in a base: logical page u32, physical page u32, flags u8.
 pub(super) const ENCODED_BYTES: usize = 9;
 
-/// The entry of a logical page that the table on flash does not have, or did not have.
+/// The newest copy of a logical page, if the table on flash did not name it when it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Where it is; all ones: nowhere.
+    /// Physical page of the newest copy. All ones means that the logical page was trimmed.
     pub(super) ppn: u32,
-    /// The table on flash must still be told.
+    /// Whether the table on flash must still be told.
     pub(super) update: bool,
-    /// The copy that the table on flash names, if any, still counts as valid.
+    /// Whether the older copy that the table on flash names still counts as valid.
     pub(super) invalidate: bool,
 }
 
-/// Entries by logical page.
+/// The update map table: an entry for each logical page that is in UBA or CBA or was trimmed.
 #[derive(Debug, Default)]
 pub(super) struct Umt {
     entries: BTreeMap<u32, Entry>,
-    /// Entries of trimmed pages.
+    /// Number of entries of trimmed pages.
     trimmed: u32,
 }
 
@@ -46,7 +46,6 @@ impl Umt {
         self.entries.get(&lpn).copied()
     }
 
-    /// Adds or replaces an entry.
     pub(super) fn insert(&mut self, lpn: u32, entry: Entry) {
         self.trimmed += u32::from(entry.ppn == NONE);
         let old = self.entries.insert(lpn, entry);
@@ -62,13 +61,13 @@ impl Umt {
         self.entries.iter().map(|(&lpn, &entry)| (lpn, entry))
     }
 
-    /// The entries of these logical pages that the table on flash must be told of.
     pub(super) fn updates(&self, lpns: Range<u32>) -> Vec<(u32, Entry)> {
         let all = self.entries.range(lpns).filter(|(_, entry)| entry.update);
         all.map(|(&lpn, &entry)| (lpn, entry)).collect()
     }
 
-    /// The table on flash was told of these logical pages.
+    /// Clears the update flag of entries that were written to the table on flash, and removes their
+    /// tombstones.
     pub(super) fn told(&mut self, lpns: &[(u32, Entry)]) {
         for &(lpn, entry) in lpns {
             if entry.ppn == NONE {
@@ -79,7 +78,6 @@ impl Umt {
         }
     }
 
-    /// Drops the entries of pages in a block.
     pub(super) fn forget_block(&mut self, pbn: Pbn, block_of: impl Fn(Ppn) -> Pbn) {
         self.entries.retain(|_, entry| entry.ppn == NONE || block_of(Ppn(entry.ppn)) != pbn);
     }
@@ -98,7 +96,7 @@ impl Umt {
         bytes
     }
 
-    /// The entries of a base; none of it where the bytes make no sense, whatever the pages are.
+    /// Decodes the UMT of a base. `None` if any entry is impossible.
     pub(super) fn decode(bytes: &[u8]) -> Option<Umt> {
         let mut umt = Umt::default();
         for raw in bytes.chunks(ENCODED_BYTES) {

@@ -10,7 +10,7 @@ use nandex::units::Lpn;
 const TIMING: Timing =
     Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
 
-/// Four pages to a block; units 0 and 1 were written once: 8 programs.
+/// An FTL with four pages to a block. Units 0 and 1 were written once (8 programs).
 fn ftl(random_order: bool, chain_blocks_max: Option<u32>) -> NftlFtl<SimChip> {
     let geometry = Geometry { random_order, ..Geometry::new(512, 16, 4, 64) };
     let chip = SimChip::new(&Part::new("test", geometry, TIMING)).unwrap();
@@ -26,14 +26,14 @@ fn write(ftl: &mut NftlFtl<SimChip>, lpns: &[u32]) {
     }
 }
 
-/// Which pages of each block of a chain are live.
+/// The live pages of each block of a chain.
 fn chain(ftl: &NftlFtl<SimChip>, unit: u32) -> Vec<Vec<u32>> {
     let g = ftl.flash().geometry();
     let live = |pbn| ftl.flash().blocks().valid_pages(pbn).map(|ppn| g.page_in_block(ppn)).collect();
     ftl.scheme().chain(Lbn(unit)).map(live).collect()
 }
 
-/// In-place folds, out-of-place folds; reads, programs and erases for merges and host.
+/// In-place folds and out-of-place folds; then reads, programs and erases for merges and host.
 fn counts(ftl: &NftlFtl<SimChip>) -> [u64; 5] {
     let (c, physical) = (ftl.counters(), ftl.nand().counters());
     let of = |row: nandex::nand::ByCause| row[Cause::Host as usize] + row[Cause::Merge as usize];

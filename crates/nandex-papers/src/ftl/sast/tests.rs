@@ -31,9 +31,11 @@ fn physical(chip: &SimChip) -> [u64; 3] {
     [of(counters.page_reads), of(counters.page_programs), of(counters.block_erases)]
 }
 
-/// Four pages to a block, two logical blocks to a group, two log blocks to a group and three in all; pages 0
-/// to 15 were written once, in place: 16 programs. Writes, then in total: switch, partial, full merges;
-/// reads, programs, erases for merges and host; the log blocks by group. Derived in `results/ftls.md`.
+/// One row of the test vector. The chip has four pages to a block; a group has two logical blocks and two
+/// log blocks, and all groups together have three log blocks. Pages 0 to 15 were written once, in place (16
+/// programs).
+/// The columns: the pages written. Then totals: switch, partial and full merges; reads, programs and erases
+/// for merges and host; the log blocks by group. Derived in `results/ftls.md`.
 type Row = (&'static [u32], [u64; 3], [u64; 3], &'static [(u32, &'static [u32])]);
 
 const VECTOR: [Row; 11] = [
@@ -75,7 +77,7 @@ fn the_rules_step_by_step() {
     }
 }
 
-/// Runs of pages from the start of a logical block, and single pages.
+/// A trace of runs from the start of a logical block, mixed with single pages.
 fn trace(pages: u32, seed: u64) -> Vec<u32> {
     let mut rng = Rng::new(seed);
     let mut trace = Vec::new();

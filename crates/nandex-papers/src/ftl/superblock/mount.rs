@@ -9,7 +9,7 @@ use nandex::sort;
 use nandex::store::StoreError;
 
 impl Superblock {
-    /// Gives each superblock the blocks in which the map has its pages.
+    /// Gives each superblock the blocks that hold its pages, by the map.
     pub(super) fn adopt_map<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
         for lpn in 0..self.map.len() as u32 {
             let Some(ppn) = self.find(lpn) else { continue };
@@ -27,7 +27,7 @@ impl Superblock {
         Ok(())
     }
 
-    /// After a mount: which of its blocks a superblock goes on with.
+    /// Decides after a mount which open blocks a superblock continues to fill.
     fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<(), StoreError> {
         let group = &mut self.supers[number];
         sort::total(&mut group.blocks);

@@ -10,7 +10,7 @@ use nandex::units::Lpn;
 const TIMING: Timing =
     Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
 
-/// Four pages to a block, two logical blocks to a superblock.
+/// An FTL with four pages to a block and two logical blocks to a superblock.
 fn ftl(extra_blocks: u32) -> SuperblockFtl<SimChip> {
     let chip = SimChip::new(&Part::new("test", Geometry::new(512, 16, 4, 64), TIMING)).unwrap();
     let settings = SuperblockSettings { group_blocks: 2, extra_blocks, ..SuperblockSettings::default() };
@@ -23,7 +23,7 @@ fn write(ftl: &mut SuperblockFtl<SimChip>, lpns: &[u32]) {
     }
 }
 
-/// Switch merges, collections, blocks found empty, hot copies.
+/// Switch merges, collections, blocks found empty, and hot copies.
 fn collected(ftl: &SuperblockFtl<SimChip>) -> [u64; 4] {
     let (c, s) = (ftl.counters(), ftl.scheme().counters);
     [c.switch_merges, c.collections, s.empty_blocks, s.hot_copies]
@@ -45,8 +45,9 @@ fn live<const N: usize>(ftl: &SuperblockFtl<SimChip>, number: usize) -> [Vec<u32
     blocks.try_into().unwrap()
 }
 
-/// Two logical blocks, three blocks at most, all pages written once: 8 programs. Writes, then in total what
-/// `collected` and `physical` count. Derived in `results/ftls.md`.
+/// One row of the test vector. Two logical blocks and at most three blocks; every page was written once (8
+/// programs). The columns: the pages written; then totals as `collected` and `physical` count them. Derived
+/// in `results/ftls.md`.
 type Row = (&'static [u32], [u64; 4], [u64; 3]);
 
 const VECTOR: [Row; 7] = [

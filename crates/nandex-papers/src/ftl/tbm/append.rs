@@ -11,22 +11,21 @@ use nandex::sort;
 use nandex::store::{PageStore, StoreError};
 use nandex::units::{Lpn, Pbn, Ppn};
 
-/// A page of a group: without contents it is the note that the logical page is trimmed.
+/// A logical page of a group with its contents. `None` notes that the page is trimmed.
 pub(super) type GroupPage<'a> = (Lpn, Option<&'a [u8]>);
 
-/// Room for a page.
+/// The place found for a page before the program.
 #[derive(Clone, Copy)]
 pub(super) struct Room {
-    /// Whether it goes into another block, the first page of it; else behind the last page of the buffer
-    /// block that there is.
+    /// Whether the page becomes the first of an erased block. If not, it follows the last page of the
+    /// logical block's buffer block.
     is_fresh: bool,
-    /// The logical block whose buffer block was converted for it.
+    /// The logical block whose buffer block was converted to make this room.
     converted: Option<u32>,
 }
 
 impl<S: PageStore, N: Nand> Tbm<S, N> {
-    /// Writes a group. When it is refused, nothing of it was written, and nothing of it will be found by a
-    /// mount.
+    /// Writes a group. If it is refused, nothing of it was written, and a mount will find nothing of it.
     pub(super) fn append_group(&mut self, group: &[GroupPage<'_>], cause: Cause) -> Result<(), StoreFault> {
         let rooms = self.make_room(group)?;
         // Whether each page written was trimmed before and the chip did not say so.
@@ -48,8 +47,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(())
     }
 
-    /// Forgets the first pages of a group that cannot be finished: the chip holds them, but a mount takes
-    /// them for cut, and nothing more is written before it.
+    /// Forgets the first pages of a group that cannot be finished. The chip still holds them, but a mount
+    /// takes them for a cut group, and nothing is written until then.
     fn take_back(&mut self, written: &[GroupPage<'_>], untold: &[bool]) {
         for (&(lpn, _), &was_untold) in written.iter().zip(untold).rev() {
             let (lbn, place) = self.split(lpn);
@@ -67,8 +66,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         }
     }
 
-    /// Sees to it that every page of a group finds room: whatever must be merged with the store below for it
-    /// is merged before its first page is programmed. Nothing in the buffer blocks is changed by this.
+    /// Makes sure that every page of a group has room. Whatever must be merged with the store below for it
+    /// is merged before the group's first page is programmed. The buffer blocks themselves do not change.
     pub(super) fn make_room(&mut self, group: &[GroupPage<'_>]) -> Result<Vec<Room>, StoreFault> {
         let owner = |tbm: &Self, page: &GroupPage<'_>| tbm.split(page.0).0;
         let mut used = self.summary.len();
@@ -96,8 +95,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(rooms)
     }
 
-    /// Where so many pages of a logical block go, with so many buffer blocks in use, and what must be
-    /// converted for it.
+    /// Decides where `needed` pages of a logical block go, and which buffer block must be converted for
+    /// them. `used` is the number of buffer blocks in use.
     fn room_for(
         &self,
         lbn: u32,
@@ -119,7 +118,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(Room { is_fresh, converted })
     }
 
-    /// Programs a page where there is room for it, and erases the block that was converted for it.
+    /// Programs a page in its room, and erases the block that was converted for it.
     pub(super) fn append(
         &mut self,
         room: Room,
@@ -158,7 +157,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         }
     }
 
-    /// Programs the first page of an erased block, or of another where that fails: of which one.
+    /// Programs the first page of an erased block. If that fails, tries another block. Returns the block
+    /// that took it.
     fn program_first(
         &mut self,
         mut pbn: Pbn,
@@ -173,7 +173,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(pbn)
     }
 
-    /// Programs the next page of a buffer block.
+    /// Programs the next page of a buffer block, and replaces the block if that fails.
     fn program_next(
         &mut self,
         lbn: u32,
@@ -189,7 +189,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(())
     }
 
-    /// Programs a page. False: it failed, and the block is to be retired.
+    /// Programs a page. Returns false if that failed and the block must be retired.
     fn program(
         &mut self,
         ppn: Ppn,
@@ -219,8 +219,9 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(())
     }
 
-    /// Copies the newest pages of a buffer block in which a program failed to another block, versions and
-    /// all, and retires it. Until it is marked bad a mount finds both, with equal pages of equal versions.
+    /// Replaces a buffer block in which a program failed: copies its newest pages, versions included, to
+    /// another block and retires it. Until it is marked bad a mount finds both blocks, with the same pages
+    /// and versions.
     pub(super) fn replace(&mut self, lbn: u32) -> Result<(), StoreFault> {
         let Some(old) = self.summary.get(lbn).cloned() else { return Ok(()) };
         let mut newest = old.newest(self.geometry.pages_per_block);
@@ -240,7 +241,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         self.blocks.give_up(&mut self.nand, old.pbn)
     }
 
-    /// Copies pages to the end of a block; `None` if a program failed.
+    /// Copies pages to an erased block. `None` if a program failed.
     fn copy_to(
         &mut self,
         to: Pbn,

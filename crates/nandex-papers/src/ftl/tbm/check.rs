@@ -10,7 +10,7 @@ use nandex::nand::{Cause, Nand};
 use nandex::store::{PageStore, StoreError};
 
 impl<S: PageStore, N: Nand> Tbm<S, N> {
-    /// Checks K1 to K4. Costs no counted I/O.
+    /// Checks K1 to K4. Its page reads are not counted.
     pub fn check(&mut self) -> Result<CheckReport, StoreError> {
         self.ready()?;
         let mut report = CheckReport::default();
@@ -41,7 +41,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(report)
     }
 
-    /// Version of the last page, and whether it is the last of its group.
+    /// Checks one buffer block. Returns the version of its last page, and whether that page is the last of
+    /// its group.
     fn check_buffer(
         &mut self,
         lbn: u32,

@@ -17,18 +17,17 @@ use nandex::nand::{Cause, Nand};
 use nandex::store::{PageStore, StoreError};
 use nandex::units::{Lpn, Ppn};
 
-/// Where the contents of a page to be merged are.
+/// The place of the contents of a page that a conversion merges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// In a buffer block.
     Buffer(Ppn),
     /// Nowhere: the page is trimmed.
     Trimmed,
-    /// In the store below, to which they are written again.
+    /// In the store below. The page is written there again.
     Below,
 }
 
-/// A page to merge with the store below.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
     pub(super) lpn: Lpn,
@@ -36,7 +35,8 @@ pub(super) struct Kept {
 }
 
 impl<S: PageStore, N: Nand> Tbm<S, N> {
-    /// Merges the buffer block of a logical block with the store below. The buffer block stays as it is.
+    /// Merges the buffer block of a logical block with the store below. The buffer block itself does not
+    /// change.
     pub(super) fn convert(&mut self, lbn: u32) -> Result<(), StoreFault> {
         let Some(buffer) = self.summary.get(lbn) else { return Ok(()) };
         let pages = u64::from(buffer.pages());
@@ -58,8 +58,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(())
     }
 
-    /// Reads the pages of a buffer block that are not kept, from the last one back. What they hold no longer
-    /// counts.
+    /// Reads the superseded pages of a buffer block, from the last page back, as
+    /// [`VictimReads::Every`](super::VictimReads::Every) asks. Their contents are not used.
     fn read_others(&mut self, lbn: u32, kept: &[Kept]) -> Result<(), StoreFault> {
         let Some(buffer) = self.summary.get(lbn) else { return Ok(()) };
         let (pbn, pages) = (buffer.pbn, buffer.pages());
@@ -72,8 +72,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(())
     }
 
-    /// Merges all buffer blocks, and says in the record that what they hold is void. They are erased when
-    /// they are needed.
+    /// Merges all buffer blocks, and writes a record that makes their pages void. They are erased when they
+    /// are next taken.
     pub(super) fn convert_all(&mut self) -> Result<(), StoreFault> {
         let owners: Vec<u32> = self.summary.iter().map(|(lbn, _)| lbn).collect();
         for &lbn in &owners {
@@ -90,8 +90,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(())
     }
 
-    /// The newest page of each logical page in a buffer block, but for those that are in the store below
-    /// already.
+    /// The newest copy of each logical page in a buffer block. Left out are pages whose newest copy is in
+    /// the store below.
     pub(super) fn kept(&self, lbn: u32, buffer: &Buffer) -> Vec<Kept> {
         let kept = |newest: Newest| {
             let source = match newest.content {
@@ -105,7 +105,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         buffer.newest(self.geometry.pages_per_block).into_iter().filter_map(kept).collect()
     }
 
-    /// All pages of a logical block, those not kept from the store below.
+    /// All pages of a logical block. Those that are not in `kept` come from the store below.
     fn all_pages(&self, lbn: u32, kept: &[Kept]) -> Vec<Kept> {
         let lpns = (0..self.geometry.pages_per_block).map(|place| self.lpn_at(lbn, place));
         let source = |lpn| kept.iter().find(|page| page.lpn == lpn).map_or(Source::Below, |page| page.source);
@@ -113,7 +113,6 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         whole.map(|lpn| Kept { lpn, source: source(lpn) }).collect()
     }
 
-    /// Writes pages to the store below, and makes them durable there.
     pub(super) fn merge(&mut self, kept: &[Kept], cause: Cause) -> Result<(), StoreFault> {
         let mut data = core::mem::take(&mut self.page);
         let merged = kept.iter().try_for_each(|&page| self.merge_page(page, cause, &mut data));
@@ -148,7 +147,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(self.store.write(page.lpn, cause, data)?)
     }
 
-    /// Reads a page of a buffer block and checks that it is the one asked for, written since the block's last
+    /// Reads a page of a buffer block. Checks that it holds `lpn` and was written since the block's last
     /// erase.
     pub(super) fn read_buffer(
         &mut self,
@@ -160,7 +159,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         self.read_tag(ppn, lpn, cause, data).map(|_| ())
     }
 
-    /// [`Tbm::read_buffer`], with the page's tag.
+    /// Does the same as [`Tbm::read_buffer`] and returns the page's tag.
     pub(super) fn read_tag(
         &mut self,
         ppn: Ppn,

@@ -14,38 +14,38 @@ use nandex::nand::{Cause, Nand};
 use nandex::store::PageStore;
 use nandex::units::Lpn;
 
-/// Whether a page with these contents goes to the store below at once.
+/// A rule on the contents of a page: true sends the page to the store below at once.
 pub type DirectRule = Box<dyn Fn(&[u8]) -> bool + Send>;
 
-/// Which pages go to the store below, and how many went.
+/// The rule for pages that skip the buffer blocks, and the number of pages that did.
 pub(super) struct Direct {
     rule: DirectRule,
     pages: u64,
 }
 
 impl Direct {
-    /// Whether a page with these contents goes to the store below.
     pub(super) fn takes(&self, data: &[u8]) -> bool {
         (self.rule)(data)
     }
 }
 
-/// RAM of a rule: its box and what it goes by.
+/// Bytes of RAM of a rule: its box and an allowance for the values it captures.
 pub(crate) const RULE_BYTES: usize = size_of::<Direct>() + 128;
 
 impl<S: PageStore, N: Nand> Tbm<S, N> {
-    /// Sends pages written alone to the store below from now on where a rule says so. Not part of what is on
-    /// the chip.
+    /// Sets the rule for pages that go to the store below at once. It applies to pages written alone, from
+    /// now on. The rule is not stored on the chip.
     pub fn write_directly(&mut self, rule: DirectRule) {
         self.direct = Some(Box::new(Direct { rule, pages: 0 }));
     }
 
-    /// Pages that went to the store below at once.
+    /// Pages sent to the store below at once by the rule, since it was set.
     pub fn direct_pages(&self) -> u64 {
         self.direct.as_ref().map_or(0, |direct| direct.pages)
     }
 
-    /// Writes a page to the store below.
+    /// Writes a page to the store below. If a buffer block holds an older version, a note follows there
+    /// that the page is below.
     pub(super) fn write_direct(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreFault> {
         let (lbn, place) = self.split(lpn);
         let has_older = self.summary.get(lbn).is_some_and(|buffer| buffer.find(place).is_some());

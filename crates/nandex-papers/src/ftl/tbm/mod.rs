@@ -102,23 +102,23 @@ use record::Record;
 use summary::{Buffer, Summary};
 use versions::Versions;
 
-/// Blocks of the range that are not buffer blocks at least: one to write to before the victim is erased, one
+/// Blocks of the range that are never buffer blocks: one to write to before the victim is erased, and one
 /// to replace a block that fails.
 pub const SPARE_BLOCKS_MIN: u32 = 2;
 
-/// RAM of the place for a rule of pages written directly, which counts only where there is one.
+/// RAM of the field for a direct rule, which counts only if a rule is set.
 const NO_RULE_BYTES: usize = size_of::<Option<alloc::boxed::Box<Direct>>>();
 
-/// RAM of a page noted as lost, with its share of a tree node.
+/// Bytes of RAM of a page noted as lost, with its share of a tree node.
 const LOST_BYTES: usize = 2 * size_of::<u32>();
 
 /// The settings of a TBM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TbmSettings {
-    /// Buffer blocks at most: C of the paper.
+    /// C of the paper: the most buffer blocks.
     pub blocks: u32,
-    /// From how many newest pages on a buffer block is converted together with the other pages of its logical
-    /// block; never by default, as in the paper.
+    /// Newest pages in a buffer block from which on the whole logical block is written, not only these
+    /// pages. `None`, the default and the paper's way, means never.
     pub whole_from: Option<u32>,
     /// Which pages of a buffer block a conversion reads.
     pub victim_reads: VictimReads,
@@ -127,20 +127,20 @@ pub struct TbmSettings {
 /// Which pages of a buffer block a conversion reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VictimReads {
-    /// The pages that are written to the store below: the Summary table knows them.
+    /// Only the pages that are written to the store below. The Summary table knows them.
     #[default]
     Kept,
-    /// Each of them once, from the last one back to the first, as in section 3.3 of the paper.
+    /// Each page once, from the last one back to the first, as in section 3.3 of the paper.
     Every,
 }
 
 impl TbmSettings {
-    /// The settings with so many buffer blocks; the converter writes the newest pages only.
+    /// The settings with up to `blocks` buffer blocks. The converter then writes the newest pages only.
     pub const fn new(blocks: u32) -> TbmSettings {
         TbmSettings { blocks, whole_from: None, victim_reads: VictimReads::Kept }
     }
 
-    /// The most RAM that a TBM takes besides the store below, with its blocks on such a range.
+    /// Bytes of RAM that a TBM takes at most, with its blocks on `range`. The store below is not counted.
     pub fn ram_bytes_max(&self, range: Geometry) -> usize {
         let buffer_max = summary::buffer_bytes_max(range.pages_per_block);
         let pool_max = range.blocks as usize * size_of::<(u32, u32)>();
@@ -154,7 +154,7 @@ impl TbmSettings {
 }
 
 impl Default for TbmSettings {
-    /// The paper's recommendation.
+    /// The paper's recommendation, 128 buffer blocks.
     fn default() -> TbmSettings {
         TbmSettings::new(128)
     }
@@ -163,43 +163,43 @@ impl Default for TbmSettings {
 /// The counters since the TBM was formatted or mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TbmCounters {
-    /// Pages written to buffer blocks by the host.
+    /// Pages that the host wrote to buffer blocks.
     pub page_writes: u64,
-    /// Pages read from buffer blocks by the host.
+    /// Pages that the host read from buffer blocks.
     pub buffer_reads: u64,
-    /// Pages read from the store below by the host.
+    /// Pages that the host read from the store below.
     pub store_reads: u64,
-    /// Buffer blocks merged with the store below: M of the paper.
+    /// M of the paper: buffer blocks merged with the store below.
     pub conversions: u64,
-    /// The conversions among them that made room for another logical block.
+    /// Conversions that made room for another logical block.
     pub victims: u64,
-    /// The conversions among them of logical blocks whose pages were all written.
+    /// Conversions in which all pages of the logical block were written.
     pub whole_conversions: u64,
-    /// Newest pages of buffer blocks written to the store below, in ascending runs, one run a conversion.
+    /// Newest pages of buffer blocks written to the store below. Each conversion writes one ascending run.
     pub converted_pages: u64,
-    /// Pages that a newer version, or a trim, saved from being written to the store below.
+    /// Pages that never reached the store below because a newer version or a trim came first.
     pub dropped_pages: u64,
-    /// Pages programmed to say that a logical page is trimmed.
+    /// Pages programmed only to say that a logical page is trimmed.
     pub trim_pages: u64,
-    /// Pages of buffer blocks merged by the mount.
+    /// Pages of buffer blocks merged with the store below by the mount.
     pub recovered_pages: u64,
-    /// Blocks replaced because a program failed.
+    /// Buffer blocks replaced because a program failed.
     pub replaced_blocks: u64,
 }
 
-/// The operations that are allowed.
+/// The operations that are allowed now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition {
-    /// Everything.
+    /// All operations.
     Ready,
-    /// Too few blocks are left to write to, here or below: reading, and trying to merge all buffer blocks.
+    /// Reading, and trying to merge all buffer blocks. Too few blocks are left to write to, here or in the
+    /// store below.
     Worn,
-    /// Nothing: an operation failed half-way, and what is on the chip is known only to the next mount.
+    /// None. An operation failed half-way, and only the next mount can tell what is on the chip.
     Interrupted,
 }
 
-/// The numbers of [`TbmSettings`], apart: with the rest among the small fields of a TBM it is no larger for
-/// them.
+/// The numeric settings, kept apart from [`VictimReads`] so that a [`Tbm`] needs no padding for them.
 #[derive(Clone, Copy)]
 struct Bounds {
     blocks: u32,
@@ -218,19 +218,19 @@ pub struct Tbm<S, N> {
     summary: Summary,
     versions: Versions,
     page: Vec<u8>,
-    /// Logical pages whose newest version cannot be read, and which are not written since.
+    /// Logical pages whose newest version cannot be read and which have not been written since.
     lost: BTreeSet<u32>,
-    /// Whether the record does not say so yet.
+    /// Whether `lost` has changed since the record was written.
     is_lost_new: bool,
     condition: Condition,
     counters: TbmCounters,
-    /// Which pages go to the store below at once, where some do.
+    /// The rule for pages that go to the store below at once, if one is set.
     direct: Option<alloc::boxed::Box<Direct>>,
 }
 
 impl<S: PageStore, N: Nand> Tbm<S, N> {
-    /// Makes an empty TBM over a store, whose pages keep what they hold but for the last ones, and erases its
-    /// blocks.
+    /// Makes an empty TBM over a store and erases its blocks. The store keeps its contents, except for the
+    /// last pages: the record goes there.
     pub fn format(store: S, nand: BlockRange<N>, settings: TbmSettings) -> Result<Tbm<S, N>, StoreError> {
         let mut tbm = Tbm::new(store, nand, settings)?;
         tbm.blocks.retire_marked(&mut tbm.nand)?;
@@ -312,7 +312,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(())
     }
 
-    /// Notes that the newest version of a logical page cannot be read, so that no older one passes for it.
+    /// Notes that the newest version of a logical page cannot be read, so that no older version passes for
+    /// it. Returns the error if the record has no room for one more.
     fn note_lost(&mut self, lpn: Lpn, error: StoreFault) -> Result<(), StoreFault> {
         if self.lost.len() == record::LOST_MAX && !self.lost.contains(&lpn.0) {
             return Err(error);
@@ -323,7 +324,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(())
     }
 
-    /// Notes that a logical page has a newer version in the store below, or none.
+    /// Notes that a logical page was written or trimmed in the store below, and so is no longer lost.
     fn note_found(&mut self, lpn: Lpn) {
         self.is_lost_new |= self.lost.remove(&lpn.0);
     }
@@ -332,32 +333,33 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         if self.is_lost_new { self.write_record(self.versions.void_below) } else { Ok(()) }
     }
 
-    /// The store below.
+    /// The store below the TBM.
     pub fn store(&self) -> &S {
         &self.store
     }
 
-    /// The blocks of the TBM.
+    /// The range of blocks that holds the buffer blocks.
     pub fn range(&self) -> &BlockRange<N> {
         &self.nand
     }
 
-    /// Gives the store below and the blocks back, as if the power were cut.
+    /// Takes the TBM apart into the store below and the range of blocks. Nothing is written first, as in a
+    /// power cut.
     pub fn into_parts(self) -> (S, BlockRange<N>) {
         (self.store, self.nand)
     }
 
-    /// The counters since the TBM was formatted or mounted.
+    /// Counters since the TBM was formatted or mounted.
     pub fn counters(&self) -> TbmCounters {
         self.counters
     }
 
-    /// Buffer blocks in use, each with its logical block and the pages programmed.
+    /// The buffer blocks in use: logical block, physical block, and number of pages programmed.
     pub fn buffer_blocks(&self) -> impl Iterator<Item = (u32, Pbn, u32)> + '_ {
         self.summary.iter().map(|(lbn, buffer)| (lbn, buffer.pbn, buffer.pages()))
     }
 
-    /// States and wear of the blocks.
+    /// The states and the wear of the TBM's blocks.
     pub fn blocks(&self) -> &BlockTable {
         &self.blocks
     }
@@ -391,8 +393,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         if self.condition == Condition::Worn { Err(StoreError::WornOut.into()) } else { Ok(()) }
     }
 
-    /// Notes that nothing more may be written: blocks failed until none was left, or nobody knows what is on
-    /// the chip.
+    /// Stops all writing. Either too many blocks failed, or an operation failed half-way.
     fn stopped(&mut self, error: StoreError) -> StoreFault {
         if error.is_refusal() {
             self.condition = Condition::Worn;
@@ -402,7 +403,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         error.into()
     }
 
-    /// Buffer blocks that the good blocks allow.
+    /// Number of buffer blocks that the remaining good blocks allow.
     fn buffers_max(&self) -> u32 {
         let used = self.summary.len() + self.blocks.free_count();
         self.settings.blocks.min(used.saturating_sub(SPARE_BLOCKS_MIN))

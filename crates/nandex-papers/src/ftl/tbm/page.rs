@@ -25,7 +25,7 @@ use nandex::fault::StoreFault;
 use nandex::nand::{Cause, Nand, NandError, Reading, read_again};
 use nandex::units::{Pbn, Ppn};
 
-/// Bytes of the spare area in use.
+/// Bytes of the spare area that a page in a buffer block uses.
 pub const SPARE_BYTES: usize = 27;
 
 const MARK: u8 = 0xb0;
@@ -36,20 +36,20 @@ const IS_BELOW: u8 = 8;
 const CRC_AT: usize = 23;
 const NONE: u32 = u32::MAX;
 
-/// Blocks that a tag can name.
+/// Number of blocks that a tag can tell apart.
 pub(super) const BLOCKS_MAX: u32 = 0xff_ffff;
 
-/// A block between two of its erases. The same block may hold pages of older versions later: copies of those
-/// of a block that failed.
+/// A block between two of its erases. Copies of older pages may be written to the same block in a later
+/// life, so a version alone does not tell the two apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Life {
     pub(super) pbn: Pbn,
-    /// The low byte of its erases.
+    /// Low byte of the block's erase count.
     erases: u8,
 }
 
 impl Life {
-    /// The life of a block after so many erases.
+    /// The life of a block that has been erased `erases` times.
     pub(super) fn new(pbn: Pbn, erases: u32) -> Life {
         debug_assert!(pbn.0 < BLOCKS_MAX, "{pbn} has no place in a tag");
         Life { pbn, erases: erases as u8 }
@@ -65,14 +65,15 @@ impl Life {
     }
 }
 
-/// The kind of contents of a page in a buffer block.
+/// The meaning of a page in a buffer block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Content {
-    /// The logical page.
+    /// The page holds the contents of its logical page.
     Data,
-    /// Nothing: the logical page is trimmed.
+    /// The page is a note that the logical page is trimmed.
     Trimmed,
-    /// Nothing: the store below has the logical page, newer than any before in the buffer block.
+    /// The page is a note that the store below has the logical page, newer than any older page of the
+    /// buffer block.
     Below,
 }
 
@@ -95,7 +96,7 @@ impl Content {
     }
 }
 
-/// The account that a page in a buffer block gives of itself.
+/// The spare area of a page in a buffer block, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BufferTag {
     pub(super) is_first: bool,
@@ -104,15 +105,15 @@ pub(super) struct BufferTag {
     pub(super) lpn: u32,
     pub(super) version: u64,
     pub(super) erases: u32,
-    /// The block converted before this page was written: what it held then is void.
+    /// The block converted before this page was written. All that it held then is void.
     pub(super) converted: Option<Life>,
-    /// The page programmed before this one, which was then whole.
+    /// The page programmed before this one. It was whole then.
     pub(super) previous: Option<Ppn>,
 }
 
 impl BufferTag {
-    /// The highest version that this page proves to be whole: a group begins only after the one before it has
-    /// ended.
+    /// The highest version that this page proves to be whole. A group begins only after the one before it
+    /// has ended.
     pub(super) fn proves(&self) -> u64 {
         match (self.is_first, self.is_last) {
             (_, true) => self.version,
@@ -121,7 +122,7 @@ impl BufferTag {
         }
     }
 
-    /// The spare area of a page with these contents in this place.
+    /// Encodes the spare area of this page at `ppn` with contents `data`.
     pub(super) fn seal(&self, ppn: Ppn, data: &[u8]) -> [u8; SPARE_BYTES] {
         debug_assert!(
             self.version > 0 && self.version >> 40 == 0,
@@ -141,7 +142,7 @@ impl BufferTag {
         spare
     }
 
-    /// The tag of a page, if no more than one of its bits is wrong; that one is put right.
+    /// Decodes the tag of a page and corrects one wrong bit in it. `None` if more bits are wrong.
     fn open(ppn: Ppn, data: &mut [u8], spare: &mut [u8; SPARE_BYTES]) -> Option<BufferTag> {
         let syndrome = get_u32(spare, CRC_AT) ^ sum(ppn, data, spare);
         // A syndrome of one bit is a wrong bit in the checksum itself.
@@ -168,13 +169,12 @@ impl BufferTag {
     }
 }
 
-/// The checksum that the field of the page should hold.
 fn sum(ppn: Ppn, data: &[u8], spare: &[u8; SPARE_BYTES]) -> u32 {
     crc32(&[&ppn.0.to_le_bytes(), data, &spare[1..CRC_AT]])
 }
 
-/// Whether nothing was programmed. One wrong bit is put right here too: the mark alone has two zeros in every
-/// page written.
+/// Whether the page was never programmed, with one wrong bit allowed. A programmed page always has two
+/// zeros or more: the mark alone has two.
 fn is_erased(data: &[u8], spare: &[u8]) -> bool {
     let mut zeros = 0;
     spare[1..].iter().chain(data).all(|&byte| {
@@ -183,18 +183,18 @@ fn is_erased(data: &[u8], spare: &[u8]) -> bool {
     })
 }
 
-/// The outcome of reading a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PageRead {
-    /// Every bit is 1, or every bit but one: never programmed, or a program or erase was cut short.
+    /// Every bit is 1, or every bit but one. The page was never programmed, or a program or erase was cut
+    /// short.
     Erased,
-    /// Nothing that was written like this.
+    /// The page is neither erased nor a whole page of a buffer block.
     Unreadable,
-    /// A page.
+    /// The page is whole, with this tag.
     Page(BufferTag),
 }
 
-/// Reads a page into `data` (the whole data area) and checks it; reads it again before it is given up.
+/// Reads a page into `data` (the whole data area) and checks it. A failed read is tried again.
 pub(super) fn read_page<N: Nand>(
     nand: &mut N,
     ppn: Ppn,
@@ -204,8 +204,8 @@ pub(super) fn read_page<N: Nand>(
     read_weak_page(nand, ppn, cause, data).map(|(found, _)| found)
 }
 
-/// [`read_page`], and whether the page was not whole at the first read: it should be written anew elsewhere
-/// soon.
+/// Does the same as [`read_page`]. Also returns whether the first read failed: such a page should soon be
+/// written elsewhere.
 pub(super) fn read_weak_page<N: Nand>(
     nand: &mut N,
     ppn: Ppn,

@@ -32,28 +32,25 @@ const MAGIC: &[u8; 4] = b"NXTB";
 const HEADER_BYTES: usize = 12;
 const ERASES_AT: usize = 20;
 
-/// Lost pages that the record has room for.
+/// Lost pages at most that the record has room for.
 pub(super) const LOST_MAX: usize = 64;
 
-/// The contents of the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Pages in buffer blocks with a lower version are void. 0 while the TBM is being formatted.
+    /// Version below which all pages in buffer blocks are void. 0 while the TBM is being formatted.
     pub(super) void_below: u64,
-    /// Erases of each block.
     pub(super) erases: Vec<u32>,
     /// Logical pages whose newest version cannot be read.
     pub(super) lost: BTreeSet<u32>,
 }
 
-/// Pages that the record takes of a store with pages of this size.
+/// Pages of the store that the record takes.
 pub(super) fn pages_needed(blocks: u32, page_bytes: usize) -> u32 {
     let body_bytes = ERASES_AT + (blocks as usize + 1 + LOST_MAX) * size_of::<u32>();
     body_bytes.div_ceil(page_bytes - HEADER_BYTES) as u32
 }
 
 impl Record {
-    /// Writes the record and makes it durable.
     pub(super) fn write(&self, store: &mut impl PageStore, geometry: Geometry) -> Result<(), StoreFault> {
         debug_assert_eq!(self.erases.len(), geometry.blocks as usize, "an erase count for each block");
         let page_bytes = store.page_bytes();
@@ -86,7 +83,6 @@ impl Record {
         Ok(store.sync()?)
     }
 
-    /// Reads the record.
     pub(super) fn read(store: &mut impl PageStore, geometry: Geometry) -> Result<Record, StoreFault> {
         let page_bytes = store.page_bytes();
         let pages = pages_needed(geometry.blocks, page_bytes);

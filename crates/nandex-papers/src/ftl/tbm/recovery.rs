@@ -39,28 +39,25 @@ use nandex::sort;
 use nandex::store::{PageStore, StoreError};
 use nandex::units::{Pbn, Ppn};
 
-/// A block with pages that may not be void.
+/// A block that a mount found with pages that may not be void.
 struct Full {
     lbn: u32,
     life: Life,
     first_version: u64,
-    /// Up to which version its pages prove groups to be whole.
+    /// The highest version up to which its pages prove groups to be whole.
     proves: u64,
     buffer: Buffer,
-    /// The first unreadable page.
+    /// The first unreadable page in the block.
     unreadable: Option<Ppn>,
-    /// Whether a readable one follows it.
+    /// Whether a readable page follows the unreadable one.
     has_hole: bool,
 }
 
-/// The pages that the buffer blocks hold.
 struct Scan {
     geometry: Geometry,
-    /// Logical pages of the TBM.
     page_count: u32,
-    /// The version below which all pages are void.
     void_below: u64,
-    /// The buffer blocks that were converted, with the version of the page that says so.
+    /// The block lives that were converted. For each: the version of the page that says so.
     converted: BTreeMap<Life, u64>,
     full: Vec<Full>,
     highest: u64,
@@ -68,12 +65,11 @@ struct Scan {
 }
 
 impl Scan {
-    /// Whether a page of this version in this life of a block is void.
     fn is_void(&self, life: Life, version: u64) -> bool {
         version < self.void_below || self.converted.get(&life).is_some_and(|&by| version < by)
     }
 
-    /// Takes a page into what is known of its block.
+    /// Notes a page of a buffer block in the state of the block, which is made with its first page.
     fn note_page(&mut self, ppn: Ppn, tag: BufferTag, full: &mut Option<Full>) -> Result<(), StoreFault> {
         let corrupted = |what| Err(StoreFault::corrupted(what, ppn.0));
         if tag.lpn >= self.page_count {
@@ -107,7 +103,7 @@ impl Scan {
 }
 
 impl<S: PageStore, N: Nand> Tbm<S, N> {
-    /// Opens the TBM that lies over a store: after any end the same way, whether the power was cut or not.
+    /// Opens a TBM over its store. The way is the same after a clean end and after a power cut.
     pub fn mount(store: S, nand: BlockRange<N>, settings: TbmSettings) -> Result<Tbm<S, N>, StoreError> {
         let mut tbm = Tbm::new(store, nand, settings)?;
         let record = match Record::read(&mut tbm.store, tbm.geometry).map_err(StoreFault::into_inner) {
@@ -149,7 +145,8 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(tbm)
     }
 
-    /// Reads from the buffer blocks as they were found, since they cannot be merged.
+    /// Keeps the buffer blocks as they were found, because the store below takes no more writes. Only
+    /// reading is possible then.
     fn stand_on(&mut self, full: Vec<Full>) {
         self.condition = Condition::Worn;
         for rivals in full.chunk_by(|a, b| a.lbn == b.lbn) {
@@ -204,7 +201,6 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(())
     }
 
-    /// Whether nothing was programmed from this page of a block on.
     fn is_end(&mut self, pbn: Pbn, page: u32) -> Result<bool, StoreFault> {
         if page >= self.geometry.pages_per_block {
             return Ok(true);
@@ -213,7 +209,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(read_page(&mut self.nand, ppn, Cause::Recovery, &mut self.page)? == PageRead::Erased)
     }
 
-    /// Whether there is such a page in a block, and it is not void.
+    /// Whether the block has a readable page at `page` that is not void.
     fn is_needed(&mut self, pbn: Pbn, page: u32, scan: &Scan) -> Result<bool, StoreFault> {
         if page >= self.geometry.pages_per_block {
             return Ok(false);
@@ -248,7 +244,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(full)
     }
 
-    /// Whether a page says that it was programmed just after the unreadable page of this block.
+    /// Whether some page names the unreadable page of this block as the one programmed just before it.
     fn is_followed(&mut self, block: &Full, full: &[Full]) -> Result<bool, StoreFault> {
         for (pbn, page) in full.iter().flat_map(|f| (0..f.buffer.pages()).map(|page| (f.buffer.pbn, page))) {
             let ppn = self.geometry.page_at(pbn, page);
@@ -263,7 +259,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(false)
     }
 
-    /// Merges the blocks, which come in the order of their logical blocks.
+    /// Merges the blocks with the store below. `full` is sorted by logical block.
     fn merge_all(&mut self, full: &[Full]) -> Result<(), StoreFault> {
         for rivals in full.chunk_by(|a, b| a.lbn == b.lbn) {
             let (lbn, mut seen) = (rivals[0].lbn, BTreeSet::new());

@@ -67,7 +67,6 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
         self.store.sync()
     }
 
-    /// Merges all buffer blocks, as a mount would.
     fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
         self.store.maintain(budget)
     }
@@ -146,8 +145,8 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
         StoreStats { conversions, converted_pages, dropped_pages, mapping_bytes, ..below }
     }
 
-    /// Pages are those of the chip where the store below stands on its first blocks
-    /// ([`BlockRange::divide`](nandex::nand::BlockRange::divide)).
+    /// Tells whether a page of the chip is live. The pages are those of the whole chip, of which the store
+    /// below has the first blocks ([`BlockRange::divide`](nandex::nand::BlockRange::divide)).
     fn live_page(&self, ppn: Ppn) -> Option<bool> {
         let Some(ppn) = self.nand.page_of_chip(ppn) else { return self.store.live_page(ppn) };
         let (pbn, page) = (self.geometry.block_of(ppn), self.geometry.page_in_block(ppn));

@@ -13,32 +13,30 @@ use alloc::vec::Vec;
 use nandex::sort;
 use nandex::units::Pbn;
 
-/// Set in the entry of a page without contents: the logical page is trimmed, or in the store below.
+/// Flags of an entry whose page has no contents: the logical page is trimmed, or its newest copy is in the
+/// store below.
 const IS_TRIM: u16 = 1 << 15;
 const IS_BELOW: u16 = 1 << 14;
 const PLACE: u16 = IS_BELOW - 1;
 
-/// Pages of a block for which entries have room.
+/// Pages of a block at most: an entry has bits for this many places.
 pub(super) const PLACES_MAX: u32 = IS_BELOW as u32;
 
-/// The newest page of a logical page in a buffer block.
+/// The newest copy of a logical page in a buffer block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Newest {
     /// Place of the logical page in its logical block.
     pub(super) place: u32,
-    /// Page of the buffer block.
+    /// Page of the buffer block that holds the copy.
     pub(super) page: u32,
-    /// The kind of contents of the page.
     pub(super) content: Content,
 }
 
-/// A buffer block.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     pub(super) pbn: Pbn,
-    /// Version of the page programmed last.
     pub(super) last_version: u64,
-    /// A page of it was not read whole at the first try: it is to be converted at the next occasion.
+    /// Whether a page of it needed a second read. The block is converted at the next occasion.
     pub(super) is_weak: bool,
     entries: Vec<u16>,
     untold: Vec<u16>,
@@ -50,12 +48,11 @@ impl Buffer {
         Buffer { pbn, last_version: 0, is_weak: false, entries, untold: Vec::new() }
     }
 
-    /// Node pages in it, superseded ones too.
+    /// Pages programmed in the block, superseded ones included.
     pub(super) fn pages(&self) -> u32 {
         self.entries.len() as u32
     }
 
-    /// Notes a page programmed.
     pub(super) fn push(&mut self, place: u32, content: Content, version: u64) {
         assert!(version >= self.last_version, "the pages of a buffer block ascend by version");
         debug_assert!(place < PLACES_MAX, "place {place} does not fit an entry");
@@ -69,19 +66,17 @@ impl Buffer {
         self.last_version = version;
     }
 
-    /// Forgets the last page.
     pub(super) fn pop(&mut self) {
         assert!(self.entries.pop().is_some(), "a buffer block has a last page");
     }
 
-    /// Where the newest version of a logical page is, if it is here.
     pub(super) fn find(&self, place: u32) -> Option<Newest> {
         let page = self.entries.iter().rposition(|&entry| u32::from(entry & PLACE) == place)?;
         debug_assert!(page < self.entries.len(), "K2: page {page} of a buffer block");
         Some(Newest { place, page: page as u32, content: self.content(page) })
     }
 
-    /// The kind of contents of this page, the newest of its place.
+    /// The kind of contents of a page, which must be the newest of its place.
     fn content(&self, page: usize) -> Content {
         let entry = self.entries[page];
         if entry & IS_TRIM != 0 || self.is_untold((entry & PLACE).into()) {
@@ -90,12 +85,11 @@ impl Buffer {
         if entry & IS_BELOW != 0 { Content::Below } else { Content::Data }
     }
 
-    /// Whether the page was trimmed and the chip does not say so.
+    /// Whether the page was trimmed and the chip does not say so yet.
     pub(super) fn is_untold(&self, place: u32) -> bool {
         self.untold.iter().any(|&other| u32::from(other) == place)
     }
 
-    /// Notes that a logical page was trimmed.
     pub(super) fn trim(&mut self, place: u32) {
         if self.find(place).is_some_and(|newest| newest.content != Content::Trimmed) {
             self.untold.push(place as u16);
@@ -103,8 +97,7 @@ impl Buffer {
         }
     }
 
-    /// The converter's list: from the last page back to the first the newest of each logical page, then in
-    /// the order of the logical pages.
+    /// The newest copy of each logical page, in the order of the logical pages.
     pub(super) fn newest(&self, pages_per_block: u32) -> Vec<Newest> {
         let mut seen = vec![false; pages_per_block as usize];
         let mut newest = Vec::new();
@@ -124,14 +117,13 @@ impl Buffer {
     }
 }
 
-/// The most RAM of a buffer block: all its pages noted, and each of them trimmed in a list that grows by
-/// doubling.
+/// Bytes of RAM of a buffer block at most: all its pages noted, and each of them in the list of untold
+/// trims, which grows by doubling.
 pub(super) fn buffer_bytes_max(pages_per_block: u32) -> usize {
     let pages = pages_per_block as usize;
     size_of::<(u32, Buffer)>() + (pages + pages.next_power_of_two().max(4)) * size_of::<u16>()
 }
 
-/// All buffer blocks, by logical block number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Summary {
     buffers: BTreeMap<u32, Buffer>,
@@ -163,17 +155,17 @@ impl Summary {
         self.buffers.iter().map(|(&lbn, buffer)| (lbn, buffer))
     }
 
-    /// A logical block and a place in it trimmed of which the chip does not say so.
+    /// A logical block, and a place in it that was trimmed without a note on the chip so far.
     pub(super) fn first_untold(&self) -> Option<(u32, u32)> {
         self.iter().find_map(|(lbn, buffer)| Some((lbn, u32::from(*buffer.untold.first()?))))
     }
 
-    /// A buffer block that should be written anew elsewhere.
+    /// A buffer block with a page that needed a second read. It should be written anew elsewhere.
     pub(super) fn weak(&self, is_spared: impl Fn(u32) -> bool) -> Option<u32> {
         self.iter().find(|&(lbn, buffer)| buffer.is_weak && !is_spared(lbn)).map(|(lbn, _)| lbn)
     }
 
-    /// The greedy victim: the buffer block with the fewest pages, among these the one unchanged for longest.
+    /// The buffer block with the fewest pages. Among equals, the one unchanged for longest.
     pub(super) fn victim(&self, is_spared: impl Fn(u32) -> bool) -> Option<u32> {
         let others = self.iter().filter(|&(lbn, _)| !is_spared(lbn));
         others.min_by_key(|(_, buffer)| (buffer.pages(), buffer.last_version)).map(|(lbn, _)| lbn)

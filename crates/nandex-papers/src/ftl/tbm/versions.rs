@@ -4,15 +4,14 @@ use super::page::{BufferTag, Content};
 use nandex::codec::{first_number, numbers};
 use nandex::units::{Lpn, Ppn};
 
-/// Bits of the number of a page in the order of programs.
+/// Bits of a version, the number of a page in the order of programs.
 const VERSION_BITS: u32 = 40;
 
-/// The newest place in the order of programs, and the bound of what counts in it.
+/// The order of programs: the next version, and the bound below which pages are void.
 pub(super) struct Versions {
     pub(super) next: u64,
-    /// The bound of the record: pages with a lower version are void.
+    /// Version below which pages are void, as in the record.
     pub(super) void_below: u64,
-    /// The page programmed last.
     last_page: Option<Ppn>,
 }
 
@@ -21,7 +20,6 @@ impl Versions {
         Versions::since(first_number(VERSION_BITS, 1), 1)
     }
 
-    /// The order as a mount finds it.
     pub(super) const fn since(next: u64, void_below: u64) -> Versions {
         Versions { next, void_below, last_page: None }
     }
@@ -30,12 +28,11 @@ impl Versions {
         self.next >= numbers(VERSION_BITS)
     }
 
-    /// Whether a page was written that is not void.
     pub(super) const fn has_valid(&self) -> bool {
         self.next > self.void_below
     }
 
-    /// The tag of the next page, the first or the last of its group or neither.
+    /// The tag of the next page. `is_first` and `is_last` give its place in its group.
     pub(super) const fn tag(
         &self,
         lpn: Lpn,
@@ -46,13 +43,12 @@ impl Versions {
         BufferTag { is_first, is_last, content, lpn: lpn.0, version, erases: 0, converted: None, previous }
     }
 
-    /// Notes that the next page was programmed, and where.
     pub(super) const fn programmed(&mut self, ppn: Ppn) {
         self.last_page = Some(ppn);
         self.next += 1;
     }
 
-    /// Makes all pages void, as the record says.
+    /// Makes all pages void. The record must say so already.
     pub(super) const fn void_all(&mut self) {
         *self = Versions::since(self.next, self.next);
     }

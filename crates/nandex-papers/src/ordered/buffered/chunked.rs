@@ -12,24 +12,23 @@ pub(in crate::ordered) struct Chunked<T> {
 }
 
 impl<T: Copy> Chunked<T> {
-    /// No chunk yet, of at most `chunks_max` with so many slots each.
+    /// A table without chunks, for up to `chunks_max` of them.
     pub(in crate::ordered) fn new(chunk_slots: usize, chunks_max: usize) -> Chunked<T> {
         Chunked { chunks: Vec::with_capacity(chunks_max), chunk_slots }
     }
 
-    /// Adds a chunk of this value.
+    /// Adds a chunk whose slots all have this value.
     pub(in crate::ordered) fn grow(&mut self, value: T) {
         let mut chunk = Vec::with_capacity(self.chunk_slots);
         chunk.resize(self.chunk_slots, value);
         self.chunks.push(chunk);
     }
 
-    /// Slots of all chunks.
     pub(in crate::ordered) fn len(&self) -> usize {
         self.chunks.len() * self.chunk_slots
     }
 
-    /// Bytes of RAM besides the chunks themselves, for so many chunks.
+    /// Bytes of RAM for a table of up to `chunks_max` chunks, without the chunks themselves.
     pub(in crate::ordered) const fn directory_bytes(chunks_max: usize) -> usize {
         chunks_max * size_of::<Vec<T>>()
     }

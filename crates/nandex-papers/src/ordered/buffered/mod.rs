@@ -7,13 +7,11 @@ mod order;
 pub(in crate::ordered) use chunked::Chunked;
 pub(in crate::ordered) use order::Order;
 
-/// The knowledge that the tree has of the key of an update that waits.
+/// Whether the tree on flash has the key of a waiting update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ordered) enum Below {
-    /// The key is not in the tree.
     Absent,
-    /// The key is in the tree.
     Present,
-    /// Nobody looked.
+    /// The tree was not searched for the key.
     Unknown,
 }

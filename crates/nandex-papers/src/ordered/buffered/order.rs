@@ -12,7 +12,7 @@ use nandex::rng::split_mix;
 
 const NONE: u32 = u32::MAX;
 
-/// A place that names a slot.
+/// A place in the tree that names a slot.
 #[derive(Clone, Copy)]
 enum Link {
     Root,
@@ -20,50 +20,44 @@ enum Link {
     Right(u32),
 }
 
-/// Slots in order.
 #[derive(Clone, Debug)]
 pub(in crate::ordered) struct Order {
-    /// The subtree before and the one after each slot.
+    /// For each slot: the roots of the subtrees before it and after it.
     links: Chunked<(u32, u32)>,
     root: u32,
 }
 
 impl Default for Order {
-    /// An order over no slots.
     fn default() -> Order {
         Order::in_chunks(0, 0)
     }
 }
 
 impl Order {
-    /// An empty order over slots `0..slots`.
     pub(in crate::ordered) fn new(slots: usize) -> Order {
         let mut links = Chunked::new(slots, 1);
         links.grow((NONE, NONE));
         Order { links, root: NONE }
     }
 
-    /// An empty order over no slots, which [`Order::grow`] adds a chunk at a time.
+    /// An empty order over no slots. [`Order::grow`] adds a chunk of slots at a time.
     pub(in crate::ordered) fn in_chunks(chunk_slots: usize, chunks_max: usize) -> Order {
         Order { links: Chunked::new(chunk_slots, chunks_max), root: NONE }
     }
 
-    /// Adds a chunk of slots that are not in the order.
     pub(in crate::ordered) fn grow(&mut self) {
         self.links.grow((NONE, NONE));
     }
 
-    /// Bytes of RAM that the links take besides [`Order::slot_bytes`] for each slot.
+    /// Bytes of RAM of the links, besides [`Order::slot_bytes`] for each slot.
     pub(in crate::ordered) const fn directory_bytes(chunks_max: usize) -> usize {
         Chunked::<(u32, u32)>::directory_bytes(chunks_max)
     }
 
-    /// Bytes of RAM that a slot takes.
     pub(in crate::ordered) const fn slot_bytes() -> usize {
         size_of::<(u32, u32)>()
     }
 
-    /// Takes all slots out.
     pub(in crate::ordered) fn clear(&mut self) {
         self.root = NONE;
     }
@@ -84,7 +78,7 @@ impl Order {
         }
     }
 
-    /// Puts a slot in; `place` is asked for other slots only.
+    /// Inserts a slot. `place` is called for other slots only.
     pub(in crate::ordered) fn insert(&mut self, slot: u32, place: impl Fn(u32) -> Ordering) {
         let mut link = Link::Root;
         let mut rest = self.root;
@@ -109,7 +103,6 @@ impl Order {
         self.set(after, NONE);
     }
 
-    /// Takes a slot out.
     pub(in crate::ordered) fn remove(&mut self, slot: u32, place: impl Fn(u32) -> Ordering) {
         let mut link = Link::Root;
         loop {
@@ -135,12 +128,12 @@ impl Order {
         self.set(link, if before == NONE { after } else { before });
     }
 
-    /// The slot that is the one sought.
+    /// The slot for which `place` answers `Equal`.
     pub(in crate::ordered) fn find(&self, place: impl Fn(u32) -> Ordering) -> Option<u32> {
         self.next(&place).filter(|&slot| place(slot) == Ordering::Equal)
     }
 
-    /// The first slot that is not before the one sought.
+    /// The first slot for which `place` does not answer `Less`.
     pub(in crate::ordered) fn next(&self, place: impl Fn(u32) -> Ordering) -> Option<u32> {
         let (mut at, mut best) = (self.root, None);
         while at != NONE {
@@ -154,7 +147,7 @@ impl Order {
         best
     }
 
-    /// The last slot that is not after the one sought.
+    /// The last slot for which `place` does not answer `Greater`.
     pub(in crate::ordered) fn previous(&self, place: impl Fn(u32) -> Ordering) -> Option<u32> {
         let (mut at, mut best) = (self.root, None);
         while at != NONE {
@@ -168,8 +161,8 @@ impl Order {
         best
     }
 
-    /// The slots from the first that is not before the one sought, in order. `compare` tells how two slots
-    /// stand.
+    /// Walks in order, from the first slot for which `place` does not answer `Less`. `compare` orders two
+    /// slots.
     pub(in crate::ordered) fn walk<'a, C: Fn(u32, u32) -> Ordering + Copy + 'a>(
         &'a self,
         place: impl Fn(u32) -> Ordering,
@@ -181,18 +174,18 @@ impl Order {
     }
 }
 
-/// Slots of a path that a walk remembers. Of a path that is longer the lower end is, and the upper end is
-/// sought again.
+/// Slots of a path that a walk remembers. Of a longer path only the lower end is remembered, and the upper
+/// end is searched again.
 const PATH_SLOTS: usize = 32;
 
-/// The slots of an order, one after the other: a step from one to the next takes two looks at links in the
-/// mean, where a search takes as many as the order is deep.
+/// A walk over the slots in order. A step looks at two links on average; a search looks at as many as the
+/// tree is deep.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::ordered) struct Walk<'a, C> {
     order: &'a Order,
     compare: C,
-    /// The slots of a path from the root that come next, the last first: a ring, of which `depth` counts all
-    /// that were put there.
+    /// Slots on the path from the root that come next, the last first. The array is a ring; `depth` counts
+    /// all slots put there.
     path: [u32; PATH_SLOTS],
     depth: usize,
 }
@@ -239,7 +232,7 @@ impl<C: Fn(u32, u32) -> Ordering + Copy> Iterator for Walk<'_, C> {
     }
 }
 
-/// The rank of a slot in the heap; no two slots have the same.
+/// Priority of a slot in the heap. No two slots have the same.
 fn rank(slot: u32) -> (u64, u32) {
     (split_mix(u64::from(slot)), slot)
 }

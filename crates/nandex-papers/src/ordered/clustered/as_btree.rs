@@ -18,7 +18,7 @@
 use super::{ClusteredConfig, FlushPolicy};
 use nandex::ordered::RecordFormat;
 
-/// The AS B-tree by our reading.
+/// Settings of the AS B-tree, by our reading of the paper.
 pub const fn config(record: RecordFormat) -> ClusteredConfig {
     ClusteredConfig::new(record, FlushPolicy::Append, 64, None)
 }

@@ -19,7 +19,7 @@ use super::{ClusteredConfig, FlushPolicy};
 use nandex::ordered::RecordFormat;
 use nandex::ordered::bplus::{BPlusConfig, Overflow, Underflow};
 
-/// The CB-tree by our reading.
+/// Settings of the CB-tree, by our reading of the paper.
 pub const fn config(record: RecordFormat) -> ClusteredConfig {
     let config = ClusteredConfig::new(record, FlushPolicy::Cascade, 16, None);
     let tree = BPlusConfig { overflow: Overflow::KeepContiguous, underflow: Underflow::Expel, ..config.tree };

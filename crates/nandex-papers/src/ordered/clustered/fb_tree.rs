@@ -18,10 +18,10 @@
 use super::{ClusteredConfig, FlushPolicy};
 use nandex::ordered::RecordFormat;
 
-/// Pages of a run.
+/// Least pages in a run that a batch is written to, as long as there are such runs.
 const RUN_PAGES: u32 = 16;
 
-/// The FB-tree by our reading.
+/// Settings of the FB-tree, by our reading of the paper.
 pub const fn config(record: RecordFormat) -> ClusteredConfig {
     ClusteredConfig::new(record, FlushPolicy::LeastRecent, 64, Some(RUN_PAGES))
 }

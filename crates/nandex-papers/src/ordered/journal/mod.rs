@@ -104,76 +104,76 @@ use nandex::units::Lpn;
 use page::Updates;
 use writer::Writer;
 
-/// Updates that wait in RAM come this often around before the journal is full.
+/// A journal is made large enough that all waiting updates are written this many times before it is full.
 const ROUNDS: u64 = 8;
 
-/// Pages of a journal at least, unless fewer are asked for.
+/// Least pages of a journal, unless fewer are asked for.
 const PAGES_MIN: u32 = 2;
 
-/// Pages that are left to the index below at least.
+/// Least pages that are left to the index below.
 const INNER_PAGES_MIN: u32 = 2;
 
-/// An index on a store that keeps updates back in RAM.
+/// An index that keeps updates in RAM for some time, on a store.
 ///
-/// For a journal to make it durable, an update that it accepted must find room when it is synced: `sync`
-/// answers `Full` only where the store itself does.
+/// A journal can make it durable if an update once accepted always finds room: its `sync` may answer `Full`
+/// only if the store does.
 pub trait Buffered<S: PageStore>: OrderedIndex + Sized {
-    /// How it is formatted and mounted.
+    /// The settings with which the index is formatted and mounted.
     type Config: Clone + MaybeSend;
 
-    /// Makes an empty index; whatever the store held is dropped.
+    /// Makes an empty index, and drops everything that the store held.
     fn format(store: S, config: Self::Config) -> Result<Self, IndexError>;
 
-    /// Opens one that was synced after the last change.
+    /// Opens an index that was synced after its last change.
     fn mount(store: S, config: Self::Config) -> Result<Self, IndexError>;
 
-    /// Opens what a power cut left: each key has its value at the last sync or a later one.
+    /// Opens an index after a power cut. Each key has its value at the last sync or a later one.
     fn mount_after_cut(store: S, config: Self::Config) -> Result<Self, IndexError>;
 
-    /// Refuses a configuration that cannot work below a journal, which does updates again after a cut.
+    /// Refuses settings that cannot work below a journal, which repeats updates after a cut.
     fn validate_below_journal(config: &Self::Config) -> Result<(), IndexError> {
         let _ = config;
         Ok(())
     }
 
-    /// The sizes of its records.
+    /// The record format of the index.
     fn record_of(config: &Self::Config) -> RecordFormat;
 
-    /// Updates that wait in RAM at most.
+    /// Largest number of updates that wait in RAM.
     fn waiting_updates_max(config: &Self::Config) -> u64;
 
-    /// The class that the index would promise on its store if no update waited: *none* where a cut may tear
-    /// it.
+    /// The class that the index would promise on its store if no update waited. *none* means that a cut may
+    /// tear the index.
     fn class_below(&self) -> Durability;
 }
 
-/// The store of a journaled index: it lets no write pass before the journal has the updates that led to it.
+/// The store of a journaled index. It lets no write pass before the journal has the updates that led to it.
 pub type Below = Box<dyn PageStore>;
 
-/// How a journal is set up.
+/// The settings of a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JournalConfig {
     /// The durability class wanted.
     pub durability: Durability,
-    /// The number of pages of the journal; `None` means what suits the index below at format, and what there
-    /// is at mount.
+    /// Pages of the journal. `None` chooses them by the index below at format, and takes those found at
+    /// mount.
     pub pages: Option<u32>,
-    /// Updates written together, 1 for *every operation*; 0 means as many as fill a page, or until a sync.
+    /// Number of updates written together. 1 is for *every operation*; 0 means a full page, or a sync.
     pub group: u32,
-    /// Bytes of RAM in which a mount after a cut sorts the records out, besides a page: with fewer it reads
-    /// the journal more often. `None` means as many as all records take.
+    /// Bytes of RAM, besides a page, in which a mount after a cut sorts the records. With fewer bytes it
+    /// reads the journal several times. `None` means enough for all records.
     pub replay_ram: Option<usize>,
 }
 
 impl JournalConfig {
-    /// The class, and groups as large as it allows.
+    /// Settings for a durability class, with groups as large as it allows.
     pub const fn new(durability: Durability) -> JournalConfig {
         let group = matches!(durability, Durability::EveryOperation) as u32;
         JournalConfig { durability, pages: None, group, replay_ram: None }
     }
 
-    /// The most RAM that a journal takes on pages of this size, besides the index below; at a mount
-    /// [`JournalConfig::replay_ram`] and a page more.
+    /// Bytes of RAM that a journal takes at most on pages of this size, without the index below. A mount
+    /// takes [`JournalConfig::replay_ram`] and a page more.
     pub const fn ram_bytes(page_bytes: usize) -> usize {
         page_bytes + WRITER_BYTES_MAX
     }
@@ -188,16 +188,16 @@ impl JournalConfig {
     }
 }
 
-/// The bytes that the journal holds in RAM besides its page, whatever the store.
+/// Upper bound of the bytes that a journal takes besides its page, whatever the store.
 const WRITER_BYTES_MAX: usize = 512;
 
-/// A lazy-update B+-tree with a journal, on a store.
+/// A lazy-update B+-tree with a journal.
 pub type JournaledLazyUpdateTree<S> = Journaled<S, crate::ordered::lazy_update::LazyUpdateTree<Below>>;
 
-/// An LS-LRU B+-tree with a journal, on a store.
+/// An LS-LRU B+-tree with a journal.
 pub type JournaledLsLruTree<S> = Journaled<S, crate::ordered::ls_lru::LsLruTree<Below>>;
 
-/// An index that loses no update it promised to keep.
+/// An index with a journal. It loses no update that it promised to keep.
 ///
 /// A lazy-update tree gathers updates in RAM. With a journal each of them is on the flash when it returns:
 ///
@@ -232,12 +232,12 @@ pub struct Journaled<S: PageStore + 'static, T: Buffered<Below>> {
     owed: Owed,
     /// Whether the store takes no more writes.
     is_worn_out: bool,
-    /// How the index below is opened, should that have to be done again.
+    /// The settings of the index below, in case it must be opened again.
     config: T::Config,
 }
 
 impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
-    /// Makes an empty index and its journal; whatever the store held is dropped.
+    /// Makes an empty index and its journal, and drops everything that the store held.
     pub fn format(
         mut store: S,
         inner: T::Config,
@@ -258,7 +258,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         Ok(index)
     }
 
-    /// Opens what a close or a power cut left, and does again what the index below lost.
+    /// Opens an index after a close or a power cut, and repeats the updates that the index below lost.
     pub fn mount(
         mut store: S,
         inner: T::Config,
@@ -311,12 +311,13 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         ).into()))
     }
 
-    /// The index below, which has everything, the updates that wait in RAM included.
+    /// The index below. It has all updates, some of them only in RAM.
     pub fn inner(&self) -> &T {
         &self.inner
     }
 
-    /// Gives the store back; what was not synced is as after a power cut.
+    /// Takes the index apart and returns the store. Changes that were not synced are lost as in a power
+    /// cut.
     pub fn into_store(self) -> S {
         let Journaled { inner, journal, .. } = self;
         drop(inner);
@@ -328,7 +329,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
     }
 }
 
-/// How the journal of a new index lies.
+/// The layout of a new journal.
 fn layout(
     store: &impl PageStore,
     record: RecordFormat,
@@ -359,7 +360,6 @@ fn layout(
         .ok_or_else(|| IndexError::Unsupported("keys without bytes".into()))
 }
 
-/// The journal on the last pages of a store, which holds the pages of the index below too.
 fn journal_on<S: PageStore>(
     store: S,
     layout: Layout,
@@ -373,8 +373,8 @@ fn journal_on<S: PageStore>(
     Ok(Shared::new(Writer::empty(end, layout, epoch, is_closed)))
 }
 
-/// Refuses a store that an index with a journal was made on: without its journal it would lose what it
-/// promised.
+/// Refuses a store whose index has a journal. Without the journal it would lose updates that it promised to
+/// keep.
 pub fn refuse_journaled(store: &mut impl PageStore) -> Result<(), IndexError> {
     if is_there::<Updates>(store)? {
         let what = "the index has a journal: it is mounted in the class it was formatted for";
@@ -419,7 +419,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> OrderedIndex for Journaled<S, T
         self.update(Change { key, value: None }, replay::apply)
     }
 
-    /// Past the journal, all or nothing: no record of before may be replayed over it.
+    /// Loads past the journal, all or nothing. No older record may be replayed over the loaded ones.
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
         self.journal.lock().ready()?;
         if !self.is_settled()? {
@@ -468,7 +468,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> OrderedIndex for Journaled<S, T
         Ok(self.journal.lock().sync()?)
     }
 
-    /// Where something is owed, or the store takes no more writes, the journal goes on being needed.
+    /// Closes the index. If an update is owed or the store takes no more writes, the journal is kept.
     fn close(&mut self) -> Result<(), IndexError> {
         self.journal.lock().ready()?;
         if !self.is_settled()? {

@@ -20,26 +20,26 @@ use nandex::ordered::RecordFormat;
 use nandex::ordered::change::Change;
 use nandex::sort;
 
-/// Slots at least.
+/// Least number of slots.
 const SLOTS_MIN: usize = 16;
 
-/// The newest updates of some keys, each with the place of its record among all.
+/// The newest updates of some keys, each with the number of its record.
 pub(in crate::ordered) struct Newest {
     record: RecordFormat,
-    /// The slots of the records, and their places.
+    /// The records in the slots. `places` has their numbers.
     bytes: Vec<u8>,
     places: Vec<u32>,
-    /// All slots; the first `used` are taken, by key once the pass has ended.
+    /// All slots. The first `used` of them are taken; after a pass these are sorted by key.
     order: Vec<u32>,
     used: usize,
-    /// The largest key that was kept by a pass before this one.
+    /// The largest key kept by the passes before this one.
     before: Option<Vec<u8>>,
-    /// The largest key that this pass keeps, if it does not keep all.
+    /// The largest key that this pass keeps. `None` if it keeps all keys.
     upto: Option<Vec<u8>>,
 }
 
 impl Newest {
-    /// Slots for as many records as fit into some bytes of RAM, for no more than are expected.
+    /// Makes slots for as many records as fit into the RAM, but no more than expected.
     pub(in crate::ordered) fn new(record: RecordFormat, ram_bytes: usize, expected: usize) -> Newest {
         let slots = (ram_bytes / Newest::slot_bytes(record)).min(expected).max(SLOTS_MIN);
         Newest {
@@ -57,30 +57,29 @@ impl Newest {
         1 + record.entry_bytes() + 2 * size_of::<u32>()
     }
 
-    /// Begins anew, with the first pass.
     pub(in crate::ordered) fn restart(&mut self) {
         (self.used, self.before, self.upto) = (0, None, None);
     }
 
-    /// Whether the passes up to this one kept all keys.
+    /// Whether no further pass is needed, because this and all earlier passes together kept all keys.
     pub(in crate::ordered) fn is_last(&self) -> bool {
         self.upto.is_none()
     }
 
-    /// Whether this one pass kept all keys.
+    /// Whether a single pass suffices, because this first one kept all keys.
     pub(in crate::ordered) fn is_only(&self) -> bool {
         self.upto.is_none() && self.before.is_none()
     }
 
-    /// Begins the pass after one that did not keep all keys.
+    /// Begins the next pass. The pass before it must not have kept all keys.
     pub(in crate::ordered) fn next_pass(&mut self) {
         debug_assert!(!self.is_last(), "all keys were kept");
         self.before = self.upto.take();
         self.used = 0;
     }
 
-    /// Shows the pass an update, whose record is the `place`th: of two for one key that with the higher place
-    /// is kept.
+    /// Shows the pass an update; `place` is the number of its record. Of two updates of a key, the one with
+    /// the higher number is kept.
     pub(in crate::ordered) fn offer(&mut self, place: u32, change: Change<'_>) {
         if self.before.as_ref().is_some_and(|before| change.key <= &before[..]) {
             return;
@@ -98,12 +97,12 @@ impl Newest {
         self.used += 1;
     }
 
-    /// Ends a pass: what it kept lies in the order of its keys.
+    /// Ends a pass and sorts its updates by key.
     pub(in crate::ordered) fn finish(&mut self) {
         self.keep(self.order.len());
     }
 
-    /// Drops all but the newest update of each key, and all keys but so many of the smallest.
+    /// Drops all but the newest update of each key, and all but the `most` smallest keys.
     fn keep(&mut self, most: usize) {
         let Newest { record, bytes, places, order, used, .. } = self;
         let width = 1 + record.entry_bytes();
@@ -125,7 +124,7 @@ impl Newest {
         self.used = kept;
     }
 
-    /// Leaves removals alone in a pass that ended.
+    /// Keeps only the removals of a pass that has ended.
     pub(in crate::ordered) fn keep_removals(&mut self) {
         let mut kept = 0;
         for at in 0..self.used {
@@ -141,7 +140,7 @@ impl Newest {
         self.used
     }
 
-    /// The `i`th update in the order of keys, and the place of its record.
+    /// The `i`th update in the order of keys, and the number of its record.
     pub(in crate::ordered) fn get(&self, i: usize) -> (u32, Change<'_>) {
         debug_assert!(i < self.used, "update {i} of {}", self.used);
         let slot = self.order[i] as usize;
@@ -160,7 +159,7 @@ mod tests {
 
     type Update = ([u8; 2], Option<u8>);
 
-    /// The updates that all passes keep, in their order, and how many passes there were.
+    /// The updates kept by all passes, in order, and the number of passes.
     fn passes(updates: &[Update], slots: usize) -> (Vec<(u32, Update)>, usize) {
         let mut newest = Newest::new(RECORD, slots * Newest::slot_bytes(RECORD), updates.len());
         let (mut found, mut passes) = (Vec::new(), 0);

@@ -12,17 +12,16 @@ use nandex::ordered::change::Change;
 use nandex::ordered::{Bounds, Direction, RecordFormat};
 use nandex::sort;
 
-/// An update that is owed: where its record stands in the journal, and the value that it puts; none if it
-/// removes the key.
+/// An owed update: the number of its record in the journal, and its value. `None` removes the key.
 type Debt = (u64, Option<Vec<u8>>);
 
-/// Updates that are owed, by key.
+/// The owed updates, by key.
 #[derive(Debug, Default)]
 pub(in crate::ordered) struct Owed {
     debts: BTreeMap<Vec<u8>, Debt>,
 }
 
-/// The bytes that the map takes for an update besides its key and value, at most.
+/// Bytes that the map takes at most for an update besides its key and value.
 const DEBT_BYTES: usize = 2 * size_of::<(Vec<u8>, Debt)>();
 
 impl Owed {
@@ -34,30 +33,30 @@ impl Owed {
         self.debts.len()
     }
 
-    /// The newest update of a key, if it is owed: a value, or that there is none.
+    /// The value of a key, if an update of it is owed; the inner `None` means that the key is removed.
     pub(in crate::ordered) fn value(&self, key: &[u8]) -> Option<Option<&[u8]>> {
         self.debts.get(key).map(|(_, value)| value.as_deref())
     }
 
-    /// Owes an update whose record is the `at`th of the journal.
+    /// Adds an owed update. `at` is the number of its record in the journal.
     pub(in crate::ordered) fn owe(&mut self, at: u64, change: Change<'_>) {
         self.debts.insert(change.key.to_vec(), (at, change.value.map(<[u8]>::to_vec)));
     }
 
-    /// Turns what is owed for a key into its removal, in the place of the record that says otherwise.
+    /// Turns the owed update of a key into its removal. It keeps its record, although that says otherwise.
     pub(in crate::ordered) fn remove(&mut self, key: &[u8]) {
         if let Some((_, value)) = self.debts.get_mut(key) {
             *value = None;
         }
     }
 
-    /// The index below has the newest update of this key.
+    /// Removes an update that the index below has by now.
     pub(in crate::ordered) fn settle(&mut self, key: &[u8]) {
         self.debts.remove(key);
     }
 
-    /// The update to carry out next, after one of this key among removals or puts: removals first, each in
-    /// key order.
+    /// The next update to carry out after key `after`, in the order of keys: a put or a removal as `is_put`
+    /// says.
     pub(in crate::ordered) fn next(
         &self,
         is_put: bool,
@@ -69,8 +68,8 @@ impl Owed {
             .map(|(key, (_, value))| (key.clone(), value.clone()))
     }
 
-    /// The records of all, in the order of the journal, as which it is condensed; that is where they stand
-    /// from now on.
+    /// The records of all owed updates in the order of the journal. From now on these are the condensed
+    /// journal, so their numbers change.
     pub(in crate::ordered) fn condensed(
         &mut self,
         record: RecordFormat,
@@ -88,7 +87,7 @@ impl Owed {
         each.collect()
     }
 
-    /// The updates within bounds, as a walk comes to them.
+    /// The updates within bounds, in the order of a walk.
     pub(in crate::ordered) fn within(&self, bounds: Bounds<'_>, direction: Direction) -> Walk<'_> {
         let is_nothing = match bounds {
             (Bound::Excluded(low), Bound::Excluded(high)) => low >= high,
@@ -114,14 +113,13 @@ impl Owed {
     }
 }
 
-/// Updates that are owed, one after the other.
 pub(in crate::ordered) struct Walk<'a> {
     rest: vec::IntoIter<Change<'a>>,
     at: Option<Change<'a>>,
 }
 
 impl<'a> Walk<'a> {
-    /// All that follow.
+    /// The present update and all after it.
     pub(in crate::ordered) fn rest(self) -> impl Iterator<Item = Change<'a>> {
         self.at.into_iter().chain(self.rest)
     }

@@ -13,7 +13,7 @@ pub(super) use nandex::record_log::HEADER_BYTES;
 const PUT: u8 = 1;
 const REMOVAL: u8 = 2;
 
-/// Updates of an ordered index.
+/// The record format of a log of updates of an ordered index.
 pub(super) struct Updates;
 
 impl RecordKind for Updates {
@@ -28,18 +28,16 @@ impl RecordKind for Updates {
     }
 }
 
-/// How a journal of such records lies on its store; none when keys have no bytes.
+/// The layout of a journal of such records. `None` if keys have no bytes.
 pub(super) fn layout(record: RecordFormat, pages: u32, page_bytes: usize) -> Option<record_log::Layout> {
     record_log::Layout::new::<Updates>([record.key_bytes, record.value_bytes], pages, page_bytes)
 }
 
-/// The record format that a layout names.
 pub(super) fn record_of(layout: &record_log::Layout) -> RecordFormat {
     let [key_bytes, value_bytes] = layout.label;
     RecordFormat::new(key_bytes, value_bytes)
 }
 
-/// Writes the bytes of a record.
 pub(super) fn put_record(record: RecordFormat, bytes: &mut [u8], change: Change<'_>) {
     debug_assert_eq!(bytes.len(), 1 + record.entry_bytes(), "a record of another size");
     bytes.fill(0);
@@ -51,7 +49,6 @@ pub(super) fn put_record(record: RecordFormat, bytes: &mut [u8], change: Change<
     }
 }
 
-/// The change that the bytes of a record say.
 pub(super) fn change_of(record: RecordFormat, bytes: &[u8]) -> Change<'_> {
     debug_assert_eq!(bytes.len(), 1 + record.entry_bytes(), "a record of another size");
     let (key, value) = bytes[1..].split_at(usize::from(record.key_bytes));

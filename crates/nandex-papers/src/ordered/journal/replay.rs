@@ -22,11 +22,11 @@ use nandex::ordered::change::Change;
 use nandex::record_log::{Header, Layout};
 use nandex::store::{PageStore, StoreError};
 
-/// Shows the records of some pages, the oldest first, as they come.
+/// Reads records of the journal in the order of their pages, for a pass.
 struct Reader<'a> {
     layout: Layout,
     newest: &'a mut Newest,
-    /// The next record, and how many count.
+    /// Number of the next record. Records from `count` on do not count.
     place: usize,
     count: usize,
 }
@@ -45,13 +45,13 @@ impl Reader<'_> {
 }
 
 impl Newest {
-    /// Room for the records of a journal in some RAM.
+    /// Makes slots for the records of a journal in some bytes of RAM.
     pub(super) fn of(layout: &Layout, ram_bytes: Option<usize>) -> Newest {
         let records = usize::try_from(layout.records_max()).unwrap_or(usize::MAX);
         Newest::new(record_of(layout), ram_bytes.unwrap_or(usize::MAX), records)
     }
 
-    /// Reads the run that begins with this page, and makes the journal go on after it.
+    /// Reads the run that begins with this page. The journal then continues after it.
     pub(super) fn read<S: PageStore>(
         &mut self,
         journal: &mut Writer<S>,
@@ -63,22 +63,21 @@ impl Newest {
     }
 }
 
-/// The outcome of a sweep over the records.
 #[derive(Default)]
 struct Swept {
     carried_out: u64,
     is_refused: bool,
-    /// Whether removals were carried out after the index refused an update.
+    /// Whether removals were carried out after the index had refused an update.
     made_room: bool,
 }
 
-/// Whether an index does not hold what a change says.
+/// Whether the index does not have the state that a change leads to.
 fn differs(index: &mut impl OrderedIndex, change: Change<'_>, value: &mut [u8]) -> Result<bool, IndexError> {
     let found = index.get(change.key, value)?;
     Ok(found.then_some(&*value) != change.value)
 }
 
-/// Carries a change out; whether the key existed.
+/// Carries out a change. Returns whether the key existed.
 pub(super) fn apply(index: &mut impl OrderedIndex, change: Change<'_>) -> Result<bool, IndexError> {
     match change.value {
         Some(value) => index.insert(change.key, value),
@@ -86,7 +85,7 @@ pub(super) fn apply(index: &mut impl OrderedIndex, change: Change<'_>) -> Result
     }
 }
 
-/// Carries a change out without asking whether its key existed, where it puts a value.
+/// Carries out a change. For a put it is not asked whether the key existed.
 pub(super) fn apply_blind(index: &mut impl OrderedIndex, change: Change<'_>) -> Result<bool, IndexError> {
     match change.value {
         Some(value) => index.put(change.key, value).map(|()| false),
@@ -95,7 +94,8 @@ pub(super) fn apply_blind(index: &mut impl OrderedIndex, change: Change<'_>) -> 
 }
 
 impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
-    /// Carries out what the records say and the index below has not; the first pass was read.
+    /// Carries out the updates in the records that the index below does not have. The first pass has been
+    /// read.
     pub(super) fn replay(&mut self, mut newest: Newest) -> Result<(), IndexError> {
         loop {
             let Some(swept) = self.sweep(&mut newest)? else { return Ok(()) };
@@ -112,7 +112,8 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         Ok(())
     }
 
-    /// Carries out what differs; nothing where the store refused a write, and all that differs is owed.
+    /// Carries out the updates that the index lacks. If the store refuses a write, they are all owed
+    /// instead, and the result is `None`.
     fn sweep(&mut self, newest: &mut Newest) -> Result<Option<Swept>, IndexError> {
         let mut value = vec![0; usize::from(self.record().value_bytes)];
         let mut swept = Swept::default();
@@ -142,14 +143,14 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         }
     }
 
-    /// Shows the first records to a pass.
+    /// Shows the first `count` records to a pass.
     fn pass(&self, newest: &mut Newest, count: usize) -> Result<(), IndexError> {
         let mut journal = self.journal.lock();
         let mut reader = Reader { layout: journal.layout(), newest, place: 0, count };
         journal.records(&mut |records| reader.page(records))
     }
 
-    /// Begins again with the first pass, which is still there where it is the only one.
+    /// Begins again with the first pass. If it is the only one it need not be read again.
     fn again(&self, newest: &mut Newest, count: usize) -> Result<(), IndexError> {
         if newest.is_only() {
             return Ok(());
@@ -158,7 +159,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         self.pass(newest, count)
     }
 
-    /// The updates among the first records that the index below lacks; the first pass was read.
+    /// The updates in the first `count` records that the index below lacks. The first pass has been read.
     fn lacking(&mut self, newest: &mut Newest, count: usize) -> Result<Owed, IndexError> {
         let mut value = vec![0; usize::from(self.record().value_bytes)];
         let mut owed = Owed::default();
@@ -178,7 +179,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         }
     }
 
-    /// Carries out what is owed, until the index below refuses something.
+    /// Carries out owed updates until the index below refuses one.
     pub(super) fn pay(&mut self) -> Result<(), IndexError> {
         for is_put in [false, true] {
             let mut after: Option<Vec<u8>> = None;
@@ -196,8 +197,8 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         Ok(())
     }
 
-    /// Opens the index below once more, after the store refused a write that it needed: it has what the
-    /// medium has of it. What it lacks is owed, but for the newest records that do not count.
+    /// Opens the index below again after the store refused it a write. It then has the state on the medium,
+    /// and what it lacks is owed. The newest `uncounted` records do not count.
     pub(super) fn revive(&mut self, refusal: &StoreError, uncounted: usize) -> Result<(), IndexError> {
         if *refusal == StoreError::WornOut {
             self.is_worn_out = true;

@@ -18,7 +18,7 @@ type Index<S> = Journaled<S, LazyUpdateTree<Below>>;
 
 const RECORD: RecordFormat = RecordFormat::new(2, 2);
 const PAGE_BYTES: usize = 128;
-/// Records of a page of the journal.
+/// Records in a page of the journal.
 const PAGE_RECORDS: usize = (PAGE_BYTES - HEADER_BYTES) / 5;
 
 fn key(n: u16) -> Bytes {
@@ -51,7 +51,7 @@ fn any_inner(rng: &mut Rng) -> LazyUpdateConfig {
     LazyUpdateConfig { policy, ..inner(1 + rng.below(59) as u32) }
 }
 
-/// The fewest updates since the last sync that what comes back has.
+/// The fewest updates that the index must have after a cut.
 fn least(history: &History, config: JournalConfig) -> usize {
     let last = history.acknowledged();
     match (config.durability, config.group as usize) {
@@ -109,7 +109,7 @@ fn a_journaled_index_is_a_sorted_map_that_may_lose_its_last_group() {
     });
 }
 
-/// Works until the power fails; returns the store, and the history with its last update not acknowledged.
+/// Works until the power fails. Returns the store, and the history without its last, unacknowledged update.
 fn work_until_the_cut(
     store: Store,
     writes: u64,
@@ -183,7 +183,7 @@ fn a_cut_at_any_write_leaves_a_prefix_that_has_all_that_was_promised() {
     assert!(replayed > few && cut_again > again, "{replayed} {cut_again}");
 }
 
-/// An index in use, with records in three pages of its journal, and what it holds.
+/// An index in use whose journal has three pages of records, and its contents.
 fn used(config: JournalConfig) -> (Store, Model) {
     let mut index = Index::format(Store::new(PAGE_BYTES, 300), inner(20), config).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(5));
@@ -418,7 +418,7 @@ fn what_cannot_work_is_refused() {
     assert!(matches!(refused, Some(IndexError::NotFormatted(_))));
 }
 
-/// A forger who knows the checksum may mislead the index, but not crash it.
+/// A forger who knows the checksum may mislead the index. It must not panic.
 #[test]
 fn forged_pages_never_panic() {
     crate::inputs::cases(1_500, |seed| {

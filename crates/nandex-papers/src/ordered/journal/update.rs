@@ -7,10 +7,10 @@ use nandex::ordered::OrderedIndex;
 use nandex::ordered::change::Change;
 use nandex::store::{PageStore, StoreError};
 
-/// Why the index below could not do what was asked, and what the store refused it meanwhile.
+/// The error of the index below, and the refusal of the store behind it, if any.
 type Failure = (IndexError, Option<StoreError>);
 
-/// How the index below carries a change out; whether its key existed.
+/// The way to carry out a change in the index below. It returns whether the key existed.
 pub(super) type Carry<T> = fn(&mut T, Change<'_>) -> Result<bool, IndexError>;
 
 impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
@@ -36,12 +36,12 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         self.carry_out(change, carry)
     }
 
-    /// The error that is answered where there is no room.
+    /// The error for an update that finds no room.
     pub(super) fn refusal(&self) -> IndexError {
         if self.is_worn_out { IndexError::WornOut } else { IndexError::Full }
     }
 
-    /// Asks something of the index below.
+    /// Runs a call of the index below.
     pub(super) fn below<R>(
         &mut self,
         act: impl FnOnce(&mut T) -> Result<R, IndexError>,
@@ -51,8 +51,8 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         done.map_err(|error| (error, refusal))
     }
 
-    /// Runs a call below that changes no record: the index below is opened once more if the store refused it
-    /// a write.
+    /// Runs a call of the index below that changes no record. If the store refused it a write, the index is
+    /// opened again.
     pub(super) fn below_or_revive<R>(
         &mut self,
         act: impl FnOnce(&mut T) -> Result<R, IndexError>,
@@ -67,7 +67,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         }
     }
 
-    /// Puts an update into the journal; with it its group is written.
+    /// Adds an update to the journal. A full group is written.
     pub(super) fn note(&self, change: Change<'_>) -> Result<(), IndexError> {
         let mut journal = self.journal.lock();
         journal.append(change)?;
@@ -82,7 +82,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         Ok(written?)
     }
 
-    /// Gives the index below an update whose record is the newest of the journal.
+    /// Carries out an update in the index below. Its record is the newest in the journal.
     pub(super) fn carry_out(&mut self, change: Change<'_>, carry: Carry<T>) -> Result<bool, IndexError> {
         match self.below(|inner| carry(inner, change)) {
             Ok(existed) => {
@@ -99,8 +99,8 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         }
     }
 
-    /// Takes the newest record back, since its update was refused. If the store does not let it, the update
-    /// stands, and is owed.
+    /// Takes back the newest record, because its update was refused. If the store refuses that, the update
+    /// stands and is owed.
     pub(super) fn take_back(
         &mut self,
         change: Change<'_>,
@@ -127,7 +127,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         Ok(existed)
     }
 
-    /// Looks a key up in what is owed, then below.
+    /// Looks a key up among the owed updates, then in the index below.
     pub(super) fn look_up(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         if let Some(owed) = self.owed.value(key) {
             if let Some(found) = owed {
@@ -145,7 +145,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         }
     }
 
-    /// Begins a new epoch once the index below needs nothing of the old one.
+    /// Begins a new epoch, after the index below was synced and needs nothing of the old one.
     pub(super) fn cut_off(&mut self) -> Result<(), IndexError> {
         assert!(self.owed.is_empty(), "what is owed is in the old epoch alone");
         // Until the medium learns of the new epoch the old one is replayed, and must not end longer ago than
@@ -156,9 +156,9 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         Ok(())
     }
 
-    /// Makes room in a full journal for the removal of a key: the index below is synced, and the journal
-    /// keeps what is owed alone. If that fills it, the removal is carried out without a record of its own;
-    /// whether the key existed then.
+    /// Makes room in a full journal for the removal of a key: the index below is synced, and only the
+    /// records of owed updates stay. If these fill the journal, the key is removed without a record; then
+    /// the result is whether the key existed.
     pub(super) fn condense(&mut self, key: &[u8]) -> Result<Option<bool>, IndexError> {
         debug_assert!(self.journal.lock().is_full(), "only a full journal is condensed");
         debug_assert!(!self.owed.is_empty(), "a journal is condensed for nothing owed");
@@ -192,7 +192,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         Ok(was_owed.filter(|_| is_crowded))
     }
 
-    /// Whether everything is in the index below, as far as there is room for it.
+    /// Carries out what is owed. Returns whether nothing is owed and the store still takes writes.
     pub(super) fn is_settled(&mut self) -> Result<bool, IndexError> {
         if !self.owed.is_empty() && !self.is_worn_out {
             self.pay()?;

@@ -13,7 +13,6 @@ use nandex::store::slice::Slice;
 use nandex::store::{PageStore, StoreError, StoreStats};
 use nandex::units::{Lpn, Ppn};
 
-/// The counters of the journal.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct JournalCounts {
     pub(super) records: u64,
@@ -22,17 +21,17 @@ pub(super) struct JournalCounts {
     pub(super) replayed_records: u64,
 }
 
-/// The journal's own slice, and its last page in RAM.
+/// The journal's slice of the store, with its last page in RAM.
 pub(super) struct Writer<S> {
     log: RecordLog<Slice<S>, Updates>,
     record: RecordFormat,
-    /// Updates that the index heard of, counted by it, and the newest that its writes may show; none when it
-    /// is not known.
+    /// Updates that the index below has been given. `shows` is the newest that its writes may show, if
+    /// known.
     heard: u64,
     shows: Option<u64>,
-    /// The number of updates that the index had heard of when the page was written last.
+    /// The value of `heard` when the page was last written.
     written: u64,
-    /// Whether the store refused the index below a write, and if so, whether because it takes none any more.
+    /// Whether the store refused the index below a write; `true` if it takes no more writes at all.
     refused: Option<bool>,
     /// Whether the medium says that the index was closed.
     is_closed: bool,
@@ -40,8 +39,7 @@ pub(super) struct Writer<S> {
 }
 
 impl<S: PageStore> Writer<S> {
-    /// A journal without records, on a slice that holds none of this epoch; it may say that the index was
-    /// closed.
+    /// A journal without records. The slice must hold no page of this epoch.
     pub(super) fn empty(store: Slice<S>, layout: Layout, epoch: u64, is_closed: bool) -> Writer<S> {
         Writer {
             log: RecordLog::empty(store, layout, epoch),
@@ -55,12 +53,11 @@ impl<S: PageStore> Writer<S> {
         }
     }
 
-    /// Goes on after the run that begins with this page; shows the records of its pages.
+    /// Continues the run that begins with this page, after showing its records.
     pub(super) fn resume(&mut self, first: Header, show: &mut dyn FnMut(&[u8])) -> Result<(), IndexError> {
         self.log.resume(first.epoch, show)
     }
 
-    /// Refuses to go on after a write whose effect is unknown.
     pub(super) fn ready(&self) -> Result<(), IndexError> {
         self.log.ready()
     }
@@ -73,22 +70,22 @@ impl<S: PageStore> Writer<S> {
         self.log.page_writes()
     }
 
-    /// Whether no record fits any more.
     pub(super) fn is_full(&self) -> bool {
         self.log.room() == 0
     }
 
-    /// Records that the medium does not have yet.
+    /// Number of records that the medium does not have yet.
     pub(super) fn pending(&self) -> usize {
         self.log.pending()
     }
 
-    /// Pages of the journal that hold records of the epoch, the one in RAM included.
+    /// Pages with records of the epoch, the one in RAM included.
     pub(super) fn used_pages(&self) -> u32 {
         self.log.used_pages()
     }
 
-    /// Notes what the index had heard of once the page is written, and that it is open.
+    /// Notes, if the page was written since `before`, that the medium has all updates heard and says that
+    /// the index is open.
     fn written(&mut self, before: u64) {
         debug_assert!(self.log.page_writes() >= before, "writes of the journal were uncounted");
         if self.log.page_writes() > before {
@@ -97,7 +94,7 @@ impl<S: PageStore> Writer<S> {
         }
     }
 
-    /// Adds a record; writes the page before if that is full.
+    /// Adds a record. If the page in RAM is full, it is written first.
     pub(super) fn append(&mut self, change: Change<'_>) -> Result<(), StoreError> {
         assert!(!self.is_full(), "the journal was to be cut off");
         let (record, before) = (self.record, self.log.page_writes());
@@ -107,8 +104,8 @@ impl<S: PageStore> Writer<S> {
         appended
     }
 
-    /// Takes the last record back: its update was refused. Where the store refuses that too, the record stays
-    /// and its update is one that is owed.
+    /// Takes back the last record, whose update was refused. If the store refuses that, the record stays
+    /// and the update is owed.
     pub(super) fn retract(&mut self) -> Result<(), StoreError> {
         let before = self.log.page_writes();
         let retracted = self.log.retract();
@@ -117,18 +114,18 @@ impl<S: PageStore> Writer<S> {
         retracted
     }
 
-    /// The records of the epoch.
+    /// Number of records in the epoch.
     pub(super) fn records_now(&self) -> usize {
         (self.layout().records_max() - self.log.room()) as usize
     }
 
-    /// Where the newest record stands in the epoch, counted from 0.
+    /// Number of the newest record in the epoch, from 0.
     pub(super) fn newest(&self) -> u64 {
         debug_assert!(self.records_now() > 0, "there is a record");
         self.records_now() as u64 - 1
     }
 
-    /// Replaces all records of a full journal by these, oldest first, in a new epoch.
+    /// Replaces all records of a full journal by these, the oldest first, in a new epoch.
     pub(super) fn condense<'a>(
         &mut self,
         records: impl ExactSizeIterator<Item = &'a [u8]>,
@@ -139,29 +136,29 @@ impl<S: PageStore> Writer<S> {
         condensed
     }
 
-    /// Reads all records of the epoch, those included that the medium has not.
+    /// Reads all records of the epoch, those in RAM included.
     pub(super) fn records(&mut self, show: &mut dyn FnMut(&[u8])) -> Result<(), IndexError> {
         self.log.all_records(show)
     }
 
-    /// The error that the store answered to the index below if it refused a write since this was asked last.
+    /// The store's refusal of a write of the index below, if there was one since the last call.
     pub(super) fn take_refusal(&mut self) -> Option<StoreError> {
         let is_worn_out = self.refused.take()?;
         Some(if is_worn_out { StoreError::WornOut } else { StoreError::Full })
     }
 
-    /// The pages of the index below.
+    /// The slice of the store before the journal, for the index below.
     pub(super) fn pages_below(&self) -> Slice<S> {
         self.log.store().before()
     }
 
-    /// Another index is below, which counts what it hears from the beginning.
+    /// Begins to count the updates heard anew, for an index that was opened again.
     pub(super) fn forget_heard(&mut self) {
         (self.heard, self.shows, self.written) = (0, None, 0);
     }
 
-    /// Writes the page in RAM if it has the record of an update that the index below is about to show, and in
-    /// any case where the medium says that the index was closed (J5).
+    /// Lets a write of the index below pass. Before it the page in RAM is written if its records led to the
+    /// write, or if the medium says that the index was closed (J5).
     fn let_pass(&mut self) -> Result<(), StoreError> {
         if self.is_closed && self.pending() == 0 {
             return self.write_empty(false);
@@ -176,7 +173,7 @@ impl<S: PageStore> Writer<S> {
         self.force()
     }
 
-    /// Writes the page in RAM if it has records that the medium has not.
+    /// Writes the page in RAM if the medium lacks any of its records.
     pub(super) fn force(&mut self) -> Result<(), StoreError> {
         let before = self.log.page_writes();
         let forced = self.log.force();
@@ -184,15 +181,15 @@ impl<S: PageStore> Writer<S> {
         forced
     }
 
-    /// Begins a new epoch, without any record. The medium learns of it with the next page written; until then
-    /// the records of the old epoch say once more what the index holds already.
+    /// Begins a new epoch without records. The medium learns of it with the next page written. Until then a
+    /// mount would replay old records, whose updates the index has already.
     pub(super) fn cut_off(&mut self) {
         debug_assert_eq!(self.pending(), 0, "J2: records are cut off that wait to be written");
         self.counts.cut_offs += 1;
         self.log.start(self.log.epoch() + 1);
     }
 
-    /// Notes on the medium that the epoch has no records; closed, that the index below was synced and nothing
+    /// Writes that the epoch has no records. `is_closed` adds that the index below was synced and nothing
     /// followed.
     pub(super) fn write_empty(&mut self, is_closed: bool) -> Result<(), StoreError> {
         let before = self.log.page_writes();
@@ -207,12 +204,11 @@ impl<S: PageStore> Writer<S> {
         self.log.sync()
     }
 
-    /// Drops all pages of the slice.
     pub(super) fn trim_all(&mut self) -> Result<(), StoreError> {
         self.log.trim_all()
     }
 
-    /// Checks that the medium has of J1 and J3 what it should.
+    /// Checks J1 and J3 on the medium.
     pub(super) fn check(&mut self, report: &mut CheckReport) -> Result<(), StoreError> {
         self.log.check(report)
     }
@@ -221,7 +217,7 @@ impl<S: PageStore> Writer<S> {
         self.log.ram_bytes() + size_of::<Self>() - size_of::<RecordLog<Slice<S>, Updates>>()
     }
 
-    /// Gives the whole store back, if no other slice of it is left.
+    /// The whole store, if no other slice of it is left.
     pub(super) fn into_whole(self) -> Option<S> {
         self.log.into_store().into_whole()
     }
@@ -234,13 +230,12 @@ pub(super) struct Guarded<S> {
 }
 
 impl<S: PageStore> Guarded<S> {
-    /// The pages before the journal.
     fn new(journal: &Shared<Writer<S>>) -> Guarded<S> {
         Guarded { store: journal.lock().pages_below(), journal: journal.clone() }
     }
 
-    /// The pages before the journal, as the index below takes them: boxed, so that each index is compiled
-    /// once, with a journal or without.
+    /// The pages before the journal as a boxed store, so that each index is compiled once, for use with and
+    /// without a journal.
     pub(super) fn boxed(journal: &Shared<Writer<S>>) -> Below
     where
         S: 'static,
@@ -253,7 +248,7 @@ impl<S: PageStore> Guarded<S> {
         self.note(passed)
     }
 
-    /// Notes a refusal: whatever the index below makes of it, it may not be what it was.
+    /// Notes a refusal of the store, since the index below may have stopped half-way.
     fn note(&self, done: Result<(), StoreError>) -> Result<(), StoreError> {
         if done.as_ref().is_err_and(StoreError::is_refusal) {
             self.journal.lock().refused = Some(done == Err(StoreError::WornOut));

@@ -18,7 +18,7 @@ use super::LayeredConfig;
 use crate::unit_layer::CommitPolicy;
 use nandex::ordered::RecordFormat;
 
-/// BFTL as published.
+/// Settings of BFTL, as published.
 pub const fn config(record: RecordFormat) -> LayeredConfig {
     let config = LayeredConfig::new(record, CommitPolicy::FirstFit);
     LayeredConfig { eliminates: false, list_length: 4, ..config }

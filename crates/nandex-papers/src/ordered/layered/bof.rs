@@ -13,7 +13,7 @@
 use super::{LayeredConfig, ibsf};
 use nandex::ordered::RecordFormat;
 
-/// BOF by our reading.
+/// Settings of BOF, by our reading of the abstract.
 pub const fn config(record: RecordFormat) -> LayeredConfig {
     LayeredConfig { eliminates: false, ..ibsf::config(record) }
 }

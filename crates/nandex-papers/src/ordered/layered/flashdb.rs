@@ -26,10 +26,10 @@ use super::LayeredConfig;
 use crate::unit_layer::CommitPolicy;
 use nandex::ordered::RecordFormat;
 
-/// Units of the log buffer, if a page has room for them.
+/// Units in the log buffer; fewer if a page has no room for them.
 const LOG_UNITS: u32 = 256;
 
-/// FlashDB by our reading.
+/// Settings of FlashDB, by our reading.
 pub const fn config(record: RecordFormat) -> LayeredConfig {
     let config = LayeredConfig::new(record, CommitPolicy::SelfTuning);
     LayeredConfig { eliminates: false, list_length: 4, reservation_units: LOG_UNITS, ..config }
@@ -61,7 +61,7 @@ mod tests {
         index
     }
 
-    /// The cost of accesses by the times of `tuning`, in microseconds: so many phases, each with its share
+    /// The time of accesses with the latencies of `tuning`, in microseconds. Each phase has its percentage
     /// of searches.
     fn cost_us(tuning: Tuning, modes: Modes, percents: &[u64], hot: u64) -> u64 {
         let mut index = tree(Tuning { modes, ..tuning });

@@ -59,24 +59,24 @@ use nandex::ordered::{Durability, IndexStats, Metric, OrderedIndex, RecordFormat
 use nandex::store::PageStore;
 use nandex::units::Lpn;
 
-/// How a tree over a node layer is formatted and mounted. The files of the six make one each.
+/// The settings of a tree over a node layer. The modules of the six layers make one each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayeredConfig {
-    /// The tree. Capacities that are not given are what the page, and the layer, allow.
+    /// The settings of the tree. Capacities not set are what the page and the layer allow.
     pub tree: BPlusConfig,
-    /// The sets of units that a full buffer commits.
+    /// The policy that decides which units a full buffer commits.
     pub commit: CommitPolicy,
-    /// Whether a unit meets the one that waits for the same entry.
+    /// Whether a unit is merged with one that waits for the same entry.
     pub eliminates: bool,
-    /// Units that wait at most.
+    /// Largest number of units that wait.
     pub reservation_units: u32,
-    /// Sectors of a node's list at most, where nodes share sectors.
+    /// Largest number of sectors in a node's list, if nodes share sectors.
     pub list_length: u8,
-    /// The latencies that the choice of modes reckons with, where nodes have modes.
+    /// The latencies by which a node's mode is chosen, if nodes have modes.
     pub tuning: Tuning,
 }
 
-/// BFTL's buffer, which the others are given too.
+/// BFTL's buffer size in units, used for the other layers too.
 const RESERVATION_UNITS: u32 = 60;
 
 impl LayeredConfig {
@@ -91,13 +91,12 @@ impl LayeredConfig {
         }
     }
 
-    /// The configuration in the class *none*, as published; a journal gives more above it.
+    /// These settings in the class *none*, as published. A journal above can give a higher class.
     #[must_use]
     pub(super) const fn published(self) -> LayeredConfig {
         LayeredConfig { tree: self.tree.with_durability(Durability::None), ..self }
     }
 
-    /// The tree and its layer on a store.
     fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<LayeredSizes, IndexError> {
         if self.tree.durability != Durability::None {
             return Err(IndexError::Unsupported(
@@ -131,21 +130,20 @@ impl LayeredConfig {
         Ok(LayeredSizes { nodes: BPlusNodes::new(&tree, page_bytes)?, tree, layer })
     }
 
-    /// The most RAM that the index needs on a store besides what the store itself holds.
+    /// Bytes of RAM that the index takes at most on this store. The store itself is not counted.
     pub fn ram_bytes_max(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
         let plan = self.published().on(store)?;
         let layer = plan.layer.ram_bytes_max(&plan.nodes, store.page_bytes(), store.page_count())?;
         Ok(plan.tree.ram_bytes_max(store)? + layer)
     }
 
-    /// The class that an index would promise on a store if no unit waited, and so the most that a journal
-    /// gives it there.
+    /// The class that the index would promise on this store if no unit waited. It is the most that a
+    /// journal can give.
     pub fn class_on(&self, store: &(impl PageStore + ?Sized)) -> Result<Durability, IndexError> {
         Ok(self.published().on(store)?.class_on(store))
     }
 }
 
-/// The sizes that a configuration comes to on a store.
 struct LayeredSizes {
     tree: BPlusConfig,
     nodes: BPlusNodes,
@@ -153,7 +151,7 @@ struct LayeredSizes {
 }
 
 impl LayeredSizes {
-    /// The class that an index would promise on a store if no unit waited.
+    /// The class that the index would promise on this store if no unit waited.
     fn class_on(&self, store: &(impl PageStore + ?Sized)) -> Durability {
         Durability::on(
             store,
@@ -169,7 +167,7 @@ pub struct LayeredTree<S> {
 }
 
 impl<S: PageStore> LayeredTree<S> {
-    /// Makes an empty index; whatever the store held is dropped.
+    /// Makes an empty index, and drops everything that the store held.
     pub fn format(store: S, config: LayeredConfig) -> Result<LayeredTree<S>, IndexError> {
         let plan = config.on(&store)?;
         let class_below = plan.class_on(&store);
@@ -183,13 +181,13 @@ impl<S: PageStore> LayeredTree<S> {
         LayeredTree::above(BPlusTree::format(layer, plan.tree)?, class_below)
     }
 
-    /// Opens the index that a store holds, if it was synced after the last change.
+    /// Opens the index that a store holds. It must have been synced after its last change.
     pub fn mount(store: S, config: LayeredConfig) -> Result<LayeredTree<S>, IndexError> {
         LayeredTree::open(store, config, false)
     }
 
-    /// Opens the index that a power cut left: each key has its value at the last sync or a later one. Where
-    /// the store cannot keep the tree whole over a cut, the same as [`LayeredTree::mount`].
+    /// Opens the index after a power cut. Each key has its value at the last sync or a later one. If the
+    /// store cannot keep the tree whole over a cut, this is the same as [`LayeredTree::mount`].
     pub fn mount_after_cut(store: S, config: LayeredConfig) -> Result<LayeredTree<S>, IndexError> {
         LayeredTree::open(store, config, true)
     }
@@ -230,12 +228,13 @@ impl<S: PageStore> LayeredTree<S> {
         self.tree.store()
     }
 
-    /// How the tree is laid out.
+    /// The settings of the tree.
     pub fn tree_config(&self) -> BPlusConfig {
         self.tree.config()
     }
 
-    /// Gives the store back; what was not synced is as after a power cut.
+    /// Takes the index apart and returns the store. Changes that were not synced are lost as in a power
+    /// cut.
     pub fn into_store(self) -> S {
         self.tree.into_store().into_store()
     }

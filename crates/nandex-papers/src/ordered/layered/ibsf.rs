@@ -17,7 +17,7 @@ use super::LayeredConfig;
 use crate::unit_layer::CommitPolicy;
 use nandex::ordered::RecordFormat;
 
-/// IBSF by our reading.
+/// Settings of IBSF, by our reading.
 pub const fn config(record: RecordFormat) -> LayeredConfig {
     LayeredConfig::new(record, CommitPolicy::OldestNode)
 }

@@ -14,7 +14,7 @@
 use super::{LayeredConfig, ibsf};
 use nandex::ordered::RecordFormat;
 
-/// RBFTL by our reading, below its journal.
+/// Settings of RBFTL below its journal, by our reading of the abstract.
 pub const fn config(record: RecordFormat) -> LayeredConfig {
     ibsf::config(record)
 }

@@ -16,7 +16,7 @@ use super::LayeredConfig;
 use crate::unit_layer::CommitPolicy;
 use nandex::ordered::RecordFormat;
 
-/// WOBF by our reading.
+/// Settings of WOBF, by our reading of the abstract.
 pub const fn config(record: RecordFormat) -> LayeredConfig {
     LayeredConfig { list_length: 4, ..LayeredConfig::new(record, CommitPolicy::SortedMerged) }
 }

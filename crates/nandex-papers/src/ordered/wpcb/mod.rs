@@ -57,27 +57,27 @@ use nandex::ordered::bplus::BPlusTree;
 use nandex::ordered::{IndexStats, Metric, OrderedIndex};
 use nandex::store::PageStore;
 
-/// A WPCB-tree over a store, with buffer blocks on a range of a chip, and a page cache above them if one is
-/// wanted.
+/// A WPCB-tree over a store, with buffer blocks on a range of a chip and a page cache of any size, also 0.
 pub struct WpcbTree<S, N, P = Lru> {
     tree: BPlusTree<PageCache<Tbm<S, N>, P>>,
 }
 
 impl<S: PageStore, N: Nand> WpcbTree<S, N> {
-    /// Makes an empty tree, without a cache; whatever the store held is dropped, and the blocks are erased.
+    /// Makes an empty tree without a cache. Everything that the store held is dropped, and the blocks are
+    /// erased.
     pub fn format(store: S, blocks: BlockRange<N>, config: WpcbConfig) -> Result<WpcbTree<S, N>, IndexError> {
         WpcbTree::format_cached(store, blocks, config, (Lru::new(0), 0))
     }
 
-    /// Opens the tree that a store and its blocks hold, after any end, without a cache.
+    /// Opens the tree that a store and its blocks hold, without a cache. The power may have been cut.
     pub fn mount(store: S, blocks: BlockRange<N>, config: WpcbConfig) -> Result<WpcbTree<S, N>, IndexError> {
         WpcbTree::mount_cached(store, blocks, config, (Lru::new(0), 0))
     }
 }
 
 impl<S: PageStore, N: Nand, P: Replacement> WpcbTree<S, N, P> {
-    /// Formats as [`WpcbTree::format`], with a cache of so many pages by this policy, through which every
-    /// write goes at once.
+    /// Does the same as [`WpcbTree::format`] with a page cache: a policy and a number of pages. Every write
+    /// passes through it at once.
     pub fn format_cached(
         store: S,
         blocks: BlockRange<N>,
@@ -88,8 +88,8 @@ impl<S: PageStore, N: Nand, P: Replacement> WpcbTree<S, N, P> {
         Ok(WpcbTree { tree: BPlusTree::format(cached(tbm, cache), config.tree)? }.by(config.full_nodes))
     }
 
-    /// Mounts as [`WpcbTree::mount`], with a cache of so many pages by this policy, through which every
-    /// write goes at once.
+    /// Does the same as [`WpcbTree::mount`] with a page cache: a policy and a number of pages. Every write
+    /// passes through it at once.
     pub fn mount_cached(
         store: S,
         blocks: BlockRange<N>,
@@ -109,12 +109,12 @@ impl<S: PageStore, N: Nand, P: Replacement> WpcbTree<S, N, P> {
         self
     }
 
-    /// The TBM and the store below it.
+    /// The TBM below the tree, which has the store.
     pub fn tbm(&self) -> &Tbm<S, N> {
         self.tree.store().store()
     }
 
-    /// Gives the store below and the blocks back, as if the power were cut.
+    /// Takes the tree apart into the store and the blocks. Nothing is written first, as in a power cut.
     pub fn into_parts(self) -> (S, BlockRange<N>) {
         self.tree.into_store().into_store().into_parts()
     }

@@ -5,16 +5,15 @@ use super::page::{BUCKET_BYTES, HEADER_BYTES, NONE, Position, get_i32, put_i32};
 use alloc::vec::Vec;
 use nandex::codec::{get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 
-/// A range of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bucket {
-    /// The least value; the largest one is what precedes the next bucket.
+    /// The least value. The bucket ends before the least value of the next bucket.
     pub(super) low: i32,
-    /// The newest index pages: two of a bucket that was merged and has written none since.
+    /// The newest index pages. A bucket made by merging two has two of them until it writes one of its own.
     pub(super) heads: [u64; 2],
-    /// The last reading of the range that has an entry on flash, as have all before it.
+    /// The last reading of the range that has an entry on flash. All readings before it have entries too.
     pub(super) cover: Position,
-    /// Readings added; halved at each repartition, so that old ones count less.
+    /// Readings added. The count is halved at each repartition, so that old readings count less.
     pub(super) added: u32,
 }
 
@@ -24,16 +23,17 @@ impl Bucket {
     }
 }
 
-/// All buckets, in the order of their values. The first begins at the least value there is.
+/// All buckets, in the order of their values. The first begins at the least value of `i32`.
 #[derive(Clone, Debug)]
 pub(super) struct Directory {
     pub(super) buckets: Vec<Bucket>,
-    /// Data pages before this one are not in the index: the directory was lost.
+    /// The first data page in the index. Earlier pages are not in it, because their directory was lost.
     pub(super) indexed_from: u64,
 }
 
 impl Directory {
-    /// Buckets of equal width over the values expected; those at the ends take what lies beyond.
+    /// Makes buckets of equal width over the expected values. The first and the last also take all values
+    /// beyond.
     pub(super) fn equal_width(count: usize, values: (i32, i32), indexed_from: u64) -> Directory {
         let (low, width) = (i64::from(values.0), i64::from(values.1) - i64::from(values.0) + 1);
         let mut buckets: Vec<Bucket> = Vec::with_capacity(count);
@@ -44,7 +44,6 @@ impl Directory {
         Directory { buckets, indexed_from }
     }
 
-    /// The bucket of a value.
     pub(super) fn bucket_of(&self, value: i32) -> usize {
         self.buckets.partition_point(|bucket| bucket.low <= value).saturating_sub(1)
     }
@@ -55,15 +54,17 @@ impl Directory {
         (self.buckets[bucket].low, high)
     }
 
-    /// The bucket to split, if one has more than twice its share of the readings of late.
+    /// The bucket to split: the one with most readings, if it has more than twice its share. Old readings
+    /// count less (see [`Bucket::added`]).
     pub(super) fn hottest(&self) -> Option<usize> {
         let total: u64 = self.buckets.iter().map(|bucket| u64::from(bucket.added)).sum();
         let (at, hottest) = self.buckets.iter().enumerate().max_by_key(|(_, bucket)| bucket.added)?;
         (u64::from(hottest.added) * self.buckets.len() as u64 > 2 * total).then_some(at)
     }
 
-    /// The first of the two neighbours with the fewest readings of late that may be merged: together they
-    /// must have no more than two newest index pages, `heads` telling how many each will have.
+    /// The first of the two neighbours to merge: those with the fewest readings, old ones counting less.
+    /// Together they must have at most two newest index pages. `heads` tells how many pages a bucket will
+    /// have; the bucket `not` is left out.
     pub(super) fn coldest_pair(&self, not: usize, heads: impl Fn(usize) -> usize) -> Option<usize> {
         let pairs = (0..self.buckets.len().saturating_sub(1)).filter(|&i| i != not && i + 1 != not);
         let added = |i: usize| u64::from(self.buckets[i].added) + u64::from(self.buckets[i + 1].added);
@@ -71,7 +72,7 @@ impl Directory {
         (added(coldest) < u64::from(self.buckets[not].added)).then_some(coldest)
     }
 
-    /// Merges a bucket with the next one; all readings of both up to `cover` have entries on flash.
+    /// Merges a bucket with the next one. All readings of both up to `cover` have entries on flash.
     pub(super) fn merge(&mut self, at: usize, cover: Position) {
         let gone = self.buckets.remove(at + 1);
         let into = &mut self.buckets[at];
@@ -88,7 +89,7 @@ impl Directory {
         into.added = into.added.saturating_add(gone.added);
     }
 
-    /// Splits a bucket: both halves keep the index pages written before.
+    /// Splits a bucket at `cut`. Both halves keep the index pages written before.
     pub(super) fn split(&mut self, at: usize, cut: i32) {
         debug_assert!(self.bounds(at).0 < cut && cut <= self.bounds(at).1, "M5: {cut} divides nothing");
         let half = self.buckets[at].added / 2;
@@ -113,7 +114,7 @@ impl Directory {
         }
     }
 
-    /// Reads the buckets of a sound page; `None` where they are not in order.
+    /// Decodes the buckets of a page whose checksum is right. `None` if their values do not ascend.
     pub(super) fn decode(page: &[u8], count: usize, indexed_from: u64) -> Option<Directory> {
         let bucket = |i| {
             let at = HEADER_BYTES + i * BUCKET_BYTES;

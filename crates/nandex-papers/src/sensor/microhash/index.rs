@@ -9,15 +9,15 @@ use alloc::vec::Vec;
 use nandex::check::IndexError;
 use nandex::nand::Nand;
 
-/// Where readings are by their values.
+/// The index by value: the directory, and the readings not yet in an index page.
 pub(super) struct Index {
     pub(super) settings: Settings,
     pub(super) directory: Directory,
     /// Readings without an entry on flash, in the order of the log.
     pub(super) pending: Vec<Pending>,
-    /// The page of the log from which on the next repartition may be.
+    /// The page number from which on the next repartition is due.
     pub(super) repartition_at: u64,
-    /// The index page being read or written.
+    /// Buffer for the index page being read or written.
     pub(super) chain: Vec<u8>,
 }
 
@@ -28,7 +28,7 @@ impl Index {
         Index { settings, directory, pending, repartition_at, chain }
     }
 
-    /// A reading was stored that has no entry.
+    /// Adds a stored reading to the list of those without an entry.
     pub(super) fn add(&mut self, pending: Pending) {
         let bucket = self.directory.bucket_of(pending.value);
         let added = &mut self.directory.buckets[bucket].added;
@@ -36,7 +36,7 @@ impl Index {
         self.pending.push(pending);
     }
 
-    /// Pages of the log before this one are gone.
+    /// Forgets the readings in pages before `first`, which are gone.
     pub(super) fn forget_before(&mut self, first: u64) {
         self.pending.retain(|pending| pending.page >= first);
     }
@@ -55,7 +55,7 @@ impl Index {
         (0..self.directory.buckets.len()).max_by_key(|&bucket| listed(bucket)).unwrap_or(oldest)
     }
 
-    /// Writes an index page of the oldest entries of a bucket; none where it has none.
+    /// Writes an index page of the oldest entries of a bucket. A bucket without entries writes nothing.
     pub(super) fn write<N: Nand>(&mut self, ring: &mut Ring<N>, bucket: usize) -> Result<(), IndexError> {
         let (low, high) = self.directory.bounds(bucket);
         let mut page = core::mem::take(&mut self.chain);
@@ -82,7 +82,7 @@ impl Index {
         Ok(())
     }
 
-    /// Writes what has waited too long, and repartitions where that is due.
+    /// Writes the entries that have waited longer than the horizon, and repartitions if that is due.
     pub(super) fn tend<N: Nand>(&mut self, ring: &mut Ring<N>) -> Result<(), IndexError> {
         while let Some(&first) = self.pending.first()
             && first.page + u64::from(self.settings.horizon) <= ring.last
@@ -96,7 +96,8 @@ impl Index {
         Ok(())
     }
 
-    /// Splits the bucket with most readings of late, at their mean, and merges the two neighbours with least.
+    /// Splits the bucket with most readings at their mean, and merges the two neighbours with fewest. Old
+    /// readings count less.
     fn repartition<N: Nand>(&mut self, ring: &mut Ring<N>) -> Result<(), IndexError> {
         let Some((mut hot, cut)) = self.directory.hottest().and_then(|hot| Some((hot, self.cut(hot)?)))
         else {
@@ -125,7 +126,8 @@ impl Index {
         Ok(())
     }
 
-    /// The least value of the upper half of a bucket that is to be split.
+    /// The least value of the upper half of a bucket about to be split. `None` if the bucket has one value
+    /// only.
     fn cut(&self, bucket: usize) -> Option<i32> {
         let (low, high) = self.directory.bounds(bucket);
         let of_bucket = self.pending.iter().filter(|pending| (low..=high).contains(&pending.value));
@@ -134,7 +136,6 @@ impl Index {
         (low < high).then(|| (middle as i32).clamp(low + 1, high))
     }
 
-    /// Writes the directory into the log, as it is now.
     pub(super) fn write_directory<N: Nand>(&mut self, ring: &mut Ring<N>) -> Result<(), IndexError> {
         let mut page = core::mem::take(&mut self.chain);
         let header = self.fill_directory(ring, ring.last + 1, &mut page);
@@ -144,7 +145,7 @@ impl Index {
         written.map(|_| ())
     }
 
-    /// The buckets in a page, and the header it needs.
+    /// Fills a page with the buckets. Returns the header that the page needs.
     pub(super) fn fill_directory<N: Nand>(&self, ring: &Ring<N>, number: u64, page: &mut [u8]) -> Header {
         page.fill(0xff);
         self.directory.encode(page);

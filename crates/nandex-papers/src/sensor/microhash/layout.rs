@@ -13,42 +13,42 @@ use nandex::codec::{first_number, numbers};
 use nandex::nand::{Cause, Geometry, Nand, NandError, Reading as Outcome, read_again};
 use nandex::units::{Pbn, Ppn};
 
-/// Blocks that are free before one is taken. A block is given up once a page says so that was programmed in
-/// one of these: what finds no block for that page has given none up.
+/// Free blocks kept at least. Giving up a block takes a page in one of them that says so; if no block takes
+/// that page, nothing is given up.
 const FREE_MIN: usize = 3;
 
-/// Blocks of the chip, used in turn, and the pages of the log in them.
+/// The blocks of the chip, used in turn, and the pages of the log in them.
 pub(super) struct Ring<N> {
     pub(super) nand: N,
     pub(super) geometry: Geometry,
-    /// Blocks of the log, the oldest first, and the number of that one.
+    /// Blocks of the log, the oldest first. `oldest` is the number of the first.
     pub(super) kept: VecDeque<Segment>,
     pub(super) oldest: u32,
-    /// The newest one with readings, which is not given up.
+    /// Number of the newest block with readings. It is never given up.
     pub(super) newest_data: u32,
-    /// How many of them the next page that is programmed gives up.
+    /// How many of the oldest blocks the next programmed page gives up.
     giving: u32,
-    /// Whether the newest of them takes more pages.
+    /// Whether the newest block takes more pages.
     open: bool,
-    /// The page of the log programmed last.
+    /// Number of the page of the log programmed last.
     pub(super) last: u64,
-    /// The block of partly filled pages and its next page.
+    /// The block of partly filled pages, and its next page.
     pub(super) aside: Option<(Pbn, u32)>,
-    /// Blocks to be used next, in turn.
+    /// Free blocks, in the order of use.
     pub(super) free: VecDeque<Free>,
-    /// Readings ever put into data pages, and the time of the last.
+    /// Readings ever put into data pages. `stored_time` is the time of the last.
     pub(super) stored: u64,
     pub(super) stored_time: u64,
-    /// The page read last, and its number.
+    /// The page read last. `read_header` is its header.
     pub(super) read: Vec<u8>,
     read_header: Option<Header>,
-    /// Nothing can be programmed any more.
+    /// Whether nothing can be programmed any more.
     pub(super) worn: bool,
     pub(super) counters: Counters,
 }
 
 impl<N: Nand> Ring<N> {
-    /// No block of the chip is known.
+    /// A ring that knows no block of the chip yet.
     pub(super) fn new(nand: N) -> Ring<N> {
         let geometry = nand.geometry();
         let blocks = geometry.blocks as usize;
@@ -76,13 +76,13 @@ impl<N: Nand> Ring<N> {
         u64::from(self.geometry.pages_per_block)
     }
 
-    /// Whether there are numbers for more readings, pages and blocks than the last ones.
+    /// Whether readings, pages and blocks can be numbered further without overflow.
     pub(super) fn has_numbers(&self) -> bool {
         let blocks = u64::from(self.oldest) + self.kept.len() as u64;
         self.stored.max(self.last) < numbers(NUMBER_BITS) && blocks < numbers(BLOCK_BITS)
     }
 
-    /// The header with what all headers have in common.
+    /// A header of this kind with the fields that all kinds share.
     pub(super) fn header(&self, kind: Kind) -> Header {
         Header {
             kind,
@@ -98,20 +98,21 @@ impl<N: Nand> Ring<N> {
         }
     }
 
-    /// The first page of the log that is kept, by its number.
+    /// Number of the first page of the log that is kept.
     pub(super) fn first_page(&self) -> u64 {
         u64::from(self.oldest) * self.pages_per_block()
     }
 
-    /// How many of the oldest blocks the next page gives up, so that enough are free: those before the newest
-    /// one with readings at most. On a chip that dies the blocks after it may hold directories alone.
+    /// Plans how many of the oldest blocks the next page gives up, so that enough blocks are free. Only
+    /// blocks before the newest one with readings are given up: on a dying chip the blocks after it may
+    /// hold directories alone.
     fn plan_giving(&mut self) {
         let free = self.free.iter().filter(|free| !free.failed).count();
         let older = self.newest_data.saturating_sub(self.oldest);
         self.giving = older.min(FREE_MIN.saturating_sub(free) as u32);
     }
 
-    /// A page was programmed that says which block is the oldest: those before it are free.
+    /// Frees the blocks that the page programmed last gave up.
     fn said(&mut self, index: &mut Index) {
         if self.giving == 0 {
             return;
@@ -126,8 +127,8 @@ impl<N: Nand> Ring<N> {
         index.forget_before(self.first_page());
     }
 
-    /// Says it in a page without readings to the side, where there is no block for another one; false where
-    /// that takes none.
+    /// Gives blocks up by a page without readings in the block of partly filled pages, for want of a free
+    /// block for another page. Returns false if that block takes no page.
     fn say_aside(&mut self, index: &mut Index) -> Result<bool, IndexError> {
         let end = self.geometry.pages_per_block;
         let Some((block, at)) = self.aside.filter(|aside| self.giving > 0 && aside.1 < end) else {
@@ -153,7 +154,7 @@ impl<N: Nand> Ring<N> {
         }
     }
 
-    /// The next block in turn, erased.
+    /// Takes the next free block and erases it.
     fn take_block(&mut self, index: &mut Index) -> Result<Pbn, IndexError> {
         loop {
             self.plan_giving();
@@ -185,7 +186,7 @@ impl<N: Nand> Ring<N> {
         }
     }
 
-    /// Programs the next page of the log, which is told its number, and returns that.
+    /// Programs the next page of the log. Returns the number that the page was given.
     pub(super) fn program_log(
         &mut self,
         index: &mut Index,
@@ -222,7 +223,7 @@ impl<N: Nand> Ring<N> {
         }
     }
 
-    /// Begins the next block of the log with the directory.
+    /// Begins the next block of the log; its first page is a directory.
     fn open_segment(&mut self, index: &mut Index) -> Result<(), IndexError> {
         self.open = false;
         loop {
@@ -249,8 +250,8 @@ impl<N: Nand> Ring<N> {
         }
     }
 
-    /// Programs the page being filled as it is to the side; with `elsewhere`, to another block than the one
-    /// before. What was there is as it was when this fails for want of blocks.
+    /// Programs the partly filled page to the side. With `elsewhere`, another block than before takes it.
+    /// If this fails for want of blocks, the older copy stays valid.
     pub(super) fn write_aside(
         &mut self,
         index: &mut Index,
@@ -305,7 +306,7 @@ impl<N: Nand> Ring<N> {
         Ok(())
     }
 
-    /// The page of the chip that has this number in the log.
+    /// The page of the chip that holds page `number` of the log.
     pub(super) fn place_of(&self, number: u64) -> Result<Ppn, IndexError> {
         let missing =
             IndexError::broken(Invariant::M2, "the block of this page of the log is missing", number);
@@ -315,14 +316,14 @@ impl<N: Nand> Ring<N> {
         Ok(self.geometry.page_at(block, (number % self.pages_per_block()) as u32))
     }
 
-    /// Pages of the block of the log in which this number lies.
+    /// Number of pages in the block of the log that `number` lies in.
     pub(super) fn pages_beside(&self, number: u64) -> u64 {
         let segment = (number / self.pages_per_block()).checked_sub(u64::from(self.oldest));
         let segment = segment.and_then(|at| self.kept.get(at as usize));
         segment.map_or(0, |segment| segment.pages.into())
     }
 
-    /// The first page of the log that is there at this number or after it.
+    /// The first existing page of the log at `number` or after it.
     pub(super) fn at_or_after(&self, number: u64) -> u64 {
         let per_block = self.pages_per_block();
         if number % per_block < self.pages_beside(number) {
@@ -332,7 +333,8 @@ impl<N: Nand> Ring<N> {
         }
     }
 
-    /// The first page at this number or after it that may hold readings: a block begins with a directory.
+    /// The first existing page at `number` or after it that may hold readings. The first page of a block is
+    /// a directory and holds none.
     pub(super) fn data_from(&self, number: u64) -> u64 {
         let (mut at, per_block) = (self.at_or_after(number), self.pages_per_block());
         while at <= self.last && at % per_block == 0 {
@@ -341,7 +343,7 @@ impl<N: Nand> Ring<N> {
         at
     }
 
-    /// The last page of the log that is there at this number or before it, in the same block.
+    /// The last existing page of the log at `number` or before it, in the same block.
     pub(super) fn at_or_before(&self, number: u64) -> u64 {
         let start = number - number % self.pages_per_block();
         number.min(start + self.pages_beside(number).saturating_sub(1))
@@ -361,12 +363,12 @@ impl<N: Nand> Ring<N> {
         Ok(header)
     }
 
-    /// A page of this chip, as its checksum knows it.
+    /// The place that the checksum of this page includes.
     pub(super) const fn spot(&self, ppn: Ppn) -> Place {
         Place { ppn, blocks: self.geometry.blocks }
     }
 
-    /// Reads page `number` of the log.
+    /// Reads page `number` of the log into `page`.
     pub(super) fn read_into(
         &mut self,
         number: u64,
@@ -391,8 +393,8 @@ impl<N: Nand> Ring<N> {
         }
     }
 
-    /// Reads any page; what it holds that stays unsound is left in the buffer. False where it cannot be read
-    /// at all.
+    /// Reads any page of the chip. A page that stays unsound is left in the buffer as it was read. Returns
+    /// false if the page cannot be read at all.
     pub(super) fn look(&mut self, ppn: Ppn, page: &mut [u8]) -> Result<bool, IndexError> {
         let spot = self.spot(ppn);
         let is_whole = |page: &[u8], _: &[u8]| Header::decode(page, spot).is_some() || is_blank(page);

@@ -92,47 +92,49 @@ use nandex::nand::{Cause, Nand};
 use nandex::units::Pbn;
 use page::{Header, Kind, buckets_of, entries_of, put_reading, readings_of};
 
-/// Bits of the numbers of readings and pages, and of blocks.
+/// Bits of the numbers of readings and pages. `BLOCK_BITS` is the same for blocks.
 const NUMBER_BITS: u32 = 40;
 const BLOCK_BITS: u32 = 32;
 
-/// How the first page of a time is looked for.
+/// The search for the first page of a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimeSearch {
-    /// Half of what is left.
+    /// Binary search: each step halves the pages left.
     Binary,
-    /// LBSearch: from a lower bound on, which takes all pages between for full data pages.
+    /// LBSearch: starts at a lower bound, for which all pages between count as full data pages, and goes
+    /// up.
     LowerBound,
-    /// ScaleSearch: where it should lie if readings came evenly.
+    /// ScaleSearch: looks where the page would lie if readings came evenly.
     #[default]
     Scale,
 }
 
-/// Which bucket writes an index page when the list in RAM is full.
+/// The rule that picks the bucket to write an index page when the list in RAM is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Eviction {
-    /// The page with most entries: the page is as full as can be.
+    /// The bucket with most entries, whose index page is filled best.
     #[default]
     Fullest,
-    /// The page of the entry that has waited longest.
+    /// The bucket of the entry that has waited longest.
     Oldest,
 }
 
-/// How a log is made. A mount takes the buckets from the chip.
+/// The settings of a log. A mount takes `values` and `buckets` from the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The least and the largest value expected; others are taken too.
+    /// The least and the largest value expected. Other values are accepted too.
     pub values: (i32, i32),
-    /// Buckets of the directory; 0 for 16, or as many as a page holds.
+    /// Buckets of the directory. 0 means 16, or as many as a page holds if that is fewer.
     pub buckets: usize,
-    /// Entries that RAM holds before an index page is written; 0 for four index pages of them, or four data
-    /// pages of readings.
+    /// Entries held in RAM before an index page is written. 0 means four index pages of entries, or four
+    /// data pages of readings, whichever is more.
     pub entries: usize,
-    /// Pages after which a reading has its entry on flash; 0 for two blocks of them. A mount reads so many.
+    /// Pages after which a reading must have an entry on flash; a mount reads this many. 0 means two blocks
+    /// of pages.
     pub horizon: u32,
-    /// How a time is searched.
+    /// The search for the first page of a time.
     pub time_search: TimeSearch,
-    /// The choice of the page that leaves RAM first.
+    /// The rule that picks the bucket to write when the list in RAM is full.
     pub eviction: Eviction,
 }
 
@@ -149,21 +151,22 @@ impl Default for Settings {
     }
 }
 
-/// A block of the log: as many pages of it as a block has.
+/// A block's worth of pages of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Segment {
-    /// The block of the segment; none if it was not found again.
+    /// The block that holds the segment. `None` if a mount did not find it.
     block: Option<Pbn>,
     pages: u16,
-    /// A program failed in it: its block is marked bad once its pages are no longer needed.
+    /// Whether a program failed in the block. It is marked bad once its pages are no longer needed.
     failed: bool,
 }
 
-/// A block that holds nothing that is needed.
+/// A block whose contents are no longer needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Free {
     block: Pbn,
-    /// The block is marked bad when its turn comes: not before a page says that nothing in it is needed.
+    /// Whether the block is to be marked bad when its turn comes. Not earlier: a page must first say that
+    /// nothing in it is needed.
     failed: bool,
 }
 
@@ -187,7 +190,7 @@ struct Counters {
     blocks_retired: u64,
 }
 
-/// A log of readings on a chip.
+/// MicroHash: a log of sensor readings on a chip, found by time and by value.
 pub struct MicroHash<N> {
     ring: Ring<N>,
     index: Index,
@@ -195,14 +198,14 @@ pub struct MicroHash<N> {
     interrupted: bool,
 }
 
-/// The page being filled.
+/// The data page being filled in RAM.
 struct Filling {
     page: Vec<u8>,
-    /// Readings in it.
+    /// Readings in the page.
     count: usize,
-    /// Readings that no sync has seen.
+    /// Readings added since the last sync.
     unsynced: usize,
-    /// The newest reading of the log; none where a mount has not read it.
+    /// The newest reading of the log. `None` if a mount has not read it yet.
     newest: Option<Reading>,
 }
 
@@ -259,12 +262,12 @@ impl<N: Nand> MicroHash<N> {
         })
     }
 
-    /// Gives the chip back.
+    /// Takes the log apart and returns the chip. Readings not synced are lost.
     pub fn into_nand(self) -> N {
         self.ring.nand
     }
 
-    /// The chip.
+    /// The chip that the log is on.
     pub fn nand(&self) -> &N {
         &self.ring.nand
     }
@@ -273,8 +276,8 @@ impl<N: Nand> MicroHash<N> {
         if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
     }
 
-    /// Does what changes the chip; when it fails other than for want of blocks, only a mount knows what is
-    /// there.
+    /// Runs an operation that changes the chip. If it fails for another reason than want of blocks, only a
+    /// mount can tell what is on the chip.
     fn change<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, IndexError>) -> Result<T, IndexError> {
         self.interrupted = true;
         let done = work(self);
@@ -282,7 +285,6 @@ impl<N: Nand> MicroHash<N> {
         done
     }
 
-    /// Programs the full page as a data page and lists its readings.
     fn write_data(&mut self) -> Result<(), IndexError> {
         let MicroHash { ring, index, filling, .. } = self;
         while index.pending.len() + filling.count > index.settings.entries {
@@ -404,7 +406,8 @@ impl<N: Nand> SensorLog for MicroHash<N> {
         }
     }
 
-    /// Three pages, the blocks, the buckets with what a walk over their chains takes, and the list.
+    /// Bytes of RAM: three pages, the lists of blocks, the buckets with the room for a walk over their
+    /// chains, and the list of readings without entries.
     fn ram_bytes(&self) -> usize {
         let blocks =
             self.ring.kept.capacity() * size_of::<Segment>() + self.ring.free.capacity() * size_of::<Free>();

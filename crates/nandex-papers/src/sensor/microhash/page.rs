@@ -35,26 +35,27 @@ const CLOSED: u8 = 1;
 const FAILED: u8 = 2;
 const VERSION_AT: usize = 3;
 const CRC_AT: usize = 40;
-/// The blocks of a chip in a checksum are this many bits above the number of the page.
+/// Bits by which the chip's number of blocks is shifted in a checksum, so that it lies above the page
+/// number.
 const BLOCKS_SHIFT: u32 = 8;
-/// Pages that are sound in their place on their chip only.
+/// Version of pages whose checksum includes their place and the number of blocks of their chip.
 const VERSION: u8 = 2;
-/// Pages that are sound in their place of any chip.
+/// Version of pages whose checksum includes their place only.
 const VERSION_OF_PLACE: u8 = 1;
-/// Pages that are sound anywhere.
+/// Version of pages whose checksum includes neither.
 const VERSION_BEFORE: u8 = 0;
 
-/// The place of a page: its number on a chip of so many blocks.
+/// The place of a page, as its checksum includes it: the page's number, and the blocks of its chip.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) ppn: Ppn,
     pub(super) blocks: u32,
 }
 
-/// No page.
+/// In links: no page.
 pub(super) const NONE: u64 = (1 << 40) - 1;
 
-/// Where a reading lies: its data page and its place in it.
+/// The position of a reading: its data page and its index in the page.
 pub(super) type Position = (u64, u16);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +66,7 @@ pub(super) enum Kind {
     Partial,
 }
 
-/// The account that a page gives of itself.
+/// The header of a page, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) kind: Kind,
@@ -81,12 +82,12 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Readings in data pages up to this one.
+    /// Number of readings in data pages up to this page and in it.
     pub(super) fn readings_up_to(&self) -> u64 {
         self.readings + if self.kind == Kind::Data { u64::from(self.count) } else { 0 }
     }
 
-    /// Completes a page whose contents are in place, to be programmed there.
+    /// Writes the header and the checksum into a page with contents, to be programmed at `place`.
     pub(super) fn encode(&self, page: &mut [u8], place: Place) {
         page[0] = MAGIC;
         page[1] = match self.kind {
@@ -109,7 +110,7 @@ impl Header {
         put_u32(page, CRC_AT, crc);
     }
 
-    /// Reads the whole page of this place; `None` when these are not the bytes of a sound one.
+    /// Decodes the header of a page read from `place`. `None` if the page is not sound.
     pub(super) fn decode(page: &[u8], place: Place) -> Option<Header> {
         if page[0] != MAGIC || page[VERSION_AT] > VERSION || checksum(page, place) != get_u32(page, CRC_AT) {
             return None;
@@ -153,20 +154,21 @@ fn checksum(page: &[u8], place: Place) -> u32 {
     crc32(&[&page[..CRC_AT], &page[CRC_AT + 4..]]) ^ of_place
 }
 
-/// The version of a whole page that came later than this build.
+/// The version of a whole page, if it is newer than this build knows.
 pub(super) fn newer_version(page: &[u8], place: Place) -> Option<u32> {
     let is_newer = page[0] == MAGIC && page[VERSION_AT] > VERSION;
     (is_newer && checksum(page, place) == get_u32(page, CRC_AT)).then_some(page[VERSION_AT].into())
 }
 
-/// Whether a page that is not sound here is one of another place of so many, which no power cut makes of it.
+/// Whether an unsound page is a sound page of another place, of `pages` on the chip. No power cut makes one
+/// from a page of this place.
 pub(super) fn is_of_elsewhere(page: &[u8], place: Place, pages: u32) -> bool {
     let other = checksum(page, Place { ppn: Ppn(0), ..place }) ^ get_u32(page, CRC_AT);
     let is_placed = (VERSION_OF_PLACE..=VERSION).contains(&page[VERSION_AT]);
     page[0] == MAGIC && is_placed && other < pages && other != place.ppn.0
 }
 
-/// Whether a page that is not sound may be this one of a chip of another number of blocks.
+/// Whether an unsound page may be the page of this place on a chip with another number of blocks.
 pub(super) fn is_of_other_chip(page: &[u8], place: Place) -> bool {
     let other = checksum(page, Place { blocks: 0, ..place }) ^ get_u32(page, CRC_AT);
     let is_shifted = other.trailing_zeros() >= BLOCKS_SHIFT;
@@ -178,17 +180,17 @@ pub(super) fn is_blank(page: &[u8]) -> bool {
     page.iter().all(|&byte| byte == 0xff)
 }
 
-/// Readings of a data page.
+/// Readings that fit into a data page.
 pub(super) const fn readings_of(page_bytes: usize) -> usize {
     page_bytes.saturating_sub(HEADER_BYTES) / READING_BYTES
 }
 
-/// Entries of an index page.
+/// Entries that fit into an index page.
 pub(super) const fn entries_of(page_bytes: usize) -> usize {
     page_bytes.saturating_sub(ENTRIES_AT) / ENTRY_BYTES
 }
 
-/// Buckets of a directory.
+/// Buckets that fit into a directory page.
 pub(super) const fn buckets_of(page_bytes: usize) -> usize {
     page_bytes.saturating_sub(HEADER_BYTES) / BUCKET_BYTES
 }
@@ -201,7 +203,6 @@ pub(super) fn put_i32(page: &mut [u8], at: usize, value: i32) {
     put_u32(page, at, value.cast_unsigned());
 }
 
-/// Reading `i` of a data page.
 pub(super) fn reading(page: &[u8], i: usize) -> Reading {
     let at = HEADER_BYTES + i * READING_BYTES;
     Reading { time: get_u64(page, at), value: get_i32(page, at + 8) }
@@ -213,7 +214,6 @@ pub(super) fn put_reading(page: &mut [u8], i: usize, reading: Reading) {
     put_i32(page, at + 8, reading.value);
 }
 
-/// Entry `i` of an index page.
 pub(super) fn entry(page: &[u8], i: usize) -> Position {
     let at = ENTRIES_AT + i * ENTRY_BYTES;
     (get_u40(page, at), get_u16(page, at + 5))
@@ -225,7 +225,6 @@ pub(super) fn put_entry(page: &mut [u8], i: usize, position: Position) {
     put_u16(page, at + 5, position.1);
 }
 
-/// The least and the largest value of an index page's bucket.
 pub(super) fn bounds(page: &[u8]) -> (i32, i32) {
     (get_i32(page, HEADER_BYTES), get_i32(page, HEADER_BYTES + 4))
 }

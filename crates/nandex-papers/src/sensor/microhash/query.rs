@@ -12,20 +12,20 @@ use nandex::nand::{Cause, Nand};
 use nandex::sort;
 use nandex::units::Pbn;
 
-/// The pages between which a time is searched, and what is known of them.
+/// The pages between which a search for a time goes on, and what is known of them.
 struct Span {
     low: u64,
     high: u64,
     low_time: u64,
     high_time: u64,
-    /// Readings between the two, and the time they take, at the beginning of the search.
+    /// Readings between the two bounds when the search began. `time` is the time that they span.
     readings: u64,
     time: u64,
 }
 
 impl<N: Nand> Ring<N> {
-    /// The first page of the log up to which there is a reading of this time or later; none where all are
-    /// earlier.
+    /// The first page of the log by whose end a reading of this time or later has come. `None` if all
+    /// readings are earlier.
     fn seek(&mut self, (time, search): (u64, TimeSearch), cause: Cause) -> Result<Option<u64>, IndexError> {
         if self.stored == 0 || time > self.stored_time {
             return Ok(None);
@@ -65,7 +65,7 @@ impl<N: Nand> Ring<N> {
         Ok(Some(span.high))
     }
 
-    /// The page to look at next, between the two of the span.
+    /// The page to look at next, between the bounds of the span.
     fn guess(&self, span: &Span, (time, search): (u64, TimeSearch), tries: u32) -> u64 {
         let (low, high) = (span.low + 1, span.high - 1);
         let after = time.saturating_sub(span.low_time);
@@ -86,7 +86,7 @@ impl<N: Nand> Ring<N> {
         span.low.saturating_add(steps).clamp(low, high)
     }
 
-    /// The last reading of the data pages.
+    /// The last reading in a data page.
     pub(super) fn last_reading(&mut self) -> Result<Option<Reading>, IndexError> {
         let (mut at, first) = (self.last, self.first_page());
         loop {
@@ -101,7 +101,6 @@ impl<N: Nand> Ring<N> {
         }
     }
 
-    /// The reading at a place of a data page.
     fn reading_at(&mut self, position: Position, cause: Cause) -> Result<Reading, IndexError> {
         let header = self.read_page(position.0, cause)?;
         if header.kind != Kind::Data || position.1 >= header.count {
@@ -110,7 +109,8 @@ impl<N: Nand> Ring<N> {
         Ok(page::reading(&self.read, position.1.into()))
     }
 
-    /// Puts pages that are still there on the agenda, which ascends.
+    /// Adds pages that still exist to the agenda, which stays sorted. A page at `below` or after it is an
+    /// error.
     fn note(&self, agenda: &mut Vec<u64>, pages: [u64; 2], below: u64) -> Result<(), IndexError> {
         for page in pages.into_iter().filter(|&page| page != NONE && page >= self.first_page()) {
             if page >= below {
@@ -212,8 +212,8 @@ impl<N: Nand> MicroHash<N> {
         Ok(())
     }
 
-    /// Walks over the index pages of all buckets concerned together, the newest first, so that one that
-    /// several share is read once.
+    /// Walks over the index pages of all buckets concerned, the newest page first. The walk is shared, so
+    /// that an index page in several chains is read once.
     fn show_chains(
         &mut self,
         values: (i32, i32),
@@ -241,7 +241,7 @@ impl<N: Nand> MicroHash<N> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Shows the readings of these values that an index page lists, the newest first.
+    /// Shows the readings that an index page lists, if their value is in range, the newest first.
     fn show_index_page(
         &mut self,
         number: u64,
@@ -269,7 +269,7 @@ impl<N: Nand> MicroHash<N> {
         Ok((header, ControlFlow::Continue(())))
     }
 
-    /// Walks over every page, then over every entry.
+    /// Checks every page, then every entry.
     pub(super) fn check_all(&mut self) -> Result<CheckReport, IndexError> {
         let mut report = CheckReport::default();
         let mut before = None;
@@ -307,7 +307,7 @@ impl<N: Nand> MicroHash<N> {
         Ok(report)
     }
 
-    /// A search for a time ends no later than at the first page that has it: there a query begins.
+    /// Checks that a search for the first time of each page ends no later than at that page.
     fn check_times(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
         let (mut next, mut before) = (self.ring.data_from(self.ring.first_page()), None);
         while next <= self.ring.last {
@@ -329,7 +329,7 @@ impl<N: Nand> MicroHash<N> {
         Ok(())
     }
 
-    /// A query for the values of a bucket finds as many readings as a walk meets.
+    /// Checks for each bucket that a query by value finds as many readings as the data pages hold.
     fn check_values(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
         let lows: Vec<i32> = self.index.directory.buckets.iter().map(|bucket| bucket.low).collect();
         let mut met = vec![0u64; lows.len()];

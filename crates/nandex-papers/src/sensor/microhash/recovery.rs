@@ -19,28 +19,28 @@ enum Holds {
     Log(Header),
     Aside(Header),
     Nothing,
-    /// Nothing of this chip, but a page that may be of one of another number of blocks.
+    /// No page of this chip, but a page that may belong to a chip with another number of blocks.
     OtherChip,
 }
 
 /// The knowledge that a mount has of the chip so far.
 #[derive(Default)]
 struct Seen {
-    /// Blocks of the log by their number, with the first page of each that is sound.
+    /// Blocks of the log by their number, each with its first sound page.
     log: BTreeMap<u64, (Pbn, Header)>,
-    /// Blocks of partly filled pages and the first one of each.
+    /// Blocks of partly filled pages, each with its first page.
     aside: Vec<(Header, Pbn)>,
     free: VecDeque<Free>,
-    /// The oldest block that is kept.
+    /// Number of the oldest block that is kept.
     oldest: u32,
-    /// A page may be one of a chip of another number of blocks.
+    /// Whether a page may belong to a chip with another number of blocks.
     is_of_other_chip: bool,
 }
 
 /// The newest directory, and the first page that may hold readings without an entry on flash.
 type Base = (Directory, u64);
 
-/// The newest block of the log that readings were added in, as far as the first pages of blocks tell.
+/// Number of the newest block with readings, by the first pages of the blocks.
 fn newest_with_readings(seen: &Seen, newest: &Pages) -> Option<u32> {
     let mut after = newest.last?.readings_up_to();
     for (&number, (_, first)) in seen.log.range(u64::from(seen.oldest)..).rev() {
@@ -52,12 +52,12 @@ fn newest_with_readings(seen: &Seen, newest: &Pages) -> Option<u32> {
     None
 }
 
-/// The contents of a block page by page.
+/// The result of reading a block of the log page by page.
 struct Pages {
-    /// Up to the last sound one.
+    /// Pages up to the last sound one.
     count: u32,
     last: Option<Header>,
-    /// A page before that which is not sound, and which no directory follows.
+    /// Whether an unsound page precedes that, with no directory after it.
     gap: bool,
 }
 
@@ -80,7 +80,7 @@ impl<N: Nand> MicroHash<N> {
         Ok(log)
     }
 
-    /// Finds the log on the chip again; `values` and `buckets` are what the chip says.
+    /// Opens the log on a chip. `values` and `buckets` of the settings are ignored: the chip has them.
     pub fn mount(nand: N, settings: &Settings) -> Result<MicroHash<N>, IndexError> {
         let mut log = MicroHash::assemble(nand, settings)?;
         let mut seen = log.ring.look_around()?;
@@ -108,7 +108,7 @@ impl<N: Nand> MicroHash<N> {
         Ok(log)
     }
 
-    /// Fills the page being filled from the newest partly filled one, unless a data page has followed it.
+    /// Continues the newest partly filled page, unless a data page has followed it.
     fn take_aside(&mut self, aside: Option<(Header, Ppn)>) -> Result<(), IndexError> {
         let Some((header, ppn)) = aside else { return Ok(()) };
         // Its block stays out of use until another such page is programmed: the next one is torn, for all we
@@ -134,8 +134,8 @@ impl<N: Nand> MicroHash<N> {
         Ok(())
     }
 
-    /// Takes the directory, and lists the readings that had no entry on flash. Without one a new index
-    /// begins.
+    /// Takes over the directory and lists the readings without an entry on flash. Without a directory a new
+    /// index begins.
     fn take_index(&mut self, base: Option<Base>, gap: bool) -> Result<(), IndexError> {
         let found = base.filter(|_| !gap);
         if let Some((directory, floor)) = found {
@@ -151,8 +151,8 @@ impl<N: Nand> MicroHash<N> {
         Ok(())
     }
 
-    /// Lists the readings from this page on that have no entry on flash; false where a page cannot be read or
-    /// they are too many.
+    /// Lists the readings from page `floor` on that have no entry on flash. Returns false if a page cannot
+    /// be read or the readings are too many for the list.
     fn list_from(&mut self, floor: u64) -> Result<bool, IndexError> {
         let mut next = self.ring.data_from(floor.max(self.ring.first_page()));
         while next <= self.ring.last {
@@ -209,7 +209,6 @@ impl<N: Nand> Ring<N> {
         Ok(seen)
     }
 
-    /// The contents of a block by its first sound page.
     fn look_at(&mut self, block: Pbn) -> Result<Holds, IndexError> {
         let mut page = vec![0; self.geometry.page_bytes as usize];
         let (mut is_erased, mut stray, mut is_of_other_chip) = (true, None, false);
@@ -243,12 +242,12 @@ impl<N: Nand> Ring<N> {
         }
     }
 
-    /// Whether a page stands here that was programmed elsewhere.
+    /// Whether the page at `ppn` was programmed for another place of this chip.
     fn is_stray(&self, ppn: Ppn, page: &[u8]) -> bool {
         page::is_of_elsewhere(page, self.spot(ppn), self.geometry.pages())
     }
 
-    /// Looks at every page of a block of the log, and shows the sound ones.
+    /// Reads every page of a block of the log, and shows the sound ones.
     fn look_through(
         &mut self,
         block: Pbn,
@@ -284,7 +283,8 @@ impl<N: Nand> Ring<N> {
         }
     }
 
-    /// Reads the newest block of the log: its pages, and the newest directory with the index pages since.
+    /// Reads the newest block of the log. Returns its pages, and the newest directory with the index pages
+    /// written after it.
     fn read_newest(
         &mut self,
         newest: u64,
@@ -311,8 +311,9 @@ impl<N: Nand> Ring<N> {
         Ok((pages, base.filter(|_| !is_lost)))
     }
 
-    /// Finds the newest partly filled page: it lies in one of the two blocks begun last. Blocks that closes
-    /// without a reading between them began do not say which was last: then in any of those.
+    /// Finds the newest partly filled page. It lies in one of the two blocks for such pages begun last. If
+    /// closes without readings between them began several blocks, their order is unknown, and all of these
+    /// are searched.
     fn newest_aside(&mut self, seen: &mut Seen) -> Result<Option<(Header, Ppn)>, IndexError> {
         let age = |header: &Header| (header.readings + u64::from(header.count), header.number);
         sort::unstable_by_key(&mut seen.aside, |(header, _)| core::cmp::Reverse(age(header)));
@@ -355,7 +356,7 @@ impl<N: Nand> Ring<N> {
         Ok(newest)
     }
 
-    /// Takes the blocks of the log that are kept, with the number of their pages; the others are free.
+    /// Takes over the blocks of the log that are kept and the number of their pages. The others are free.
     fn adopt(&mut self, seen: Seen, newest: u64, pages: &Pages) -> Result<(), IndexError> {
         let oldest = u64::from(seen.oldest);
         if oldest > newest || newest - oldest >= u64::from(self.geometry.blocks) {
@@ -389,8 +390,9 @@ impl<N: Nand> Ring<N> {
         Ok(())
     }
 
-    /// Pages of a block of the log after which the directory is missing that says it: up to the last sound
-    /// one, or all where the readings of the next block do not follow on those.
+    /// Pages of a block of the log, if the directory that would say it is missing. They are counted up to
+    /// the last sound page, or as a full block if the readings of the next block do not continue from that
+    /// page.
     fn pages_before(&mut self, block: Pbn, number: u64, next: Option<Header>) -> Result<u32, IndexError> {
         let pages = self.look_through(block, number, |_, _, _| {})?;
         let readings = pages.last.map_or(0, |last| last.readings_up_to());
@@ -403,7 +405,7 @@ fn unsound(ppn: Ppn) -> IndexError {
     IndexError::broken(Invariant::M2, "a page is not sound", ppn.0.into())
 }
 
-/// Does what writing this index page did to the directory; false where it is not of a bucket.
+/// Repeats on the directory the effect of writing an index page. Returns false if the page fits no bucket.
 fn replay(directory: &mut Directory, header: Header, page: &[u8]) -> bool {
     let bucket = directory.bucket_of(bounds(page).0);
     if directory.bounds(bucket) != bounds(page) || header.count == 0 {

@@ -35,7 +35,7 @@ fn by_time<N: Nand>(log: &mut MicroHash<N>, times: RangeInclusive<u64>) -> Found
     Ok(found)
 }
 
-/// In the order of the times, as no order is promised.
+/// The readings found, sorted by time, because a query by value promises no order.
 fn by_value<N: Nand>(log: &mut MicroHash<N>, values: RangeInclusive<i32>) -> Found {
     let mut found = Vec::new();
     log.by_value(values, &mut |reading| {
@@ -52,7 +52,7 @@ fn sorted(model: impl Iterator<Item = Reading>) -> Vec<Reading> {
     expected
 }
 
-/// Readings of a day: times rise by a few steps or not at all, values wander, with a spell of one value and
+/// Readings of a day. Times rise by a few steps or not at all; values wander, with a spell of one value and
 /// some outliers.
 struct Sensor {
     rng: Rng,
@@ -90,7 +90,8 @@ fn append<N: Nand>(log: &mut MicroHash<N>, model: &mut Vec<Reading>, count: usiz
     }
 }
 
-/// All that is there is the end of the model, which loses what was given up; every way to ask agrees.
+/// Checks that the log holds the end of the model, and that every way to query agrees. Readings that the
+/// log has given up are removed from the model.
 fn assert_holds<N: Nand>(log: &mut MicroHash<N>, model: &mut Vec<Reading>, rng: &mut Rng) {
     let report = log.check().unwrap();
     assert!(report.is_sound(), "{:?}", report.violations);
@@ -205,7 +206,8 @@ fn the_oldest_block_goes_first_when_the_ring_wraps_many_times() {
     assert!(*least * 2 > *most, "blocks wear evenly: {wear:?}");
 }
 
-/// A small life: returns what was appended, and how much of it a sync has promised.
+/// Runs a short life of a log. Returns the chip, the readings appended, and how many of them a sync has
+/// promised.
 fn small_life(chip: SimChip, settings: &Settings) -> (SimChip, Vec<Reading>, usize) {
     let (mut model, mut durable) = (Vec::new(), 0);
     let mut log = MicroHash::mount(chip, settings).unwrap();
@@ -268,7 +270,8 @@ fn a_power_cut_at_any_operation_loses_nothing_that_was_synced() {
     assert!(log.ring.oldest > 5, "{} blocks given up: the ring has wrapped", log.ring.oldest);
 }
 
-/// A chip that has wrapped, synced with a page partly filled and closed or not, and what it holds.
+/// A chip whose ring has wrapped, with a partly filled page synced, and the readings on it. The log is
+/// closed if `closed` is set.
 fn filled(closed: bool) -> (SimChip, Vec<Reading>, Settings) {
     let settings = Settings { buckets: 4, entries: 60, ..settings() };
     let mut log = MicroHash::format(chip(256, 8, 10), &settings).unwrap();
@@ -283,8 +286,8 @@ fn filled(closed: bool) -> (SimChip, Vec<Reading>, Settings) {
     (log.into_nand(), model, settings)
 }
 
-/// The questions to a damaged chip: each question is answered rightly or with an error that names a page.
-/// Returns how many were answered.
+/// Queries a damaged chip. Each answer must be right, or an error that names a page. Returns the number of
+/// right answers.
 fn ask(chip: SimChip, settings: &Settings, model: &[Reading], at: &str) -> usize {
     let named = |error: IndexError| {
         let text = format!("{error}");
@@ -335,7 +338,7 @@ fn damage_of_any_page_of_a_closed_log_is_named_or_harmless() {
     assert!(answered * 10 > asked * 7, "{answered} of {asked} answered");
 }
 
-/// After a sync alone the page programmed last cannot be told from one that a power cut tore.
+/// After a sync without a close, damage to the last page cannot be told from a power cut in its program.
 #[test]
 fn damage_of_any_page_but_the_last_of_a_synced_log_is_named_or_harmless() {
     let (chip, model, settings) = filled(false);
@@ -358,7 +361,7 @@ fn damage_of_any_page_but_the_last_of_a_synced_log_is_named_or_harmless() {
     assert!(model.starts_with(&all) && all.len() < model.len() && all.len() + 20 > model.len());
 }
 
-/// Without its newest directory the log answers from the data pages, and indexes what follows.
+/// Without its newest directory the log answers from the data pages, and indexes the readings that follow.
 #[test]
 fn a_lost_directory_costs_reads_and_no_reading() {
     let (chip, mut model, settings) = filled(true);
@@ -447,7 +450,7 @@ fn ram_is_what_was_said_and_absurd_settings_are_refused() {
     assert!(matches!(refused, Err(IndexError::NotFormatted(_))), "{refused:?}");
 }
 
-/// The costs that `docs/indexes/microhash.md` names.
+/// Checks the costs named in `docs/indexes/microhash.md`.
 #[test]
 fn an_append_programs_a_share_of_a_page_and_a_query_reads_few() {
     let reads = |log: &MicroHash<SimChip>| log.nand().counters().page_reads[Cause::Host as usize];
@@ -515,8 +518,7 @@ fn every_search_of_a_time_reads_few_pages() {
     }
 }
 
-/// Lives of many mounts, each ended by a cut somewhere, on a chip whose programs and erases fail now and
-/// then.
+/// Runs through many mounts, each ended by a power cut, on a chip whose programs and erases sometimes fail.
 #[test]
 fn cuts_one_after_the_other_on_a_failing_chip_lose_nothing_that_was_synced() {
     for seed in 0..12u64 {
@@ -572,7 +574,7 @@ fn cuts_one_after_the_other_on_a_failing_chip_lose_nothing_that_was_synced() {
     }
 }
 
-/// A page that holds what an earlier lap of the ring left in its place is no page of this one.
+/// A page left in its place by an earlier lap of the ring is damage: it is no page of this lap.
 #[test]
 fn a_page_of_an_earlier_lap_is_damage() {
     let (earlier, _, settings) = filled(true);

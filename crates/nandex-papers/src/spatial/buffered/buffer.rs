@@ -14,21 +14,21 @@ use nandex::spatial::coordinate::Coordinate;
 use nandex::spatial::measure::Measure;
 use nandex::spatial::node::{Node, NodeFormat, NodeId};
 
-/// How far the buffered entries of a node stretch: the area around them, and the areas that two share, added
-/// up.
+/// The extent of a node's buffered entries: the area of the box around them, and the sum of the areas that
+/// two of them share.
 pub(super) type Spread<M> = (Option<M>, Option<M>);
 
 /// The modifications that wait for a node.
 pub(super) struct Waiting<M> {
-    /// Modifications, one after the other, fewer than came: updates of one entry are one.
+    /// Modifications, one after the other. An update of an entry may replace an older one, so they may be
+    /// fewer than arrived.
     mods: Vec<u8>,
-    /// How many came.
+    /// Number of modifications that have arrived.
     pub(super) modifications: u64,
-    /// The node's level; 1 for a leaf.
     pub(super) level: u8,
-    /// Entries of the node, as a mount counts them.
+    /// Number of entries of the node. Only a mount keeps it up to date.
     entries: u32,
-    /// The operation that touched it first, and the one that did last.
+    /// The operation that touched the node first. `touched` is the one that touched it last.
     pub(super) first: u64,
     pub(super) touched: u64,
     unit: u64,
@@ -36,26 +36,26 @@ pub(super) struct Waiting<M> {
 }
 
 impl<M> Waiting<M> {
-    /// Whether its page need not be read.
+    /// Whether the modifications make the whole node, so that its page need not be read.
     pub(super) fn is_whole(&self) -> bool {
         !self.mods.is_empty() && is_reset(&self.mods)
     }
 }
 
 impl<M: Copy> Waiting<M> {
-    /// How far its entries stretch, if that was measured.
+    /// The extent of the node's buffered entries, if it was measured.
     pub(super) fn spread(&self) -> Spread<M> {
         self.spread.unwrap_or((None, None))
     }
 }
 
-/// Nodes that are flushed together.
+/// A flushing unit: nodes that are flushed together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Unit {
     pub(super) nodes: Vec<NodeId>,
-    /// Modifications that came for its nodes.
+    /// Modifications that have arrived for its nodes.
     pub(super) modifications: u64,
-    /// The operation that touched one of them last.
+    /// The operation that last touched one of its nodes.
     pub(super) touched: u64,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Touch<'a> {
     pub(super) modification: &'a [u8],
 }
 
-/// The buffer.
+/// The node buffer: modifications by node, and the flushing units.
 pub(super) struct NodeBuffer<C: Coordinate, const D: usize> {
     format: NodeFormat,
     unit_nodes: usize,
@@ -79,8 +79,8 @@ pub(super) struct NodeBuffer<C: Coordinate, const D: usize> {
 }
 
 impl<C: Coordinate, const D: usize> NodeBuffer<C, D> {
-    /// Bytes that a node takes besides its modifications: its row, its share of the tree of rows, its place
-    /// in a unit.
+    /// Bytes that a node takes besides its modifications: its row, its share of the tree of rows, and its
+    /// place in a unit.
     pub(super) const NODE_BYTES: usize = size_of::<Waiting<C::Measure>>() + 64;
 
     pub(super) fn new(format: NodeFormat, unit_nodes: usize) -> NodeBuffer<C, D> {
@@ -88,7 +88,6 @@ impl<C: Coordinate, const D: usize> NodeBuffer<C, D> {
         NodeBuffer { format, unit_nodes, nodes, units, next_unit: 0, bytes: 0 }
     }
 
-    /// Bytes that the buffer takes as it is.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -105,13 +104,13 @@ impl<C: Coordinate, const D: usize> NodeBuffer<C, D> {
         &self.units
     }
 
-    /// Modifications kept, which is how many records a compacted log has of them.
+    /// Number of modifications kept. A compacted log has as many records of them.
     pub(super) fn records(&self) -> u64 {
         let bytes: usize = self.nodes.values().map(|waiting| waiting.mods.len()).sum();
         (bytes / mod_bytes(&self.format)) as u64
     }
 
-    /// The modifications kept of all nodes, each with its node and the node's last operation.
+    /// All modifications kept, each with its node and the node's last operation.
     pub(super) fn each(&self) -> impl Iterator<Item = (NodeId, u64, &[u8])> {
         let mod_bytes = mod_bytes(&self.format);
         self.nodes.iter().flat_map(move |(id, waiting)| {
@@ -119,7 +118,7 @@ impl<C: Coordinate, const D: usize> NodeBuffer<C, D> {
         })
     }
 
-    /// Takes a modification in.
+    /// Adds a modification to its node.
     pub(super) fn touch(&mut self, touch: Touch<'_>) {
         let unit = match self.nodes.get(&touch.node) {
             Some(waiting) => waiting.unit,
@@ -147,8 +146,8 @@ impl<C: Coordinate, const D: usize> NodeBuffer<C, D> {
         }
     }
 
-    /// Takes a modification in that a log tells of a node whose page has so many entries. Whether the node
-    /// itself has become shorter than its modifications.
+    /// Adds a modification read from the log to its node, whose page has `in_page` entries. Returns whether
+    /// the node itself would now be shorter than its modifications.
     pub(super) fn touch_again(&mut self, touch: Touch<'_>, in_page: u32) -> bool {
         self.touch(touch);
         let Some(waiting) = self.nodes.get_mut(&touch.node) else { return false };
@@ -157,7 +156,7 @@ impl<C: Coordinate, const D: usize> NodeBuffer<C, D> {
         waiting.mods.len() > (waiting.entries as usize + 1) * mod_bytes(&self.format)
     }
 
-    /// A row for a node that has none; its unit.
+    /// Makes a row for a node that has none. Returns the flushing unit that the node joined.
     fn join(&mut self, touch: Touch<'_>) -> u64 {
         let is_open = self.units.get(&self.next_unit).is_some_and(|unit| unit.nodes.len() < self.unit_nodes);
         if !is_open {
@@ -180,7 +179,7 @@ impl<C: Coordinate, const D: usize> NodeBuffer<C, D> {
         unit
     }
 
-    /// Keeps the node itself where its modifications have become more.
+    /// Replaces the modifications of a node by the whole node, if that is shorter.
     pub(super) fn shorten(&mut self, id: NodeId, node: &Node<C, D>) {
         let Some(waiting) = self.nodes.get_mut(&id) else { return };
         let whole = (node.entries.len() + 1) * mod_bytes(&self.format);
@@ -194,14 +193,14 @@ impl<C: Coordinate, const D: usize> NodeBuffer<C, D> {
         self.bytes = self.bytes + waiting.mods.capacity() - before;
     }
 
-    /// Makes a node what its modifications say; the page's is given unless these are the whole node.
+    /// Applies the modifications of a node. The caller gives the node of its page, unless the modifications
+    /// are the whole node.
     pub(super) fn apply_to(&self, id: NodeId, node: &mut Node<C, D>) -> Result<(), Breach> {
         let Some(waiting) = self.nodes.get(&id) else { return Ok(()) };
         let mut mods = waiting.mods.chunks_exact(mod_bytes(&self.format));
         mods.try_for_each(|modification| apply(&self.format, modification, node))
     }
 
-    /// Forgets what waits for a node: it was flushed or given up.
     pub(super) fn remove(&mut self, id: NodeId) {
         let Some(waiting) = self.nodes.remove(&id) else { return };
         self.bytes -= Self::NODE_BYTES + waiting.mods.capacity();
@@ -213,7 +212,7 @@ impl<C: Coordinate, const D: usize> NodeBuffer<C, D> {
         }
     }
 
-    /// Sees to it that it is known how far the buffered entries of each node stretch.
+    /// Measures the extents that are not known yet.
     pub(super) fn measure_spreads(&mut self) {
         for waiting in self.nodes.values_mut() {
             if waiting.spread.is_none() {
@@ -222,7 +221,7 @@ impl<C: Coordinate, const D: usize> NodeBuffer<C, D> {
         }
     }
 
-    /// The fault of the counts, if there is one.
+    /// A message about counts that do not agree, if any.
     pub(super) fn fault(&self) -> Option<String> {
         let rows = self.nodes.values().map(|waiting| Self::NODE_BYTES + waiting.mods.capacity());
         let bytes: usize = rows.sum();
@@ -240,7 +239,7 @@ impl<C: Coordinate, const D: usize> NodeBuffer<C, D> {
     }
 }
 
-/// How far the entries that modifications put stretch.
+/// Measures the extent of the entries that these modifications put.
 fn spread<C: Coordinate, const D: usize>(format: &NodeFormat, mods: &[u8]) -> Spread<C::Measure> {
     let puts = || mods.chunks_exact(mod_bytes(format)).filter_map(entry_put);
     let rects =

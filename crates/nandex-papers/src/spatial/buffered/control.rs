@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use nandex::spatial::node::NodeId;
 
-/// Two lists of node numbers.
+/// Two bounded lists of node numbers.
 #[derive(Clone, Debug)]
 pub(super) struct TemporalControl {
     read: VecDeque<NodeId>,
@@ -13,30 +13,29 @@ pub(super) struct TemporalControl {
 }
 
 impl TemporalControl {
-    /// Lists of so many nodes; 0 for none.
+    /// Makes lists of up to so many nodes. A length of 0 means no list.
     pub(super) fn new(read_max: usize, written_max: usize) -> TemporalControl {
         let (read, written) = (VecDeque::with_capacity(read_max), VecDeque::with_capacity(written_max));
         TemporalControl { read, read_max, written, written_max }
     }
 
-    /// A node was read. One that is in the list keeps its place.
+    /// Notes that a node was read. A node already in the list keeps its place.
     pub(super) fn note_read(&mut self, id: NodeId) {
         if !self.was_read(id) {
             push(&mut self.read, self.read_max, id);
         }
     }
 
-    /// Nodes were written.
     pub(super) fn note_written(&mut self, ids: &[NodeId]) {
         ids.iter().for_each(|&id| push(&mut self.written, self.written_max, id));
     }
 
-    /// Whether a node was read not long ago.
+    /// Whether the list of nodes read has this node.
     pub(super) fn was_read(&self, id: NodeId) -> bool {
         self.read.contains(&id)
     }
 
-    /// Nodes written not long ago.
+    /// The nodes in the list of nodes written.
     pub(super) fn written(&self) -> impl Iterator<Item = NodeId> {
         self.written.iter().copied()
     }

@@ -11,13 +11,13 @@ use nandex::spatial::node::{Node, NodeId, ROOT};
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
 
-/// Pages that a flush writes at once.
+/// Number of pages that a flush writes in one atomic group.
 pub(super) fn group_pages(store: &impl PageStore, unit_nodes: usize) -> usize {
     store.atomic_pages_max().min(unit_nodes).max(1)
 }
 
 impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
-    /// Flushes what the policy chooses.
+    /// Flushes the nodes that the policy chooses.
     fn flush(&mut self) -> Result<(), IndexError> {
         if self.config.policy == FlushPolicy::All {
             return self.flush_all();
@@ -28,7 +28,6 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         nodes.chunks(self.group_pages()).try_for_each(|group| self.flush_group(group))
     }
 
-    /// Flushes everything.
     pub(super) fn flush_all(&mut self) -> Result<(), IndexError> {
         if self.buffer.is_empty() {
             return Ok(());
@@ -51,7 +50,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         Ok(())
     }
 
-    /// Writes the pages of some nodes, in ascending order, and forgets what was buffered of them.
+    /// Writes the pages of some nodes in ascending order, and forgets their modifications.
     fn flush_group(&mut self, group: &[NodeId]) -> Result<(), IndexError> {
         let mut node = Node::new(1);
         for (slot, &id) in group.iter().enumerate() {
@@ -76,7 +75,6 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         Ok(written?)
     }
 
-    /// Forgets the modifications of a group whose pages are on the medium.
     fn forget_flushed(&mut self, group: &[NodeId]) -> Result<(), IndexError> {
         self.counts.flushed_nodes += group.len() as u64;
         let page_bytes = self.medium.page_bytes();
@@ -104,7 +102,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         Ok(forced?)
     }
 
-    /// Makes sure that the log takes so many records.
+    /// Makes sure that the log has room for `records` records: compacts it, after a flush of all nodes if
+    /// the buffer would fill more than half of it.
     fn make_room(&mut self, records: u64) -> Result<(), IndexError> {
         if self.log.room() >= records {
             return Ok(());
@@ -118,15 +117,14 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         if self.log.room() >= records { Ok(()) } else { Err(IndexError::Full) }
     }
 
-    /// Begins the log anew with what the buffer holds.
+    /// Begins the log anew with the contents of the buffer.
     pub(super) fn compact(&mut self) -> Result<(), IndexError> {
         let compacted = self.log.compact(self.operation, self.buffer.each());
         self.medium.is_interrupted |= compacted.as_ref().is_err_and(|error| !error.is_refusal());
         Ok(compacted?)
     }
 
-    /// Logs the operation in hand and puts it into the buffer; after [`IndexError::Full`] nothing of it is in
-    /// either.
+    /// Logs the operation and adds it to the buffer. After [`IndexError::Full`] neither has anything of it.
     pub(super) fn log_and_buffer(&mut self) -> Result<(), IndexError> {
         let rows = self.hand.changed.len() * NodeBuffer::<C, D>::NODE_BYTES;
         // At most: many changes meet an older one of the same entry or node.
@@ -177,8 +175,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         }
     }
 
-    /// Puts into the buffer what the log has and the pages have not: record by record, as it was at each
-    /// moment of the log, so that it never holds more than it held then.
+    /// Rebuilds the buffer from the log. Records are taken in the order of the log, and flushes in it are
+    /// followed too, so the buffer is never larger than it was when the log was written.
     pub(super) fn replay(&mut self) -> Result<(), IndexError> {
         let BufferedNodes { log, buffer, medium, .. } = self;
         let (mut node, mut known) = (Node::new(1), Known::default());
@@ -217,7 +215,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         self.require_sense()
     }
 
-    /// Refuses a log whose modifications make no sense on the pages.
+    /// Refuses a log whose modifications do not fit the pages.
     fn require_sense(&mut self) -> Result<(), IndexError> {
         let (mut node, mut from) = (Node::new(1), ROOT);
         while let Some((&id, _)) = self.buffer.nodes().range(from..).next() {
@@ -228,23 +226,23 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
     }
 }
 
-/// The knowledge that a mount has of a node's page.
+/// The state of a node's page, as a mount found it.
 #[derive(Clone, Copy)]
 struct InPage {
     level: u8,
     entries: u32,
-    /// The last one that is in it.
+    /// Number of the last operation in the page.
     operation: u64,
 }
 
 impl InPage {
-    /// There is none.
+    /// The state of a node without a page.
     const NONE: InPage = InPage { level: 1, entries: 0, operation: 0 };
 }
 
 impl<S: PageStore> Medium<S> {
-    /// The contents of a node's page. A node whose first flush was to come has no page, and one of which the
-    /// log goes on to say that it was given up needs none; that others need it shows at the end.
+    /// Reads the state of a node's page. It may be missing: the node's first flush may not have happened,
+    /// or the log may go on to give the node up. A page missed by other nodes is noticed at the end.
     fn in_page<C: Coordinate, const D: usize>(
         &mut self,
         id: NodeId,
@@ -257,7 +255,7 @@ impl<S: PageStore> Medium<S> {
         }
     }
 
-    /// Lets the buffer keep the node itself, if page and modifications make one.
+    /// Replaces the modifications of a node by the whole node, if they fit the page.
     fn shorten<C: Coordinate, const D: usize>(
         &mut self,
         buffer: &mut NodeBuffer<C, D>,
@@ -280,7 +278,7 @@ fn is_damage(error: &IndexError) -> bool {
     )
 }
 
-/// A few pages of nodes, as they were read in a mount.
+/// The states of a few pages read last in a mount.
 #[derive(Default)]
 struct Known {
     pages: [Option<(NodeId, InPage)>; 16],

@@ -9,21 +9,21 @@ use nandex::spatial::node::{Change, Node, NodeFormat, NodeId};
 /// Nodes whose memory is kept for the next operation.
 pub(super) const SPARE_NODES: usize = 4;
 
-/// The operation in hand.
+/// The operation being done.
 pub(super) struct Hand<C, const D: usize> {
-    /// Nodes held at most by an operation that can be done with fewer.
+    /// Nodes that an operation may hold, if a narrow form of it exists that holds fewer.
     pub(super) held_max: u32,
     pub(super) is_open: bool,
-    /// Nodes of a bulk load were written since the log was begun anew for them.
+    /// Whether a bulk load has written nodes since the log was begun anew for it.
     pub(super) is_loading: bool,
-    /// The nodes of the operation, as they are in it.
+    /// The nodes of the operation, with its changes.
     pub(super) held: BTreeMap<NodeId, Node<C, D>>,
-    /// The modifications, one after the other, and the node of each.
+    /// The modifications, one after the other. `changed` has the node of each.
     pub(super) changes: Vec<u8>,
     pub(super) changed: Vec<NodeId>,
     pub(super) taken: Vec<NodeId>,
     pub(super) freed: Vec<NodeId>,
-    /// Nodes whose memory is free for the next ones.
+    /// Nodes whose memory is free for reuse.
     pub(super) spare: Vec<Node<C, D>>,
 }
 
@@ -54,7 +54,7 @@ impl<C: Coordinate, const D: usize> Hand<C, D> {
         self.is_open = false;
     }
 
-    /// A node that was not changed is not needed.
+    /// Drops a node from the operation, unless it was changed.
     pub(super) fn forget(&mut self, id: NodeId) {
         if !self.changed.contains(&id) {
             self.spare.extend(self.held.remove(&id));

@@ -20,13 +20,13 @@ use nandex::spatial::node::{NodeFormat, NodeId, ROOT};
 use nandex::store::slice::{Slice, divide};
 use nandex::store::{PageStore, StoreError};
 
-/// The largest number of operations: one for every microsecond of two years.
+/// Largest number of an operation. At one operation a microsecond it is reached after two years.
 pub(super) const OPERATIONS_MAX: u64 = 1 << 46;
 
-/// No log is begun anew as often.
+/// Upper bound of epochs. No log is compacted as often.
 const EPOCHS_MAX: u64 = 1 << 62;
 
-/// The log's slices, and where it ends.
+/// The two areas of the log, and which of them is current.
 pub(super) struct NodeLog<S> {
     areas: [RecordLog<Slice<S>, NodeRecords>; 2],
     current: usize,
@@ -34,7 +34,6 @@ pub(super) struct NodeLog<S> {
     pub(super) counts: LogCounts,
 }
 
-/// The counters of the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LogCounts {
     pub(super) records: u64,
@@ -42,13 +41,13 @@ pub(super) struct LogCounts {
     pub(super) replayed_records: u64,
 }
 
-/// Takes a record: its head, and the modification.
+/// A callback that gets each record: its head and its modification.
 pub(super) type Take<'a> = &'a mut dyn FnMut(RecordHead, &[u8]) -> Result<(), IndexError>;
 
-/// A store in its parts: that of the nodes, and the log.
+/// A store divided into the slice of the nodes and the log.
 pub(super) type Parts<S> = (Slice<S>, NodeLog<S>);
 
-/// Divides a store for a new log of two areas of so many pages.
+/// Divides a store for a new tree and makes an empty log, with areas of `layout.pages` pages.
 pub(super) fn format<S: PageStore>(store: S, layout: Layout) -> Result<Parts<S>, IndexError> {
     let (nodes, mut log) = parts(store, layout)?;
     log.areas[1].trim_all()?;
@@ -59,7 +58,7 @@ pub(super) fn format<S: PageStore>(store: S, layout: Layout) -> Result<Parts<S>,
     Ok((nodes, log))
 }
 
-/// Divides a store as the log at its end says.
+/// Divides the store of an existing tree, by what its log says.
 pub(super) fn mount<S: PageStore>(mut store: S) -> Result<Parts<S>, IndexError> {
     let (first, layout) = locate::<NodeRecords>(&mut store)?;
     if u64::from(layout.pages) * 2 >= u64::from(store.page_count()) || layout.page_records == 0 {
@@ -103,7 +102,7 @@ fn parts<S: PageStore>(store: S, layout: Layout) -> Result<Parts<S>, IndexError>
     Ok((nodes, NodeLog { areas, current: 0, next_epoch: 2, counts: LogCounts::default() }))
 }
 
-/// How a log of this tree lies.
+/// The layout of this tree's log. `None` if it is impossible.
 pub(super) fn layout(format: &NodeFormat, pages: u32, page_bytes: usize) -> Option<Layout> {
     Layout::new::<NodeRecords>(label(format), pages, page_bytes)
 }
@@ -117,7 +116,7 @@ impl<S: PageStore> NodeLog<S> {
         self.areas[0].layout()
     }
 
-    /// Records that still fit.
+    /// Number of records that still fit into the log.
     pub(super) fn room(&self) -> u64 {
         self.areas[self.current].room()
     }
@@ -138,15 +137,14 @@ impl<S: PageStore> NodeLog<S> {
         self.log().drop_since(mark);
     }
 
-    /// Adds a record.
     pub(super) fn append(&mut self, head: RecordHead, modification: &[u8]) -> Result<(), StoreError> {
         self.log().append(|record| head.put(modification, record))?;
         self.counts.records += 1;
         Ok(())
     }
 
-    /// Notes that the nodes on the medium have everything up to an operation. A log without room goes
-    /// without: the pages say so, too.
+    /// Logs for each of these nodes that its page holds all changes up to `operation`. If the log has no
+    /// room, the records are left out, because the pages say so as well.
     pub(super) fn append_flushed(&mut self, nodes: &[NodeId], operation: u64) -> Result<(), StoreError> {
         for &node in nodes {
             if self.room() == 0 {
@@ -161,12 +159,12 @@ impl<S: PageStore> NodeLog<S> {
         Ok(())
     }
 
-    /// Makes all records reach the medium.
+    /// Makes all records so far durable.
     pub(super) fn force(&mut self) -> Result<(), StoreError> {
         self.log().force()
     }
 
-    /// Begins the log anew with these modifications, which are all that is needed.
+    /// Begins the log anew with the modifications that are still needed.
     pub(super) fn compact<'a>(
         &mut self,
         last_operation: u64,
@@ -189,8 +187,8 @@ impl<S: PageStore> NodeLog<S> {
         Ok(())
     }
 
-    /// Reads the log and gives its records one after the other, oldest first: of each operation all or
-    /// nothing. The highest number that an operation has.
+    /// Reads the log and shows its records, the oldest first. Of each operation all records are shown or
+    /// none. Returns the highest number of an operation.
     pub(super) fn replay(&mut self, page_count: u32, take: Take<'_>) -> Result<u64, IndexError> {
         let log = self.log();
         let newest = match log.read(0, Cause::Recovery, &mut vec![0; log.page_bytes()])? {
@@ -216,7 +214,7 @@ impl<S: PageStore> NodeLog<S> {
         Ok(reader.last_operation)
     }
 
-    /// Checks that the medium has what it should.
+    /// Checks the pages of the log.
     pub(super) fn check(&mut self, report: &mut CheckReport) -> Result<(), StoreError> {
         self.log().check(report)
     }
@@ -225,20 +223,19 @@ impl<S: PageStore> NodeLog<S> {
         self.areas.iter().map(RecordLog::ram_bytes).sum()
     }
 
-    /// The most RAM it takes.
+    /// Bytes of RAM that the log takes at most.
     pub(super) const fn ram_bytes_max(page_bytes: usize) -> usize {
         3 * page_bytes + 2 * size_of::<RecordLog<Slice<S>, NodeRecords>>()
     }
 
-    /// Gives the slices up.
     pub(super) fn give_up(self) {}
 }
 
-/// Reads a log's records.
+/// The state of a reading of the log.
 struct Reader {
     record_bytes: usize,
     page_count: u32,
-    /// The records of the operation of which the last one is to come.
+    /// Records of an operation whose last record has not been read yet.
     in_hand: Vec<u8>,
     operation: u64,
     last_operation: u64,

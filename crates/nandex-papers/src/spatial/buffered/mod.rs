@@ -107,42 +107,42 @@ use read_buffer::ReadBuffer;
 /// The code of this layer in the superblock.
 pub const LAYER: u8 = 1;
 
-/// Bytes at the end of a page that a node has not: number of an operation, checksum.
+/// Bytes at the end of a page that the node does not use: the number of an operation and a checksum.
 pub const TRAILER_BYTES: usize = 12;
 
 const SUPERBLOCK: Lpn = Lpn(0);
 
-/// How a layer is set up. Nothing of it is on the medium but the size of the log.
+/// The settings of a buffered layer. Only the size of the log is stored on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferedConfig {
-    /// The class wanted: *every operation* or *every sync*.
+    /// The durability class: *every operation* or *every sync*.
     pub durability: Durability,
-    /// RAM of the node buffer.
+    /// Bytes of RAM for the node buffer.
     pub buffer_bytes: usize,
-    /// Nodes of a flushing unit.
+    /// Number of nodes in a flushing unit.
     pub unit_nodes: usize,
-    /// Which nodes are flushed.
+    /// The rule that chooses the nodes to flush.
     pub policy: FlushPolicy,
-    /// Pages of each of the log's two areas, at format; `None` means for 8 times the buffer.
+    /// Pages of each of the log's two areas, fixed at format. `None` means room for 8 times the buffer.
     pub log_pages: Option<u32>,
-    /// Pages of the read buffer; 0 for none.
+    /// Pages in the read buffer. 0 means no read buffer.
     pub read_pages: usize,
-    /// Which page leaves it.
+    /// The rule that picks the page to leave the read buffer.
     pub read_order: ReadOrder,
-    /// Nodes in the list of nodes read; 0 for none.
+    /// Length of the list of nodes read. 0 means no list.
     pub read_list: usize,
-    /// Nodes in the list of nodes written; 0 for none.
+    /// Length of the list of nodes written. 0 means no list.
     pub write_list: usize,
 }
 
-/// Nodes of a flushing unit, unless others are wanted.
+/// Nodes in a flushing unit by default.
 const UNIT_NODES: usize = 5;
 
-/// Nodes in the list of nodes read at least.
+/// Least length of the list of nodes read in eFIND's settings.
 const READ_LIST_MIN: usize = 10;
 
 impl BufferedConfig {
-    /// The FAST framework: a node buffer and no read buffer.
+    /// The settings of the FAST framework: a node buffer and no read buffer.
     pub const fn fast(durability: Durability, buffer_bytes: usize, policy: FlushPolicy) -> BufferedConfig {
         BufferedConfig {
             durability,
@@ -157,7 +157,8 @@ impl BufferedConfig {
         }
     }
 
-    /// eFIND: so much RAM in all, a fifth of it for the read buffer, and lists of nodes.
+    /// The settings of eFIND for `ram_bytes` bytes of RAM: a fifth for the read buffer, the rest for the
+    /// node buffer; and the lists of nodes read and written.
     pub fn efind(
         durability: Durability,
         ram_bytes: usize,
@@ -202,18 +203,17 @@ impl BufferedConfig {
     }
 }
 
-/// The counters of the layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct BufferedCounts {
     flushes: u64,
     flushed_nodes: u64,
     emergency_flushes: u64,
-    /// Nodes read that had modifications in the buffer, and those of them whose page was not read.
+    /// Nodes read that had modifications in the buffer. `whole_hits` counts those whose page was not read.
     buffer_hits: u64,
     whole_hits: u64,
 }
 
-/// Nodes behind a buffer and a log.
+/// Nodes behind a buffer of modifications and a log.
 pub struct BufferedNodes<S, C: Coordinate, const D: usize> {
     medium: Medium<S>,
     log: NodeLog<S>,
@@ -222,7 +222,7 @@ pub struct BufferedNodes<S, C: Coordinate, const D: usize> {
     buffer: NodeBuffer<C, D>,
     chooser: Chooser,
     control: TemporalControl,
-    /// Operations so far, those included that came to nothing.
+    /// Operations so far, with those that failed.
     operation: u64,
     hand: Hand<C, D>,
     /// The node read last outside an operation.
@@ -234,7 +234,8 @@ pub struct BufferedNodes<S, C: Coordinate, const D: usize> {
 pub type BufferedTree<S, C, const D: usize, R> = Tree<C, D, BufferedNodes<S, C, D>, R>;
 
 impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
-    /// Makes an empty tree of this kind; whatever the store held is dropped. The durability is the layer's.
+    /// Makes an empty tree and drops everything that the store held. `config` sets the durability; that of
+    /// `tree` is not used.
     pub fn format<R: Rules<C, D>>(
         mut store: S,
         tree: &SpatialConfig<R>,
@@ -269,8 +270,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         Ok(nodes)
     }
 
-    /// Opens the tree of this kind that a store holds, with everything that its log tells; one formatted
-    /// otherwise is refused.
+    /// Opens a tree of a known kind, with all operations in its log. A tree formatted otherwise is refused.
     pub fn mount_as<R: Rules<C, D>>(
         store: S,
         tree: &SpatialConfig<R>,
@@ -281,7 +281,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         Ok(nodes)
     }
 
-    /// Opens what a store holds, with everything that its log tells.
+    /// Opens the tree in a store, with all operations in its log.
     pub fn mount(store: S, config: BufferedConfig) -> Result<BufferedNodes<S, C, D>, IndexError> {
         config.validate(&store)?;
         let (mut below, log) = log::mount(store)?;
@@ -330,7 +330,8 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         }
     }
 
-    /// Gives the store back; what was not synced is as after a power cut.
+    /// Takes the layer apart and returns the store. Changes that were not synced are lost as in a power
+    /// cut.
     pub fn into_store(self) -> S {
         let BufferedNodes { medium, log, .. } = self;
         log.give_up();
@@ -344,13 +345,14 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         if self.medium.is_interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
     }
 
-    /// Reads the page of a node: the node, and the last operation that is in it.
+    /// Reads the page of a node. Returns the last operation in the page. An operation newer than the log is
+    /// an error.
     fn fetch(&mut self, id: NodeId, cause: Cause, node: &mut Node<C, D>) -> Result<u64, IndexError> {
         let operation = self.medium.fetch(id, cause, node)?;
         if operation > self.operation { Err(ahead_of_log(id)) } else { Ok(operation) }
     }
 
-    /// Makes a node of its page and of what waits for it.
+    /// Makes a node from its page and the modifications that wait for it.
     fn retrieve(&mut self, id: NodeId, cause: Cause, node: &mut Node<C, D>) -> Result<(), IndexError> {
         let waiting = self.buffer.nodes().get(&id);
         let (is_waiting, is_whole) = (waiting.is_some(), waiting.is_some_and(buffer::Waiting::is_whole));
@@ -366,7 +368,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         Ok(())
     }
 
-    /// Marks every page below the root as in use; the nodes right above the leaves are the last to be read.
+    /// Marks every page below the root as in use. The walk reads all nodes above the leaves.
     fn claim_all(&mut self) -> Result<(), IndexError> {
         let mut open = vec![(ROOT, None)];
         let mut node = Node::new(1);
@@ -397,7 +399,7 @@ struct Medium<S> {
     format: NodeFormat,
     store: Slice<S>,
     read_buffer: ReadBuffer,
-    /// Pages in hand; the first one is where nodes are read to.
+    /// Buffers for pages. Nodes are read into the first one.
     pages: Vec<u8>,
     is_interrupted: bool,
 }
@@ -407,7 +409,7 @@ impl<S: PageStore> Medium<S> {
         self.format.page_bytes as usize + TRAILER_BYTES
     }
 
-    /// Writes a node into page `slot` in hand, as of an operation.
+    /// Encodes a node into buffer `slot`, as of an operation.
     fn seal<C: Coordinate, const D: usize>(
         &mut self,
         id: NodeId,
@@ -424,7 +426,7 @@ impl<S: PageStore> Medium<S> {
         put_u32(trailer, 8, crc);
     }
 
-    /// Reads the page of a node: the node, and the last operation that is in it.
+    /// Reads the page of a node. Returns the last operation in the page.
     fn fetch<C: Coordinate, const D: usize>(
         &mut self,
         id: NodeId,
@@ -459,7 +461,7 @@ fn ahead_of_log(id: NodeId) -> IndexError {
     IndexError::broken(Invariant::B5, "the node has an operation that the log has not", u64::from(id.0))
 }
 
-/// Reads the superblock of a tree below this layer: its nodes have less than a page.
+/// Decodes the superblock of a tree below this layer. Its nodes are shorter than a page.
 fn layered<C: Coordinate, const D: usize>(page: &[u8], page_count: u32) -> Result<NodeFormat, IndexError> {
     let (mut format, _) = superblock_of::<C, D>(page, page_count)?;
     format.page_bytes = format.page_bytes.saturating_sub(TRAILER_BYTES as u32);
@@ -469,12 +471,11 @@ fn layered<C: Coordinate, const D: usize>(page: &[u8], page_count: u32) -> Resul
     }
 }
 
-/// Whether a page that was given up may hold what a power cut would bring back.
+/// Whether trims must wait for a sync, because a power cut might bring back an older page.
 fn trims_wait(store: &impl PageStore, config: &BufferedConfig) -> bool {
     config.durability != Durability::EveryOperation || !store.durable_writes()
 }
 
-/// How the log of a new tree lies.
 fn log_layout(
     format: &NodeFormat,
     store: &impl PageStore,

@@ -21,33 +21,33 @@ use nandex::store::space::Space;
 use nandex::units::Lpn;
 
 impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
-    /// How it is set up.
+    /// The settings of the layer.
     pub fn config(&self) -> &BufferedConfig {
         &self.config
     }
 
-    /// Looks at the store below.
+    /// Shows the store below to a closure.
     pub fn look<T>(&self, ask: impl FnOnce(&S) -> T) -> T {
         self.medium.store.look(ask)
     }
 
-    /// This layer with operations that hold few nodes, for which [`BufferedNodes::operation_bytes`] are
-    /// enough. One that would hold more answers [`IndexError::Full`] on the way, and the tree does it again
-    /// narrow.
+    /// Bounds the nodes that an operation holds, so that [`BufferedNodes::operation_bytes`] are enough RAM.
+    /// An operation that would hold more fails with [`IndexError::Full`], and the tree repeats it in its
+    /// narrow form.
     #[must_use]
     pub fn narrowed(mut self) -> Self {
         self.hand.held_max = self.medium.format.held_nodes_max() as u32;
         self
     }
 
-    /// RAM of the nodes that a narrow operation holds, and of its modifications.
+    /// Bytes of RAM of the nodes that a narrow operation holds, and of its modifications.
     pub fn operation_bytes(format: &NodeFormat) -> usize {
         let node = size_of::<Node<C, D>>() + format.entries_max() * size_of::<Entry<C, D>>();
         let changes = format.group_nodes_max() * format.entries_max() * mod_bytes(format);
         (format.held_nodes_max().max(SPARE_NODES) + 2) * node + 2 * changes
     }
 
-    /// The most RAM that the layer takes besides the store, the nodes of one operation left out.
+    /// Bytes of RAM that the layer takes at most. The store and the nodes of one operation are not counted.
     pub fn ram_bytes_max(config: &BufferedConfig, page_bytes: usize, page_count: u32) -> usize {
         let lists = 2 * (config.read_list + config.write_list) * size_of::<NodeId>();
         config.buffer_bytes
@@ -59,13 +59,13 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
             + size_of::<Self>()
     }
 
-    /// Gives a page back.
     fn release(&mut self, id: NodeId) -> Result<(), IndexError> {
         self.medium.read_buffer.remove(id);
         if self.space.release_written(Lpn(id.0)) { self.trim(Lpn(id.0)) } else { Ok(()) }
     }
 
-    /// Trims a page that no node uses. A store with no room for the note of it only keeps the page longer.
+    /// Trims a page that no node uses. If the store has no room to note the trim, it only keeps the page
+    /// longer.
     fn trim(&mut self, lpn: Lpn) -> Result<(), IndexError> {
         match self.medium.store.trim(lpn) {
             Err(error) if error.is_refusal() => Ok(()),
@@ -84,7 +84,6 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         }
     }
 
-    /// Checks B2, B3 and B4.
     fn check_buffers(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
         if let Some(fault) = self.buffer.fault() {
             report.violation(Invariant::B3, 0, fault);
@@ -186,7 +185,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for BufferedNodes<
         self.hand.free(&self.medium.format, id);
     }
 
-    /// The log takes an operation of any size that it has room for.
+    /// Always true: the log takes an operation of any size that it has room for.
     fn fits_group(&self) -> bool {
         true
     }
@@ -258,7 +257,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for BufferedNodes<
         Ok(())
     }
 
-    /// Flushes everything and begins the log anew, so that the next mount has nothing to replay.
+    /// Flushes all nodes and begins the log anew, so that the next mount has nothing to replay.
     fn close(&mut self) -> Result<(), IndexError> {
         self.ready()?;
         self.flush_all()?;

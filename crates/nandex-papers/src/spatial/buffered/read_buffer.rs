@@ -16,21 +16,21 @@ use nandex::cache::policy::{Access, Exit, Lru, Replacement};
 use nandex::spatial::node::NodeId;
 use nandex::units::Lpn;
 
-/// Which page leaves the read buffer.
+/// The rule that picks the page to leave the read buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOrder {
-    /// The page not used for the longest time.
+    /// LRU: the page not used for the longest time.
     Lru,
-    /// New pages soon, pages that come back late.
+    /// 2Q: new pages leave early. Pages that come back after leaving stay long.
     TwoQ,
-    /// New pages soon, pages asked for twice late.
+    /// S2Q: new pages leave early. Pages asked for a second time stay long.
     SimplifiedTwoQ,
-    /// One not used for long, and no higher than the one that comes.
+    /// HLRU: a page not used for long that is no higher in the tree than the incoming one.
     HeightLru,
 }
 
 impl ReadOrder {
-    /// All.
+    /// All rules.
     pub const ALL: [ReadOrder; 4] =
         [ReadOrder::Lru, ReadOrder::TwoQ, ReadOrder::SimplifiedTwoQ, ReadOrder::HeightLru];
 
@@ -45,11 +45,11 @@ impl ReadOrder {
     }
 }
 
-/// Pages and their order.
+/// The pages in the read buffer and their order.
 pub(super) struct ReadBuffer {
     page_bytes: usize,
     frames: Vec<u8>,
-    /// The node and the level of each frame.
+    /// Node and level of the page in each frame.
     held: Vec<(NodeId, u8)>,
     unused: Vec<u32>,
     places: BTreeMap<NodeId, u32>,
@@ -67,7 +67,7 @@ enum Order {
 const FRAME_BYTES: usize = 128;
 
 impl ReadBuffer {
-    /// For so many pages; 0 for none.
+    /// Makes a buffer for `pages` pages; 0 means no buffer.
     pub(super) fn new(pages: usize, page_bytes: usize, order: ReadOrder) -> ReadBuffer {
         ReadBuffer {
             page_bytes,
@@ -86,7 +86,7 @@ impl ReadBuffer {
         }
     }
 
-    /// Gives the page of a node, if it is here.
+    /// Copies the page of a node, if it is in the buffer. Returns whether it is.
     pub(super) fn get(&mut self, id: NodeId, page: &mut [u8]) -> bool {
         if self.held.is_empty() {
             return false;
@@ -111,7 +111,7 @@ impl ReadBuffer {
         &mut self.frames[frame as usize * self.page_bytes..][..self.page_bytes]
     }
 
-    /// Takes the page of a node in, or as it is now.
+    /// Adds the page of a node, or replaces it if it is in the buffer.
     pub(super) fn put(&mut self, id: NodeId, level: u8, page: &[u8]) {
         if self.held.is_empty() || self.refresh(id, level, page) {
             return;
@@ -129,7 +129,7 @@ impl ReadBuffer {
         }
     }
 
-    /// Brings a page that is here up to date; whether it is.
+    /// Replaces the page of a node if it is in the buffer. Returns whether it is.
     pub(super) fn refresh(&mut self, id: NodeId, level: u8, page: &[u8]) -> bool {
         let Some(&frame) = self.places.get(&id) else { return false };
         self.held[frame as usize].1 = level;
@@ -159,14 +159,12 @@ impl ReadBuffer {
         self.unused.push(frame);
     }
 
-    /// Drops the page of a node that is no more.
     pub(super) fn remove(&mut self, id: NodeId) {
         if let Some(&frame) = self.places.get(&id) {
             self.leave(frame, Exit::Trimmed);
         }
     }
 
-    /// The nodes whose pages are here, each with its page.
     pub(super) fn pages(&self) -> impl Iterator<Item = (NodeId, &[u8])> {
         self.places
             .iter()
@@ -177,7 +175,7 @@ impl ReadBuffer {
         ReadBuffer::ram_bytes_max(self.held.len(), self.page_bytes)
     }
 
-    /// The most RAM that so many pages take.
+    /// Bytes of RAM that a buffer of `pages` pages takes at most.
     pub(super) const fn ram_bytes_max(pages: usize, page_bytes: usize) -> usize {
         pages * (page_bytes + FRAME_BYTES)
     }
@@ -187,11 +185,11 @@ fn access(id: NodeId) -> Access {
     Access { lpn: Lpn(id.0), write: false, dirty: false }
 }
 
-/// A queue and a list.
+/// The order of S2Q: a queue for new pages and a list in LRU order.
 struct SimplifiedTwoQ {
-    /// First in, first.
+    /// Frames of new pages, the oldest first.
     queue: VecDeque<u32>,
-    /// Used last, last.
+    /// Frames of pages used again; the one used last is at the end.
     list: Vec<u32>,
     queue_frames: usize,
 }

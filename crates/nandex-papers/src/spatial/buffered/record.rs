@@ -34,7 +34,7 @@ const MOD_HEAD_BYTES: usize = 3;
 const RECORD_HEAD_BYTES: usize = 11;
 const NUMBER_BYTES: usize = 6;
 
-/// The records of a log of node modifications.
+/// The record format of a log of node modifications.
 pub(super) struct NodeRecords;
 
 impl RecordKind for NodeRecords {
@@ -53,17 +53,17 @@ impl RecordKind for NodeRecords {
     }
 }
 
-/// The label of the log of a tree.
+/// The label of a tree's log: its coordinates, dimensions and key bytes.
 pub(super) fn label(format: &NodeFormat) -> [u8; 2] {
     [format.coordinate | format.dimensions << 4, format.key_bytes]
 }
 
-/// Bytes of a modification.
+/// Bytes of a modification; all have the same size.
 pub(super) fn mod_bytes(format: &NodeFormat) -> usize {
     MOD_HEAD_BYTES + format.data_entry_bytes().max(format.child_entry_bytes())
 }
 
-/// The head of a record of the log: all but its modification.
+/// The head of a record of the log: everything but its modification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RecordHead {
     pub(super) is_last: bool,
@@ -72,7 +72,6 @@ pub(super) struct RecordHead {
 }
 
 impl RecordHead {
-    /// Writes a record with this modification.
     pub(super) fn put(self, modification: &[u8], record: &mut [u8]) {
         record.fill(0);
         record[0] = u8::from(self.is_last);
@@ -81,7 +80,7 @@ impl RecordHead {
         record[RECORD_HEAD_BYTES..][..modification.len()].copy_from_slice(modification);
     }
 
-    /// Reads a record: this, and the modification.
+    /// Splits a record into its head and its modification.
     pub(super) fn of(record: &[u8]) -> (RecordHead, &[u8]) {
         let mut operation = [0; 8];
         operation[..NUMBER_BYTES].copy_from_slice(&record[1..1 + NUMBER_BYTES]);
@@ -94,12 +93,12 @@ impl RecordHead {
     }
 }
 
-/// Whether nothing before this modification counts.
+/// Whether a modification is a reset, which voids all before it.
 pub(super) fn is_reset(modification: &[u8]) -> bool {
     modification[0] == RESET
 }
 
-/// The entries of a node after a modification, of so many before.
+/// Number of entries of a node after a modification.
 pub(super) fn entries_after(before: u32, modification: &[u8]) -> u32 {
     match modification[0] {
         ADD_DATA | ADD_CHILD => before.saturating_add(1),
@@ -109,15 +108,15 @@ pub(super) fn entries_after(before: u32, modification: &[u8]) -> u32 {
     }
 }
 
-/// The place of the entry that an addition or update puts, and the entry's bytes.
+/// The place, the kind and the bytes of the entry, if the modification adds or updates one.
 pub(super) fn entry_put(modification: &[u8]) -> Option<(usize, bool, &[u8])> {
     let is_data = matches!(modification[0], ADD_DATA | UPDATE_DATA);
     let puts = (ADD_DATA..=UPDATE_CHILD).contains(&modification[0]);
     puts.then(|| (usize::from(get_u16(modification, 1)), is_data, &modification[MOD_HEAD_BYTES..]))
 }
 
-/// Takes an update into the newest modification that put the same entry, if no place changed since; whether
-/// it did.
+/// Merges an update into the newest modification that put the same entry, if no place has changed since.
+/// Returns whether it did.
 pub(super) fn coalesce(mods: &mut [u8], modification: &[u8]) -> bool {
     if !matches!(modification[0], UPDATE_DATA | UPDATE_CHILD) {
         return false;
@@ -139,7 +138,6 @@ pub(super) fn coalesce(mods: &mut [u8], modification: &[u8]) -> bool {
     false
 }
 
-/// Shows the modifications that a change consists of.
 pub(super) fn show<C: Coordinate, const D: usize>(
     format: &NodeFormat,
     change: &Change<C, D>,
@@ -167,7 +165,6 @@ pub(super) fn show<C: Coordinate, const D: usize>(
     }
 }
 
-/// Shows the reset and the additions that make a node.
 pub(super) fn show_whole<C: Coordinate, const D: usize>(
     format: &NodeFormat,
     node: &Node<C, D>,
@@ -183,7 +180,7 @@ pub(super) fn show_whole<C: Coordinate, const D: usize>(
     }
 }
 
-/// Makes a modification so; refused when it makes no sense, which only a damaged log brings forth.
+/// Applies a modification to a node. One that does not fit is refused; only a damaged log has such.
 pub(super) fn apply<C: Coordinate, const D: usize>(
     format: &NodeFormat,
     modification: &[u8],
@@ -212,8 +209,8 @@ pub(super) fn apply<C: Coordinate, const D: usize>(
     node.apply(&change).map_err(|_| (Invariant::B1, "a modification of an entry that the node has not"))
 }
 
-/// Refuses what no node of the format can be: what is built from logged modifications is as safe as what is
-/// read.
+/// Refuses a node that the format does not allow. Nodes built from logged modifications are checked like
+/// nodes read from pages.
 pub(super) fn require_node<C: Coordinate, const D: usize>(
     format: &NodeFormat,
     id: NodeId,

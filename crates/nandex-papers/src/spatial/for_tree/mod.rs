@@ -72,35 +72,35 @@ use nandex::spatial::paged::PagedNodes;
 use nandex::spatial::tree::{Operation, Path, Rules, SpatialConfig, Tree};
 use nandex::store::PageStore;
 
-/// How a merge-back shares entries out over nodes.
+/// The way a merge-back divides entries among nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// In the order in which they stand.
+    /// In the order in which the entries are stored.
     Stored,
-    /// Sorted along the longest side of their box.
+    /// Sorted by their centres along the longest side of their box.
     Sorted,
 }
 
 /// The rules of the FOR-tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForRules {
-    /// The cost of a page read, in the unit of `write_cost`; not 0.
+    /// Cost of a page read, in the unit of `write_cost`; not 0.
     pub read_cost: u32,
-    /// The cost of a page write.
+    /// Cost of a page write, in the unit of `read_cost`.
     pub write_cost: u32,
-    /// Overflow nodes of a node at most.
+    /// Largest number of overflow nodes that a node may have.
     pub overflow_max: u8,
-    /// Overflow nodes of the tree at most.
+    /// Largest number of overflow nodes that the tree may have.
     pub table_max: u32,
-    /// How a merge-back shares entries out.
+    /// The way a merge-back divides entries among nodes.
     pub sharing: Sharing,
 }
 
 /// A FOR-tree whose nodes are pages.
 pub type ForTree<S, C, const D: usize> = Tree<C, D, OverflowNodes<PagedNodes<S, C, D>, C, D>, ForRules>;
 
-/// Writes eight times as dear as reads, up to four overflow nodes a node and 4096 in the tree, entries
-/// sorted; full pages, 40 % full at least, every operation durable.
+/// The default settings: a write costs eight reads, up to four overflow nodes per node and 4096 in the
+/// tree, entries sorted; nodes fill a page, are at least 40 % full, and every operation is durable.
 pub const fn config() -> SpatialConfig<ForRules> {
     SpatialConfig::new(ForRules {
         read_cost: 1,
@@ -111,7 +111,7 @@ pub const fn config() -> SpatialConfig<ForRules> {
     })
 }
 
-/// Makes an empty tree whose nodes are pages; whatever the store held is dropped.
+/// Makes an empty tree whose nodes are pages, and drops everything that the store held.
 pub fn format<S: PageStore, C: Coordinate, const D: usize>(
     store: S,
     config: &SpatialConfig<ForRules>,
@@ -136,16 +136,16 @@ pub fn mount<S: PageStore, C: Coordinate, const D: usize>(store: S) -> Result<Fo
     Tree::over(OverflowNodes::over(nodes)?)
 }
 
-/// The tag of the node that is read, by which the layer tells the rules of it.
+/// The facts about a node that the layer passes to the rules, in the tag of the node it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tag {
-    /// The number of the node's overflow nodes.
+    /// Number of the node's overflow nodes.
     pub overflow: u8,
-    /// Whether it was accessed often enough to be merged back.
+    /// Whether the node was accessed often enough to be merged back.
     pub is_due: bool,
-    /// Whether no page has room and no overflow node may be added.
+    /// Whether the node takes no entry: its pages are full and no overflow node may be added.
     pub is_sealed: bool,
-    /// Whether its own page is too empty for a node, though it has overflow nodes.
+    /// Whether the node's own page is too empty for a node, although it has overflow nodes.
     pub is_thin: bool,
 }
 
@@ -156,14 +156,14 @@ impl Tag {
         u16::from(self.overflow) << 8 | flags
     }
 
-    /// From the tag of a node.
+    /// Decodes the tag of a node.
     pub fn of(bits: u16) -> Tag {
         let flag = |at: u16| bits >> at & 1 == 1;
         Tag { overflow: (bits >> 8) as u8, is_due: flag(0), is_sealed: flag(1), is_thin: flag(2) }
     }
 }
 
-/// The tree's own figures, by their place in [`nandex::spatial::tree::TreeCounts::own`].
+/// The FOR-tree's own counters, by their place in [`nandex::spatial::tree::TreeCounts::own`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Figure {
     MergeBacks,
@@ -171,12 +171,12 @@ enum Figure {
 }
 
 impl ForRules {
-    /// Whether a node with so many overflow nodes and accesses is to be merged back.
+    /// Whether a node with this number of overflow nodes and of accesses is to be merged back.
     pub fn is_due(&self, overflow: u64, accesses: u64) -> bool {
         overflow > 0 && u128::from(accesses) * u128::from(self.read_cost) >= self.threshold(overflow)
     }
 
-    /// The cost that accesses must have reached before so many overflow nodes are merged back.
+    /// Cost that the accesses of a node must reach before its overflow nodes are merged back.
     fn threshold(&self, overflow: u64) -> u128 {
         u128::from((5 * overflow).saturating_sub(1) / 2) * u128::from(self.write_cost)
     }

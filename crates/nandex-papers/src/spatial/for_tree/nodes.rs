@@ -22,28 +22,28 @@ use nandex::spatial::coordinate::Coordinate;
 use nandex::spatial::node::{Change, Entry, Node, NodeFormat, NodeId};
 use nandex::spatial::nodes::Nodes;
 
-/// The overflow nodes of one node, and what is known of them.
+/// A row of the overflow node table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row {
-    /// The overflow nodes in the order of the links.
+    /// The node's overflow nodes, in the order of the links.
     pub overflow: Vec<NodeId>,
-    /// Reads of the node, by searches and by updates on their way, since it got the first of them.
+    /// Reads of the node, by searches and by updates on their way, since it got its first overflow node.
     pub accesses: u64,
 }
 
-/// Nodes with overflow nodes.
+/// A layer over a node store in which nodes may have overflow nodes.
 pub struct OverflowNodes<N, C, const D: usize> {
     inner: N,
     rules: ForRules,
     table: BTreeMap<NodeId, Row>,
-    /// Overflow nodes in all rows.
+    /// Number of overflow nodes in all rows.
     overflow_nodes: usize,
-    /// Rows as they were before the operation in hand touched them; where there was none, none.
+    /// Rows as they were before the present operation changed them. `None` if there was no row.
     before: BTreeMap<NodeId, Option<Row>>,
-    /// Pages that the operation in hand may take again.
+    /// Pages that the present operation gave up and may take again.
     given_up: Vec<NodeId>,
     is_in_operation: bool,
-    /// The node read last, where it is not one page.
+    /// The node read last, if it has several pages.
     joined: Node<C, D>,
     overflows: u64,
     /// Whether a commit failed with unknown effect.
@@ -51,7 +51,7 @@ pub struct OverflowNodes<N, C, const D: usize> {
 }
 
 impl<N: Nodes<C, D>, C: Coordinate, const D: usize> OverflowNodes<N, C, D> {
-    /// Finds the rows that a node store holds.
+    /// Makes the layer over a node store, and finds the rows by its links.
     pub fn over(mut inner: N) -> Result<Self, IndexError> {
         let format = inner.format();
         let rules = ForRules::of_bytes(&format.options).filter(|_| format.link_bytes > 0);
@@ -84,28 +84,27 @@ impl<N: Nodes<C, D>, C: Coordinate, const D: usize> OverflowNodes<N, C, D> {
         &self.inner
     }
 
-    /// Gives the node store below back.
+    /// Takes the layer apart and returns the node store below.
     pub fn into_inner(self) -> N {
         self.inner
     }
 
-    /// The row of a node in the overflow node table.
+    /// The row of a node in the overflow node table, if it has overflow nodes.
     pub fn row(&self, id: NodeId) -> Option<&Row> {
         self.table.get(&id)
     }
 
-    /// How many overflow nodes there are.
+    /// Number of overflow nodes in the tree.
     pub fn overflow_nodes(&self) -> usize {
         self.overflow_nodes
     }
 
-    /// The pages of a node.
     fn pages(&self, id: NodeId) -> Vec<NodeId> {
         let overflow = self.table.get(&id).map_or(&[][..], |row| &row.overflow);
         core::iter::once(id).chain(overflow.iter().copied()).collect()
     }
 
-    /// Keeps a row as it was before the operation; returns whether it was not kept yet.
+    /// Saves a row for an undo of the operation. Returns whether the row was not saved before.
     fn keep(&mut self, id: NodeId) -> bool {
         if !self.is_in_operation || self.before.contains_key(&id) {
             return !self.is_in_operation;
@@ -114,7 +113,7 @@ impl<N: Nodes<C, D>, C: Coordinate, const D: usize> OverflowNodes<N, C, D> {
         true
     }
 
-    /// Changes the overflow nodes of a node; without any it has no row.
+    /// Sets the overflow nodes of a node. A node without any has no row.
     fn set_overflow(&mut self, id: NodeId, overflow: Vec<NodeId>) {
         self.keep(id);
         let row = self.table.entry(id).or_default();
@@ -151,7 +150,7 @@ impl<N: Nodes<C, D>, C: Coordinate, const D: usize> OverflowNodes<N, C, D> {
         count < usize::from(self.rules.overflow_max) && self.overflow_nodes < self.rules.table_max as usize
     }
 
-    /// Puts the entries of all pages of a node together.
+    /// Reads all pages of a node and joins their entries.
     fn join(&mut self, id: NodeId, cause: Cause) -> Result<(), IndexError> {
         self.joined.copy_from(self.inner.read(id, cause)?);
         let (row, format) = (self.table.get(&id), self.inner.format());
@@ -184,7 +183,8 @@ impl<N: Nodes<C, D>, C: Coordinate, const D: usize> OverflowNodes<N, C, D> {
         Ok(())
     }
 
-    /// The page of a node where its entry `at` stands, and the place there; none if it has no such entry.
+    /// The page of a node that holds its entry `at`, and the place in that page. `None` if there is no such
+    /// entry.
     fn locate(&mut self, id: NodeId, mut at: usize) -> Result<Option<(usize, usize)>, IndexError> {
         for (i, page) in self.pages(id).into_iter().enumerate() {
             let count = self.inner.read(page, Cause::Host)?.entries.len();

@@ -15,7 +15,6 @@ use nandex::spatial::r_tree::{Guttman, Split, least_enlargement};
 use nandex::spatial::tree::update::{Grouping, adjust, neighbour, update_box};
 use nandex::spatial::tree::{Operation, Path, by_measure};
 
-/// Inserts an entry into a node of a level.
 pub(super) fn insert<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     rules: &ForRules,
     op: &mut Operation<'_, N>,
@@ -40,7 +39,7 @@ pub(super) fn insert<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     add(rules, op, &path, depth, vec![entry])
 }
 
-/// Adds entries to the node at a depth of a path, and to its ancestors what that brings forth.
+/// Adds entries to the node at `depth` of a path, and to its ancestors the entries of nodes made by that.
 fn add<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     rules: &ForRules,
     op: &mut Operation<'_, N>,
@@ -63,8 +62,7 @@ fn add<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     }
 }
 
-/// Adds entries to a node until it is to be divided; returns then the entry that is to go in with the
-/// division.
+/// Adds entries to a node until it must be divided. Then returns the entry to be added with the division.
 fn add_where_room_is<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     id: NodeId,
@@ -82,8 +80,8 @@ fn add_where_room_is<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(None)
 }
 
-/// Shares the entries of a node and its overflow nodes, and new ones, out over ordinary nodes; returns the
-/// entries that the parent gets, none if it was the root, which has a new one above it then.
+/// Divides the entries of a node, its overflow nodes and new ones among ordinary nodes. Returns the entries
+/// for the parent. `None` if the node was the root; it then has a new root above it.
 fn merge_back<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     rules: &ForRules,
     op: &mut Operation<'_, N>,
@@ -130,8 +128,8 @@ fn merge_back<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(Some(above))
 }
 
-/// How many nodes so many entries are shared out over: as many as there are pages, but fewer where these
-/// would be too empty, one if that holds all, and more where they would not hold all.
+/// Number of nodes for so many entries: as many as there are pages. Fewer if these would be too empty, one
+/// if one node holds all, and more if the pages cannot hold all.
 fn nodes_for(format: &NodeFormat, level: u8, pages: usize, entries: usize) -> usize {
     let needed = entries.div_ceil(format.capacity(level));
     if needed <= 1 { needed } else { pages.min(entries / format.fill_min(level)).max(needed) }
@@ -147,7 +145,6 @@ fn write_new<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(entry)
 }
 
-/// Cuts entries into groups of nearly the same size.
 fn shared_out<C: Coordinate, const D: usize>(
     sharing: Sharing,
     mut entries: Vec<Entry<C, D>>,
@@ -169,7 +166,8 @@ fn shared_out<C: Coordinate, const D: usize>(
     shares
 }
 
-/// Splits the last page of a node with a new entry; half of it becomes a node of its own, for the parent.
+/// Splits the last page of a node with a new entry. Half of it becomes a node of its own. Returns the entry
+/// for the parent.
 fn split_last_page<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     id: NodeId,
@@ -195,7 +193,6 @@ fn split_last_page<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(Some(write_new(op, Node::with(level, moved))?.into_iter().collect()))
 }
 
-/// Removes the data entry at the end of a path.
 pub(super) fn remove<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     rules: &ForRules,
     op: &mut Operation<'_, N>,
@@ -245,7 +242,7 @@ pub(super) fn remove<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     lower_root(rules, op)
 }
 
-/// Takes an entry out of a node; returns the node's tag before.
+/// Removes an entry from a node. Returns the node's tag before that.
 fn take_out<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     id: NodeId,
@@ -256,8 +253,8 @@ fn take_out<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(before)
 }
 
-/// Mends a node without overflow nodes that is too empty, with a neighbour; returns whether the neighbour
-/// took all.
+/// Merges a node that is too empty with a neighbour, or moves entries from there. For nodes without
+/// overflow nodes. Returns whether the neighbour took all entries.
 fn mend<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     path: &Path,
@@ -296,8 +293,8 @@ fn mend<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(is_taken_over)
 }
 
-/// Lets the root take over its only child, as often as it has but one. A child with overflow nodes is merged
-/// back below it.
+/// Replaces the root by its only child, as long as it has only one. A child with overflow nodes is merged
+/// back below the root.
 fn lower_root<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     rules: &ForRules,
     op: &mut Operation<'_, N>,

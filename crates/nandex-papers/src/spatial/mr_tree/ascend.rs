@@ -12,21 +12,21 @@ use nandex::spatial::node::{Change, Entry, Node, NodeId, ROOT};
 use nandex::spatial::nodes::Nodes;
 use nandex::spatial::tree::{Operation, Path, by_measure};
 
-/// How a removal balances, and the data that it must insert again.
+/// The way in which a removal balances, and the data that it must insert again.
 pub(super) struct Homeless<C, const D: usize> {
     pub(super) balance: Balance,
     pub(super) data: Vec<Entry<C, D>>,
 }
 
 impl<C: Coordinate, const D: usize> Homeless<C, D> {
-    /// For an insertion, after which nothing is out of balance.
+    /// For an insertion, which never leaves subtrees out of balance.
     pub(super) fn none() -> Homeless<C, D> {
         Homeless { balance: Balance::Adoption, data: Vec::new() }
     }
 }
 
-/// Tells the nodes above the one at `depth` its box and height, until nothing changes. If it has no entry
-/// left it goes.
+/// Updates box and height of the node at `depth` in the nodes above it, until nothing changes. A node
+/// without entries is removed.
 pub(super) fn ascend<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     path: &Path,
@@ -71,7 +71,7 @@ pub(super) fn ascend<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     if usize::from(op.height) > op.nodes.format().height_max() { Err(IndexError::Full) } else { Ok(()) }
 }
 
-/// Mends a node whose child in place `at` is two levels lower than its highest one.
+/// Balances a node whose child at `at` is two levels lower than its highest child.
 fn balance<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     family: &mut Family<C, D>,
@@ -90,7 +90,7 @@ fn balance<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     }
 }
 
-/// Takes a subtree apart and collects its data.
+/// Frees the nodes of a subtree and collects its data.
 fn dissolve<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     (entry, level): (Entry<C, D>, u8),
@@ -107,8 +107,8 @@ fn dissolve<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(())
 }
 
-/// Moves a low subtree below one of its neighbours: the one with room whose box grows least. If none has room
-/// it changes places with the first tall child of the highest neighbour that grows least.
+/// Moves a low subtree below a neighbour: the one with room whose box grows least. If none has room, the
+/// subtree is exchanged for a tall child of the highest neighbour that grows least.
 fn adopt<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     family: &mut Family<C, D>,
@@ -143,7 +143,6 @@ fn adopt<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(())
 }
 
-/// Writes a child anew and tells its parent.
 fn rewrite<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     family: &mut Family<C, D>,

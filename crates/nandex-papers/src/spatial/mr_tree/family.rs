@@ -13,7 +13,7 @@ use nandex::spatial::geometry::Rect;
 use nandex::spatial::node::{Entry, Node, NodeFormat, NodeId};
 use nandex::spatial::tree::by_measure;
 
-/// How many entries of each sort a node has.
+/// The number of entries of each kind in a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) level: u8,
@@ -23,7 +23,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// The shape of a node; an error when there can be no such node.
+    /// The shape of a node. An error if no such node is possible.
     pub(super) fn of<C: Coordinate, const D: usize>(
         id: NodeId,
         node: &Node<C, D>,
@@ -31,7 +31,7 @@ impl Shape {
         Shape::judge(node).map_err(|(invariant, what)| IndexError::broken(invariant, what, u64::from(id.0)))
     }
 
-    /// The shape of a node, or which invariant it breaks.
+    /// The shape of a node, or the invariant that it breaks.
     pub(super) fn judge<C: Coordinate, const D: usize>(node: &Node<C, D>) -> Result<Shape, Breach> {
         let data = node.data_count();
         let (children, short) = (node.entries.len() - data, usize::from(node.tag));
@@ -55,14 +55,13 @@ impl Shape {
         self.data > 0 && self.children() > 0
     }
 
-    /// The level of the child in this place.
     pub(super) fn child_level(self, slot: usize) -> u8 {
         let below = if slot < self.data + self.tall { 1 } else { 2 };
         self.level.saturating_sub(below)
     }
 
-    /// Entries that it may have. Data entries are the larger ones, so what is room for those is room for a
-    /// mixture.
+    /// Number of entries that the node may have. In a half-leaf all count as data entries, which are the
+    /// larger ones.
     pub(super) fn capacity(self, format: &NodeFormat) -> usize {
         if self.is_half_leaf() { format.capacity(1) } else { format.capacity(self.level) }
     }
@@ -83,7 +82,7 @@ pub(super) struct Family<C, const D: usize> {
 pub(super) enum Division<C, const D: usize> {
     /// Two nodes of its level.
     Halves(Node<C, D>, Node<C, D>),
-    /// The node stays one node: some of its short children move into a new node, one level below it.
+    /// The node remains one node. Some of its short children move into a new node one level below it.
     Gathered { kept: Family<C, D>, below: Node<C, D> },
 }
 
@@ -104,7 +103,7 @@ impl<C: Coordinate, const D: usize> Family<C, D> {
         self.children.iter().map(|(_, level)| *level).max().unwrap_or(0)
     }
 
-    /// By how many levels its children differ.
+    /// Difference in level between its highest and its lowest child.
     pub(super) fn spread(&self) -> u8 {
         let shortest = self.children.iter().map(|(_, level)| *level).min().unwrap_or(0);
         self.tallest() - shortest
@@ -125,9 +124,9 @@ impl<C: Coordinate, const D: usize> Family<C, D> {
         node
     }
 
-    /// Divides it, so that subtrees still differ by one level at most wherever it stands: both halves are as
-    /// high as it was, for which each needs a tall child. Where there is one alone, short ones are gathered
-    /// below it instead.
+    /// Divides the family so that subtrees still differ by at most one level. Both halves keep the height,
+    /// so each needs a tall child. If there is only one, short children are gathered below a new node
+    /// instead.
     pub(super) fn divide(self, least: usize) -> Division<C, D> {
         assert!(self.data.is_empty(), "a half-leaf is not divided");
         let tallest = self.tallest();
@@ -153,7 +152,7 @@ impl<C: Coordinate, const D: usize> Family<C, D> {
     }
 }
 
-/// Gives the poor group the tall entry that enlarges it least, for the entry that enlarges the rich one
+/// Exchanges two entries: the tall entry that enlarges `poor` least, for the entry that enlarges `rich`
 /// least.
 fn exchange<C: Coordinate, const D: usize>(
     rich: &mut [Entry<C, D>],
@@ -165,7 +164,7 @@ fn exchange<C: Coordinate, const D: usize>(
     core::mem::swap(&mut rich[given], &mut poor[returned]);
 }
 
-/// The entry of one group whose box enlarges that of the other group least.
+/// The wanted entry of `from` that enlarges the box of `to` least.
 fn cheapest<C: Coordinate, const D: usize>(
     from: &[Entry<C, D>],
     to: &[Entry<C, D>],

@@ -15,7 +15,6 @@ use nandex::spatial::nodes::Nodes;
 use nandex::spatial::tree::update::update_box;
 use nandex::spatial::tree::{Operation, Path, by_measure};
 
-/// Inserts a data entry.
 pub(super) fn insert<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     entry: Entry<C, D>,
@@ -37,8 +36,7 @@ pub(super) fn insert<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     place_leaf(op, &path, Node::with(1, stay), Node::with(1, moved))
 }
 
-/// The path to the leaf, or half-leaf with room, where a rectangle is to be inserted; the last place means
-/// nothing.
+/// The path to the leaf, or half-leaf with room, for a new rectangle. The slot at its end has no meaning.
 fn descend<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     rect: &Rect<C, D>,
@@ -72,7 +70,7 @@ fn descend<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     }
 }
 
-/// Writes the halves of the leaf at the end of a path, and finds a place for the second.
+/// Writes the halves of the leaf at the end of a path, and finds a place for the second half.
 fn place_leaf<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     path: &Path,
@@ -109,7 +107,6 @@ fn shape_of<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Shape::of(id, op.nodes.read(id, Cause::Host)?)
 }
 
-/// Whether a node above the last one of a path has a free entry.
 pub(super) fn has_room_above<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     path: &Path,
@@ -123,8 +120,8 @@ pub(super) fn has_room_above<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(false)
 }
 
-/// Whether the leaf at the end of a path may get one level higher: not if it is on the highest way below a
-/// node that has a short child.
+/// Whether the leaf at the end of a path may become a level higher. If the path leaves a node by a tall
+/// child and the node has a short one too, it may not.
 fn may_grow<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     path: &Path,
@@ -139,7 +136,7 @@ fn may_grow<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(usize::from(op.height) < op.nodes.format().height_max())
 }
 
-/// Writes a new node; returns the entry that leads to it.
+/// Writes a new node. Returns the entry for its parent.
 fn write_new<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     node: Node<C, D>,
@@ -151,7 +148,7 @@ fn write_new<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     rect.map(|rect| Entry::child(rect, id)).ok_or(IndexError::Full)
 }
 
-/// Makes the full half-leaf above a split leaf an internal node.
+/// Makes the full half-leaf above a split leaf an internal node (*conversion*).
 fn convert<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     path: &Path,
@@ -183,7 +180,7 @@ fn convert<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     ascend(op, path, depth - 1, &mut Homeless::none())
 }
 
-/// Adds an entry to the half with room whose box it enlarges less.
+/// Adds an entry to a half with room; to the half whose box grows less if both have room.
 fn hand_over<C: Coordinate, const D: usize>(
     halves: &mut [Node<C, D>; 2],
     entry: Entry<C, D>,
@@ -199,7 +196,7 @@ fn hand_over<C: Coordinate, const D: usize>(
     }
 }
 
-/// Adds a new node of a level beside the last one of a path, and above it what divisions bring forth.
+/// Adds a new node as a sibling of the last node of a path, and divides full nodes above it.
 fn place<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &mut Operation<'_, N>,
     path: &Path,

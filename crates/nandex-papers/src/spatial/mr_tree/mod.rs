@@ -79,7 +79,7 @@ use nandex::spatial::r_tree::{Guttman, Split};
 use nandex::spatial::tree::update::{Grouping, Groups};
 use nandex::spatial::tree::{Operation, Path, Rules, SpatialConfig, Tree};
 
-/// The treatment of a subtree that is two levels lower than another one beside it.
+/// The treatment of a subtree that is two levels lower than a sibling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Balance {
     /// The subtree's data are inserted again.
@@ -91,21 +91,22 @@ pub enum Balance {
 /// The rules of the MR-tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MrRules {
-    /// The treatment of a subtree that got too low.
+    /// The treatment of a subtree that is two levels lower than a sibling.
     pub balance: Balance,
-    /// Whether a leaf that gets too empty is dissolved where a node above it has a free entry.
+    /// Whether a leaf that gets too empty is dissolved if a node above it has a free entry.
     pub is_selective: bool,
 }
 
 /// An MR-tree whose nodes are pages.
 pub type MrTree<S, C, const D: usize> = Tree<C, D, PagedNodes<S, C, D>, MrRules>;
 
-/// Full pages, leaves split 40 to 60 at the most uneven, underfull leaves tolerated, every operation durable.
+/// The default settings: nodes fill a page, leaves are split at most 40 to 60, underfull leaves are
+/// tolerated, and every operation is durable.
 pub const fn config() -> SpatialConfig<MrRules> {
     SpatialConfig::new(MrRules { balance: Balance::Reinsertion, is_selective: false })
 }
 
-/// The tree's own figures, by their place in [`nandex::spatial::tree::TreeCounts::own`].
+/// The MR-tree's own counters, by their place in [`nandex::spatial::tree::TreeCounts::own`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Figure {
     HalfLeafMoves,
@@ -178,7 +179,7 @@ impl<C: Coordinate, const D: usize> Rules<C, D> for MrRules {
     }
 }
 
-/// Entries of each group of a split at least: of a half-leaf's data to become a leaf.
+/// Least number of entries in each group of a split. Also the least data of a half-leaf that become a leaf.
 fn least(format: &NodeFormat, level: u8) -> usize {
     format.fill_min(level).max(2)
 }
@@ -187,7 +188,7 @@ fn split<C: Coordinate, const D: usize>(entries: Vec<Entry<C, D>>, least: usize)
     Grouping::split(&Guttman { split: Split::Quadratic }, entries, least)
 }
 
-/// Reads a child, which must have the level that its place tells.
+/// Reads a child. One whose level differs from what its place says is an error.
 fn read_kin<'a, C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &'a mut Operation<'_, N>,
     id: NodeId,

@@ -12,7 +12,6 @@ use nandex::spatial::node::{Change, Node};
 use nandex::spatial::nodes::Nodes;
 use nandex::spatial::tree::{Operation, Path};
 
-/// Removes the data entry at the end of a path.
 pub(super) fn remove<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     rules: &MrRules,
     op: &mut Operation<'_, N>,

@@ -19,7 +19,7 @@ const SMALL: RftlConfig = RftlConfig { reservation_units: 25, list_length: 3 };
 
 type Rftl<C, const D: usize, R> = RftlTree<Store, C, D, R>;
 
-/// The tree of this kind over its nodes.
+/// Opens nodes as a tree with the rules of the settings given.
 fn over_as<C: Coordinate, const D: usize, R: Rules<C, D>>(
     _: &SpatialConfig<R>,
     nodes: RftlNodes<Store, C, D>,
@@ -105,7 +105,8 @@ fn a_bulk_loaded_tree_goes_on_over_rftl() {
     assert_same(&mut over_as(&config, nodes), &model, 2);
 }
 
-/// Where each operation lasts, the commit is part of it: a store without room for that refuses the operation.
+/// If each operation is durable, its commit is part of it: a store without room for the commit refuses the
+/// operation.
 #[test]
 fn an_operation_that_is_refused_is_not_done() {
     for (promise, refusal) in [(SINGLE, StoreError::WornOut), (ORDERED, StoreError::Full)] {
@@ -145,7 +146,8 @@ fn an_operation_that_is_refused_is_not_done() {
     }
 }
 
-/// Writes the steps of a recording up to a cut; of the trims after the last sync all (or none) survive.
+/// The pages after the first `writes` steps. Of the trims after the last sync before `cut`, all survive or
+/// none.
 fn replayed(empty: &Pages, steps: &[Change], (writes, cut): (usize, usize), trims: bool) -> Pages {
     let synced = steps[..cut].iter().rposition(|step| matches!(step, Change::Sync)).map_or(0, |i| i + 1);
     let mut pages = empty.clone();

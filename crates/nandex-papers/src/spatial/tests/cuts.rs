@@ -20,14 +20,14 @@ use nandex::testing::{Change, ORDERED, Promise, SINGLE, Store, UNORDERED, WRITE_
 
 type Small<R> = Tree<i32, 2, PagedNodes<Store, i32, 2>, R>;
 
-/// A recorded run: the store's steps, and after each operation how many there were, with the contents then.
+/// A recorded run: the store's steps. `done` has the number of steps and the contents after each operation.
 struct Recorded {
     empty: Pages,
     steps: Vec<Change>,
     done: Vec<(usize, Model<i32, 2>)>,
 }
 
-/// Nodes of four entries.
+/// A tree with four entries to a node.
 fn small_tree<R: Rules<i32, 2>>(config: &SpatialConfig<R>, promise: Promise) -> Small<R> {
     let is_ordered = promise.prefix && !promise.durable;
     let class = if is_ordered { Durability::EverySync } else { Durability::None };
@@ -69,13 +69,13 @@ fn record<R: Rules<i32, 2>>(
 }
 
 impl Recorded {
-    /// The steps before the last sync among the first `cut`.
+    /// Number of steps up to the last sync among the first `cut`.
     fn synced(&self, cut: usize) -> usize {
         self.steps[..cut].iter().rposition(|step| matches!(step, Change::Sync)).map_or(0, |i| i + 1)
     }
 
-    /// The pages on the medium when the first `writes` steps survive, and of the trims after the last sync
-    /// before `cut` all (or none).
+    /// The pages on the medium if the first `writes` steps survive. Of the trims after the last sync before
+    /// `cut`, all survive or none.
     fn pages(&self, writes: usize, cut: usize, trims: bool) -> Pages {
         let synced = self.synced(cut);
         let mut pages = self.empty.clone();
@@ -91,7 +91,7 @@ impl Recorded {
         pages
     }
 
-    /// The contents before and after the operation to which step `cut` belongs.
+    /// The contents before and after the operation of step `cut`.
     fn around(&self, cut: usize) -> (&Model<i32, 2>, &Model<i32, 2>) {
         let after = self.done.partition_point(|(steps, _)| *steps < cut);
         let before = self.done.partition_point(|(steps, _)| *steps <= cut) - 1;
@@ -111,8 +111,8 @@ impl Recorded {
         self.assert_is_around(tree, writes);
     }
 
-    /// Where nothing is promised: refused, or exactly the contents at some sync. Returns whether it was
-    /// refused.
+    /// Opens a tree that promises nothing. It must be refused or have the contents at some sync. Returns
+    /// whether it was refused.
     fn is_refused_or_synced<R: Rules<i32, 2>>(&self, cut: usize, pages: Pages, promise: Promise) -> bool {
         match Small::<R>::mount(Store::holding(&pages).with_promise(promise)) {
             Err(IndexError::NotCleanlyClosed) => true,
@@ -125,7 +125,8 @@ impl Recorded {
     }
 }
 
-/// Groups as small as the class *every operation* allows, so that many operations must be done narrow.
+/// A store whose atomic groups are the smallest that the class *every operation* allows, so that many
+/// operations must take their narrow form.
 fn tight<R: Rules<i32, 2>>(config: &SpatialConfig<R>) -> Promise {
     let atomic_pages = small_tree(config, WRITE_THROUGH).nodes().format().group_nodes_max();
     Promise { atomic_pages, ..WRITE_THROUGH }

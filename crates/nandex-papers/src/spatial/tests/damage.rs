@@ -14,7 +14,7 @@ use nandex::spatial::{Relation, SpatialIndex, hilbert, r_tree};
 use nandex::testing::Store;
 use proptest::prelude::*;
 
-/// A tree of three levels or more and its contents.
+/// A tree of at least three levels, and its contents.
 fn some_tree<R: Rules<i32, 2>>(config: &SpatialConfig<R>) -> (Pages, Model<i32, 2>) {
     let config = config.clone().with_capacity(4);
     let mut tree: Tree<i32, 2, _, R> = Tree::format(Store::new(128, 30), &config).unwrap();
@@ -26,7 +26,7 @@ fn some_tree<R: Rules<i32, 2>>(config: &SpatialConfig<R>) -> (Pages, Model<i32, 
     (tree.into_store().pages(), model)
 }
 
-/// Everything one can ask: an error, or the right answer.
+/// Makes all kinds of query. Each must give an error or the right answer.
 fn ask_everything<R: Rules<i32, 2>>(pages: Pages, model: &Model<i32, 2>) -> Result<(), IndexError> {
     let mut tree: Tree<i32, 2, _, R> = Tree::mount(Store::holding(&pages))?;
     let mut found = Vec::new();
@@ -45,7 +45,7 @@ fn ask_everything<R: Rules<i32, 2>>(pages: Pages, model: &Model<i32, 2>) -> Resu
     Ok(())
 }
 
-/// Operations of every kind, whatever they answer.
+/// Makes operations of every kind and ignores their results.
 fn use_everything<R: Rules<i32, 2>>(pages: Pages, model: &Model<i32, 2>, seed: u64) {
     let Ok(mut tree) = Tree::<i32, 2, _, R>::mount(Store::holding(&pages)) else { return };
     let mut rng = Rng::new(seed);
@@ -101,7 +101,7 @@ fn pages_in_each_others_place_are_noticed() {
 proptest! {
     #![proptest_config(crate::inputs::fixed(1_000))]
 
-    /// A forger who knows the checksum may mislead the tree, but not crash it or make it run on for ever.
+    /// A forger who knows the checksum may mislead the tree. It must neither panic nor run for ever.
     #[test]
     fn forged_pages_never_panic(
         forgeries in proptest::collection::vec((0..24usize, 4..128usize, any::<u8>()), 1..8),

@@ -26,7 +26,7 @@ fn figure<S: PageStore, C: Coordinate, const D: usize>(tree: &ForTree<S, C, D>, 
     tree.stats().metrics.iter().find(|metric| metric.name == name).unwrap().value
 }
 
-/// Waves of insertion and removal, with searches and remounts in between.
+/// Makes waves of insertions and removals, with searches and remounts in between.
 fn churn<C: Sample, const D: usize>(rules: ForRules, kind: Kind, capacity: usize, seed: u64) {
     let config = SpatialConfig::new(rules).with_capacity(capacity);
     let mut tree: ForTree<_, C, D> = for_tree::format(Store::new(1024, 600), &config).unwrap();
@@ -73,7 +73,7 @@ fn the_for_tree_answers_as_a_list_does() {
     }
 }
 
-/// A tree of one leaf of four, and as many entries more as it is told.
+/// A tree of one leaf of four entries, and `more` entries beyond.
 fn leaf_and(rules: ForRules, more: i32) -> ForTree<Store, i32, 2> {
     let config = SpatialConfig::new(rules).with_capacity(4);
     let mut tree = for_tree::format(Store::new(512, 60), &config).unwrap();
@@ -191,7 +191,7 @@ fn small(pages: u32, promise: Promise) -> Small {
         .unwrap()
 }
 
-/// Runs operations; after each, how many steps the store has seen, and the contents.
+/// Runs operations. Returns for each the number of steps that the store has seen, and the contents.
 fn run(tree: &mut Small, ops: u64, seed: u64) -> Vec<(usize, Model<i32, 2>)> {
     let (mut rng, mut model) = (Rng::new(seed), Model::random(Kind::Few, 0, 0));
     store(tree).note_changes();
@@ -271,7 +271,7 @@ fn a_full_store_loses_nothing_and_can_always_be_emptied() {
     }
 }
 
-/// Operations of every kind; whether all were answered without an error.
+/// Makes operations of every kind. An error means that the first query failed or differs from the model.
 fn use_everything(pages: Pages, model: &Model<i32, 2>, seed: u64) -> Result<(), IndexError> {
     let mut tree: Small = for_tree::mount(Store::holding(&pages))?;
     let mut found = Vec::new();
@@ -331,7 +331,7 @@ proptest! {
     }
 }
 
-/// The layer alone stands on any node store.
+/// The layer can stand on any node store whose format has links.
 #[test]
 fn a_layer_needs_a_format_with_links() {
     let tree = super::r_tree::RTree::<_, i32, 2>::format(

@@ -25,7 +25,7 @@ use nandex::spatial::tree::{self, Rules, SpatialConfig, Tree};
 use nandex::spatial::{Nodes, Packing, Rect, Relation, SpatialIndex, hilbert};
 use nandex::testing::Store;
 
-/// The contents of a store.
+/// The pages of a store.
 pub(crate) type Pages = Vec<Vec<u8>>;
 
 const KINDS: [Kind; 4] = [Kind::Points, Kind::Rects, Kind::Few, Kind::Wide];
@@ -40,7 +40,7 @@ fn churn_kinds<C: Sample, const D: usize, R: Rules<C, D>>(config: &SpatialConfig
     }
 }
 
-/// Each combination is compiled anew, so here are two of them; the lab's suite has more, on real stores.
+/// Tests two combinations only, because each is compiled anew. The lab's suite has more, on real stores.
 fn churn_all<R>(config: &SpatialConfig<R>)
 where
     R: Rules<i32, 2> + Rules<f64, 3>,

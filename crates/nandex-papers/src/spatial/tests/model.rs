@@ -9,10 +9,10 @@ use nandex::testing::Store;
 
 /// A coordinate that tests can draw.
 pub(crate) trait Sample: Coordinate {
-    /// From a whole number that is not large.
+    /// The coordinate of a small whole number.
     fn of(n: i32) -> Self;
 
-    /// One of the extremes of the type.
+    /// The least or the largest value of the type.
     fn extreme(is_low: bool) -> Self;
 }
 
@@ -31,16 +31,16 @@ macro_rules! sample {
 }
 sample!(i32, i64, f32, f64);
 
-/// The kind of rectangles of a test.
+/// The kind of rectangles in a test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     /// Points.
     Points,
     /// Rectangles, a few of them flat.
     Rects,
-    /// Very few different ones: duplicates and ties.
+    /// Very few different rectangles, so that there are duplicates and ties.
     Few,
-    /// Up to the extremes of the type.
+    /// Rectangles up to the extremes of the type.
     Wide,
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn random_rect<C: Sample, const D: usize>(kind: Kind, rng: &mut Rng) 
     Rect::new(low, high).unwrap()
 }
 
-/// Entries in a list.
+/// The entries of a tree as a plain list.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Model<C, const D: usize> {
     pub(crate) entries: Vec<(Rect<C, D>, u64)>,
@@ -109,7 +109,7 @@ impl<C: Sample, const D: usize> Model<C, D> {
         all
     }
 
-    /// Removes an entry as a tree does.
+    /// Removes one entry, as a tree does.
     pub(crate) fn remove(&mut self, rect: &Rect<C, D>, id: u64) -> bool {
         let found = self.entries.iter().position(|entry| *entry == (*rect, id));
         found.map(|at| self.entries.swap_remove(at)).is_some()
@@ -130,7 +130,6 @@ pub(crate) fn window<C: Coordinate, const D: usize>(
     sorted(found)
 }
 
-/// The whole plane or space.
 pub(crate) fn everything<C: Sample, const D: usize>() -> Rect<C, D> {
     Rect::new([C::extreme(true); D], [C::extreme(false); D]).unwrap()
 }
@@ -150,7 +149,7 @@ fn nearest<C: Coordinate, const D: usize>(
     found
 }
 
-/// Asks a tree and the list the same, and checks the tree.
+/// Makes the same queries to a tree and to the list, and checks the tree.
 pub(crate) fn assert_same<C: Sample, const D: usize>(
     tree: &mut dyn SpatialIndex<C, D>,
     model: &Model<C, D>,
@@ -178,7 +177,7 @@ pub(crate) fn assert_same<C: Sample, const D: usize>(
     }
 }
 
-/// Waves of insertion and removal, with remounts in between.
+/// Makes waves of insertions and removals, with remounts in between.
 pub(crate) fn churn<C: Sample, const D: usize, R: Rules<C, D>>(
     config: &SpatialConfig<R>,
     kind: Kind,

@@ -81,7 +81,7 @@ fn data_below_a_half_leaf_compete_with_its_data() {
     assert_eq!((after[0].1, after[1].1), (before[0].1 + 1, before[1].1 + 1));
 }
 
-/// Grows a tree and takes it away from one side, so that subtrees there get low; every step is checked.
+/// Grows a tree and shrinks it from one side, so that subtrees there get low. Every step is checked.
 fn one_sided(rules: MrRules, capacity: usize, seed: u64) -> Small {
     let mut tree = small(rules, capacity);
     let mut model = Model::<i32, 2>::random(Kind::Rects, 300, seed);

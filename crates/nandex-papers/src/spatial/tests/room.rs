@@ -13,7 +13,7 @@ use nandex::spatial::{Nodes, Packing, Relation, SpatialIndex, hilbert, r_tree};
 use nandex::store::StoreError;
 use nandex::testing::{Promise, SINGLE, Store, WRITE_THROUGH};
 
-/// Fills a small store to the last page, then takes everything out again.
+/// Fills a small store to its last page, then removes all entries.
 fn fill_and_empty<R: Rules<i32, 2>>(config: &SpatialConfig<R>) {
     let config = config.clone().with_capacity(8);
     let mut tree: Tree<i32, 2, _, R> = Tree::format(Store::new(256, 40), &config).unwrap();
@@ -110,7 +110,8 @@ fn a_failed_write_interrupts_until_the_next_mount() {
     }
 }
 
-/// The clean mark may be gone all the same: the next sync writes another, though nothing was changed.
+/// The clean mark may be gone although its removal was not synced. So the next sync writes another, even if
+/// nothing was changed.
 #[test]
 fn a_mark_whose_removal_is_not_synced_is_written_again() {
     let config = r_star::config().with_durability(Durability::None);

@@ -33,7 +33,7 @@ fn ids<C>((left, right): Groups<C, 2>) -> (Vec<u64>, Vec<u64>) {
 const CORNERS: [([i32; 2], [i32; 2]); 5] =
     [([0, 0], [1, 1]), ([9, 9], [10, 10]), ([0, 2], [1, 3]), ([8, 8], [9, 9]), ([2, 0], [3, 1])];
 
-/// A strip at the bottom, two squares at the top corners, two in the middle.
+/// A strip at the bottom, two squares at the top corners, and two in the middle.
 const STRIP: [([i32; 2], [i32; 2]); 5] =
     [([0, 0], [10, 1]), ([0, 9], [1, 10]), ([9, 9], [10, 10]), ([4, 4], [5, 5]), ([5, 4], [6, 5])];
 

@@ -14,17 +14,17 @@ use statement::{Find, Statement, Term, Values};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// A statement of a log.
+/// One statement of a log, with what the log tells about it.
 pub(super) struct Logged {
-    /// The first line of the statement.
+    /// Number of its first line in the log.
     pub(super) line: u64,
-    /// The connection.
+    /// Number of the connection that sent it.
     pub(super) connection: u64,
-    /// The words.
+    /// The statement as the client wrote it.
     pub(super) text: String,
-    /// Parameters; none where the log has NULL.
+    /// Parameters of a prepared statement; `None` is NULL.
     pub(super) parameters: Vec<Option<Key>>,
-    /// The statement ended with an error, which undoes the transaction.
+    /// Whether the statement ended with an error, which undoes its transaction.
     pub(super) failed: bool,
 }
 
@@ -34,23 +34,22 @@ impl Logged {
     }
 }
 
-/// Records that one UPDATE or DELETE changes at most.
+/// Most records that one UPDATE or DELETE may change.
 const CHANGED_MAX: usize = 1_000_000;
 
-/// A change of a transaction, for when it is rolled back.
+/// A change within a transaction, kept in case the transaction is rolled back.
 type Change = (u8, Key, Effect);
 
 struct Follower<'a, 's> {
     sink: &'a mut Sink<'s>,
-    /// The key column of each table.
     keys: BTreeMap<String, String>,
-    /// The columns of each table that a log creates.
+    /// Names of the columns of each table that the log creates.
     columns: BTreeMap<String, Vec<String>>,
-    /// Open transactions, by connection.
+    /// Changes of the open transactions, by connection.
     open: BTreeMap<u64, Vec<Change>>,
 }
 
-/// Follows the statements of a log. `quoted_texts`: double quotes are around texts.
+/// Follows the statements of a log. If `quoted_texts` is set, double quotes enclose texts and not names.
 pub(super) fn follow(log: &[Logged], quoted_texts: bool, sink: &mut Sink<'_>) -> Result<(), (u64, String)> {
     let parse = |logged: &Logged| match logged.failed {
         true => Some(Statement::Rollback),
@@ -75,7 +74,7 @@ pub(super) fn follow(log: &[Logged], quoted_texts: bool, sink: &mut Sink<'_>) ->
 
 type Columns = BTreeMap<String, Vec<String>>;
 
-/// The key column of each table: the one that was given, its primary key, else the one most often compared.
+/// The key column of each table: the given one, else its primary key, else the column compared most often.
 fn keys(statements: &[Option<Statement>], given: &[(String, String)]) -> (BTreeMap<String, String>, Columns) {
     let mut counts: BTreeMap<&str, BTreeMap<&str, u64>> = BTreeMap::new();
     let (mut keys, mut columns) = (BTreeMap::new(), Columns::new());
@@ -106,7 +105,7 @@ fn keys(statements: &[Option<Statement>], given: &[(String, String)]) -> (BTreeM
 }
 
 impl Follower<'_, '_> {
-    /// Follows a statement; false where it says of no record which it is.
+    /// Follows one statement. Returns false if the statement does not tell which records it touches.
     fn follow(&mut self, connection: u64, statement: Statement) -> Result<bool, String> {
         match statement {
             Statement::Begin => {
@@ -137,7 +136,7 @@ impl Follower<'_, '_> {
         Ok(true)
     }
 
-    /// Which records a statement is about; None where that does not follow from the key.
+    /// The keys that a statement touches; `None` if the conditions do not tell them.
     fn span(&self, table: &str, terms: &[Term]) -> Option<Values> {
         if terms.is_empty() {
             return Some(Values::Within(Bound::Unbounded, Bound::Unbounded));
@@ -213,7 +212,7 @@ impl Follower<'_, '_> {
         }
     }
 
-    /// Outside of a transaction a change is one of its own.
+    /// Ends the change of a statement outside a transaction, which is a transaction of its own.
     fn changed(&mut self, connection: u64) {
         if !self.open.contains_key(&connection) {
             self.sink.sync();
@@ -226,7 +225,7 @@ impl Follower<'_, '_> {
         }
     }
 
-    /// Undoes a transaction, the last change first, as an index sees it.
+    /// Undoes a transaction, its last change first; the index sees that as further changes.
     fn roll_back(&mut self, connection: u64) {
         for (table, key, effect) in self.open.remove(&connection).unwrap_or_default().into_iter().rev() {
             let builder = &mut self.sink.builder;

@@ -11,22 +11,21 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Token, Tokenizer};
 use std::ops::Bound;
 
-/// A statement that was understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Statement {
     /// SELECT, UPDATE or DELETE on one table.
     Find { what: Find, table: String, terms: Vec<Term>, limit: Option<u64>, descending: bool },
-    /// INSERT or REPLACE: for each row the constants by column; None for what is no constant.
+    /// INSERT or REPLACE: the constants of each row by column; `None` for any other expression.
     Insert { table: String, columns: Vec<String>, rows: Vec<Vec<Option<Key>>> },
     /// CREATE TABLE.
     Create { table: String, columns: Vec<String>, primary: Option<String> },
     /// A transaction begins.
     Begin,
-    /// The transaction is to be durable.
+    /// The transaction ends and is to be durable.
     Commit,
     /// The transaction is undone.
     Rollback,
-    /// Something that touches no record, such as SET.
+    /// A statement that touches no record, such as SET.
     Nothing,
 }
 
@@ -37,7 +36,7 @@ pub(super) enum Find {
     Delete,
 }
 
-/// A condition on a column, all of which hold together.
+/// A condition on one column. A record must satisfy all conditions of its statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Term {
     pub(super) column: String,
@@ -46,11 +45,9 @@ pub(super) struct Term {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Values {
-    /// One of these.
     OneOf(Vec<Key>),
-    /// Between these.
     Within(Bound<Key>, Bound<Key>),
-    /// Something else.
+    /// A condition that does not restrict the column to constants.
     Unclear,
 }
 

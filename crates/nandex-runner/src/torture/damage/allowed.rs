@@ -12,63 +12,62 @@ use super::trial::Outcome;
 use crate::crash::Target;
 use crate::torture::Victim;
 
-/// Who.
+/// The victims that an exception applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// Everyone.
+    /// All victims.
     All,
-    /// The victims named, whatever they stand on, and stores of long values above one of them.
+    /// The named victims on any storage, and stores of long values above them.
     Named(&'static [&'static str]),
-    /// The FTLs named, and whatever stands on one of them.
+    /// The named FTLs and all victims above them.
     OnFtl(&'static [&'static str]),
 }
 
-/// After which ends.
+/// The ends of a life that an exception applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
-    /// After any.
+    /// Every end.
     Any,
-    /// Where the power was cut.
+    /// A power cut.
     Cut,
-    /// Where the power was cut, and only if the youngest damaged page was programmed by the operation that
-    /// programmed last, by the one in flight, or by at most so many before them.
+    /// A power cut with damage to a page that was programmed late. The youngest damaged page was programmed
+    /// by the operation in flight, by the last one that programmed, or by at most this many before them.
     Newest(u64),
-    /// Where the power was cut, and only if a page is struck that was programmed last in its block.
+    /// A power cut with damage to the page programmed last in its block.
     CutEndOfBlock,
-    /// Where the power was cut, and only if an anchor, a checkpoint or a note is struck.
+    /// A power cut with damage to an anchor, a checkpoint or a note.
     CutRecord,
-    /// After any, and only if there are two damages, of which one strikes an anchor, a checkpoint or a note.
+    /// Every end, but only with two damages of which one strikes an anchor, a checkpoint or a note.
     RecordAndAnother,
-    /// After any, if two pages or blocks were damaged at once, and the youngest was programmed so; an
-    /// exchange is of two.
+    /// Every end, but only with two pages or blocks damaged at once, of which the youngest was programmed
+    /// late as in [`Ends::Newest`]. An exchange damages two.
     NewestOfTwo(u64),
 }
 
-/// The answers that may come.
+/// A wrong answer that an exception allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum May {
-    /// The newest changes are gone: for each damage at most so many, or those of one sync.
+    /// The newest changes are lost: for each damage at most this many, or those of one sync.
     BeOlder(u64),
-    /// Some slots hold what they held once; a tree above may contradict itself then.
+    /// Some slots hold a former value. A tree above may then contradict itself.
     BeStale,
 }
 
-/// One exception.
+/// An allowed wrong answer: for which victims, damages and ends.
 #[derive(Clone, Copy, Debug)]
 pub struct Exception {
-    /// For whom.
+    /// The victims it applies to.
     pub who: Who,
-    /// After which damages.
+    /// The damages it applies to.
     pub damages: &'static [Kind],
-    /// After which ends.
+    /// The ends it applies to.
     pub ends: Ends,
-    /// The answers that may come.
+    /// The answer that it allows.
     pub may: May,
-    /// Why it cannot be told.
+    /// The reason why the damage cannot be distinguished from what happens to a sound chip.
     pub reason: &'static str,
 }
 
-/// All damages of a page.
 const PAGE: &[Kind] = &[
     Kind::Flip,
     Kind::Flips,
@@ -81,12 +80,11 @@ const PAGE: &[Kind] = &[
     Kind::Twin,
 ];
 
-/// All damages of a block.
 const BLOCK: &[Kind] =
     &[Kind::BlockFlip, Kind::BlockZero, Kind::BlockOnes, Kind::BlockUnreadable, Kind::BlockExchange];
 
-/// The damages of a page that change more than a bit, and leave no page whole in the place of another; and
-/// all of a block.
+/// The damages of a page that change more than one bit and do not replace it by another intact page, and
+/// all damages of a block.
 const SPOILT_OR_BLOCK: &[Kind] = &[
     Kind::Flips,
     Kind::Zero,
@@ -102,20 +100,18 @@ const SPOILT_OR_BLOCK: &[Kind] = &[
     Kind::BlockExchange,
 ];
 
-/// Trees on raw NAND with checkpoints.
 const RAW: &[&str] = &["mu", "mu-star", "wandering", "vmtree", "ipl", "dipl"];
 
-/// Most changes of one operation or group.
+/// Most changes of one operation or of one group of operations.
 const ONE_GROUP: u64 = 8;
 
-/// FTLs that stand on the shared ground.
+/// FTLs that are built on the shared ground.
 const ON_GROUND: &[&str] = &["nftl", "bast", "sast", "fast", "superblock", "dftl", "lazy", "cftl", "hftl"];
 
-/// Every FTL.
 const FTLS: &[&str] =
     &["page-map", "nftl", "bast", "sast", "fast", "superblock", "dftl", "lazy", "cftl", "hftl"];
 
-/// Every exception.
+/// All exceptions, in the order in which `docs/guarantees.md` counts them.
 pub const EXCEPTIONS: &[Exception] = &[
     Exception {
         who: Who::All,
@@ -210,7 +206,7 @@ pub const EXCEPTIONS: &[Exception] = &[
     },
 ];
 
-/// The damage: what was struck, and when.
+/// The damage with the state of the chip that the exceptions ask about.
 pub(super) struct Hit {
     victim: Victim,
     is_cut: bool,
@@ -234,7 +230,6 @@ impl Hit {
 }
 
 impl Who {
-    /// Whether it is about this victim.
     pub(super) fn is_about(self, victim: &Victim) -> bool {
         match self {
             Who::All => true,
@@ -280,7 +275,7 @@ impl Exception {
     }
 }
 
-/// The number of the exception that allows this outcome.
+/// The index of the exception that allows this outcome.
 pub(super) fn allowed(hit: &Hit, outcome: &Outcome) -> Option<usize> {
     EXCEPTIONS.iter().position(|exception| exception.covers(hit, outcome))
 }

@@ -10,11 +10,11 @@ use crate::spatial::SPATIAL;
 use crate::torture::Victim;
 use std::fmt::Write as _;
 
-/// Between these lines of the page stands the table.
+/// Marker before the table in the page.
 const BEGIN: &str = "<!-- begin: nandex torture --damage --guarantees -->";
 const END: &str = "<!-- end -->";
 
-/// Damages by column.
+/// The columns of the table with their kinds of damage.
 const COLUMNS: [(&str, &[Kind]); 7] = [
     (
         "a page: bits, zeros, random, unreadable",
@@ -28,7 +28,7 @@ const COLUMNS: [(&str, &[Kind]); 7] = [
     ("two blocks exchanged", &[Kind::BlockExchange]),
 ];
 
-/// The table and the exceptions below it.
+/// The table of guarantees as Markdown, followed by the list of exceptions.
 pub fn table() -> String {
     let mut out = String::from("| |");
     COLUMNS.iter().for_each(|(name, _)| out.push_str(&format!(" {name} |")));
@@ -47,7 +47,7 @@ pub fn table() -> String {
     out
 }
 
-/// Rows that are alike are one.
+/// The rows; those that are equal are merged.
 fn rows() -> Vec<(String, Vec<&'static str>)> {
     let indexes = subjects().map(Target::Index);
     let indexes = indexes.chain(SPATIAL.iter().map(Target::Spatial));
@@ -108,7 +108,7 @@ fn in_words(exception: &Exception) -> String {
     words[..1].to_uppercase() + &words[1..]
 }
 
-/// The page with the table as it is now; none where the page has no place for it.
+/// Replaces the table in the page by the current one; `None` if the page has no markers.
 pub fn rewrite(page: &str) -> Option<String> {
     let begin = page.find(BEGIN)? + BEGIN.len();
     let end = begin + page[begin..].find(END)?;

@@ -4,49 +4,49 @@
 use crate::crash::ops::HostOp;
 use crate::crash::subject::Promise;
 
-/// One slot changed.
 #[derive(Clone, Copy, Debug)]
 struct Effect {
     slot: u32,
     old: u64,
     new: u64,
-    /// The slot is a page that was trimmed: until the next sync its old contents may come back.
+    /// Whether the slot is a page that was trimmed: until the next sync its old contents may come back.
     trimmed: bool,
 }
 
-/// Every operation since the format. A slot holds the fingerprint of a value, 0 where there is none.
+/// Every operation since the format. A slot holds the fingerprint of its value, or 0 without a value.
 #[derive(Debug)]
 pub(super) struct History {
     slots: usize,
     effects: Vec<Effect>,
-    /// Where the effects of each operation end.
+    /// For each operation, the number of effects until its end.
     ends: Vec<usize>,
     /// For each number of acknowledged operations, how many of them a sync follows.
     synced: Vec<usize>,
     last: Vec<u64>,
 }
 
-/// The contents that an image must have.
+/// The operations that an image must contain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
-    /// Operations acknowledged.
+    /// Number of acknowledged operations.
     pub(super) acknowledged: usize,
-    /// Whether the end was orderly; else another operation may have been in flight.
+    /// Whether the end was orderly; otherwise one more operation may have been in flight.
     pub(super) clean: bool,
     pub(super) promise: Promise,
 }
 
-/// How what was read stands to the history.
+/// The relation of the contents read to the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// The contents are as promised. For each slot what it may hold, by all states that fit.
+    /// The contents are as promised. Lists the values that each slot may hold in any matching state.
     Promised(Vec<Vec<u64>>),
-    /// A state before the promised ones: so many acknowledged changes are gone, and so many syncs that made
-    /// some of them last, where no more is promised than syncs.
+    /// The contents are those before the promised states: `lost` acknowledged changes are gone. If only
+    /// syncs are promised, `syncs` is the number of syncs that made some of these changes durable.
     Older { lost: u64, syncs: Option<u64> },
-    /// No state of the whole, but each slot holds something it held once; so many slots, the first of them.
+    /// The contents as a whole match no state, but each slot holds a former value. Gives the number of such
+    /// slots and the first of them.
     Stale(usize, usize),
-    /// Something that was never there; so many slots, the first of them.
+    /// Some slots hold a value that they never had. Gives their number and the first of them.
     Alien(usize, usize),
 }
 
@@ -63,7 +63,7 @@ impl History {
         &self.last
     }
 
-    /// Notes an acknowledged operation; `value` is the fingerprint of what it put into a slot.
+    /// Records an acknowledged operation; `value` is the fingerprint of the value that it wrote to a slot.
     pub(super) fn note(&mut self, op: &HostOp, value: impl Fn(u32) -> u64, trims: bool) {
         for (slot, puts) in op.changes() {
             self.change(slot, if puts { value(slot) } else { 0 }, trims && !puts);
@@ -71,7 +71,7 @@ impl History {
         self.note_nothing(op.is_sync());
     }
 
-    /// Notes an operation that changed nothing: a sync, or one that was refused.
+    /// Records an operation that changed nothing, such as a sync or a refused operation.
     pub(super) fn note_nothing(&mut self, sync: bool) {
         self.ends.push(self.effects.len());
         let floor = if sync { self.ends.len() } else { self.synced[self.ends.len() - 1] };
@@ -98,7 +98,7 @@ impl History {
         state
     }
 
-    /// How these slots stand to the history; none is one that could not be read.
+    /// Compares the slots with the history; `None` is a slot that could not be read.
     pub(super) fn judge(&self, moment: &Moment, known: &[Option<u64>]) -> Standing {
         let newest = if moment.clean { moment.acknowledged } else { moment.acknowledged + 1 };
         let newest = newest.min(self.len());
@@ -140,7 +140,7 @@ impl History {
         }
     }
 
-    /// The values that each slot may hold where each has a state of its own.
+    /// The values that each slot may hold if each is in a state of its own.
     fn held_since(&self, newest: usize, floor: usize, known: &[Option<u64>]) -> Vec<Vec<u64>> {
         let mut may_hold: Vec<Vec<u64>> = self.state(floor).into_iter().map(|held| vec![held]).collect();
         for effect in &self.effects[self.effects_until(floor)..self.effects_until(newest)] {
@@ -152,8 +152,8 @@ impl History {
         may_hold
     }
 
-    /// How many changes after so many operations are gone that were to stay: a cut may undo trims that no
-    /// sync followed.
+    /// Number of lost changes after the first `operations` operations. Trims that no sync followed do not
+    /// count, since a cut may undo them.
     fn lost_since(&self, operations: usize, moment: &Moment) -> u64 {
         let synced = self.effects_until(self.synced[moment.acknowledged]);
         let gone = self.effects_until(operations)..self.effects_until(moment.acknowledged);
@@ -161,8 +161,8 @@ impl History {
         gone.filter(|&at| !may_go(at)).count() as u64
     }
 
-    /// How many syncs after so many operations had something to make last, for who promises no more than
-    /// syncs.
+    /// Number of syncs after the first `operations` operations that had changes to make durable; `None` if
+    /// more than syncs is promised.
     fn syncs_since(&self, operations: usize, moment: &Moment) -> Option<u64> {
         if moment.clean || moment.promise == Promise::LastState {
             return None;

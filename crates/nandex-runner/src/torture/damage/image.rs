@@ -21,12 +21,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// How an image ended.
+/// The end of a life at which an image is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Closed in an orderly way, and never mounted since the format.
+    /// The victim was closed, and was never mounted since the format.
     Closed,
-    /// Mounted once, changed, and closed again.
+    /// The victim was mounted once, changed and closed again.
     Remounted,
     /// The power was cut.
     Cut(Cut),
@@ -58,17 +58,18 @@ impl FromStr for End {
     }
 }
 
-/// Operations of each of the three stretches: until the first close, until the second, and until the end.
+/// Number of operations in each of the three stretches: until the first close, the second close, and the
+/// end.
 const STRETCHES: [u64; 3] = [160, 120, 260];
 
-/// One life: its recording and what it meant.
+/// A recorded life with its history.
 pub(super) struct Life {
     pub(super) plan: CrashPlan,
     pub(super) history: History,
     pub(super) mix: Mix,
     pub(super) promise: Promise,
     recording: Vec<Recorded>,
-    /// Physical operations until the end of the format, and until the two closes.
+    /// Number of physical operations until the end of the format.
     formatted: usize,
     closes: [usize; 2],
     closed_after: [usize; 2],
@@ -76,19 +77,18 @@ pub(super) struct Life {
     pub(super) stopped: Option<String>,
 }
 
-/// A chip at one end of a life.
+/// The chip at one end of a life.
 pub(super) struct Image {
     pub(super) chip: SimChip,
     pub(super) moment: Moment,
     pub(super) versions: Vec<Version>,
-    /// Operations acknowledged when a page was programmed last.
+    /// Number of operations acknowledged when a page was last programmed.
     pub(super) programmed_at: BTreeMap<Ppn, u64>,
-    /// Blocks at the beginning that are a log of values.
+    /// Number of blocks at the start of the chip that are a log of values.
     pub(super) log_blocks: u32,
 }
 
 impl Life {
-    /// Lives it.
     pub(super) fn new(victim: Victim, seed: u64) -> Result<Life, LabError> {
         let plan = plan(victim, seed)?;
         let chip: SharedChip = Shared::new(fresh(&plan));
@@ -146,7 +146,7 @@ impl Life {
         mounted.map_err(|error| format!("mount without any damage: {error}"))
     }
 
-    /// Half of the slots, in no order.
+    /// Fills half of the slots in random order.
     fn load(&mut self, subject: &mut Subject, chip: &SharedChip) -> Result<(), String> {
         if self.mix.appends {
             return Ok(());
@@ -184,14 +184,14 @@ impl Life {
         Ok(())
     }
 
-    /// A cut somewhere after the format.
+    /// Draws a power cut after the format.
     pub(super) fn draw_cut(&self, rng: &mut Rng) -> End {
         let from = self.formatted as u64 * 5;
         let number = from + rng.below((self.recording.len() as u64 * 5).saturating_sub(from).max(1));
         End::Cut(Cut::numbered(number))
     }
 
-    /// The chip at this end, and what was programmed until then.
+    /// The chip at this end and the pages programmed until then.
     pub(super) fn image(&self, end: End, seed: u64) -> Image {
         let (until, clean, acknowledged) = match end {
             End::Closed => (self.closes[0], true, self.closed_after[0]),
@@ -233,12 +233,11 @@ fn fresh(plan: &CrashPlan) -> SimChip {
     SimChip::new(&plan.part).unwrap_or_else(|error| panic!("the part of the test: {error}"))
 }
 
-/// The fingerprint of what an operation of this version puts into a slot.
+/// The fingerprint of the value that an operation with this version writes to a slot.
 pub(super) fn value(slot: u32, version: u32, value_bytes: usize) -> u64 {
     fingerprint(&written(slot, version, value_bytes))
 }
 
-/// Leaves the chip so that the next mount is cheapest.
 pub(super) fn close(subject: &mut Subject) -> Result<(), IndexError> {
     match subject {
         Subject::Index(index) => index.close(),

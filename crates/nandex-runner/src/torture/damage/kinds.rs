@@ -7,42 +7,42 @@ use nandex::{Pbn, Ppn};
 use std::fmt;
 use std::str::FromStr;
 
-/// The kind of damage.
+/// A kind of damage to a page or a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// One bit of a page flipped.
+    /// One bit of a page is flipped.
     Flip,
-    /// Eight bits of a page flipped.
+    /// Eight bits of a page are flipped.
     Flips,
-    /// A page of zeros.
+    /// All bytes of a page become zero.
     Zero,
-    /// A page that looks erased.
+    /// A page becomes like erased.
     Ones,
-    /// A page of random bytes.
+    /// A page gets random bytes.
     Random,
-    /// A page that cannot be read any more.
+    /// A page becomes unreadable.
     Unreadable,
-    /// A page exchanged with another, spare area included.
+    /// Two pages are exchanged with their spare areas.
     Exchange,
-    /// The page gets the bytes that stood at that page before its block was erased last.
+    /// A page gets the bytes that it had before its block was last erased.
     Older,
-    /// The earlier page of the recording that is most like this one: another version of the same node or
-    /// logical page.
+    /// A page gets the bytes of the most similar earlier page: another version of the same node or logical
+    /// page.
     Twin,
-    /// A bit flipped in each page of a block.
+    /// One bit is flipped in each page of a block.
     BlockFlip,
-    /// A block of zeros.
+    /// All bytes of a block become zero.
     BlockZero,
-    /// A block that looks erased.
+    /// A block becomes like erased.
     BlockOnes,
-    /// A block of which no page can be read.
+    /// All pages of a block become unreadable.
     BlockUnreadable,
-    /// Two blocks exchanged.
+    /// Two blocks are exchanged.
     BlockExchange,
 }
 
 impl Kind {
-    /// Every kind.
+    /// All kinds.
     pub const ALL: [Kind; 14] = [
         Kind::Flip,
         Kind::Flips,
@@ -60,7 +60,7 @@ impl Kind {
         Kind::BlockExchange,
     ];
 
-    /// The name used in commands.
+    /// The kind's name in commands.
     pub const fn name(self) -> &'static str {
         match self {
             Kind::Flip => "flip",
@@ -89,14 +89,15 @@ impl Kind {
     }
 }
 
-/// One damage: `zero:17` is the page 17, `exchange:17:40` both, `block-ones:3` the block 3.
+/// One damage. Its text is like `zero:17` for page 17, `exchange:17:40` for both pages, `block-ones:3` for
+/// block 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// The kind of damage.
+    /// The kind of the damage.
     pub kind: Kind,
-    /// The page, or the block.
+    /// The page or block that is damaged.
     pub at: u32,
-    /// The other one of an exchange; 0 else.
+    /// The other page or block of an exchange; otherwise 0.
     pub other: u32,
 }
 
@@ -125,15 +126,15 @@ impl FromStr for Damage {
     }
 }
 
-/// A page as it was programmed once.
+/// The contents of a page after one of its programs.
 #[derive(Clone, Debug)]
 pub(super) struct Version {
     pub(super) ppn: Ppn,
-    /// Data, then spare area.
+    /// The data followed by the spare area.
     pub(super) bytes: Vec<u8>,
 }
 
-/// Pages that hold something, torn ones included.
+/// The pages that are not erased, including torn ones.
 pub(super) fn programmed(chip: &SimChip) -> Vec<Ppn> {
     let geometry = chip.part().geometry;
     (0..geometry.pages()).map(Ppn).filter(|&ppn| chip.stored_page(ppn).is_some()).collect()
@@ -159,7 +160,7 @@ pub(super) fn draw(kind: Kind, chip: &SimChip, pages: &[Ppn], rng: &mut Rng) -> 
 }
 
 impl Damage {
-    /// Does it, given what was programmed before; false where nothing is changed by it.
+    /// Damages the chip; `versions` are the pages programmed before. Returns false if nothing changes.
     pub(super) fn strike(&self, chip: &mut SimChip, versions: &[Version], rng: &mut Rng) -> bool {
         let geometry = chip.part().geometry;
         if self.kind == Kind::BlockExchange {
@@ -220,7 +221,6 @@ fn strike_page(
     bytes != before
 }
 
-/// An earlier version for this page.
 fn earlier<'a>(
     kind: Kind,
     ppn: Ppn,

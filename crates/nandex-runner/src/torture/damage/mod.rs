@@ -36,10 +36,9 @@ use crate::LabError;
 use crate::torture::Victim;
 use std::fmt;
 
-/// The word for no damage at all.
 const NO_BLOW: &str = "none";
 
-/// One damage, or several at once: `flip:3+zero:40`.
+/// One or more damages at once. Their text is like `flip:3+zero:40`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blow(pub Vec<Damage>);
 
@@ -56,7 +55,7 @@ impl fmt::Display for Blow {
 impl std::str::FromStr for Blow {
     type Err = LabError;
 
-    /// "none" is a blow that damages nothing.
+    /// The text "none" is a blow without damage.
     fn from_str(text: &str) -> Result<Blow, LabError> {
         if text == NO_BLOW {
             return Ok(Blow(Vec::new()));
@@ -65,35 +64,36 @@ impl std::str::FromStr for Blow {
     }
 }
 
-/// Something that must not be.
+/// The outcome of a damage that is not an error, a refused mount or the right answer.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// The victim of the damage.
     pub victim: Victim,
-    /// The seed of its life.
+    /// The seed of the victim's life.
     pub seed: u64,
-    /// The end of its life.
+    /// The end of the life.
     pub end: End,
-    /// The damage.
+    /// The damage done.
     pub blow: Blow,
-    /// Later operations that programmed pages, since the youngest of the damaged pages was programmed.
+    /// Number of operations that programmed pages after the youngest damaged page was programmed.
     pub age: Option<u64>,
-    /// Damages among them that strike an anchor, a checkpoint or a note: that by which a mount knows what is
-    /// on the chip.
+    /// Number of damages that strike an anchor, a checkpoint or a note, from which a mount learns the state
+    /// of the chip.
     pub records: usize,
-    /// Whether a damaged page is the one that was programmed last in its block.
+    /// Whether a damaged page is the last one programmed in its block.
     pub ends_a_block: bool,
     /// The outcome of the damage.
     pub outcome: Outcome,
 }
 
 impl Finding {
-    /// The number of the exception that allows it, as `docs/guarantees.md` counts them.
+    /// The number of the exception that allows the finding, as in `docs/guarantees.md`; `None` if there is
+    /// none.
     pub fn exception(&self) -> Option<usize> {
         allowed::allowed(&allowed::Hit::of(self), &self.outcome).map(|number| number + 1)
     }
 
-    /// The command that repeats it.
+    /// The command that repeats the finding.
     pub fn replay(&self) -> String {
         let (victim, seed, end, blow) = (self.victim, self.seed, self.end, &self.blow);
         format!("nandex torture --damage --replay {victim}:{seed} --image {end} --blow {blow}")

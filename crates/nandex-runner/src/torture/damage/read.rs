@@ -7,14 +7,14 @@ use nandex::spatial::{Rect, Relation, SpatialIndex};
 use nandex::{Cause, IndexError, Lpn, NandError, OrderedIndex, PageStore, StoreError};
 use std::ops::{Bound, ControlFlow};
 
-/// The answers that were given.
+/// The answers of a subject.
 #[derive(Debug)]
 pub(super) struct Seen {
-    /// For each slot the fingerprint of its value, 0 for none; none where it could not be read.
+    /// For each slot the fingerprint of its value, 0 without a value, or `None` if it could not be read.
     pub(super) known: Vec<Option<u64>>,
-    /// Two answers that contradict each other, or an answer about nothing that ever was.
+    /// Two answers that contradict each other, or an answer that was never true.
     pub(super) contradiction: Option<String>,
-    /// Errors, and the first.
+    /// Number of errors.
     pub(super) errors: u64,
     pub(super) first_error: Option<IndexError>,
 }
@@ -61,7 +61,7 @@ impl Seen {
     }
 }
 
-/// Whether an error tells that bytes on the chip are bad, and where.
+/// Whether an error reports bad bytes on the chip.
 pub(super) fn names_damage(error: &IndexError) -> bool {
     matches!(
         error,
@@ -70,7 +70,7 @@ pub(super) fn names_damage(error: &IndexError) -> bool {
     )
 }
 
-/// Reads everything by ranges, and each `step`th slot by itself.
+/// Reads everything by ranges, and every `step`th slot by itself.
 pub(super) fn read_all(subject: &mut Subject, slots: usize, step: usize) -> Seen {
     let mut seen = Seen::new(slots);
     match subject {
@@ -95,7 +95,7 @@ fn read_index(index: &mut dyn OrderedIndex, step: usize, seen: &mut Seen) {
     walk(index, Direction::Descending, seen);
 }
 
-/// A range over everything. What it yields before an error counts too, and so do the gaps.
+/// Reads a range over everything. Records before an error count, and so do the gaps between them.
 fn walk(index: &mut dyn OrderedIndex, direction: Direction, seen: &mut Seen) {
     let slots = seen.known.len();
     let mut key_of_slot = vec![0; index.record().key_bytes.into()];
@@ -134,8 +134,7 @@ fn walk(index: &mut dyn OrderedIndex, direction: Direction, seen: &mut Seen) {
     }
 }
 
-/// The rate of nearest searches: one of so many slots is also searched as the nearest to its corner, which
-/// costs more.
+/// One of this many slots is also searched as the nearest to its corner. Such a search costs more.
 const NEAREST_EVERY: usize = 8;
 
 fn read_spatial(index: &mut dyn SpatialIndex<i32, 2>, step: usize, seen: &mut Seen) {

@@ -19,41 +19,41 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// How much is tried.
+/// The amount of work of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// The first seed; each round takes the next.
+    /// The first seed; each round takes the next one.
     pub seed: u64,
-    /// Rounds over the subjects at most.
+    /// Most rounds over the subjects.
     pub rounds: u64,
-    /// When no more is begun.
+    /// Time after which no further work begins.
     pub until: Option<Instant>,
-    /// Images cut anywhere, of each life.
+    /// Number of images of each life that are cut at a random place.
     pub cuts: u32,
-    /// Damages of each image; 0 for every page and kind in turn.
+    /// Number of damages of each image; 0 means every page and kind in turn.
     pub damages: u32,
-    /// Threads.
+    /// Number of threads.
     pub threads: usize,
 }
 
 /// The totals of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// Lives lived.
+    /// Number of lives lived.
     pub lives: u64,
-    /// Images damaged.
+    /// Number of images damaged.
     pub images: u64,
-    /// Damages by outcome.
+    /// Number of damages by outcome.
     pub outcomes: BTreeMap<&'static str, u64>,
-    /// Damages whose outcome is one of the exceptions, by its number.
+    /// Number of damages by the exception that allows their outcome.
     pub excepted: BTreeMap<usize, u64>,
-    /// Damages whose outcome must not be.
+    /// Number of damages whose outcome no exception allows.
     pub found: u64,
-    /// The findings, the first of each kind of each image.
+    /// The findings: the first of each kind of each image.
     pub findings: Vec<Finding>,
-    /// Lives that ended before any damage, and why.
+    /// The lives that stopped before any damage, with the reasons.
     pub stopped: Vec<String>,
-    /// Subjects that do not fit on the chip, or not on the FTL, and say so at the format.
+    /// Number of subjects that refuse the format because they do not fit on the chip or the FTL.
     pub unfit: u64,
 }
 
@@ -87,12 +87,12 @@ impl Totals {
         }
     }
 
-    /// Damages tried.
+    /// Number of damages tried.
     pub fn damages(&self) -> u64 {
         self.outcomes.values().chain(self.excepted.values()).sum()
     }
 
-    /// Whether nothing was found.
+    /// Whether no damage was found at fault and no life stopped.
     pub fn is_clean(&self) -> bool {
         self.found == 0 && self.stopped.is_empty()
     }
@@ -111,10 +111,10 @@ impl fmt::Display for Totals {
     }
 }
 
-/// Where findings are told as they come.
+/// Called with each finding as soon as it is there.
 pub type Tell<'a> = &'a (dyn Fn(&Finding) + Sync);
 
-/// Tries damages on these victims, on all of them where none is given.
+/// Tries damages on these victims, or on all victims if none is given.
 pub fn run(victims: &[Victim], effort: &Effort, control: &Control, tell: Tell<'_>) -> Totals {
     let all = Mutex::new(Totals::default());
     let late = AtomicBool::new(false);
@@ -138,7 +138,7 @@ pub fn run(victims: &[Victim], effort: &Effort, control: &Control, tell: Tell<'_
     all.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Repeats one damage; none where it changes nothing.
+/// Repeats one damage; `None` if it changes nothing.
 pub fn replay(victim: Victim, seed: u64, end: End, blow: &Blow) -> Result<Option<Finding>, LabError> {
     let victim = subject::on_page_mapping(victim);
     let life = Life::new(victim, seed)?;
@@ -185,7 +185,6 @@ fn of_one_life(victim: Victim, seed: u64, effort: &Effort, tell: Tell<'_>) -> To
     totals
 }
 
-/// The finding of a blow, with what the exceptions ask of it.
 fn finding(victim: Victim, (seed, image): (u64, &Image), end: End, blow: &Blow, outcome: Outcome) -> Finding {
     let (age, records, ends_a_block) =
         (age_of(image, blow), records_of(image, blow), ends_a_block(image, blow));
@@ -203,7 +202,7 @@ fn places(damage: &Damage, geometry: Geometry) -> Vec<Ppn> {
     pages.collect()
 }
 
-/// Later operations that programmed pages, since the youngest page that a blow strikes was programmed.
+/// Number of operations that programmed pages after the youngest page that a blow strikes was programmed.
 fn age_of(image: &Image, blow: &Blow) -> Option<u64> {
     let pages = blow.0.iter().flat_map(|damage| places(damage, image.chip.part().geometry));
     let programmed = pages.filter_map(|page| Some((image.programmed_at.get(&page)?, page)));
@@ -215,7 +214,7 @@ fn age_of(image: &Image, blow: &Blow) -> Option<u64> {
     Some(later.len() as u64)
 }
 
-/// Whether a blow strikes the page that was programmed last in its block.
+/// Whether a blow strikes the last page programmed in its block.
 fn ends_a_block(image: &Image, blow: &Blow) -> bool {
     let geometry = image.chip.part().geometry;
     let is_last = |ppn: &Ppn| {
@@ -229,7 +228,7 @@ fn ends_a_block(image: &Image, blow: &Blow) -> bool {
     blow.0.iter().flat_map(|damage| places(damage, geometry)).any(|ppn| is_last(&ppn))
 }
 
-/// The number of the damages that strike an anchor or a page of a checkpoint or note.
+/// Number of damages that strike an anchor, or a page of a checkpoint or note.
 fn records_of(image: &Image, blow: &Blow) -> usize {
     let geometry = image.chip.part().geometry;
     let is_record = |ppn: &Ppn| {
@@ -244,10 +243,10 @@ fn stopped(mut totals: Totals, subject: &Victim, seed: u64, why: &str) -> Totals
     totals
 }
 
-/// The rate of double blows: one of so many is two at once.
+/// One of this many blows has two damages at once.
 const TWO_EVERY: u64 = 12;
 
-/// Blows to the pages of a chip; three of four go to pages that are needed.
+/// Draws blows to the pages of a chip. Three of four go to needed pages.
 fn blows(chip: &SimChip, needed: &[Ppn], wanted: u32, rng: &mut Rng) -> Vec<Blow> {
     let pages = kinds::programmed(chip);
     if pages.is_empty() {

@@ -12,14 +12,14 @@ use nandex::nand::sim::SimChip;
 use nandex::ordered::{Durability, RecordFormat};
 use nandex_stacks::options::Settings;
 
-/// Slots of every subject.
+/// Number of slots of every subject.
 pub(super) const SLOTS: u32 = 320;
 
 const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
 const RECORDS: [(u8, u8); 3] = [(8, 8), (4, 4), (16, 8)];
 
-/// Every store, and every index, spatial index and store of long values over page mapping and over another
-/// FTL, which goes round with the seed.
+/// All victims of one round: every store, index, spatial index and store of long values. Those that need an
+/// FTL are tried on page mapping and on another FTL, which changes with the seed.
 pub fn every_victim(seed: u64) -> Vec<Victim> {
     let mut victims: Vec<Victim> =
         STORES.iter().map(|entry| Victim { target: Target::Store(entry), ftl: None }).collect();
@@ -43,15 +43,15 @@ fn is_raw(target: Target) -> bool {
     matches!(target, Target::Index(entry) if entry.hosting == Hosting::Raw)
 }
 
-/// A victim that needs an FTL and names none stands on page mapping.
+/// Puts the victim on page mapping if it needs an FTL and names none.
 pub(super) fn on_page_mapping(victim: Victim) -> Victim {
     let needs = !is_raw(victim.target) && !matches!(victim.target, Target::Store(_));
     let page_map: &'static StoreEntry = &STORES[0];
     Victim { ftl: victim.ftl.or(needs.then_some(page_map)), ..victim }
 }
 
-/// Chip and settings: record sizes and the wanted class go round with the seed, and the class is the highest
-/// one from there that the victim takes. An error that says that they do not go together where there is none.
+/// The chip and the settings of a victim. Record sizes and the wanted class change with the seed. The class
+/// is the strongest that the victim takes, from the wanted one downwards; without any, this is an error.
 pub(super) fn plan(victim: Victim, seed: u64) -> Result<CrashPlan, LabError> {
     let (key_bytes, value_bytes) = RECORDS[(seed / 2 % 3) as usize];
     let base = Settings::new(RecordFormat::new(key_bytes, value_bytes));

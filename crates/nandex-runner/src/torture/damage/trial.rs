@@ -21,31 +21,32 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The outcome of a damage, the best first.
+/// The outcome of a damage, the best one first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Every answer was right.
     Right,
-    /// An error told of the damage, every other answer was right.
+    /// An error reported the damage; every other answer was right.
     Corrupted,
-    /// The mount was refused and told of the damage.
+    /// The mount was refused with a report of the damage.
     Refused,
-    /// The contents were older: so many newest changes were gone without a word.
+    /// The contents were older without an error: this many of the newest changes were lost.
     Older(u64),
-    /// The contents were older: so many newest changes, which so many syncs had made last.
+    /// The contents were older without an error: this many of the newest changes were lost, which this many
+    /// syncs had made durable.
     OlderBySyncs(u64, u64),
-    /// Some slots held what they held once, or nothing, without a word.
+    /// Some slots held a former value or none, without an error.
     Stale(String),
-    /// Something else was answered that is not true.
+    /// Another wrong answer was given.
     Wrong(String),
-    /// An error that tells of no damage.
+    /// An error occurred that does not report damage.
     Odd(String),
-    /// A panic, or an end that never came.
+    /// The subject panicked or did not end.
     Panic(String),
 }
 
 impl Outcome {
-    /// The outcome's name.
+    /// The outcome's name in reports.
     pub const fn name(&self) -> &'static str {
         match self {
             Outcome::Right => "right",
@@ -59,7 +60,7 @@ impl Outcome {
         }
     }
 
-    /// Whether it is what any index may answer.
+    /// Whether any index may answer like this.
     pub const fn is_sound(&self) -> bool {
         matches!(self, Outcome::Right | Outcome::Corrupted | Outcome::Refused)
     }
@@ -80,15 +81,15 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Operations of the chip from a mount on: more than anything sensible needs.
+/// Most chip operations from a mount on. No sensible mount and use needs as many.
 const ENOUGH: u64 = 400_000;
 
-/// Operations done on a damaged chip that was read.
+/// Number of operations on a damaged chip after it was read.
 const OPERATIONS_AFTER: u32 = 24;
-/// The rate of single look-ups: one of so many slots is then looked up by itself; ranges are read whole.
+/// One of this many slots is then looked up by itself; ranges are read whole.
 const STEP_AFTER: usize = 5;
 
-/// Does the damages and tells what came of them; none where they change nothing.
+/// Does the damages and returns their outcome; `None` if they change nothing.
 pub(super) fn try_damages(life: &Life, image: &Image, damages: &[Damage], seed: u64) -> Option<Outcome> {
     let mut rng = Rng::new(seed);
     let mut chip = image.chip.clone();
@@ -104,14 +105,14 @@ pub(super) fn try_damages(life: &Life, image: &Image, damages: &[Damage], seed: 
     Some(guarded(|| trial.run()).unwrap_or_else(Outcome::Panic))
 }
 
-/// Does the work; where it panics, the words and, where [`crate::torture::catch_panics`] was called, the
-/// place.
+/// Does the work. If it panics, returns the message, with the place if [`crate::torture::catch_panics`] was
+/// called.
 pub(super) fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     catch_unwind(AssertUnwindSafe(work))
         .map_err(|panic| format!("{}{}", panic_text(&*panic), last_panic().unwrap_or_default()))
 }
 
-/// The pages that a mount of an image and reading everything read; none where that is refused.
+/// The pages that a mount of an image and a read of everything access; empty if the mount is refused.
 pub(super) fn pages_read(life: &Life, image: &Image) -> Vec<Ppn> {
     let read = Shared::new(BTreeSet::new());
     let noting = Noting { chip: image.chip.clone(), read: read.clone() };
@@ -125,7 +126,7 @@ pub(super) fn pages_read(life: &Life, image: &Image) -> Vec<Ppn> {
     if done.is_ok() { read.iter().copied().filter(is_programmed).collect() } else { Vec::new() }
 }
 
-/// A chip that notes which pages are read.
+/// A chip that records which pages are read.
 struct Noting {
     chip: SimChip,
     read: Shared<BTreeSet<Ppn>>,
@@ -175,7 +176,6 @@ struct Trial<'a> {
     seed: u64,
 }
 
-/// The values that each slot may hold.
 type MayHold = Vec<Vec<u64>>;
 
 impl Trial<'_> {
@@ -235,7 +235,7 @@ impl Trial<'_> {
         }
     }
 
-    /// Changes it, reads it, syncs it, mounts it again and reads it again.
+    /// Uses the subject: changes it, reads it, syncs it, mounts it again and reads it again.
     fn use_on(&self, mut subject: Subject, may_hold: &mut MayHold) -> Result<Outcome, Outcome> {
         let mix = Mix { always_close: false, ..self.life.mix };
         let mut source = Source::new(self.seed ^ 0x05e, mix);
@@ -329,7 +329,7 @@ fn check(subject: &mut Subject) -> Option<IndexError> {
     }
 }
 
-/// The first of the two unless the second is worse.
+/// The first outcome, unless the second is worse.
 fn worse(one: Outcome, other: Outcome) -> Outcome {
     if one.is_sound() && (one == Outcome::Right || !other.is_sound()) { other } else { one }
 }
@@ -338,7 +338,8 @@ fn told(error: &IndexError, when: &str) -> Outcome {
     if names_damage(error) { Outcome::Corrupted } else { Outcome::Odd(format!("{when}: {error}")) }
 }
 
-/// An operation after the damage may also find no room, or be refused after one that failed half-way.
+/// The outcome of an error in an operation after the damage. Such an operation may also find no room, or be
+/// refused after another one that failed half-way.
 fn told_in_use(error: &IndexError, when: &str) -> Outcome {
     match error {
         IndexError::Full | IndexError::WornOut | IndexError::Interrupted => Outcome::Corrupted,

@@ -7,7 +7,7 @@ use nandex::ftl::mapping::FlashSettings;
 use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
 use nandex::testing::{Access, Wrong};
 
-/// Runs operations until the power is cut; then mounts, and compares with the model before and after the
+/// Runs operations until the power is cut, then mounts. The store must equal the model before or after the
 /// operation that was cut.
 fn run_to_cut<S: Below>(
     bench: &Bench,
@@ -43,7 +43,6 @@ fn plan(bench: &Bench, wait: u64, when: CutWhen, torn: TornModel, seed: u64) {
     bench.chip.lock().plan_power_cut(PowerCut { at_operation, when, torn, seed });
 }
 
-/// A store with full buffer blocks, ready for its first cut.
 fn prepared<S: Below>(seed: u64) -> (Bench, Tbm<S, Chip>, Model, Rng) {
     let (bench, mut rng) = (Bench::small(seed), Rng::new(seed));
     let mut tbm = bench.format::<S>();
@@ -101,7 +100,7 @@ fn every_cut_over_a_page_map() {
     survives_every_cut::<PageMapFtl<Range>>();
 }
 
-/// Cuts during the mount itself, as many as it takes until one mount gets through.
+/// Cuts the power during the mount, later each time, until one mount gets through.
 fn survives_cuts_while_mounting<S: Below>() {
     for seed in 0..3 {
         let (bench, tbm, model, mut rng) = prepared::<S>(seed);
@@ -216,8 +215,8 @@ fn failing_blocks_lose_nothing() {
     assert!(replaced > sized(5, 20), "{replaced} blocks replaced");
 }
 
-/// With no spare block left there are fewer and fewer buffer blocks; then writes are refused, and nothing is
-/// lost.
+/// Once no spare block is left, the number of buffer blocks falls with each failure. In the end writes are
+/// refused, and nothing is lost.
 #[test]
 fn blocks_used_up_end_the_writes_and_not_the_reads() {
     for seed in 0..sized(5, 20) {
@@ -262,7 +261,7 @@ fn blocks_used_up_end_the_writes_and_not_the_reads() {
     }
 }
 
-/// Any one wrong bit in a buffer block is put right, and two make an error.
+/// One wrong bit anywhere in a buffer block is corrected. Two wrong bits give an error.
 #[test]
 fn wrong_bits_are_put_right_or_noticed() {
     for seed in 0..3 {
@@ -307,8 +306,8 @@ fn wrong_bits_are_put_right_or_noticed() {
     }
 }
 
-/// A page that never reads rightly loses what is written to it, says so until that is written again, and
-/// nothing else.
+/// A page that never reads rightly loses the logical page written to it, and no other. Reading that page is
+/// an error until it is written again.
 #[test]
 fn a_page_that_cannot_be_read_costs_itself_only() {
     let (mut wrong, mut found_again, mut still_wrong) = (0, 0, 0);
@@ -367,7 +366,7 @@ fn a_page_that_cannot_be_read_costs_itself_only() {
     assert!(wrong > 1000 && found_again > 100 && still_wrong > 10, "{wrong} {found_again} {still_wrong}");
 }
 
-/// An unreadable page at the end of a block was whole if another page says that it came before it.
+/// An unreadable page at the end of a block was whole once if another page names it as its predecessor.
 #[test]
 fn a_page_that_another_names_is_not_taken_for_one_that_was_cut() {
     for (lpns, is_refused) in [(&[0, 1, 4][..], true), (&[4, 0, 1], false), (&[0, 1, 4, 4, 4, 4, 4], false)] {
@@ -387,7 +386,6 @@ fn a_page_that_another_names_is_not_taken_for_one_that_was_cut() {
     }
 }
 
-/// Whether the page after this one in its block was never programmed.
 fn is_last(bench: &Bench, ppn: Ppn) -> bool {
     let next = Ppn(bench.first_block() * 4 + ppn.0 + 1);
     ppn.0 % 4 == 3 || bench.chip.lock().is_erased(next)

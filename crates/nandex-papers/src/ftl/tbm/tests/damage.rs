@@ -9,7 +9,7 @@ use alloc::string::String;
 use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
 use nandex::testing::damaged::{Damage, damage, damage_block, set_back};
 
-/// A chip after some operations, and what its logical pages may hold.
+/// A chip after some operations, with the values that each logical page may hold.
 struct Aged {
     bench: Bench,
     chip: SimChip,
@@ -89,8 +89,8 @@ fn outcome<S: Below>(aged: &Aged, damaged: SimChip) -> Outcome {
     worst
 }
 
-/// Which pages end their buffer block: what is behind them was never programmed. Of a block whose second page
-/// was being programmed when the power was cut, the first one.
+/// The pages after which nothing was programmed in their buffer block. If the second page of a block was
+/// being programmed when the power was cut, its first page is one too.
 fn ends_its_block(chip: &SimChip, ppn: Ppn) -> bool {
     let g = chip.geometry();
     let page = g.page_in_block(ppn);
@@ -156,8 +156,8 @@ fn damage_is_noticed_or_documented_over_fast() {
     is_noticed_or_documented::<FastFtl<Range>>(8..14);
 }
 
-/// Programs and erases fail more and more often, in the buffer blocks and below: what was acknowledged reads
-/// at the end, after every mount, and what was refused was not done.
+/// Programs and erases fail more and more often, in the buffer blocks and below. Acknowledged writes are
+/// readable after every mount and at the end. Refused writes have not happened.
 #[test]
 fn a_dying_chip_ends_read_only_and_complete() {
     for seed in 0..sized(4, 12) {

@@ -3,7 +3,7 @@
 use super::*;
 use nandex::testing::Store;
 
-/// Blocks of 4 pages, a TBM of 4 buffer blocks.
+/// A TBM of `buffer_blocks` buffer blocks with 4 pages each.
 fn tbm(buffer_blocks: u32) -> Tbm<Store, Chip> {
     tbm_by(TbmSettings::new(buffer_blocks))
 }
@@ -21,7 +21,7 @@ fn write(tbm: &mut Tbm<Store, Chip>, lpns: &[u32]) {
     }
 }
 
-/// The logical pages in each buffer block, as the chip says.
+/// The logical pages in each buffer block, read from the chip.
 fn buffers(tbm: &Tbm<Store, Chip>) -> BTreeMap<u32, Vec<u32>> {
     let lpns = |pbn: Pbn, pages: u32| {
         let mut lpns = Vec::new();
@@ -82,7 +82,8 @@ fn figure_7_a_full_block_is_converted_for_its_own_next_page() {
     }
 }
 
-/// Figure 6 again: block 0 holds pages 0, 1, 1. A conversion reads the two that it keeps, or all three.
+/// Figure 6 again: block 0 holds pages 0, 1, 1. A conversion reads the two pages that it keeps, or all
+/// three.
 #[test]
 fn a_conversion_reads_what_it_keeps_or_every_page() {
     for (victim_reads, expected) in [(VictimReads::Kept, 2), (VictimReads::Every, 3)] {
@@ -103,7 +104,7 @@ fn a_conversion_reads_what_it_keeps_or_every_page() {
     }
 }
 
-/// Pages with an odd first byte go to the store below at once.
+/// The rule here: pages with an odd first byte go to the store below at once.
 #[test]
 fn a_page_by_the_rule_goes_to_the_store_below() {
     let mut tbm = tbm(4);

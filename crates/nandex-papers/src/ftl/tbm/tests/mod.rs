@@ -28,7 +28,6 @@ pub(super) fn new_chip(geometry: Geometry) -> Chip {
     Chip::new(SimChip::new(&Part::new("test", geometry, timing)).unwrap())
 }
 
-/// An FTL below the TBM.
 trait Below: PageStore + Sized {
     fn new(range: Range) -> Self;
     fn again(range: Range) -> Result<Self, StoreError>;
@@ -61,7 +60,6 @@ impl Below for PageMapFtl<Range> {
     }
 }
 
-/// A chip divided between an FTL and the blocks of a TBM.
 #[derive(Clone)]
 struct Bench {
     chip: Chip,
@@ -106,8 +104,7 @@ impl Bench {
         Ok(self.with_rule(Tbm::mount(S::again(low)?, high, self.settings)?))
     }
 
-    /// The bench with its rule: in those with four or five buffer blocks a part of the pages goes to the FTL
-    /// at once.
+    /// Sets a rule in benches with four or five buffer blocks: some of the pages go to the FTL at once.
     fn with_rule<S: Below>(&self, mut tbm: Tbm<S, Chip>) -> Tbm<S, Chip> {
         if matches!(self.settings.blocks, 4 | 5) {
             tbm.write_directly(Box::new(|data| data[0] % 4 == 1));
@@ -159,8 +156,8 @@ fn assert_sound<S: Below>(tbm: &mut Tbm<S, Chip>) {
     assert!(report.is_sound(), "{report:?}");
 }
 
-/// After a clean end or a cut: what is found must be the state before or after the last operation, and is the
-/// model's from then on.
+/// Mounts after a clean end or a cut. The state found must be the one before or after the last operation.
+/// The model takes it over.
 fn remount<S: Below>(bench: &Bench, model: &mut Model, before: &Model) -> Tbm<S, Chip> {
     let mut tbm = loop {
         match bench.mount::<S>() {

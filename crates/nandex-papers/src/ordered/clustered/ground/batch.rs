@@ -13,36 +13,34 @@ use nandex::sort;
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) id: u32,
-    /// The node above it; 0 for the root, and where nobody asks.
+    /// The node above it. 0 for the root, and if nodes are found by a table.
     pub(super) parent: u32,
-    /// The page that holds it as it was; 0 for a new node. While a batch is written, the page that it goes
-    /// to.
+    /// The page that holds the node's old version. 0 for a new node. While a batch is written: the page for
+    /// the new version.
     pub(super) page: u32,
     pub(super) level: u8,
     pub(super) clock: u64,
     pub(super) image: Box<[u8]>,
 }
 
-/// Bytes of lists of nodes, while they are written or a mount reads them.
+/// Bytes that a node takes in lists, while a batch is written or a mount reads it.
 const LIST_BYTES: usize = 48;
 
-/// Bytes of RAM for a node that waits.
 pub(super) const fn entry_bytes(page_bytes: usize) -> usize {
     page_bytes + size_of::<Entry>() + size_of::<Box<[u8]>>() + LIST_BYTES
 }
 
-/// Nodes that wait, in the order of their numbers.
+/// The batch: modified nodes that wait, sorted by number.
 #[derive(Clone, Debug)]
 pub(super) struct Batch {
     page_bytes: usize,
     entries: Vec<Entry>,
-    /// Frames of nodes that have left.
+    /// Page buffers of nodes that have left, for reuse.
     spare: Vec<Box<[u8]>>,
     clock: u64,
 }
 
 impl Batch {
-    /// Room for so many nodes.
     pub(super) fn new(nodes: usize, page_bytes: usize) -> Batch {
         Batch { page_bytes, entries: Vec::with_capacity(nodes), spare: Vec::with_capacity(nodes), clock: 0 }
     }
@@ -81,7 +79,8 @@ impl Batch {
         self.search(id).ok().map(|at| &mut self.entries[at])
     }
 
-    /// Adds a node that is held on a page, or none; or gives one that waits another image.
+    /// Adds a node, whose old version is on `page` (0 for none). If the node waits already, only its image
+    /// is replaced.
     pub(super) fn put(&mut self, id: u32, level: u8, page: u32, image: &[u8]) {
         let at = match self.search(id) {
             Ok(at) => at,
@@ -95,7 +94,7 @@ impl Batch {
         self.entries[at].image.copy_from_slice(image);
     }
 
-    /// Notes that a node, and so those above it, are used.
+    /// Marks a node and all its ancestors as used.
     pub(super) fn touch(&mut self, id: u32) {
         self.clock += 1;
         let (clock, mut id) = (self.clock, id);
@@ -105,19 +104,18 @@ impl Batch {
         }
     }
 
-    /// Takes a node out; the page that holds it.
+    /// Removes a node. Returns the page of its old version.
     pub(super) fn remove(&mut self, id: u32) -> Option<u32> {
         let entry = self.entries.remove(self.search(id).ok()?);
         self.spare.push(entry.image);
         Some(entry.page)
     }
 
-    /// Takes all nodes out.
     pub(super) fn clear(&mut self) {
         self.spare.extend(self.entries.drain(..).map(|entry| entry.image));
     }
 
-    /// The nodes used least recently, as many as asked: with each all that wait below it.
+    /// The `nodes` nodes used least recently. Nodes waiting below one of them are always among them.
     pub(super) fn least_recent(&self, nodes: usize) -> Vec<u32> {
         let mut order: Vec<(u64, u8, u32)> =
             self.entries.iter().map(|entry| (entry.clock, entry.level, entry.id)).collect();
@@ -126,7 +124,6 @@ impl Batch {
         order.into_iter().map(|(.., id)| id).collect()
     }
 
-    /// Nodes of a level.
     pub(super) fn of_level(&self, level: u8) -> Vec<u32> {
         self.entries.iter().filter(|entry| entry.level == level).map(|entry| entry.id).collect()
     }

@@ -26,7 +26,7 @@ pub(super) const ENTRY_BYTES: usize = 8;
 const MAGIC: &[u8; 4] = b"NXEX";
 const LAST: u16 = 0x8000;
 
-/// The account that a header gives of its extent.
+/// The header of an extent, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) epoch: u64,
@@ -36,7 +36,7 @@ pub(super) struct Header {
     pub(super) nodes: usize,
 }
 
-/// A node as a header lists it.
+/// An entry of a header: a node with its page and the checksum at the start of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Listed {
     pub(super) id: u32,
@@ -44,7 +44,7 @@ pub(super) struct Listed {
     pub(super) stamp: u32,
 }
 
-/// Whether a page is blank, or what was written last.
+/// Refuses a page that is neither blank nor sound.
 pub(super) fn require_sound(page: &[u8], at: Lpn) -> Result<(), StoreError> {
     let is_sound = get_u32(page, 0) == crc32(&[&page[4..]]) || page.iter().all(|byte| *byte == 0);
     let what = "C2: the checksum of a page is wrong";
@@ -52,7 +52,7 @@ pub(super) fn require_sound(page: &[u8], at: Lpn) -> Result<(), StoreError> {
 }
 
 impl Header {
-    /// Writes the header of an extent with these nodes.
+    /// Encodes the header of an extent with these nodes.
     pub(super) fn encode<'a>(&self, at: Lpn, nodes: impl Iterator<Item = (u32, &'a [u8])>, page: &mut [u8]) {
         debug_assert!(
             self.nodes > 0 && HEADER_BYTES + self.nodes * ENTRY_BYTES <= page.len(),
@@ -75,7 +75,7 @@ impl Header {
         put_u32(page, 0, crc);
     }
 
-    /// Reads a header; none where something else stands, and an error where the page is damaged.
+    /// Decodes a header. `None` if the page is no header; an error if it is damaged.
     pub(super) fn read(page: &[u8], at: Lpn) -> Result<Option<Header>, StoreError> {
         require_sound(page, at)?;
         let nodes = usize::from(get_u16(page, 26));
@@ -98,7 +98,7 @@ impl Header {
         }))
     }
 
-    /// The nodes that it lists.
+    /// The nodes listed in the header.
     pub(super) fn listed<'a>(&self, page: &'a [u8], at: Lpn) -> impl Iterator<Item = Listed> + 'a {
         (0..self.nodes).map(move |i| {
             let entry = HEADER_BYTES + i * ENTRY_BYTES;

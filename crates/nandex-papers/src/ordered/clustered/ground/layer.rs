@@ -16,30 +16,30 @@ use nandex::nand::Cause;
 use nandex::store::{PageStore, StoreError, StoreStats};
 use nandex::units::{Lpn, Ppn};
 
-/// The counters of a layer.
+/// Counters of a cluster layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClusterCounts {
     /// Batches written.
     pub flushes: u64,
-    /// Nodes that they wrote, copies of recycled segments included.
+    /// Nodes written by batches, copies of recycled segments included.
     pub flushed_nodes: u64,
-    /// Headers that they wrote.
+    /// Header pages written by batches.
     pub header_pages: u64,
-    /// Runs of pages that followed each other in what they wrote.
+    /// Runs of consecutive pages written by batches.
     pub runs: u64,
-    /// Superblocks written after a table or a root.
+    /// Superblocks written, each after a table or for a new root.
     pub checkpoints: u64,
-    /// Pages of tables that checkpoints wrote.
+    /// Pages of tables written by checkpoints.
     pub checkpoint_pages: u64,
     /// Segments recycled.
     pub recycled_segments: u64,
-    /// Nodes copied for that.
+    /// Nodes copied out of recycled segments.
     pub copied_nodes: u64,
-    /// The page after the last one that a batch wrote.
+    /// The page after the last page written by a batch, to count runs.
     pub(super) next_page: u32,
 }
 
-/// A store of nodes above a store of pages.
+/// The cluster layer: a store of nodes above a store of pages.
 pub struct Layer<S> {
     pub(super) store: S,
     pub(super) plan: ClusteredSizes,
@@ -48,22 +48,22 @@ pub struct Layer<S> {
     pub(super) table: AddressTable,
     pub(super) ring: Ring,
     pub(super) links: Links,
-    /// A page in hand.
+    /// Buffer for a page.
     pub(super) page: Vec<u8>,
     /// Whether a checkpoint was made since the mount.
     pub(super) is_begun: bool,
-    /// Whether the ring has to be tidied yet before nodes may wait: none does.
+    /// Whether the ring must still make room before a node may wait. No node waits meanwhile.
     pub(super) is_room_owed: bool,
-    /// Whether the last superblock is not known to last.
+    /// Whether the last superblock may not be durable yet.
     pub(super) is_sync_owed: bool,
-    /// Whether a tree is being loaded.
+    /// Whether a tree is being bulk-loaded.
     pub(super) is_loading: bool,
     pub(super) is_interrupted: bool,
     pub(super) counts: ClusterCounts,
 }
 
 impl<S: PageStore> Layer<S> {
-    /// Makes a layer without nodes; what the store held is dropped.
+    /// Makes a layer without nodes. Everything that the store held is dropped.
     pub(super) fn format(mut store: S, config: &ClusteredConfig) -> Result<Layer<S>, IndexError> {
         let plan = config.on(store.page_bytes(), store.page_count())?;
         (0..superblock::SLOTS).try_for_each(|slot| store.trim(Lpn(slot)))?;
@@ -80,7 +80,7 @@ impl<S: PageStore> Layer<S> {
         Ok(layer)
     }
 
-    /// Opens the layer that a store holds, as it was at the last batch that is whole, or the last superblock.
+    /// Opens the layer that a store holds, in the state of its last whole batch or last superblock.
     pub(super) fn mount(mut store: S, config: &ClusteredConfig) -> Result<Layer<S>, IndexError> {
         let (plan, superblock) = superblock::read(&mut store, config, Cause::Recovery)?;
         let mut layer = Layer::with(store, plan, superblock);
@@ -110,27 +110,27 @@ impl<S: PageStore> Layer<S> {
         }
     }
 
-    /// The store below.
+    /// The store below the layer.
     pub fn store(&self) -> &S {
         &self.store
     }
 
-    /// Gives the store back; nodes that wait are lost.
+    /// Takes the layer apart and returns the store. Nodes that wait are lost.
     pub(super) fn into_store(self) -> S {
         self.store
     }
 
-    /// Nodes that wait.
+    /// Number of nodes that wait in the batch.
     pub fn waiting_nodes(&self) -> usize {
         self.batch.len()
     }
 
-    /// The counters of the layer since it was opened.
+    /// Counters of the layer since it was opened.
     pub fn counts(&self) -> ClusterCounts {
         self.counts
     }
 
-    /// Pages that hold nodes as they are.
+    /// Number of pages with current versions of nodes.
     pub(super) fn live_pages(&self) -> u32 {
         match self.plan.is_append() {
             true => self.table.live.len(),
@@ -138,7 +138,7 @@ impl<S: PageStore> Layer<S> {
         }
     }
 
-    /// After a mount: learns which nodes the tree uses.
+    /// Frees the nodes that the tree does not use. Called after a mount.
     pub(super) fn adopt(&mut self, is_used: &dyn Fn(Lpn) -> bool) -> Result<(), IndexError> {
         if self.plan.is_append() {
             let unused: Vec<u32> =
@@ -160,7 +160,6 @@ impl<S: PageStore> Layer<S> {
         Ok(())
     }
 
-    /// Refuses to go on after a write whose effect is unknown.
     pub(super) fn ready(&self) -> Result<(), StoreError> {
         if self.is_interrupted {
             return Err(StoreError::Interrupted);
@@ -168,8 +167,8 @@ impl<S: PageStore> Layer<S> {
         Ok(())
     }
 
-    /// Does what leaves everything as it was where the store refuses it, and must not fail half-way in
-    /// another way.
+    /// Runs an action that changes nothing if the store refuses it. After any other failure the layer is
+    /// interrupted.
     pub(super) fn unless_refused(
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<(), StoreError>,
@@ -179,7 +178,7 @@ impl<S: PageStore> Layer<S> {
         done
     }
 
-    /// Before an operation: makes room for the nodes that it changes.
+    /// Makes room for the nodes that the next operation changes.
     pub(super) fn relieve(&mut self) -> Result<(), StoreError> {
         self.ready()?;
         if !self.plan.is_append() {
@@ -198,8 +197,8 @@ impl<S: PageStore> Layer<S> {
         settled
     }
 
-    /// Before a tree is loaded: the page of the root, of which the tree does not know; none where a table
-    /// says which page a node has.
+    /// Begins a bulk load. Returns the page of the root, which the tree does not know of and must not
+    /// overwrite. `None` if nodes are found by a table.
     pub(super) fn begin_load(&mut self) -> Result<Option<Lpn>, StoreError> {
         self.sync()?;
         self.settle_room()?;
@@ -207,7 +206,7 @@ impl<S: PageStore> Layer<S> {
         Ok((!self.plan.is_append() && self.links.root != 0).then_some(Lpn(self.links.root)))
     }
 
-    /// Writes a superblock that names what is durable before it is.
+    /// Writes a superblock, after making durable what it names.
     pub(super) fn write_checkpoint(&mut self, next: Superblock) -> Result<(), StoreError> {
         debug_assert!(
             next.epoch > self.superblock.epoch,
@@ -223,7 +222,7 @@ impl<S: PageStore> Layer<S> {
         self.store.sync()
     }
 
-    /// Writes the next superblock; the last one goes on counting where the store refuses it.
+    /// Writes the next superblock. If the store refuses it, the last one remains valid.
     fn write_superblock(&mut self, next: Superblock) -> Result<(), StoreError> {
         let next = Superblock { sequence: self.superblock.sequence + 1, ..next };
         next.write(&mut self.store, &self.plan, &mut self.page)?;
@@ -231,8 +230,7 @@ impl<S: PageStore> Layer<S> {
         Ok(())
     }
 
-    /// Tells the store that a page is free. Where it has no room for the note of it, it only keeps the page
-    /// longer.
+    /// Trims a free page. If the store has no room to note that, it only keeps the page longer.
     pub(super) fn trim_page(&mut self, page: Lpn) -> Result<(), StoreError> {
         match self.store.trim(page) {
             Err(error) if error.is_refusal() => Ok(()),
@@ -280,7 +278,6 @@ impl<S: PageStore> Layer<S> {
         if got == expected { Ok(()) } else { Err(StoreError::WrongLength { expected, got }) }
     }
 
-    /// Looks at all invariants.
     pub(super) fn check(
         &mut self,
         report: &mut CheckReport,
@@ -356,7 +353,7 @@ impl<S: PageStore> PageStore for Layer<S> {
         self.plan.page_bytes
     }
 
-    /// Numbers that nodes may have.
+    /// Number of possible node numbers. The tree uses node numbers as if they were pages.
     fn page_count(&self) -> u32 {
         if self.plan.is_append() { self.plan.nodes_max } else { self.plan.pages }
     }
@@ -387,7 +384,7 @@ impl<S: PageStore> PageStore for Layer<S> {
         self.write_nodes(&[(node, data)], cause)
     }
 
-    /// A node is given up. What the last durable state has of it stays until there is a newer one.
+    /// Gives up a node. Its last durable version stays until a newer state is durable.
     fn trim(&mut self, node: Lpn) -> Result<(), StoreError> {
         self.require(node, self.plan.page_bytes)?;
         self.ready()?;
@@ -400,7 +397,7 @@ impl<S: PageStore> PageStore for Layer<S> {
         Ok(())
     }
 
-    /// Writes all nodes that wait, in such a way that a mount finds them.
+    /// Makes all waiting nodes durable, so that a mount finds them.
     fn sync(&mut self) -> Result<(), StoreError> {
         self.ready()?;
         if self.plan.is_append() {
@@ -411,7 +408,6 @@ impl<S: PageStore> PageStore for Layer<S> {
         self.store.sync()
     }
 
-    /// Syncs with a checkpoint of the table.
     fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
         self.store.maintain(budget)
     }

@@ -23,39 +23,39 @@ use nandex::sort;
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
 
-/// The number of the root.
+/// The number of the root, whatever its page.
 pub(super) const ROOT: u32 = 1;
 
-/// An internal node of the path that the tree read last.
+/// An internal node on the path that the tree read last.
 #[derive(Clone, Debug, Default)]
 struct Ancestor {
     id: u32,
     image: Vec<u8>,
 }
 
-/// Where nodes are that name each other's pages.
+/// The state of a layer in which parents name the pages of their children.
 #[derive(Clone, Debug)]
 pub(super) struct Links {
-    /// Pages that hold nodes as they are or were.
+    /// Pages that hold current versions of nodes, or old versions still needed.
     pub(super) busy: PageMap,
-    /// The pages among them that hold nodes as they were.
+    /// Busy pages that hold old versions still needed.
     pub(super) kept: PageMap,
-    /// The page of the root; 0 while there is none.
+    /// The page of the root. 0 if there is none.
     pub(super) root: u32,
-    /// Nodes of the tree.
+    /// Number of nodes in the tree.
     pub(super) nodes: u32,
-    /// Numbers that nodes had and have, of which the tree is still to hear.
+    /// Old and new numbers of nodes. The tree has not been told of them yet.
     pub(super) moved: Vec<(Lpn, Lpn)>,
     path: Vec<Ancestor>,
-    /// Where the search for free pages goes on.
+    /// The page at which the next search for free pages begins.
     cursor: u32,
-    /// Pages of a run at least, as far as there are such runs.
+    /// Least pages in a run, as long as there are such runs.
     run_pages: u32,
-    /// Batches since the superblock.
+    /// Batches written since the last superblock.
     flushes: u32,
 }
 
-/// Bytes of RAM besides the pages in use.
+/// Bytes of RAM, without the maps of pages.
 pub(super) const fn ram_bytes_for(levels: usize, page_bytes: usize) -> usize {
     (levels + 1) * (page_bytes + size_of::<Ancestor>())
 }
@@ -86,7 +86,7 @@ impl Links {
         self.busy.ram_bytes() + self.kept.ram_bytes() + path + self.moved.capacity() * size_of::<(Lpn, Lpn)>()
     }
 
-    /// The page that holds a node, as far as it does not wait.
+    /// The page of a node that does not wait.
     pub(super) fn page_of(&self, id: u32) -> Option<u32> {
         // A new node may have the root's page for a number.
         let page = if id == ROOT { self.root } else { id };
@@ -94,7 +94,7 @@ impl Links {
         (!is_taken && page >= SLOTS && self.busy.contains(page) && !self.kept.contains(page)).then_some(page)
     }
 
-    /// The tree reads an internal node on its way down.
+    /// Remembers an internal node that the tree reads on its way down.
     pub(super) fn pass(&mut self, id: u32, level: u8, image: &[u8]) {
         let Some(ancestor) = self.path.get_mut(usize::from(level)).filter(|_| level > 1) else { return };
         ancestor.id = id;
@@ -102,7 +102,7 @@ impl Links {
         ancestor.image.extend_from_slice(image);
     }
 
-    /// Keeps a page that a node has left.
+    /// Keeps a page that a node has left until a superblock without it is durable.
     fn keep(&mut self, page: u32) {
         if page != 0 {
             debug_assert!(self.busy.contains(page), "C7: page {page} is kept and free");
@@ -115,7 +115,7 @@ impl Links {
         u64::from(plan.pages - self.busy.len())
     }
 
-    /// Takes so many free pages, in runs that are as long as the store still has them.
+    /// Takes `nodes` free pages, in runs as long as the store has.
     fn take_pages(
         &mut self,
         nodes: usize,
@@ -150,7 +150,7 @@ impl Links {
 }
 
 impl<S: PageStore> Layer<S> {
-    /// Lets nodes of one operation wait, each with its ancestors.
+    /// Adds the nodes of one operation to the batch, each with its ancestors.
     pub(super) fn link_nodes(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
         let is_new = |id: u32| self.batch.get(id).is_none() && self.links.page_of(id).is_none();
         let new = pages.iter().filter(|(id, _)| is_new(id.0)).count() as u32;
@@ -179,7 +179,7 @@ impl<S: PageStore> Layer<S> {
         Ok(())
     }
 
-    /// Lets the ancestors of a node wait with it, as the tree read them last.
+    /// Adds the ancestors of a node to the batch, as the tree read them last.
     fn link_ancestors(&mut self, id: u32) -> Result<(), StoreError> {
         let Layer { batch, links, plan, .. } = self;
         let mut id = id;
@@ -200,7 +200,7 @@ impl<S: PageStore> Layer<S> {
         Ok(())
     }
 
-    /// A node goes straight to the page of its number: while a tree is loaded.
+    /// Writes a node of a bulk load to the page of its number.
     pub(super) fn load_node(&mut self, id: u32, image: &[u8], cause: Cause) -> Result<(), StoreError> {
         if self.links.nodes >= self.plan.nodes_max {
             return Err(StoreError::Full);
@@ -215,7 +215,7 @@ impl<S: PageStore> Layer<S> {
         Ok(())
     }
 
-    /// The tree has given a node up.
+    /// Removes a node that the tree has given up.
     pub(super) fn unlink(&mut self, id: u32) {
         if let Some(page) = self.batch.remove(id) {
             self.links.keep(page);
@@ -226,8 +226,8 @@ impl<S: PageStore> Layer<S> {
         }
     }
 
-    /// Makes room for an operation: writes what the policy says, and commits when it is time or free pages
-    /// are few.
+    /// Makes room for an operation: writes the nodes that the policy chooses, and commits if that is due or
+    /// free pages are few.
     pub(super) fn relieve_links(&mut self) -> Result<(), StoreError> {
         match self.plan.config.policy {
             FlushPolicy::Cascade => self.flush_cascade()?,
@@ -244,8 +244,8 @@ impl<S: PageStore> Layer<S> {
         Ok(())
     }
 
-    /// A level from which nodes are written when it has a full batch, from the leaves up; when too many wait
-    /// in all, when it has any.
+    /// Writes one level of nodes after the other, from the leaves up. It stops at a level without a full
+    /// batch, unless too many nodes wait in all.
     fn flush_cascade(&mut self) -> Result<(), StoreError> {
         let full = self.plan.batch_nodes();
         for level in 1..=self.plan.levels as u8 + 1 {
@@ -261,7 +261,7 @@ impl<S: PageStore> Layer<S> {
         Ok(())
     }
 
-    /// Writes these nodes to free pages. None of the others is below one of them.
+    /// Writes these nodes to free pages. No other waiting node may be below one of them.
     fn place(&mut self, mut ids: Vec<u32>) -> Result<(), StoreError> {
         debug_assert!(
             ids.iter().all(|id| self.batch.get(*id).is_some()),
@@ -321,7 +321,7 @@ impl<S: PageStore> Layer<S> {
         if is_named { Ok(()) } else { Err(StoreError::Corrupted { what, at: u64::from(id) }) }
     }
 
-    /// Writes all nodes that wait, and a superblock; then what was kept for the one before is free.
+    /// Writes all waiting nodes and a superblock. Then the pages kept for the previous superblock are free.
     pub(super) fn commit_links(&mut self) -> Result<(), StoreError> {
         if !self.batch.is_empty() {
             self.place(self.batch.entries().iter().map(|entry| entry.id).collect())?;

@@ -75,7 +75,7 @@ use nandex::ordered::{
 use nandex::store::PageStore;
 use nandex::units::Lpn;
 
-/// Updates of a node that wait together, where a journal is to be sized.
+/// Waiting updates of one node, as an estimate for the size of a journal.
 const UPDATES_OF_A_NODE: u64 = 8;
 
 /// A B+-tree over a cluster layer.
@@ -85,19 +85,19 @@ pub struct ClusteredTree<S> {
 }
 
 impl<S: PageStore> ClusteredTree<S> {
-    /// Makes an empty index; whatever the store held is dropped.
+    /// Makes an empty index, and drops everything that the store held.
     pub fn format(store: S, config: ClusteredConfig) -> Result<ClusteredTree<S>, IndexError> {
         let class_below = Durability::on(&store, 1);
         let layer = Layer::format(store, &config)?;
         Ok(ClusteredTree::above(BPlusTree::format(layer, config.tree)?, class_below))
     }
 
-    /// Opens the index that a store holds, if it was synced after the last change.
+    /// Opens the index that a store holds. It must have been synced after its last change.
     pub fn mount(store: S, config: ClusteredConfig) -> Result<ClusteredTree<S>, IndexError> {
         ClusteredTree::open(store, config, false)
     }
 
-    /// Opens the index that a power cut left, on any store: the state at the last sync, or a later one.
+    /// Opens the index after a power cut, on any store. Its state is that of the last sync or a later one.
     pub fn mount_after_cut(store: S, config: ClusteredConfig) -> Result<ClusteredTree<S>, IndexError> {
         ClusteredTree::open(store, config, true)
     }
@@ -133,22 +133,23 @@ impl<S: PageStore> ClusteredTree<S> {
         self.tree.store()
     }
 
-    /// How the tree is laid out.
+    /// The settings of the tree.
     pub fn tree_config(&self) -> BPlusConfig {
         self.tree.config()
     }
 
-    /// Gives the store back; what was not synced is as after a power cut.
+    /// Takes the index apart and returns the store. Changes that were not synced are lost as in a power
+    /// cut.
     pub fn into_store(self) -> S {
         self.tree.into_store().into_store()
     }
 
-    /// Refuses to go on after a write whose effect is unknown.
     fn ready(&self) -> Result<(), IndexError> {
         self.layer().ready().map_err(|_| IndexError::Interrupted)
     }
 
-    /// Acts on the layer between two operations, and tells the tree which nodes have other numbers then.
+    /// Runs an action on the layer between two operations. Then tells the tree which nodes have new
+    /// numbers.
     fn between<T>(&mut self, act: impl FnOnce(&mut Self) -> Result<T, IndexError>) -> Result<T, IndexError> {
         self.ready()?;
         let done = act(self);
@@ -157,7 +158,6 @@ impl<S: PageStore> ClusteredTree<S> {
         done
     }
 
-    /// Makes room for an operation.
     fn relieve(&mut self) -> Result<(), IndexError> {
         self.between(|index| Ok(index.tree.with_store(|layer, _| layer.relieve())?))
     }

@@ -6,7 +6,6 @@ use core::ops::Range;
 
 const WORD_BITS: u32 = u64::BITS;
 
-/// A set of pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PageMap {
     words: Vec<u64>,
@@ -34,7 +33,7 @@ impl PageMap {
         self.words[(page / WORD_BITS) as usize] >> (page % WORD_BITS) & 1 == 1
     }
 
-    /// Adds a page; whether it was not there.
+    /// Adds a page. Returns whether it was not in the set.
     pub(super) fn insert(&mut self, page: u32) -> bool {
         let is_new = !self.contains(page);
         self.words[(page / WORD_BITS) as usize] |= 1 << (page % WORD_BITS);
@@ -47,7 +46,7 @@ impl PageMap {
         is_new
     }
 
-    /// Takes a page out; whether it was there.
+    /// Removes a page. Returns whether it was in the set.
     pub(super) fn remove(&mut self, page: u32) -> bool {
         let was_there = self.contains(page);
         self.words[(page / WORD_BITS) as usize] &= !(1 << (page % WORD_BITS));
@@ -55,12 +54,12 @@ impl PageMap {
         was_there
     }
 
-    /// The pages of the map within a range.
+    /// The pages of the set in a range.
     pub(super) fn of(&self, pages: Range<u32>) -> impl Iterator<Item = u32> + '_ {
         pages.filter(|page| self.contains(*page))
     }
 
-    /// The first page of the set from a page on.
+    /// The first page of the set at `page` or after it.
     pub(super) fn next(&self, page: u32) -> Option<u32> {
         let mut at = (page / WORD_BITS) as usize;
         let mut word = self.words.get(at)? & (u64::MAX << (page % WORD_BITS));
@@ -71,8 +70,8 @@ impl PageMap {
         Some(at as u32 * WORD_BITS + word.trailing_zeros())
     }
 
-    /// The first run of `least` pages or more of a range that are not in the set nor withheld, and of that
-    /// `most` at most.
+    /// The first run of at least `least` pages of a range that are neither in the set nor withheld. A
+    /// longer run is cut to `most` pages.
     pub(super) fn free_run(
         &self,
         range: Range<u32>,

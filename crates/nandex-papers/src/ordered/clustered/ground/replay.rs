@@ -17,13 +17,12 @@ use nandex::nand::Cause;
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
 
-/// The state that a mount finds behind the last checkpoint.
+/// The state that a mount finds: the last checkpoint and the batches after it.
 pub(super) struct Replay {
     pub(super) table: AddressTable,
     pub(super) ring: Ring,
 }
 
-/// Reads the table and replays the batches after it.
 pub(super) fn replay(
     store: &mut impl PageStore,
     plan: &ClusteredSizes,
@@ -71,7 +70,7 @@ pub(super) fn replay(
     Ok(found)
 }
 
-/// The nodes that the next batch lists, and where it ends; none if a header of it is missing.
+/// The nodes listed by the next batch, and the ring after it. `None` if one of its headers is missing.
 fn read_batch(
     store: &mut impl PageStore,
     plan: &ClusteredSizes,

@@ -19,30 +19,30 @@ use nandex::nand::Cause;
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
 
-/// Pages are written until a checkpoint that are so many times those of the table at least.
+/// Between two checkpoints at least this many times the pages of the table are written.
 const TABLE_SHARE: u64 = 8;
 
-/// Where batches go.
+/// The state of the ring of segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ring {
     segments: u32,
     segment_pages: u32,
     first: u32,
-    /// The segment that is written, and how many of its pages are.
+    /// The segment being written. `used` is the number of its pages written.
     head: u32,
     used: u32,
-    /// The first segment that has anything of use.
+    /// The oldest segment that is still of use.
     pub(super) tail: u32,
-    /// The tail at the last checkpoint: those in between are not free yet.
+    /// The tail at the last checkpoint. Segments between it and `tail` are not free yet.
     pub(super) durable_tail: u32,
-    /// Batches since the checkpoint.
+    /// Batches written since the last checkpoint.
     pub(super) batch: u32,
-    /// Pages written since the checkpoint.
+    /// Pages written since the last checkpoint.
     pub(super) pages: u64,
 }
 
 impl Ring {
-    /// With the head and the tail of a checkpoint.
+    /// The ring as a checkpoint describes it.
     pub(super) fn new(plan: &ClusteredSizes, anchor: u32, tail: u32) -> Ring {
         let segment_pages = plan.segment_pages.max(1);
         let at = anchor.saturating_sub(plan.first());
@@ -65,17 +65,16 @@ impl Ring {
         }
     }
 
-    /// The page where the next extent begins, unless a segment ends before.
+    /// The page of the next extent, unless the segment ends before.
     pub(super) fn anchor(&self) -> u32 {
         self.first + self.head * self.segment_pages + self.used
     }
 
-    /// Pages of nodes.
+    /// The range of pages that may hold nodes.
     pub(super) fn pages_possible(&self) -> Range<u32> {
         self.first..self.first + self.segments * self.segment_pages
     }
 
-    /// The pages of a segment.
     pub(super) fn segment(&self, segment: u32) -> Range<u32> {
         let start = self.first + segment * self.segment_pages;
         start..start + self.segment_pages
@@ -85,24 +84,23 @@ impl Ring {
         (segment + 1) % self.segments
     }
 
-    /// Segments between the head and the first that is not free.
+    /// Number of free segments after the head.
     fn free_segments(&self) -> u32 {
         (self.durable_tail + self.segments - self.head - 1) % self.segments
     }
 
-    /// Free pages.
     pub(super) fn free_pages(&self) -> u64 {
         let segments = u64::from(self.free_segments()) * u64::from(self.segment_pages);
         segments + u64::from(self.segment_pages - self.used)
     }
 
-    /// Pages that a checkpoint makes free with this tail.
+    /// Number of pages that a checkpoint with this tail would free.
     fn recycled_pages(&self, tail: u32) -> u64 {
         let segments = (tail + self.segments - self.durable_tail) % self.segments;
         u64::from(segments) * u64::from(self.segment_pages)
     }
 
-    /// Whether a page is one that is still to be written.
+    /// Whether a page of the ring is still to be written.
     pub(super) fn is_free(&self, page: u32) -> bool {
         let at = page - self.first;
         let segment = at / self.segment_pages;
@@ -110,8 +108,8 @@ impl Ring {
         if from_head == 0 { at % self.segment_pages >= self.used } else { from_head <= self.free_segments() }
     }
 
-    /// The page of the next extent's header, and how many nodes it has room for; none where no segment is
-    /// free.
+    /// The page of the next extent's header, and the number of nodes that fit after it. `None` if no
+    /// segment is free.
     pub(super) fn next_extent(&mut self) -> Option<(u32, usize)> {
         if self.segment_pages - self.used < 2 {
             if self.free_segments() == 0 {
@@ -122,7 +120,7 @@ impl Ring {
         Some((self.anchor(), (self.segment_pages - self.used - 1) as usize))
     }
 
-    /// An extent of so many nodes is there.
+    /// Moves the head past an extent of `nodes` nodes.
     pub(super) fn pass(&mut self, nodes: usize) {
         self.used += nodes as u32 + 1;
         self.pages += nodes as u64 + 1;
@@ -131,8 +129,8 @@ impl Ring {
 }
 
 impl<S: PageStore> Layer<S> {
-    /// Writes all nodes that wait, and makes room for as many. Where that is refused, they are written all
-    /// the same, and the room is owed.
+    /// Writes all waiting nodes, and makes room for as many. If making room is refused, the nodes are
+    /// written all the same, and the room is owed.
     pub(super) fn append_all(&mut self) -> Result<(), StoreError> {
         if self.batch.is_empty() {
             return Ok(());
@@ -146,7 +144,7 @@ impl<S: PageStore> Layer<S> {
         }
     }
 
-    /// Before nodes wait: makes the room for them that is owed.
+    /// Makes the room that is owed, before nodes may wait.
     pub(super) fn settle_room(&mut self) -> Result<(), StoreError> {
         debug_assert!(
             !self.is_room_owed || self.batch.is_empty(),
@@ -160,7 +158,7 @@ impl<S: PageStore> Layer<S> {
         Ok(())
     }
 
-    /// Before the first batch after a mount: a checkpoint, such that no batch that a cut left void can ever
+    /// Writes a checkpoint before the first batch after a mount, so that a batch cut off earlier can never
     /// count.
     pub(super) fn begin(&mut self) -> Result<(), StoreError> {
         if self.is_begun {
@@ -172,8 +170,8 @@ impl<S: PageStore> Layer<S> {
         self.settle_room()
     }
 
-    /// Writes the batch as it is. Where the store refuses a page of it, nothing has happened: the pages
-    /// before are written once more by the next batch, and until then no mount takes them for a whole one.
+    /// Writes the batch. If the store refuses a page, nothing has happened: no mount takes the part written
+    /// for a whole batch, and the next batch overwrites it.
     fn append_batch(&mut self, cause: Cause) -> Result<(), StoreError> {
         if self.batch.is_empty() {
             return Ok(());
@@ -227,8 +225,8 @@ impl<S: PageStore> Layer<S> {
         Ok(())
     }
 
-    /// After a batch: recycles the oldest segment if few of its pages are live, and as many more as it takes
-    /// to have room for the next batch; makes a checkpoint when it is time.
+    /// Tidies the ring after a batch: recycles the oldest segment if few of its pages are live, and more
+    /// until there is room for the next batch. Makes a checkpoint if that is due.
     fn tidy_ring(&mut self) -> Result<(), StoreError> {
         let few = u64::from(self.plan.segment_pages) * u64::from(self.plan.config.recycle_percent);
         let is_sparse = self.ring.tail != self.ring.head && 100 * (self.live_in(self.ring.tail) as u64) < few;
@@ -271,8 +269,9 @@ impl<S: PageStore> Layer<S> {
         recycled
     }
 
-    /// Copies the live nodes of the oldest segment to the head, through the batch; and those of more, while
-    /// they fit into the batch with it, or as long as there is room, until so many pages are recycled.
+    /// Copies the live nodes of the oldest segments to the head, through the batch. If `pages_wanted` is
+    /// not 0, more segments follow: those that fit into the same batch, and those needed to recycle that
+    /// many pages.
     fn recycle_through_batch(&mut self, pages_wanted: u64) -> Result<(), StoreError> {
         let (recycling, _) = self.plan.room_needed();
         let mut tail = self.ring.tail;
@@ -305,7 +304,7 @@ impl<S: PageStore> Layer<S> {
         Ok(())
     }
 
-    /// Takes the live nodes of a segment into the batch, and writes it whenever it is full.
+    /// Adds the live nodes of a segment to the batch, and writes the batch whenever it is full.
     fn gather(&mut self, segment: u32) -> Result<(), StoreError> {
         let pages: Vec<u32> = self.table.live.of(self.ring.segment(segment)).collect();
         for page in &pages {
@@ -329,7 +328,7 @@ impl<S: PageStore> Layer<S> {
         Ok(())
     }
 
-    /// Writes the table, and a superblock that names it; then what was recycled before is free.
+    /// Writes the table and a superblock that names it. Then the segments recycled before are free.
     pub(super) fn checkpoint_table(&mut self) -> Result<(), StoreError> {
         if self.is_sync_owed {
             // The table of the checkpoint before the last one is overwritten now.

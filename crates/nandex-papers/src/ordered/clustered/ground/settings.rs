@@ -8,54 +8,55 @@ use nandex::ordered::bplus::BPlusConfig;
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::store::PageStore;
 
-/// Which modified nodes leave the batch, and where to.
+/// The policy that decides which modified nodes leave the batch, and where to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FlushPolicy {
-    /// All of them, to the end of a ring of segments; a table tells where a node is.
+    /// All nodes, to the end of a ring of segments. A table tells where a node is.
     Append = 1,
-    /// Nodes used least recently leave, to runs of free pages; parents name the pages of their children.
+    /// The nodes used least recently, to runs of free pages. Parents name the pages of their children.
     LeastRecent = 2,
-    /// Nodes of a level that is full leave, from the leaves up; otherwise like `LeastRecent`.
+    /// All nodes of a level that has a full batch, from the leaves up. Otherwise as `LeastRecent`.
     Cascade = 3,
 }
 
-/// How a tree over a cluster layer is formatted and mounted. The files of the three make one each.
+/// The settings of a tree over a cluster layer. The modules of the three trees make one each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusteredConfig {
-    /// The tree.
+    /// The settings of the tree.
     pub tree: BPlusConfig,
-    /// Which nodes are written together.
+    /// The policy that decides which nodes are written together.
     pub policy: FlushPolicy,
-    /// W: modified nodes that wait in RAM before some are written. None for what suits the store.
+    /// W: the number of modified nodes that wait in RAM before some are written. `None` chooses it by the
+    /// store.
     pub batch_nodes: Option<u32>,
-    /// W at most, where it is what suits the store.
+    /// Upper bound of W if the store chooses it.
     pub batch_nodes_max: u32,
-    /// Pages of a segment of the ring; or of a run that a batch is written to, where there is one. None for
-    /// what suits the store.
+    /// Pages of a segment of the ring, or of a run that a batch is written to. `None` chooses it by the
+    /// store.
     pub segment_pages: Option<u32>,
-    /// The oldest segment is recycled if less of its pages in percent are live, even where there is room.
+    /// Percentage of live pages below which the oldest segment is recycled even if there is room.
     pub recycle_percent: u8,
-    /// Pages of the store in percent that nodes may take, 10 to 75.
+    /// Percentage of the store's pages that nodes may take, 10 to 75.
     pub space_percent: u8,
-    /// Batches from one checkpoint to the next.
+    /// Number of batches between two checkpoints.
     pub checkpoint_flushes: u32,
 }
 
 /// Bytes of a segment of the ring.
 const SEGMENT_BYTES: usize = 1 << 20;
 
-/// Nodes of the smallest tree that is of use, and the number that no node has.
+/// Node numbers of the smallest useful tree. Number 0 is among them and has no node.
 const NODES_MIN: u32 = 6;
 
-/// Segments of a ring at least.
+/// Least segments of a ring.
 const SEGMENTS_MIN: u32 = 6;
 
-/// Batches of a cascade that its levels take together.
+/// Batches of W nodes that all levels of a cascade may hold together.
 const CASCADE_BATCHES: usize = 3;
 
 impl ClusteredConfig {
-    /// With a batch of so many nodes or fewer, in the class *none*.
+    /// Settings with a batch of at most `batch_nodes_max` nodes, in the class *none*.
     pub(in crate::ordered::clustered) const fn new(
         record: RecordFormat,
         policy: FlushPolicy,
@@ -74,8 +75,8 @@ impl ClusteredConfig {
         }
     }
 
-    /// This configuration with a batch that takes at most so many bytes of RAM, on pages of this size; of one
-    /// node at least.
+    /// These settings with a batch of at most `bytes` bytes of RAM, on pages of this size. It holds at
+    /// least one node.
     #[must_use]
     pub fn with_batch_in(mut self, bytes: usize, page_bytes: usize) -> ClusteredConfig {
         let nodes = bytes / self.batches() / batch::entry_bytes(page_bytes);
@@ -83,7 +84,7 @@ impl ClusteredConfig {
         self
     }
 
-    /// Batches of W nodes that wait at most.
+    /// The largest number of batches of W nodes that wait.
     pub(super) const fn batches(&self) -> usize {
         match self.policy {
             FlushPolicy::Cascade => CASCADE_BATCHES,
@@ -91,13 +92,13 @@ impl ClusteredConfig {
         }
     }
 
-    /// This configuration in the class *none*, as published; a journal gives more above it.
+    /// These settings in the class *none*, as published. A journal above can give a higher class.
     #[must_use]
     pub(super) const fn published(self) -> ClusteredConfig {
         ClusteredConfig { tree: self.tree.with_durability(Durability::None), ..self }
     }
 
-    /// W, or the most that it may be.
+    /// W if it is set, else its upper bound.
     pub(super) const fn batch_nodes_most(&self) -> u32 {
         match self.batch_nodes {
             Some(nodes) => nodes,
@@ -105,8 +106,8 @@ impl ClusteredConfig {
         }
     }
 
-    /// The plan for so many pages of this size. Where W is not given it is the largest that leaves nodes half
-    /// of the pages that they may take, or 1.
+    /// The sizes on a store of `pages` pages. A W that is not set is the largest that leaves nodes half of
+    /// their share of the pages, but at least 1.
     pub(super) fn on(&self, page_bytes: usize, pages: u32) -> Result<ClusteredSizes, IndexError> {
         if self.tree.durability != Durability::None {
             return Err(IndexError::Unsupported(
@@ -145,49 +146,45 @@ impl ClusteredConfig {
         Ok(plan)
     }
 
-    /// The most RAM that the index needs on a store besides what the store itself holds.
+    /// Bytes of RAM that the index takes at most on this store. The store itself is not counted.
     pub fn ram_bytes_max(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
         let plan = self.published().on(store.page_bytes(), store.page_count())?;
         Ok(self.tree.ram_bytes_max(store)? + plan.ram_bytes_max())
     }
 
-    /// Bytes of RAM of the batch, of that.
+    /// Bytes of RAM of the batch, a part of [`ClusteredConfig::ram_bytes_max`].
     pub fn batch_bytes(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
         let plan = self.published().on(store.page_bytes(), store.page_count())?;
         Ok(self.batches() * plan.batch_nodes() * batch::entry_bytes(plan.page_bytes))
     }
 }
 
-/// Sizes that follow from a configuration on a store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClusteredSizes {
     pub(super) config: ClusteredConfig,
     pub(super) nodes: BPlusNodes,
     pub(super) page_bytes: usize,
-    /// Pages of the store.
     pub(super) pages: u32,
-    /// Nodes that one operation adds to the batch at most.
+    /// Largest number of nodes that one operation adds to the batch.
     pub(super) grow: usize,
-    /// Levels of the highest tree.
+    /// Levels of the highest possible tree.
     pub(super) levels: usize,
     /// W.
     pub(super) batch_nodes: u32,
     pub(super) segment_pages: u32,
-    /// Segments of the ring.
     pub(super) segments: u32,
     /// Pages of each of the two areas for the table.
     pub(super) table_pages: u32,
-    /// Numbers of nodes, from 0; or nodes, where their pages are their numbers.
+    /// Number of node numbers, from 0, if there is a table. Otherwise the largest number of nodes.
     pub(super) nodes_max: u32,
 }
 
 impl ClusteredSizes {
-    /// Nodes that wait before some are written.
     pub(super) fn batch_nodes(&self) -> usize {
         self.batch_nodes as usize
     }
 
-    /// Nodes in RAM at most.
+    /// Largest number of nodes in RAM.
     pub(super) fn frames(&self) -> usize {
         self.config.batches() * self.batch_nodes() + self.grow
     }
@@ -196,31 +193,31 @@ impl ClusteredSizes {
         self.config.policy == FlushPolicy::Append
     }
 
-    /// Pages to begin with that hold no node.
+    /// Pages at the beginning of the store that hold no node.
     pub(super) fn first(&self) -> u32 {
         super::superblock::SLOTS + 2 * self.table_pages
     }
 
-    /// Nodes of an extent at most.
+    /// Largest number of nodes in an extent.
     pub(super) fn extent_nodes(&self) -> usize {
         let entries = (self.page_bytes - extent::HEADER_BYTES) / extent::ENTRY_BYTES;
         entries.min(self.segment_pages as usize - 1)
     }
 
-    /// Pages of a segment that hold no node at most, if one batch fills it: headers, and a page left over at
-    /// its end.
+    /// Largest number of pages without a node in a segment filled by one batch: headers, and a page left
+    /// over at the end.
     fn overhead(&self) -> usize {
         (self.segment_pages as usize).div_ceil(self.extent_nodes() + 1)
     }
 
-    /// Pages that a batch of so many nodes takes at the end of the ring at most: it begins in a segment, and
-    /// fills others.
+    /// Pages at the end of the ring that a batch of `nodes` nodes takes at most. It begins within a
+    /// segment.
     pub(super) fn appended(&self, nodes: usize) -> u64 {
         let segments = 1 + nodes.div_ceil(self.segment_pages as usize - self.overhead());
         (nodes + segments * self.overhead()) as u64
     }
 
-    /// Free pages from which on a segment can be recycled, and those besides that a batch takes.
+    /// Free pages needed to recycle a segment, and the pages needed for a batch besides.
     pub(super) fn room_needed(&self) -> (u64, u64) {
         let copies = self.segment_pages as usize - self.overhead() + self.frames();
         // Where one batch ends and another begins there is a header more.
@@ -228,12 +225,11 @@ impl ClusteredSizes {
         (self.appended(copies + flushes - 1), self.appended(self.frames()))
     }
 
-    /// Pages in which nodes may be.
     fn most(&self) -> u64 {
         u64::from(self.pages) * u64::from(self.config.space_percent) / 100
     }
 
-    /// Whether the room that is kept for batches is more than half of what nodes may take.
+    /// Whether the room kept for batches is more than half of the nodes' share of the store.
     fn is_cramped(&self) -> bool {
         u64::from(self.nodes_max) * 2 < self.most()
     }
@@ -290,8 +286,8 @@ impl ClusteredSizes {
         self.nodes_max = self.most().min(spare) as u32;
     }
 
-    /// Free pages such that all nodes that may wait can be placed; numbers of new ones are pages that stay
-    /// free meanwhile.
+    /// Free pages needed to place all nodes that may wait. New nodes have free pages as numbers, and these
+    /// stay free until then.
     pub(super) fn room_for_links(&self) -> u64 {
         2 * (self.frames() + self.grow) as u64
     }

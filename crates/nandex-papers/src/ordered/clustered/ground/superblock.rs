@@ -31,38 +31,36 @@ use nandex::nand::{Cause, Differs, Unfit};
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
 
-/// Superblocks.
+/// Number of superblocks. They are the first pages of the store.
 pub(super) const SLOTS: u32 = 2;
 
-/// Bytes of page 0 of the tree that are kept.
+/// Bytes of the tree's page 0 that a superblock keeps. The rest must be 0.
 const TREE_BYTES: usize = 40;
 pub(super) const SUPERBLOCK_BYTES: usize = 64 + TREE_BYTES;
 const MAGIC: &[u8; 8] = b"NXCLUST1";
 
-/// The account that a superblock gives of the last checkpoint.
+/// A superblock, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Superblock {
-    /// How often one was written.
+    /// Number of superblocks written before this one.
     pub(super) sequence: u64,
-    /// The checkpoint.
+    /// Number of the checkpoint.
     pub(super) epoch: u64,
-    /// Where the next batch begins, or the page of the root.
+    /// The page where the next batch begins. Without a table: the page of the root.
     pub(super) anchor: u32,
     /// The first segment that is not free.
     pub(super) tail: u32,
-    /// Entries of the table.
     pub(super) entries: u32,
-    /// Page 0 of the tree.
+    /// The first bytes of the tree's page 0.
     pub(super) tree: [u8; TREE_BYTES],
 }
 
 impl Superblock {
-    /// The superblock of a layer without nodes.
     pub(super) const fn new(anchor: u32) -> Superblock {
         Superblock { sequence: 0, epoch: 0, anchor, tail: 0, entries: 0, tree: [0; TREE_BYTES] }
     }
 
-    /// Takes page 0 of the tree.
+    /// Keeps the tree's page 0. Refuses one that is too long.
     pub(super) fn set_tree_page(&mut self, page: &[u8]) -> Result<(), StoreError> {
         let (kept, rest) = page.split_at(TREE_BYTES);
         if rest.iter().any(|byte| *byte != 0) {
@@ -72,7 +70,6 @@ impl Superblock {
         Ok(())
     }
 
-    /// Page 0 of the tree.
     pub(super) fn tree_page(&self, page: &mut [u8]) {
         page.fill(0);
         page[..TREE_BYTES].copy_from_slice(&self.tree);
@@ -99,7 +96,7 @@ impl Superblock {
         put_u32(page, 0, crc);
     }
 
-    /// Writes it in its turn.
+    /// Writes the superblock to the slot whose turn it is.
     pub(super) fn write(
         &self,
         store: &mut impl PageStore,
@@ -111,7 +108,7 @@ impl Superblock {
         store.write(Lpn(slot), Cause::Checkpoint, page)
     }
 
-    /// Whether it names places that there are.
+    /// Whether the pages that this superblock names exist on the store.
     fn is_possible(&self, plan: &ClusteredSizes) -> bool {
         if !plan.is_append() {
             return self.anchor < plan.pages;
@@ -136,7 +133,6 @@ impl Superblock {
     }
 }
 
-/// Reads both superblocks and returns the page of the newer one.
 fn read_newer(store: &mut impl PageStore, cause: Cause) -> Result<Vec<u8>, IndexError> {
     let page_bytes = store.page_bytes();
     if page_bytes < SUPERBLOCK_BYTES {
@@ -165,7 +161,7 @@ fn read_newer(store: &mut impl PageStore, cause: Cause) -> Result<Vec<u8>, Index
     Ok(if get_u64(&other, 36) > get_u64(&page, 36) { other } else { page })
 }
 
-/// Reads both superblocks: what the layer was formatted with, and the newer one.
+/// Reads both superblocks. Returns the settings of the layer and the newer superblock.
 pub(super) fn read(
     store: &mut impl PageStore,
     config: &super::ClusteredConfig,

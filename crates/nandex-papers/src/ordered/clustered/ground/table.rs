@@ -15,25 +15,23 @@ use nandex::units::Lpn;
 
 const HEADER_BYTES: usize = 16;
 
-/// Numbers for which room is added at once.
+/// Numbers by which the table grows.
 const MORE: usize = 64;
 
-/// Entries of a page.
 pub(super) const fn page_entries(page_bytes: usize) -> usize {
     (page_bytes - HEADER_BYTES) / 4
 }
 
-/// Entries of a table of so many numbers at most.
+/// Entries that a table for `nodes` numbers may have, rounded up to its growth.
 pub(super) const fn entries_max(nodes: u32) -> usize {
     (nodes as usize).next_multiple_of(MORE)
 }
 
-/// Bytes of RAM for so many numbers.
 pub(super) const fn ram_bytes_for(nodes: u32) -> usize {
     entries_max(nodes) * size_of::<u32>()
 }
 
-/// Pages by the numbers of their nodes, and which pages these are.
+/// The page of each node by its number, and the set of these pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AddressTable {
     addresses: Vec<u32>,
@@ -49,17 +47,16 @@ impl AddressTable {
         self.addresses.capacity() * size_of::<u32>() + self.live.ram_bytes()
     }
 
-    /// One above the highest number that had a page.
+    /// One above the highest number that the table has room for.
     pub(super) fn len(&self) -> u32 {
         self.addresses.len() as u32
     }
 
-    /// The page of a node.
     pub(super) fn get(&self, id: u32) -> Option<u32> {
         self.addresses.get(id as usize).copied().filter(|page| *page != 0)
     }
 
-    /// A node is on another page, or on none; whether no other node is there.
+    /// Sets or removes the page of a node. Returns whether no other node is there.
     pub(super) fn set(&mut self, id: u32, page: Option<u32>) -> bool {
         debug_assert!(page != Some(0), "C4: node {id} is on page 0");
         let at = id as usize;
@@ -83,18 +80,16 @@ impl AddressTable {
         is_alone
     }
 
-    /// Numbers and pages of all nodes.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         let all = self.addresses.iter().enumerate().map(|(id, page)| (id as u32, *page));
         all.filter(|(_, page)| *page != 0)
     }
 
-    /// Pages that a checkpoint of it takes.
+    /// Pages that the table takes in a checkpoint.
     pub(super) fn pages(&self, page_bytes: usize) -> u32 {
         self.addresses.len().div_ceil(page_entries(page_bytes)) as u32
     }
 
-    /// Writes a page of a checkpoint.
     pub(super) fn encode(&self, epoch: u64, part: u32, at: Lpn, page: &mut [u8]) {
         page.fill(0);
         put_u32(page, 4, at.0);
@@ -112,7 +107,8 @@ impl AddressTable {
         put_u32(page, 0, crc);
     }
 
-    /// Takes in a page of a checkpoint, whose table has so many entries and whose nodes are on these pages.
+    /// Adds a page of a checkpoint. `entries` is the length of its table; a node outside the pages
+    /// `possible` is an error.
     pub(super) fn decode(
         &mut self,
         (epoch, entries): (u64, u32),

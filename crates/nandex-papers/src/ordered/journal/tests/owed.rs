@@ -6,7 +6,7 @@ use nandex::check::CheckReport;
 use nandex::ordered::{Direction, IndexStats, OrderedIndex, Visit};
 use nandex::testing::get;
 
-/// A lazy-update tree that takes so many insertions more than removals after each mount.
+/// A lazy-update tree that refuses insertions once there were so many more than removals since the mount.
 struct Tight<S> {
     tree: LazyUpdateTree<S>,
     left: u64,
@@ -86,7 +86,7 @@ fn holds(index: &mut dyn OrderedIndex, model: &Model) {
     }
 }
 
-/// An update, and the model after it if it was done; whether it was refused.
+/// Carries out an update, and on the model too if it was done. Returns whether it was refused.
 fn update(
     index: &mut dyn OrderedIndex,
     model: &mut Model,

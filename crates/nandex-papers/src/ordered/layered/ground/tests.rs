@@ -13,7 +13,7 @@ use nandex::rng::Rng;
 use nandex::store::StoreError;
 use nandex::testing::{Mix, Store};
 
-/// Programs and reads that cost the same, so that nodes often change their mode.
+/// Programs and reads cost the same here, so nodes often change their mode.
 const EVEN: Tuning = Tuning { read_ns: 100, program_ns: 100, ..Tuning::SLC };
 
 fn members(record: RecordFormat) -> [LayeredConfig; 9] {
@@ -33,7 +33,7 @@ fn members(record: RecordFormat) -> [LayeredConfig; 9] {
     ]
 }
 
-/// On pages of 128 bytes a sector has 5 units.
+/// Random settings for pages of 128 bytes, on which a sector has 5 units.
 fn any_config(rng: &mut Rng) -> LayeredConfig {
     let units = [1 + rng.below(5), 1 + rng.below(59), 400][rng.below(3) as usize] as u32;
     let config = members(SMALL)[rng.below(9) as usize];
@@ -143,7 +143,7 @@ fn number(n: u32) -> [u8; 4] {
 
 const WORDS: RecordFormat = RecordFormat::new(4, 4);
 
-/// A tree of so many records in random order, on pages of 2 KiB, and its keys.
+/// A tree of `records` records inserted in random order on pages of 2 KiB, and its keys.
 fn grown(config: LayeredConfig, records: usize) -> (LayeredTree<Store>, Vec<[u8; 4]>) {
     let mut index = LayeredTree::format(Store::new(2048, 2_000), config).unwrap();
     let (mut rng, mut keys) = (Rng::new(5), Vec::new());

@@ -65,17 +65,17 @@ use nandex::units::Lpn;
 #[cfg(test)]
 mod tests;
 
-/// A B-epsilon-tree on a store.
+/// The B-epsilon-tree: inner nodes keep messages for the levels below.
 pub type BEpsilonTree<S> = MessageTree<S, BEpsilon>;
 
-/// How a B-epsilon-tree is set up.
+/// The settings of a B-epsilon-tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BEpsilonConfig {
-    /// Records, class, answers.
+    /// The sizes of records, the durability class, and the exactness of answers.
     pub common: Common,
-    /// Pages of a node; `None` means as many as make 4 KiB, 8 at most.
+    /// Number of pages of a node. `None` means as many as make 4 KiB, but at most 8.
     pub node_pages: Option<u32>,
-    /// Children of an inner node at most.
+    /// Largest number of children of an inner node.
     pub fanout: u32,
 }
 
@@ -84,7 +84,7 @@ const NODE_PAGES: usize = 8;
 const FANOUT: u32 = 16;
 
 impl BEpsilonConfig {
-    /// Nodes of 4 KiB with 16 children.
+    /// Settings with nodes of 4 KiB and 16 children.
     pub const fn new(record: RecordFormat) -> BEpsilonConfig {
         BEpsilonConfig { common: Common::new(record), node_pages: None, fanout: FANOUT }
     }
@@ -107,13 +107,14 @@ impl BEpsilonConfig {
     }
 }
 
-/// The tree.
+/// The scheme of the B-epsilon-tree: its root in RAM, and the rules by which messages move.
 pub struct BEpsilon {
     layout: Layout,
     root: Node,
-    /// Nodes below the root; messages everywhere.
+    /// Counts of the nodes below the root and of the messages in the whole tree.
     tally: Tally,
-    /// Tally and messages in the root after a draining that was in vain: until they change, so is another.
+    /// The tally and the number of messages in the root when a draining last gained nothing. While both are
+    /// the same, another draining would gain nothing either.
     drained_at: Option<(Tally, usize)>,
     counts: BEpsilonCounts,
 }
@@ -136,30 +137,30 @@ impl BEpsilon {
         }
     }
 
-    /// Records that the root may have.
+    /// Largest number of records in the root.
     fn root_records_max(&self) -> usize {
         if self.root.level == 1 { self.layout.leaf_records } else { self.layout.inner_records }
     }
 
-    /// The most units that one flush takes: the parts of a leaf, two nodes of each level between, and two for
-    /// the root.
+    /// Largest number of units that one flush takes: the parts of a leaf, two nodes of each level between,
+    /// and two for the root.
     fn flush_units(&self) -> u32 {
         self.flush_units_at(self.root.level)
     }
 
-    /// The units of a flush, were the root of this level.
+    /// The units of a flush if the root had this level.
     fn flush_units_at(&self, level: u8) -> u32 {
         let full = self.layout.leaf_records + self.layout.inner_records;
         (full * 24 / (10 * self.layout.leaf_records)) as u32 + 2 * u32::from(level).max(2) - 2
     }
 
-    /// The units that a flush below a root of this level must find: none where the root is a leaf.
+    /// The units that must be free for a flush below a root of this level. None if the root is a leaf.
     fn flush_units_of(&self, level: u8) -> u32 {
         if level > 1 { self.flush_units_at(level) } else { 0 }
     }
 
-    /// Whether there are units for all that one message more can lead to (E3), a level more among it:
-    /// removals that come after that flush through it.
+    /// Whether there are units for everything that one more message can lead to (E3). A new level is
+    /// included, because later removals flush through it.
     fn has_room<S: PageStore>(&self, shadow: &Shadow<S>, spare: u32) -> bool {
         let puts = self.tally.puts + 1;
         let rises = self.layout.may_rise(puts, &self.root);
@@ -168,7 +169,7 @@ impl BEpsilon {
         shadow.units.free_after_commit() >= flush.saturating_add(growth).saturating_add(spare)
     }
 
-    /// Sees to it that a value may be taken in.
+    /// Makes sure that one more value has room, by draining if needed.
     fn admit<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
         // A root that is a leaf with room takes a record without any unit.
         let is_small = self.root.level == 1 && self.root.records.len() < self.layout.leaf_records;
@@ -188,7 +189,7 @@ impl BEpsilon {
         Err(IndexError::Full)
     }
 
-    /// Sends the messages of one child of the root down.
+    /// Flushes the child of the root with the most messages.
     fn flush<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
         make_room(shadow, self, self.flush_units())?;
         let (slot, range) = self.root.heaviest();
@@ -220,7 +221,7 @@ impl BEpsilon {
         Ok(())
     }
 
-    /// Turns a root that is a full leaf into leaves.
+    /// Splits a root that is a full leaf into leaves below a new root.
     fn grow<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
         make_room(shadow, self, 2)?;
         let (layout, mut tally) = (self.layout, self.tally);
@@ -238,7 +239,7 @@ impl BEpsilon {
     }
 }
 
-/// Sends messages to a node, which takes what it has room for; the others are left.
+/// Sends messages to a node, which takes as many as it has room for. Returns the rest.
 fn flush_into<S: PageStore>(
     layout: &Layout,
     shadow: &mut Shadow<S>,
@@ -477,7 +478,8 @@ impl MessageScheme for BEpsilon {
         (NODE_BYTES / Shape::of(config.common.record).bytes()) as u64
     }
 
-    /// Root, its copy, and of a flush a node of each level, a leaf merged, and what is written.
+    /// Bytes of RAM: the root and its copy; and of a flush a node of each level, a merged leaf, and the
+    /// nodes being written.
     fn ram_bytes(config: &BEpsilonConfig, store: StorePages) -> Result<usize, IndexError> {
         let StorePages { bytes: page_bytes, count: pages } = store;
         let layout = config.layout(page_bytes)?;

@@ -9,7 +9,7 @@ use nandex::ordered::buffered::Answers;
 use nandex::rng::Rng;
 use nandex::testing::Store;
 
-/// Nodes of 128 bytes or a few times that, so that trees are high.
+/// Settings with small nodes, of 128 bytes times `node_pages`, so that trees are high.
 fn config(node_pages: u32, fanout: u32) -> BEpsilonConfig {
     BEpsilonConfig { node_pages: Some(node_pages), fanout, ..BEpsilonConfig::new(SMALL) }
 }

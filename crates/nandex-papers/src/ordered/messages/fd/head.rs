@@ -7,17 +7,17 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use nandex::ordered::Direction;
 
-/// The kind of a slot that has no record.
+/// The kind of a slot without a record.
 const NO_RECORD: u8 = 0;
 
-/// Records in slots, and their order.
+/// The head: records in slots, and their order by key.
 pub(super) struct Head {
     shape: Shape,
     bytes: Vec<u8>,
     order: Order,
     free: Vec<u32>,
     capacity: u32,
-    /// The slots before this one are those in use since it was empty.
+    /// End of the slots used since the head was last empty.
     used_end: u32,
 }
 
@@ -33,7 +33,6 @@ impl Head {
         }
     }
 
-    /// Bytes of RAM for a record.
     pub(super) const fn record_bytes(shape: Shape) -> usize {
         shape.bytes() + Order::slot_bytes() + size_of::<u32>()
     }
@@ -60,12 +59,11 @@ impl Head {
         self.order.find(|other| self.key(other).cmp(key))
     }
 
-    /// The record of a key.
     pub(super) fn find(&self, key: &[u8]) -> Option<&[u8]> {
         self.slot(key).map(|slot| self.record(slot))
     }
 
-    /// Puts a record in, in the place of an older one of its key; there is room.
+    /// Adds a record, or replaces the older one of its key. There must be room.
     pub(super) fn put(&mut self, kind: u8, key: &[u8], value: &[u8]) {
         debug_assert!(
             key.len() == self.shape.key && value.len() <= self.shape.value,
@@ -95,7 +93,6 @@ impl Head {
         );
     }
 
-    /// Takes a record out.
     pub(super) fn remove(&mut self, key: &[u8]) {
         if let Some(slot) = self.slot(key) {
             let (bytes, shape) = (&self.bytes, self.shape);
@@ -116,19 +113,18 @@ impl Head {
         debug_assert_eq!(self.len(), 0, "a cleared head has records");
     }
 
-    /// All records, as they lie: nothing is sought.
+    /// All records in the order of their slots, which needs no search.
     pub(super) fn records(&self) -> impl Iterator<Item = &[u8]> {
         let slots = (0..self.used_end).map(|slot| self.record(slot));
         slots.filter(|record| record[0] != NO_RECORD)
     }
 
-    /// All records in the order of their keys.
     pub(super) fn ascending(&self) -> impl Iterator<Item = &[u8]> {
         let walk = self.order.walk(|_| Ordering::Greater, |a, b| self.key(a).cmp(self.key(b)));
         walk.map(|slot| self.record(slot))
     }
 
-    /// The first record at or after a key, or strictly after it, in this direction.
+    /// The first record at or after a key in this direction. If `is_strict`, strictly after it.
     pub(super) fn from(&self, key: &[u8], is_strict: bool, direction: Direction) -> Option<&[u8]> {
         let place = |slot: u32, equal| match self.key(slot).cmp(key) {
             Ordering::Equal => equal,

@@ -16,7 +16,7 @@ use nandex::nand::Cause;
 use nandex::ordered::{Direction, Visit, within};
 use nandex::store::PageStore;
 
-/// The place of an entry in a run: fences before the record of their key.
+/// The sort key of an entry in a run. The fences of a key come before its record.
 fn place(entry: &[u8], key_bytes: usize) -> (&[u8], bool) {
     (&entry[1..=key_bytes], entry[0] < EXTERNAL)
 }
@@ -26,19 +26,19 @@ impl Fd {
         self.levels.iter().map(|level| level.records).sum()
     }
 
-    /// Pages that a merge into a level writes at most.
+    /// Largest number of pages that a merge into a level writes.
     fn merge_pages(&self, level: usize) -> u64 {
         let above: u64 = self.levels.iter().take(level + 1).map(|level| level.records).sum();
         let fences = self.levels.get(level + 1).map_or(0, |below| u64::from(below.pages));
         self.plan.pages_for(above + u64::from(self.head.len()) + fences)
     }
 
-    /// Pages that all of it merged into one run takes, with a head of so many records.
+    /// Pages that a merge of everything into one run takes, with a head of `head` records.
     fn whole_pages(&self, records: u64, head: u64) -> u64 {
         self.plan.pages_for(records + head)
     }
 
-    /// Sees to it that a value may be taken in (F4).
+    /// Makes sure that one more value has room (F4), by merging everything if needed.
     pub(super) fn admit<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
         if self.fits(shadow, self.puts + 1) {
             return Ok(());
@@ -52,13 +52,13 @@ impl Fd {
         if self.fits(shadow, self.puts + 1 + spare) { Ok(()) } else { Err(IndexError::Full) }
     }
 
-    /// Whether a run of so many records leaves room for another with a full head merged in.
+    /// Whether a run of `puts` records leaves room for a second one with a full head merged in.
     pub(super) fn fits<S: PageStore>(&self, shadow: &Shadow<S>, puts: u64) -> bool {
         let more = puts + u64::from(self.plan.head_entries);
         self.plan.pages_for(puts) + self.plan.pages_for(more) <= u64::from(shadow.units.for_tree())
     }
 
-    /// Empties the head.
+    /// Empties the head by a merge with the first levels.
     pub(super) fn merge_head<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
         let mut level = 0;
         loop {
@@ -97,7 +97,7 @@ impl Fd {
         Ok(())
     }
 
-    /// Merges the head and the runs down to a level into the run of that level.
+    /// Merges the head and the runs down to `level` into the run of that level.
     fn merge_into<S: PageStore>(&mut self, shadow: &mut Shadow<S>, level: usize) -> Result<(), IndexError> {
         let has_lower = level + 1 < self.levels.len();
         let first = self.plan.first_pages(shadow.units.count());
@@ -121,7 +121,7 @@ impl Fd {
         Ok(())
     }
 
-    /// Shows the writer everything that stays of the head and of the runs down to a level.
+    /// Shows the writer all entries of the head and of the runs down to `level` that remain after a merge.
     fn merge_entries<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -158,8 +158,8 @@ impl Fd {
         }
     }
 
-    /// Gives the pages of a run up. They are known from the fences above; those of the first run from the
-    /// head's.
+    /// Gives up the pages of a run. The fences of the run above tell which pages these are; for the first run
+    /// it is the fences of the head.
     fn release_run<S: PageStore>(&self, shadow: &mut Shadow<S>, level: usize) -> Result<(), IndexError> {
         if level == 0 {
             for fence in self.fences.chunks(self.plan.shape.key + 4) {
@@ -178,7 +178,7 @@ impl Fd {
         Ok(())
     }
 
-    /// Claims the pages of all runs at mount, and finds the head's fences.
+    /// Claims the pages of all runs at a mount, and builds the fences of the head.
     pub(super) fn claim<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
         let (key_bytes, levels) = (self.plan.shape.key, self.levels.len());
         let first = self.levels.first().map_or(0, |run| run.pages).min(shadow.units.count());
@@ -229,7 +229,7 @@ impl Fd {
         Ok(())
     }
 
-    /// Visits the records of head and runs.
+    /// Visits the records of the head and of all runs.
     pub(super) fn walk<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -298,7 +298,7 @@ impl Fd {
         Ok(())
     }
 
-    /// Gives a run of fences up, whose fences become the head's.
+    /// Gives up a run that has only fences. Its fences become those of the head.
     fn lift_fences<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -320,7 +320,7 @@ impl Fd {
         Ok(())
     }
 
-    /// F1 to F3 of every run; returns how many pages there are.
+    /// Checks F1 to F3 of every run. Returns the number of pages.
     pub(super) fn check_runs<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -340,7 +340,7 @@ impl Fd {
         Ok(all)
     }
 
-    /// Checks a run against the fences that announce its pages; returns its own.
+    /// Checks a run against the fences that announce its pages. Returns the fences in the run.
     fn check_run<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,

@@ -83,20 +83,20 @@ use run::{Cursor, EXTERNAL, Level, RunPage};
 pub use settings::FdConfig;
 use settings::{FdSizes, LEVELS_MAX};
 
-/// An FD-tree on a store.
+/// The FD-tree: a head in RAM above sorted runs, with fences from run to run.
 pub type FdTree<S> = MessageTree<S, Fd>;
 
-/// The tree.
+/// The scheme of the FD-tree.
 pub struct Fd {
     plan: FdSizes,
     value_bytes: usize,
     head: Head,
-    /// Fences of the first run: keys and units.
+    /// Fences of the first run: key and unit of each page.
     fences: Vec<u8>,
     levels: Vec<Level>,
-    /// Values in head and runs: no fewer than there are records.
+    /// An upper bound of the records with a value, in head and runs.
     puts: u64,
-    /// Whether all is in one run, the head empty.
+    /// Whether everything is in one run and the head is empty.
     is_merged: bool,
     counts: FdCounts,
 }
@@ -126,7 +126,7 @@ impl Fd {
         RunPage::new(self.plan.shape, self.plan.page_bytes)
     }
 
-    /// The page of the first run in which a key is.
+    /// The page of the first run that a key belongs to.
     fn first_page(&self, key: &[u8]) -> Option<u32> {
         let width = self.plan.shape.key + 4;
         debug_assert!(self.fences.len().is_multiple_of(width), "F3: a fence is cut short");
@@ -143,7 +143,7 @@ impl Fd {
         Some(get_u32(&self.fences, fence * width + self.plan.shape.key))
     }
 
-    /// Shows the page of each run in which a key is, from the top; ends where `show` says so.
+    /// Shows the page of each run that a key belongs to, from the top. Ends when `show` says so.
     fn descend<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -165,7 +165,7 @@ impl Fd {
         Ok(())
     }
 
-    /// A cursor in each run, at the first record within bounds.
+    /// A cursor for each run, at the first record within the bounds.
     fn cursors<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -204,7 +204,7 @@ impl Fd {
     }
 }
 
-/// Whether a walk has not come to its first bound yet.
+/// Whether a key comes before the bound at which a walk in this direction begins.
 fn is_before(key: &[u8], bound: Bound<&[u8]>, direction: Direction) -> bool {
     let order = |bound: &[u8]| {
         let order = key.cmp(bound);
@@ -417,7 +417,8 @@ impl MessageScheme for Fd {
         config.head_entries.into()
     }
 
-    /// The head, fences for the largest first run twice, and of a merge two pages for each level and one.
+    /// Bytes of RAM: the head, the fences of the largest first run twice, and two pages for each level of a
+    /// merge and one more.
     fn ram_bytes(config: &FdConfig, store: StorePages) -> Result<usize, IndexError> {
         let (plan, StorePages { bytes: page_bytes, count: pages }) = (config.plan(store)?, store);
         // Those of the first run before a merge, and those of the one that it writes.
@@ -434,5 +435,5 @@ impl MessageScheme for Fd {
     }
 }
 
-/// Bytes of a level in the state: first and last unit (4, 4), pages (4), records (8).
+/// Bytes of a level in the state: first unit (4), last unit (4), pages (4), records (8).
 const LEVEL_BYTES: usize = 20;

@@ -6,10 +6,10 @@
 //! behind the mean record, each with half of it: so a record costs 2k / (f - k) pages read or written in each
 //! level at most. Both are weighed as operations are, and k from 2 on is tried. Integers throughout.
 
-/// No head has more pages for each page of the first run, whatever the model says.
+/// Largest k that is tried.
 const K_MAX: u32 = 64;
 
-/// log2 of a number from 1 on, in 65,536ths.
+/// log2 of a number of at least 1, in 65,536ths.
 fn log2(n: u64) -> u64 {
     let whole = u64::from(n.max(1).ilog2());
     // The fraction by repeated squaring of n / 2^whole, in 32-bit fixed point.
@@ -25,14 +25,15 @@ fn log2(n: u64) -> u64 {
     log
 }
 
-/// Levels below the head, in 65,536ths.
+/// Number of levels below the head, in 65,536ths.
 pub(super) fn levels(records: u64, head: u32, k: u32) -> u64 {
     let ratio = (records / u64::from(head.max(1))).max(2);
     (log2(ratio) << 16) / log2(k.into()).max(1)
 }
 
-/// The k that costs least for so many records, a head and a page of so many, updates in percent of
-/// operations, and the cost of a page write in page reads.
+/// The k of least cost. `records` is the number of records, `head` the number of them in the head and
+/// `page_entries` in a page; `insert_percent` is the percentage of updates among operations, and
+/// `write_cost` the cost of a page write in page reads.
 pub fn best_ratio(
     records: u64,
     (head, page_entries): (u32, u32),

@@ -36,11 +36,10 @@ pub(super) struct Level {
     pub(super) first: u32,
     pub(super) last: u32,
     pub(super) pages: u32,
-    /// Values and filters, without fences.
+    /// Number of values and filters. Fences are not counted.
     pub(super) records: u64,
 }
 
-/// A page of a run in RAM.
 #[derive(Clone)]
 pub(super) struct RunPage {
     pub(super) shape: Shape,
@@ -54,7 +53,7 @@ impl RunPage {
         RunPage { shape, unit: NONE, bytes: vec![0; page_bytes], count: 0 }
     }
 
-    /// Entries of a page at most.
+    /// Largest number of entries in a page.
     pub(super) const fn capacity(shape: Shape, page_bytes: usize) -> usize {
         page_bytes.saturating_sub(HEAD_BYTES) / shape.bytes()
     }
@@ -88,7 +87,7 @@ impl RunPage {
         get_u32(&self.bytes, if direction == Direction::Ascending { 16 } else { 12 })
     }
 
-    /// How many entries have keys up to this one.
+    /// Number of entries whose keys are not above this one.
     pub(super) fn up_to(&self, key: &[u8]) -> usize {
         let (entries, mut low, mut high) = (self.entries(), 0, self.count);
         while low < high {
@@ -98,7 +97,7 @@ impl RunPage {
         low
     }
 
-    /// The unit of the next level where the records up to entry `end` go on.
+    /// The unit of the next level that the last fence before entry `end` names.
     pub(super) fn fence_before(&self, end: usize) -> Option<u32> {
         let entries = self.entries();
         let fence = (0..end).rev().find(|&i| entries.kind(i) >= EXTERNAL)?;
@@ -106,23 +105,23 @@ impl RunPage {
     }
 }
 
-/// Goes from page to page of a run, one entry after the other.
+/// A walk over the entries of a run, page by page, in either direction.
 pub(super) struct Cursor {
     page: RunPage,
     at: usize,
     direction: Direction,
-    /// Pages that may still come: a chain that never ends was forged.
+    /// Pages that may still come. A forged chain could be endless.
     left: u32,
     cause: Cause,
 }
 
 impl Cursor {
-    /// At an entry of a page that was read; `at` counts from the end where the cursor descends.
+    /// A cursor on a page that was read. `at` counts from the end of the page if the direction is
+    /// descending.
     pub(super) fn new(page: RunPage, direction: Direction, at: usize, left: u32) -> Cursor {
         Cursor { page, at, direction, left, cause: Cause::Host }
     }
 
-    /// At the first entry of a run.
     pub(super) fn first<S: PageStore>(
         shadow: &mut Shadow<S>,
         shape: Shape,
@@ -134,7 +133,7 @@ impl Cursor {
         Ok(Cursor { page, at: 0, direction, left: run.pages, cause: Cause::Merge })
     }
 
-    /// The entry that it stands at; none at the end.
+    /// The present entry. `None` at the end.
     pub(super) fn peek(&self) -> Option<&[u8]> {
         let count = self.page.count;
         if self.at >= count {
@@ -149,7 +148,7 @@ impl Cursor {
         self.turn(shadow)
     }
 
-    /// Goes to the next page at the end of one.
+    /// Goes to the next page if the present one is exhausted.
     pub(super) fn turn<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
         let next = self.page.neighbour(self.direction);
         if self.at < self.page.count || next == NONE {
@@ -164,7 +163,7 @@ impl Cursor {
         Ok(())
     }
 
-    /// Goes past fences (but external ones, if they are wanted) and past none else.
+    /// Skips fences up to the next record. With `keeps_external` only internal fences are skipped.
     pub(super) fn skip_fences<S: PageStore>(
         &mut self,
         shadow: &mut Shadow<S>,
@@ -180,15 +179,15 @@ impl Cursor {
     }
 }
 
-/// Writes the levels of a merge: the run of the lowest, and above it runs of fences up to the head's.
+/// Writes the levels of a merge: the run of the lowest level, and above it runs of fences up to the head's.
 pub(super) struct Writer {
     shape: Shape,
     capacity: usize,
-    /// The runs being written, of the levels from the top on.
+    /// The runs being written, from the top level down.
     open: Vec<Open>,
-    /// Whether the lowest of them has a level below it.
+    /// Whether there is a run below the lowest level written.
     has_lower: bool,
-    /// The head's fences: keys and units.
+    /// The new fences of the head: key and unit of each page.
     pub(super) fences: Vec<u8>,
     pub(super) page_writes: u64,
 }
@@ -201,7 +200,7 @@ struct Open {
 }
 
 impl Writer {
-    /// For so many levels, with room for the fences of a first run of `first` pages.
+    /// A writer of `levels` levels, with room for the fences of a first run of `first` pages.
     pub(super) fn new(
         (shape, page_bytes): (Shape, usize),
         levels: usize,
@@ -232,7 +231,6 @@ impl Writer {
         entry
     }
 
-    /// Adds an entry to a level.
     pub(super) fn put<S: PageStore>(
         &mut self,
         shadow: &mut Shadow<S>,
@@ -256,7 +254,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Announces a new page to the level above, and begins it with a fence.
+    /// Begins a new page of a level with a fence, and announces it to the level above.
     fn begin<S: PageStore>(
         &mut self,
         shadow: &mut Shadow<S>,
@@ -288,7 +286,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the page of a level; `next` follows it.
+    /// Writes the page of a level; `next` is the unit of the page after it.
     fn emit<S: PageStore>(
         &mut self,
         shadow: &mut Shadow<S>,
@@ -310,7 +308,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what is open; returns the levels from the top on, without those that got nothing.
+    /// Writes the open pages. Returns the levels from the top on, without those that stayed empty.
     pub(super) fn finish<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<Vec<Level>, IndexError> {
         for level in (0..self.open.len()).rev() {
             if self.open[level].page.count > 0 {

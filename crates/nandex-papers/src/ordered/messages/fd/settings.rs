@@ -7,18 +7,19 @@ use crate::ordered::messages::ground::{Common, Shape, StorePages};
 use nandex::check::{IndexError, message};
 use nandex::ordered::RecordFormat;
 
-/// How an FD-tree is set up.
+/// The settings of an FD-tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FdConfig {
-    /// Records, class, answers.
+    /// The sizes of records, the durability class, and the exactness of answers.
     pub common: Common,
-    /// Records of the head; fewer on a store of which they would fill more than a 16th.
+    /// Number of records in the head. On a small store it is reduced, so that they would fill at most a
+    /// 16th of the store.
     pub head_entries: u32,
-    /// How many times larger each level is; 0: by the cost model.
+    /// Factor by which each level is larger than the one above. 0 means that the cost model chooses it.
     pub k: u32,
-    /// For the cost model: updates among all operations, in percent.
+    /// For the cost model: percentage of updates among all operations.
     pub insert_percent: u32,
-    /// For the cost model: what a page write costs in page reads.
+    /// For the cost model: cost of a page write in page reads.
     pub write_cost: u32,
 }
 
@@ -26,7 +27,7 @@ const HEAD_ENTRIES: u32 = 2_000;
 pub(super) const LEVELS_MAX: usize = 10;
 
 impl FdConfig {
-    /// A head of 2,000 records, k by the cost model.
+    /// Settings with a head of 2,000 records and k by the cost model.
     pub const fn new(record: RecordFormat) -> FdConfig {
         FdConfig {
             common: Common::new(record),
@@ -37,12 +38,12 @@ impl FdConfig {
         }
     }
 
-    /// Records of a head that takes at most so many bytes of RAM; one at least.
+    /// Number of records of a head that takes at most `bytes` bytes of RAM, at least 1.
     pub fn head_entries_in(record: RecordFormat, bytes: usize) -> u32 {
         (bytes / Head::record_bytes(shape_of(record))).clamp(1, u32::MAX as usize) as u32
     }
 
-    /// RAM of the head.
+    /// Bytes of RAM that the head takes.
     pub fn head_bytes(&self) -> usize {
         self.head_entries as usize * Head::record_bytes(shape_of(self.common.record))
     }
@@ -78,13 +79,12 @@ impl FdConfig {
     }
 }
 
-/// A fence takes four bytes for its unit.
+/// The shape of an entry. The value has at least four bytes, because a fence has a unit there.
 pub(super) fn shape_of(record: RecordFormat) -> Shape {
     let shape = Shape::of(record);
     Shape { value: shape.value.max(4), ..shape }
 }
 
-/// Sizes that follow from a configuration on a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FdSizes {
     pub(super) shape: Shape,
@@ -92,24 +92,24 @@ pub(super) struct FdSizes {
     pub(super) page_entries: u32,
     pub(super) head_entries: u32,
     pub(super) k: u32,
-    /// Levels at most; the last has no limit.
+    /// Largest number of levels. The last has no limit of pages.
     pub(super) levels: usize,
 }
 
 impl FdSizes {
-    /// Pages of a level at most, counted from 0.
+    /// Largest number of pages of a level, counted from 0.
     pub(super) fn level_pages(&self, level: usize) -> u64 {
         let head = u64::from(self.head_entries.div_ceil(self.page_entries));
         (0..=level).fold(head, |pages, _| pages.saturating_mul(self.k.into()))
     }
 
-    /// Pages of the first run at most, on a store of so many units.
+    /// Largest number of pages of the first run, on a store of `units` units.
     pub(super) fn first_pages(&self, units: u32) -> usize {
         let most = self.level_pages(0).saturating_add(self.pages_for(self.head_entries.into()));
         most.min(units.into()) as usize
     }
 
-    /// Pages that so many records and fences take in one run, with the runs of fences above it.
+    /// Number of pages for `entries` records and fences in one run, with the runs of fences above it.
     pub(super) fn pages_for(&self, entries: u64) -> u64 {
         let pages = entries.div_ceil(u64::from(self.page_entries) - 1) + 1;
         pages + pages.div_ceil(u64::from(self.page_entries) - 3) + self.levels as u64

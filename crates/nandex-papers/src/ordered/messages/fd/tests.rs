@@ -9,7 +9,7 @@ use nandex::ordered::buffered::Answers;
 use nandex::rng::Rng;
 use nandex::testing::Store;
 
-/// A page of 128 bytes has 15 entries.
+/// Settings for pages of 128 bytes, which have 15 entries.
 fn config(head_entries: u32, k: u32) -> FdConfig {
     FdConfig { head_entries, k, ..FdConfig::new(SMALL) }
 }
@@ -55,7 +55,7 @@ fn sorted_records_are_loaded() {
 
 const WORDS: RecordFormat = RecordFormat::new(4, 4);
 
-/// Pages of 512 bytes have 54 entries.
+/// A tree of `records` records on pages of 512 bytes, which have 54 entries.
 fn grown(config: FdConfig, records: u32) -> FdTree<Store> {
     let mut index = FdTree::format(Store::new(512, 20_000), config).unwrap();
     let mut rng = Rng::new(5);

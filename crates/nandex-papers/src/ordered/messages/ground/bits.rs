@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Units in use, one bit each.
+/// A set of units, one bit each.
 #[derive(Clone, Debug)]
 pub(super) struct Bits(pub(super) Vec<u64>);
 

@@ -7,7 +7,7 @@ use nandex::codec::get_u32;
 
 pub(super) const CHILD_BYTES: usize = 4;
 
-/// Children of an inner node: bounds and units.
+/// The children of an inner node, a bound and a unit for each.
 #[derive(Clone, Debug)]
 pub(in crate::ordered) struct Children {
     pub(super) key: usize,
@@ -47,7 +47,7 @@ impl Children {
         self.bytes.extend_from_slice(&unit.to_le_bytes());
     }
 
-    /// The child below which a key belongs.
+    /// The child that a key belongs to.
     pub(in crate::ordered) fn slot(&self, key: &[u8]) -> usize {
         let (mut low, mut high) = (1, self.len());
         while low < high {
@@ -59,7 +59,7 @@ impl Children {
         low.saturating_sub(1)
     }
 
-    /// Puts others in the place of a child; the first of them takes over its bound.
+    /// Replaces a child by others. The first of them gets its bound.
     pub(super) fn replace(&mut self, i: usize, by: &Children) {
         debug_assert!(i < self.len() && by.width() == self.width(), "child {i} of {}", self.len());
         let (at, width) = (i * self.width(), self.width());
@@ -70,14 +70,13 @@ impl Children {
         }
     }
 
-    /// Takes children out.
     pub(in crate::ordered) fn remove(&mut self, range: Range<usize>) {
         debug_assert!(range.end <= self.len(), "children {range:?} of {}", self.len());
         let width = self.width();
         self.bytes.drain(range.start * width..range.end * width);
     }
 
-    /// The records that belong below a child.
+    /// The range of records that belong to child `i`.
     pub(in crate::ordered) fn records_of(&self, i: usize, records: Records<'_>) -> Range<usize> {
         debug_assert!(i < self.len(), "child {i} of {}", self.len());
         let from = if i == 0 { 0 } else { records.lower_bound(self.key(i)) };

@@ -57,78 +57,80 @@ use nandex::ordered::{
 };
 use nandex::store::PageStore;
 
-/// Two bounds of a range.
+/// The lower and the upper bound of a range.
 pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
-/// The configuration that every tree of this ground has.
+/// The settings that all trees of this kind have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Common {
-    /// Sizes of the records.
+    /// The sizes of keys and values.
     pub record: RecordFormat,
-    /// The durability class wanted: *every sync* at most, more takes a journal. In the class *none* a mount
-    /// tells where changes were taken in since the last sync; a mount in *every sync* takes what it finds.
+    /// The durability class: *every sync* at most, since more needs a journal. In the class *none* a mount
+    /// refuses a store on which changes were made after the last sync. In *every sync* it takes what it
+    /// finds.
     pub durability: Durability,
-    /// The answer that an update gives.
+    /// The exactness of the answers of updates.
     pub answers: Answers,
 }
 
 impl Common {
-    /// Exact answers, and every sync durable.
+    /// Settings with exact answers and the class *every sync*.
     pub const fn new(record: RecordFormat) -> Common {
         Common { record, durability: Durability::EverySync, answers: Answers::Exact }
     }
 }
 
-/// Size and number of the pages of a store.
+/// Size and number of a store's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StorePages {
     /// Bytes of a page.
     pub bytes: usize,
-    /// The number of pages.
+    /// Number of pages.
     pub count: u32,
 }
 
 impl StorePages {
-    /// The pages of a store.
+    /// The pages of this store.
     pub fn of(store: &(impl PageStore + ?Sized)) -> StorePages {
         StorePages { bytes: store.page_bytes(), count: store.page_count() }
     }
 }
 
-/// Where records wait and when they move on.
+/// The part of a tree that decides where records wait and when they move on.
 ///
-/// An operation that fails has changed nothing but where things lie. What a scheme does to pages it does in
-/// attempts, none of which ends in a tree that lost something; so it may commit between any two of them.
+/// A failed operation must not change the contents, only where they lie. A scheme changes pages in
+/// attempts, none of which ends with anything lost, so it may commit between any two of them.
 pub trait MessageScheme: Sized + nandex::shared::MaybeSend {
-    /// How it is set up.
+    /// The settings of the tree.
     type Config: Clone + nandex::shared::MaybeSend;
 
-    /// The part of the configuration that every tree has.
+    /// The part of the settings that all trees have.
     fn common(config: &Self::Config) -> Common;
 
-    /// The identity of the tree on pages of this size and number.
+    /// The identity of the tree on a store with these pages.
     fn identity(config: &Self::Config, pages: StorePages) -> Result<Identity, IndexError>;
 
-    /// An empty tree.
+    /// Makes an empty tree.
     fn new<S: PageStore>(config: &Self::Config, shadow: &mut Shadow<S>) -> Result<Self, IndexError>;
 
-    /// The tree that this state is of, which is read to its end; claims its units.
+    /// Rebuilds the tree from a committed state, which is read to its end, and claims the units of the
+    /// tree.
     fn restore<S: PageStore>(
         config: &Self::Config,
         shadow: &mut Shadow<S>,
         state: CommittedState,
     ) -> Result<Self, IndexError>;
 
-    /// Bytes of what it holds in RAM.
+    /// Bytes of the state that the tree holds in RAM.
     fn state_bytes(&self) -> usize;
 
-    /// Puts out what it holds in RAM.
+    /// Writes the state through `put`.
     fn save(&self, put: &mut dyn FnMut(&[u8]) -> Result<(), IndexError>) -> Result<(), IndexError>;
 
-    /// Whether the key exists, as far as RAM alone knows.
+    /// Whether a key exists. `None` if that cannot be told from RAM alone.
     fn known(&self, key: &[u8]) -> Option<bool>;
 
-    /// Looks a key up.
+    /// Looks up a key.
     fn find<S: PageStore>(
         &mut self,
         shadow: &mut Shadow<S>,
@@ -136,7 +138,7 @@ pub trait MessageScheme: Sized + nandex::shared::MaybeSend {
         value: &mut [u8],
     ) -> Result<bool, IndexError>;
 
-    /// Takes an update in: a value for a key, or none to remove it.
+    /// Carries out an update: a value for a key, or `None` to remove it.
     fn update<S: PageStore>(
         &mut self,
         shadow: &mut Shadow<S>,
@@ -144,7 +146,7 @@ pub trait MessageScheme: Sized + nandex::shared::MaybeSend {
         value: Option<&[u8]>,
     ) -> Result<(), IndexError>;
 
-    /// Visits records in key order.
+    /// Visits the records within bounds, in the order of keys.
     fn range<S: PageStore>(
         &mut self,
         shadow: &mut Shadow<S>,
@@ -153,37 +155,37 @@ pub trait MessageScheme: Sized + nandex::shared::MaybeSend {
         visit: Visit<'_>,
     ) -> Result<(), IndexError>;
 
-    /// Fills the empty tree with sorted records; after an error it is empty still.
+    /// Fills the empty tree with sorted records. After an error it is still empty.
     fn load<S: PageStore>(
         &mut self,
         shadow: &mut Shadow<S>,
         records: &mut Ascending<'_, '_, '_>,
     ) -> Result<(), IndexError>;
 
-    /// Checks its own invariants; returns the units that it uses.
+    /// Checks the invariants of the tree. Returns the number of units that it uses.
     fn check<S: PageStore>(
         &mut self,
         shadow: &mut Shadow<S>,
         report: &mut CheckReport,
     ) -> Result<u32, IndexError>;
 
-    /// Whether it holds no record at all, tombstones included.
+    /// Whether the tree has no record at all, tombstones included.
     fn is_empty(&self) -> bool;
 
-    /// Levels.
+    /// Number of levels.
     fn height(&self) -> u32;
 
-    /// The figures of the tree's own.
+    /// The tree's own counters, with their names in results.
     fn metrics(&self) -> Vec<(&'static str, u64)>;
 
-    /// Records that RAM holds at most.
+    /// Largest number of records held in RAM.
     fn waiting_records_max(config: &Self::Config) -> u64;
 
-    /// RAM that it takes on pages of this size and number.
+    /// Bytes of RAM that the tree takes on a store with these pages.
     fn ram_bytes(config: &Self::Config, pages: StorePages) -> Result<usize, IndexError>;
 }
 
-/// Sorted records of a load, counted and checked.
+/// The sorted records of a load. They are counted and checked as they are read.
 pub struct Ascending<'a, 'b, 'r> {
     records: Records<'a, 'r>,
     format: RecordFormat,
@@ -192,7 +194,7 @@ pub struct Ascending<'a, 'b, 'r> {
 }
 
 impl Ascending<'_, '_, '_> {
-    /// Appends the next record to a run; false at the end.
+    /// Appends the next record to a run. Returns false at the end.
     pub(in crate::ordered) fn next_into(&mut self, run: &mut Run) -> Result<bool, IndexError> {
         let Some((key, value)) = self.records.next() else { return Ok(false) };
         self.format.check_key(key)?;
@@ -218,7 +220,7 @@ pub struct MessageTree<S, T: MessageScheme> {
 }
 
 impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
-    /// Makes an empty index; whatever the store held is dropped.
+    /// Makes an empty index, and drops everything that the store held.
     pub fn format(store: S, config: T::Config) -> Result<MessageTree<S, T>, IndexError> {
         let identity = identity::<T>(&store, &config)?;
         let mut shadow = Shadow::format(store, identity)?;
@@ -228,14 +230,15 @@ impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
         Ok(index)
     }
 
-    /// Opens what a sync, or a power cut after one, left; in the class *none* only what no cut took from.
+    /// Opens an index after a sync or a power cut. In the class *none* an index that lost changes by a cut
+    /// is refused.
     pub fn mount(store: S, config: T::Config) -> Result<MessageTree<S, T>, IndexError> {
         let is_none = T::common(&config).durability == Durability::None;
         let index = MessageTree::mount_after_cut(store, config)?;
         if is_none && index.shadow.is_open() { Err(IndexError::NotCleanlyClosed) } else { Ok(index) }
     }
 
-    /// Opens what a sync, or a power cut after one, left, in every class.
+    /// Opens an index after a sync or a power cut, in every class.
     pub fn mount_after_cut(store: S, config: T::Config) -> Result<MessageTree<S, T>, IndexError> {
         let identity = identity::<T>(&store, &config)?;
         let (mut shadow, state) = Shadow::mount(store, identity)?;
@@ -250,17 +253,18 @@ impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
         MessageTree { shadow, scheme, config, common, scratch }
     }
 
-    /// The tree itself.
+    /// The scheme, which has the tree.
     pub fn scheme(&self) -> &T {
         &self.scheme
     }
 
-    /// The store below.
+    /// The store below the index.
     pub fn store(&self) -> &S {
         self.shadow.store()
     }
 
-    /// Gives the store back; what was not synced is as after a power cut.
+    /// Takes the index apart and returns the store. Changes that were not synced are lost as in a power
+    /// cut.
     pub fn into_store(self) -> S {
         self.shadow.into_store()
     }
@@ -307,7 +311,7 @@ impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
         Ok(())
     }
 
-    /// Commits everything: nothing is taken in since.
+    /// Commits everything and notes that no change has followed.
     fn commit_all(&mut self) -> Result<(), IndexError> {
         let was_open = self.shadow.is_open();
         self.shadow.set_open(false);
@@ -319,7 +323,7 @@ impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
     }
 }
 
-/// The most RAM that an index needs on a store besides what the store itself holds.
+/// Bytes of RAM that an index takes at most on this store. The store itself is not counted.
 pub fn ram_bytes_on<T: MessageScheme>(
     config: &T::Config,
     store: &(impl PageStore + ?Sized),
@@ -342,7 +346,6 @@ fn identity<T: MessageScheme>(store: &impl PageStore, config: &T::Config) -> Res
     T::identity(config, StorePages::of(store))
 }
 
-/// Commits all that there is.
 pub(in crate::ordered) fn commit<S: PageStore, T: MessageScheme>(
     shadow: &mut Shadow<S>,
     scheme: &T,
@@ -350,7 +353,7 @@ pub(in crate::ordered) fn commit<S: PageStore, T: MessageScheme>(
     shadow.commit(scheme.state_bytes(), |put| scheme.save(put))
 }
 
-/// Sees to it that so many units can be written, by a commit if that helps.
+/// Makes sure that `units` units can be written, by a commit if that helps.
 pub(in crate::ordered) fn make_room<S: PageStore, T: MessageScheme>(
     shadow: &mut Shadow<S>,
     scheme: &T,
@@ -412,7 +415,7 @@ impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
         self.update(Change { key, value: Some(value) })
     }
 
-    /// A message is all that it takes: nothing is looked up.
+    /// Puts a value. Only a message is made, and nothing is looked up.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
         self.record().check_key(key)?;
         self.record().check_value(value)?;
@@ -425,8 +428,8 @@ impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
         self.update(Change { key, value: None })
     }
 
-    /// All or nothing, where the tree is as new: it ends in a commit. A tree whose records were all removed
-    /// takes them one by one.
+    /// Loads all records or none and ends with a commit, if the tree was never used. A tree whose records
+    /// were all removed takes them one by one.
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
         self.shadow.ready()?;
         if !self.scheme.is_empty() {

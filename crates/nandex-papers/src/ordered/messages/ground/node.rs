@@ -32,7 +32,6 @@ const MORE_HEAD_BYTES: usize = 12;
 const NODE_MARK: u8 = 0xB5;
 const MORE_MARK: u8 = 0xB6;
 
-/// A node in RAM.
 #[derive(Clone, Debug)]
 pub(in crate::ordered) struct Node {
     pub(in crate::ordered) level: u8,
@@ -45,7 +44,7 @@ impl Node {
         Node { level: 1, children: Children::new(shape.key), records: Run::new(shape) }
     }
 
-    /// Takes what was written in the place of a child. A child of which nothing is left goes, unless it is
+    /// Replaces a child by the nodes written for it. A child with no records left is removed, unless it is
     /// the only one.
     pub(in crate::ordered) fn replace<S: PageStore>(
         &mut self,
@@ -74,7 +73,7 @@ impl Node {
         self.children.replace(slot, &Children::new(self.children.key));
     }
 
-    /// The child with the most records that wait for it, and which they are.
+    /// The child with the most waiting records, and the range of these.
     pub(in crate::ordered) fn heaviest(&self) -> (usize, Range<usize>) {
         debug_assert!(self.level > 1 && self.children.len() > 0, "a leaf sends nothing down");
         let mut best = (0, 0..0);
@@ -88,17 +87,17 @@ impl Node {
     }
 }
 
-/// The nodes that stand in the place of a node that was rewritten.
+/// The nodes that replace a node that was rewritten.
 #[derive(Debug)]
 pub(in crate::ordered) struct Written {
     pub(in crate::ordered) children: Children,
-    /// The place holds no record.
+    /// Whether no record is left in the node's place.
     pub(in crate::ordered) is_vacant: bool,
-    /// If so, its units from the top to the leaf.
+    /// For a vacant place: its units from the top to the leaf.
     pub(in crate::ordered) vacant_units: Vec<u32>,
 }
 
-/// Nodes on the medium, and records with a value that wait in inner nodes or buffers.
+/// Number of nodes on the medium, and of records with a value that wait in inner nodes or buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::ordered) struct Tally {
     pub(in crate::ordered) leaves: i64,
@@ -111,29 +110,28 @@ pub(in crate::ordered) struct Tally {
     pub(in crate::ordered) expelled: u64,
 }
 
-/// A node on the medium: its unit, and its level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ordered) struct NodeAt {
     pub(in crate::ordered) unit: u32,
     pub(in crate::ordered) level: u8,
 }
 
-/// How nodes lie in their units.
+/// The layout of nodes in their units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ordered) struct Layout {
     pub(in crate::ordered) shape: Shape,
     page_bytes: usize,
     unit_pages: usize,
-    /// Children of an inner node at most.
+    /// Largest number of children of an inner node.
     pub(in crate::ordered) fanout: usize,
-    /// Records that wait in an inner node at most.
+    /// Largest number of records that wait in an inner node.
     pub(in crate::ordered) inner_records: usize,
-    /// Records of a leaf at most.
+    /// Largest number of records in a leaf.
     pub(in crate::ordered) leaf_records: usize,
 }
 
 impl Layout {
-    /// Nodes of so many pages, whose inner nodes have up to so many children.
+    /// The layout of nodes of `unit_pages` pages, with up to `fanout` children in an inner node.
     pub(in crate::ordered) fn new(
         shape: Shape,
         page_bytes: usize,
@@ -173,7 +171,7 @@ impl Layout {
         self.first_records(children) + (self.unit_pages - 1) * self.more_records()
     }
 
-    /// Which records of a node stand in which page of its unit.
+    /// The range of a node's records that stand in one page of its unit.
     fn records_in(&self, children: usize, records: usize, page: usize) -> Range<usize> {
         debug_assert!(page < self.unit_pages, "page {page} of a node of {}", self.unit_pages);
         let first = self.first_records(children);
@@ -184,12 +182,12 @@ impl Layout {
         from.min(records)..to.min(records)
     }
 
-    /// Bytes of a node, as it is held in RAM.
     pub(in crate::ordered) const fn node_bytes(&self) -> usize {
         self.unit_pages * self.page_bytes
     }
 
-    /// The most levels of a tree of so many units: every inner node but the root has half its children.
+    /// Largest number of levels of a tree of `units` units, in which every inner node but the root has half
+    /// its children.
     pub(in crate::ordered) fn height_max(&self, units: u32) -> u32 {
         let (mut height, mut bottom) = (2, 2u64);
         while bottom < u64::from(units) {
@@ -199,18 +197,19 @@ impl Layout {
         height
     }
 
-    /// Whether the root may split, or a root that is a leaf get children, while so many records reach the
-    /// leaves: each makes one more of them at most. Once it may not, it may not while these arrive.
+    /// Whether the root may split, or a root that is a leaf get children, while `puts` records reach the
+    /// leaves. Each of these makes at most one more child. If the root may not, it may not at any moment
+    /// before they have arrived.
     pub(in crate::ordered) fn may_rise(&self, puts: i64, root: &Node) -> bool {
         root.level == 1 || root.children.len() as i64 + puts > self.fanout as i64
     }
 
-    /// Whether all that comes of the leaves while so many records reach them finds room in the root.
+    /// Whether the root has room for all leaves that may come to be while `puts` records reach the leaves.
     pub(in crate::ordered) fn is_flat(&self, puts: i64, root: &Node) -> bool {
         root.level == 2 && !self.may_rise(puts, root)
     }
 
-    /// The most units by which the tree below a root grows while so many records reach its leaves.
+    /// Largest number of units by which the tree below a root grows while `puts` records reach its leaves.
     pub(in crate::ordered) fn growth(&self, tally: &Tally, puts: i64, root: &Node) -> u32 {
         if puts <= 0 {
             return 0;
@@ -229,7 +228,7 @@ impl Layout {
         self.page_bytes
     }
 
-    /// The node of this level of which these are the children and records, if it can be one.
+    /// Makes a node of this level from encoded children and records. `None` if there can be no such node.
     pub(in crate::ordered) fn node_of(
         &self,
         level: u8,
@@ -253,7 +252,7 @@ impl Layout {
         (ascend && node.records.all().are_sorted_of(kinds)).then_some(node)
     }
 
-    /// Reads the first page of a node and checks its head; returns children and records.
+    /// Reads the first page of a node and checks its head. Returns the numbers of children and records.
     fn read_first<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -293,7 +292,6 @@ impl Layout {
         Ok(())
     }
 
-    /// Reads a node whole.
     pub(in crate::ordered) fn read<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -327,8 +325,8 @@ impl Layout {
         ))
     }
 
-    /// The value that a node has of a key, copied to `value`; and the child to go on with, unless it is a
-    /// leaf.
+    /// Copies a key's value in a node to `value`, if it has one. Also returns the child to continue with,
+    /// unless the node is a leaf.
     pub(in crate::ordered) fn find<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -363,7 +361,6 @@ impl Layout {
         Ok((found, child))
     }
 
-    /// Writes a node to a fresh unit.
     fn write<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -418,7 +415,7 @@ impl Layout {
         Ok(unit)
     }
 
-    /// Writes the records of a leaf: one leaf, or several about half full if they are too many.
+    /// Writes the records of a leaf as one leaf. If they are too many, as several, each about half full.
     pub(in crate::ordered) fn write_leaves<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -431,7 +428,7 @@ impl Layout {
         self.write_parts(shadow, tally, (1, &Children::new(self.shape.key)), (records, parts))
     }
 
-    /// Writes an inner node: one, or several if it has too many children.
+    /// Writes an inner node as one node, or as several if it has too many children.
     pub(in crate::ordered) fn write_inner<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -443,7 +440,8 @@ impl Layout {
         self.write_parts(shadow, tally, (node.level, &node.children), (node.records.all(), parts))
     }
 
-    /// Writes an inner node, of which nothing may be left but one vacant child, of these units.
+    /// Writes an inner node. If all that is left of it is one vacant child with the units `vacant_below`,
+    /// the node is vacant too.
     pub(in crate::ordered) fn write_above<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -461,8 +459,8 @@ impl Layout {
         Ok(written)
     }
 
-    /// Puts what was written in the place of a child of the root, which may split, or give way to its only
-    /// child.
+    /// Replaces a child of the root by the nodes written for it. Then the root may split, or be replaced by
+    /// its only child.
     pub(in crate::ordered) fn settle<S: PageStore>(
         &self,
         (shadow, tally): (&mut Shadow<S>, &mut Tally),
@@ -475,7 +473,7 @@ impl Layout {
         self.settle_root(shadow, tally, root)
     }
 
-    /// Splits a root that has too many children; one with an only child gives way to it.
+    /// Splits a root with too many children. A root with one child is replaced by that child.
     pub(in crate::ordered) fn settle_root<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -537,7 +535,7 @@ impl Layout {
         Ok(written)
     }
 
-    /// Gives up the unit of a node that was read and is written anew.
+    /// Gives up the unit of a node that is written anew elsewhere.
     pub(in crate::ordered) fn release<S: PageStore>(
         shadow: &mut Shadow<S>,
         tally: &mut Tally,

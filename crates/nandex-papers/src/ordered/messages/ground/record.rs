@@ -15,7 +15,7 @@ pub(in crate::ordered) const PUT: u8 = 1;
 /// The kind of a record that removes its key: a tombstone.
 pub(in crate::ordered) const REMOVE: u8 = 2;
 
-/// How wide the fields of a record are.
+/// The widths of a record's fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::ordered) struct Shape {
     pub(in crate::ordered) key: usize,
@@ -27,13 +27,12 @@ impl Shape {
         Shape { key: record.key_bytes as usize, value: record.value_bytes as usize }
     }
 
-    /// Bytes of a record.
     pub(in crate::ordered) const fn bytes(&self) -> usize {
         1 + self.key + self.value
     }
 }
 
-/// Records one after the other.
+/// Encoded records, one after the other.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::ordered) struct Records<'a> {
     pub(in crate::ordered) shape: Shape,
@@ -49,7 +48,6 @@ impl<'a> Records<'a> {
         self.bytes.is_empty()
     }
 
-    /// Record `i`, whole.
     pub(in crate::ordered) fn at(&self, i: usize) -> &'a [u8] {
         debug_assert!(i < self.len(), "record {i} of {}", self.len());
         let width = self.shape.bytes();
@@ -69,7 +67,6 @@ impl<'a> Records<'a> {
         &self.at(i)[1 + self.shape.key..]
     }
 
-    /// Where a key is, or where it belongs.
     pub(in crate::ordered) fn search(&self, key: &[u8]) -> Result<usize, usize> {
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -85,17 +82,14 @@ impl<'a> Records<'a> {
         Err(low)
     }
 
-    /// The record of a key.
     pub(in crate::ordered) fn find(&self, key: &[u8]) -> Option<(u8, &'a [u8])> {
         self.search(key).ok().map(|i| (self.kind(i), self.value(i)))
     }
 
-    /// The first record whose key is not below this one.
     pub(in crate::ordered) fn lower_bound(&self, key: &[u8]) -> usize {
         self.search(key).unwrap_or_else(|at| at)
     }
 
-    /// The records within two bounds.
     pub(in crate::ordered) fn within(&self, (low, high): (Bound<&[u8]>, Bound<&[u8]>)) -> Range<usize> {
         let after = |key: &[u8]| self.search(key).map_or_else(|at| at, |at| at + 1);
         let from = match low {
@@ -117,18 +111,18 @@ impl<'a> Records<'a> {
         Records { bytes: &self.bytes[range.start * width..range.end * width], ..*self }
     }
 
-    /// How many of them give a value.
+    /// Number of records with a value.
     pub(in crate::ordered) fn puts(&self) -> usize {
         (0..self.len()).filter(|&i| self.kind(i) == PUT).count()
     }
 
-    /// Whether keys ascend strictly and every kind is one of these.
+    /// Whether keys ascend strictly and all kinds are among these.
     pub(in crate::ordered) fn are_sorted_of(&self, kinds: &[u8]) -> bool {
         (0..self.len()).all(|i| kinds.contains(&self.kind(i)) && (i == 0 || self.key(i - 1) < self.key(i)))
     }
 
-    /// Shows both sorted sequences as one, in this direction; of two records for a key the newer one, from
-    /// `self`. Ends where `show` says false.
+    /// Shows two sorted sequences as one, in this direction. Of two records with the same key only the
+    /// newer one, in `self`, is shown. Ends when `show` returns false.
     pub(in crate::ordered) fn merge(
         &self,
         older: Records<'_>,
@@ -159,7 +153,7 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Records that are held, sorted by key, one for each key.
+/// Owned records, sorted by key, one for each key.
 #[derive(Clone, Debug)]
 pub(in crate::ordered) struct Run {
     pub(in crate::ordered) shape: Shape,
@@ -183,13 +177,14 @@ impl Run {
         self.bytes.is_empty()
     }
 
-    /// Adds a record above all others.
+    /// Appends a record, whose key must be above all others.
     pub(in crate::ordered) fn push(&mut self, record: &[u8]) {
         debug_assert!(record.len().is_multiple_of(self.shape.bytes()), "a record is cut short");
         self.bytes.extend_from_slice(record);
     }
 
-    /// Adds a record of these fields above all others; a removal has no value.
+    /// Appends a record made of these fields. Its key must be above all others; a removal has an empty
+    /// value.
     pub(in crate::ordered) fn push_fields(&mut self, kind: u8, key: &[u8], value: &[u8]) {
         debug_assert!(
             key.len() == self.shape.key && value.len() <= self.shape.value,
@@ -202,7 +197,7 @@ impl Run {
         self.bytes.resize(end, 0);
     }
 
-    /// Notes a change, in the place of an older one of its key.
+    /// Adds a change, or replaces the older record of its key.
     pub(in crate::ordered) fn put(&mut self, change: Change<'_>) {
         debug_assert_eq!(change.key.len(), self.shape.key, "a key of another width");
         let width = self.shape.bytes();
@@ -225,7 +220,6 @@ impl Run {
         }
     }
 
-    /// Takes the record of a key out.
     pub(in crate::ordered) fn remove(&mut self, key: &[u8]) -> bool {
         match self.all().search(key) {
             Ok(at) => drop(self.take(at..at + 1)),
@@ -234,14 +228,14 @@ impl Run {
         true
     }
 
-    /// Takes records out.
     pub(in crate::ordered) fn take(&mut self, range: Range<usize>) -> Run {
         debug_assert!(range.end <= self.len(), "records {range:?} of {}", self.len());
         let width = self.shape.bytes();
         Run { bytes: self.bytes.drain(range.start * width..range.end * width).collect(), ..*self }
     }
 
-    /// The records of this run under newer ones; where nothing older is left to hide, no tombstone stays.
+    /// Merges this run with newer records above it. Without `keeps_tombstones` no tombstone stays, as if
+    /// nothing older were left.
     pub(in crate::ordered) fn under(&self, newer: Records<'_>, keeps_tombstones: bool) -> Run {
         let mut merged = Run::new(self.shape);
         merged.bytes.reserve_exact(self.bytes.len() + newer.bytes.len());

@@ -52,7 +52,7 @@ use nandex::units::Lpn;
 use open::OPEN_AT;
 use units::Units;
 
-/// No unit.
+/// In links: no unit.
 pub(in crate::ordered) const NONE: u32 = u32::MAX;
 
 pub(super) const MANIFEST: Lpn = Lpn(0);
@@ -62,17 +62,17 @@ const STATE_HEAD_BYTES: usize = 20;
 /// The identity of a tree on the medium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// The name of the tree and of its format.
+    /// The name of the tree and its format.
     pub name: [u8; 8],
-    /// Sizes of its records.
+    /// The sizes of its records.
     pub record: RecordFormat,
-    /// Pages of a unit.
+    /// Number of pages of a unit.
     pub unit_pages: u32,
-    /// The other parameters that must be the same at mount.
+    /// The other parameters that must be the same at a mount.
     pub parameters: [u8; 16],
 }
 
-/// A store of which every write goes to a unit that nothing committed needs.
+/// A store in which nothing that a commit needs is overwritten.
 pub struct Shadow<S> {
     store: S,
     identity: Identity,
@@ -80,13 +80,13 @@ pub struct Shadow<S> {
     commit: u64,
     updates: u64,
     is_changed: bool,
-    /// Whether the manifest says that changes were taken in since.
+    /// Whether the manifest says that changes were made since the commit.
     is_open: bool,
     is_interrupted: bool,
-    /// Whether the store refused to make a commit last.
+    /// Whether the store refused to make a commit durable.
     is_sealed: bool,
     pub(super) commits: u64,
-    /// A checker reads: nothing is counted.
+    /// Whether a checker reads. Its reads are not counted.
     pub(super) is_checking: bool,
 }
 
@@ -121,7 +121,7 @@ impl<S: PageStore> Shadow<S> {
         })
     }
 
-    /// Drops whatever the store held; nothing is there before the first commit.
+    /// Drops everything that the store held. Before the first commit it is blank.
     pub(super) fn format(mut store: S, identity: Identity) -> Result<Shadow<S>, IndexError> {
         store.trim(MANIFEST)?;
         store.sync()?;
@@ -131,8 +131,8 @@ impl<S: PageStore> Shadow<S> {
         Shadow::new(store, identity)
     }
 
-    /// Opens what was committed, with the state, whose units are claimed as it is read. The tree claims the
-    /// others.
+    /// Opens what was committed. The units of its state are claimed as the state is read; the tree claims
+    /// the others.
     pub(super) fn mount(mut store: S, identity: Identity) -> Result<(Shadow<S>, CommittedState), IndexError> {
         let mut page = vec![0; store.page_bytes()];
         store.read(MANIFEST, Cause::Recovery, &mut page)?;
@@ -171,7 +171,7 @@ impl<S: PageStore> Shadow<S> {
         Ok((shadow, CommittedState { page, read, left: bytes, unit: NONE, place: 0, next: unit }))
     }
 
-    /// Reads the next page of a state, and claims its unit with the first one.
+    /// Reads the next page of a state. With the first page of a unit, the unit is claimed.
     pub(super) fn next_page(&mut self, state: &mut CommittedState) -> Result<(), IndexError> {
         if state.unit == NONE || state.place == self.identity.unit_pages {
             (state.unit, state.place) = (state.next, 0);
@@ -190,7 +190,7 @@ impl<S: PageStore> Shadow<S> {
         Ok(())
     }
 
-    /// Once the tree has claimed its units: what is live is what is kept.
+    /// Marks all claimed units as kept, once a mount has claimed them.
     pub(super) fn mounted(&mut self) {
         self.units.hold();
         self.units.keep();
@@ -217,12 +217,10 @@ impl<S: PageStore> Shadow<S> {
         self.store
     }
 
-    /// A page of a unit.
     pub(in crate::ordered) fn lpn(&self, unit: u32, page: u32) -> Lpn {
         Lpn(1 + unit * self.identity.unit_pages + page)
     }
 
-    /// Reads a page and checks its checksum and number.
     pub(in crate::ordered) fn read(
         &mut self,
         lpn: Lpn,
@@ -239,7 +237,6 @@ impl<S: PageStore> Shadow<S> {
         Ok(())
     }
 
-    /// Gives a page its number and checksum and writes it.
     pub(in crate::ordered) fn write(
         &mut self,
         lpn: Lpn,
@@ -256,7 +253,7 @@ impl<S: PageStore> Shadow<S> {
         Ok(self.store.write(lpn, cause, page)?)
     }
 
-    /// Keeps units for the states of commits.
+    /// Reserves `units` units for the states of commits.
     pub(in crate::ordered) fn set_reserve(&mut self, units: u32) -> Result<(), IndexError> {
         if self.units.count() < 3 * units + 4 {
             return Err(IndexError::Unsupported(
@@ -273,8 +270,8 @@ impl<S: PageStore> Shadow<S> {
         Ok(())
     }
 
-    /// Does something that writes fresh units; if it fails, the units that it took and gave up are as before.
-    /// The caller changes nothing in RAM before it is done.
+    /// Runs an action that writes fresh units. If it fails, the units that it took or gave up are as
+    /// before. The caller must change nothing in RAM before it succeeds.
     pub(in crate::ordered) fn attempt<T>(
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<T, IndexError>,
@@ -294,7 +291,6 @@ impl<S: PageStore> Shadow<S> {
         if self.is_interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
     }
 
-    /// Notes that the tree took an update in.
     pub(super) fn updated(&mut self) {
         self.is_changed = true;
         self.updates += 1;
@@ -321,7 +317,7 @@ impl<S: PageStore> Shadow<S> {
         self.identity.unit_pages as usize * (self.page_bytes() - STATE_HEAD_BYTES)
     }
 
-    /// Units that a state of so many bytes takes beside the manifest.
+    /// Number of units, besides the manifest, that a state of `bytes` bytes takes.
     pub(in crate::ordered) fn units_for_state(&self, bytes: usize) -> u32 {
         if bytes + MANIFEST_BYTES <= self.page_bytes() {
             0
@@ -330,7 +326,7 @@ impl<S: PageStore> Shadow<S> {
         }
     }
 
-    /// Makes everything that is live, and a state of so many bytes, what a mount finds.
+    /// Commits: makes durable what is live and a state of `bytes` bytes, which `save` writes.
     pub(super) fn commit(
         &mut self,
         bytes: usize,
@@ -357,7 +353,7 @@ impl<S: PageStore> Shadow<S> {
         Ok(())
     }
 
-    /// Writes the state; returns the manifest that names it.
+    /// Writes the state. Returns the manifest that names it.
     fn write_state(
         &mut self,
         units: &[u32],
@@ -410,7 +406,7 @@ impl<S: PageStore> Shadow<S> {
         Ok(manifest)
     }
 
-    /// Writes the manifest and makes it last.
+    /// Writes the manifest and makes it durable.
     fn switch(&mut self, manifest: &[u8]) -> Result<(), IndexError> {
         let crc_of = |page: &[u8]| crc32(&[&page[4..]]);
         let mut page = manifest.to_vec();
@@ -434,7 +430,8 @@ impl<S: PageStore> Shadow<S> {
         Ok(synced?)
     }
 
-    /// Trims units, as bits of words. A store that cannot only keeps their pages longer.
+    /// Trims the units that `gone` names, by words of bits. If the store refuses, it only keeps the pages
+    /// longer.
     fn trim_where(&mut self, gone: fn(&Units, usize) -> u64) {
         for word in 0..self.units.words() {
             let mut bits = gone(&self.units, word);
@@ -451,7 +448,6 @@ impl<S: PageStore> Shadow<S> {
 }
 
 impl Shadow<()> {
-    /// RAM for a store of so many pages.
     pub(in crate::ordered) fn ram_bytes_for(pages: u32, unit_pages: u32, state_units: u32) -> usize {
         let words = (pages as usize / unit_pages.max(1) as usize).div_ceil(64);
         3 * words * size_of::<u64>() + 2 * state_units as usize * size_of::<u32>()

@@ -6,26 +6,26 @@ use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
 use nandex::store::PageStore;
 
-/// The state that was committed, read page by page as its bytes are asked for.
+/// The committed state. It is read page by page as its bytes are asked for.
 pub struct CommittedState {
     pub(super) page: Vec<u8>,
-    /// Bytes of the page that were asked for, its head among them.
+    /// Bytes of the page that were used so far, its head included.
     pub(super) read: usize,
-    /// Bytes of the state that were not.
+    /// Bytes of the state that were not asked for yet.
     pub(super) left: usize,
     pub(super) unit: u32,
-    /// The page of the unit that comes next, and the unit after that.
+    /// The next page of the unit; `next` is the unit after that.
     pub(super) place: u32,
     pub(super) next: u32,
 }
 
 impl CommittedState {
-    /// The bytes that are left.
+    /// Number of bytes left.
     pub(in crate::ordered) const fn len(&self) -> usize {
         self.left
     }
 
-    /// The next bytes; there are as many.
+    /// Reads the next bytes of the state. If it has fewer, the state is damaged.
     pub(in crate::ordered) fn take<S: PageStore>(
         &mut self,
         shadow: &mut Shadow<S>,
@@ -48,7 +48,6 @@ impl CommittedState {
         Ok(())
     }
 
-    /// All bytes that are left.
     pub(in crate::ordered) fn rest<S: PageStore>(
         mut self,
         shadow: &mut Shadow<S>,

@@ -9,8 +9,8 @@ use nandex::check::IndexError;
 use nandex::nand::Cause;
 use nandex::store::PageStore;
 
-/// A way down to the parent of a leaf: nodes, their units, and the slots of the children that come next; and
-/// the keys between which the parent lies.
+/// A path down to the parent of a leaf: nodes, their units, and the slot of the next child in each. `low`
+/// and `high` are the bounds of the parent's keys.
 struct Path {
     steps: Vec<(Node, u32, usize)>,
     low: Option<Vec<u8>>,
@@ -43,7 +43,7 @@ impl Path {
         Ok(path)
     }
 
-    /// Takes the messages for keys between two out of all nodes.
+    /// Removes the messages for keys between two bounds from all nodes of the path, and merges them.
     fn take(&mut self, layout: &Layout, (low, high): (Option<&[u8]>, Option<&[u8]>)) -> Run {
         let mut batch = Run::new(layout.shape);
         for (node, _, _) in self.steps.iter_mut().rev() {
@@ -58,8 +58,9 @@ impl Path {
 }
 
 impl Layout {
-    /// Sends all messages for the leaf of a key to it, and joins it with those after it in the same parent as
-    /// long as they fill seven eighths of a leaf at most; returns where the next leaf begins.
+    /// Sends all messages for the leaf of a key to it. Then joins it with the leaves after it in the same
+    /// parent, as long as the result is at most seven eighths full. Returns the key where the next leaf
+    /// begins.
     pub(in crate::ordered) fn sweep<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,

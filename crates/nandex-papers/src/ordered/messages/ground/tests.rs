@@ -22,15 +22,14 @@ pub(in crate::ordered) fn is_a_sorted_map<T: MessageScheme>(config: &T::Config, 
     live(index, &any_ops(rng), T::common(config).answers, &remount, &mut |_, _| {});
 }
 
-/// Random updates until the power fails.
 fn history_until_the_cut(index: &mut dyn OrderedIndex, seed: u64) -> History {
     let mut history = History::new(Model::new());
     history.work(index, &mut Rng::new(seed), Mix::updates(300, [59, 30], 1));
     history
 }
 
-/// A cut at every few writes leaves a prefix of the history that has the last sync, on a store without atomic
-/// groups.
+/// A cut after any write leaves a prefix of the history that includes the last sync, on a store without
+/// atomic groups.
 pub(in crate::ordered) fn cuts_leave_a_prefix<T: MessageScheme>(
     config: &T::Config,
     writes: impl Iterator<Item = u64>,
@@ -73,7 +72,7 @@ pub(in crate::ordered) fn a_journal_keeps_every_operation<T: MessageScheme>(
     }
 }
 
-/// A tree on its store that has been used, and what it holds.
+/// A used tree on its store, and its contents.
 fn used<T: MessageScheme>(config: &T::Config) -> (Store, Model) {
     let mut index = Tree::<_, T>::format(Store::new(PAGE_BYTES, 600), config.clone()).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(1));
@@ -115,7 +114,7 @@ pub(in crate::ordered) fn a_flipped_bit_is_an_error_or_changes_nothing<T: Messag
     assert!(refused > 50 && refused + right > 100, "{refused} {right}");
 }
 
-/// A forger who knows the checksum may mislead the tree, but not crash it or make it run on for ever.
+/// A forger who knows the checksum may mislead the tree. It must neither panic nor run for ever.
 pub(in crate::ordered) fn forged_pages_never_panic<T: MessageScheme>(config: &T::Config) {
     let (store, _) = used::<T>(config);
     for seed in 0..400 {
@@ -194,7 +193,6 @@ pub(in crate::ordered) fn loads<T: MessageScheme>(config: &T::Config) {
     index.insert(&key(1), &key(1)).unwrap();
 }
 
-/// Accesses to a store so far.
 pub(in crate::ordered) fn accesses<T: MessageScheme>(index: &Tree<Store, T>) -> (u64, u64) {
     let counters = index.store().counters();
     (counters.page_reads.iter().sum(), counters.page_writes.iter().sum())

@@ -13,7 +13,7 @@ use nandex::nand::Cause;
 use nandex::ordered::{Direction, Visit};
 use nandex::store::PageStore;
 
-/// The part of a tree that is to be visited, and how.
+/// The part of a tree to visit, the direction, and the visitor.
 pub(in crate::ordered) struct Tour<'a, 'v> {
     pub(in crate::ordered) bounds: Bounds<'a>,
     pub(in crate::ordered) direction: Direction,
@@ -21,7 +21,7 @@ pub(in crate::ordered) struct Tour<'a, 'v> {
 }
 
 impl Tour<'_, '_> {
-    /// Visits the values among records, newer ones first where two are of a key.
+    /// Visits the values among records, in order. Newer records replace older ones of the same key.
     fn show(&mut self, newer: Records<'_>, older: Records<'_>) -> ControlFlow<()> {
         let (newer, older) = (newer.slice(newer.within(self.bounds)), older.slice(older.within(self.bounds)));
         let (mut flow, key) = (ControlFlow::Continue(()), newer.shape.key);
@@ -34,7 +34,7 @@ impl Tour<'_, '_> {
         flow
     }
 
-    /// Visits a node and what is below it, under newer records.
+    /// Visits a node and everything below it. Newer records replace those found.
     pub(in crate::ordered) fn walk<S: PageStore>(
         &mut self,
         layout: &Layout,
@@ -64,7 +64,7 @@ impl Tour<'_, '_> {
 }
 
 impl Layout {
-    /// Claims the nodes below one that is in RAM, and counts them.
+    /// Claims and counts the nodes below one that is in RAM.
     pub(in crate::ordered) fn claim_below<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -86,7 +86,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Checks the nodes below one: every key within its bounds, and what they come to.
+    /// Checks the nodes below a node: keys within bounds, and the counts.
     pub(in crate::ordered) fn check_below<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -119,7 +119,7 @@ impl Layout {
         Ok(tally)
     }
 
-    /// Builds a tree of full leaves from sorted records; returns its root, which is not written.
+    /// Builds a tree of full leaves from sorted records. Returns its root, which is not written yet.
     pub(in crate::ordered) fn build<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -154,7 +154,8 @@ impl Layout {
         }
     }
 
-    /// Tells the level above the leaves of a node; a full node there is written first, and told of in turn.
+    /// Adds a new leaf to the level above the leaves. If the node there is full, it is written first and
+    /// added to the level above it.
     fn announce<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,

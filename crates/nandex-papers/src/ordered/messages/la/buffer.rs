@@ -24,21 +24,22 @@ use nandex::units::Lpn;
 const HEAD_BYTES: usize = 16;
 const MARK: u8 = 0xA7;
 
-/// Sizes of a buffer that look-ups remember.
+/// Number of a buffer's past sizes that look-ups remember.
 pub(super) const HISTORY: usize = 8;
 
-/// Look-ups so far when the buffer got a size, pages of a scan then, and what emptying cost then.
+/// A past size of a buffer: the look-ups before it was reached, the pages of a scan, and the cost of
+/// emptying the buffer then.
 type Sight = (u32, u32, u64);
 
-/// Records that wait for a subtree.
+/// The records that wait for a subtree.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
-    /// The least key that it takes.
+    /// The least key that the buffer takes.
     pub(super) low: Vec<u8>,
-    /// The page written last.
+    /// The unit of the page written last.
     pub(super) tail: u32,
     pub(super) pages: u32,
-    /// Records in pages, and how many of them have a value.
+    /// Records in pages of the chain. `puts` counts those with a value.
     pub(super) records: u32,
     pub(super) puts: u32,
     pub(super) fragment: Run,
@@ -60,12 +61,10 @@ impl Buffer {
         }
     }
 
-    /// Bytes of RAM of a buffer besides its fragment.
     pub(super) const fn ram_bytes(key_bytes: usize) -> usize {
         size_of::<Buffer>() + key_bytes + HISTORY * size_of::<Sight>()
     }
 
-    /// Records of a page.
     pub(super) const fn page_records(shape: Shape, page_bytes: usize) -> usize {
         page_bytes.saturating_sub(HEAD_BYTES) / shape.bytes()
     }
@@ -74,17 +73,17 @@ impl Buffer {
         self.pages == 0 && self.fragment.is_empty()
     }
 
-    /// Records with a value, chain and fragment.
+    /// Number of records with a value, in chain and fragment.
     pub(super) fn all_puts(&self) -> i64 {
         i64::from(self.puts) + self.fragment.all().puts() as i64
     }
 
-    /// Forgets everything but which keys it takes.
+    /// Makes the buffer empty. Only its least key stays.
     pub(super) fn reset(&mut self) {
         *self = Buffer::new(self.fragment.shape, core::mem::take(&mut self.low));
     }
 
-    /// Writes some records of the fragment as a page of the chain.
+    /// Writes `records` records of the fragment as a page of the chain.
     pub(super) fn append<S: PageStore>(
         &mut self,
         shadow: &mut Shadow<S>,
@@ -112,7 +111,7 @@ impl Buffer {
         Ok(())
     }
 
-    /// Shows the pages of the chain with their units, the newest first; ends where `show` says so.
+    /// Shows the pages of the chain with their units, the newest first. Ends when `show` says so.
     pub(super) fn scan<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -145,7 +144,7 @@ impl Buffer {
         }
     }
 
-    /// All its records, the newest of each key; and the units of its chain.
+    /// All records of the buffer, the newest of each key, and the units of its chain.
     pub(super) fn collect<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -161,8 +160,8 @@ impl Buffer {
         Ok((all, units))
     }
 
-    /// Notes a look-up that scanned the chain, with what it would cost to empty the buffer now; returns
-    /// whether emptying it at an earlier look-up would have paid off by now, all of ski rental.
+    /// Notes a look-up that scanned the chain; `empty_cost` is the cost of emptying the buffer now. Returns
+    /// whether emptying it at an earlier look-up would have paid by now (ski rental).
     pub(super) fn adapt(&mut self, empty_cost: u64) -> bool {
         self.lookups = self.lookups.saturating_add(1);
         if self.history.last().is_none_or(|(_, pages, _)| *pages != self.pages) {
@@ -177,7 +176,7 @@ impl Buffer {
     }
 }
 
-/// How many of m are touched by n blows at random: m (1 - (1 - 1/m)^n), in integers.
+/// Expected number of m places hit by n random blows: m (1 - (1 - 1/m)^n), in integers.
 pub(super) fn touched(m: u64, n: u64) -> u64 {
     if m <= 1 {
         return m.min(n);

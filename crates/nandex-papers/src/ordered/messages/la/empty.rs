@@ -14,10 +14,9 @@ use nandex::nand::Cause;
 use nandex::ordered::Direction;
 use nandex::store::PageStore;
 
-/// Nodes that split, by level and the key where the new one begins.
+/// Nodes that were split: the level, and the key at which the new node begins.
 pub(super) type Splits = Vec<(u8, Vec<u8>)>;
 
-/// Applies records to the leaves below a node.
 fn apply<S: PageStore>(
     layout: &Layout,
     (shadow, tally): (&mut Shadow<S>, &mut Tally),
@@ -34,8 +33,8 @@ fn apply<S: PageStore>(
     layout.write_above(shadow, tally, &node, vacant)
 }
 
-/// Applies records to the leaves below a node that is in RAM; returns the units of its only child if that is
-/// vacant.
+/// Applies records to the leaves below a node in RAM. If its only child is vacant, returns the units of
+/// that child.
 fn apply_below<S: PageStore>(
     layout: &Layout,
     (shadow, tally): (&mut Shadow<S>, &mut Tally),
@@ -87,7 +86,7 @@ impl La {
         self.floors.iter().flat_map(|floor| &floor.buffers).map(|buffer| buffer.fragment.len()).sum()
     }
 
-    /// The most pages that applying so many records takes.
+    /// Largest number of pages needed to apply `records` records.
     pub(super) fn portion_units(&self, records: usize) -> u64 {
         let puts = records as i64;
         let (rises, is_flat) =
@@ -107,14 +106,14 @@ impl La {
         self.root.level == 1 || u64::from(shadow.units.free_after_commit()) >= self.portion_units(1) + 2
     }
 
-    /// Whether there are pages for all that one record more can lead to (L4).
+    /// Whether there are pages for everything that one more record can lead to (L4).
     pub(super) fn has_room<S: PageStore>(&self, shadow: &Shadow<S>, spare: u32) -> bool {
         let growth = self.layout.growth(&self.tally, self.tally.puts + 1, &self.root);
         let wanted = self.portion_units(1) + u64::from(growth) + u64::from(spare) + 2;
         u64::from(shadow.units.free_after_commit()) >= wanted
     }
 
-    /// Sees to it that a value may be taken in.
+    /// Makes sure that one more value has room, by draining if needed.
     pub(super) fn admit<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
         if self.has_room(shadow, 0) {
             return Ok(());
@@ -151,7 +150,7 @@ impl La {
         Ok(())
     }
 
-    /// Empties a buffer.
+    /// Empties a buffer, and those below that become full by it.
     pub(super) fn empty<S: PageStore>(
         &mut self,
         shadow: &mut Shadow<S>,
@@ -175,7 +174,7 @@ impl La {
         Ok(())
     }
 
-    /// Sends the records of a buffer to those below; returns which of them are full.
+    /// Sends the records of a buffer to the buffers below. Returns those of them that are full.
     pub(super) fn distribute<S: PageStore>(
         &mut self,
         shadow: &mut Shadow<S>,
@@ -227,7 +226,7 @@ impl La {
         Ok(below.filter(full).map(|(i, _)| (floor + 1, i)).collect())
     }
 
-    /// Applies the records of a buffer to the leaves; there are none of its keys in buffers below.
+    /// Applies the records of a buffer to the leaves. No buffer below may have any of its keys.
     pub(super) fn apply_buffer<S: PageStore>(
         &mut self,
         shadow: &mut Shadow<S>,
@@ -289,7 +288,8 @@ impl La {
         self.floors.iter().map(|floor| floor.buffers.len()).sum()
     }
 
-    /// A floor for the subtrees whose roots have this level, if it has such and there is none yet.
+    /// Adds a floor for subtrees whose roots have this level. Nothing happens if no subtree has a root
+    /// there or the floor exists.
     pub(super) fn add_floor(&mut self, level: u8) {
         let is_there = self.floors.iter().any(|floor| floor.level == level);
         if u32::from(level) % self.config.subtree_levels != 0 || is_there || level >= self.root.level {
@@ -304,7 +304,7 @@ impl La {
         }
     }
 
-    /// Divides buffers, if they are empty, where subtrees split (L3).
+    /// Divides buffers whose subtrees were split, if they are empty (L3).
     pub(super) fn divide(&mut self, splits: Splits) {
         for (level, key) in splits {
             if self.buffers() >= self.config.buffers_max as usize {
@@ -318,7 +318,7 @@ impl La {
         }
     }
 
-    /// The cost of emptying a buffer, in page reads, as far as one can tell.
+    /// The estimated cost of emptying a buffer, in page reads.
     pub(super) fn empty_cost(&self, floor: usize, slot: usize) -> u64 {
         let (buffer, write) = (&self.floors[floor].buffers[slot], u64::from(self.config.write_cost));
         let pages = u64::from(buffer.pages);
@@ -331,7 +331,7 @@ impl La {
         pages + touched(leaves, records) * (1 + write)
     }
 
-    /// Visits buffers from a floor on down, and nodes, under newer records.
+    /// Visits the buffers from a floor down and the nodes below. Newer records replace those found.
     pub(super) fn walk<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -379,7 +379,7 @@ impl La {
         Ok(self.layout.find(shadow, NodeAt { unit, level: 1 }, key, value)?.0.is_some())
     }
 
-    /// The keys where the nodes of a level begin, below a node.
+    /// Collects the first keys of the nodes of a level below a node.
     pub(super) fn keys_of<S: PageStore>(
         &self,
         shadow: &mut Shadow<S>,
@@ -402,8 +402,8 @@ impl La {
 }
 
 impl La {
-    /// Makes a full fragment of the root's buffer a page of its chain, and empties a chain that is long
-    /// enough.
+    /// Makes room in the root's buffer: writes a full fragment to its chain, and empties a chain of the
+    /// greatest length.
     pub(super) fn make_way<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
         if self.floors[0].buffers[0].pages >= self.config.buffer_pages {
             self.counts.full_empties += 1;

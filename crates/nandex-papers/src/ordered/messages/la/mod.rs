@@ -76,10 +76,10 @@ use nandex::ordered::{Direction, Visit};
 use nandex::store::PageStore;
 use nandex::units::Lpn;
 
-/// An LA-tree on a store.
+/// The LA-tree: subtrees share buffers on flash.
 pub type LaTree<S> = MessageTree<S, La>;
 
-/// The buffers of the subtrees whose roots have a level.
+/// The buffers of the subtrees whose roots have the same level.
 #[derive(Clone, Debug)]
 struct Floor {
     level: u8,
@@ -91,7 +91,6 @@ impl Floor {
         self.buffers.partition_point(|buffer| buffer.low[..] <= *key).saturating_sub(1)
     }
 
-    /// The records that belong in a buffer.
     fn records_of(&self, i: usize, records: Slice<'_>) -> core::ops::Range<usize> {
         let from = if i == 0 { 0 } else { records.lower_bound(&self.buffers[i].low) };
         let to = self.buffers.get(i + 1).map_or(records.len(), |next| records.lower_bound(&next.low));
@@ -99,20 +98,21 @@ impl Floor {
     }
 }
 
-/// The tree.
+/// The scheme of the LA-tree: its root and fragments in RAM, and the rules for emptying buffers.
 pub struct La {
     layout: Layout,
     config: LaConfig,
     page_records: usize,
     fragment_records: usize,
     root: Node,
-    /// From the root's on down.
+    /// The floors from the root's down.
     floors: Vec<Floor>,
     tally: Tally,
-    /// Whether an insertion was refused and nothing came since: to empty all buffers once more gains nothing.
+    /// Whether an insertion was refused and no change came since. Emptying all buffers again would gain
+    /// nothing then.
     is_drained: bool,
-    /// After a mount some of the records that wait may have reached the leaves before: what they led to is
-    /// there already.
+    /// Whether records that wait may have reached the leaves before, as after a mount. Then the splits they
+    /// can cause have happened already.
     may_repeat: bool,
     counts: LaCounts,
 }
@@ -126,7 +126,6 @@ struct LaCounts {
     partial_pages: u64,
 }
 
-/// Reads a field of the state.
 fn take<'a>(state: &mut &'a [u8], bytes: usize) -> Result<&'a [u8], IndexError> {
     let (field, rest) =
         state.split_at_checked(bytes).ok_or(corrupted(Invariant::S1, "the state is too short", Lpn(0)))?;
@@ -473,8 +472,8 @@ impl MessageScheme for La {
         config.fragment_records.into()
     }
 
-    /// Root and its copy, a node of each level and one; fragments and their copy, buffers and theirs, a chain
-    /// sorted.
+    /// Bytes of RAM: the root and its copy, a node of each level and one more; fragments and buffers with a
+    /// copy of each; and a sorted chain.
     fn ram_bytes(config: &LaConfig, pages: StorePages) -> Result<usize, IndexError> {
         let layout = config.layout(pages.bytes)?;
         let height = layout.height_max(pages.count) as usize;

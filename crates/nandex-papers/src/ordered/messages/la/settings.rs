@@ -5,25 +5,25 @@ use crate::ordered::messages::ground::{Common, Layout, Shape, StorePages};
 use nandex::check::IndexError;
 use nandex::ordered::RecordFormat;
 
-/// How an LA-tree is set up.
+/// The settings of an LA-tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaConfig {
-    /// Records, class, answers.
+    /// The sizes of records, the durability class, and the exactness of answers.
     pub common: Common,
-    /// K: levels of a subtree.
+    /// K: number of levels of a subtree.
     pub subtree_levels: u32,
-    /// Pages of a buffer at most.
+    /// Largest number of pages of a buffer.
     pub buffer_pages: u32,
-    /// Records of all fragments at most; at least a page of them.
+    /// Largest number of records in all fragments together. At least a page of records.
     pub fragment_records: u32,
-    /// Buffers at most; others are not divided.
+    /// Largest number of buffers. Beyond it buffers are not divided.
     pub buffers_max: u32,
     /// Cost of a page write, in page reads.
     pub write_cost: u32,
 }
 
 impl LaConfig {
-    /// K = 2, buffers of up to 64 pages, fragments of 1,024 records in all.
+    /// Settings with K = 2, buffers of up to 64 pages, and 1,024 records in all fragments.
     pub const fn new(record: RecordFormat) -> LaConfig {
         LaConfig {
             common: Common::new(record),
@@ -35,8 +35,8 @@ impl LaConfig {
         }
     }
 
-    /// This configuration with buffers that take at most so many bytes of RAM, on pages of this size: half to
-    /// sort a chain, a quarter each for fragments and for what is known of buffers.
+    /// These settings with buffers that take at most `bytes` bytes of RAM, on pages of this size: half to
+    /// sort a chain, a quarter for fragments, and a quarter for the facts about buffers.
     #[must_use]
     pub fn with_buffers_in(mut self, bytes: usize, page_bytes: usize) -> LaConfig {
         let shape = Shape::of(self.common.record);
@@ -53,7 +53,8 @@ impl LaConfig {
         Ok(layout)
     }
 
-    /// Records of all fragments at most, on a store: no more than a 16th of its pages, and a page.
+    /// Largest number of records in all fragments on a store: at most a 16th of its pages, at least one
+    /// page.
     pub(super) fn fragments(&self, pages: StorePages) -> usize {
         let page = Buffer::page_records(Shape::of(self.common.record), pages.bytes);
         (self.fragment_records as usize).clamp(page, page.max(page * pages.count as usize / 16))

@@ -9,7 +9,7 @@ use nandex::ordered::buffered::Answers;
 use nandex::rng::Rng;
 use nandex::testing::Store;
 
-/// A page of 128 bytes has 22 records or 18 children.
+/// Settings for pages of 128 bytes, which have 22 records or 18 children.
 fn config(subtree_levels: u32, buffer_pages: u32, fragment_records: u32) -> LaConfig {
     LaConfig { subtree_levels, buffer_pages, fragment_records, ..LaConfig::new(SMALL) }
 }

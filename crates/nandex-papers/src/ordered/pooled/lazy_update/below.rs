@@ -9,55 +9,57 @@ use nandex::ordered::change::Change;
 use nandex::ordered::{Durability, OrderedIndex};
 use nandex::store::PageStore;
 
-/// Leaves of a B+-tree that a commit writes at most at once: a group that fills more goes in portions.
+/// Largest number of B+-tree leaves that one commit writes. A group that fills more goes in portions.
 const LEAVES_MAX: usize = 2;
 
-/// The hints that the pool gives beside a group.
+/// Facts about a group that the pool tells the tree.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hints {
-    /// Reads of the leaf while the group waited, where the tree counts them.
+    /// Reads of the group's leaf while the group waited, if the tree wants them counted.
     pub(in crate::ordered) reads: u16,
-    /// Whether pages are left besides those that the requests of the pool may ask for.
+    /// Whether the store has pages beyond those that the requests of the pool may need.
     pub(in crate::ordered) is_roomy: bool,
 }
 
-/// A tree that takes groups of changes.
+/// A tree that takes changes from a pool in groups.
 pub trait GroupTree: OrderedIndex {
-    /// Whether each group is for one leaf. Else all that waits is one group.
+    /// Whether the changes of each leaf are a group. If not, all waiting changes are one group.
     const GROUPS_BY_LEAF: bool = true;
 
-    /// Whether it wants to be told how often a leaf was read while a group waited for it.
+    /// Whether the pool counts, for [`Hints`], the reads of a leaf while its group waits.
     const COUNTS_READS: bool = false;
 
     /// Refuses to go on after a write whose effect is unknown.
     fn ready(&self) -> Result<(), IndexError>;
 
-    /// Whether a key is in the tree, and which keys are grouped with it. Reads the path.
+    /// Finds whether the tree has a key, and which keys share its group. Reads the path to the leaf.
     fn lookup(&mut self, key: &[u8], cause: Cause) -> Result<Lookup, IndexError>;
 
-    /// Which keys are grouped with a key. Reads no leaf.
+    /// Finds which keys share the group of a key. Reads no leaf.
     fn group_span(&mut self, key: &[u8]) -> Result<LeafSpan, IndexError>;
 
-    /// Entries in the leaf of a key. Reads the path.
+    /// Number of entries in the leaf of a key. Reads the path to the leaf.
     fn entries_near(&mut self, key: &[u8]) -> Result<usize, IndexError>;
 
     /// The fewest and the most entries of a leaf.
     fn leaf_fill(&self) -> (usize, usize);
 
-    /// Whether what waits surely finds free pages, whatever order it comes in.
+    /// Whether the waiting requests are certain to find free pages, in whatever order they are committed.
     fn has_room(&self, demand: Demand) -> bool;
 
-    /// Applies the first changes of a group, at least one, or on error none; their keys ascend strictly.
+    /// Applies the first changes of a group and returns how many: at least one, or none on an error. The
+    /// keys must ascend strictly.
     fn apply_group<'a>(
         &mut self,
         changes: impl Iterator<Item = Change<'a>> + Clone,
         hints: Hints,
     ) -> Result<Applied, IndexError>;
 
-    /// Before a change waits: a mount after a cut tells that it is gone, unless a journal has it.
+    /// Removes the clean mark before a change may wait, so that a mount after a cut can tell that changes
+    /// are lost. A journal makes that unnecessary.
     fn admit_change(&mut self) -> Result<(), IndexError>;
 
-    /// The class that the tree would promise on its store if no change waited.
+    /// The durability class that the tree would promise on its store if no change waited.
     fn class_on_store(&self) -> Durability;
 
     /// The store of the tree.

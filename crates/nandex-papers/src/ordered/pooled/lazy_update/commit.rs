@@ -6,7 +6,7 @@ use nandex::check::{IndexError, Invariant};
 use nandex::ordered::change::Change;
 
 impl<T: GroupTree> Pooled<T> {
-    /// Makes room in the pool: commits one group, the one that the policy chooses.
+    /// Commits the group that the policy chooses.
     pub(super) fn commit_victim(&mut self) -> Result<(), IndexError> {
         match self.victim()? {
             Some(group) => self.commit(group),
@@ -14,8 +14,8 @@ impl<T: GroupTree> Pooled<T> {
         }
     }
 
-    /// The group that leaves next: the first in rank. For *cost-based* a leaf that nobody counted makes the
-    /// price of its group the least possible; it is read when the group comes first, once.
+    /// The next group to leave: the first in rank. For *cost-based* the price of a group whose leaf was not
+    /// counted is a lower bound. When such a group is first, its leaf is read and counted.
     pub(super) fn victim(&mut self) -> Result<Option<u32>, IndexError> {
         while let Some(first) = self.pool.groups.first() {
             if self.pool.groups.is_priced(first) {
@@ -29,8 +29,8 @@ impl<T: GroupTree> Pooled<T> {
         Ok(None)
     }
 
-    /// Commits a group, in several portions if the tree does not take it in one. Requests that were not
-    /// committed when an error ends it stay in the pool.
+    /// Commits a group, in portions if the tree does not take it at once. Requests not committed before an
+    /// error stay in the pool.
     pub(super) fn commit(&mut self, group: u32) -> Result<(), IndexError> {
         let committed = self.commit_portions(group);
         self.tree.store_below().updates_shown(None);
@@ -65,7 +65,8 @@ impl<T: GroupTree> Pooled<T> {
         }
     }
 
-    /// Commits every group, in key order, so that neighbours find their parents in the cache.
+    /// Commits every group in the order of keys, so that neighbouring leaves find their parents in the
+    /// cache.
     pub(super) fn commit_all(&mut self) -> Result<(), IndexError> {
         while let Some(slot) = self.pool.requests.first() {
             self.commit(self.pool.requests.group_of(slot))?;
@@ -73,8 +74,8 @@ impl<T: GroupTree> Pooled<T> {
         Ok(())
     }
 
-    /// Takes in an update for which the store may have no room: it waits in the pool only if that is certain,
-    /// once everything else is in the tree; else it goes there at once, or is refused.
+    /// Adds an update for which the store may have no room. All others are committed first. If then there
+    /// is certainly room, the update waits in the pool. If not, it goes to the tree at once, or is refused.
     pub(super) fn add_to_full(&mut self, change: Change<'_>, below: Below) -> Result<(), IndexError> {
         self.commit_all()?;
         if self.has_room() {
@@ -89,14 +90,14 @@ impl<T: GroupTree> Pooled<T> {
     }
 }
 
-/// A group that lost requests to another, or took some over: the tree gave two leaves the same keys, which
-/// only bad bytes can make it do.
+/// The error for a group whose requests belong to another group as well. It means that two leaves have the
+/// same keys, which only damaged pages can cause.
 fn overlapping(group: u32) -> IndexError {
     IndexError::broken(Invariant::P2, "two leaves have the same keys", u64::from(group))
 }
 
 impl CommitCounts {
-    /// The figures under the names they have in results.
+    /// The counters under their names in results.
     pub(super) fn named(self) -> [(&'static str, u64); 5] {
         [
             ("commits", self.commits),

@@ -1,24 +1,25 @@
 //! The common part of the pools above a directory of leaves: it is formatted and mounted, and stands below a
 //! journal.
 
-/// Makes `$index`, a pool above `$tree`, an index that is set up by `$config`.
+/// Makes `$index`, a pool above `$tree` with the settings `$config`, an index that can be formatted,
+/// mounted and put below a journal.
 macro_rules! pooled_over_directory {
     ($index:ident, $tree:ident, $config:ident) => {
         impl<S: nandex::store::PageStore> $index<S> {
-            /// Makes an empty index; whatever the store held is dropped.
+            /// Makes an empty index, and drops everything that the store held.
             pub fn format(store: S, config: $config) -> Result<$index<S>, IndexError> {
                 let plan = config.on(&store)?;
                 let directory = nandex::ordered::bplus::BPlusTree::format(store, plan.directory)?;
                 Ok(Pooled::over(plan.tree(directory), config.pool()))
             }
 
-            /// Opens the index that a store holds, if it was synced after the last change.
+            /// Opens the index that a store holds. It must have been synced after its last change.
             pub fn mount(store: S, config: $config) -> Result<$index<S>, IndexError> {
                 $index::open(store, config, false)
             }
 
-            /// Opens the index that a power cut left: each key has its value at the last sync or a later one.
-            /// Where the store cannot keep the tree whole over a cut, the same as `mount`.
+            /// Opens the index after a power cut. Each key has its value at the last sync or a later one.
+            /// If the store cannot keep the tree whole over a cut, this is the same as `mount`.
             pub fn mount_after_cut(store: S, config: $config) -> Result<$index<S>, IndexError> {
                 $index::open(store, config, true)
             }
@@ -31,14 +32,15 @@ macro_rules! pooled_over_directory {
                 Ok(Pooled::over(plan.tree(directory).claim_leaves()?, config.pool()))
             }
 
-            /// Gives the store back; what was not synced is as after a power cut.
+            /// Takes the index apart and returns the store. Changes that were not synced are lost as in a
+            /// power cut.
             pub fn into_store(self) -> S {
                 self.tree.directory.into_store()
             }
         }
 
         impl<S: nandex::store::PageStore> $tree<S> {
-            /// The store below.
+            /// The store below the tree.
             pub fn store(&self) -> &S {
                 self.directory.store()
             }

@@ -136,7 +136,7 @@ use nandex::store::PageStore;
 /// A B+-tree with a pool of updates above it.
 pub type LazyUpdateTree<S> = Pooled<BPlusTree<S>>;
 
-/// A tree with a pool of updates above it.
+/// A tree with a pool of waiting updates above it.
 pub struct Pooled<T> {
     pub(in crate::ordered) tree: T,
     pool: Pool,
@@ -154,20 +154,20 @@ struct CommitCounts {
 }
 
 impl<S: PageStore> LazyUpdateTree<S> {
-    /// Makes an empty index; whatever the store held is dropped.
+    /// Makes an empty index, and drops everything that the store held.
     pub fn format(store: S, config: LazyUpdateConfig) -> Result<LazyUpdateTree<S>, IndexError> {
         config.validate()?;
         Ok(LazyUpdateTree::above(BPlusTree::format(store, config.tree)?, config))
     }
 
-    /// Opens the index that a store holds, if it was synced after the last change.
+    /// Opens the index that a store holds. It must have been synced after its last change.
     pub fn mount(store: S, config: LazyUpdateConfig) -> Result<LazyUpdateTree<S>, IndexError> {
         config.validate()?;
         Ok(LazyUpdateTree::above(BPlusTree::mount_as(store, config.tree)?, config))
     }
 
-    /// Opens the index that a power cut left: each key has its value at the last sync or a later one. Where
-    /// the store cannot keep the tree whole over a cut, the same as [`LazyUpdateTree::mount`].
+    /// Opens the index after a power cut. Each key has its value at the last sync or a later one. If the
+    /// store cannot keep the tree whole over a cut, this is the same as [`LazyUpdateTree::mount`].
     pub fn mount_after_cut(store: S, config: LazyUpdateConfig) -> Result<LazyUpdateTree<S>, IndexError> {
         config.validate()?;
         let tree = BPlusTree::open(store, true)?.require_config(config.tree)?;
@@ -179,7 +179,7 @@ impl<S: PageStore> LazyUpdateTree<S> {
         Pooled::over(tree, config.pool())
     }
 
-    /// Fills an empty index with records whose keys ascend strictly; see [`BPlusTree::bulk_load`].
+    /// Fills an empty index with records whose keys ascend strictly. See [`BPlusTree::bulk_load`].
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         records: impl IntoIterator<Item = (K, V)>,
@@ -191,7 +191,8 @@ impl<S: PageStore> LazyUpdateTree<S> {
         Ok(loaded)
     }
 
-    /// Gives the store back; what was not synced is as after a power cut.
+    /// Takes the index apart and returns the store. Changes that were not synced are lost as in a power
+    /// cut.
     pub fn into_store(self) -> S {
         self.tree.into_store()
     }
@@ -204,17 +205,17 @@ impl<T: GroupTree> Pooled<T> {
         Pooled { tree, pool, answers: setup.answers, counts: CommitCounts::default() }
     }
 
-    /// The tree below, without what waits in the pool.
+    /// The tree below, without the updates waiting in the pool.
     pub fn tree(&self) -> &T {
         &self.tree
     }
 
-    /// Requests that wait in the pool.
+    /// Number of requests that wait in the pool.
     pub fn pooled_requests(&self) -> usize {
         self.pool.requests.len()
     }
 
-    /// Takes a change in; the answer is as exact as `answers` asks.
+    /// Carries out a change. `answers` says how exact the answer must be.
     fn update(&mut self, change: Change<'_>, answers: Answers) -> Result<bool, IndexError> {
         self.tree.ready()?;
         let existed = self.take_in(change, answers);
@@ -223,7 +224,7 @@ impl<T: GroupTree> Pooled<T> {
         existed
     }
 
-    /// A value for a key, or none to remove it; returns whether the key existed.
+    /// Adds a change to the pool, and returns whether the key existed.
     fn take_in(&mut self, change: Change<'_>, answers: Answers) -> Result<bool, IndexError> {
         if let Some(slot) = self.pool.requests.find(change.key) {
             let existed = self.pool.requests.value(slot).is_some();
@@ -258,20 +259,20 @@ impl<T: GroupTree> Pooled<T> {
         Ok(existed)
     }
 
-    /// The keys of what waits, in order.
+    /// The keys of the waiting requests, in order.
     #[cfg(test)]
     pub(in crate::ordered) fn pool_keys(&self) -> impl Iterator<Item = &[u8]> {
         let requests = &self.pool.requests;
         core::iter::successors(requests.first(), |&slot| requests.after(slot)).map(|slot| requests.key(slot))
     }
 
-    /// Whether one more request surely finds room in the tree, with all those that wait (P5).
+    /// Whether the tree certainly has room for all waiting requests and one more (P5).
     fn has_room(&self) -> bool {
         self.tree.has_room(self.pool.demand())
     }
 
-    /// P2, P3 and P6: what the pool says of the tree, against the tree; and the records that the pool adds
-    /// and takes away.
+    /// Checks P2, P3 and P6: the pool's facts about the tree against the tree. Also adds up the records
+    /// that the pool adds and removes.
     fn check_against_tree(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
         let mut next = self.pool.requests.first();
         while let Some(slot) = next {
@@ -303,8 +304,8 @@ impl<T: GroupTree> Pooled<T> {
     }
 }
 
-/// Above a store with a journal: the pool's updates wait, the tree is never torn where the store writes
-/// groups atomically.
+/// Above a store with a journal: the updates of the pool wait in RAM, and the tree is never torn if the
+/// store writes groups atomically.
 impl<S: PageStore> Buffered<S> for LazyUpdateTree<S> {
     type Config = LazyUpdateConfig;
 
@@ -369,7 +370,7 @@ impl<T: GroupTree> OrderedIndex for Pooled<T> {
         self.update(Change { key, value: Some(value) }, self.answers)
     }
 
-    /// The leaf of the key is not read.
+    /// Puts a value without reading the leaf of the key.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
         self.record().check_key(key)?;
         self.record().check_value(value)?;
@@ -440,7 +441,7 @@ impl<T: GroupTree> OrderedIndex for Pooled<T> {
 
     nandex::forward_index!(tree: maintain, scrub);
 
-    /// A request that waits is taken for new records.
+    /// Free room, with every waiting request counted as new records.
     fn free(&self) -> Option<Room> {
         let (room, waiting) = (self.tree.free()?, self.pool.requests.len() as u64);
         Some(room.without(waiting))

@@ -2,26 +2,26 @@
 
 use core::cmp::Ordering;
 
-/// The rank of a group: its price, where that counts, then its stamp. No two groups have the same stamp but
-/// the two halves of one that was divided.
+/// The rank of a group: its price if the policy has prices, then its stamp. Two groups have the same stamp
+/// only if they are halves of a divided one.
 pub(super) type Rank = (Price, u64);
 
-/// How a full pool chooses the group that is committed.
+/// The rule that picks the group to commit when the pool is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CommitPolicy {
-    /// The group that came first.
+    /// FIFO: the group that came first.
     Fifo,
-    /// The group that was hit least recently.
+    /// LRU: the group that was hit least recently.
     Lru,
-    /// The group with the most requests; of equals the least recently hit.
+    /// The group with the most requests. Among equals, the one hit least recently.
     #[default]
     BiggestSize,
-    /// The group with the fewest leaf writes per request; of equals the least recently hit.
+    /// The group with the fewest leaf writes per request. Among equals, the one hit least recently.
     CostBased,
 }
 
 impl CommitPolicy {
-    /// All of them.
+    /// All policies.
     pub const ALL: [CommitPolicy; 4] =
         [CommitPolicy::BiggestSize, CommitPolicy::CostBased, CommitPolicy::Lru, CommitPolicy::Fifo];
 
@@ -35,8 +35,9 @@ impl CommitPolicy {
         }
     }
 
-    /// The price that groups of this size are ranked by, for *cost-based* if it writes so many leaves. The
-    /// largest group is the cheapest by *biggest size*, and all cost the same where only the stamp counts.
+    /// The price by which a group of `size` requests is ranked. `leaves` is the number of leaves written,
+    /// for *cost-based*. With *biggest size* the largest group is the cheapest; with *FIFO* and *LRU* all
+    /// prices are equal.
     pub(super) const fn price(self, size: u32, leaves: u32) -> Price {
         debug_assert!(size > 0, "P4: an empty group has no price");
         match self {
@@ -47,14 +48,16 @@ impl CommitPolicy {
     }
 }
 
-/// The leaf pages that committing a group writes for each of its requests, H = gain / size in the paper.
+/// The number of leaf pages written for each request of a group: H = gain / size in the paper.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Price {
     pub(super) leaves: u32,
     pub(super) size: u32,
 }
 
-/// The leaves |D| that are written when one has `entries` entries after a commit.
+/// Number of leaves,
+/// D
+/// , written by a commit after which a leaf would have `entries` entries.
 pub(super) fn leaves_written(entries: i64, (least, most): (usize, usize)) -> u32 {
     debug_assert!(least <= most, "P6: a leaf can never be full enough");
     let entries = entries.max(0) as usize;
@@ -65,7 +68,7 @@ pub(super) fn leaves_written(entries: i64, (least, most): (usize, usize)) -> u32
     }
 }
 
-/// Exact: a/b against c/d as ad against cb.
+/// Compares without rounding: a/b and c/d as ad and cb.
 impl Ord for Price {
     fn cmp(&self, other: &Price) -> Ordering {
         let product = |a: u32, b: u32| u64::from(a) * u64::from(b);

@@ -21,49 +21,48 @@ use nandex::ordered::bplus::ground::LeafSpan;
 use nandex::ordered::change::Change;
 use requests::Requests;
 
-/// The counters of a pool.
+/// Counters of a pool.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PoolCounts {
-    /// Requests that found their group in the pool.
+    /// Requests whose group was in the pool.
     pub(super) hits: u64,
-    /// Requests that opened a group.
+    /// Requests that opened a new group.
     pub(super) misses: u64,
-    /// Insertions and removals of the same key that met and left together.
+    /// Pairs of an insertion and a removal of the same key that cancelled.
     pub(super) cancellations: u64,
-    /// Requests that were moved to another group.
+    /// Requests moved to another group.
     #[cfg(test)]
     pub(super) moves: u64,
 }
 
-/// The number of requests in a pool, and of one more, by what they may ask of the tree.
+/// The requests of a pool and one more, by what they may need in the tree.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
     /// Requests that may add a record.
     pub(in crate::ordered) additions: u64,
-    /// Requests that cannot.
+    /// Requests that cannot add a record.
     pub(in crate::ordered) others: u64,
-    /// Groups, the new one included.
+    /// Groups, that of the new request included.
     pub(in crate::ordered) groups: u64,
 }
 
 impl Demand {
-    /// This demand and two splits more, that a tree may make where it need not.
+    /// This demand with two more splits, which a tree may make although it need not.
     pub(super) fn with_spare(self) -> Demand {
         Demand { additions: self.additions + 2, groups: self.groups + 2, ..self }
     }
 
-    /// The most leaves, of this capacity, that split when all requests are committed and one more. Every
-    /// split takes an addition. It ends the commit of a group, or comes after as many additions as a leaf
-    /// holds and leaves two groups at most; and evening out two leaves, which takes a removal, may make one
-    /// group more.
+    /// Largest number of leaf splits if all these requests are committed; `capacity` is that of a leaf.
+    /// Each split needs an addition. It ends the commit of a group, or it follows as many additions as a
+    /// leaf holds and leaves at most two groups. Evening out two leaves needs a removal and may make one
+    /// more group.
     pub(in crate::ordered) fn leaf_splits_max(self, capacity: usize) -> u64 {
         let Demand { additions, others, groups } = self;
         additions.min(groups + others + 2 * additions / capacity as u64)
     }
 }
 
-/// Requests that wait to be committed, and the groups that they are of: both tables in step, and the counters
-/// of updates.
+/// The waiting requests and their groups, two tables kept in step, with counters of updates.
 #[derive(Debug)]
 pub(in crate::ordered) struct Pool {
     pub(super) requests: Requests,
@@ -71,11 +70,11 @@ pub(in crate::ordered) struct Pool {
     pub(super) counts: PoolCounts,
 }
 
-/// A regrouping makes two groups at most before it has emptied the old ones.
+/// Groups that a regrouping may have before it has emptied the old ones, beyond one for each request.
 const SPARE_GROUPS: usize = 2;
 
 impl Pool {
-    /// An empty pool, with groups by leaf or with one for all requests.
+    /// Makes an empty pool, with a group for each leaf or one for all requests.
     pub(super) fn new(record: RecordFormat, setup: PoolSetup, by_leaf: bool) -> Pool {
         let PoolSetup { requests, policy, pairs, .. } = setup;
         Pool {
@@ -89,13 +88,12 @@ impl Pool {
         SPARE_GROUPS + if by_leaf { capacity as usize } else { 1 }
     }
 
-    /// Bytes of RAM that this pool takes.
     pub(super) fn held_bytes(&self) -> usize {
         let slots = (self.requests.capacity(), self.groups.capacity());
         Pool::bytes(self.requests.record, self.groups.policy, slots)
     }
 
-    /// Bytes of RAM that a pool takes, with groups by leaf or with one for all requests.
+    /// Bytes of RAM of a pool, with a group for each leaf or one for all requests.
     pub(in crate::ordered) const fn ram_bytes(
         record: RecordFormat,
         setup: &PoolSetup,
@@ -112,53 +110,51 @@ impl Pool {
             + slots.1 * Groups::slot_bytes(policy, record.key_bytes)
     }
 
-    /// The demand of all requests, and one more that adds a record, on the tree.
+    /// The demand on the tree of all requests, and of one more that adds a record.
     pub(super) fn demand(&self) -> Demand {
         let (all, additions) = (self.requests.len() as u64, u64::from(self.requests.additions()));
         let groups = self.groups.len() as u64 + 1;
         Demand { additions: additions + 1, others: all - additions, groups }
     }
 
-    /// Notes that the leaf of a key without a request was read.
+    /// Counts a read of the leaf of a key that has no request.
     pub(super) fn note_read(&mut self, key: &[u8]) {
         if let Some(group) = self.group_of_key(key) {
             self.groups.note_read(group);
         }
     }
 
-    /// The group of the leaf of a key that has no request.
+    /// The group for the leaf of a key, if the pool has one. The key must have no request.
     pub(super) fn group_of_key(&self, key: &[u8]) -> Option<u32> {
         let near = [self.requests.previous(key), self.requests.next(key)];
         let groups = near.into_iter().flatten().map(|slot| self.requests.group_of(slot));
         groups.into_iter().find(|&group| self.groups.contains(group, key))
     }
 
-    /// The first request of a group.
     pub(super) fn first_of(&self, group: u32) -> Option<u32> {
         let (low, _) = self.groups.bounds(group);
         let first = low.map_or_else(|| self.requests.first(), |low| self.requests.next(low));
         first.filter(|&slot| self.requests.group_of(slot) == group)
     }
 
-    /// The requests of a group as changes of the tree, in key order.
+    /// The requests of a group as changes for the tree, in the order of keys.
     pub(super) fn changes(&self, group: u32) -> impl Iterator<Item = Change<'_>> + Clone {
         let requests = &self.requests;
         self.members(group).map(|slot| Change { key: requests.key(slot), value: requests.value(slot) })
     }
 
-    /// The requests of a group in key order.
     pub(super) fn members(&self, group: u32) -> impl Iterator<Item = u32> + Clone {
         let walk = self.requests.walk(self.first_of(group));
         walk.take_while(move |&slot| self.requests.group_of(slot) == group)
     }
 
-    /// Updates that came so far.
+    /// Number of updates so far.
     pub(super) fn updates(&self) -> u64 {
         self.counts.hits + self.counts.misses
     }
 
-    /// Takes a request in, into the group of its leaf or, where the pool has none, into a new one for the
-    /// leaf with the keys of `span` and, if they were counted, so many entries. The pool must not be full.
+    /// Adds a request to the group of its leaf. If the pool has no such group, a new one is made from
+    /// `leaf`: the span of its keys and, if counted, its number of entries. The pool must not be full.
     pub(super) fn add(&mut self, change: Change<'_>, below: Below, leaf: Option<(&LeafSpan, Option<usize>)>) {
         debug_assert!(self.requests.find(change.key).is_none(), "P1: two requests for one key");
         let group = match (self.group_of_key(change.key), leaf) {
@@ -177,7 +173,7 @@ impl Pool {
         self.groups.join(group, self.requests.growth(slot), self.updates());
     }
 
-    /// A new request for a key that has one: the newer takes its place, or both leave.
+    /// Replaces the request of a key by a newer one, or removes both if they cancel.
     pub(super) fn amend(&mut self, slot: u32, value: Option<&[u8]>) {
         let group = self.requests.group_of(slot);
         debug_assert!(self.groups.size(group) > 0, "P1: request {slot} is of an empty group");
@@ -196,13 +192,12 @@ impl Pool {
         }
     }
 
-    /// Takes a request out.
     pub(super) fn remove(&mut self, slot: u32) {
         self.groups.leave(self.requests.group_of(slot), self.requests.growth(slot));
         self.requests.remove(slot);
     }
 
-    /// Takes the first requests of a group out, as many as were committed.
+    /// Removes the first `count` requests of a group, because they were committed.
     pub(super) fn remove_first(&mut self, group: u32, count: usize) {
         let size = self.groups.size(group);
         debug_assert!(count <= size as usize, "P1: {count} requests of {size}");

@@ -9,8 +9,8 @@ use nandex::ordered::buffered::{Merge, Pending};
 use nandex::ordered::change::Change;
 use nandex::ordered::{Direction, Visit, within};
 
-/// Visits the records between two bounds, those of the pool and those of the tree that the pool does not
-/// deny.
+/// Visits the records between two bounds: those of the pool, and those of the tree that the pool does not
+/// replace or remove.
 pub(super) fn merged<T: GroupTree>(
     index: &mut Pooled<T>,
     bounds: (Bound<&[u8]>, Bound<&[u8]>),
@@ -36,7 +36,7 @@ pub(super) fn merged<T: GroupTree>(
     Ok(())
 }
 
-/// The request where a walk begins.
+/// The request at which a walk begins.
 fn first(pool: &Pool, (low, high): (Bound<&[u8]>, Bound<&[u8]>), direction: Direction) -> Option<u32> {
     let slot = match (direction, low, high) {
         (Direction::Ascending, Bound::Unbounded, _) => pool.requests.first(),
@@ -64,7 +64,7 @@ fn step(pool: &Pool, slot: u32, direction: Direction) -> Option<u32> {
     }
 }
 
-/// The requests between the bounds that were not shown yet.
+/// The requests between the bounds that have not been shown yet.
 struct Requests<'a> {
     pool: &'a Pool,
     bounds: (Bound<&'a [u8]>, Bound<&'a [u8]>),

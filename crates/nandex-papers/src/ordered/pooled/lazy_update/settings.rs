@@ -9,46 +9,45 @@ use nandex::ordered::bplus::BPlusConfig;
 use nandex::ordered::buffered::Answers;
 use nandex::ordered::{Durability, RecordFormat};
 
-/// How much RAM a request of the pool is counted with when the RAM is divided.
+/// The bytes that a request counts for when the RAM is divided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PoolCount {
-    /// All it takes: record, state, order, and a group of its own.
+    /// All bytes that it takes: record, state, order, and a group of its own.
     #[default]
     Held,
-    /// Key and value, as the paper counts.
+    /// Key and value only, as the paper counts.
     Record,
 }
 
-/// Which requests for one key cancel when they meet in the pool.
+/// The requests of a key that cancel when they meet in the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pairs {
-    /// An insertion and the removal that follows, if the tree is known to be without the key: right whatever
-    /// the caller does.
+    /// An insertion and a later removal, if the tree is known not to have the key. Always correct.
     #[default]
     Known,
-    /// An insertion and a removal, either first (Section III). Right for callers who insert only keys that
-    /// are absent, remove only keys that are there, and put back the value that was removed.
+    /// An insertion and a removal in any order (Section III). Correct only for callers who insert only
+    /// absent keys, remove only present keys, and put back the value that was removed.
     Published,
 }
 
-/// How a lazy-update B+-tree is formatted and mounted.
+/// The settings of a lazy-update B+-tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LazyUpdateConfig {
-    /// The tree below. Its durability must be *none*.
+    /// The settings of the tree below. Its durability must be *none*.
     pub tree: BPlusConfig,
-    /// Requests that the pool holds, 1 or more.
+    /// Number of requests that the pool holds, at least 1.
     pub pool_requests: u32,
-    /// Which group leaves a full pool.
+    /// The rule that picks the group to leave a full pool.
     pub policy: CommitPolicy,
-    /// The answer of an insertion or a removal.
+    /// The exactness of the answers of insertions and removals.
     pub answers: Answers,
-    /// Which requests for one key cancel. A journal above the tree takes *known* alone: replayed after a cut,
-    /// an insertion may meet its own key in the tree.
+    /// The requests of a key that cancel. Below a journal only [`Pairs::Known`] is allowed: a replay after
+    /// a cut may insert a key that the tree already has.
     pub pairs: Pairs,
 }
 
 impl LazyUpdateConfig {
-    /// A pool of so many requests, *biggest size*, exact answers.
+    /// Settings with a pool of `pool_requests` requests, policy *biggest size*, exact answers.
     pub const fn new(record: RecordFormat, pool_requests: u32) -> LazyUpdateConfig {
         LazyUpdateConfig {
             tree: BPlusConfig::new(record).with_durability(Durability::None),
@@ -59,18 +58,18 @@ impl LazyUpdateConfig {
         }
     }
 
-    /// Requests of a pool that takes at most `bytes`, each counted so.
+    /// Number of requests of a pool that takes at most `bytes` bytes of RAM.
     pub fn requests_in(record: RecordFormat, policy: CommitPolicy, bytes: usize, count: PoolCount) -> u32 {
         requests_in(record, policy, bytes, (count, true))
     }
 
-    /// The pool alone.
+    /// The settings of the pool alone.
     pub(super) const fn pool(&self) -> PoolSetup {
         let LazyUpdateConfig { pool_requests: requests, policy, answers, pairs, .. } = *self;
         PoolSetup { requests, policy, answers, pairs }
     }
 
-    /// Bytes of RAM that the pool takes, counted so.
+    /// Bytes of RAM that the pool takes, by this way of counting.
     pub const fn pool_bytes(&self, count: PoolCount) -> usize {
         match count {
             PoolCount::Held => Pool::ram_bytes(self.tree.record, &self.pool(), true),
@@ -78,13 +77,13 @@ impl LazyUpdateConfig {
         }
     }
 
-    /// This configuration in the class *none*, as published; a journal gives more above it.
+    /// These settings in the class *none*, as published. A journal above can give a higher class.
     #[must_use]
     pub const fn published(self) -> LazyUpdateConfig {
         LazyUpdateConfig { tree: self.tree.with_durability(Durability::None), ..self }
     }
 
-    /// Refuses what cannot work below a journal.
+    /// Refuses settings that cannot work below a journal.
     pub(super) fn validate_below_journal(&self) -> Result<(), IndexError> {
         if self.pairs == Pairs::Known {
             return Ok(());
@@ -93,7 +92,7 @@ impl LazyUpdateConfig {
             "pairs 'published' below a journal, which after a cut hands updates to the pool that the tree may know: 'known' is possible".into()))
     }
 
-    /// Refuses what cannot work.
+    /// Refuses settings that cannot work.
     pub(super) fn validate(&self) -> Result<(), IndexError> {
         self.pool().validate()?;
         self.tree.require_for_groups()?;
@@ -108,7 +107,7 @@ impl LazyUpdateConfig {
     }
 }
 
-/// A pool above any tree.
+/// The settings of a pool above any tree.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::ordered) struct PoolSetup {
     pub(in crate::ordered) requests: u32,
@@ -130,7 +129,8 @@ impl PoolSetup {
     }
 }
 
-/// Requests of a pool that takes at most `bytes`, each with all its bytes of RAM or with its record only.
+/// Number of requests of a pool that takes at most `bytes` bytes of RAM. A request counts with all its
+/// bytes or with its record only.
 pub(in crate::ordered) fn requests_in(
     record: RecordFormat,
     policy: CommitPolicy,

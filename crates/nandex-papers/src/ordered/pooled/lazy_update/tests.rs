@@ -11,7 +11,7 @@ use nandex::ordered::bplus::BPlusConfig;
 use nandex::rng::Rng;
 use nandex::testing::Store;
 
-/// Nodes of at most `order` entries.
+/// Settings with at most `order` entries in a node.
 fn config(order: usize, pool_requests: u32) -> LazyUpdateConfig {
     let mut config = LazyUpdateConfig::new(SMALL, pool_requests);
     config.tree = config.tree.with_order(order);
@@ -51,8 +51,8 @@ fn host_writes(index: &LazyUpdateTree<Store>) -> u64 {
     index.tree().store().counters().page_writes[0]
 }
 
-/// The tree of the paper's Figure 1: leaf D is full and has key 5, E has room and key 40, H has room, 90 and
-/// 95. With six leaves the parent of D is full too.
+/// The tree of the paper's Figure 1: leaf D is full and has key 5, leaf E has room and key 40, leaf H has
+/// room and keys 90 and 95. With six leaves the parent of D is full too.
 fn figure_1(policy: CommitPolicy, leaves: usize) -> LazyUpdateTree<Store> {
     let mut index = small_index(4, 4, policy);
     let first = [[2u16, 3, 5, 7], [20, 25, 40, 45], [50, 55, 60, 62], [65, 70, 75, 77], [88, 90, 95, 97]];
@@ -218,14 +218,14 @@ fn published_pairs_are_right_where_keys_come_back_as_they_were() {
     }
 }
 
-/// A group as the plain model sees it.
+/// A group in the plain model.
 struct PlainGroup {
     keys: BTreeSet<u16>,
     came: u64,
     hit: u64,
 }
 
-/// The leaf whose group leaves, found by looking at every group.
+/// The leaf whose group leaves next, found by looking at every group.
 fn plain_victim(groups: &BTreeMap<u16, PlainGroup>, policy: CommitPolicy) -> u16 {
     let rank = |group: &PlainGroup| match policy {
         CommitPolicy::Fifo => (0, group.came),
@@ -269,8 +269,8 @@ fn every_policy_chooses_as_a_look_at_every_group_would() {
     }
 }
 
-/// The paper's rule: the price of every group by a look at its leaf and its requests, the cheapest, of equals
-/// the one hit least recently (of the two halves of a divided one the first in the table).
+/// The victim by the paper's rule, found by pricing every group with a look at its leaf: the cheapest.
+/// Among equals, the one hit least recently; of two halves of a divided group, the first in the table.
 fn cheapest_of_all(index: &mut LazyUpdateTree<Store>) -> u32 {
     let mut groups: Vec<(u32, u64, u64, u64)> = Vec::new();
     let mut next = index.pool.requests.first();
@@ -442,7 +442,7 @@ fn a_cut_at_any_write_is_noticed_and_leaves_each_key_as_at_the_last_sync_or_late
     assert!(refused > 150 && mixed > 100, "{refused} {mixed}");
 }
 
-/// A forger who knows the checksum may mislead the index, but not crash it or make it run on for ever.
+/// A forger who knows the checksum may mislead the index. It must neither panic nor run for ever.
 #[test]
 fn forged_pages_never_panic() {
     crate::inputs::cases(1_500, |seed| {

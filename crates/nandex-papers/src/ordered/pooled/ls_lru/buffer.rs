@@ -19,29 +19,28 @@ use nandex::ordered::bplus::ground::level_and_entries;
 use nandex::store::{PageStore, StoreError, StoreStats};
 use nandex::units::{Lpn, Ppn};
 
-/// A copy of a node.
 #[derive(Debug)]
 struct Frame {
     bytes: Box<[u8]>,
     unit: u32,
 }
 
-/// The counters of the buffer.
+/// Counters of the buffer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BufferCounts {
-    /// References that a unit answered.
+    /// References answered by a unit.
     pub(super) hits: u64,
-    /// References that read the page.
+    /// References that had to read the page.
     pub(super) misses: u64,
-    /// Clean units that left.
+    /// Clean units that left the buffer.
     pub(super) clean_evictions: u64,
     /// Semi-clean units that lost their clean part.
     pub(super) clean_part_commits: u64,
-    /// Pages that commits read.
+    /// Pages read by commits.
     pub(super) commit_reads: u64,
 }
 
-/// A store with a buffer of units.
+/// A store with a buffer of units above it.
 #[derive(Debug)]
 pub(super) struct Buffer<S> {
     store: S,
@@ -49,20 +48,20 @@ pub(super) struct Buffer<S> {
     frames: Vec<Frame>,
     free: Vec<Box<[u8]>>,
     page_bytes: usize,
-    /// Slabs that were made, and most of them: the same, but where the budget counts records.
+    /// Slabs made so far. `slabs_max` is the most. They differ only if the budget counts records.
     slabs: usize,
     slabs_max: usize,
-    /// Copies of nodes that the budget has room for, if that is not said by the slabs.
+    /// Whether the budget counts records. Then it, and not the slabs, bounds the copies of nodes.
     counts_records: bool,
     frames_max: usize,
-    /// Slabs that dirty parts and unit slots leave alone as a rule: so many can be had for the cells and
-    /// units that moving entries between leaves may take.
+    /// Slabs that dirty parts and unit slots normally leave free, for the cells and units needed when
+    /// entries move between leaves.
     kept: usize,
     /// Slabs given up for unit slots.
     chunks: usize,
     /// Slabs lent for cells.
     lent: usize,
-    /// Whether what is read is no reference.
+    /// Whether reads are for a commit, and so are no references.
     pub(super) is_committing: bool,
     pub(super) counts: BufferCounts,
 }
@@ -73,7 +72,7 @@ const fn slab_buckets(page_bytes: usize) -> usize {
     if buckets == 0 { 1 } else { buckets }
 }
 
-/// Bytes of RAM that each slab takes, with its share of the tables.
+/// Bytes of RAM of a slab with its share of the tables.
 pub(super) const fn slab_bytes(page_bytes: usize) -> usize {
     // In the tables of frames, of free slabs, and of slabs of cells.
     page_bytes
@@ -83,7 +82,7 @@ pub(super) const fn slab_bytes(page_bytes: usize) -> usize {
 }
 
 impl<S: PageStore> Buffer<S> {
-    /// An empty buffer of so many slabs, which may become more where its budget counts records.
+    /// Makes an empty buffer of `slabs` slabs. If its budget counts records, it may grow to `slabs_max`.
     pub(super) fn new(
         store: S,
         (slabs, slabs_max, kept): (usize, usize, usize),
@@ -117,7 +116,7 @@ impl<S: PageStore> Buffer<S> {
         self.store
     }
 
-    /// Slabs to be had without a commit.
+    /// Number of slabs that can be had without a commit.
     pub(super) fn slabs_at_hand(&self) -> usize {
         let clean = self.units.clean_len();
         if self.counts_records {
@@ -128,7 +127,6 @@ impl<S: PageStore> Buffer<S> {
         }
     }
 
-    /// The most slabs that it ever holds.
     pub(super) fn slabs_max(&self) -> usize {
         self.slabs_max
     }
@@ -138,7 +136,7 @@ impl<S: PageStore> Buffer<S> {
         self.free.len() + (self.slabs_max - self.slabs)
     }
 
-    /// Takes a free slab, one just made if need be.
+    /// Takes a free slab, or makes one if that is allowed.
     fn pop(&mut self) -> Option<Box<[u8]>> {
         let slab = self.free.pop();
         if slab.is_some() || self.slabs == self.slabs_max {
@@ -148,14 +146,15 @@ impl<S: PageStore> Buffer<S> {
         Some(vec![0; self.page_bytes].into_boxed_slice())
     }
 
-    /// Whether a change more finds room in a budget of records, if copies of the clean list go for it.
+    /// Whether one more change has room in a budget of records, if copies in the clean list may be dropped.
     pub(super) fn can_count_change(&self) -> bool {
         !self.counts_records
             || self.units.clean_len() > 0
             || self.units.free_bytes(self.frames.len()) >= self.units.change_bytes()
     }
 
-    /// Sees to it that a change more finds room in a budget of records; false if it takes a commit.
+    /// Makes room for one more change in a budget of records by dropping copies. Returns false if only a
+    /// commit could make room.
     pub(super) fn count_change(&mut self) -> bool {
         while self.counts_records && self.units.free_bytes(self.frames.len()) < self.units.change_bytes() {
             let Some(unit) = self.units.last_clean() else { return false };
@@ -164,23 +163,22 @@ impl<S: PageStore> Buffer<S> {
         true
     }
 
-    /// Slabs in all, and those that are frames, unit slots, cells and free.
+    /// Number of slabs in all, then of frames, unit slots, cells and free slabs.
     pub(super) fn slab_use(&self) -> (usize, [usize; 4]) {
         (self.slabs, [self.frames.len(), self.chunks, self.lent, self.free.len()])
     }
 
-    /// The copy of a page.
     pub(super) fn frame(&self, unit: u32) -> Option<&[u8]> {
         self.frames.get(self.units.get(unit).frame as usize).map(|frame| &frame.bytes[..])
     }
 
-    /// Counts a reference that a unit's dirty part answered, and makes the unit used.
+    /// Counts a reference answered by the dirty part of a unit, and marks the unit as used.
     pub(super) fn hit(&mut self, unit: u32) {
         self.counts.hits += 1;
         self.units.touch(unit, false);
     }
 
-    /// Takes the clean part from a unit, which leaves the buffer if it has nothing else.
+    /// Drops the clean part of a unit. A unit without a dirty part leaves the buffer.
     pub(super) fn drop_frame(&mut self, unit: u32) {
         match self.units.get(unit).state() {
             Some(State::Clean) => self.counts.clean_evictions += 1,
@@ -201,7 +199,7 @@ impl<S: PageStore> Buffer<S> {
         self.units.drop_if_empty(unit);
     }
 
-    /// Whether a slab is free, and in a budget of records, room for a copy.
+    /// Whether a slab is free. In a budget of records also whether there is room for a copy.
     fn has_slab(&self, is_copy: bool) -> bool {
         let has_room = !self.counts_records
             || !is_copy
@@ -209,7 +207,7 @@ impl<S: PageStore> Buffer<S> {
         has_room && self.slabs_free() > 0
     }
 
-    /// A free slab, or the one of the clean list's tail.
+    /// Takes a free slab, or the slab of the last copy in the clean list.
     fn take_slab(&mut self, is_copy: bool) -> Option<Box<[u8]>> {
         while !self.has_slab(is_copy) {
             let unit = self.units.last_clean().or_else(|| self.last_hot_clean())?;
@@ -218,8 +216,9 @@ impl<S: PageStore> Buffer<S> {
         self.pop()
     }
 
-    /// The least recently used unit where nothing is cold, if it can leave without a commit. Inner nodes that
-    /// age as leaves do are missed in the middle of an operation, and come in as under plain LRU.
+    /// The least recently used hot unit, if nothing is cold and it can leave without a commit. For inner
+    /// nodes that are units: these are missed in the middle of an operation and must come in, as under
+    /// plain LRU.
     fn last_hot_clean(&self) -> Option<u32> {
         if !self.units.inner_are_units() || self.units.dirty_len() > 0 {
             return None;
@@ -227,12 +226,12 @@ impl<S: PageStore> Buffer<S> {
         self.units.last_hot().filter(|&unit| self.units.get(unit).state() == Some(State::Clean))
     }
 
-    /// Whether dirty parts and unit slots may have so many slabs more.
+    /// Whether dirty parts and unit slots may take `more` more slabs.
     pub(super) fn may_lend(&self, more: usize) -> bool {
         more == 0 || self.chunks + self.lent + self.kept + more <= self.slabs_max
     }
 
-    /// A slab for cells, if enough are left for the rest.
+    /// Lends a slab for cells, if enough are left for the rest.
     pub(super) fn lend_slab(&mut self) -> Option<Box<[u8]>> {
         if !self.may_lend(1) {
             return None;
@@ -242,7 +241,7 @@ impl<S: PageStore> Buffer<S> {
         Some(slab)
     }
 
-    /// A slab for cells come what may: any copy of a node may go for it.
+    /// Lends a slab for cells in any case. Any copy of a node may be dropped for it.
     pub(super) fn lend_any_slab(&mut self) -> Box<[u8]> {
         let slab = self.take_any_slab();
         self.lent += 1;
@@ -261,13 +260,12 @@ impl<S: PageStore> Buffer<S> {
         slab.unwrap_or_default()
     }
 
-    /// Takes a lent slab back.
     pub(super) fn take_back(&mut self, slab: Box<[u8]>) {
         self.lent -= 1;
         self.free.push(slab);
     }
 
-    /// The unit of a page, a new one if there is none and the slots allow it.
+    /// The unit of a page. A new one is made if there is none and a slot can be had.
     pub(super) fn unit_for(&mut self, lpn: Lpn) -> Option<u32> {
         if let Some(unit) = self.units.find(lpn) {
             return Some(unit);
@@ -283,7 +281,8 @@ impl<S: PageStore> Buffer<S> {
         Some(self.units.make(lpn))
     }
 
-    /// The unit of a page come what may. One without changes gives its slot up before a slab does.
+    /// The unit of a page in any case. If no slot is free, a unit without changes gives up its slot before
+    /// a slab is taken.
     pub(super) fn unit_by_force(&mut self, lpn: Lpn) -> u32 {
         if let Some(unit) = self.unit_for(lpn) {
             return unit;
@@ -298,12 +297,12 @@ impl<S: PageStore> Buffer<S> {
         self.units.make(lpn)
     }
 
-    /// Whether so many slabs more can be had if every copy of a node goes for them.
+    /// Whether `more` more slabs can be had if all copies of nodes are dropped.
     pub(super) fn can_give(&self, more: usize) -> bool {
         self.chunks + self.lent + more <= self.slabs_max
     }
 
-    /// Keeps a copy of a page that was read, if a frame is to be had.
+    /// Keeps a copy of a page that was read, if a frame can be had.
     fn admit(&mut self, lpn: Lpn, data: &[u8]) {
         let Some((level, entries)) = level_and_entries(data) else { return };
         let is_inner = level > 1;
@@ -328,7 +327,7 @@ impl<S: PageStore> Buffer<S> {
         self.units.touch(unit, is_inner);
     }
 
-    /// Keeps what the buffer knows of a page up to date.
+    /// Updates the copy and the facts that the buffer has of a page.
     fn update(&mut self, lpn: Lpn, data: &[u8]) {
         let Some(unit) = self.units.find(lpn) else { return };
         if let Some(frame) = self.frames.get_mut(self.units.get(unit).frame as usize) {
@@ -339,7 +338,8 @@ impl<S: PageStore> Buffer<S> {
         }
     }
 
-    /// Whether the copy of a page equals what the store below has; true where there is none. For the checker.
+    /// Reads a page below the buffer for the checker. Returns whether the copy equals it, or true if there
+    /// is no copy.
     pub(super) fn read_below(&mut self, unit: u32, page: &mut [u8]) -> Result<bool, StoreError> {
         if self.frame(unit).is_none() {
             return Ok(true);
@@ -348,7 +348,7 @@ impl<S: PageStore> Buffer<S> {
         Ok(self.frame(unit) == Some(page))
     }
 
-    /// Bytes of RAM of the slabs and tables, without the slabs lent for cells.
+    /// Bytes of RAM of slabs and tables, without the slabs lent for cells.
     fn buffer_bytes(&self) -> usize {
         let beyond = (self.slabs_max - self.slabs) * self.page_bytes;
         size_of::<Buffer<()>>() + self.slabs_max * slab_bytes(self.page_bytes)
@@ -465,7 +465,7 @@ impl<S: PageStore> PageStore for Buffer<S> {
 }
 
 impl<S> Buffer<S> {
-    /// Units of leaves in each of the three states, and of inner nodes.
+    /// Number of leaf units in each of the three states, and of units of inner nodes.
     pub(super) fn states(&self) -> [u64; 4] {
         let mut states = [0; 4];
         for unit in self.units.all() {

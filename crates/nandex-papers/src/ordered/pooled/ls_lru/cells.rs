@@ -32,23 +32,23 @@ use nandex::ordered::RecordFormat;
 use nandex::ordered::change::Change;
 
 const HEADER_BYTES: usize = 12;
-/// A cell has two entries at least, and as many as come to this size.
+/// Size that the entries of a cell fill as far as possible. A cell has at least two entries.
 const CELL_BYTES: usize = 48;
-/// Three bits for each entry in 32.
+/// Largest number of entries in a cell: each takes three bits of a 32-bit word.
 const ENTRIES_MAX: usize = 10;
-/// Cells from post to post.
+/// Number of cells from one post to the next.
 const POST_CELLS: usize = 16;
-/// Marks the unit in the place of the cell before.
+/// Flag that marks a unit's number in the place of the cell before.
 const IS_UNIT: u32 = 1 << 31;
 
-/// A place in a chain: a cell and an entry in it, which may be one past its last.
+/// A place in a chain: a cell and an index in it, which may be one past its last entry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spot {
     cell: u32,
     entry: usize,
 }
 
-/// A change that waits.
+/// A change that waits in a dirty part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry<'a> {
     pub(super) change: Change<'a>,
@@ -56,7 +56,7 @@ pub(super) struct Entry<'a> {
 }
 
 impl Entry<'_> {
-    /// Whether the leaf has one entry more for it.
+    /// Whether the change adds an entry to the leaf.
     pub(super) fn adds(&self) -> bool {
         self.change.value.is_some() && self.below != Below::Present
     }
@@ -71,7 +71,7 @@ impl Entry<'_> {
     }
 }
 
-/// Cells in slabs.
+/// All cells in their slabs.
 #[derive(Debug)]
 pub(super) struct Cells {
     record: RecordFormat,
@@ -82,16 +82,16 @@ pub(super) struct Cells {
     used: usize,
 }
 
-/// Which bits of a cell's third word say what of posts.
+/// The layout of the third word of a cell, after the bits of its entries.
 #[derive(Clone, Copy, Debug)]
 struct Posts {
-    /// The bits of the cell's entries.
+    /// Mask of the bits of the entries.
     entry_bits: u32,
     shift: u32,
 }
 
 impl Posts {
-    /// Beside the bits of so many entries.
+    /// The layout for cells of `entries` entries.
     const fn beside(entries: usize) -> Posts {
         let shift = 3 * entries as u32;
         Posts { entry_bits: (1 << shift) - 1, shift }
@@ -105,12 +105,12 @@ impl Posts {
         word & self.mark() != 0
     }
 
-    /// The next post, if the word names it.
+    /// The next post, if the word has its number.
     fn next(self, word: u32) -> Option<u32> {
         (word >> self.shift >> 1).checked_sub(1)
     }
 
-    /// The word with this post as the next, or with none, as where the number does not fit.
+    /// The word with this next post. A number that does not fit is left out, as if there were no next post.
     fn with_next(self, word: u32, next: Option<u32>) -> u32 {
         let named = next.map_or(0, |next| next + 1);
         let fits = named <= u32::MAX >> self.shift >> 1;
@@ -119,7 +119,7 @@ impl Posts {
 }
 
 impl Cells {
-    /// No slab yet, of at most `slabs_max` of a page each.
+    /// Makes an empty table, for up to `slabs_max` slabs of a page each.
     pub(super) fn new(record: RecordFormat, page_bytes: usize, slabs_max: usize) -> Cells {
         let cell_entries = cell_entries(record);
         let cell_bytes = cell_bytes(record);
@@ -136,12 +136,11 @@ impl Cells {
         self.record.entry_bytes()
     }
 
-    /// Cells that a dirty part of so many entries takes.
+    /// Cells that a dirty part of `entries` entries takes.
     pub(super) const fn cells_for(&self, entries: usize) -> usize {
         entries.div_ceil(self.cell_entries)
     }
 
-    /// Entries that a slab holds.
     pub(super) fn slab_entries(&self) -> usize {
         self.slab_cells * self.cell_entries
     }
@@ -150,18 +149,17 @@ impl Cells {
         self.used < self.slabs.len() * self.slab_cells
     }
 
-    /// Slabs that so many cells more take.
+    /// Slabs needed for `more` more cells.
     pub(super) fn slabs_for(&self, more: usize) -> usize {
         let free = self.slabs.len() * self.slab_cells - self.used;
         more.saturating_sub(free).div_ceil(self.slab_cells)
     }
 
-    /// Takes a slab in.
     pub(super) fn give(&mut self, slab: Box<[u8]>) {
         self.slabs.push(slab);
     }
 
-    /// Gives a slab back that has no cell in use.
+    /// Takes out a slab that has no cell in use, if there is one.
     pub(super) fn take_spare(&mut self) -> Option<Box<[u8]>> {
         let is_spare = !self.slabs.is_empty() && self.used <= (self.slabs.len() - 1) * self.slab_cells;
         if is_spare { self.slabs.pop() } else { None }
@@ -217,7 +215,7 @@ impl Cells {
         Entry { change: Change { key, value: (bits & 1 == 1).then_some(value) }, below }
     }
 
-    /// Copies an entry to a place of the caller's.
+    /// Copies an entry into the caller's buffer.
     pub(super) fn copy_out<'a>(&self, spot: Spot, bytes: &'a mut [u8; 510]) -> Entry<'a> {
         let (size, key) = (self.entry_bytes(), usize::from(self.record.key_bytes));
         let Entry { change, below } = self.entry(spot);
@@ -233,7 +231,7 @@ impl Cells {
         put_u32(cell, 8, all);
     }
 
-    /// Overwrites an entry; a removal keeps the bytes of the value.
+    /// Overwrites an entry. A removal leaves the bytes of the value as they are.
     pub(super) fn set(&mut self, spot: Spot, entry: &Entry<'_>) {
         let (size, key) = (self.entry_bytes(), usize::from(self.record.key_bytes));
         let bytes = &mut self.cell_mut(spot.cell)[HEADER_BYTES + spot.entry * size..][..size];
@@ -255,7 +253,6 @@ impl Cells {
         self.set_bits(spot, bits);
     }
 
-    /// The first entry of a part.
     pub(super) fn first(&self, part: Part) -> Spot {
         Spot { cell: part.head, entry: 0 }
     }
@@ -272,7 +269,6 @@ impl Cells {
         Spot { cell, entry: at - hops * self.cell_entries }
     }
 
-    /// The entry after one.
     pub(super) fn after(&self, spot: Spot) -> Spot {
         if spot.entry + 1 < self.cell_entries {
             return Spot { entry: spot.entry + 1, ..spot };
@@ -280,7 +276,7 @@ impl Cells {
         Spot { cell: self.next(spot.cell), entry: 0 }
     }
 
-    /// The entry before one that is not the first.
+    /// The entry before a place, which must not be the first.
     pub(super) fn previous(&self, spot: Spot) -> Spot {
         if spot.entry > 0 {
             return Spot { entry: spot.entry - 1, ..spot };
@@ -288,8 +284,8 @@ impl Cells {
         Spot { cell: self.before(spot.cell), entry: self.cell_entries - 1 }
     }
 
-    /// How many entries of a part are below a key, and the place of the first that is not, with its order to
-    /// the key.
+    /// Searches a part for a key. Returns how many entries are below it, the place of the first that is
+    /// not, and that entry's order to the key.
     pub(super) fn search(&self, part: Part, key: &[u8]) -> (usize, Spot, Ordering) {
         let (mut spot, mut below) = (self.first(part), 0);
         let (len, size, posts) = (part.len as usize, self.entry_bytes(), self.posts());
@@ -318,13 +314,12 @@ impl Cells {
         (len, spot, Ordering::Greater)
     }
 
-    /// The place of a key in a part.
     pub(super) fn find(&self, part: Part, key: &[u8]) -> Option<Spot> {
         let (_, spot, order) = self.search(part, key);
         (order == Ordering::Equal).then_some(spot)
     }
 
-    /// The entries of a part as changes of the tree, in key order.
+    /// The entries of a part as changes for the tree, in the order of keys.
     pub(super) fn changes(&self, part: Part) -> impl Iterator<Item = Change<'_>> + Clone {
         self.entries(part).map(|entry| entry.change)
     }
@@ -338,7 +333,7 @@ impl Cells {
         })
     }
 
-    /// Puts an entry into the part of a unit. A cell must be free.
+    /// Inserts an entry into the part of a unit. A cell must be free.
     pub(super) fn insert(&mut self, units: &mut Units, unit: u32, entry: &Entry<'_>) {
         let part = units.part(unit);
         let (below, mut spot, order) = self.search(part, entry.change.key);
@@ -359,7 +354,7 @@ impl Cells {
         units.resize(unit, 1, i32::from(entry.adds()));
     }
 
-    /// Moves so many entries from a place on up by one.
+    /// Moves `left` entries up by one, beginning at `spot`.
     fn open(&mut self, mut spot: Spot, mut left: usize) {
         let (size, entries, mask) = (self.entry_bytes(), self.cell_entries, self.posts().entry_bits);
         // The entry that left the cell before, and the one that leaves this.
@@ -391,7 +386,7 @@ impl Cells {
         }
     }
 
-    /// A new cell after the last of a unit's chain.
+    /// Appends a new cell after the last one of a unit's chain.
     fn append(&mut self, units: &mut Units, unit: u32, last: u32) -> u32 {
         assert!(self.has_room(), "U5: a cell is free");
         let cell = self.used as u32;
@@ -408,7 +403,6 @@ impl Cells {
         cell
     }
 
-    /// Takes the first entries out of the part of a unit.
     pub(super) fn remove_first(&mut self, units: &mut Units, unit: u32, count: usize) {
         let part = units.part(unit);
         let adds = self.entries(part).take(count).filter(Entry::adds).count();
@@ -420,7 +414,6 @@ impl Cells {
         self.shorten(units, unit, count, adds);
     }
 
-    /// Takes one entry out of the part of a unit.
     pub(super) fn remove(&mut self, units: &mut Units, unit: u32, key: &[u8]) {
         let part = units.part(unit);
         let (below, mut to, order) = self.search(part, key);
@@ -443,7 +436,7 @@ impl Cells {
         self.set_bits(to, bits);
     }
 
-    /// Gives up the last entries of a part, and the cells that held nothing else.
+    /// Drops the last `count` entries of a part, and the cells that held nothing else.
     fn shorten(&mut self, units: &mut Units, unit: u32, count: usize, adds: usize) {
         let part = units.part(unit);
         let len = part.len as usize;
@@ -462,7 +455,8 @@ impl Cells {
         units.resize(unit, -(count as i32), -(adds as i32));
     }
 
-    /// Frees the last cell of a chain, and fills the hole with the last cell in use, whose number it returns.
+    /// Frees the last cell of a chain. The last cell in use moves into its place. Returns that cell's old
+    /// number.
     fn free(&mut self, units: &mut Units, cell: u32) -> u32 {
         self.link(units, self.before(cell), NONE);
         self.used -= 1;
@@ -486,7 +480,7 @@ impl Cells {
         get_u32(self.cell(cell), 8)
     }
 
-    /// Makes a cell a post, whose chain ended with the cell `last` before.
+    /// Makes a cell a post. `last` is the cell before it in the chain.
     fn set_post(&mut self, cell: u32, last: u32) {
         let word = self.word(cell) | self.posts().mark();
         put_u32(self.cell_mut(cell), 8, word);
@@ -495,8 +489,8 @@ impl Cells {
         }
     }
 
-    /// Lets the post before one name this cell as the next post, or none. The first of a chain has none
-    /// before it.
+    /// Sets or clears the next post in the post before `post`. The first post of a chain has none before
+    /// it.
     fn point_post_before(&mut self, post: u32, next: Option<u32>) {
         let mut cell = post;
         for _ in 0..POST_CELLS {
@@ -532,7 +526,7 @@ impl Cells {
         }
     }
 
-    /// Whether the chain of a unit hangs together and ascends, and the cells name it.
+    /// Whether the chain of a unit is complete, its keys ascend, and its cells name the unit.
     pub(super) fn is_sound(&self, unit: u32, part: Part) -> bool {
         let (mut cell, mut before) = (part.head, unit | IS_UNIT);
         let mut announced = None;
@@ -553,7 +547,7 @@ impl Cells {
     }
 }
 
-/// Entries of a cell.
+/// Number of entries in a cell.
 pub(super) const fn cell_entries(record: RecordFormat) -> usize {
     match (CELL_BYTES - HEADER_BYTES) / record.entry_bytes() {
         0 | 1 => 2,
@@ -562,7 +556,6 @@ pub(super) const fn cell_entries(record: RecordFormat) -> usize {
     }
 }
 
-/// Bytes of a cell.
 pub(super) const fn cell_bytes(record: RecordFormat) -> usize {
     HEADER_BYTES + cell_entries(record) * record.entry_bytes()
 }

@@ -12,7 +12,7 @@ use nandex::store::PageStore;
 use super::units::{UNCOUNTED, Waiting};
 
 impl<S: PageStore> LsLruTree<S> {
-    /// U1, U2, U5 and U7: what the buffer's tables say of each other.
+    /// Checks U1, U2, U5 and U7: the tables of the buffer against each other.
     pub(super) fn check_buffer(&self, report: &mut CheckReport) {
         let buffer = self.buffer();
         if !buffer.units.is_sound() {
@@ -45,8 +45,8 @@ impl<S: PageStore> LsLruTree<S> {
         }
     }
 
-    /// U2, U3, U4 and U6: what the buffer says of the tree, against the tree; and the records that it adds
-    /// and takes away.
+    /// Checks U2, U3, U4 and U6: the buffer's facts about the tree against the tree. Also adds up the
+    /// records that the buffer adds and removes.
     pub(super) fn check_against_tree(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
         let units: Vec<u32> = self.buffer().units.all().collect();
         for unit in units {
@@ -87,7 +87,7 @@ impl<S: PageStore> LsLruTree<S> {
         Ok(())
     }
 
-    /// The figures of this index under the names they have in results.
+    /// The counters under their names in results.
     pub(super) fn metrics(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let (buffer, counts) = (self.buffer().counts, self.counts);
         let [clean, semi_clean, dirty, inner] = self.buffer().states();

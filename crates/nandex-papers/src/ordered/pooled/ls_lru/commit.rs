@@ -21,15 +21,15 @@ impl<S: PageStore> LsLruTree<S> {
         self.tree.store_mut()
     }
 
-    /// Sees to it that a slab can be had without a commit. A store that is full may not allow it: then the
-    /// operation in hand does without.
+    /// Makes sure that a slab can be had without a commit. If a full store does not allow it, the operation
+    /// must do without.
     pub(super) fn make_room(&mut self) -> Result<(), IndexError> {
         while self.buffer().slabs_at_hand() == 0 && self.commit_some()? {}
         if self.buffer().units.inner_are_units() { self.clean_hot_tail() } else { Ok(()) }
     }
 
-    /// Where nothing is cold, commits what the least recently used units hold, as many as a path has nodes,
-    /// so that the copies can go in the middle of the operation, when inner nodes are missed.
+    /// If nothing is cold, commits the changes of the least recently used units, as many as a path has
+    /// nodes. Their copies can then be dropped in the middle of an operation that misses inner nodes.
     fn clean_hot_tail(&mut self) -> Result<(), IndexError> {
         if self.buffer().units.dirty_len() > 0 || self.buffer().slabs_at_hand() > self.tree.height() {
             return Ok(());
@@ -44,13 +44,14 @@ impl<S: PageStore> LsLruTree<S> {
         Ok(())
     }
 
-    /// Whether so many cells and units more can be had if every copy of a node goes for them (U8).
+    /// Whether `cells` more cells and `units` more units can be had if all copies of nodes are dropped
+    /// (U8).
     pub(super) fn can_have(&self, cells: usize, units: usize) -> bool {
         let chunks = self.buffer().units.chunks_for(units);
         self.buffer().can_give(self.cells.slabs_for(cells) + chunks)
     }
 
-    /// Sees to it that there is a cell and a unit for one entry more, unless the store is full.
+    /// Makes sure that there is a cell and a unit for one more entry, unless the store is full.
     pub(super) fn make_room_for_entry(&mut self) -> Result<(), IndexError> {
         loop {
             let wanted = usize::from(!self.cells.has_room()) + usize::from(!self.buffer().units.has_room());
@@ -64,7 +65,7 @@ impl<S: PageStore> LsLruTree<S> {
         }
     }
 
-    /// Commits what is to leave first; false when nothing could be.
+    /// Commits the units that leave next. Returns false if none could be committed.
     fn commit_some(&mut self) -> Result<bool, IndexError> {
         let some = if self.buffer().units.dirty_len() > 0 {
             self.commit_write_minimized()
@@ -77,8 +78,8 @@ impl<S: PageStore> LsLruTree<S> {
         }
     }
 
-    /// The write-minimized commit: the units of the cold region that free L entries with the fewest writes;
-    /// or those that another policy takes. False when nothing was freed.
+    /// Commits by the policy set. The write-minimized commit takes those units of the cold region that free
+    /// L entries with the fewest writes. Returns false if nothing was freed.
     pub(super) fn commit_write_minimized(&mut self) -> Result<bool, IndexError> {
         let least = self.commit_entries;
         let victims = match self.commit_policy {
@@ -105,7 +106,7 @@ impl<S: PageStore> LsLruTree<S> {
         refused.filter(|_| !is_any).map_or(Ok(is_any), Err)
     }
 
-    /// With nothing in the cold region the least recently used unit leaves whole, as in plain LRU.
+    /// Commits and drops the least recently used hot unit, as plain LRU does, because nothing is cold.
     fn evict_last_hot(&mut self) -> Result<bool, IndexError> {
         let Some(unit) = self.buffer().units.last_hot() else {
             let Some(inner) = self.buffer().units.last_inner() else { return Ok(false) };
@@ -126,9 +127,8 @@ impl<S: PageStore> LsLruTree<S> {
         Ok(true)
     }
 
-    /// Commits the dirty part of a page's unit. Where the tree does not take it in one the rest waits on, in
-    /// the units of the leaves it belongs to then; on error all of it. A page without a dirty part is left
-    /// alone.
+    /// Commits the dirty part of a page's unit, if it has one. If the tree does not take it at once, the
+    /// rest waits in the units of the leaves that it then belongs to. On an error all of it waits.
     pub(super) fn commit(&mut self, lpn: Lpn) -> Result<(), IndexError> {
         let mut rest = self.commit_once(lpn)?;
         while let Some(lpn) = rest.pop() {
@@ -140,8 +140,8 @@ impl<S: PageStore> LsLruTree<S> {
         Ok(())
     }
 
-    /// Commits a leaf as one operation of the tree; returns the leaves that come next, where leaves are
-    /// split two at a time.
+    /// Commits the changes of a leaf in one operation of the tree. Returns the leaves to commit next, if
+    /// leaves are split two at a time.
     fn commit_once(&mut self, lpn: Lpn) -> Result<Vec<Lpn>, IndexError> {
         let Some(unit) = self.buffer().units.find(lpn) else { return Ok(Vec::new()) };
         let part = self.buffer().units.part(unit);
@@ -174,7 +174,7 @@ impl<S: PageStore> LsLruTree<S> {
         }
     }
 
-    /// Moves the entries whose keys changed leaves to the units of the leaves they belong to now.
+    /// Moves entries whose keys changed leaves to the units of their new leaves.
     pub(super) fn regroup(&mut self, reshaped: &Reshaped) {
         self.counts.reshapings += 1;
         for &lpn in &reshaped.before {
@@ -217,8 +217,8 @@ impl<S: PageStore> LsLruTree<S> {
         self.cells.insert(&mut self.tree.store_mut().units, target, &moved);
     }
 
-    /// The full merge commit: one pass over all dirty parts and their leaves, in key order. Every unit is
-    /// clean after it. Another pass follows only for what the first could not take whole.
+    /// The full merge commit: one pass over all dirty parts and their leaves, in the order of keys, after
+    /// which every unit is clean. Further passes follow only if the first could not take all.
     pub(super) fn full_merge(&mut self) -> Result<(), IndexError> {
         self.updates_since_merge = 0;
         self.counts.full_merges += u64::from(self.cells.used_cells() > 0);
@@ -238,7 +238,7 @@ impl<S: PageStore> LsLruTree<S> {
         Ok(())
     }
 
-    /// The pages with dirty parts, in key order.
+    /// The pages with dirty parts, in the order of their keys.
     fn dirty_pages(&self) -> Vec<Lpn> {
         let units = &self.buffer().units;
         let first = |unit: u32| self.cells.key(self.cells.first(units.part(unit)));

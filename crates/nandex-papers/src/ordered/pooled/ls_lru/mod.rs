@@ -152,11 +152,11 @@ pub struct LsLruTree<S> {
     tree: BPlusTree<Buffer<S>>,
     cells: Cells,
     answers: Answers,
-    /// Entries of a dirty part that a multi-split commit empties.
+    /// Length of a dirty part at which a multi-split commit empties it.
     part_max: u32,
-    /// Leaves that a commit may make of one.
+    /// Largest number of leaves that a commit may make of one.
     leaves_max: usize,
-    /// Entries that a write-minimized commit frees at least.
+    /// L: least number of entries that a write-minimized commit frees.
     commit_entries: u64,
     commit_policy: CommitPolicy,
     split: LeafSplit,
@@ -167,7 +167,7 @@ pub struct LsLruTree<S> {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct LsLruCounts {
-    /// Commits by the policy set, the write-minimized one or another.
+    /// Commits by the policy set, whichever it is.
     write_minimized_commits: u64,
     victims: u64,
     multi_split_commits: u64,
@@ -180,22 +180,22 @@ struct LsLruCounts {
 }
 
 impl<S: PageStore> LsLruTree<S> {
-    /// Makes an empty index; whatever the store held is dropped.
+    /// Makes an empty index, and drops everything that the store held.
     pub fn format(store: S, config: LsLruConfig) -> Result<LsLruTree<S>, IndexError> {
         config.validate()?;
         let buffer = buffer(store, &config)?;
         Ok(LsLruTree::above(BPlusTree::format(buffer, config.tree)?, config))
     }
 
-    /// Opens the index that a store holds, if it was synced after the last change.
+    /// Opens the index that a store holds. It must have been synced after its last change.
     pub fn mount(store: S, config: LsLruConfig) -> Result<LsLruTree<S>, IndexError> {
         config.validate()?;
         let buffer = buffer(store, &config)?;
         Ok(LsLruTree::above(BPlusTree::mount_as(buffer, config.tree)?, config))
     }
 
-    /// Opens the index that a power cut left: each key has its value at the last sync or a later one. Where
-    /// the store cannot keep the tree whole over a cut, the same as [`LsLruTree::mount`].
+    /// Opens the index after a power cut. Each key has its value at the last sync or a later one. If the
+    /// store cannot keep the tree whole over a cut, this is the same as [`LsLruTree::mount`].
     pub fn mount_after_cut(store: S, config: LsLruConfig) -> Result<LsLruTree<S>, IndexError> {
         config.validate()?;
         let buffer = buffer(store, &config)?;
@@ -231,7 +231,7 @@ impl<S: PageStore> LsLruTree<S> {
         }
     }
 
-    /// Fills an empty index with records whose keys ascend strictly; see [`BPlusTree::bulk_load`].
+    /// Fills an empty index with records whose keys ascend strictly. See [`BPlusTree::bulk_load`].
     pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &mut self,
         records: impl IntoIterator<Item = (K, V)>,
@@ -241,13 +241,13 @@ impl<S: PageStore> LsLruTree<S> {
         self.tree.bulk_load(records, fill)
     }
 
-    /// Entries that wait in the dirty parts.
+    /// Number of entries that wait in dirty parts.
     pub fn waiting_entries(&self) -> u64 {
         self.buffer().units.waiting().entries
     }
 
-    /// Visits what waits in the dirty parts, leaf by leaf in no order: each key with its new value, or none
-    /// if it is to go.
+    /// Visits the entries waiting in dirty parts, leaf by leaf in no order. Each is a key with its new
+    /// value, or `None` if the key is to be removed.
     pub fn for_each_waiting(&self, mut visit: impl FnMut(&[u8], Option<&[u8]>)) {
         let units = &self.buffer().units;
         for change in units.all().flat_map(|unit| self.cells.changes(units.part(unit))) {
@@ -260,12 +260,13 @@ impl<S: PageStore> LsLruTree<S> {
         self.buffer().store()
     }
 
-    /// Gives the store back; what was not synced is as after a power cut.
+    /// Takes the index apart and returns the store. Changes that were not synced are lost as in a power
+    /// cut.
     pub fn into_store(self) -> S {
         self.tree.into_store().into_store()
     }
 
-    /// A value for a key, or none to remove it; returns whether the key existed.
+    /// Carries out a change. Returns whether the key existed.
     fn update(&mut self, change: Change<'_>, answers: Answers) -> Result<bool, IndexError> {
         self.tree.ready()?;
         self.updates_since_merge += 1;
@@ -276,7 +277,7 @@ impl<S: PageStore> LsLruTree<S> {
         Ok(existed)
     }
 
-    /// The leaf of a key. There is room for a copy of it then, unless the store is full.
+    /// Finds the leaf of a key, after making room for a copy of it unless the store is full.
     fn find_leaf(&mut self, key: &[u8]) -> Result<Lpn, IndexError> {
         for _ in 0..ATTEMPTS {
             self.make_room()?;
@@ -316,9 +317,9 @@ impl<S: PageStore> LsLruTree<S> {
         self.bypass(change)
     }
 
-    /// Whether one more entry surely finds room in the tree, with all those that wait (U7). Each split takes
-    /// an addition. It ends the commit of a unit, or comes after as many additions as a leaf holds and leaves
-    /// two units at most; and evening out two leaves, which takes a removal, may make one unit more.
+    /// Whether the tree certainly has room for all waiting entries and one more (U7). Each split needs an
+    /// addition. It ends the commit of a unit, or it follows as many additions as a leaf holds and leaves
+    /// at most two units. Evening out two leaves needs a removal and may make one more unit.
     fn has_room(&self) -> bool {
         let Waiting { units, entries, adds } = self.buffer().units.waiting();
         let (additions, (_, capacity)) = (adds + 1, self.tree.leaf_fill());
@@ -326,9 +327,9 @@ impl<S: PageStore> LsLruTree<S> {
         self.tree.has_room_for(additions.min(splits))
     }
 
-    /// A change of a key whose leaf's dirty part has an entry for it: the newer takes its place, or both
-    /// leave when the leaf is without the key as the newer wants it. Returns whether the key existed; none if
-    /// there is no entry.
+    /// Merges a change with the waiting entry of its key, if there is one. The newer replaces the older, or
+    /// both are dropped if the leaf has the wanted state. Returns whether the key existed, or `None` if no
+    /// entry waits.
     fn amend(&mut self, lpn: Lpn, change: Change<'_>) -> Option<bool> {
         let unit = self.buffer().units.find(lpn)?;
         let spot = self.cells.find(self.buffer().units.part(unit), change.key)?;
@@ -351,7 +352,8 @@ impl<S: PageStore> LsLruTree<S> {
         Some(existed)
     }
 
-    /// The state of a key in the leaf, and the leaf's number of entries, if anybody looks.
+    /// The state of a key in the leaf, and the leaf's number of entries. Both are unknown if `answers` does
+    /// not ask for a look.
     fn below(&mut self, lpn: Lpn, key: &[u8], answers: Answers) -> Result<(Below, u16), IndexError> {
         if answers == Answers::Pool {
             if let Some(unit) = self.buffer().units.find(lpn) {
@@ -364,7 +366,7 @@ impl<S: PageStore> LsLruTree<S> {
         Ok((below, entries.min(usize::from(UNCOUNTED) - 1) as u16))
     }
 
-    /// Puts an entry into the dirty part of a leaf's unit; false when there is no room.
+    /// Adds an entry to the dirty part of a leaf's unit. Returns false if there is no room.
     fn add(&mut self, lpn: Lpn, entries: u16, entry: &Entry<'_>) -> bool {
         let is_new = usize::from(
             self.buffer().units.find(lpn).is_none_or(|unit| self.buffer().units.part(unit).len == 0),
@@ -388,8 +390,8 @@ impl<S: PageStore> LsLruTree<S> {
         true
     }
 
-    /// The multi-split commit of a dirty part that has k times the entries of a node, or its commit two nodes
-    /// at a time.
+    /// Commits a dirty part that has reached k times the entries of a node: a multi-split commit, or one
+    /// that splits two nodes at a time.
     fn commit_if_long(&mut self, lpn: Lpn) -> Result<(), IndexError> {
         let unit = self.buffer().units.find(lpn);
         if unit.is_none_or(|unit| self.buffer().units.part(unit).len < self.part_max) {
@@ -399,8 +401,8 @@ impl<S: PageStore> LsLruTree<S> {
         unless_full(self.commit(lpn))
     }
 
-    /// Changes the tree past a buffer that cannot be emptied: the store has no room for what waits in it, but
-    /// may have for this change, for whose key nothing waits.
+    /// Changes the tree past the buffer, which cannot be emptied because the store lacks room for it. There
+    /// may still be room for this change. No entry for its key may wait.
     fn bypass(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         self.counts.bypasses += 1;
         // Of what waits some may move to other units, and nothing leaves for it: after that, too, U8 is to
@@ -421,12 +423,11 @@ impl<S: PageStore> LsLruTree<S> {
     }
 }
 
-/// How often an operation makes room before it does without. Once is enough, unless the nodes read on the way
-/// take the room again.
+/// Times that an operation makes room before it does without. Once is enough, unless the nodes that it
+/// reads take the room again.
 const ATTEMPTS: usize = 4;
 
-/// The result of an operation, but *done* where the store had no room: what waits in the buffer may wait
-/// longer.
+/// Turns a refusal for want of room into success, because the entries in the buffer may wait longer.
 fn unless_full(done: Result<(), IndexError>) -> Result<(), IndexError> {
     match done {
         Err(error) if error.is_refusal() => Ok(()),
@@ -490,7 +491,7 @@ impl<S: PageStore> OrderedIndex for LsLruTree<S> {
         self.update(Change { key, value: Some(value) }, self.answers)
     }
 
-    /// The leaf of the key is not read.
+    /// Puts a value without reading the leaf of the key.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
         self.record().check_key(key)?;
         self.record().check_value(value)?;

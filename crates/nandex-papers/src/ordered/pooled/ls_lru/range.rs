@@ -11,7 +11,7 @@ use nandex::ordered::change::Change;
 use nandex::ordered::{Direction, Visit, within};
 use nandex::store::PageStore;
 
-/// Visits the records between two bounds: those of the leaves, by the word of the dirty parts.
+/// Visits the records between two bounds: those of the leaves, as the dirty parts change them.
 pub(super) fn merged<S: PageStore>(
     index: &mut LsLruTree<S>,
     bounds: (Bound<&[u8]>, Bound<&[u8]>),
@@ -31,7 +31,7 @@ pub(super) fn merged<S: PageStore>(
     })?)
 }
 
-/// The entries of a dirty part between two bounds that were not shown yet.
+/// The entries of a dirty part between two bounds that have not been shown yet.
 struct Changes<'a> {
     cells: &'a Cells,
     next: Spot,

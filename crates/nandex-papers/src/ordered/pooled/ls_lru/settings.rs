@@ -9,85 +9,86 @@ use nandex::ordered::buffered::Answers;
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::store::PageStore;
 
-/// Bytes that a unit of the buffer counts in its budget.
+/// The bytes that a unit counts for in the budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnitRam {
-    /// All that the unit takes: its copy, its cells with their headers and air, its slot in the tables.
+    /// All bytes that it takes: its copy, its cells with headers and free places, and its slot in the
+    /// tables.
     #[default]
     Held,
-    /// The records of the paper's definitions: the copy; for each change the type of operation, key and
-    /// pointer (Definition 2); for each unit a pointer to it, #B and #N (Figure 5). More is held than is
-    /// counted.
+    /// The records of the paper's definitions only: the copy; operation, key and pointer for each change
+    /// (Definition 2); a pointer, #B and #N for each unit (Figure 5). The buffer takes more RAM than this.
     Record,
 }
 
-/// Bytes of a unit's record: the pointer that finds it, #B and #N.
+/// Bytes of a unit's record: the pointer to it, #B and #N.
 const UNIT_RECORD_BYTES: usize = 8;
 
-/// Treatment of the copies of inner nodes.
+/// The treatment of copies of inner nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Inner {
-    /// Inner nodes stand outside of the regions and leave when nothing else can, up to half of the buffer.
+    /// Inner nodes stand outside the regions. They are dropped last, and take at most half of the buffer.
     #[default]
     Kept,
-    /// Inner nodes are units of the paper's lists like those of leaves: they age and leave by the same rules.
+    /// Inner nodes are units of the paper's lists. They age and leave by the rules of leaves.
     Units,
 }
 
-/// Which dirty units of the cold region a commit takes when the buffer is full.
+/// The rule that picks the cold dirty units to commit when the buffer is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CommitPolicy {
-    /// The set that frees L entries with the fewest writes (Section 3.2.1).
+    /// The units that free L entries with the fewest writes (Section 3.2.1).
     #[default]
     WriteMinimized,
-    /// The unit of the entry that waits longest, with all its entries (reference 15 of the paper).
+    /// The unit of the entry that has waited longest, with all its entries (reference 15 of the paper).
     FirstAssociated,
-    /// The smallest unit that frees L entries, or the largest ones where none does; writes do not count
+    /// The smallest unit that frees L entries. If none does, the largest units. Writes do not count
     /// (reference 14).
     ExactFit,
 }
 
-/// How many leaves become of one and of more changes than it holds.
+/// The way to split a leaf whose changes do not fit into it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LeafSplit {
-    /// The split makes as many nodes as it takes, in one atomic group (Section 3.2.2).
+    /// Into as many leaves as it takes, in one atomic group (Section 3.2.2).
     #[default]
     Multi,
-    /// Two, each time that one overflows, until all changes are in (*modify-two-node*, reference 16 of the
+    /// In two, each time a leaf overflows, until all changes are in (*modify-two-node*, reference 16 of the
     /// paper).
     TwoNodes,
 }
 
-/// How an LS-LRU tree is formatted and mounted.
+/// The settings of an LS-LRU tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LsLruConfig {
-    /// The tree below. Its durability must be *none*; its `underflow`, `Merge` or, for lazy coalescing,
-    /// `ExpelLeaves`.
+    /// The settings of the tree below. Its durability must be *none*. Its underflow rule must be `Merge`,
+    /// or `ExpelLeaves` for lazy coalescing.
     pub tree: BPlusConfig,
-    /// RAM of the B+-buffer: clean parts, dirty parts, units and their tables.
+    /// Bytes of RAM of the B+-buffer: clean parts, dirty parts, units and their tables.
     pub buffer_bytes: usize,
-    /// w, the cold region's share of the buffer in percent.
+    /// w: share of the cold region in the buffer, in percent.
     pub window_percent: u8,
-    /// k, how many times a leaf's entries a dirty part may have; 2 to 15.
+    /// k: largest size of a dirty part, as a multiple of the entries of a leaf, 2 to 15.
     pub split_factor: u32,
-    /// L, entries that a write-minimized commit frees at least; 0: what a page of cells holds.
+    /// L: least number of entries that a write-minimized commit frees. 0 means the entries of a page of
+    /// cells.
     pub commit_entries: u32,
-    /// Updates between two full merge commits; 0: never but by sync.
+    /// Number of updates between two full merge commits. 0 means only by sync.
     pub full_merge_every: u64,
-    /// The answer of an insertion or a removal.
+    /// The exactness of the answers of insertions and removals.
     pub answers: Answers,
-    /// Treatment of the copies of inner nodes.
+    /// The treatment of copies of inner nodes.
     pub inner: Inner,
-    /// Which dirty units leave a full buffer.
+    /// The rule that picks the dirty units to leave a full buffer.
     pub commit: CommitPolicy,
-    /// How many leaves become of one at once.
+    /// The way to split a leaf whose changes do not fit into it.
     pub split: LeafSplit,
-    /// Bytes that a unit counts in the budget.
+    /// The bytes that a unit counts for in the budget.
     pub ram: UnitRam,
 }
 
 impl LsLruConfig {
-    /// A buffer of so many bytes, w = 0.5, k = 3, exact answers.
+    /// Settings with a buffer of `buffer_bytes` bytes, w = 0.5, k = 3, exact answers.
     pub const fn new(record: RecordFormat, buffer_bytes: usize) -> LsLruConfig {
         LsLruConfig {
             tree: BPlusConfig::new(record).with_durability(Durability::None),
@@ -104,12 +105,12 @@ impl LsLruConfig {
         }
     }
 
-    /// The smallest buffer over pages of this size.
+    /// Bytes of the smallest buffer over pages of this size.
     pub const fn buffer_bytes_min(record: RecordFormat, page_bytes: usize) -> usize {
         FIXED_BYTES + slabs_min(record, page_bytes) * slab_bytes(page_bytes)
     }
 
-    /// The most RAM a tree on `store` ever needs besides what the store itself holds.
+    /// Bytes of RAM that a tree takes at most on this store. The store itself is not counted.
     pub fn ram_bytes_max(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
         let parts = (self.split_factor as usize + 1) * (store.page_bytes() + 64);
         let page_bytes = store.page_bytes();
@@ -123,8 +124,7 @@ impl LsLruConfig {
         Ok(self.buffer_bytes + beyond + self.tree.ram_bytes_max(store)? + parts)
     }
 
-    /// Bytes that a unit counts besides its copy, and each of its changes: a slot and a share of its cells,
-    /// or records.
+    /// The bytes that the budget counts for a unit besides its copy, and for its changes.
     pub(super) const fn counted(&self) -> Counted {
         let record = self.tree.record;
         match self.ram {
@@ -139,8 +139,8 @@ impl LsLruConfig {
         }
     }
 
-    /// Slabs that a budget of so many ever holds: where records count, as many as it takes to hold units of
-    /// one change each.
+    /// Largest number of slabs for a budget of `slabs` slabs. If records are counted it is larger: enough
+    /// to hold units of one change each.
     pub(super) fn slabs_held_max(&self, slabs: usize, page_bytes: usize) -> usize {
         if self.ram == UnitRam::Held {
             return slabs;
@@ -153,7 +153,7 @@ impl LsLruConfig {
         (slabs + units.div_ceil(slots) + units.div_ceil(cells) + kept).min(most)
     }
 
-    /// Slabs of the buffer over pages of this size.
+    /// Number of slabs of the buffer over pages of this size.
     pub(super) fn slabs(&self, page_bytes: usize) -> Result<usize, IndexError> {
         // Units and cells are numbered in 31 bits.
         let most = (1usize << 31) / page_bytes.max(1) * 32;
@@ -177,14 +177,14 @@ impl LsLruConfig {
         ))
     }
 
-    /// This configuration as published, without a promise of its own.
+    /// These settings in the class *none*, as published.
     #[must_use]
     pub(super) const fn published(mut self) -> LsLruConfig {
         self.tree.durability = Durability::None;
         self
     }
 
-    /// Refuses what cannot work.
+    /// Refuses settings that cannot work.
     pub(super) fn validate(&self) -> Result<(), IndexError> {
         if self.window_percent > 100 {
             return Err(IndexError::Unsupported(
@@ -213,36 +213,38 @@ impl LsLruConfig {
     }
 }
 
-/// Bytes that the budget counts for a unit and its changes.
+/// The bytes that the budget counts for a unit and its changes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
-    /// A unit, without its parts.
+    /// Bytes of a unit, without its parts.
     pub(super) unit: usize,
-    /// Changes that one count covers, at most.
+    /// Bytes of a group of changes.
     pub(super) group: usize,
-    /// Changes that are counted together.
+    /// Changes that make a group.
     pub(super) entries: usize,
 }
 
-/// Bytes of RAM of the buffer that do not grow with it; what the store below is made of does not count.
+/// Bytes of RAM of the buffer that do not grow with it. The store below is not counted.
 const FIXED_BYTES: usize = size_of::<super::buffer::Buffer<()>>() + size_of::<Cells>();
 
-/// Leaves whose units may get entries when a change of the tree alters which keys belong to them.
+/// Largest number of leaves whose units may get entries when a change of the tree moves keys between
+/// leaves.
 pub(super) const REGROUPED_LEAVES: usize = 3;
 
-/// Slabs kept for the cells and the slots that a commit may take to move entries between units.
+/// Slabs kept for the cells and slots that a commit may need to move entries between units.
 pub(super) const fn kept_slabs(record: RecordFormat, page_bytes: usize) -> usize {
     let (slots, cells) = parts_of_slab(record, page_bytes);
     REGROUPED_LEAVES.div_ceil(slots) + REGROUPED_LEAVES.div_ceil(cells)
 }
 
-/// Unit slots and cells of a slab; one at least, where pages are too small for any and are refused.
+/// Unit slots and cells in a slab. At least one each, even for pages too small for them, which are refused
+/// elsewhere.
 const fn parts_of_slab(record: RecordFormat, page_bytes: usize) -> (usize, usize) {
     let (slots, cells) = (Units::chunk_slots(page_bytes), page_bytes / cell_bytes(record));
     (if slots == 0 { 1 } else { slots }, if cells == 0 { 1 } else { cells })
 }
 
-/// Slabs of the smallest buffer: those kept, unit slots, a slab of cells and a frame.
+/// Slabs of the smallest buffer: those kept, one of unit slots, one of cells and one frame.
 const fn slabs_min(record: RecordFormat, page_bytes: usize) -> usize {
     kept_slabs(record, page_bytes) + 3
 }

@@ -3,7 +3,7 @@
 use nandex::units::Lpn;
 
 pub(super) const NONE: u32 = u32::MAX;
-/// The base node's entries were never counted.
+/// In [`Unit::base`]: the entries of the base node were never counted.
 pub(super) const UNCOUNTED: u16 = u16::MAX;
 
 /// The dirty part of a unit: a chain of cells.
@@ -13,7 +13,7 @@ pub(super) struct Part {
     pub(super) len: u32,
 }
 
-/// Where a unit stands.
+/// The list that a unit is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Free,
@@ -26,37 +26,35 @@ pub(super) enum Place {
 /// The three states of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// A copy of the base node.
+    /// The unit has a copy of the base node only.
     Clean,
-    /// A copy of the base node and changes to it.
+    /// The unit has a copy of the base node and changes to it.
     SemiClean,
-    /// Changes alone.
+    /// The unit has changes only.
     Dirty,
 }
 
-/// A buffer unit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unit {
     pub(super) lpn: Lpn,
-    /// The frame of the clean part, or none.
+    /// The frame of the clean part, or `NONE`.
     pub(super) frame: u32,
     pub(super) part: Part,
-    /// Entries of the dirty part for which the leaf has one entry more.
+    /// Entries of the dirty part that add an entry to the leaf.
     pub(super) adds: u32,
     pub(super) before: u32,
     pub(super) after: u32,
     /// The next unit in the same bucket of the directory.
     pub(super) chain: u32,
-    /// When it was used last; where the oldest entry's unit is committed first, when its dirty part began.
+    /// Time of the last use. With the commit policy *first-associated*: time at which the dirty part began.
     pub(super) stamp: u32,
-    /// Entries of the base node.
+    /// Number of entries in the base node, or [`UNCOUNTED`].
     pub(super) base: u16,
     pub(super) place: Place,
-    /// The nodes that committing this unit writes, if it is in the dirty list.
+    /// Number of nodes written by a commit of this unit, if it is in the dirty list.
     pub(super) writes: u8,
 }
 
-/// A free slot.
 pub(super) const FREE: Unit = Unit {
     lpn: Lpn(0),
     frame: NONE,
@@ -72,7 +70,7 @@ pub(super) const FREE: Unit = Unit {
 };
 
 impl Unit {
-    /// The state of the unit; none while it is being made.
+    /// The state of the unit. `None` while it is being made.
     pub(super) fn state(&self) -> Option<State> {
         match (self.frame != NONE, self.part.len > 0) {
             (true, false) => Some(State::Clean),
@@ -83,12 +81,12 @@ impl Unit {
     }
 }
 
-/// The sum of what waits in the dirty parts of all units.
+/// The sum over the dirty parts of all units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Waiting {
     /// Units with a dirty part.
     pub(super) units: u64,
     pub(super) entries: u64,
-    /// Entries that their leaf has not.
+    /// Entries that add an entry to their leaf.
     pub(super) adds: u64,
 }

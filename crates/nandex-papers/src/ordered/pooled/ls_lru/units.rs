@@ -17,11 +17,11 @@ use nandex::units::Lpn;
 
 pub(super) use super::unit::{NONE, Part, Place, State, UNCOUNTED, Unit, Waiting};
 
-/// The order of the dirty list. By the write-minimized commit: writes, most entries first, least recently
-/// used first. By the others: the oldest first, or the smallest.
+/// The order of the dirty list. For the write-minimized commit: fewest writes, then most entries, then
+/// least recent use. For the other policies: oldest, or smallest.
 type Rank = (u32, Reverse<u32>, u32, u32);
 
-/// Units in order of use.
+/// A list of units in the order of their use.
 #[derive(Clone, Copy, Debug)]
 struct List {
     first: u32,
@@ -39,19 +39,19 @@ pub(super) struct Sizes {
     /// Bytes of the whole budget.
     pub(super) buffer_bytes: usize,
     pub(super) leaf_capacity: u32,
-    /// The window, w: share of the cold region in percent.
+    /// w: share of the cold region in percent.
     pub(super) window_percent: u8,
     pub(super) inner: Inner,
     pub(super) commit: CommitPolicy,
     pub(super) split: LeafSplit,
 }
 
-/// All units, by page and by place.
+/// All units: by page, and by the list they are in.
 #[derive(Debug)]
 pub(super) struct Units {
     sizes: Sizes,
     table: Chunked<Unit>,
-    /// Free slots, linked by `after`.
+    /// The first free slot. Free slots are linked by `after`.
     free: u32,
     buckets: Vec<u32>,
     lists: [List; 3],
@@ -59,16 +59,17 @@ pub(super) struct Units {
     by_rank: Order,
     dirty_len: usize,
     waiting: Waiting,
-    /// Units in use.
+    /// Number of units in use.
     count: usize,
     clock: u32,
 }
 
-/// Bytes of a slot, all tables together.
+/// Bytes of a slot in all tables together.
 pub(super) const SLOT_BYTES: usize = size_of::<Unit>() + Order::slot_bytes();
 
 impl Units {
-    /// No slots yet, in chunks of a page each; buckets for the directory.
+    /// Makes a table without slots, which grows by chunks of a page. `buckets` is the size of the
+    /// directory.
     pub(super) fn new(sizes: Sizes, chunks_max: usize, buckets: usize) -> Units {
         let slots = Units::chunk_slots(sizes.page_bytes);
         Units {
@@ -86,7 +87,6 @@ impl Units {
         }
     }
 
-    /// Slots of a chunk.
     pub(super) const fn chunk_slots(page_bytes: usize) -> usize {
         page_bytes / SLOT_BYTES
     }
@@ -102,13 +102,12 @@ impl Units {
         self.free != NONE
     }
 
-    /// Chunks that so many units more with changes take, if every other unit leaves.
+    /// Chunks needed for `more` more units with changes, if all units without changes leave.
     pub(super) fn chunks_for(&self, more: usize) -> usize {
         let free = self.table.len() - self.waiting.units as usize;
         more.saturating_sub(free).div_ceil(Units::chunk_slots(self.sizes.page_bytes))
     }
 
-    /// Adds a chunk of slots.
     pub(super) fn grow(&mut self) {
         let first = self.table.len() as u32;
         self.table.grow(FREE);
@@ -132,7 +131,6 @@ impl Units {
         ((hash * self.buckets.len() as u64) >> 32) as usize
     }
 
-    /// The unit of a page.
     pub(super) fn find(&self, lpn: Lpn) -> Option<u32> {
         let mut unit = self.buckets[self.bucket(lpn)];
         while unit != NONE && self.table[unit].lpn != lpn {
@@ -141,7 +139,7 @@ impl Units {
         (unit != NONE).then_some(unit)
     }
 
-    /// A new unit, in front of the hot ones, for a page that has none. It is to get a part at once.
+    /// Makes a unit for a page that has none, at the front of the hot list. It must get a part at once.
     pub(super) fn make(&mut self, lpn: Lpn) -> u32 {
         let unit = self.free;
         assert!(unit != NONE, "U5: a slot is free");
@@ -176,7 +174,7 @@ impl Units {
         self.free = unit;
     }
 
-    /// Bytes that a unit takes.
+    /// Bytes that a unit counts for in the budget.
     fn bytes(&self, unit: u32) -> usize {
         let unit = &self.table[unit];
         let frame = if unit.frame == NONE { 0 } else { self.sizes.page_bytes };
@@ -184,14 +182,13 @@ impl Units {
         bytes + frame + (unit.part.len as usize).div_ceil(entries) * group
     }
 
-    /// How many nodes are written when a unit of the dirty list is committed, as the statistical table has
-    /// it.
+    /// Number of nodes written by a commit of a unit in the dirty list, as the statistical table has it.
     pub(super) fn writes(&self, unit: u32) -> u32 {
         self.table[unit].writes.into()
     }
 
-    /// The nodes that committing a unit anywhere writes: by formula 3.11, or for splits of two nodes at a
-    /// time, for a unit anywhere.
+    /// Number of nodes written by a commit of any unit now, by formula 3.11 or by splits of two nodes at a
+    /// time.
     pub(super) fn writes_now(&self, unit: u32) -> u32 {
         let capacity = self.sizes.leaf_capacity;
         let base = match self.table[unit].base {
@@ -278,8 +275,8 @@ impl Units {
         self.list(place).len -= 1;
     }
 
-    /// Changes what a unit takes or how it ranks, and its place with it: a cold unit without a clean part is
-    /// of the dirty list.
+    /// Changes the size or the rank of a unit, and its place accordingly: a cold unit without a clean part
+    /// belongs in the dirty list.
     fn change(&mut self, unit: u32, change: impl FnOnce(&mut Unit)) {
         match self.table[unit].place {
             Place::Hot => {
@@ -316,14 +313,14 @@ impl Units {
         }
     }
 
-    /// Notes how many entries the base node has.
     pub(super) fn set_base(&mut self, unit: u32, base: u16) {
         if self.table[unit].base != base {
             self.change(unit, |unit| unit.base = base);
         }
     }
 
-    /// The dirty part has so many entries more, and so many of those that the leaf has not.
+    /// Changes the length of a dirty part. `entries` and `adds` are the increases of its entries and of
+    /// those that add one to the leaf.
     pub(super) fn resize(&mut self, unit: u32, entries: i32, adds: i32) {
         let was_dirty = self.table[unit].part.len > 0;
         let begins = !was_dirty && self.sizes.commit == CommitPolicy::FirstAssociated;
@@ -342,15 +339,15 @@ impl Units {
         waiting.adds = waiting.adds.wrapping_add_signed(adds.into());
     }
 
-    /// Bytes of the budget that are free where it counts records and so many units have copies; for one more
-    /// unit with a change it takes [`Units::change_bytes`].
+    /// Free bytes of a budget that counts records, if `copies` units have copies. One more unit with a
+    /// change needs [`Units::change_bytes`].
     pub(super) fn free_bytes(&self, copies: usize) -> usize {
         let Sizes { page_bytes, buffer_bytes, counted, .. } = self.sizes;
         let changes = self.waiting.entries as usize * counted.group;
         buffer_bytes.saturating_sub(copies * page_bytes + self.count * counted.unit + changes)
     }
 
-    /// The bytes of a unit of one change, where records are counted.
+    /// Bytes of a unit with one change, if records are counted.
     pub(super) fn change_bytes(&self) -> usize {
         self.sizes.counted.unit + self.sizes.counted.group
     }
@@ -363,7 +360,7 @@ impl Units {
         self.table[unit].part.head = head;
     }
 
-    /// A unit was used: it comes to the front, and the least recently used hot units become cold.
+    /// Marks a unit as used: it moves to the front, and the least recently used hot units become cold.
     pub(super) fn touch(&mut self, unit: u32, is_inner: bool) {
         let is_kept = is_inner && self.sizes.inner == Inner::Kept;
         let place = if is_kept { Place::Inner } else { Place::Hot };
@@ -380,14 +377,14 @@ impl Units {
         self.cool();
     }
 
-    /// The page of a unit of an inner node has become a leaf with changes.
+    /// Makes the unit of an inner node that of a leaf, because its page has become a leaf with changes.
     pub(super) fn make_leaf(&mut self, unit: u32) {
         if self.table[unit].place == Place::Inner {
             self.touch(unit, false);
         }
     }
 
-    /// Bytes that the hot region takes at most: its share of what inner nodes leave.
+    /// Largest number of bytes in the hot region: its share of the bytes that inner nodes leave.
     fn hot_max(&self) -> usize {
         let Sizes { page_bytes, buffer_bytes, window_percent, .. } = self.sizes;
         let leaves = buffer_bytes.saturating_sub(self.lists[2].len * page_bytes);
@@ -410,7 +407,6 @@ impl Units {
         }
     }
 
-    /// Units in the clean list of the cold region.
     pub(super) fn clean_len(&self) -> usize {
         self.lists[1].len
     }
@@ -423,22 +419,20 @@ impl Units {
         Some(self.lists[list].last).filter(|&unit| unit != NONE)
     }
 
-    /// The tail of the clean list.
     pub(super) fn last_clean(&self) -> Option<u32> {
         self.last(1)
     }
 
-    /// The least recently used hot unit.
     pub(super) fn last_hot(&self) -> Option<u32> {
         self.last(0)
     }
 
-    /// Whether inner nodes are units like those of leaves.
+    /// Whether inner nodes are units like leaves.
     pub(super) fn inner_are_units(&self) -> bool {
         self.sizes.inner == Inner::Units
     }
 
-    /// The least recently used hot units, so many of them, the last first.
+    /// The `count` least recently used hot units, the last first.
     pub(super) fn hot_tail(&self, count: usize) -> impl Iterator<Item = u32> + '_ {
         core::iter::successors(self.last_hot(), |&unit| {
             Some(self.table[unit].before).filter(|&unit| unit != NONE)
@@ -450,7 +444,8 @@ impl Units {
         self.last(2)
     }
 
-    /// The least recently used unit with a clean part, where the clean list has none.
+    /// The least recently used hot unit with a clean part. If there is none, the least recently used inner
+    /// unit.
     pub(super) fn last_with_frame(&self) -> Option<u32> {
         let mut unit = self.lists[0].last;
         while unit != NONE && self.table[unit].frame == NONE {
@@ -459,25 +454,24 @@ impl Units {
         if unit == NONE { self.last_inner() } else { Some(unit) }
     }
 
-    /// The least recently used unit that has a copy of its page and nothing else.
+    /// The least recently used clean unit.
     pub(super) fn last_without_changes(&self) -> Option<u32> {
         let clean = self.all().filter(|&unit| self.table[unit].state() == Some(State::Clean));
         clean.min_by_key(|&unit| self.table[unit].stamp)
     }
 
-    /// Units in the dirty list of the cold region.
     pub(super) fn dirty_len(&self) -> usize {
         self.dirty_len
     }
 
-    /// The first unit of the dirty list that costs so many writes or more, in the order of ranks.
+    /// The first unit of the dirty list that costs `writes` writes or more.
     pub(super) fn first_dirty(&self, writes: u32) -> Option<u32> {
         let least = (writes, Reverse(u32::MAX), 0, 0);
         self.by_rank.next(|at| self.rank(at).cmp(&least))
     }
 
-    /// Units of the dirty list for the exact-fit commit, which keeps it by size: the smallest that frees so
-    /// many entries; while none does, the largest, and what fits the rest.
+    /// The units for the exact-fit commit, whose dirty list is sorted by size: the smallest that frees
+    /// `least` entries. While there is none, the largest is taken, and the rest is fitted.
     pub(super) fn fitting_dirty(&self, mut least: u64) -> Vec<u32> {
         let mut chosen: Vec<u32> = Vec::new();
         loop {
@@ -498,18 +492,16 @@ impl Units {
         }
     }
 
-    /// The unit after this one in the dirty list.
     pub(super) fn next_dirty(&self, unit: u32) -> Option<u32> {
         let rank = self.rank(unit);
         self.by_rank.next(|at| self.rank(at).cmp(&rank).then(core::cmp::Ordering::Less))
     }
 
-    /// Every unit.
     pub(super) fn all(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.table.len() as u32).filter(|&unit| self.table[unit].place != Place::Free)
     }
 
-    /// Whether places, sizes and lists agree; for the checker.
+    /// Whether places, sizes and lists agree, for the checker.
     pub(super) fn is_sound(&self) -> bool {
         let are_priced = self.all().all(|unit| {
             self.table[unit].place != Place::Dirty || self.writes(unit) == self.writes_now(unit).min(255)

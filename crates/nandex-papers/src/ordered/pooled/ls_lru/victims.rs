@@ -19,27 +19,27 @@ use alloc::vec;
 use alloc::vec::Vec;
 use nandex::sort;
 
-/// Nodes that are written when #B entries go to a node of #N entries, of `capacity` at most: formula 3.11
-/// where the node overflows, and 1 where it does not.
+/// Number of nodes written when `b` entries (#B) go to a node of `n` entries (#N). By formula 3.11 if the
+/// node overflows, else 1.
 pub(super) const fn writes(b: u32, n: u32, capacity: u32) -> u32 {
     if b + n <= capacity { 1 } else { (b + n) / capacity + 2 }
 }
 
-/// The nodes that are written where two nodes and their parent are for each node that #B entries and #N make
+/// Number of nodes written if leaves are split two at a time: two nodes and their parent for each node
 /// beyond the first.
 pub(super) const fn writes_by_two(b: u32, n: u32, capacity: u32) -> u32 {
     if b + n <= capacity { 1 } else { 3 * ((b + n).div_ceil(capacity) - 1) }
 }
 
-/// Units that cost the same.
+/// The units that cost the same number of writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Class {
     pub(super) writes: u32,
-    /// Entries that the largest unit frees, the largest two, and so on.
+    /// Sums of the entries freed: by the largest unit, by the two largest, and so on.
     pub(super) freed: Vec<u64>,
 }
 
-/// The part of the statistical table that can matter to a choice of so many entries.
+/// The part of the statistical table that a choice of `least` entries can need.
 pub(super) fn classes(units: &Units, least: u64) -> Vec<Class> {
     let mut classes = Vec::new();
     let mut next = units.first_dirty(0);
@@ -57,8 +57,8 @@ pub(super) fn classes(units: &Units, least: u64) -> Vec<Class> {
     classes
 }
 
-/// How many units of each class, largest first, free at least so many entries with the fewest writes; of
-/// choices with as many writes, one that frees the most. All of them, if they free less.
+/// The number of units of each class, the largest first, that free at least `least` entries with the fewest
+/// writes. Of choices with equal writes, one that frees the most. If all units free less, all are chosen.
 pub(super) fn choose(classes: &[Class], least: u64) -> Vec<usize> {
     let all: Vec<usize> = classes.iter().map(|class| class.freed.len()).collect();
     let Some(writes_max) = writes_enough(classes, least) else { return all };
@@ -90,8 +90,8 @@ pub(super) fn choose(classes: &[Class], least: u64) -> Vec<usize> {
     chosen
 }
 
-/// The choice among units given as (entries that it frees, nodes that it writes): their places. All, if they
-/// free less.
+/// The choice among units given as pairs: entries freed, nodes written. Returns indexes into `units`. If
+/// all units free less than `least`, all are chosen.
 pub fn write_minimized(units: &[(u64, u32)], least: u64) -> Vec<usize> {
     let mut places: Vec<usize> = (0..units.len()).collect();
     sort::unstable_by_key(&mut places, |&place| (units[place].1, core::cmp::Reverse(units[place].0), place));
@@ -108,7 +108,8 @@ pub fn write_minimized(units: &[(u64, u32)], least: u64) -> Vec<usize> {
     same.zip(counts).flat_map(|(places, count)| places[..count].iter().copied()).collect()
 }
 
-/// Writes that surely free so many entries: cheap classes first; none if all classes free less.
+/// A number of writes that certainly frees `least` entries, by taking cheap classes first. `None` if all
+/// classes free less.
 fn writes_enough(classes: &[Class], least: u64) -> Option<usize> {
     let (mut writes, mut freed) = (0, 0);
     for class in classes {

@@ -13,59 +13,59 @@ use nandex::sort;
 use nandex::store::{PageStore, StoreError, unfit};
 use nandex::units::Lpn;
 
-/// Log pages and their directory.
+/// The log pages and the directory of their leaves.
 pub(super) struct LogArea<S> {
     store: S,
     pub(super) shape: LogShape,
-    /// Leaf and log page, by leaf.
+    /// Pairs of leaf and log page, sorted by leaf.
     directory: Vec<(Lpn, Lpn)>,
     free: Vec<Lpn>,
-    /// Pages given up that the store has not been told of.
+    /// Pages given up that have not been trimmed yet.
     dead: Vec<Lpn>,
-    /// Pages given up since a sync made it last: after a cut they may be back.
+    /// Pages given up since the last sync. After a cut they may be back.
     gone: usize,
-    /// Number of the next page that is written.
+    /// Number of the next page written. Later pages have higher numbers.
     number: u64,
     /// Pages written so far.
     pub(super) writes: u64,
 }
 
-/// A log page that a scan found: its number, counted from that of the first one, its leaf, and where it is.
+/// A log page found by a scan: its number less that of the first one found, its leaf, and its place.
 pub(super) type FoundLog = (i32, Lpn, Lpn);
 
-/// The log pages that a scan found, the oldest first.
+/// The log pages found by a scan, the oldest first.
 pub(super) struct Found {
     pub(super) logs: Vec<FoundLog>,
-    /// The number from which theirs are counted.
+    /// The number from which the numbers in `logs` are counted.
     base: u64,
 }
 
 impl Found {
-    /// The number of the next page that is written, after these.
+    /// The number of the next page, after all of these.
     fn next_number(&self) -> u64 {
         let newest = self.logs.iter().map(|(number, _, _)| *number).max();
         newest.map_or(1, |number| self.base.saturating_add_signed(number.into()).saturating_add(1))
     }
 }
 
-/// Bytes of RAM for so many pages.
+/// Bytes of RAM for `pages` log pages.
 pub(super) const fn ram_bytes(pages: usize) -> usize {
     pages * 4 * size_of::<Lpn>()
 }
 
-/// Bytes of RAM for so many pages at most: at a mount what a scan found is there beside the directory.
+/// Bytes of RAM for `pages` log pages at most. In a mount the pages found take RAM besides the directory.
 pub(super) const fn ram_bytes_max(pages: usize) -> usize {
     pages * (2 * size_of::<Lpn>() + size_of::<FoundLog>())
 }
 
 impl<S: PageStore> LogArea<S> {
-    /// An area without its lists: [`LogArea::open`] comes before a page is written.
+    /// Makes an area without its lists. [`LogArea::open`] must come before the first write.
     pub(super) fn closed(store: S, shape: LogShape) -> LogArea<S> {
         let (directory, free, dead) = (Vec::new(), Vec::new(), Vec::new());
         LogArea { store, shape, directory, free, dead, gone: 0, number: 1, writes: 0 }
     }
 
-    /// Makes the lists, of which a mount needs none before it has done with what it found.
+    /// Makes the lists. A mount needs them only after it has dealt with the pages found.
     pub(super) fn open(&mut self) {
         let pages = self.pages() as usize;
         self.directory.reserve_exact(pages - self.directory.len());
@@ -76,7 +76,8 @@ impl<S: PageStore> LogArea<S> {
         self.free.extend((0..pages as u32).rev().map(Lpn).filter(is_free));
     }
 
-    /// The error of a mount of the tree beside this area: the index is blank where both are.
+    /// The error for a mount that found no tree. The store counts as blank only if this area is blank as
+    /// well.
     pub(super) fn explain(&mut self, error: IndexError) -> Result<IndexError, IndexError> {
         if !error.is_blank() {
             return Ok(error);
@@ -93,12 +94,11 @@ impl<S: PageStore> LogArea<S> {
         self.store.page_count()
     }
 
-    /// Drops what the pages hold.
     pub(super) fn trim_all(&mut self) -> Result<(), IndexError> {
         (0..self.pages()).try_for_each(|page| Ok(self.store.trim(Lpn(page))?))
     }
 
-    /// Reads all pages and shows those that are logs, with their leaf and number.
+    /// Reads all pages, and returns those that are logs.
     pub(super) fn scan(&mut self, page: &mut [u8], cause: Cause) -> Result<Found, IndexError> {
         let mut found = Found { logs: Vec::with_capacity(self.pages() as usize), base: 0 };
         for at in (0..self.pages()).map(Lpn) {
@@ -117,7 +117,7 @@ impl<S: PageStore> LogArea<S> {
         Ok(found)
     }
 
-    /// Takes over what a scan found: at most one log for a leaf.
+    /// Takes over the pages that a scan found. Two logs of one leaf are an error.
     pub(super) fn adopt(&mut self, found: &Found) -> Result<(), IndexError> {
         self.directory.reserve_exact(self.pages() as usize);
         for (_, leaf, at) in &found.logs {
@@ -131,13 +131,11 @@ impl<S: PageStore> LogArea<S> {
         Ok(())
     }
 
-    /// The page with the log of a leaf.
     pub(super) fn page_of(&self, leaf: Lpn) -> Option<Lpn> {
         let place = self.directory.binary_search_by_key(&leaf, |(leaf, _)| *leaf).ok()?;
         Some(self.directory[place].1)
     }
 
-    /// The leaves that have a log page.
     pub(super) fn leaves(&self) -> impl Iterator<Item = Lpn> + '_ {
         self.directory.iter().map(|(leaf, _)| *leaf)
     }
@@ -146,7 +144,7 @@ impl<S: PageStore> LogArea<S> {
         self.directory.len()
     }
 
-    /// Reads the log page of a leaf; false where it has none.
+    /// Reads the log page of a leaf. Returns false if the leaf has none.
     pub(super) fn read(&mut self, leaf: Lpn, cause: Cause, page: &mut [u8]) -> Result<bool, IndexError> {
         let Some(at) = self.page_of(leaf) else { return Ok(false) };
         self.store.read(at, cause, page)?;
@@ -162,8 +160,8 @@ impl<S: PageStore> LogArea<S> {
         self.shape.verify(page, at).map(drop)
     }
 
-    /// Gives up all pages that a scan found. The oldest goes first: should the store refuse another, the
-    /// newest are left.
+    /// Gives up all pages that a scan found. They are trimmed from the oldest on, so that the newest remain
+    /// if the store refuses one.
     pub(super) fn bury(&mut self, found: &Found) {
         self.dead.clear();
         self.dead.reserve_exact(self.pages() as usize);
@@ -171,7 +169,7 @@ impl<S: PageStore> LogArea<S> {
         self.number = self.number.max(found.next_number());
     }
 
-    /// Writes the log page of a leaf; `Full` where there is no room for it.
+    /// Writes the log page of a leaf. [`StoreError::Full`] if the area has no free page.
     pub(super) fn write(&mut self, leaf: Lpn, page: &mut [u8]) -> Result<(), StoreError> {
         let old = self.page_of(leaf);
         let Some(at) = old.or_else(|| self.free.last().copied()) else { return Err(StoreError::Full) };
@@ -187,8 +185,8 @@ impl<S: PageStore> LogArea<S> {
         Ok(())
     }
 
-    /// Gives up the log page of a leaf, if it has one. What the store refuses to drop now waits for the next
-    /// sync: its entries are in the tree, and were so after the last sync.
+    /// Gives up the log page of a leaf, if it has one. If the store refuses the trim, the next sync repeats
+    /// it; the entries are in the tree, as they were after the last sync.
     pub(super) fn give_up(&mut self, leaf: Lpn) -> Result<(), IndexError> {
         let Ok(place) = self.directory.binary_search_by_key(&leaf, |(leaf, _)| *leaf) else { return Ok(()) };
         let (_, at) = self.directory.remove(place);
@@ -199,12 +197,12 @@ impl<S: PageStore> LogArea<S> {
         trimmed.or_else(|error| if error.is_refusal() { Ok(()) } else { Err(error) })
     }
 
-    /// The only log belongs to this leaf from now on: its leaf moved.
+    /// Renames the leaf of the only log, because the leaf moved to another page.
     pub(super) fn rename_only(&mut self, leaf: Lpn) {
         self.directory.iter_mut().for_each(|(other, _)| *other = leaf);
     }
 
-    /// Tells the store of the pages given up.
+    /// Trims the pages given up.
     pub(super) fn trim_dead(&mut self) -> Result<(), IndexError> {
         while let Some(at) = self.dead.last().copied() {
             match self.store.trim(at) {
@@ -219,7 +217,7 @@ impl<S: PageStore> LogArea<S> {
         Ok(())
     }
 
-    /// Makes what was written survive, and then what was given up stay away.
+    /// Makes the writes durable, and then trims the pages given up.
     pub(super) fn sync(&mut self) -> Result<(), IndexError> {
         if self.dead.is_empty() {
             return Ok(());
@@ -228,21 +226,21 @@ impl<S: PageStore> LogArea<S> {
         self.trim_dead()
     }
 
-    /// Makes what was given up stay away.
+    /// Syncs the store, so that trimmed pages stay away after a cut.
     pub(super) fn sync_store(&mut self) -> Result<(), IndexError> {
         self.store.sync()?;
         self.stays_away();
         Ok(())
     }
 
-    /// The store was synced: what was given up before stays away.
+    /// Notes that the store was synced. Pages trimmed before stay away.
     pub(super) fn stays_away(&mut self) {
         if self.dead.is_empty() {
             self.gone = 0;
         }
     }
 
-    /// Pages given up that a cut may bring back.
+    /// Number of pages given up that a cut may bring back.
     pub(super) fn gone(&self) -> usize {
         self.gone
     }

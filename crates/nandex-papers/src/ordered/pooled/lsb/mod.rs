@@ -82,7 +82,7 @@ use nandex::units::Lpn;
 use page::LogShape;
 use settings::LsbSizes;
 
-/// A log node in RAM.
+/// An open log node.
 struct LogNode {
     leaf: Lpn,
     span: LeafSpan,
@@ -97,14 +97,14 @@ pub struct LsbTree<S> {
     area: LogArea<Slice<S>>,
     open: Vec<LogNode>,
     log_nodes: usize,
-    /// A log page in hand.
+    /// Buffer for a log page.
     page: Vec<u8>,
     clock: u64,
     is_interrupted: bool,
-    /// The updates in log pages that a mount found, and that the store refused to merge: no change is made
-    /// before it is.
+    /// Updates in log pages that a mount found and the store refused to merge. They must be merged before
+    /// any change.
     stranded: Owed,
-    /// Bytes in which a mount sorts out what the logs say.
+    /// Bytes of RAM in which a mount sorts the changes of log pages.
     merge_ram: usize,
     counts: LsbCounts,
 }
@@ -119,7 +119,7 @@ struct LsbCounts {
 }
 
 impl<S: PageStore> LsbTree<S> {
-    /// Makes an empty index; whatever the store held is dropped.
+    /// Makes an empty index, and drops everything that the store held.
     pub fn format(mut store: S, config: LsbConfig) -> Result<LsbTree<S>, IndexError> {
         let plan = config.on(&store)?;
         // The old superblock goes before the logs of its tree.
@@ -131,7 +131,7 @@ impl<S: PageStore> LsbTree<S> {
         Ok(LsbTree::above(BPlusTree::format(below, plan.tree)?, area, config))
     }
 
-    /// Opens the index that a store holds, if it was synced after the last change.
+    /// Opens the index that a store holds. It must have been synced after its last change.
     pub fn mount(store: S, config: LsbConfig) -> Result<LsbTree<S>, IndexError> {
         let plan = config.on(&store)?;
         let (below, mut area) = parts(store, &plan)?;
@@ -148,8 +148,8 @@ impl<S: PageStore> LsbTree<S> {
         Ok(index)
     }
 
-    /// Opens the index that a power cut left: each key has its value at the last sync or a later one. Where
-    /// the store cannot keep the tree whole over a cut, the same as [`LsbTree::mount`].
+    /// Opens the index after a power cut. Each key has its value at the last sync or a later one. If the
+    /// store cannot keep the tree whole over a cut, this is the same as [`LsbTree::mount`].
     pub fn mount_after_cut(store: S, config: LsbConfig) -> Result<LsbTree<S>, IndexError> {
         let plan = config.on(&store)?;
         let (below, mut area) = parts(store, &plan)?;
@@ -185,17 +185,18 @@ impl<S: PageStore> LsbTree<S> {
         Err(IndexError::other(Differs::Geometry, "the index has another number of log pages"))
     }
 
-    /// Log nodes in RAM.
+    /// Number of open log nodes.
     pub fn open_logs(&self) -> usize {
         self.open.len()
     }
 
-    /// The tree below, without what the logs say.
+    /// The tree below, without the entries of the logs.
     pub fn tree(&self) -> &BPlusTree<Slice<S>> {
         &self.tree
     }
 
-    /// Gives the store back; what was not synced is as after a power cut.
+    /// Takes the index apart and returns the store. Changes that were not synced are lost as in a power
+    /// cut.
     pub fn into_store(self) -> S {
         let below = self.tree.into_store();
         drop(self.area);
@@ -207,7 +208,8 @@ impl<S: PageStore> LsbTree<S> {
         if self.is_interrupted { Err(IndexError::Interrupted) } else { Ok(self.tree.ready()?) }
     }
 
-    /// The state of a key in the log of a leaf that is not open: nothing, or a value, or that it is removed.
+    /// The entry of a key in the log of a leaf that is not open. `None` if there is none; the inner `None`
+    /// means removed.
     fn closed_log_value(&mut self, leaf: Lpn, key: &[u8]) -> Result<Option<Option<&[u8]>>, IndexError> {
         if !self.area.read(leaf, Cause::Host, &mut self.page)? {
             return Ok(None);
@@ -244,7 +246,7 @@ impl<S: PageStore> LsbTree<S> {
         failed
     }
 
-    /// L1, L2 and L4, and the records that logs add and take away.
+    /// Checks L1, L2 and L4. Also adds up the records that logs add and remove.
     fn check_logs(&mut self, report: &mut CheckReport) -> Result<(), IndexError> {
         if self.open.len() > self.log_nodes {
             report.violation(Invariant::L4, 0, "too many log nodes are open".to_string());
@@ -305,11 +307,11 @@ fn parts<S: PageStore>(store: S, plan: &LsbSizes) -> Result<(Slice<S>, LogArea<S
     Ok((below, LogArea::closed(end, plan.shape)))
 }
 
-/// The entries of a log between two bounds that were not shown yet.
+/// The entries of a log between two bounds that have not been shown yet.
 struct Entries<'a> {
     log: (LogShape, &'a [u8]),
     bounds: (Bound<&'a [u8]>, Bound<&'a [u8]>),
-    /// The entries left are from the first on and before the second.
+    /// The range of entries left: from the first index up to but without the second.
     left: (usize, usize),
     direction: Direction,
 }
@@ -356,8 +358,8 @@ impl Pending for Entries<'_> {
     }
 }
 
-/// Above a store with a journal: what open log nodes hold waits, the tree is never torn where the store
-/// writes groups atomically.
+/// Above a store with a journal: the entries of open log nodes wait in RAM, and the tree is never torn if
+/// the store writes groups atomically.
 impl<S: PageStore> Buffered<S> for LsbTree<S> {
     type Config = LsbConfig;
 
@@ -521,7 +523,7 @@ impl<S: PageStore> OrderedIndex for LsbTree<S> {
     }
 }
 
-/// Hands a value on; whether there is one.
+/// Copies a value that was found. Returns whether there is one.
 fn answer(found: Option<&[u8]>, value: &mut [u8]) -> bool {
     if let Some(found) = found {
         value.copy_from_slice(found);

@@ -21,14 +21,13 @@ use nandex::units::Lpn;
 const MAGIC: &[u8; 4] = b"NXLG";
 const HEADER_BYTES: usize = 24;
 
-/// How log pages are laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LogShape {
     entries: NodeShape,
 }
 
 impl LogShape {
-    /// Entries that a page of this size has room for.
+    /// Number of entries that fit into a page of this size.
     pub(super) fn entries_max(record: RecordFormat, page_bytes: usize) -> usize {
         let bits = 8 * record.entry_bytes() + 1;
         let entries = 8 * page_bytes.saturating_sub(HEADER_BYTES) / bits;
@@ -65,7 +64,7 @@ impl LogShape {
         page[22] = 1;
     }
 
-    /// Verifies a page that was read; the leaf and the number, or none where it is blank.
+    /// Checks a page and returns its leaf and number. `None` if the page is blank.
     pub(super) fn verify(&self, page: &[u8], at: Lpn) -> Result<Option<(Lpn, u64)>, IndexError> {
         if page[..HEADER_BYTES].iter().all(|byte| *byte == 0) {
             return Ok(None);
@@ -82,7 +81,7 @@ impl LogShape {
         Ok(Some((self.leaf(page), get_u64(page, 12))))
     }
 
-    /// Makes a page ready to be written.
+    /// Completes a page for the write: leaf, number and checksum.
     pub(super) fn seal(&self, page: &mut [u8], at: Lpn, leaf: Lpn, number: u64) {
         put_u32(page, 8, leaf.0);
         put_u64(page, 12, number);
@@ -98,12 +97,11 @@ impl LogShape {
         get_u16(page, 20).into()
     }
 
-    /// Whether the keys came in ascending order, and none is removed.
+    /// Whether the keys came in ascending order and none is removed.
     pub(super) fn is_ascending(&self, page: &[u8]) -> bool {
         page[22] == 1
     }
 
-    /// Where a key is, or where it belongs.
     pub(super) fn search(&self, page: &[u8], key: &[u8]) -> Result<usize, usize> {
         self.entries.search(self.area(page), self.count(page), key)
     }
@@ -125,13 +123,12 @@ impl LogShape {
         }
     }
 
-    /// All entries, in key order.
     pub(super) fn changes<'a>(&self, page: &'a [u8]) -> impl Iterator<Item = Change<'a>> + Clone + use<'a> {
         let shape = *self;
         (0..self.count(page)).map(move |i| shape.change(page, i))
     }
 
-    /// Changes entry `i`.
+    /// Changes the value of entry `i`, or makes it a removal.
     pub(super) fn amend(&self, page: &mut [u8], i: usize, value: Option<&[u8]>) {
         self.set_removed(page, i, value.is_none());
         if let Some(value) = value {
@@ -141,7 +138,7 @@ impl LogShape {
         }
     }
 
-    /// Adds a change at place `i` of a log that is not full.
+    /// Adds a change as entry `i`. The log must not be full.
     pub(super) fn add(&self, page: &mut [u8], i: usize, change: Change<'_>) {
         const NO_VALUE: [u8; 255] = [0; 255];
         let count = self.count(page);

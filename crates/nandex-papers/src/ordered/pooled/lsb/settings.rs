@@ -8,48 +8,49 @@ use nandex::ordered::bplus::{BPlusConfig, Underflow};
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::store::PageStore;
 
-/// Log nodes in RAM.
+/// Lb by default.
 const LOG_NODES: u32 = 8;
 
-/// Log nodes in RAM at most.
+/// Largest Lb allowed.
 const LOG_NODES_MAX: u32 = 1 << 16;
 
-/// Entries of a log node, for an estimate before the page is known.
+/// Entries of a log node, as an estimate before the page size is known.
 const ENTRIES_TYPICAL: u64 = 256;
 
-/// How an LSB-tree is formatted and mounted.
+/// The settings of an LSB-tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LsbConfig {
-    /// The tree. A leaf has no more entries than a log page, and nodes are expelled once they are empty.
+    /// The settings of the tree. A leaf has at most the entries of a log page, and empty nodes are
+    /// expelled.
     pub tree: BPlusConfig,
-    /// Lb: log nodes in RAM.
+    /// Lb: number of log nodes in RAM.
     pub log_nodes: u32,
-    /// Log pages of the store; `None` means a quarter of its pages.
+    /// Number of log pages of the store. `None` means a quarter of its pages.
     pub log_pages: Option<u32>,
-    /// Bytes of RAM in which a mount after a cut sorts out what the log pages say: with fewer it reads them
-    /// more often. `None` means as many as all take.
+    /// Bytes of RAM in which a mount after a cut sorts the changes of the log pages. With fewer bytes it
+    /// reads the pages several times. `None` means enough for all changes.
     pub merge_ram: Option<usize>,
 }
 
 impl LsbConfig {
-    /// Eight log nodes.
+    /// Settings with eight log nodes.
     pub const fn new(record: RecordFormat) -> LsbConfig {
         let tree = BPlusConfig::new(record).with_durability(Durability::None);
         LsbConfig { tree, log_nodes: LOG_NODES, log_pages: None, merge_ram: None }
     }
 
-    /// This configuration in the class *none*, as published; a journal gives more above it.
+    /// These settings in the class *none*, as published. A journal above can give a higher class.
     #[must_use]
     pub const fn published(self) -> LsbConfig {
         LsbConfig { tree: self.tree.with_durability(Durability::None), ..self }
     }
 
-    /// Updates that wait in RAM at most, about.
+    /// Approximate largest number of updates that wait in RAM.
     pub(super) fn waiting_updates(&self) -> u64 {
         u64::from(self.log_nodes) * ENTRIES_TYPICAL
     }
 
-    /// Sizes that follow on a store: the tree, its pages and those of the log.
+    /// The sizes of tree and log on this store.
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<LsbSizes, IndexError> {
         if self.tree.durability != Durability::None {
             return Err(IndexError::Unsupported(
@@ -86,7 +87,7 @@ impl LsbConfig {
         })
     }
 
-    /// The most RAM that the index needs on a store besides what the store itself holds.
+    /// Bytes of RAM that the index takes at most on this store. The store itself is not counted.
     pub fn ram_bytes_max(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
         let plan = self.published().on(store)?;
         let node = store.page_bytes() + size_of::<LogNode>() + 2 * usize::from(self.tree.record.key_bytes);
@@ -97,7 +98,6 @@ impl LsbConfig {
     }
 }
 
-/// Sizes that follow from a configuration on a store.
 pub(super) struct LsbSizes {
     pub(super) tree: BPlusConfig,
     pub(super) shape: LogShape,

@@ -95,7 +95,8 @@ fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
     }
 }
 
-/// Lets a store refuse checkpoints, writes after so many, and trims after so many; how many trims are left.
+/// Makes a store refuse checkpoints, and writes and trims after the given numbers of them. Returns the
+/// number of trims left.
 fn wear_out(store: &Store, writes: Option<u64>, trims: u64) -> Shared<u64> {
     let left = Shared::new(trims);
     let (mut writes, counted) = (writes.unwrap_or(u64::MAX), left.clone());
@@ -218,7 +219,7 @@ fn a_close_that_a_worn_out_store_refuses_leaves_what_can_be_mounted() {
     assert_sound(&mut index, &model);
 }
 
-/// A tree of 2 KiB pages with records of 4 + 4 bytes.
+/// A tree with pages of 2 KiB and records of 4 + 4 bytes.
 fn large(log_nodes: u32) -> LsbTree<Store> {
     let config = LsbConfig { log_nodes, ..LsbConfig::new(RecordFormat::new(4, 4)) };
     LsbTree::format(Store::new(2048, 2_000), config).unwrap()

@@ -16,14 +16,14 @@ use nandex::ordered::{Direction, OrderedIndex};
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
 
-/// Leaves that leaf and log come to at most: neither has more entries than a leaf.
+/// Leaves that a leaf and its log can make at most, since neither has more entries than a leaf holds.
 const LEAVES_MAX: usize = 2;
 
-/// The use that a sweep over log pages makes of the newest changes in them.
+/// The action of a sweep over log pages on the newest changes found in them.
 type Act<'a, S> = &'a mut dyn FnMut(&mut LsbTree<S>, &mut Newest) -> Result<(), IndexError>;
 
 impl<S: PageStore> LsbTree<S> {
-    /// A value for a key, or none to remove it; returns whether the key existed.
+    /// Carries out a change. Returns whether the key existed.
     pub(super) fn update(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         self.ready()?;
         match self.merge_stranded() {
@@ -75,7 +75,7 @@ impl<S: PageStore> LsbTree<S> {
         }
     }
 
-    /// Changes entry `i` of an open log; whether the key existed.
+    /// Changes entry `i` of an open log. Returns whether the key existed.
     fn amend(&mut self, at: usize, i: usize, value: Option<&[u8]>) -> Result<bool, IndexError> {
         self.tree.admit_change()?;
         let shape = self.area.shape;
@@ -90,29 +90,28 @@ impl<S: PageStore> LsbTree<S> {
         Ok(existed)
     }
 
-    /// Whether the tree surely has room for the splits that all logs lead to, with a log of this leaf among
-    /// them.
+    /// Whether the tree certainly has room for the splits of all logs, one of this leaf included.
     fn has_room_for_log_of(&self, leaf: Lpn) -> bool {
         self.area.page_of(leaf).is_some() || self.tree.has_room_for(self.splits_max() + 1)
     }
 
-    /// The most splits that all logs lead to, with those that a mount after a cut may find again. Such a page
-    /// goes to the leaves that its own leaf became since: what it adds fills one more, and one of these may
-    /// have to be divided for it.
+    /// Largest number of splits that all logs can cause, with the logs that a mount after a cut may find
+    /// again. Such a page goes to the leaves that its own leaf has become: its entries fill one more, and
+    /// one of these may have to be split.
     fn splits_max(&self) -> u64 {
         let new = |node: &&LogNode| self.area.page_of(node.leaf).is_none();
         let logs = self.area.len() + self.open.iter().filter(new).count();
         logs as u64 + 2 * self.area.gone() as u64
     }
 
-    /// Makes it last that log pages were given up.
+    /// Makes it durable that log pages were given up.
     fn sync_what_is_gone(&mut self) -> Result<(), IndexError> {
         self.area.sync()?;
         self.area.sync_store()
     }
 
-    /// An update for which the tree may have no room: all logs are merged first, and the update itself is if
-    /// it must be.
+    /// Carries out an update for which the tree may lack room. All logs are merged first; the update goes
+    /// to the tree directly if it must.
     fn update_full(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         self.merge_all()?;
         let Lookup { is_present, .. } = self.tree.lookup(change.key, Cause::Host)?;
@@ -121,8 +120,8 @@ impl<S: PageStore> LsbTree<S> {
         Ok(is_present)
     }
 
-    /// Makes place for one more open log: the one that was used least recently is closed. False if it was
-    /// merged.
+    /// Makes room for one more open log by closing the one used least recently. Returns false if that one
+    /// was merged.
     fn make_place(&mut self) -> Result<bool, IndexError> {
         if self.open.len() < self.log_nodes {
             return Ok(true);
@@ -136,7 +135,6 @@ impl<S: PageStore> LsbTree<S> {
         Ok(is_written)
     }
 
-    /// Opens the log of a leaf.
     fn open_log(&mut self, leaf: Lpn, span: LeafSpan) -> Result<usize, IndexError> {
         let mut page = vec![0; self.page.len()];
         if !self.area.read(leaf, Cause::Host, &mut page)? {
@@ -147,7 +145,8 @@ impl<S: PageStore> LsbTree<S> {
         Ok(self.open.len() - 1)
     }
 
-    /// Writes an open log that changed to its page. False if there is no room for it: then it was merged.
+    /// Writes an open log to its page, if it has changed. Returns false if the area had no page for it and
+    /// it was merged.
     fn write_log(&mut self, at: usize) -> Result<bool, IndexError> {
         if !self.open[at].is_dirty {
             return Ok(true);
@@ -167,7 +166,6 @@ impl<S: PageStore> LsbTree<S> {
         }
     }
 
-    /// Writes all open logs that changed.
     pub(super) fn close_all(&mut self) -> Result<(), IndexError> {
         let mut at = 0;
         while at < self.open.len() {
@@ -176,8 +174,8 @@ impl<S: PageStore> LsbTree<S> {
         Ok(())
     }
 
-    /// Closes an open log. A full log of ascending keys becomes the next leaf if the tree can append it. Any
-    /// other is merged into the leaf it belongs to.
+    /// Closes an open log. A full log of ascending keys becomes the next leaf if the tree can append it.
+    /// Any other is merged into the leaf it belongs to.
     fn leave(&mut self, at: usize) -> Result<(), IndexError> {
         let shape = self.area.shape;
         let leaf = self.open[at].leaf;
@@ -200,8 +198,8 @@ impl<S: PageStore> LsbTree<S> {
         self.given_up(leaf)
     }
 
-    /// Before the log of a leaf leaves: the clean mark speaks for its page too, though the tree may have all
-    /// that the log says.
+    /// Removes the clean mark before the log page of a leaf goes. The mark covers log pages too, even if
+    /// the tree has all their entries.
     fn page_goes(&mut self, leaf: Lpn) -> Result<(), IndexError> {
         if self.area.page_of(leaf).is_some() { Ok(self.tree.change_follows()?) } else { Ok(()) }
     }
@@ -218,8 +216,8 @@ impl<S: PageStore> LsbTree<S> {
         Ok(())
     }
 
-    /// After the log of a leaf left: its page is free, and if the tree is one leaf now, the log left is that
-    /// one's.
+    /// Frees the page of a leaf whose log is gone. If the tree now consists of one leaf, the remaining log
+    /// becomes that leaf's.
     fn given_up(&mut self, leaf: Lpn) -> Result<(), IndexError> {
         let mut freed = self.area.give_up(leaf);
         if freed.is_ok() && !self.tree.has_room_for(self.splits_max()) {
@@ -236,7 +234,6 @@ impl<S: PageStore> LsbTree<S> {
         freed
     }
 
-    /// Merges all logs.
     pub(super) fn merge_all(&mut self) -> Result<(), IndexError> {
         while !self.open.is_empty() {
             self.leave(self.open.len() - 1)?;
@@ -253,16 +250,16 @@ impl<S: PageStore> LsbTree<S> {
         }
     }
 
-    /// Before a change: merges what a mount could not.
+    /// Merges the log pages that a mount could not merge. Called before a change.
     pub(super) fn merge_stranded(&mut self) -> Result<(), IndexError> {
         if self.stranded.is_empty() { Ok(()) } else { self.merge_what_was_found() }
     }
 
-    /// After a cut: what all log pages say was so at the last sync or later, whatever became of their leaves.
-    /// It goes to the leaves of today, of each key what the newest page says: more records than ever were at
-    /// once may not fit. The older one of two pages alone would undo what the newer one says: that they are
-    /// gone must last before a change comes. If the store refuses any of that, it is only read until a change
-    /// comes.
+    /// Merges all log pages found after a cut into the present leaves. All their entries were true at the
+    /// last sync or later, but only the newest of each key is used, since all together might be more
+    /// records than ever existed at once. The pages must be gone durably before a change, because an older
+    /// one alone would undo a newer one. If the store refuses any of this, the entries are kept in RAM for
+    /// reading until a change comes.
     pub(super) fn merge_what_was_found(&mut self) -> Result<(), IndexError> {
         let mut page = take(&mut self.page);
         let merged = self.merge_found(&mut page);
@@ -305,7 +302,6 @@ impl<S: PageStore> LsbTree<S> {
         self.area.sync_store()
     }
 
-    /// Slots for the newest changes in some logs.
     fn newest_of(&self, found: &[FoundLog]) -> Newest {
         Newest::new(self.tree.record(), self.merge_ram, found.len() * self.area.shape.capacity())
     }
@@ -325,7 +321,8 @@ impl<S: PageStore> LsbTree<S> {
         self.sweep(found, &mut newest, page, &mut LsbTree::apply_newest)
     }
 
-    /// Does something with the newest changes in some logs, with as many at a time as there is RAM for.
+    /// Runs an action on the newest changes in some logs, with as many changes at a time as fit into the
+    /// RAM.
     fn sweep(
         &mut self,
         found: &[FoundLog],
@@ -356,7 +353,7 @@ impl<S: PageStore> LsbTree<S> {
         self.apply_by_leaf(newest.len(), |i| newest.get(i).1)
     }
 
-    /// Merges what is stranded; what makes room goes first where there is none.
+    /// Merges stranded updates. If there is no room, removals go first.
     fn merge_stranded_of(&mut self, changes: &Owed) -> Result<(), IndexError> {
         let all: Vec<Change<'_>> =
             changes.within((Bound::Unbounded, Bound::Unbounded), Direction::Ascending).rest().collect();
@@ -369,7 +366,7 @@ impl<S: PageStore> LsbTree<S> {
         self.apply_by_leaf(all.len(), |i| all[i])
     }
 
-    /// Applies so many changes, in the order of their keys, to the leaves that they belong to, leaf by leaf.
+    /// Applies changes to their leaves, leaf by leaf. There are `count` changes, in the order of keys.
     fn apply_by_leaf<'c>(
         &mut self,
         count: usize,
@@ -389,7 +386,7 @@ impl<S: PageStore> LsbTree<S> {
         Ok(())
     }
 
-    /// A removal where there is no room to merge what a mount found: it makes some.
+    /// Carries out a removal that must make the room for merging what a mount found.
     fn remove_from_full(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         let Lookup { is_present, .. } = self.tree.lookup(change.key, Cause::Host)?;
         if is_present {

@@ -24,16 +24,16 @@ use nandex::ordered::change::Change;
 use nandex::store::PageStore;
 use nandex::units::Lpn;
 
-/// Pages that the split of a leaf takes at most, or each of the steps by which it grows.
+/// Pages that a split of a leaf, or one step of its growth, takes at most.
 const PAGES_PER_SPLIT: u64 = 3;
 
 /// The outcome of a batch.
 struct BatchOutcome {
-    /// Changes that are applied now.
+    /// Number of changes applied in this batch.
     changes: usize,
-    /// Entries of each page after them.
+    /// Entries of each page after the batch.
     after: [usize; PAGES_MAX],
-    /// Pages that change.
+    /// Pages that the batch changes.
     touched: [bool; PAGES_MAX],
 }
 
@@ -44,7 +44,7 @@ impl BatchOutcome {
 }
 
 impl<S: PageStore> WideTree<S> {
-    /// An update that waited for nothing.
+    /// Carries out an update that did not wait in the pool.
     pub(super) fn apply_one(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<bool, IndexError> {
         self.directory.ready()?;
         let (existed, ..) = self.find(key, Cause::Host)?;
@@ -52,8 +52,8 @@ impl<S: PageStore> WideTree<S> {
         Ok(existed)
     }
 
-    /// The leaf of a batch, its header in frame 0; an empty tree gets a leaf of one page that does not exist
-    /// yet.
+    /// Finds the leaf of a batch and reads its header into frame 0. An empty tree gets a leaf of one page
+    /// that does not exist yet; then the result is false.
     fn leaf_for(&mut self, key: &[u8]) -> Result<(Name, bool), IndexError> {
         if let Some(name) = self.directory.name_of(key, Cause::Host)? {
             self.load_header(0, name.page, Cause::Host)?;
@@ -65,7 +65,7 @@ impl<S: PageStore> WideTree<S> {
         Ok((Name { span: self.everything(), page: Lpn(0), slot: 0 }, false))
     }
 
-    /// Reads the pages that changes belong to, or all if these are more than half.
+    /// Reads the pages that the changes belong to. If these are more than half of the leaf, reads all.
     fn load_touched<'a>(&mut self, changes: impl Iterator<Item = Change<'a>>) -> Result<(), IndexError> {
         let header = &self.frames[0].bytes;
         let (layout, pages) = (self.layout, self.layout.pages(header));
@@ -92,7 +92,7 @@ impl<S: PageStore> WideTree<S> {
         Ok(())
     }
 
-    /// Counts what the changes come to, up to so many entries.
+    /// Counts the effect of the changes on each page, up to `entries_max` entries.
     fn plan<'a>(&self, changes: impl Iterator<Item = Change<'a>>, entries_max: usize) -> BatchOutcome {
         let (layout, header) = (&self.layout, &self.frames[0].bytes);
         let mut plan = BatchOutcome { changes: 0, after: [0; PAGES_MAX], touched: [false; PAGES_MAX] };
@@ -122,8 +122,8 @@ impl<S: PageStore> WideTree<S> {
         plan
     }
 
-    /// Merges changes into the page at a place of the leaf whose header is in frame `base`, and puts its
-    /// entries behind those in hand; returns how many there are then.
+    /// Merges changes into the entries of one page of the leaf, and appends them to those gathered so far.
+    /// Returns the number gathered.
     fn gather<'a>(
         &mut self,
         (base, place): (usize, usize),
@@ -144,7 +144,7 @@ impl<S: PageStore> WideTree<S> {
         end
     }
 
-    /// Gathers all entries, which are in RAM.
+    /// Gathers all entries of the leaf from the pages in RAM.
     fn gather_all<'a>(
         &mut self,
         base: usize,
@@ -157,7 +157,7 @@ impl<S: PageStore> WideTree<S> {
         held
     }
 
-    /// Refuses entries that do not ascend: damaged pages said they would.
+    /// Refuses gathered entries that do not ascend. Only damaged pages give such.
     fn require_sorted(&self, entries: usize, at: Lpn) -> Result<(), IndexError> {
         match self.flat_shape.first_unsorted(&self.flat, entries) {
             Some(_) => Err(corrupted(Invariant::M3, "the keys of a leaf do not ascend", at)),
@@ -165,7 +165,7 @@ impl<S: PageStore> WideTree<S> {
         }
     }
 
-    /// Step 2 where every page has room.
+    /// Step 2 if every page has room: changes the pages and the header.
     fn change_pages<'a>(
         &mut self,
         plan: &BatchOutcome,
@@ -202,20 +202,20 @@ impl<S: PageStore> WideTree<S> {
         Ok(self.directory.change_names(Edit::Keep, &written)?)
     }
 
-    /// Pages for so many entries.
+    /// Number of pages for so many entries.
     fn pages_for(&self, entries: usize, terms: Terms) -> usize {
         let least = self.layout.pages_least(entries);
         if terms.is_roomy { self.layout.pages_roomy(entries).min(terms.limit).max(least) } else { least }
     }
 
-    /// Entries of one leaf, or of two.
+    /// Divides entries among one leaf, or two if they are too many.
     fn shares(&self, entries: usize, pages: usize, terms: Terms) -> [usize; 2] {
         let limit = if terms.is_roomy { terms.limit } else { self.layout.pages_max };
         if pages <= limit { [entries, 0] } else { [entries.div_ceil(2), entries / 2] }
     }
 
-    /// Lays the entries in hand out in one leaf or two, on pages that are there and new ones, and writes all.
-    /// `firsts` are where leaves began, `others` their other pages.
+    /// Writes the gathered entries as one leaf or two. `firsts` are the first pages of the old leaves and
+    /// `others` their other pages; new pages are taken if needed.
     fn lay_out(
         &mut self,
         shares: [usize; 2],
@@ -269,7 +269,7 @@ impl<S: PageStore> WideTree<S> {
         Ok(starts)
     }
 
-    /// Steps 2 and 3 where the leaf is laid out anew.
+    /// Steps 2 and 3 if the leaf must be laid out anew.
     fn repack<'a>(
         &mut self,
         name: &Name,
@@ -303,7 +303,7 @@ impl<S: PageStore> WideTree<S> {
         Ok(is_split.then(|| self.reshaped(name.span.clone(), vec![name.page], starts, shares)))
     }
 
-    /// The numbers of the pages of the leaf whose header is in a frame.
+    /// The page numbers of the leaf whose header is in frame `base`.
     fn pages_in(&self, base: usize) -> Vec<Lpn> {
         let header = &self.frames[base].bytes;
         (0..self.layout.pages(header)).map(|place| self.layout.listed(header, place).0).collect()
@@ -318,8 +318,8 @@ impl<S: PageStore> WideTree<S> {
         Reshaped { span, before, after }
     }
 
-    /// Step 3: the leaf with its changes and a neighbour become one, or two even ones. None where the
-    /// neighbour's pages and its own would not do.
+    /// Step 3: merges the leaf, its changes and a neighbour into one leaf, or two even ones. `None` if the
+    /// pages of both are too few for that.
     fn merge_with<'a>(
         &mut self,
         (name, neighbour): (&Name, &Name),
@@ -366,7 +366,7 @@ impl<S: PageStore> WideTree<S> {
         Ok(Some(self.reshaped(span, vec![left.page, right.page], starts, shares)))
     }
 
-    /// The neighbour below the same parent: the right one if there is one.
+    /// The neighbour below the same parent: the right one if there is one, else the left one.
     fn neighbour_to_merge(&self, name: &Name) -> Result<Option<Name>, IndexError> {
         match (self.directory.name_at(name.slot + 1)?, name.slot.checked_sub(1)) {
             (Some(right), _) => Ok(Some(right)),
@@ -428,20 +428,20 @@ impl<S: PageStore> WideTree<S> {
     }
 }
 
-/// On what terms a leaf is laid out.
+/// The terms on which a leaf is laid out.
 #[derive(Clone, Copy)]
 struct Terms {
     rates: Rates,
-    /// Pages of a leaf.
+    /// Largest number of pages of a leaf.
     limit: usize,
-    /// Whether there are pages to spare; else no more than needed are used.
+    /// Whether pages are plentiful. If not, no more pages than needed are used.
     is_roomy: bool,
 }
 
-/// The change of the directory.
+/// The change of the directory after a batch.
 enum EditKind {
     Keep,
-    /// The first leaf of all.
+    /// Adds the first leaf of the tree.
     Found,
     Split(usize),
     Merge(usize),

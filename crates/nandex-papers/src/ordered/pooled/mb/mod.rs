@@ -66,7 +66,7 @@ use crate::ordered::lazy_update::{Pooled, pooled_over_directory};
 use nandex::check::{IndexError, Invariant};
 use nandex::units::Lpn;
 
-/// An MB-tree.
+/// The MB-tree: a pool of waiting updates above a tree with leaves of several pages.
 pub type MbTree<S> = Pooled<WideTree<S>>;
 
 fn corrupted(invariant: Invariant, what: &'static str, at: Lpn) -> IndexError {

@@ -31,21 +31,20 @@ const MARK: u8 = 0x4d;
 const PAGE_HEAD: usize = 12;
 const HEADER_HEAD: usize = 24;
 
-/// Entries of a page at least, so that a batch is worth its header.
+/// Least number of entries in a page, so that a batch is worth its header.
 const ENTRIES_MIN: usize = 4;
 
-/// How the leaves of one tree are laid out.
+/// The layout of a tree's leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LeafLayout {
     pub(super) page_bytes: usize,
-    /// Pages of a leaf at most.
     pub(super) pages_max: usize,
     first: NodeShape,
     other: NodeShape,
 }
 
 impl LeafLayout {
-    /// Leaves of as many pages as wanted, or as the header has room for.
+    /// The layout for leaves of `wanted` pages, or fewer if the header has no room for so many.
     pub(super) fn new(
         record: RecordFormat,
         page_bytes: usize,
@@ -74,33 +73,29 @@ impl LeafLayout {
         ).into()))
     }
 
-    /// The node of the page at a place.
     pub(super) fn shape(&self, place: usize) -> &NodeShape {
         if place == 0 { &self.first } else { &self.other }
     }
 
-    /// Entries of so many pages.
     pub(super) fn capacity(&self, pages: usize) -> usize {
         debug_assert!((1..=self.pages_max).contains(&pages), "M2: a leaf of {pages} pages");
         self.first.capacity + (pages - 1) * self.other.capacity
     }
 
-    /// The fewest pages that hold so many entries.
     pub(super) fn pages_least(&self, entries: usize) -> usize {
         1 + entries.saturating_sub(self.first.capacity).div_ceil(self.other.capacity)
     }
 
-    /// The fewest pages that hold so many entries with an eighth of the room left free.
+    /// The fewest pages that hold `entries` entries with an eighth of the room left free.
     pub(super) fn pages_roomy(&self, entries: usize) -> usize {
         self.pages_least((8 * entries).div_ceil(7))
     }
 
-    /// Where the node of the page at a place begins.
+    /// Offset of the node in the page at `place`.
     fn node_at(&self, place: usize) -> usize {
         if place == 0 { HEADER_HEAD + self.pages_max * slot_bytes(self.first.key_bytes) } else { PAGE_HEAD }
     }
 
-    /// The node of a page.
     pub(super) fn area<'a>(&self, place: usize, page: &'a [u8]) -> &'a [u8] {
         &page[self.node_at(place)..]
     }
@@ -113,19 +108,17 @@ impl LeafLayout {
         HEADER_HEAD + place * slot_bytes(self.first.key_bytes)
     }
 
-    /// Pages of the leaf that has this header.
     pub(super) fn pages(&self, header: &[u8]) -> usize {
         usize::from(header[20])
     }
 
-    /// The page at a place: its number, its entries, its first key.
+    /// The page at `place`: its number, its entries, and its first key.
     pub(super) fn listed<'a>(&self, header: &'a [u8], place: usize) -> (Lpn, usize, &'a [u8]) {
         let at = self.slot(place);
         let key = &header[at + 6..][..self.first.key_bytes];
         (Lpn(get_u32(header, at)), usize::from(get_u16(header, at + 4)), key)
     }
 
-    /// Entries of the leaf.
     pub(super) fn entries(&self, header: &[u8]) -> usize {
         (0..self.pages(header)).map(|place| self.listed(header, place).1).sum()
     }
@@ -136,7 +129,6 @@ impl LeafLayout {
         places.take_while(|&place| self.listed(header, place).2 <= key).last().unwrap_or(0)
     }
 
-    /// Begins an empty leaf.
     pub(super) fn reset_header(&self, header: &mut [u8], rates: Rates, pages: usize) {
         debug_assert!((1..=self.pages_max).contains(&pages), "M2: a leaf of {pages} pages");
         header.fill(0);
@@ -153,7 +145,7 @@ impl LeafLayout {
         put_u32(header, 16, rates.reads);
     }
 
-    /// Lists the page at a place, whose entries are given with its node.
+    /// Enters a page into the header: number, entries and first key.
     pub(super) fn list(&self, header: &mut [u8], place: usize, (page, entries): (Lpn, usize), key: &[u8]) {
         debug_assert!(
             place < self.pages(header) && entries <= self.shape(place).capacity,
@@ -166,7 +158,7 @@ impl LeafLayout {
         header[at + 6..][..key.len()].copy_from_slice(key);
     }
 
-    /// Puts head and checksum on a finished page.
+    /// Completes a page with its head and checksum.
     pub(super) fn seal(page: &mut [u8], lpn: Lpn, place: usize, entries: usize) {
         debug_assert!(place < PAGES_MAX, "M1: place {place} of a leaf");
         put_u32(page, 4, lpn.0);
@@ -186,7 +178,7 @@ impl LeafLayout {
         Ok(usize::from(get_u16(page, 10)))
     }
 
-    /// Checks a page that was read as the first of a leaf.
+    /// Checks a page read as the first of a leaf.
     pub(super) fn verify_header(&self, page: &[u8], lpn: Lpn) -> Result<(), IndexError> {
         let entries = self.verify_head(page, lpn, 0)?;
         let pages = self.pages(page);
@@ -209,7 +201,7 @@ impl LeafLayout {
         Ok(())
     }
 
-    /// Checks a page that was read for a place of the leaf with this header.
+    /// Checks a page read for `place` of the leaf with this header.
     pub(super) fn verify_page(&self, page: &[u8], place: usize, header: &[u8]) -> Result<(), IndexError> {
         let (lpn, entries, first) = self.listed(header, place);
         if self.verify_head(page, lpn, place)? != entries
@@ -221,19 +213,19 @@ impl LeafLayout {
     }
 }
 
-/// The most pages that any leaf has.
+/// Largest number of pages of any leaf.
 pub(super) const PAGES_MAX: usize = 16;
 
-/// Bytes that the header has for a page.
+/// Bytes of the header for each page.
 const fn slot_bytes(key_bytes: usize) -> usize {
     6 + key_bytes
 }
 
-/// The rates of accesses to a leaf, in sixteenths: reads between two batches, changes in one.
+/// Moving means of the accesses to a leaf, in sixteenths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rates {
-    /// Changes of a batch; 0 before the first.
+    /// Changes of a batch. 0 before the first batch.
     pub(super) changes: u32,
-    /// Reads since the batch before.
+    /// Reads between two batches.
     pub(super) reads: u32,
 }

@@ -9,30 +9,32 @@ use nandex::ordered::buffered::Answers;
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::store::PageStore;
 
-/// How an MB-tree is formatted and mounted.
+/// The settings of an MB-tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MbConfig {
-    /// Sizes of the records.
+    /// The sizes of keys and values.
     pub record: RecordFormat,
-    /// The class wanted; without a journal it must be *none*.
+    /// The durability class. Without a journal it must be *none*.
     pub durability: Durability,
-    /// Children of an inner node at most; none for what the page holds.
+    /// Largest number of children of an inner node. `None` means as many as fit into the page.
     pub order: Option<usize>,
-    /// Pages of a leaf at most, if the header has room for so many.
+    /// Largest number of pages of a leaf; fewer if the header has no room for them.
     pub leaf_pages: usize,
-    /// A write in reads, where each leaf has the pages that cost least; none where all may have `leaf_pages`.
+    /// Cost of a page write in page reads, to give each leaf the number of pages that costs least. `None`
+    /// allows every leaf `leaf_pages` pages.
     pub write_cost: Option<u32>,
-    /// Requests that the batch process buffer holds, 1 or more.
+    /// Number of requests that the batch process buffer holds, at least 1.
     pub pool_requests: u32,
-    /// The answer of an insertion or a removal.
+    /// The exactness of the answers of insertions and removals.
     pub answers: Answers,
 }
 
-/// Superblock, root, and a leaf of one page.
+/// Pages of the smallest tree: superblock, root, and a leaf of one page.
 const PAGES_MIN: u32 = 3;
 
 impl MbConfig {
-    /// Leaves of up to 8 pages by cost, a buffer of so many requests, exact answers.
+    /// Settings with leaves of up to 8 pages by cost, a buffer of `pool_requests` requests, and exact
+    /// answers.
     pub const fn new(record: RecordFormat, pool_requests: u32) -> MbConfig {
         MbConfig {
             record,
@@ -45,12 +47,12 @@ impl MbConfig {
         }
     }
 
-    /// Requests of a buffer that takes at most `bytes`, each counted so.
+    /// Number of requests of a buffer that takes at most `bytes` bytes of RAM.
     pub fn requests_in(record: RecordFormat, bytes: usize, count: PoolCount) -> u32 {
         requests_in(record, CommitPolicy::BiggestSize, bytes, (count, true))
     }
 
-    /// This configuration in the class *none*, as published; a journal gives more above it.
+    /// These settings in the class *none*, as published. A journal above can give a higher class.
     #[must_use]
     pub const fn published(self) -> MbConfig {
         MbConfig { durability: Durability::None, ..self }
@@ -61,7 +63,7 @@ impl MbConfig {
         PoolSetup { requests: self.pool_requests, policy, answers: self.answers, pairs: Pairs::Known }
     }
 
-    /// Bytes of RAM that the buffer takes.
+    /// Bytes of RAM that the buffer takes, by this way of counting.
     pub const fn pool_bytes(&self, count: PoolCount) -> usize {
         match count {
             PoolCount::Held => Pool::ram_bytes(self.record, &self.pool(), true),
@@ -69,13 +71,13 @@ impl MbConfig {
         }
     }
 
-    /// The most RAM that a tree on `store` needs besides its buffer and what the store itself holds.
+    /// Bytes of RAM that a tree takes at most on this store, besides its buffer. The store itself is not
+    /// counted.
     pub fn ram_bytes_max(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
         let MbSizes { directory, layout, .. } = self.published().on(store)?;
         Ok(directory.ram_bytes_max(store)? + buffer_bytes(self.record, &layout) + size_of::<WideTree<()>>())
     }
 
-    /// The tree on a store.
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<MbSizes, IndexError> {
         if self.durability != Durability::None {
             return Err(IndexError::Unsupported(
@@ -108,7 +110,6 @@ impl MbConfig {
     }
 }
 
-/// Sizes that follow from a configuration on a store.
 pub(super) struct MbSizes {
     record: RecordFormat,
     pub(super) directory: BPlusConfig,
@@ -117,7 +118,7 @@ pub(super) struct MbSizes {
 }
 
 impl MbSizes {
-    /// The most pages of leaves that are written at once.
+    /// Largest number of leaf pages written at once.
     pub(super) const fn group_pages(&self) -> usize {
         group_pages_max(&self.layout)
     }

@@ -17,8 +17,8 @@ use super::page::Rates;
 /// The number one in fixed point.
 const ONE: u64 = 1 << 16;
 
-/// The pages, 1 to `pages_max`, of least cost for a leaf of `pages` pages now; `write_cost` is a write in
-/// reads.
+/// The number of pages of least cost for a leaf that has `pages` pages now. `write_cost` is the cost of a
+/// page write in page reads.
 pub(super) fn pages_limit(rates: Rates, pages: usize, pages_max: usize, write_cost: u32) -> usize {
     debug_assert!(pages > 0 && pages_max > 0, "M2: a leaf of {pages} pages, {pages_max} at most");
     if rates.changes == 0 {
@@ -28,7 +28,8 @@ pub(super) fn pages_limit(rates: Rates, pages: usize, pages_max: usize, write_co
     (1..=pages_max).min_by_key(|&n| cost(n)).unwrap_or(1)
 }
 
-/// The cost of a change, in reads and fixed point.
+/// The cost of a change in reads, in fixed point. `n` is the number of pages tried and `now` the present
+/// one.
 fn cost(rates: Rates, (n, now): (u64, u64), write_cost: u64) -> u64 {
     let changes = u64::from(rates.changes);
     // In sixteenths, one at least: no batch is without a change.
@@ -38,7 +39,7 @@ fn cost(rates: Rates, (n, now): (u64, u64), write_cost: u64) -> u64 {
     (write_cost + 1) * pages * 16 / batch + u64::from(rates.reads) * ONE * search / changes
 }
 
-/// (1 - 1/n)^b for b sixteenths / 16, between whole numbers on a straight line.
+/// (1 - 1/n)^b with b in sixteenths. Between whole numbers it is interpolated.
 fn missed(n: u64, sixteenths: u64) -> u64 {
     debug_assert!(sixteenths >= 16, "{sixteenths} sixteenths of a change in a batch");
     let ratio = ONE * (n - 1) / n;
@@ -52,7 +53,7 @@ fn missed(n: u64, sixteenths: u64) -> u64 {
 }
 
 impl Rates {
-    /// The rates after one batch more of so many changes, with so many reads before it.
+    /// The rates after one more batch, of `changes` changes and with `reads` reads before it.
     pub(super) fn after(self, changes: usize, reads: u16) -> Rates {
         let changes = (changes as u64 * 16).min(1 << 24) as u32;
         let reads = u32::from(reads) * 16;
@@ -63,12 +64,12 @@ impl Rates {
         Rates { changes: mean(self.changes, changes).max(1), reads: mean(self.reads, reads) }
     }
 
-    /// The rates of a leaf that has half of the entries.
+    /// The rates of a leaf that keeps half of the entries.
     pub(super) fn halved(self) -> Rates {
         Rates { changes: self.changes.div_ceil(2), reads: self.reads.div_ceil(2) }
     }
 
-    /// The rates of two leaves that are one.
+    /// The rates of a leaf merged from two.
     pub(super) fn with(self, other: Rates) -> Rates {
         let add = u32::saturating_add;
         Rates { changes: add(self.changes, other.changes), reads: add(self.reads, other.reads) }

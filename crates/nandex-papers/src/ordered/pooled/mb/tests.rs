@@ -51,7 +51,7 @@ fn host(index: &MbTree<Store>) -> (u64, u64) {
     (counters.page_reads[0], counters.page_writes[0])
 }
 
-/// 14 entries in the first page of a leaf, 29 in the others.
+/// A loaded tree with 14 entries in the first page of a leaf and 29 in the others.
 fn loaded(config: MbConfig, records: u16) -> MbTree<Store> {
     let mut index = MbTree::format(Store::new(128, 900), config).unwrap();
     let records: Vec<_> = (0..records).map(|n| (key(4 * n), key(n))).collect();

@@ -25,18 +25,17 @@ pub struct WideTree<S> {
     pub(super) directory: BPlusTree<S>,
     pub(super) record: RecordFormat,
     pub(super) layout: LeafLayout,
-    /// A write in reads; none where every leaf may have all pages.
+    /// Cost of a page write in page reads. `None` if every leaf may have the most pages.
     pub(super) write_cost: Option<u32>,
-    /// Pages of the leaves in hand.
+    /// Buffers for pages of leaves.
     pub(super) frames: Vec<PageFrame>,
-    /// Entries of the leaves in hand, all in one node.
+    /// Buffer for the entries of the leaves at work, as one node.
     pub(super) flat: Box<[u8]>,
     pub(super) flat_shape: NodeShape,
     pub(super) class: Durability,
     pub(super) counts: LeafCounts,
 }
 
-/// A page of a leaf in RAM.
 #[derive(Clone, Debug)]
 pub(super) struct PageFrame {
     pub(super) lpn: Lpn,
@@ -53,17 +52,17 @@ pub(super) struct LeafCounts {
     pub(super) leaf_merges: u64,
 }
 
-/// Entries that two leaves of the most pages hold.
+/// Entries in two leaves of the most pages.
 fn flat_entries(layout: &LeafLayout) -> usize {
     2 * layout.capacity(layout.pages_max)
 }
 
-/// Pages in RAM at most: of two leaves, before or after.
+/// Buffers for pages: two leaves before a change, or after it.
 pub(super) const fn frames_max(layout: &LeafLayout) -> usize {
     2 * layout.pages_max + 1
 }
 
-/// Bytes of RAM besides the directory.
+/// Bytes of RAM besides those of the directory.
 pub(super) fn buffer_bytes(record: RecordFormat, layout: &LeafLayout) -> usize {
     frames_max(layout) * (layout.page_bytes + size_of::<PageFrame>())
         + flat_entries(layout) * record.entry_bytes()
@@ -94,7 +93,7 @@ impl<S: PageStore> WideTree<S> {
         }
     }
 
-    /// Finds the pages of all leaves, from their headers.
+    /// Marks the pages of all leaves as used, by their headers.
     pub(super) fn claim_leaves(mut self) -> Result<WideTree<S>, IndexError> {
         let WideTree { directory, layout, frames, counts, .. } = &mut self;
         let header = &mut frames[0].bytes;
@@ -116,7 +115,6 @@ impl<S: PageStore> WideTree<S> {
         Ok(self)
     }
 
-    /// Reads the header of a leaf.
     pub(super) fn load_header(&mut self, base: usize, lpn: Lpn, cause: Cause) -> Result<(), IndexError> {
         let frame = &mut self.frames[base];
         self.directory.store_mut().read(lpn, cause, &mut frame.bytes)?;
@@ -124,8 +122,8 @@ impl<S: PageStore> WideTree<S> {
         self.layout.verify_header(&frame.bytes, lpn)
     }
 
-    /// Reads the page at a place of the leaf whose header is in frame `base`, to a frame; the first page is
-    /// there.
+    /// Reads the page at `place` of the leaf whose header is in frame `base`, into frame `to`. The first
+    /// page is in frame `base` already.
     pub(super) fn load_page(
         &mut self,
         base: usize,
@@ -144,15 +142,15 @@ impl<S: PageStore> WideTree<S> {
         self.layout.verify_page(&frame.bytes, place, &headers[base].bytes)
     }
 
-    /// Reads every page of the leaf whose header is in frame `base` to the frames after it; returns how many
-    /// there are.
+    /// Reads the other pages of the leaf whose header is in frame `base`, into the frames after it. Returns
+    /// the number of its pages.
     pub(super) fn load_rest(&mut self, base: usize, cause: Cause) -> Result<usize, IndexError> {
         let pages = self.layout.pages(&self.frames[base].bytes);
         (1..pages).try_for_each(|place| self.load_page(base, place, base + place, cause))?;
         Ok(pages)
     }
 
-    /// Finds the page of a key: whether there is a leaf, and the frame and the place of its page.
+    /// Finds the page of a key. Returns its leaf, its frame and its place. `None` if the tree has no leaf.
     fn seek(&mut self, key: &[u8], cause: Cause) -> Result<Option<(Name, usize, usize)>, IndexError> {
         let Some(name) = self.directory.name_of(key, cause)? else { return Ok(None) };
         self.load_header(0, name.page, cause)?;
@@ -161,14 +159,13 @@ impl<S: PageStore> WideTree<S> {
         Ok(Some((name, usize::from(place > 0), place)))
     }
 
-    /// Where a key is in the page that was found for it.
     fn search(&self, frame: usize, place: usize, key: &[u8]) -> Result<usize, usize> {
         let entries = self.layout.listed(&self.frames[0].bytes, place).1;
         let area = self.layout.area(place, &self.frames[frame].bytes);
         self.layout.shape(place).search(area, entries, key)
     }
 
-    /// Whether a key is there, the entries of its leaf, and what belongs to it.
+    /// Finds whether a key is in the tree, the entries of its leaf, and the span of its leaf.
     pub(super) fn find(&mut self, key: &[u8], cause: Cause) -> Result<(bool, usize, LeafSpan), IndexError> {
         let Some((name, frame, place)) = self.seek(key, cause)? else {
             return Ok((false, 0, self.everything()));
@@ -177,7 +174,7 @@ impl<S: PageStore> WideTree<S> {
         Ok((is_present, self.layout.entries(&self.frames[0].bytes), name.span))
     }
 
-    /// All keys, as the first leaf will say.
+    /// The span of all keys, which the first leaf will have.
     pub(super) fn everything(&self) -> LeafSpan {
         LeafSpan { low: Some(self.least_key()), high: None }
     }
@@ -186,7 +183,6 @@ impl<S: PageStore> WideTree<S> {
         vec![0; usize::from(self.record.key_bytes)].into()
     }
 
-    /// The leaf after or before one.
     fn neighbour(&mut self, name: &Name, direction: Direction) -> Result<Option<Name>, IndexError> {
         match (direction, &name.span.high, &name.span.low) {
             (Direction::Ascending, None, _) | (Direction::Descending, _, None) => Ok(None),
@@ -204,7 +200,7 @@ impl<S: PageStore> WideTree<S> {
         }
     }
 
-    /// Shows the records of a leaf between two bounds; false once all leaves beyond it lie outside.
+    /// Shows the records of a leaf between two bounds. Returns false if no further leaf can have any.
     fn show_leaf(
         &mut self,
         name: &Name,
@@ -299,7 +295,7 @@ impl<S: PageStore> WideTree<S> {
         Ok(())
     }
 
-    /// M1 to M4 for one leaf.
+    /// Checks M1 to M4 for one leaf.
     fn check_leaf(
         &mut self,
         low: &[u8],
@@ -353,12 +349,12 @@ impl<S: PageStore> WideTree<S> {
     }
 }
 
-/// Pages that a change of leaves writes besides nodes of the directory.
+/// Pages that a change of leaves writes, besides nodes of the directory.
 pub(super) const fn group_pages_max(layout: &LeafLayout) -> usize {
     frames_max(layout)
 }
 
-/// The key before one of as many bytes; none before the least.
+/// The key just before another of the same length. `None` before the least key.
 pub(in crate::ordered) fn key_before(key: &[u8]) -> Option<Box<[u8]>> {
     let mut before: Box<[u8]> = key.into();
     for byte in before.iter_mut().rev() {
@@ -405,7 +401,7 @@ impl<S: PageStore> WideTree<S> {
         Ok(self.directory.change_names(nandex::ordered::bplus::ground::Edit::Remove(0), &[])?)
     }
 
-    /// Writes full leaves, the last two evened out; notes their names.
+    /// Writes full leaves, the last two of equal size, and lists their names.
     fn load_leaves(
         &mut self,
         records: Records<'_, '_>,
@@ -439,7 +435,7 @@ impl<S: PageStore> WideTree<S> {
         Ok(loaded)
     }
 
-    /// Writes a leaf of the first entries in hand.
+    /// Writes a leaf with the first entries of the buffer.
     fn load_leaf(&mut self, entries: usize, names: &mut Vec<(Box<[u8]>, Lpn)>) -> Result<(), IndexError> {
         debug_assert!(entries > 0, "M2: an empty leaf is loaded");
         let pages = self.layout.pages_least(entries);
@@ -458,13 +454,13 @@ impl<S: PageStore> WideTree<S> {
         Ok(())
     }
 
-    /// Puts an entry at a place of those in hand.
     pub(super) fn put_flat(&mut self, at: usize, (key, value): (&[u8], &[u8])) {
         self.flat_shape.set_key(&mut self.flat, at, key);
         self.flat_shape.set_value(&mut self.flat, at, value);
     }
 
-    /// Makes pages of a leaf, in frames that know their numbers, of entries in hand: evenly filled.
+    /// Makes the pages of a leaf, evenly filled, from entries of the buffer. The frames have the page
+    /// numbers already.
     pub(super) fn lay_leaf(
         &mut self,
         (base, pages): (usize, usize),

@@ -21,7 +21,7 @@ use nandex::store::PageStore;
 use nandex::units::Lpn;
 
 impl<S: PageStore> SegmentTree<S> {
-    /// Joins what neighbours can be joined; returns whether there were any.
+    /// Joins neighbouring leaves if their records fit into one. Returns whether any were joined.
     pub(super) fn join_sparse_leaves(&mut self) -> Result<bool, IndexError> {
         if self.is_tight {
             return Ok(false);
@@ -35,8 +35,8 @@ impl<S: PageStore> SegmentTree<S> {
         Ok(!self.is_tight)
     }
 
-    /// Joins the leaf of a key and the next one below the same parent if it can; returns the key to go on
-    /// with.
+    /// Joins the leaf of a key and the next one below the same parent, if possible. Returns the key to
+    /// continue with.
     fn join_at(&mut self, key: &[u8]) -> Result<Option<Box<[u8]>>, IndexError> {
         let Some(left) = self.directory.name_of(key, Cause::Merge)? else { return Ok(None) };
         let Some(right) = self.directory.name_at(left.slot + 1)? else { return Ok(left.span.high) };
@@ -57,7 +57,7 @@ impl<S: PageStore> SegmentTree<S> {
         Ok(Some(key.into()))
     }
 
-    /// Makes room in the leaf of a key by what a neighbour has; returns whether it did.
+    /// Makes room in the leaf of a key by sharing with a neighbour. Returns whether it did.
     pub(super) fn share_with_neighbour(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         for neighbour_is_right in [true, false] {
             let Some(name) = self.directory.name_of(key, Cause::Merge)? else { return Ok(false) };
@@ -72,7 +72,7 @@ impl<S: PageStore> SegmentTree<S> {
         Ok(false)
     }
 
-    /// Gives two leaves half of their records each.
+    /// Gives each of two leaves half of their records.
     fn share(&mut self, left: &Name, right: &Name) -> Result<bool, IndexError> {
         let used = self.read_leaves(&[left.page, right.page], Cause::Merge)?;
         let base = self.layout.segments;
@@ -98,7 +98,7 @@ impl<S: PageStore> SegmentTree<S> {
         Ok(true)
     }
 
-    /// Writes the records in hand to the first of two leaves in frames; the second goes.
+    /// Writes the gathered records to the first of two leaves in frames. The second is given up.
     fn join(&mut self, left: &Name, right: &Name, held: usize) -> Result<(), IndexError> {
         let (slot, gone) = (self.slot_of(left.page)?, self.slot_of(right.page)?);
         let epoch = LeafLayout::head(&self.frames[0]).epoch.wrapping_add(1);

@@ -64,7 +64,7 @@ use crate::ordered::lazy_update::{Pooled, pooled_over_directory};
 use nandex::check::{IndexError, Invariant};
 use nandex::units::Lpn;
 
-/// A PIO B-tree.
+/// The PIO B-tree: a queue of waiting operations above a tree whose leaves are several pages in a row.
 pub type PioTree<S> = Pooled<SegmentTree<S>>;
 
 fn corrupted(invariant: Invariant, what: &'static str, at: Lpn) -> IndexError {

@@ -29,21 +29,20 @@ use nandex::units::Lpn;
 const MARK: u8 = 0x50;
 const HEAD: usize = 24;
 
-/// The most segments that any leaf has.
+/// Largest number of segments of any leaf.
 pub(super) const SEGMENTS_MAX: usize = 16;
 
-/// How the leaves of one tree are laid out.
+/// The layout of a tree's leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LeafLayout {
     pub(super) record: RecordFormat,
     pub(super) page_bytes: usize,
-    /// Pages of a leaf.
     pub(super) segments: usize,
-    /// Records of a segment at most.
+    /// Largest number of records in a segment.
     pub(super) records: usize,
 }
 
-/// The head of a segment but for its owner.
+/// The head of a segment, without its page number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub(super) place: usize,
@@ -70,22 +69,20 @@ impl LeafLayout {
         Ok(LeafLayout { record, page_bytes, segments, records })
     }
 
-    /// Records of a leaf.
     pub(super) fn capacity(&self) -> usize {
         self.segments * self.records
     }
 
-    /// Records that a leaf keeps when it is consolidated; with more it is split.
+    /// Largest number of records with which a consolidated leaf stays one. With more it is split.
     pub(super) fn keeps(&self) -> usize {
         self.capacity() * 3 / 4
     }
 
-    /// Records of two leaves that may become one, at most.
+    /// Largest number of records with which two leaves may be joined.
     pub(super) fn joins(&self) -> usize {
         self.capacity() * 7 / 8
     }
 
-    /// Segments that so many sorted records fill.
     pub(super) fn segments_for(&self, records: usize) -> usize {
         records.div_ceil(self.records).max(1)
     }
@@ -94,7 +91,6 @@ impl LeafLayout {
         self.record.entry_bytes() + 1
     }
 
-    /// A record of a segment.
     pub(super) fn record<'a>(&self, page: &'a [u8], at: usize) -> Change<'a> {
         let (bytes, key) = (self.record_bytes(), usize::from(self.record.key_bytes));
         let record = &page[HEAD + at * bytes..][..bytes];
@@ -102,7 +98,6 @@ impl LeafLayout {
         Change { key: &record[..key], value: is_put.then(|| &record[key..bytes - 1]) }
     }
 
-    /// Writes a record of a segment.
     pub(super) fn put_record(&self, page: &mut [u8], at: usize, change: Change<'_>) {
         let (bytes, key) = (self.record_bytes(), usize::from(self.record.key_bytes));
         let record = &mut page[HEAD + at * bytes..][..bytes];
@@ -114,7 +109,7 @@ impl LeafLayout {
         }
     }
 
-    /// Puts head and checksum on a segment whose records are in place; returns the checksum.
+    /// Completes a segment with its head and checksum. Returns the checksum.
     pub(super) fn seal(page: &mut [u8], lpn: Lpn, head: Head) -> u32 {
         put_u32(page, 4, lpn.0);
         (page[8], page[9]) = (head.place as u8, MARK);
@@ -128,7 +123,7 @@ impl LeafLayout {
         crc
     }
 
-    /// The checksum of a segment that was verified.
+    /// The checksum in a segment that was verified.
     pub(super) fn checksum(page: &[u8]) -> u32 {
         get_u32(page, 0)
     }
@@ -143,7 +138,7 @@ impl LeafLayout {
         }
     }
 
-    /// Checks a page that was read as the segment at a place.
+    /// Checks a page read as the segment at `place`.
     pub(super) fn verify(&self, page: &[u8], lpn: Lpn, place: usize) -> Result<Head, IndexError> {
         if get_u32(page, 0) != crc32(&[&page[4..]]) {
             return Err(corrupted(Invariant::O1, "the checksum of a segment is wrong", lpn));
@@ -158,7 +153,7 @@ impl LeafLayout {
         Ok(head)
     }
 
-    /// Whether a page belongs to the leaf as the segment after this one.
+    /// Whether `page` is the segment at `place` of the leaf and follows the segment `before`.
     pub(super) fn follows(&self, before: &[u8], page: &[u8], place: usize) -> bool {
         let (first, second) = (LeafLayout::head(before), LeafLayout::head(page));
         first.records == self.records

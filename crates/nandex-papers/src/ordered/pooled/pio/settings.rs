@@ -9,27 +9,28 @@ use nandex::ordered::buffered::Answers;
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::store::PageStore;
 
-/// How a PIO B-tree is formatted and mounted.
+/// The settings of a PIO B-tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PioConfig {
-    /// Sizes of the records.
+    /// The sizes of keys and values.
     pub record: RecordFormat,
-    /// The class wanted; without a journal it must be *none*.
+    /// The durability class. Without a journal it must be *none*.
     pub durability: Durability,
-    /// Children of an inner node at most; none for what the page holds.
+    /// Largest number of children of an inner node. `None` means as many as fit into the page.
     pub order: Option<usize>,
-    /// L: pages of a leaf.
+    /// L: number of pages of a leaf.
     pub leaf_pages: usize,
-    /// PioMax: requests that are submitted together at most.
+    /// PioMax: largest number of requests that are submitted together.
     pub requests: usize,
-    /// Operations that the queue holds, 1 or more.
+    /// Number of operations that the queue holds, at least 1.
     pub pool_requests: u32,
-    /// The answer of an insertion or a removal.
+    /// The exactness of the answers of insertions and removals.
     pub answers: Answers,
 }
 
 impl PioConfig {
-    /// Leaves of 4 pages, 64 requests together, a queue of so many operations, exact answers.
+    /// Settings with leaves of 4 pages, 64 requests together, a queue of `pool_requests` operations, and
+    /// exact answers.
     pub const fn new(record: RecordFormat, pool_requests: u32) -> PioConfig {
         PioConfig {
             record,
@@ -42,12 +43,13 @@ impl PioConfig {
         }
     }
 
-    /// Requests of a queue that takes at most `bytes`, each counted so.
+    /// Number of operations of a queue that takes at most `bytes` bytes of RAM.
     pub fn requests_in(record: RecordFormat, bytes: usize, count: PoolCount) -> u32 {
         requests_in(record, CommitPolicy::BiggestSize, bytes, (count, false))
     }
 
-    /// This configuration in the class *none*, as published without its log; a journal gives more above it.
+    /// These settings in the class *none*, as published without its log. A journal above can give a higher
+    /// class.
     #[must_use]
     pub const fn published(self) -> PioConfig {
         PioConfig { durability: Durability::None, ..self }
@@ -58,7 +60,7 @@ impl PioConfig {
         PoolSetup { requests: self.pool_requests, policy, answers: self.answers, pairs: Pairs::Known }
     }
 
-    /// Bytes of RAM that the queue takes.
+    /// Bytes of RAM that the queue takes, by this way of counting.
     pub const fn pool_bytes(&self, count: PoolCount) -> usize {
         match count {
             PoolCount::Held => Pool::ram_bytes(self.record, &self.pool(), false),
@@ -66,7 +68,8 @@ impl PioConfig {
         }
     }
 
-    /// The most RAM that a tree on `store` needs besides its queue and what the store itself holds.
+    /// Bytes of RAM that a tree takes at most on this store, besides its queue. The store itself is not
+    /// counted.
     pub fn ram_bytes_max(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
         let PioSizes { directory, layout, requests } = self.published().on(store)?;
         // The directory reads so many nodes of a level together, and notes the pages of two leaves.
@@ -77,7 +80,6 @@ impl PioConfig {
             + size_of::<SegmentTree<()>>())
     }
 
-    /// The tree on a store.
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<PioSizes, IndexError> {
         if self.durability != Durability::None {
             return Err(IndexError::Unsupported(
@@ -114,7 +116,6 @@ impl PioConfig {
     }
 }
 
-/// Sizes that follow from a configuration on a store.
 pub(super) struct PioSizes {
     pub(super) directory: BPlusConfig,
     layout: LeafLayout,
@@ -122,7 +123,7 @@ pub(super) struct PioSizes {
 }
 
 impl PioSizes {
-    /// The most pages of leaves that must be written at once.
+    /// Largest number of leaf pages that must be written at once.
     pub(super) const fn group_pages(&self) -> usize {
         group_pages_max(&self.layout)
     }

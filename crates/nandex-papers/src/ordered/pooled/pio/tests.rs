@@ -78,7 +78,7 @@ fn host(index: &PioTree<Store>) -> (u64, u64, u64) {
     (counters.page_reads[0], counters.page_writes[0], counters.batches)
 }
 
-/// 20 records a page of 128 bytes.
+/// A loaded tree with 20 records to a page of 128 bytes.
 fn loaded(config: PioConfig, records: u16) -> PioTree<Store> {
     let mut index = PioTree::format(Store::new(128, 1_200), config).unwrap();
     let records: Vec<_> = (0..records).map(|n| (key(6 * n), key(n))).collect();
@@ -115,7 +115,8 @@ fn a_search_reads_the_used_segments_as_one_batch() {
     assert_eq!((after.0 - before.0, after.2 - before.2), (1 + 3, 1), "the root, three segments");
 }
 
-/// Random insertions into and searches in an index on chips: time, page reads and programs of both.
+/// Makes random insertions and then searches in an index on chips. Returns time, page reads and page
+/// programs of each.
 fn on_channels(channels: u32) -> [(u64, u64, u64); 2] {
     let mut part = catalogue::find("slc-array-8").unwrap().clone().with_blocks(64);
     part.geometry.channels = channels;
@@ -394,9 +395,9 @@ fn a_full_chip_takes_records_again_below_a_journal() {
     }
 }
 
-/// A full store of two leaves refuses a record of a full leaf only where the other leaf is more than half
-/// full, so it holds more than 3/2 of a leaf (356 records here), and 2 leaves at most (476): of half of these
-/// it takes back the difference, 118 at least.
+/// A full store of two leaves refuses a record of a full leaf only if the other is more than half full. So
+/// it holds more than 3/2 of a leaf (356 records here) and at most 2 leaves (476). If half of these are
+/// removed, it takes back at least the difference, 118.
 #[test]
 fn a_store_of_two_leaves_takes_records_again_once_some_are_gone() {
     for blocks in [16, 20] {

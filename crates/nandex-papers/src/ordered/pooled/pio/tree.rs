@@ -23,26 +23,25 @@ use nandex::store::space::Space;
 use nandex::store::{PageStore, StoreError, batch};
 use nandex::units::Lpn;
 
-/// Not known how many segments of a leaf are used.
+/// In [`SegmentTree::segments`]: the used segments of the leaf are not known.
 const UNKNOWN: u8 = u8::MAX;
 
-/// A tree with leaves that updates are appended to.
+/// A tree whose leaves have updates appended to them.
 pub struct SegmentTree<S> {
     pub(super) directory: BPlusTree<S>,
     pub(super) layout: LeafLayout,
-    /// Requests that are submitted together at most.
+    /// Largest number of requests that are submitted together.
     pub(super) requests_max: usize,
-    /// Segments of the leaf in each slot.
+    /// For each slot: the used segments of its leaf.
     pub(super) segments: Vec<u8>,
-    /// Slots in use.
     pub(super) leaves: u32,
-    /// Whether no two neighbours were found to be one leaf's, and nothing was removed since.
+    /// Whether the last search found no neighbours to join, and no record was removed since.
     pub(super) is_tight: bool,
-    /// Where the search for a free slot begins.
+    /// The slot at which the search for a free one begins.
     pub(super) first_free: usize,
-    /// Pages of the leaves in hand.
+    /// Buffers for pages of leaves.
     pub(super) frames: Vec<Box<[u8]>>,
-    /// The records of the leaf in hand, sorted, in one node.
+    /// Buffer for the sorted records of a leaf, as one node.
     pub(super) flat: Box<[u8]>,
     pub(super) flat_shape: NodeShape,
     pub(super) class: Durability,
@@ -61,12 +60,12 @@ pub(super) struct SegmentCounts {
     pub(super) leaf_shares: u64,
 }
 
-/// Records of a leaf in hand at most: two leaves that stay.
+/// Largest number of records that are gathered: those of two consolidated leaves.
 fn flat_records(layout: &LeafLayout) -> usize {
     layout.capacity().max(2 * layout.keeps())
 }
 
-/// Pages in RAM: as many as are read together, and those of two leaves.
+/// Buffers for pages: those read together, and two leaves.
 fn frames_for(layout: &LeafLayout, requests_max: usize) -> usize {
     requests_max + 2 * layout.segments
 }
@@ -75,7 +74,8 @@ fn slots_of(layout: &LeafLayout, pages: u32) -> usize {
     pages as usize / layout.segments
 }
 
-/// Bytes of RAM besides the directory's, but that the directory may read so many nodes together.
+/// Bytes of RAM besides the directory's own. The directory's reads of `requests_max` nodes at a time are
+/// not included.
 pub(super) fn buffer_bytes(layout: &LeafLayout, requests_max: usize, pages: u32) -> usize {
     frames_for(layout, requests_max) * (layout.page_bytes + size_of::<Box<[u8]>>())
         + flat_records(layout) * layout.record.entry_bytes()
@@ -109,7 +109,7 @@ impl<S: PageStore> SegmentTree<S> {
         }
     }
 
-    /// Finds the pages of all leaves; none of them is read.
+    /// Marks the pages of all leaves as used. No leaf is read.
     pub(super) fn claim_leaves(mut self) -> Result<SegmentTree<S>, IndexError> {
         let (segments, leaves) = (self.layout.segments as u32, &mut self.leaves);
         self.directory.walk_names(Cause::Recovery, &mut |_, space, first| {
@@ -130,7 +130,7 @@ impl<S: PageStore> SegmentTree<S> {
         Ok(self)
     }
 
-    /// The slot of the leaf that begins on a page: slots go from the end of the store down.
+    /// The slot of the leaf that begins on page `first`. Slots are counted from the end of the store down.
     pub(super) fn slot_of(&self, first: Lpn) -> Result<usize, IndexError> {
         let (pages, segments) = (self.directory.space().page_count(), self.layout.segments as u32);
         let slot = ((pages - first.0) / segments).checked_sub(1).map(|slot| slot as usize);
@@ -139,14 +139,13 @@ impl<S: PageStore> SegmentTree<S> {
             .ok_or_else(|| corrupted(Invariant::O3, "no leaf begins on this page", first))
     }
 
-    /// The pages of a slot.
     pub(super) fn pages_of(&self, slot: usize) -> core::ops::Range<u32> {
         let (pages, segments) = (self.directory.space().page_count(), self.layout.segments as u32);
         let end = pages - slot as u32 * segments;
         end - segments..end
     }
 
-    /// How many segments of a leaf are used, as far as is known.
+    /// Number of used segments of a leaf, if known.
     pub(super) fn known_segments(&self, slot: usize) -> Option<usize> {
         Some(self.segments[slot]).filter(|&n| n != UNKNOWN).map(usize::from)
     }
@@ -155,8 +154,8 @@ impl<S: PageStore> SegmentTree<S> {
         self.segments[slot] = UNKNOWN;
     }
 
-    /// Submits the reads of some leaves together, each to frames of its own, `segments` apart; returns the
-    /// used segments.
+    /// Reads some leaves together. Each goes to frames of its own, `segments` apart. Returns the used
+    /// segments of each.
     pub(super) fn read_leaves(&mut self, leaves: &[Lpn], cause: Cause) -> Result<Vec<usize>, IndexError> {
         let apart = self.layout.segments;
         assert!(leaves.len() * apart <= self.frames.len(), "more leaves than frames");
@@ -180,7 +179,7 @@ impl<S: PageStore> SegmentTree<S> {
         Ok(used)
     }
 
-    /// Checks the segments of a leaf that was read, and tells how many are its own.
+    /// Checks the segments of a leaf that was read. Returns how many belong to it.
     fn verify_leaf(&mut self, base: usize, first: Lpn, read: usize) -> Result<usize, IndexError> {
         let slot = self.slot_of(first)?;
         let known = self.known_segments(slot);
@@ -210,7 +209,7 @@ impl<S: PageStore> SegmentTree<S> {
         Ok(used)
     }
 
-    /// The state of a key in the segments in frames, the newest first: a value, or that it is not there.
+    /// The value of a key in the segments in frames, searched from the newest. `None` if the key is absent.
     fn find_in(&self, base: usize, used: usize, key: &[u8]) -> Option<&[u8]> {
         let layout = &self.layout;
         for page in self.frames[base..base + used].iter().rev() {
@@ -233,12 +232,13 @@ impl<S: PageStore> SegmentTree<S> {
         None
     }
 
-    /// Makes the records of a leaf in frames those in hand, sorted; returns how many there are.
+    /// Gathers the records of a leaf in frames, sorted. Returns how many there are.
     pub(super) fn gather(&mut self, base: usize, used: usize) -> usize {
         self.gather_more(base, used, 0)
     }
 
-    /// Adds the records of a leaf in frames to those in hand.
+    /// Gathers the records of another leaf, whose pages are in the frames, beside the `held` records that
+    /// were gathered before. Returns how many there are now.
     pub(super) fn gather_more(&mut self, base: usize, used: usize, mut held: usize) -> usize {
         let SegmentTree { frames, layout, flat, flat_shape, .. } = self;
         let pages = &frames[base..base + used];
@@ -256,8 +256,8 @@ impl<S: PageStore> SegmentTree<S> {
         held
     }
 
-    /// The leaf of a key by its name in the directory, and whether it is there; the leaf stays in frame 0
-    /// and after.
+    /// Finds and reads the leaf of a key, into frame 0 and those after it. Returns its name and its used
+    /// segments.
     pub(super) fn seek(&mut self, key: &[u8], cause: Cause) -> Result<Option<(Name, usize)>, IndexError> {
         let Some(name) = self.directory.name_of(key, cause)? else { return Ok(None) };
         let used = self.read_leaves(&[name.page], cause)?[0];
@@ -277,7 +277,6 @@ impl<S: PageStore> SegmentTree<S> {
         vec![0; usize::from(self.layout.record.key_bytes)].into()
     }
 
-    /// The leaf after or before one.
     fn neighbour(&mut self, name: &Name, direction: Direction) -> Result<Option<Name>, IndexError> {
         match (direction, &name.span.high, &name.span.low) {
             (Direction::Ascending, None, _) | (Direction::Descending, _, None) => Ok(None),
@@ -295,7 +294,6 @@ impl<S: PageStore> SegmentTree<S> {
         }
     }
 
-    /// The leaf where a walk begins.
     fn start_of(&mut self, bounds: Bounds<'_>, direction: Direction) -> Result<Option<Name>, IndexError> {
         let start: Box<[u8]> = match (direction, bounds.0, bounds.1) {
             (Direction::Ascending, Bound::Included(key) | Bound::Excluded(key), _)
@@ -306,7 +304,7 @@ impl<S: PageStore> SegmentTree<S> {
         Ok(self.directory.name_of(&start, Cause::Host)?)
     }
 
-    /// prange: the leaves of the range are read several at a time, ever more as the walk goes on.
+    /// prange: reads the leaves of a range several at a time, and more at a time as the walk goes on.
     fn walk_range(
         &mut self,
         bounds: Bounds<'_>,
@@ -427,12 +425,12 @@ impl<S: PageStore> SegmentTree<S> {
     }
 }
 
-/// Pages that a change of leaves writes besides nodes of the directory.
+/// Pages that a change of leaves writes, besides nodes of the directory.
 pub(super) const fn group_pages_max(layout: &LeafLayout) -> usize {
     2 * layout.segments
 }
 
-/// Whether leaves beyond one, in the direction of a walk, may have keys between the bounds.
+/// Whether leaves further on in a walk may have keys between the bounds.
 fn reaches_beyond(span: &LeafSpan, bounds: Bounds<'_>, direction: Direction) -> bool {
     match (direction, &span.high, &span.low) {
         (Direction::Ascending, Some(high), _) => {
@@ -454,7 +452,7 @@ fn is_changed_later(layout: &LeafLayout, pages: &[Box<[u8]>], at: usize, key: &[
     })
 }
 
-/// Brings the records in hand up to date with a change; returns how many there are then.
+/// Applies a change to the gathered records. Returns how many there are then.
 pub(super) fn upsert(shape: &NodeShape, flat: &mut [u8], held: usize, change: Change<'_>) -> usize {
     // Sorted records come in order, so the end is tried first.
     let found = if held > 0 && shape.key(flat, held - 1) < change.key {

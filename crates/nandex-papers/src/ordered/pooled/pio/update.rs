@@ -27,21 +27,21 @@ use nandex::ordered::{Durability, Records};
 use nandex::store::{PageStore, StoreError, batch};
 use nandex::units::Lpn;
 
-/// Changes of a round at most, for each request that is submitted with others.
+/// Largest number of changes in a round for each request that is submitted with others.
 const CHANGES_PER_REQUEST: usize = 4;
 
-/// A leaf of a round, whose last segment is in the frame of the same number.
+/// A leaf of a round. Its last segment is in the frame of the same index.
 #[derive(Clone, Copy, Debug)]
 struct Target {
     slot: usize,
     first: Lpn,
-    /// Segments used, and changes that belong to it.
+    /// Segments in use. `changes` is the number of changes for the leaf.
     used: usize,
     changes: usize,
 }
 
 impl<S: PageStore> SegmentTree<S> {
-    /// An update that waited for nothing.
+    /// Carries out an update that did not wait in the queue.
     pub(super) fn apply_one(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         self.directory.ready()?;
         let existed = self.holds(change.key, Cause::Host)?;
@@ -49,7 +49,7 @@ impl<S: PageStore> SegmentTree<S> {
         Ok(existed)
     }
 
-    /// One round; where it finds no room, it is tried again after all that makes some.
+    /// Runs one round. If it finds no room, it is repeated after each way of making some.
     fn round_with_room(&mut self, changes: &[Change<'_>], is_all: bool) -> Result<usize, IndexError> {
         let mut applied = self.round(changes, is_all);
         if applied == Err(IndexError::Full) && self.join_sparse_leaves()? {
@@ -62,7 +62,7 @@ impl<S: PageStore> SegmentTree<S> {
         applied
     }
 
-    /// One round for changes that ascend; returns how many it applied, the first ones.
+    /// Runs one round for ascending changes. Returns how many of them it applied.
     fn round(&mut self, changes: &[Change<'_>], is_all: bool) -> Result<usize, IndexError> {
         self.counts.rounds += 1;
         let keys: Vec<&[u8]> = changes.iter().map(|change| change.key).collect();
@@ -87,7 +87,7 @@ impl<S: PageStore> SegmentTree<S> {
         if applied == 0 { self.consolidate(&changes[..of_first]) } else { Ok(applied) }
     }
 
-    /// Step 2.
+    /// Step 2: reads the last segment of each leaf.
     fn read_last_segments(&mut self, targets: &[Target]) -> Result<(), IndexError> {
         let last = |target: &Target| Lpn(target.first.0 + target.used as u32 - 1);
         let SegmentTree { directory, frames, layout, .. } = self;
@@ -99,7 +99,7 @@ impl<S: PageStore> SegmentTree<S> {
         read.try_for_each(|(target, frame)| layout.verify(frame, last(target), target.used - 1).map(drop))
     }
 
-    /// Step 3; returns how many changes it appended, none if the first leaf has no room for its own.
+    /// Step 3: appends the changes. Returns how many; 0 if the first leaf has no room for its own.
     fn append(&mut self, targets: &[Target], changes: &[Change<'_>]) -> Result<usize, IndexError> {
         let SegmentTree { frames, layout, .. } = self;
         let (mut applied, mut spare) = (0, targets.len());
@@ -146,7 +146,7 @@ impl<S: PageStore> SegmentTree<S> {
         Ok(applied)
     }
 
-    /// A leaf alone, whose changes these are: shrink or split; returns how many changes it took.
+    /// Consolidates one leaf with its changes: shrink or split. Returns how many changes it took.
     fn consolidate(&mut self, changes: &[Change<'_>]) -> Result<usize, IndexError> {
         let Some(first) = changes.first() else { return Ok(0) };
         let found = self.seek(first.key, Cause::Host)?;
@@ -179,8 +179,8 @@ impl<S: PageStore> SegmentTree<S> {
         Ok(taken)
     }
 
-    /// Writes the records in hand to the leaf of a key, or to two. A leaf that could be split may stay as
-    /// full as it can be where there is no room for another, so removals always find room.
+    /// Writes the gathered records to the leaf of a key, or to two leaves. If there is no room for a second
+    /// leaf, the one stays as full as it can be, so removals always find room.
     fn rewrite_or_split(
         &mut self,
         key: &[u8],
@@ -199,7 +199,7 @@ impl<S: PageStore> SegmentTree<S> {
         }
     }
 
-    /// Whether an empty leaf has a neighbour in the same node that takes over its keys.
+    /// Whether an empty leaf has a neighbour in the same node to take over its keys.
     fn can_leave(&self, name: &Name) -> Result<bool, IndexError> {
         Ok(name.slot > 0 || self.directory.name_at(1)?.is_some())
     }
@@ -220,7 +220,7 @@ impl<S: PageStore> SegmentTree<S> {
         self.leaves -= 1;
     }
 
-    /// Writes the records in hand to a leaf, or to it and a new one beside it.
+    /// Writes the gathered records to a leaf, or to it and a new one beside it.
     fn rewrite(
         &mut self,
         name: Option<Name>,
@@ -264,7 +264,6 @@ impl<S: PageStore> SegmentTree<S> {
         Ok(())
     }
 
-    /// Takes the first free slot from the end of the store.
     fn take_slot(&mut self) -> Result<usize, IndexError> {
         let slot = self.free_slot().inspect_err(|_| self.directory.pages_mut().give_back())?;
         let pages = self.pages_of(slot);
@@ -280,7 +279,7 @@ impl<S: PageStore> SegmentTree<S> {
         found.ok_or(IndexError::Full)
     }
 
-    /// Makes segments of sorted records in hand, in frames; returns how many.
+    /// Makes segments of gathered, sorted records, in frames. Returns how many.
     pub(super) fn lay_leaf(
         &mut self,
         (slot, base): (usize, usize),
@@ -307,7 +306,7 @@ impl<S: PageStore> SegmentTree<S> {
         segments
     }
 
-    /// Bulk load: leaves as full as a consolidation leaves them, then the directory.
+    /// Loads a tree: first the leaves, as full as a consolidation leaves them, then the directory.
     pub(super) fn load_all(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
         if let Some((name, used)) = self.seek(&self.least_key(), Cause::Host)? {
             if name.slot > 0 || name.span.high.is_some() || self.gather(0, used) > 0 {
@@ -398,12 +397,12 @@ impl<S: PageStore> SegmentTree<S> {
     }
 }
 
-/// Segments that were laid, with their pages.
+/// The segments made by [`SegmentTree::lay_leaf`], with their page numbers.
 pub(super) fn laid(frames: &[Box<[u8]>]) -> Vec<(Lpn, &[u8])> {
     frames.iter().map(|page| (Lpn(get_u32(page, 4)), &**page)).collect()
 }
 
-/// Appends changes to a segment while it has room, and seals it; returns the rest.
+/// Appends changes to a segment while it has room, and seals it. Returns the rest.
 fn fill_segment<'c, 'a>(
     layout: &LeafLayout,
     page: &mut [u8],
@@ -444,7 +443,8 @@ impl<S: PageStore> GroupTree for SegmentTree<S> {
         (0, self.layout.capacity())
     }
 
-    /// A leaf is split at most once before it takes three quarters of its room in additions.
+    /// Whether there is room for the demand. A leaf is split at most once before it has taken three
+    /// quarters of its room in additions.
     fn has_room(&self, demand: Demand) -> bool {
         let Demand { additions, others, .. } = demand;
         let splits =

@@ -5,7 +5,7 @@ use nandex::testing::put;
 
 type Tree = WpcbTree<Store, Chip>;
 
-/// Blocks of 4 pages and nodes of 4 keys, as in Figures 7 and 8.
+/// A tree on blocks of 4 pages with nodes of 4 keys, as in Figures 7 and 8.
 fn tree(config: WpcbConfig) -> Tree {
     let chip = new_chip(Geometry::new(64, 32, 4, config.tbm_range_blocks()));
     let blocks = config.tbm_range_blocks();
@@ -77,7 +77,7 @@ fn figure_8_contiguous_keys_fill_leaves_that_are_never_split() {
     assert_holds(&mut tree, &Model::from(model));
 }
 
-/// Section 6.2: a leaf that its ascending keys fill goes to the FTL at once; its versions in the buffer are
+/// Section 6.2: a leaf filled by ascending keys goes to the FTL at once, and its versions in the buffer are
 /// void.
 #[test]
 fn a_full_leaf_goes_to_the_ftl_at_once_or_to_the_buffer() {
@@ -172,7 +172,7 @@ fn an_empty_node_is_expelled_and_none_is_merged() {
     assert_holds(&mut tree, &model);
 }
 
-/// Equations (1) to (4), index-level reads and writes, and M conversions.
+/// Checks equations (1) to (4): reads and writes of nodes, and M conversions.
 #[test]
 fn the_equations_of_section_5_hold() {
     let config = WpcbConfig::new(RecordFormat::new(4, 4)).with_tbm_blocks(20);
@@ -215,7 +215,7 @@ fn the_equations_of_section_5_hold() {
     }
 }
 
-/// Each conversion erases one block, and each page written is converted, dropped, or still in a buffer block.
+/// Each conversion erases one block. Each page written is converted, dropped, or still in a buffer block.
 fn assert_conversions(tree: &Tree, chip: &Chip) {
     let (chip, merge) = (chip.lock().counters(), Cause::Merge as usize);
     assert_eq!(chip.block_erases[merge], metric(tree, "conversions"));

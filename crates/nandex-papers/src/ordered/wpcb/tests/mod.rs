@@ -32,7 +32,7 @@ fn new_chip(geometry: Geometry) -> Chip {
     Chip::new(SimChip::new(&Part::new("test", geometry, timing)).unwrap())
 }
 
-/// Nodes of at most `order` entries.
+/// Settings with nodes of at most `order` entries.
 fn config(order: usize, tbm_blocks: u32) -> WpcbConfig {
     let config = WpcbConfig::new(RECORD).with_tbm_blocks(tbm_blocks);
     WpcbConfig {
@@ -45,7 +45,6 @@ fn config(order: usize, tbm_blocks: u32) -> WpcbConfig {
     }
 }
 
-/// An FTL below the tree.
 trait Below: PageStore + Sized {
     fn new(range: Range) -> Self;
     fn again(range: Range) -> Result<Self, StoreError>;
@@ -69,7 +68,6 @@ impl Below for PageMapFtl<Range> {
     }
 }
 
-/// A chip divided between an FTL and the TBM of a tree.
 #[derive(Clone)]
 struct Bench {
     chip: Chip,
@@ -101,7 +99,6 @@ impl Bench {
     }
 }
 
-/// A key and the value that [`insert`] gives it.
 fn record(key: u16) -> (Vec<u8>, Vec<u8>) {
     (key.to_be_bytes().to_vec(), (!key).to_be_bytes().to_vec())
 }
@@ -119,8 +116,8 @@ fn metric(tree: &dyn OrderedIndex, name: &str) -> u64 {
     stats.metrics.iter().find(|metric| metric.name == name).unwrap_or_else(|| panic!("no {name}")).value
 }
 
-/// One random operation, on the model too, whether or not it succeeds on the tree. Runs of ascending keys
-/// among them, and waves of insertion and removal.
+/// Makes one random operation on the tree and on the model, on the model even if the tree fails. There are
+/// runs of ascending keys, and waves of insertions and removals.
 fn step(
     tree: &mut dyn OrderedIndex,
     model: &mut Model,

@@ -4,7 +4,7 @@ use super::*;
 use crate::inputs::{sized, stride};
 use nandex::testing::Wrong;
 
-/// The small tree: five levels, so that one operation writes up to eleven pages.
+/// A bench with a small tree of five levels, so that one operation writes up to eleven pages.
 fn small(seed: u64) -> Bench {
     let config = config(3 + seed as usize % 2, 17 + seed as u32 % 3);
     let tbm = TbmSettings { whole_from: (seed % 2 == 1).then_some(2), ..config.tbm };
@@ -30,8 +30,8 @@ fn mount_at_last<S: Below>(bench: &Bench) -> WpcbTree<S, Chip> {
     }
 }
 
-/// From a copy of a chip: runs until the power is cut, mounts again, is cut again while mounting, and goes on
-/// for a while.
+/// Runs on a copy of a chip until the power is cut, mounts, is cut again while mounting, and goes on for a
+/// while.
 fn survive<S: Below>(bench: &Bench, acknowledged: &Model, rng: &Rng, cut: PowerCut) -> bool {
     let mut tree = bench.mount::<S>().unwrap();
     bench.chip.lock().plan_power_cut(cut);
@@ -132,8 +132,8 @@ fn failing_blocks_lose_nothing() {
     assert!(replaced > sized(3, 10), "{replaced} blocks replaced");
 }
 
-/// One wrong bit in a buffer block is put right. Two give an error, unless the page ends its buffer block,
-/// and so may be one that the cut left unfinished: then an older version stands in for it.
+/// One wrong bit in a buffer block is corrected. Two give an error, unless the page is the last of its
+/// buffer block. Such a page may have been cut short, so an older version replaces it.
 #[test]
 fn wrong_bits_are_put_right_or_noticed() {
     let bench = small(1);

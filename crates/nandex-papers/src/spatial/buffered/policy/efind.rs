@@ -22,23 +22,23 @@ use nandex::spatial::coordinate::Coordinate;
 use nandex::spatial::measure::Measure;
 use nandex::spatial::node::NodeId;
 
-/// The measure of the worth of a node to be flushed.
+/// The measure of what it is worth to flush a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Worth {
-    /// The number of the node's modifications, whatever its age.
+    /// Number of modifications. All nodes are considered, whatever their age.
     M,
-    /// The number of the node's modifications.
+    /// Number of modifications. As in the rest, only old nodes are considered.
     Mt,
-    /// The number of the node's modifications, and its height.
+    /// Number of modifications times the height of the node.
     Mth,
-    /// The number of the node's modifications, its height and area.
+    /// Number of modifications times height times area.
     Mtha,
-    /// The number of the node's modifications, its height, area and overlap.
+    /// Number of modifications times height times area times overlap.
     Mthao,
 }
 
 impl Worth {
-    /// All, the simplest first.
+    /// All measures, the simplest first.
     pub const ALL: [Worth; 5] = [Worth::M, Worth::Mt, Worth::Mth, Worth::Mtha, Worth::Mthao];
 
     /// The name used in settings and results.
@@ -53,26 +53,27 @@ impl Worth {
     }
 }
 
-/// The settings of the policy.
+/// The settings of an eFIND policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Efind {
-    /// The measure of the worth of a node.
+    /// The measure of what it is worth to flush a node.
     pub worth: Worth,
-    /// How many of the nodes count as old, in percent.
+    /// Percentage of the buffered nodes that count as old.
     pub oldest_percent: u8,
-    /// Pages that two nodes in sequence are apart at most.
+    /// Largest distance in pages of two nodes in sequence.
     pub sequence_distance: u32,
-    /// Pages that two nodes a stride apart are apart at least.
+    /// Least distance in pages of two nodes a stride apart.
     pub stride_distance: u32,
 }
 
 impl Efind {
-    /// The defaults; those of the publications are not known.
+    /// Our defaults for this measure. The values of the publications are not known to us.
     pub const fn new(worth: Worth) -> Efind {
         Efind { worth, oldest_percent: 60, sequence_distance: 1, stride_distance: 8 }
     }
 
-    /// Looks through the nodes again and again, and keeps no list of them: the buffer has all the RAM.
+    /// Chooses the unit to flush. The nodes are looked through several times instead of being listed,
+    /// because the buffer has all the RAM.
     pub(super) fn choose<C: Coordinate, const D: usize>(
         &self,
         buffer: &mut NodeBuffer<C, D>,
@@ -111,7 +112,7 @@ impl Efind {
         best
     }
 
-    /// Step 1: when the last one of the old nodes was touched last, and which it is.
+    /// Step 1: the last touch of the youngest old node, and the node.
     fn youngest_of_old<M>(&self, nodes: &BTreeMap<NodeId, Waiting<M>>, unit_nodes: usize) -> (u64, NodeId) {
         let old = (nodes.len() * usize::from(self.oldest_percent)).div_ceil(100).max(unit_nodes);
         if self.worth == Worth::M || old >= nodes.len() {
@@ -128,7 +129,7 @@ impl Efind {
         (low, then.nth(old - before - 1).unwrap_or(NodeId(u32::MAX)))
     }
 
-    /// Step 2: the sets of nodes that are taken.
+    /// Step 2: the set of old nodes to choose from.
     fn wanted(
         &self,
         old: impl Iterator<Item = NodeId>,
@@ -165,7 +166,7 @@ impl Efind {
         }
     }
 
-    /// The worth of a node, where these are the greatest area and overlap.
+    /// The worth of a node. `area_max` and `overlap_max` are the largest in the buffer.
     fn worth<M: Measure>(&self, waiting: &Waiting<M>, (area_max, overlap_max): Spread<M>) -> u128 {
         let mut worth = u128::from(waiting.modifications);
         if self.worth >= Worth::Mth {
@@ -182,7 +183,7 @@ impl Efind {
     }
 }
 
-/// How a node lies to those written last.
+/// The position of a node relative to the nodes written last.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fit {
     Sequence,
@@ -190,7 +191,7 @@ enum Fit {
     Neither,
 }
 
-/// Which of the old nodes are taken.
+/// The set of old nodes to choose from.
 #[derive(Clone, Copy)]
 enum Wanted {
     Sequence,
@@ -212,7 +213,7 @@ impl Wanted {
 
 const SHARE_BITS: u32 = 16;
 
-/// The share of the whole that a part is, in parts of 65,536; all of it when there is nothing to measure.
+/// The share of `part` in `whole`, in parts of 65,536. It is the full share if either was not measured.
 fn share<M: Measure>(part: Option<M>, whole: Option<M>) -> u128 {
     let all = 1 << SHARE_BITS;
     let (Some(mut rest), Some(whole)) = (part, whole) else { return all };

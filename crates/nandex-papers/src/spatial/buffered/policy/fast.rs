@@ -10,7 +10,7 @@ use nandex::spatial::node::NodeId;
 
 type Units = BTreeMap<u64, Unit>;
 
-/// Any unit.
+/// Chooses a unit by chance.
 pub(in crate::spatial::buffered) fn random(units: &Units, rng: &mut Rng) -> Vec<NodeId> {
     if units.is_empty() {
         return Vec::new();
@@ -19,12 +19,13 @@ pub(in crate::spatial::buffered) fn random(units: &Units, rng: &mut Rng) -> Vec<
     units.values().nth(at).map(|unit| unit.nodes.clone()).unwrap_or_default()
 }
 
-/// The unit with the most modifications.
+/// Chooses the unit with the most modifications.
 pub(in crate::spatial::buffered) fn most_modified(units: &Units) -> Vec<NodeId> {
     best(units, |unit| i128::from(unit.modifications))
 }
 
-/// The unit with the greatest difference of modifications and time of last touch. Operations count for time.
+/// Chooses the unit with the largest difference: modifications minus time of last touch. Time is counted in
+/// operations, `tick_operations` to a tick.
 pub(in crate::spatial::buffered) fn most_modified_oldest(units: &Units, tick_operations: u64) -> Vec<NodeId> {
     best(units, |unit| i128::from(unit.modifications) - i128::from(unit.touched / tick_operations))
 }

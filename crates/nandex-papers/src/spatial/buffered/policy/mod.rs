@@ -13,24 +13,24 @@ use nandex::sort;
 use nandex::spatial::coordinate::Coordinate;
 use nandex::spatial::node::NodeId;
 
-/// Which nodes leave the buffer when it is full.
+/// The rule that chooses the nodes to flush when the buffer is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlushPolicy {
-    /// All.
+    /// All nodes.
     All,
     /// A unit by chance.
     Random {
         /// The seed of the choices: the same seed chooses the same units.
         seed: u64,
     },
-    /// The unit with the most modifications: FAST.
+    /// FAST: the unit with the most modifications.
     MostModified,
-    /// The unit with the most modifications less its time of last touch: FAST*.
+    /// FAST*: the unit with the largest difference of modifications and time of last touch.
     MostModifiedOldest {
         /// Operations in a tick of the clock, 1 or more.
         tick_operations: u64,
     },
-    /// Old nodes first, in pages that fit what was written last, by what they are worth: eFIND.
+    /// eFIND: the unit worth most, among old nodes whose pages suit the last writes.
     Efind(Efind),
 }
 
@@ -58,7 +58,7 @@ impl FlushPolicy {
     }
 }
 
-/// A policy at work.
+/// A policy with its random numbers.
 pub(super) struct Chooser {
     policy: FlushPolicy,
     rng: Rng,
@@ -70,7 +70,8 @@ impl Chooser {
         Chooser { policy, rng: Rng::new(seed) }
     }
 
-    /// The nodes to flush, in the order of their pages; some unless the buffer is empty, or all are flushed.
+    /// The nodes to flush, sorted by page. Never empty, unless the buffer is empty or the policy flushes
+    /// all.
     pub(super) fn choose<C: Coordinate, const D: usize>(
         &mut self,
         buffer: &mut NodeBuffer<C, D>,

@@ -7,16 +7,16 @@ use crate::spatial::tests::model::{everything, window};
 use alloc::vec;
 use nandex::testing::Change;
 
-/// A recorded run: the store's steps, and after each operation how many there were, with the contents then.
+/// A recorded run: the store's steps. `done` has the number of steps and the contents after each operation.
 struct Recorded {
     empty: Pages,
     steps: Vec<Change>,
     done: Vec<(usize, Model<i32, 2>)>,
-    /// The steps when a sync was done, and which operation it was.
+    /// For each sync: the number of steps by then, and the number of the operation.
     syncs: Vec<(usize, usize)>,
 }
 
-/// Pages of two records at least, and a log that is compacted often.
+/// A tree with at least two records to a page and a log that is compacted often.
 fn small(
     promise: Promise,
     tree: &SpatialConfig<r_star::Published>,
@@ -94,12 +94,12 @@ impl Recorded {
         pages
     }
 
-    /// The last operation that ended with this many steps or fewer.
+    /// The last operation that ended within the first `steps` steps.
     fn last_done(&self, steps: usize) -> usize {
         self.done.partition_point(|(after, _)| *after <= steps) - 1
     }
 
-    /// The contents that may be found: from one operation to another.
+    /// Checks that the tree has the contents after one of the operations `from` to `to`. Returns which.
     fn assert_is_among(&self, tree: &mut Small<r_star::Published>, from: usize, to: usize) -> usize {
         let found = window(tree, &everything(), Relation::Intersects);
         let report = tree.check().unwrap();
@@ -108,7 +108,7 @@ impl Recorded {
         at.unwrap_or_else(|| panic!("{} entries are none of the contents {from} to {to}", found.len()))
     }
 
-    /// Goes on for a while and is cut again.
+    /// Goes on with random operations and cuts the power again.
     fn assert_goes_on(&self, mut tree: Small<r_star::Published>, at: usize, config: BufferedConfig) {
         let (mut model, mut rng) = (self.done[at].1.clone(), Rng::new(at as u64));
         for id in 0..25 {

@@ -14,7 +14,7 @@ fn config() -> BufferedConfig {
     BufferedConfig { durability: Durability::EveryOperation, ..efind(Worth::Mtha, ReadOrder::HeightLru) }
 }
 
-/// A tree of which half is in the log, and its contents.
+/// A tree with half of its contents in the log.
 fn some_tree() -> (Pages, Model<i32, 2>) {
     let tree_config = r_star::config().with_capacity(4);
     let config = BufferedConfig { buffer_bytes: 2500, ..config() };
@@ -31,7 +31,7 @@ fn mounted(pages: Pages) -> Result<Small<r_star::Published>, IndexError> {
     Tree::over(BufferedNodes::mount(Store::holding(&pages).with_promise(SINGLE), config())?)
 }
 
-/// Everything one can ask: an error, or the right answer.
+/// Makes all kinds of query. Each must give an error or the right answer.
 fn ask_everything(pages: Pages, model: &Model<i32, 2>) -> Result<(), IndexError> {
     let mut tree = mounted(pages)?;
     let mut found = Vec::new();
@@ -46,7 +46,7 @@ fn ask_everything(pages: Pages, model: &Model<i32, 2>) -> Result<(), IndexError>
     Ok(())
 }
 
-/// Operations of every kind, whatever they answer.
+/// Makes operations of every kind and ignores their results.
 fn use_everything(pages: Pages, model: &Model<i32, 2>, seed: u64) {
     let Ok(mut tree) = mounted(pages) else { return };
     let mut rng = Rng::new(seed);
@@ -100,7 +100,7 @@ fn pages_in_each_others_place_never_mislead() {
 proptest! {
     #![proptest_config(crate::inputs::fixed(1_000))]
 
-    /// A forger who knows the checksums may mislead the tree, but not crash it or make it run on for ever.
+    /// A forger who knows the checksums may mislead the tree. It must neither panic nor run for ever.
     #[test]
     fn forged_pages_never_panic(
         forgeries in proptest::collection::vec((any::<u32>(), any::<u16>(), any::<u8>()), 1..4),

@@ -30,7 +30,6 @@ fn efind(worth: Worth, read_order: ReadOrder) -> BufferedConfig {
     BufferedConfig { read_pages: 3, read_order, unit_nodes: 3, ..config }
 }
 
-/// A tree over a new store.
 fn new_tree<C: Coordinate, const D: usize, R: Rules<C, D>>(
     store: Store,
     tree: &SpatialConfig<R>,
@@ -46,7 +45,7 @@ fn remount<C: Coordinate, const D: usize, R: Rules<C, D>>(
     Tree::over(BufferedNodes::mount(tree.into_nodes().into_store(), config).unwrap()).unwrap()
 }
 
-/// Waves of insertion and removal, with remounts in between, closed or not.
+/// Makes waves of insertions and removals with remounts in between, some of them after a close.
 fn churn<C: Sample, const D: usize, R: Rules<C, D>>(
     tree_config: &SpatialConfig<R>,
     config: BufferedConfig,
@@ -314,7 +313,6 @@ fn what_cannot_work_is_refused_with_the_reason() {
     assert!(matches!(mounted, Err(IndexError::NotFormatted(_))), "no log");
 }
 
-/// Inserts so many points.
 fn fill(tree: &mut dyn SpatialIndex<i32, 2>, count: usize) {
     for (rect, id) in &Model::<i32, 2>::random(Kind::Points, count, 3).entries {
         tree.insert(rect, *id).unwrap();

@@ -5,7 +5,7 @@ use super::*;
 use nandex::spatial::Rect;
 use nandex::spatial::node::{Change, Entry};
 
-/// Adds an entry to a node of the buffer in an operation.
+/// Adds an entry to a node of the buffer, in the given operation.
 fn add(buffer: &mut NodeBuffer<i32, 2>, (node, level): (u32, u8), operation: u64, rect: [i32; 4]) {
     let [x, y, width, height] = rect;
     let rect = Rect::new([x, y], [x + width, y + height]).unwrap();
@@ -20,7 +20,7 @@ fn format() -> NodeFormat {
     NodeFormat::new::<i32, 2>(*b"test    ", (512, 1000), 0)
 }
 
-/// Rows of node, level, operation and rectangle.
+/// A buffer from rows of node, level, operation and rectangle.
 fn buffer(rows: &[(u32, u8, u64, [i32; 4])]) -> NodeBuffer<i32, 2> {
     let mut buffer = NodeBuffer::new(format(), 2);
     rows.iter()
@@ -37,7 +37,8 @@ fn chosen(policy: Efind, buffer: &mut NodeBuffer<i32, 2>, written: &[u32]) -> Ve
 
 const POINT: [i32; 4] = [0, 0, 0, 0];
 
-/// Nodes 2, 3 | 5, 6 | 8, 9: with 1 + 1, 2 + 1, and 1 + 3 modifications; 8 and 9 are the youngest.
+/// A buffer of three units: nodes 2, 3 with 1 + 1 modifications, nodes 5, 6 with 2 + 1, nodes 8, 9 with 1 +
+/// 3. Nodes 8 and 9 are the youngest.
 fn six_nodes() -> NodeBuffer<i32, 2> {
     buffer(&[
         (2, 1, 1, POINT),

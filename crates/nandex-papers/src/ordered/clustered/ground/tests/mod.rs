@@ -19,7 +19,7 @@ pub(super) fn members(record: RecordFormat) -> [ClusteredConfig; 3] {
     [as_btree::config(record), cb_tree::config(record), fb_tree::config(record)]
 }
 
-/// Small enough for everything to happen on 128-byte pages.
+/// Settings so small that everything happens on pages of 128 bytes.
 fn small(config: ClusteredConfig) -> ClusteredConfig {
     ClusteredConfig { batch_nodes: Some(10), segment_pages: Some(8), checkpoint_flushes: 5, ..config }
 }
@@ -58,7 +58,8 @@ fn the_index_is_a_sorted_map() {
     });
 }
 
-/// Works until the power fails; an update in flight may have happened. How many updates were refused?
+/// Works until the power fails. The last update may or may not have happened. Returns the number of refused
+/// updates.
 fn work(index: &mut dyn OrderedIndex, rng: &mut Rng, history: &mut History) -> usize {
     let mut refused = 0;
     loop {
@@ -78,8 +79,8 @@ fn a_cut_leaves_a_state_since_the_last_sync_on_every_store() {
     assert!(cuts_with_progress > sized(12, 100), "{cuts_with_progress}");
 }
 
-/// A refused page ends nothing: the contents read, the next operation goes on, and a cut finds what was
-/// there.
+/// A page refused by the store ends nothing: reads give the same contents, the next operation goes on, and
+/// a cut leaves the same state.
 #[test]
 fn a_refusal_changes_nothing_wherever_it_comes() {
     for most in [4, 40] {
@@ -88,7 +89,7 @@ fn a_refusal_changes_nothing_wherever_it_comes() {
     }
 }
 
-/// Lets a store refuse one change in so many.
+/// Makes a store refuse one change in `one_in`.
 fn refuse_at_times(store: &Store, seed: u64, one_in: u64) {
     let mut rng = Rng::new(seed);
     store.on_call(move |call| match call {
@@ -98,8 +99,8 @@ fn refuse_at_times(store: &Store, seed: u64, one_in: u64) {
     });
 }
 
-/// Trees on stores that refuse once in so many times; how many cuts left more than the last sync, and how
-/// many updates were refused.
+/// Runs trees on stores that refuse now and then, through many cuts. Returns the number of cuts that left
+/// more than the last sync, and the number of refused updates.
 fn cut_again_and_again(refuses: Option<u64>) -> (usize, usize) {
     let (mut cuts_with_progress, mut refused) = (0, 0);
     for (config, order) in members(SMALL)
@@ -181,7 +182,8 @@ fn number(n: u32) -> [u8; 4] {
 
 const WORDS: RecordFormat = RecordFormat::new(4, 4);
 
-/// A tree of so many records in random order on pages of 512 bytes, and then as many updates of them.
+/// A tree of `records` records inserted in random order on pages of 512 bytes, and then `updates` updates
+/// of them.
 fn worked(config: ClusteredConfig, records: u32, updates: u32) -> ClusteredTree<Store> {
     let store = Store::new(512, 4_000).with_promise(SINGLE);
     let mut index = ClusteredTree::format(store, config).unwrap();
@@ -206,7 +208,7 @@ fn written_by(index: &ClusteredTree<Store>) -> Vec<u32> {
     index.layer().store().written(&[Cause::Host, Cause::GarbageCollection])
 }
 
-/// Lengths of the runs of pages that follow each other.
+/// Lengths of the runs of consecutive pages.
 fn runs(written: &[u32]) -> Vec<usize> {
     written.chunk_by(|a, b| a + 1 == *b).map(<[u32]>::len).collect()
 }

@@ -17,7 +17,8 @@ fn journal() -> JournalConfig {
     JournalConfig::new(Durability::EveryOperation)
 }
 
-/// Inserts until the index is full, removes the lower half, and so on; opens it again on the way.
+/// Inserts until the index is full and removes the lower half, again and again. The index is reopened in
+/// between.
 fn fill_and_drain<I: OrderedIndex>(mut index: I, reopen: impl Fn(I) -> I, what: &str) {
     let (mut model, mut rng) = (Model::new(), Rng::new(1));
     let mut reopen = Some(reopen);
@@ -39,7 +40,6 @@ fn fill_and_drain<I: OrderedIndex>(mut index: I, reopen: impl Fn(I) -> I, what: 
     }
 }
 
-/// The figures of a plan.
 fn figures(layer: &Layer<impl PageStore>) -> (u32, u32, u32, u32) {
     let plan = &layer.plan;
     (plan.batch_nodes, plan.segment_pages, plan.table_pages, plan.nodes_max)
@@ -90,7 +90,8 @@ fn defaults_leave_room_for_a_journal() {
     }
 }
 
-/// An index in so many bytes of RAM, shared out as for a store of this size: tables first, then the batch.
+/// Settings for an index in `ram_bytes` bytes of RAM, divided as for a store of this size: tables first,
+/// then the batch.
 fn in_ram(config: ClusteredConfig, ram_bytes: usize, store: Store) -> Option<ClusteredConfig> {
     let with = |bytes: usize| config.with_batch_in(bytes / 100 * 50, store.page_bytes());
     let least = with(0);

@@ -8,22 +8,22 @@ use nandex::codec::{crc32, put_u32};
 use nandex::nand::Cause;
 use nandex::store::PageStore;
 
-/// The byte of the manifest that says so.
+/// The byte of the manifest that says whether changes were made since the commit.
 pub(super) const OPEN_AT: usize = 62;
 
 impl<S: PageStore> Shadow<S> {
-    /// Whether the manifest says that changes were taken in since.
+    /// Whether the manifest says that changes were made since the commit.
     pub(in super::super) const fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// The word of the manifests to come.
+    /// Sets what later manifests say.
     pub(in super::super) const fn set_open(&mut self, is_open: bool) {
         self.is_open = is_open;
     }
 
-    /// Makes the manifest say that changes are taken in, which a power cut takes. A journal tells of them
-    /// itself.
+    /// Makes the manifest say that changes were made, before the first change that a power cut would lose.
+    /// With a journal that is not needed.
     pub(in super::super) fn open(&mut self) -> Result<(), IndexError> {
         if self.is_open || self.store.keeps_updates() {
             return Ok(());

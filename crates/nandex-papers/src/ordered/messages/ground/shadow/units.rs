@@ -6,17 +6,18 @@ use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
 use nandex::units::Lpn;
 
-/// The use of each unit: by the tree, by the committed tree, and by the attempt in hand. No store is needed
-/// for it.
+/// The use of each unit: by the tree, by the committed tree, and by the present attempt. It works without
+/// the store.
 pub(in crate::ordered) struct Units {
     count: u32,
     live: Bits,
     kept: Bits,
-    /// The live units when the attempt in hand began, which it may need again; else the live ones.
+    /// The units that were live when the present attempt began, since it may need them again. Outside an
+    /// attempt the same as `live`.
     before: Bits,
     live_units: u32,
     free_units: u32,
-    /// Where the search for a free unit goes on.
+    /// The unit at which the next search for a free one begins.
     cursor: u32,
     /// Units that only a commit may take.
     pub(super) reserve: u32,
@@ -43,22 +44,20 @@ impl Units {
         self.count
     }
 
-    /// Units in use.
     pub(in crate::ordered) const fn live(&self) -> u32 {
         self.live_units
     }
 
-    /// Units of the committed state.
     pub(in crate::ordered) fn of_state(&self) -> u32 {
         self.of_state.len() as u32
     }
 
-    /// Units that may be written now, but for those that a commit needs.
+    /// Units that may be written now, without those reserved for a commit.
     pub(in crate::ordered) fn free_now(&self) -> u32 {
         self.free_units.saturating_sub(self.reserve)
     }
 
-    /// The units free right after a commit, whose state may take all the units that are kept for it.
+    /// Units free right after a commit whose state takes all units reserved for it.
     pub(in crate::ordered) fn free_after_commit(&self) -> u32 {
         let of_tree = self.live_units - self.of_state();
         (self.count - of_tree).saturating_sub(2 * self.reserve)
@@ -68,22 +67,22 @@ impl Units {
         self.reserve
     }
 
-    /// Units besides those of two states.
+    /// Units of the store, without those of two states.
     pub(in crate::ordered) const fn for_tree(&self) -> u32 {
         self.count.saturating_sub(2 * self.reserve)
     }
 
-    /// Takes a free unit, near the one taken before.
+    /// Takes a free unit, near the last one taken.
     pub(in crate::ordered) fn take(&mut self) -> Result<u32, IndexError> {
         if self.free_units <= self.reserve { Err(IndexError::Full) } else { self.take_any() }
     }
 
-    /// Units that may not be written.
+    /// A word of bits of the units that may not be written.
     fn used_word(&self, word: usize) -> u64 {
         self.live.0[word] | self.kept.0[word] | self.before.0[word]
     }
 
-    /// Takes a free unit, for a commit.
+    /// Takes a free unit for a commit, which may take reserved ones.
     pub(super) fn take_any(&mut self) -> Result<u32, IndexError> {
         if self.free_units == 0 {
             return Err(IndexError::Full);
@@ -109,7 +108,6 @@ impl Units {
         self.free_units -= 1;
     }
 
-    /// Gives a unit up.
     pub(in crate::ordered) fn release(&mut self, unit: u32) {
         assert!(self.live.get(unit), "unit {unit} is given up twice");
         self.live.set(unit, false);
@@ -117,7 +115,7 @@ impl Units {
         self.free_units += u32::from(!self.kept.get(unit) && !self.before.get(unit));
     }
 
-    /// At mount: a unit that the tree uses.
+    /// Marks a unit as used by the tree, at a mount.
     pub(in crate::ordered) fn claim(&mut self, unit: u32) -> Result<(), IndexError> {
         if unit >= self.count || self.live.get(unit) {
             return Err(corrupted(Invariant::S3, "a unit is used twice, or beyond the store", Lpn(unit)));
@@ -126,26 +124,26 @@ impl Units {
         Ok(())
     }
 
-    /// At mount: a unit of the committed state.
+    /// Marks a unit as used by the committed state, at a mount.
     pub(super) fn claim_of_state(&mut self, unit: u32) -> Result<(), IndexError> {
         self.claim(unit)?;
         self.of_state.push(unit);
         Ok(())
     }
 
-    /// Puts the units of a new state in the place of the old ones, which are given up.
+    /// Replaces the units of the old state by those of a new one.
     pub(super) fn replace_state(&mut self, units: Vec<u32>) {
         let old = core::mem::replace(&mut self.of_state, units);
         old.into_iter().for_each(|unit| self.release(unit));
         self.hold();
     }
 
-    /// Holds on to what is live: an attempt begins, which may need it again.
+    /// Begins an attempt: remembers the live units, since it may need them again.
     pub(super) fn hold(&mut self) {
         self.before.0.copy_from_slice(&self.live.0);
     }
 
-    /// Ends an attempt: what it left live is live, or what was before.
+    /// Ends an attempt. If it is not done, the live units are those from before it.
     pub(super) fn end(&mut self, is_done: bool) {
         if is_done {
             self.hold();
@@ -155,7 +153,7 @@ impl Units {
         self.recount();
     }
 
-    /// Keeps what is live: it is committed.
+    /// Marks the live units as kept, because they are committed.
     pub(super) fn keep(&mut self) {
         self.kept.0.copy_from_slice(&self.live.0);
         self.recount();
@@ -172,12 +170,12 @@ impl Units {
         self.live.0.len()
     }
 
-    /// Units that the attempt in hand gave up and no commit needs, as bits of a word.
+    /// A word of bits of the units that the present attempt gave up and no commit needs.
     pub(super) fn given_up(&self, word: usize) -> u64 {
         self.before.0[word] & !self.live.0[word] & !self.kept.0[word]
     }
 
-    /// Units that only the commit before needed, as bits of a word.
+    /// A word of bits of the units that only the previous commit needed.
     pub(super) fn outlived(&self, word: usize) -> u64 {
         self.kept.0[word] & !self.live.0[word]
     }

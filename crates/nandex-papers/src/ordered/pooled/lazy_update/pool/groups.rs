@@ -14,43 +14,43 @@ struct Group {
     size: u32,
     has_low: bool,
     has_high: bool,
-    /// Reads of its leaf while it waited, where the tree counts them.
+    /// Reads of the group's leaf while the group waited, if the tree wants them counted.
     reads: u16,
-    /// When it was hit last (*FIFO*: when it came).
+    /// Number of the update that hit the group last. With *FIFO*: of the update that opened it.
     stamp: u64,
 }
 
-/// The leaf of a group as *cost-based* sees it.
+/// The leaf of a group, as *cost-based* needs it.
 #[derive(Clone, Copy, Debug)]
 struct LeafFill {
-    /// Whether its entries were counted.
     is_counted: bool,
-    /// Entries that it will have after the commit; how many more than now, where they were not counted.
+    /// Entries that the leaf will have after the commit. If they were not counted: the change of their
+    /// number.
     entries: i32,
-    /// Leaves that the commit writes, by which the group is ranked; one at least.
+    /// Leaves that the commit writes, at least 1. The group is ranked by this.
     leaves: u32,
 }
 
-/// The bounds of a leaf.
+/// The lower and the upper bound of a leaf's keys.
 pub(super) type Bounds<'a> = (Option<&'a [u8]>, Option<&'a [u8]>);
 
-/// The slots of groups with the bounds of their leaves, their sizes and stamps, and the order of their ranks.
-/// Which requests are of a group is not known here.
+/// The groups of a pool: bounds of their leaves, sizes, stamps, and their order of rank. The requests of a
+/// group are not known here.
 #[derive(Debug)]
 pub(in super::super) struct Groups {
     pub(super) policy: CommitPolicy,
     key_bytes: u8,
     bounds: Vec<u8>,
     groups: Vec<Group>,
-    /// For each group, where the policy asks for it.
+    /// The leaf of each group. Empty unless the policy is *cost-based*.
     fills: Vec<LeafFill>,
     /// The fewest and the most entries of a leaf.
     leaf_bounds: (u32, u32),
     by_rank: Order,
-    /// The number of each group: of groups of the same rank the lowest is the first. A slot keeps its
-    /// requests and may change its number.
+    /// A number for each group. Among groups of equal rank the lowest number is first. A slot keeps its
+    /// requests when its number changes.
     numbers: Vec<u32>,
-    /// The slot that the next group takes; free ones name one another by their stamps.
+    /// The slot for the next group. Free slots are linked through their stamps.
     free: u32,
     used: u32,
 }
@@ -74,13 +74,11 @@ impl Groups {
         }
     }
 
-    /// Bytes of RAM that a slot takes.
     pub(super) const fn slot_bytes(policy: CommitPolicy, key_bytes: u8) -> usize {
         let fill = if matches!(policy, CommitPolicy::CostBased) { size_of::<LeafFill>() } else { 0 };
         2 * key_bytes as usize + size_of::<Group>() + fill + Order::slot_bytes() + size_of::<u32>()
     }
 
-    /// Bytes of RAM that the tables were given.
     #[cfg(test)]
     pub(super) fn table_bytes(&self) -> usize {
         self.bounds.capacity()
@@ -98,7 +96,7 @@ impl Groups {
         self.used as usize
     }
 
-    /// How often the leaf of a group was read meanwhile.
+    /// Reads of the group's leaf while the group waited.
     pub(in super::super) fn reads(&self, group: u32) -> u16 {
         self.groups[group as usize].reads
     }
@@ -112,17 +110,16 @@ impl Groups {
         self.groups[group as usize].size
     }
 
-    /// When a group was hit last, or came.
+    /// Number of the update that hit the group last. With *FIFO*: of the update that opened it.
     pub(super) fn stamp(&self, group: u32) -> u64 {
         self.groups[group as usize].stamp
     }
 
-    /// The newest update in a group, if the policy keeps account of it.
+    /// Number of the newest update in a group. `None` with *FIFO*, which does not know it.
     pub(in super::super) fn newest(&self, group: u32) -> Option<u64> {
         (self.policy != CommitPolicy::Fifo).then(|| self.stamp(group))
     }
 
-    /// The keys of the leaf of a group.
     pub(super) fn bounds(&self, group: u32) -> Bounds<'_> {
         let (Group { has_low, has_high, .. }, key) = (self.groups[group as usize], self.key_bytes.into());
         let (low, high) = self.bounds[2 * group as usize * key..][..2 * key].split_at(key);
@@ -140,30 +137,27 @@ impl Groups {
         LeafSpan { low: low.map(Into::into), high: high.map(Into::into) }
     }
 
-    /// The rank of a group under the policy; the least is the victim.
     pub(in super::super) fn rank(&self, group: u32) -> Rank {
         let Group { size, stamp, .. } = self.groups[group as usize];
         let leaves = self.fills.get(group as usize).map_or(1, |fill| fill.leaves);
         (self.policy.price(size, leaves), stamp)
     }
 
-    /// The place of a group in the order of ranks.
+    /// The position of a group in the order of ranks.
     pub(super) fn place(&self, group: u32) -> (Rank, u32) {
         (self.rank(group), self.numbers[group as usize])
     }
 
-    /// The group of least rank.
     pub(in super::super) fn first(&self) -> Option<u32> {
         self.by_rank.next(|_| Ordering::Greater)
     }
 
-    /// The group of next higher rank.
     pub(super) fn next(&self, group: u32) -> Option<u32> {
         let place = self.place(group);
         self.by_rank.next(|at| self.place(at).cmp(&place).then(Ordering::Less))
     }
 
-    /// Takes a group out of the order of ranks, before its size, stamp, fill or number changes.
+    /// Removes a group from the order of ranks. Must come before its size, stamp, fill or number changes.
     fn unrank(&mut self, group: u32) {
         if self.size(group) > 0 {
             let mut by_rank = core::mem::take(&mut self.by_rank);
@@ -173,7 +167,7 @@ impl Groups {
         }
     }
 
-    /// Puts a group into the order of ranks; one without requests is free.
+    /// Adds a group to the order of ranks, or frees its slot if it has no requests.
     fn rerank(&mut self, group: u32) {
         if let Some(fill) = self.fills.get_mut(group as usize) {
             let (least, most) = self.leaf_bounds;
@@ -192,13 +186,13 @@ impl Groups {
         }
     }
 
-    /// Says how few and how many entries a leaf has, and what that makes of groups from now on.
+    /// Sets the fewest and the most entries of a leaf.
     pub(in super::super) fn set_leaf_bounds(&mut self, (least, most): (usize, usize)) {
         debug_assert!(least <= most, "P6: a leaf holds {least} to {most}");
         self.leaf_bounds = (least as u32, most as u32);
     }
 
-    /// Whether the price of a group is certain; else it may be higher.
+    /// Whether the price of a group is exact. If not, it is a lower bound.
     pub(in super::super) fn is_priced(&self, group: u32) -> bool {
         self.fills.get(group as usize).is_none_or(|fill| fill.is_counted)
     }
@@ -213,12 +207,12 @@ impl Groups {
         self.rerank(group);
     }
 
-    /// The entries that the leaf of a group will have, where they are known.
+    /// Number of entries that the leaf of a group will have, if it is known.
     pub(in super::super) fn entries_after(&self, group: u32) -> Option<i32> {
         self.fills.get(group as usize).filter(|fill| fill.is_counted).map(|fill| fill.entries)
     }
 
-    /// A new group for the leaf with these keys and, if they were counted, so many entries; it must get a
+    /// Opens a group for the leaf with these bounds; `entries` is given if they were counted. It must get a
     /// request at once.
     pub(super) fn open(&mut self, bounds: Bounds<'_>, entries: Option<usize>, stamp: u64) -> u32 {
         let group = self.next_free();
@@ -240,7 +234,7 @@ impl Groups {
         self.free
     }
 
-    /// Gives a group another leaf, of which no read is known.
+    /// Changes the leaf of a group. Its count of reads is set to 0.
     fn set_bounds(&mut self, group: u32, (low, high): Bounds<'_>) {
         let key = usize::from(self.key_bytes);
         for (i, bound) in [low, high].into_iter().enumerate() {
@@ -253,8 +247,8 @@ impl Groups {
         self.groups[group as usize] = Group { size, has_low, has_high, reads: 0, stamp };
     }
 
-    /// A request more, which adds so many entries to the leaf. Of its stamp and the group's the later one
-    /// counts, for *FIFO* the earlier one.
+    /// Adds a request to a group. It adds `growth` entries to the leaf. The later stamp of the request and
+    /// the group is kept; with *FIFO* the earlier one.
     pub(super) fn join(&mut self, group: u32, growth: i32, stamp: u64) {
         let is_fifo = self.policy == CommitPolicy::Fifo;
         self.change(group, growth, |group| {
@@ -263,25 +257,24 @@ impl Groups {
         });
     }
 
-    /// A request less, which would have added so many entries to the leaf.
+    /// Removes a request, which would have added `growth` entries to the leaf.
     pub(super) fn leave(&mut self, group: u32, growth: i32) {
         debug_assert!(self.size(group) > 0, "P1: a request leaves an empty group");
         self.change(group, -growth, |group| group.size -= 1);
     }
 
-    /// Notes that a request came for one of a group.
     pub(super) fn hit(&mut self, group: u32, now: u64) {
         if self.policy != CommitPolicy::Fifo {
             self.change(group, 0, |group| group.stamp = now);
         }
     }
 
-    /// Notes that the requests of a group add so many entries more to its leaf.
+    /// Notes that the requests of a group now add `growth` more entries to its leaf.
     pub(super) fn grow(&mut self, group: u32, growth: i32) {
         self.change(group, growth, |_| {});
     }
 
-    /// Changes a group and what its leaf will have, and its rank with them.
+    /// Changes a group and the future entries of its leaf, and ranks it anew.
     fn change(&mut self, group: u32, growth: i32, change: impl FnOnce(&mut Group)) {
         self.unrank(group);
         change(&mut self.groups[group as usize]);
@@ -291,8 +284,8 @@ impl Groups {
         self.rerank(group);
     }
 
-    /// Makes a group that of another leaf, as if all its requests were moved to the next free group: that
-    /// one's number becomes its own. Its leaf had `before` entries, the other has `after`, if they were
+    /// Changes the leaf of a group, with the same effect as moving its requests to the next free group: it
+    /// gets that group's number. The old leaf had `before` entries; the new one has `after`, if they were
     /// counted.
     pub(super) fn follow(&mut self, group: u32, bounds: Bounds<'_>, (before, after): (usize, Option<usize>)) {
         let next = self.next_free();
@@ -307,7 +300,7 @@ impl Groups {
         self.rerank(group);
     }
 
-    /// Checks that each group in the order of ranks has the requests that it counts, and P4.
+    /// Checks P4, and that each group in the order has as many requests as it counts.
     pub(super) fn check(&self, sizes: &[u32], report: &mut CheckReport) {
         let mut groups = 0;
         for group in core::iter::successors(self.first(), |&group| self.next(group)) {

@@ -4,7 +4,7 @@ use super::Pool;
 use super::groups::Bounds;
 use nandex::ordered::bplus::ground::Reshaped;
 
-/// The bounds of both leaves that keys went to.
+/// The bounds of the two leaves that the keys are in now.
 fn sides(reshaped: &Reshaped) -> [Bounds<'_>; 2] {
     let (low, high) = (reshaped.span.low.as_deref(), reshaped.span.high.as_deref());
     let boundary = reshaped.boundary();
@@ -12,12 +12,12 @@ fn sides(reshaped: &Reshaped) -> [Bounds<'_>; 2] {
 }
 
 impl Pool {
-    /// Puts the requests whose keys changed leaves into groups for the leaves they belong to now. A group
-    /// that takes over requests of two has the stamp of the one that stays longer. `group` was committed, or
-    /// its first requests were, and its leaf had so many entries before.
+    /// Regroups the requests whose keys moved to another leaf. A group that gets requests of two groups has
+    /// the stamp of the one that stays longer. `group` was just committed, wholly or its first requests;
+    /// its leaf had `entries_before` entries before that.
     ///
-    /// A group far larger than a leaf goes in many portions, each of which splits the leaf. What is left
-    /// belongs to one of the halves then, and the group takes its bounds; no request is touched.
+    /// A group far larger than a leaf goes in many portions, each of which splits the leaf. The rest of the
+    /// group then belongs to one of the halves, and the group takes its bounds; no request is touched.
     pub(in crate::ordered::pooled::lazy_update) fn regroup(
         &mut self,
         reshaped: &Reshaped,
@@ -32,8 +32,8 @@ impl Pool {
         }
     }
 
-    /// The leaf to which all belong that a group has left, if that is one and the group had the leaf that was
-    /// split.
+    /// The leaf, 0 or 1, to which the rest of a group belongs. `None` if it belongs to both or the group's
+    /// leaf was not the one that was split.
     fn side_left(&self, reshaped: &Reshaped, group: u32) -> Option<usize> {
         let Pool { requests, groups, .. } = self;
         if reshaped.before.len() != 1 || groups.size(group) == 0 || groups.span(group) != reshaped.span {
@@ -48,7 +48,7 @@ impl Pool {
         (requests.group_of(last) == group && side(first) == side(last)).then(|| usize::from(side(first)))
     }
 
-    /// Moves request by request.
+    /// Moves the requests one by one.
     fn move_each(&mut self, reshaped: &Reshaped) {
         let Pool { requests, groups, .. } = self;
         let (low, boundary, bounds) = (&reshaped.span.low, reshaped.boundary(), sides(reshaped));
@@ -95,7 +95,7 @@ mod tests {
         n.to_be_bytes().into()
     }
 
-    /// The leaf of a key, one of each hundred.
+    /// The leaf of a key: one for each hundred keys.
     fn span(n: u16) -> LeafSpan {
         let low = n / 100 * 100;
         LeafSpan { low: (low > 0).then(|| key(low)), high: (low < 900).then(|| key(low + 100)) }
@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// All that can be told from groups, in the order in which they leave.
+    /// All that is known of the groups, in the order in which they leave.
     type Picture = Vec<((Rank, u32), LeafSpan, Option<i32>, u16, Vec<Vec<u8>>)>;
 
     fn picture(pool: &Pool) -> Picture {

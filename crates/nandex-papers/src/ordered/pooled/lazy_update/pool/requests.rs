@@ -12,20 +12,20 @@ use nandex::ordered::change::Change;
 #[derive(Clone, Copy, Debug)]
 struct Request {
     group: u32,
-    /// Whether it puts a value; else it removes the key.
+    /// Whether the request puts a value. If not, it removes the key.
     is_put: bool,
     below: Below,
 }
 
 impl Request {
-    /// Whether it may add a record to the tree, now or when a newer one takes its place.
+    /// Whether the request, or a newer one that replaces it, may add a record to the tree.
     fn may_add(&self) -> bool {
         self.below != Below::Present
     }
 }
 
-/// The slots of requests with their keys and values, the order of the keys, and the count of additions.
-/// Each request names its group, of which nothing is known here.
+/// The requests of a pool: keys, values, their order, and the number of additions. Each has the number of
+/// its group, which means nothing here.
 #[derive(Debug)]
 pub(in super::super) struct Requests {
     pub(super) record: RecordFormat,
@@ -52,12 +52,10 @@ impl Requests {
         }
     }
 
-    /// Bytes of RAM that a slot takes.
     pub(super) const fn slot_bytes(record: RecordFormat) -> usize {
         record.entry_bytes() + size_of::<Request>() + Order::slot_bytes() + size_of::<u32>()
     }
 
-    /// Bytes of RAM that the tables were given.
     #[cfg(test)]
     pub(super) fn table_bytes(&self) -> usize {
         self.entries.capacity()
@@ -87,7 +85,7 @@ impl Requests {
         key_in(&self.entries, self.record, slot)
     }
 
-    /// The value that a request puts; none when it removes the key.
+    /// The value that a request puts. `None` if it removes the key.
     pub(in super::super) fn value(&self, slot: u32) -> Option<&[u8]> {
         let (entry, key) = (self.record.entry_bytes(), usize::from(self.record.key_bytes));
         let value = &self.entries[slot as usize * entry..][key..entry];
@@ -107,7 +105,6 @@ impl Requests {
         self.requests[slot as usize].group = group;
     }
 
-    /// The request for a key.
     pub(in super::super) fn find(&self, key: &[u8]) -> Option<u32> {
         self.by_key.find(|slot| self.key(slot).cmp(key))
     }
@@ -122,37 +119,33 @@ impl Requests {
         self.by_key.previous(|slot| self.key(slot).cmp(key))
     }
 
-    /// The request after one in key order.
     pub(in super::super) fn after(&self, slot: u32) -> Option<u32> {
         let key = self.key(slot);
         self.by_key.next(|at| self.key(at).cmp(key).then(Ordering::Less))
     }
 
-    /// The request before one in key order.
     pub(in super::super) fn before(&self, slot: u32) -> Option<u32> {
         let key = self.key(slot);
         self.by_key.previous(|at| self.key(at).cmp(key).then(Ordering::Greater))
     }
 
-    /// The first request of all.
     pub(in super::super) fn first(&self) -> Option<u32> {
         self.by_key.next(|_| Ordering::Greater)
     }
 
-    /// The last request of all.
     pub(in super::super) fn last(&self) -> Option<u32> {
         self.by_key.previous(|_| Ordering::Less)
     }
 
-    /// The requests from one on, in key order; none without it.
+    /// The requests from `first` on, in the order of keys. Without `first` there are none.
     pub(super) fn walk(&self, first: Option<u32>) -> impl Iterator<Item = u32> + Clone {
         let key = first.map_or(&[][..], |slot| self.key(slot));
         let walk = self.by_key.walk(|at| self.key(at).cmp(key), |a, b| self.key(a).cmp(self.key(b)));
         walk.take_while(move |_| first.is_some())
     }
 
-    /// The number of records that a request will add to its leaf. Where nobody looked whether the tree holds
-    /// the key, a value put is taken for a new record and a removal for one less, as the paper does.
+    /// The number of records that a request adds to its leaf. If the tree was not searched for the key, a
+    /// put counts as a new record and a removal as one less, as in the paper.
     pub(in super::super) fn growth(&self, slot: u32) -> i32 {
         match (self.requests[slot as usize].is_put, self.below(slot)) {
             (true, Below::Absent | Below::Unknown) => 1,
@@ -161,7 +154,7 @@ impl Requests {
         }
     }
 
-    /// Takes a request in, for a key that has none.
+    /// Adds a request for a key that has none.
     pub(super) fn insert(&mut self, change: Change<'_>, below: Below, group: u32) -> u32 {
         let Some(slot) = self.free.pop() else { unreachable!("P1: a request has a slot") };
         let (entry, key) = (self.record.entry_bytes(), usize::from(self.record.key_bytes));
@@ -183,7 +176,8 @@ impl Requests {
         }
     }
 
-    /// Whether a request and a newer one that puts a value, or removes the key, leave together.
+    /// Whether a request and a newer one for its key cancel. `puts` says whether the newer one puts a
+    /// value.
     pub(super) fn cancels(&self, slot: u32, puts: bool) -> bool {
         if puts == self.requests[slot as usize].is_put {
             return false;
@@ -196,7 +190,6 @@ impl Requests {
         }
     }
 
-    /// Takes a request out.
     pub(super) fn remove(&mut self, slot: u32) {
         let (entries, record) = (&self.entries, self.record);
         let key = key_in(entries, record, slot);
@@ -205,7 +198,7 @@ impl Requests {
         self.free.push(slot);
     }
 
-    /// Checks P5, and that the order is of the requests in use.
+    /// Checks P5, and that the order has exactly the requests in use.
     pub(super) fn check(&self, report: &mut CheckReport) {
         let (mut requests, mut additions) = (0, 0);
         for slot in self.walk(self.first()) {

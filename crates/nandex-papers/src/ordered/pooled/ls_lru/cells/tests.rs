@@ -15,7 +15,7 @@ const PAGE_BYTES: usize = 4096;
 struct Chains {
     cells: Cells,
     units: Units,
-    /// Slots of the units, and what each has to hold.
+    /// The slot of each unit, and the entries that it must have.
     models: Vec<(u32, BTreeMap<Vec<u8>, u32>)>,
 }
 
@@ -72,7 +72,7 @@ impl Chains {
         while self.cells.take_spare().is_some() {}
     }
 
-    /// Cells of a chain beyond its first, and posts that are named from the first on.
+    /// Cells of a chain beyond its first, and posts that can be reached from the first.
     fn posts(&self, chain: usize) -> (usize, usize) {
         let part = self.units.part(self.models[chain].0);
         let next = |cell: &u32| self.cells.posts().next(self.cells.word(*cell));

@@ -84,8 +84,8 @@ fn a_full_store_loses_nothing_and_removals_make_room() {
     }
 }
 
-/// Lets a store refuse groups with certain pages, as one does whose blocks have failed; none where `salt` is
-/// 0.
+/// Makes a store refuse groups with certain pages, as one does whose blocks have failed. With `salt` 0 it
+/// refuses nothing.
 fn refuse_some(store: &Store, salt: u32) {
     let is_refused = move |lpn: Lpn| (lpn.0 ^ salt).wrapping_mul(0x9e37_79b9) >> 30 == 0;
     store.on_call(move |call| match call {
@@ -193,7 +193,7 @@ fn a_cut_at_any_write_is_noticed_and_leaves_each_key_as_at_the_last_sync_or_late
     assert!(refused > 150 && mixed > 100, "{refused} {mixed}");
 }
 
-/// A forger who knows the checksum may mislead the index, but not crash it or make it run on for ever.
+/// A forger who knows the checksum may mislead the index. It must neither panic nor run for ever.
 #[test]
 fn forged_pages_never_panic() {
     crate::inputs::cases(1_500, |seed| {

@@ -14,7 +14,7 @@ use nandex::ordered::bplus::{BPlusConfig, Underflow};
 use nandex::rng::Rng;
 use nandex::testing::Store;
 
-/// Nodes of at most `order` entries, and a buffer of so many slabs more than the fewest.
+/// Settings with at most `order` entries in a node, and a buffer of `slabs` slabs more than the fewest.
 fn config(order: usize, slabs: usize) -> LsLruConfig {
     config_over(order, slabs, 128)
 }
@@ -34,7 +34,6 @@ fn host_writes(index: &LsLruTree<Store>) -> u64 {
     index.store().counters().page_writes[0]
 }
 
-/// Bytes that the buffer takes, its cells included.
 fn buffer_ram(index: &LsLruTree<Store>) -> usize {
     index.ram_bytes() - index.tree.ram_bytes() + index.buffer().ram_bytes() - index.store().ram_bytes()
 }

@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use nandex::cache::{CacheConfig, Lru, PageCache, WriteMode};
 use nandex::store::ram::RamCounters;
 
-/// Settings of inner nodes, commit policy, what the budget counts, splits and underfull leaves.
+/// Number of combinations of inner nodes, commit policy, budget, splits and underfull leaves.
 pub(super) const KINDS: u64 = 48;
 
-/// One of the configurations.
+/// The combination with number `kind`.
 pub(super) fn varied(config: LsLruConfig, kind: u64) -> LsLruConfig {
     let inner = if kind.is_multiple_of(2) { Inner::Kept } else { Inner::Units };
     let commit = match kind / 2 % 3 {
@@ -33,12 +33,12 @@ fn tree_config() -> BPlusConfig {
     BPlusConfig { leaf_capacity: Some(20), internal_capacity: Some(16), ..tree }
 }
 
-/// The records of the same leaves for every tree.
+/// The records that give every tree the same leaves.
 fn records() -> impl Iterator<Item = ([u8; 4], [u8; 4])> {
     (0..RECORDS).map(|n| ((4 * n).to_be_bytes(), [0; 4]))
 }
 
-/// Gets of a skewed choice of keys, changes of values, and now and then an insertion or a removal.
+/// Makes gets of a skewed choice of keys, changes of values, and now and then an insertion or a removal.
 fn work(index: &mut dyn OrderedIndex) {
     let mut rng = Rng::new(11);
     for step in 1..=20_000u32 {
@@ -109,8 +109,8 @@ fn without_a_cold_region_inner_nodes_as_units_cost_what_lru_costs() {
     assert!(farthest > 0.05, "inner nodes that are kept cost something else: {farthest}");
 }
 
-/// Commits until nothing waits: the leaves that each commit empties, by their number in Figure 5, and its
-/// writes.
+/// Commits until nothing waits. Returns for each commit the leaves that it empties, by their number in
+/// Figure 5, and its writes.
 fn commits(policy: CommitPolicy) -> Vec<(Vec<u16>, u64)> {
     let mut index = figure_5(policy);
     let mut seen = Vec::new();

@@ -133,7 +133,7 @@ fn without_a_cold_region_it_is_plain_lru() {
 
 type Bytes = [u8; 2];
 
-/// Entries as pairs of key and value, for a symmetric difference.
+/// Records as pairs of key and value, for a symmetric difference.
 type Pairs = BTreeSet<(Bytes, Bytes)>;
 
 fn toggle(pairs: &mut Pairs, pair: (Bytes, Bytes)) {
@@ -158,8 +158,8 @@ fn base_nodes(index: &mut LsLruTree<Store>) -> Pairs {
     base
 }
 
-/// The index units of the dirty parts by Definition 2: an insertion of a pair, the deletion of one, or both
-/// for a modification. An insertion and a deletion of the same pair neutralise each other.
+/// The index units of the dirty parts by Definition 2: the insertion of a pair, the deletion of a pair, or
+/// both for a modification. An insertion and a deletion of the same pair cancel.
 fn index_units(index: &LsLruTree<Store>, base: &Pairs) -> Pairs {
     let mut units = Pairs::new();
     for unit in index.buffer().units.all() {

@@ -6,7 +6,7 @@ fn lazy(config: LsLruConfig) -> LsLruConfig {
     LsLruConfig { tree: BPlusConfig { underflow: Underflow::ExpelLeaves, ..config.tree }, ..config }
 }
 
-/// Nodes written, and multi-split commits, for thirty keys that come to a full leaf of ten.
+/// Nodes written and multi-split commits for thirty keys that come to a full leaf of ten.
 fn thirty_to_a_full_leaf(split: LeafSplit) -> (u64, u64) {
     let mut index = small_index(LsLruConfig { split, ..config(10, 60) });
     index.bulk_load((0..20).map(|n| (key(1_000 * n), [0; 2])), Fill::FULL).unwrap();
@@ -40,7 +40,8 @@ fn the_statistical_table_prices_splits_of_two_nodes() {
     }
 }
 
-/// An index of a hundred leaves of ten, all but one record of each removed again; and its nodes then.
+/// An index of a hundred leaves of ten, with all but one record of each leaf removed again, and the number
+/// of its nodes then.
 fn thinned(config: LsLruConfig, pages: u32) -> (LsLruTree<Store>, u64) {
     let mut index = LsLruTree::format(Store::new(128, pages), config).unwrap();
     index.bulk_load((0..1_000).map(|n| (key(n), [0; 2])), Fill::FULL).unwrap();

@@ -6,7 +6,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use proptest::prelude::*;
 
-/// A unit as the statistical table has it: entries freed and nodes written.
+/// A unit as a row of the statistical table: entries freed and nodes written.
 type Row = (u64, u32);
 
 fn classes_of(rows: &[Row]) -> Vec<Class> {
@@ -24,7 +24,6 @@ fn classes_of(rows: &[Row]) -> Vec<Class> {
     by_writes.into_iter().map(class).collect()
 }
 
-/// The nodes written and the entries freed by a choice.
 fn outcome(classes: &[Class], counts: &[usize]) -> (u32, u64) {
     let chosen = classes.iter().zip(counts).filter(|(_, count)| **count > 0);
     chosen.fold((0, 0), |(writes, freed), (class, &count)| {
@@ -32,7 +31,8 @@ fn outcome(classes: &[Class], counts: &[usize]) -> (u32, u64) {
     })
 }
 
-/// The fewest writes of any set of rows that frees so much, and the most that so many writes free.
+/// The fewest writes of any set of rows that frees `least` entries, and the most entries freed with those
+/// writes.
 fn brute_force(rows: &[Row], least: u64) -> Option<(u32, u64)> {
     let sets = (0u32..1 << rows.len()).map(|set| {
         let members = rows.iter().enumerate().filter(|(i, _)| set >> i & 1 == 1);
@@ -65,9 +65,9 @@ fn the_writes_of_a_unit_are_the_formula_s_where_it_overflows() {
     assert_eq!((writes(10, 0, 10), writes(11, 0, 10), writes(30, 10, 10)), (1, 3, 6));
 }
 
-/// Five leaves as in Figure 5, their units dirty: (#B, #N) of (9, 2), (4, 6), (5, 6), (2, 7) and (3, 7),
-/// where a leaf holds 10 at most. Leaves of less than five entries do not occur, so the first is as good as
-/// full of other keys: 9 entries that fit no longer with 5.
+/// Five leaves as in Figure 5 with dirty units: (#B, #N) is (9, 2), (4, 6), (5, 6), (2, 7) and (3, 7). A
+/// leaf holds at most 10 entries. A leaf of fewer than five does not occur, so the first has five: 9 more
+/// do not fit, as in the figure.
 pub(super) fn figure_5(commit: CommitPolicy) -> LsLruTree<Store> {
     let config = LsLruConfig { window_percent: 100, commit_entries: 6, commit, ..config(10, 40) };
     let mut index = small_index(config);

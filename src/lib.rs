@@ -92,12 +92,12 @@ pub mod store;
 pub mod testing;
 pub mod units;
 
-pub use blocks::hot::HotSettings;
+pub use blocks::hot::HotConfig;
 pub use blocks::victim::VictimPolicy;
 pub use blocks::wear::WearLevelling;
 pub use check::{CheckReport, IndexError, Invariant};
-pub use ftl::dftl::{DftlFtl, DftlSettings};
-pub use ftl::page_map::{FtlSettings, PageMapFtl};
+pub use ftl::dftl::{DftlConfig, DftlFtl};
+pub use ftl::page_map::{FtlConfig, PageMapFtl};
 pub use log::{LogConfig, Placement, SamePage, WritePartLimit};
 pub use nand::{Cause, Geometry, Nand, NandError};
 pub use open::{Unopened, format, open};

@@ -42,12 +42,12 @@ mod ordered {
             pub type Index = nandex::ordered::bplus::BPlusTree<$ftl>;
 
             pub fn format(chip: Chip) -> Result<Index, IndexError> {
-                let store = <$ftl>::format(chip, Default::default())?;
-                Index::format(store, $config)
+                let store = <$ftl>::format(chip, &Default::default())?;
+                Index::format(store, &$config)
             }
 
             pub fn mount(chip: Chip) -> Result<Index, IndexError> {
-                $mount(<$ftl>::mount(chip, Default::default())?)
+                $mount(<$ftl>::mount(chip, &Default::default())?)
             }
         };
     }
@@ -63,9 +63,9 @@ mod ordered {
     #[cfg(feature = "plow")]
     with_config!(nandex::Plow<Chip>, nandex::PlowConfig { ram_bytes: RAM, ..nandex::PlowConfig::new(RECORD) });
     #[cfg(feature = "bplus-page-map")]
-    bplus_on!(nandex::PageMapFtl<Chip>, nandex::ordered::bplus::BPlusConfig::new(RECORD), Index::mount);
+    bplus_on!(nandex::PageMapFtl<Chip>, nandex::ordered::bplus::BPlusConfig::new(RECORD), Index::mount_found);
     #[cfg(feature = "bplus-dftl")]
-    bplus_on!(nandex::DftlFtl<Chip>, LEAST, |store| Index::mount_as(store, LEAST));
+    bplus_on!(nandex::DftlFtl<Chip>, LEAST, |store| Index::mount(store, &LEAST));
     #[cfg(feature = "bplus-dftl")]
     const LEAST: nandex::ordered::bplus::BPlusConfig =
         nandex::ordered::bplus::BPlusConfig::new(RECORD).with_ram(nandex::ordered::bplus::TreeRam::Least);
@@ -104,11 +104,11 @@ mod spatial {
     pub type Index = RTree<PageMapFtl<Chip>, i32, 2>;
 
     pub fn format(chip: Chip) -> Result<Index, IndexError> {
-        Index::format(PageMapFtl::format(chip, Default::default())?, &config(Split::Linear))
+        Index::format(PageMapFtl::format(chip, &Default::default())?, &config(Split::Linear))
     }
 
     pub fn mount(chip: Chip) -> Result<Index, IndexError> {
-        Index::mount(PageMapFtl::mount(chip, Default::default())?)
+        Index::mount_found(PageMapFtl::mount(chip, &Default::default())?)
     }
 
     /// Where a key lies in the plane.

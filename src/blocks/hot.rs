@@ -30,7 +30,7 @@ const COUNT_MAX: u8 = 15;
 
 /// The size and the pace of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HotSettings {
+pub struct HotConfig {
     /// Counters of 4 bits; rounded up to a power of two, at least 2.
     pub counters: u32,
     /// Hash functions, that is counters of a page; at least 1.
@@ -42,22 +42,21 @@ pub struct HotSettings {
     pub decay_writes: u32,
 }
 
-impl HotSettings {
+impl HotConfig {
     /// The paper's numbers.
-    pub const DEFAULT: HotSettings =
-        HotSettings { counters: 4096, hashes: 2, threshold: 4, decay_writes: 5120 };
+    pub const DEFAULT: HotConfig = HotConfig { counters: 4096, hashes: 2, threshold: 4, decay_writes: 5120 };
 }
 
-impl Default for HotSettings {
-    fn default() -> HotSettings {
-        HotSettings::DEFAULT
+impl Default for HotConfig {
+    fn default() -> HotConfig {
+        HotConfig::DEFAULT
     }
 }
 
 /// The filter.
 #[derive(Clone, Debug)]
 pub struct HotFilter {
-    settings: HotSettings,
+    settings: HotConfig,
     /// Two counters to a byte.
     counters: Vec<u8>,
     writes_since_decay: u32,
@@ -65,9 +64,9 @@ pub struct HotFilter {
 
 impl HotFilter {
     /// A filter that has seen nothing: every page is cold.
-    pub fn new(settings: HotSettings) -> HotFilter {
+    pub fn new(settings: HotConfig) -> HotFilter {
         let counters = settings.counters.clamp(2, 1 << 30).next_power_of_two();
-        let settings = HotSettings {
+        let settings = HotConfig {
             counters,
             hashes: settings.hashes.clamp(1, counters),
             threshold: settings.threshold.clamp(1, COUNT_MAX),
@@ -113,7 +112,7 @@ impl HotFilter {
 }
 
 /// The counters of a page (M2).
-fn places(settings: HotSettings, lpn: Lpn) -> impl Iterator<Item = usize> {
+fn places(settings: HotConfig, lpn: Lpn) -> impl Iterator<Item = usize> {
     let mixed = split_mix(u64::from(lpn.0));
     let (first, step) = (mixed as u32, (mixed >> 32) as u32 | 1);
     let place = move |i: u32| first.wrapping_add(i.wrapping_mul(step)) & (settings.counters - 1);
@@ -134,7 +133,7 @@ mod tests {
     }
 
     impl Naive {
-        fn note_write(&mut self, lpn: u32, settings: HotSettings) {
+        fn note_write(&mut self, lpn: u32, settings: HotConfig) {
             let count = self.counts.entry(lpn).or_default();
             *count = (*count + 1).min(COUNT_MAX);
             self.writes += 1;
@@ -143,7 +142,7 @@ mod tests {
             }
         }
 
-        fn is_hot(&self, lpn: u32, settings: HotSettings) -> bool {
+        fn is_hot(&self, lpn: u32, settings: HotConfig) -> bool {
             self.counts.get(&lpn).is_some_and(|&count| count >= settings.threshold)
         }
     }
@@ -157,7 +156,7 @@ mod tests {
     fn a_page_written_often_is_never_taken_for_cold() {
         let sizes = [(2, 1), (64, 2), (1024, 3), (4096, 2)];
         for (seed, (counters, hashes)) in sizes.into_iter().enumerate() {
-            let settings = HotSettings { counters, hashes, decay_writes: 700, ..HotSettings::default() };
+            let settings = HotConfig { counters, hashes, decay_writes: 700, ..HotConfig::default() };
             let (mut filter, mut naive) = (HotFilter::new(settings), Naive::default());
             let mut rng = Rng::new(seed as u64);
             for _ in 0..30_000 {
@@ -172,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_filter_with_room_agrees_with_a_count_of_every_page() {
-        let settings = HotSettings { counters: 1 << 18, ..HotSettings::default() };
+        let settings = HotConfig { counters: 1 << 18, ..HotConfig::default() };
         let (mut filter, mut naive) = (HotFilter::new(settings), Naive::default());
         let mut rng = Rng::new(8);
         for _ in 0..50_000 {
@@ -187,7 +186,7 @@ mod tests {
 
     #[test]
     fn few_cold_pages_pass_for_hot() {
-        let settings = HotSettings::default();
+        let settings = HotConfig::default();
         let (mut filter, mut naive) = (HotFilter::new(settings), Naive::default());
         let mut rng = Rng::new(9);
         let (mut asked, mut wrong) = (0, 0);
@@ -206,7 +205,7 @@ mod tests {
 
     #[test]
     fn what_is_not_written_any_more_cools_down() {
-        let settings = HotSettings { decay_writes: 100, ..HotSettings::default() };
+        let settings = HotConfig { decay_writes: 100, ..HotConfig::default() };
         let mut filter = HotFilter::new(settings);
         (0..40).for_each(|_| filter.note_write(Lpn(7)));
         assert!(filter.is_hot(Lpn(7)), "15 at most");
@@ -217,11 +216,11 @@ mod tests {
     #[test]
     fn a_page_has_different_counters() {
         for lpn in (0..5000).map(Lpn) {
-            let settings = HotSettings { counters: 8, hashes: 8, ..HotSettings::default() };
+            let settings = HotConfig { counters: 8, hashes: 8, ..HotConfig::default() };
             let mut all: Vec<usize> = places(settings, lpn).collect();
             all.sort_unstable();
             assert_eq!(all, [0, 1, 2, 3, 4, 5, 6, 7], "M2: {lpn}");
         }
-        assert!(HotFilter::new(HotSettings::default()).ram_bytes() < 2048 + 64);
+        assert!(HotFilter::new(HotConfig::default()).ram_bytes() < 2048 + 64);
     }
 }

@@ -12,7 +12,7 @@ use nandex::ordered::Durability;
 use nandex::ordered::bplus::{BPlusTree, TreeRam};
 use nandex::store::finishing::Finishing;
 use nandex::{IndexError, Nand, OrderedIndex, PageStore};
-use nandex_papers::cache::PolicySettings;
+use nandex_papers::cache::PolicyConfig;
 use nandex_papers::cache::catalogue::PolicyEntry;
 use nandex_papers::ordered::journal::{Buffered, JournalConfig, Journaled, refuse_journaled};
 use nandex_papers::ordered::lazy_update::LazyUpdateTree;
@@ -215,8 +215,8 @@ impl StoreTree for BPlus {
         let ram = if shared_bytes < ample - least { TreeRam::Least } else { TreeRam::Ample };
         let config = options::bplus::config(settings)?.with_ram(ram);
         Ok(match open {
-            Open::Format => Box::new(BPlusTree::format(store, config)?),
-            _ => Box::new(BPlusTree::mount_as(store, config)?),
+            Open::Format => Box::new(BPlusTree::format(store, &config)?),
+            _ => Box::new(BPlusTree::mount(store, &config)?),
         })
     }
 }
@@ -350,17 +350,17 @@ where
     if settings.durability != Durability::None {
         let journal = JournalConfig { replay_ram, ..options::journal::config(settings)? };
         return Ok(match open {
-            Open::Format => Box::new(Journaled::<_, T>::format(store, config, journal)?),
-            _ => Box::new(Journaled::<_, T>::mount(store, config, journal)?),
+            Open::Format => Box::new(Journaled::<_, T>::format(store, &(config, journal))?),
+            _ => Box::new(Journaled::<_, T>::mount(store, &(config, journal))?),
         });
     }
     if open != Open::Format {
         refuse_journaled(&mut store)?;
     }
     Ok(match open {
-        Open::Format => Box::new(T::format(store, config)?),
-        Open::Mount => Box::new(T::mount(store, config)?),
-        Open::MountAfterCut => Box::new(T::mount_after_cut(store, config)?),
+        Open::Format => Box::new(T::format(store, &config)?),
+        Open::Mount => Box::new(T::mount(store, &config)?),
+        Open::MountAfterCut => Box::new(T::mount_after_cut(store, &config)?),
     })
 }
 
@@ -459,7 +459,7 @@ fn ftl_named(
 /// A page cache as the settings have it, but for its size.
 struct CachePlan {
     policy: &'static PolicyEntry,
-    sizing: PolicySettings,
+    sizing: PolicyConfig,
     block_pages: u32,
     frame_bytes: usize,
 }
@@ -474,7 +474,7 @@ impl CachePlan {
     }
 
     fn policy(&self, frames: usize) -> Box<dyn Replacement> {
-        (self.policy.make)(&PolicySettings { frames, ..self.sizing })
+        (self.policy.make)(&PolicyConfig { frames, ..self.sizing })
     }
 
     /// Frames of the page cache over a store: as set, or what all else leaves of the RAM.
@@ -522,11 +522,11 @@ fn require_known_by(ftl: &StoreEntry, options: &Options) -> Result<(), IndexErro
 /// The bytes that a policy holds per frame: the most it takes at two sizes, since tables grow in powers of
 /// two. It is made to be asked, so in little RAM it is asked for few frames; always for as many, since a need
 /// that followed the RAM would be met by less and not by more.
-fn policy_frame_bytes(policy: &PolicyEntry, settings: PolicySettings, ram: usize) -> usize {
+fn policy_frame_bytes(policy: &PolicyEntry, settings: PolicyConfig, ram: usize) -> usize {
     const FRAMES: usize = 1000;
     const FEW: usize = 62;
     const RAM_FOR_FRAME: usize = 256;
-    let bytes = |frames: usize| (policy.make)(&PolicySettings { frames, ..settings }).ram_bytes();
+    let bytes = |frames: usize| (policy.make)(&PolicyConfig { frames, ..settings }).ram_bytes();
     let fixed = bytes(0);
     let frames = if ram < FRAMES * RAM_FOR_FRAME { FEW } else { FRAMES };
     [frames, frames + frames.div_ceil(25)]
@@ -560,7 +560,7 @@ mod tests {
     #[test]
     fn a_frame_costs_what_the_policy_holds() {
         let bytes = |name: &str| {
-            policy_frame_bytes(catalogue::policy(name).unwrap(), PolicySettings::new(0), usize::MAX)
+            policy_frame_bytes(catalogue::policy(name).unwrap(), PolicyConfig::new(0), usize::MAX)
         };
         assert_eq!(bytes("lru"), 8);
         assert!(bytes("fifo") > 8 && bytes("bplru") < 200, "{} {}", bytes("fifo"), bytes("bplru"));

@@ -76,7 +76,7 @@ use crate::ftl::cached::CachedTable;
 pub use crate::ftl::cmt::ENTRY_BYTES;
 use crate::ftl::cmt::Run;
 use crate::ftl::collecting::{self, Collecting, Room};
-use crate::ftl::mapping::{Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};
+use crate::ftl::mapping::{Flash, FlashConfig, Mounted, Rules, Scheme, SchemeFtl};
 use crate::ftl::table::{Frontier, from_raw, to_raw};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::{Lpn, Pbn, Ppn};
@@ -87,9 +87,9 @@ pub type DftlFtl<N> = SchemeFtl<N, Dftl>;
 
 /// The settings of DFTL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DftlSettings {
+pub struct DftlConfig {
     /// The settings that every mapping scheme has.
-    pub common: FlashSettings,
+    pub common: FlashConfig,
     /// Bytes of RAM for cached entries, [`ENTRY_BYTES`] each, at least two of them; `None`: 1/64 of what a
     /// map of all pages in RAM takes, and room for 16 entries at least. Fixed at format.
     pub cache_bytes: Option<u32>,
@@ -108,7 +108,7 @@ pub struct Dftl {
 }
 
 impl Scheme for Dftl {
-    type Settings = DftlSettings;
+    type Config = DftlConfig;
 
     const RULES: Rules = Rules {
         magic: *b"DFTL",
@@ -121,20 +121,20 @@ impl Scheme for Dftl {
         counts: true,
     };
 
-    fn common(settings: &DftlSettings) -> FlashSettings {
+    fn common(settings: &DftlConfig) -> FlashConfig {
         settings.common
     }
 
-    fn require_built(settings: &DftlSettings) -> Result<(), StoreFault> {
+    fn require_built(settings: &DftlConfig) -> Result<(), StoreFault> {
         settings.victim.require_built()?;
         settings.common.wear_levelling.require_built()
     }
 
-    fn validity(settings: &DftlSettings) -> Validity {
+    fn validity(settings: &DftlConfig) -> Validity {
         settings.validity
     }
 
-    fn setup(settings: &DftlSettings, geometry: Geometry, good_blocks: u32) -> [u32; 4] {
+    fn setup(settings: &DftlConfig, geometry: Geometry, good_blocks: u32) -> [u32; 4] {
         let kept = (settings.cache_bytes, settings.validity);
         collecting::setup(kept, 2, geometry, good_blocks)
     }
@@ -154,7 +154,7 @@ impl Scheme for Dftl {
 
     fn open<N: Nand>(
         flash: &mut Flash<N>,
-        settings: &DftlSettings,
+        settings: &DftlConfig,
         mut mounted: Mounted,
     ) -> Result<Dftl, StoreFault> {
         let (g, setup) = (flash.geometry(), flash.setup());

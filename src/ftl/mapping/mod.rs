@@ -82,7 +82,7 @@ mod trims;
 pub use elect::Live;
 pub use gather::Source;
 pub use plan::ChipPlan;
-pub use plan::FlashSettings;
+pub use plan::FlashConfig;
 pub use scheme::{Scheme, SchemeFtl};
 pub use tags::BlockTag;
 pub(crate) use told::{Told, entries_per_page};

@@ -83,7 +83,7 @@ mod state;
 mod tests;
 mod write;
 
-pub use settings::{FtlSettings, Separation};
+pub use settings::{FtlConfig, Separation};
 
 use crate::blocks::checkpoint::{CheckpointArea, NO_CHECKPOINT, Source};
 use crate::blocks::hot::HotFilter;
@@ -136,7 +136,7 @@ pub struct PageMapFtl<N> {
 /// The FTL without its chip. Parts that own their fields are [`State`] and [`Records`].
 struct Core {
     geometry: Geometry,
-    settings: FtlSettings,
+    settings: FtlConfig,
     limits: Limits,
     state: State,
     records: Records,
@@ -166,7 +166,7 @@ struct Work<'a> {
 
 impl Core {
     /// Erases the chip and starts an empty store on it.
-    fn format(mut nand: &mut dyn Nand, settings: FtlSettings) -> Result<Core, StoreFault> {
+    fn format(mut nand: &mut dyn Nand, settings: FtlConfig) -> Result<Core, StoreFault> {
         settings.require_built()?;
         let geometry = nand.geometry();
         let mut blocks = BlockTable::new(geometry);
@@ -195,7 +195,7 @@ impl Core {
     }
 
     /// Finds the store on a chip again.
-    fn mount(mut nand: &mut dyn Nand, settings: FtlSettings) -> Result<Core, StoreFault> {
+    fn mount(mut nand: &mut dyn Nand, settings: FtlConfig) -> Result<Core, StoreFault> {
         settings.require_built()?;
         let geometry = nand.geometry();
         let mut decode =
@@ -222,7 +222,7 @@ impl Core {
         Ok(core)
     }
 
-    fn assemble(settings: FtlSettings, area: CheckpointArea, mut state: State) -> Core {
+    fn assemble(settings: FtlConfig, area: CheckpointArea, mut state: State) -> Core {
         let geometry = state.blocks.geometry();
         state.blocks.follow(settings.victim);
         if settings.wear_levelling.asks_for_ages() {
@@ -274,17 +274,17 @@ impl Core {
 
 impl<N: Nand> PageMapFtl<N> {
     /// Erases the chip and starts an empty store on it.
-    pub fn format(nand: N, settings: FtlSettings) -> Result<PageMapFtl<N>, StoreError> {
+    pub fn format(nand: N, settings: &FtlConfig) -> Result<PageMapFtl<N>, StoreError> {
         let mut nand = UntilLost::new(nand);
-        let core = Core::format(&mut nand, settings)?;
+        let core = Core::format(&mut nand, *settings)?;
         Ok(PageMapFtl { nand, core })
     }
 
     /// Finds the store on a chip again. Nothing is programmed or erased by this.
     #[inline(never)]
-    pub fn mount(nand: N, settings: FtlSettings) -> Result<PageMapFtl<N>, StoreError> {
+    pub fn mount(nand: N, settings: &FtlConfig) -> Result<PageMapFtl<N>, StoreError> {
         let mut nand = UntilLost::new(nand);
-        let core = Core::mount(&mut nand, settings)?;
+        let core = Core::mount(&mut nand, *settings)?;
         Ok(PageMapFtl { nand, core })
     }
 

@@ -3,7 +3,7 @@
 use super::note::{changes_max, full_pages};
 use super::state::{self, State};
 use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
-use crate::blocks::hot::HotSettings;
+use crate::blocks::hot::HotConfig;
 use crate::blocks::victim::{LEFT_OUT, VictimPolicy};
 use crate::blocks::wear::WearLevelling;
 use crate::check::{message, words};
@@ -28,13 +28,13 @@ pub enum Separation {
     TwoFrontiers,
     /// Pages that the host writes often have a frontier of their own; the others go to that of the pages that
     /// move.
-    HotFilter(HotSettings),
+    HotFilter(HotConfig),
 }
 
 impl Separation {
     /// Every separation, the filter with its default numbers.
     pub const ALL: [Separation; 3] =
-        [Separation::None, Separation::TwoFrontiers, Separation::HotFilter(HotSettings::DEFAULT)];
+        [Separation::None, Separation::TwoFrontiers, Separation::HotFilter(HotConfig::DEFAULT)];
 
     /// The name used in settings and results.
     pub const fn name(self) -> &'static str {
@@ -49,7 +49,7 @@ impl Separation {
 /// How the FTL is set up. The first three take effect when a chip is formatted, the others also when it is
 /// mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FtlSettings {
+pub struct FtlConfig {
     /// Physical pages beyond the logical ones, in a million of the logical ones. Small chips keep more back,
     /// as much as it takes to work.
     pub over_provisioning_ppm: u32,
@@ -67,7 +67,7 @@ pub struct FtlSettings {
     pub wear_levelling: WearLevelling,
 }
 
-impl FtlSettings {
+impl FtlConfig {
     /// Refuses what was left out when the engine was built (feature `full`).
     pub(super) fn require_built(&self) -> Result<(), StoreFault> {
         if matches!(self.separation, Separation::HotFilter(_)) && !cfg!(feature = "full") {
@@ -78,9 +78,9 @@ impl FtlSettings {
     }
 }
 
-impl Default for FtlSettings {
-    fn default() -> FtlSettings {
-        FtlSettings {
+impl Default for FtlConfig {
+    fn default() -> FtlConfig {
+        FtlConfig {
             over_provisioning_ppm: 125_000,
             bad_blocks_ppm: 20_000,
             atomic_pages: 64,
@@ -111,7 +111,7 @@ const MILLION: u64 = 1_000_000;
 impl Limits {
     pub(super) fn new(
         geometry: Geometry,
-        settings: &FtlSettings,
+        settings: &FtlConfig,
         page_count: u32,
         atomic_pages: u32,
     ) -> Limits {
@@ -148,7 +148,7 @@ impl Limits {
     }
 
     /// Logical pages that a chip with so many good blocks has room for.
-    fn room(self, geometry: Geometry, settings: &FtlSettings, good: u64) -> u64 {
+    fn room(self, geometry: Geometry, settings: &FtlConfig, good: u64) -> u64 {
         // Besides the live pages there are: the anchors, old and new checkpoint, blocks for relocation, two
         // frontiers, blocks that will fail, and the pages of a group before their old versions die.
         let checkpoints = 2 * self.blocks_of_checkpoint();
@@ -165,7 +165,7 @@ impl Limits {
     }
 
     /// The pages for notes on a chip of a former release, which kept none: as many as there is room for.
-    pub(super) fn note_pages_of(state: &State, settings: &FtlSettings) -> u32 {
+    pub(super) fn note_pages_of(state: &State, settings: &FtlConfig) -> u32 {
         let geometry = state.blocks.geometry();
         let plain = Limits::new(geometry, settings, state.map.len() as u32, state.atomic_pages);
         let wanted = plain.with_notes(geometry);
@@ -176,7 +176,7 @@ impl Limits {
     /// The limits for a chip about to be formatted, given the number of its good blocks.
     pub(super) fn for_chip(
         geometry: Geometry,
-        settings: &FtlSettings,
+        settings: &FtlConfig,
         good_blocks: u32,
     ) -> Result<Limits, StoreFault> {
         let (good, block_pages) = (u64::from(good_blocks), u64::from(geometry.pages_per_block));

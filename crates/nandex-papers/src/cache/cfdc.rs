@@ -23,7 +23,7 @@
 
 use super::blocks::Blocks;
 use super::use_queues::UseQueues;
-use super::{Access, Exit, PolicySettings, Replacement};
+use super::{Access, Exit, PolicyConfig, Replacement};
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -92,7 +92,7 @@ pub struct Cfdc {
 
 impl Cfdc {
     /// The policy for this many frames and clusters of this size.
-    pub fn new(settings: &PolicySettings) -> Cfdc {
+    pub fn new(settings: &PolicyConfig) -> Cfdc {
         let frames = settings.frames;
         Cfdc {
             queues: UseQueues::new(frames, 2),
@@ -273,7 +273,7 @@ mod tests {
         used: Vec<u64>,
         now: u64,
         time: u64,
-        settings: PolicySettings,
+        settings: PolicyConfig,
     }
 
     impl Regions {

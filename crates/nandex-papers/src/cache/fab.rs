@@ -12,7 +12,7 @@
 
 use super::blocks::Blocks;
 use super::use_queues::UseQueues;
-use super::{Access, Exit, PolicySettings, Replacement};
+use super::{Access, Exit, PolicyConfig, Replacement};
 use alloc::vec::Vec;
 
 /// Fullest block first.
@@ -27,7 +27,7 @@ pub struct Fab {
 
 impl Fab {
     /// The policy for a cache over a device with erase blocks.
-    pub fn new(settings: &PolicySettings) -> Fab {
+    pub fn new(settings: &PolicyConfig) -> Fab {
         let blocks = Blocks::new(settings.frames, settings.block_pages);
         let queues = UseQueues::new(settings.frames, blocks.block_pages() as usize);
         Fab { blocks, queues, fullest: 0 }

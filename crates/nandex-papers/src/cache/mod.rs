@@ -48,7 +48,7 @@ use nandex::cache::policy::{Access, Exit, Replacement};
 /// The settings that a policy may be told about the cache, the chip and the wishes of its user. Each takes
 /// what it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PolicySettings {
+pub struct PolicyConfig {
     /// Frames of the cache.
     pub frames: usize,
     /// Pages of an erase block, for those that think in blocks.
@@ -71,16 +71,16 @@ pub struct PolicySettings {
 pub struct FastMedium {
     /// The medium holds the logical pages below this one.
     pub pages: u32,
-    /// The cost of reading a page from the medium, in the same unit as [`PolicySettings::read_cost`].
+    /// The cost of reading a page from the medium, in the same unit as [`PolicyConfig::read_cost`].
     pub read_cost: u64,
     /// The cost of writing a page to the medium, in the same unit.
     pub write_cost: u64,
 }
 
-impl PolicySettings {
+impl PolicyConfig {
     /// Blocks of 64 pages, clusters of 16, a write ten times as dear as a read, one medium.
-    pub fn new(frames: usize) -> PolicySettings {
-        PolicySettings {
+    pub fn new(frames: usize) -> PolicyConfig {
+        PolicyConfig {
             frames,
             block_pages: 64,
             cluster_pages: 16,

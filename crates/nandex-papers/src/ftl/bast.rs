@@ -55,7 +55,7 @@ use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::fault::StoreFault;
-use nandex::ftl::mapping::{Flash, FlashSettings, Live, Mounted, Rules, Scheme, SchemeFtl};
+use nandex::ftl::mapping::{Flash, FlashConfig, Live, Mounted, Rules, Scheme, SchemeFtl};
 use nandex::nand::{Cause, Geometry, Nand};
 use nandex::rng::Rng;
 use nandex::units::{Lbn, Pbn, Ppn};
@@ -91,9 +91,9 @@ impl LogVictim {
 
 /// The settings of BAST.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BastSettings {
+pub struct BastConfig {
     /// The settings that every mapping scheme has.
-    pub common: FlashSettings,
+    pub common: FlashConfig,
     /// Log blocks, at least 1; `None`: 3 % of the chip. Fixed at format.
     pub log_blocks: Option<u32>,
     /// Which log block is merged when all are in use.
@@ -138,7 +138,7 @@ pub struct Bast {
 }
 
 impl Scheme for Bast {
-    type Settings = BastSettings;
+    type Config = BastConfig;
 
     const RULES: Rules = Rules {
         magic: *b"BAST",
@@ -151,11 +151,11 @@ impl Scheme for Bast {
         counts: false,
     };
 
-    fn common(settings: &BastSettings) -> FlashSettings {
+    fn common(settings: &BastConfig) -> FlashConfig {
         settings.common
     }
 
-    fn setup(settings: &BastSettings, _: Geometry, good_blocks: u32) -> [u32; 4] {
+    fn setup(settings: &BastConfig, _: Geometry, good_blocks: u32) -> [u32; 4] {
         [settings.log_blocks.unwrap_or(log_blocks_of(good_blocks)).max(1), 0, 0, 0]
     }
 
@@ -170,7 +170,7 @@ impl Scheme for Bast {
 
     fn open<N: Nand>(
         flash: &mut Flash<N>,
-        settings: &BastSettings,
+        settings: &BastConfig,
         mounted: Mounted,
     ) -> Result<Bast, StoreFault> {
         let mut bast = Bast {

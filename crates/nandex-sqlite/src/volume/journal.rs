@@ -313,17 +313,17 @@ impl Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::VolumeSettings;
-    use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+    use crate::settings::VolumeConfig;
+    use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
     use nandex::nand::{catalogue, sim::SimChip};
     use nandex::rng::Rng;
 
     /// A volume with a database of random bytes and its journal.
     fn volume(pages: u64, rng: &mut Rng) -> (Volume, FileId, Vec<u8>) {
-        let settings = VolumeSettings { ram_bytes: 1 << 16, ..VolumeSettings::default() };
+        let settings = VolumeConfig { ram_bytes: 1 << 16, ..VolumeConfig::default() };
         let part = catalogue::find("k9f1g08u0f").unwrap().clone().with_blocks(24);
-        let ftl = FtlSettings { atomic_pages: 16, ..FtlSettings::default() };
-        let store = PageMapFtl::format(SimChip::new(&part).unwrap(), ftl).unwrap();
+        let ftl = FtlConfig { atomic_pages: 16, ..FtlConfig::default() };
+        let store = PageMapFtl::format(SimChip::new(&part).unwrap(), &ftl).unwrap();
         let mut volume = Volume::open(store, settings).unwrap();
         let database = volume.open_file(Some("a"), Purpose::Main, true).unwrap();
         let mut bytes = vec![0; pages as usize * 512];

@@ -37,7 +37,7 @@ pub(crate) use files::Purpose;
 pub(crate) use look::look;
 
 use crate::locks::Locks;
-use crate::settings::VolumeSettings;
+use crate::settings::VolumeConfig;
 use crate::stats::{ChipCounts, VolumeStats};
 use journal::Pieces;
 use list::Record;
@@ -59,7 +59,7 @@ type Watch = Box<dyn Fn() -> ChipCounts + Send>;
 pub struct Volume {
     store: Box<dyn PageStore>,
     page_bytes: usize,
-    settings: VolumeSettings,
+    settings: VolumeConfig,
     space: Space,
     sequence: u64,
     /// Pages of a large commit that are not in their places yet.
@@ -210,7 +210,7 @@ impl Volume {
     }
 
     /// How the volume works.
-    pub fn settings(&self) -> VolumeSettings {
+    pub fn settings(&self) -> VolumeConfig {
         self.settings
     }
 

@@ -5,7 +5,7 @@ use super::slots::Slots;
 use super::space::{Run, Space};
 use super::unchanged::Known;
 use super::{File, FileId, Purpose, Volume};
-use crate::settings::VolumeSettings;
+use crate::settings::VolumeConfig;
 use crate::stats::VolumeStats;
 use nandex::nand::Differs;
 use nandex::{Cause, Lpn, PageStore, StoreError};
@@ -22,7 +22,7 @@ impl Volume {
     /// [`StoreError::Unsupported`] where the store is too small; those of the store.
     pub fn format(
         mut store: impl PageStore + Send + 'static,
-        settings: VolumeSettings,
+        settings: VolumeConfig,
     ) -> Result<Volume, StoreError> {
         require_room(&store)?;
         for lpn in 0..store.page_count() {
@@ -41,7 +41,7 @@ impl Volume {
     /// directory contradicts itself; those of the store.
     pub fn open(
         mut store: impl PageStore + Send + 'static,
-        settings: VolumeSettings,
+        settings: VolumeConfig,
     ) -> Result<Volume, StoreError> {
         require_room(&store)?;
         let found = newest(&mut store)?;
@@ -50,7 +50,7 @@ impl Volume {
 
     fn found(
         store: Box<dyn PageStore>,
-        settings: VolumeSettings,
+        settings: VolumeConfig,
         found: Option<Directory>,
     ) -> Result<Volume, StoreError> {
         let page_bytes = store.page_bytes();

@@ -2,7 +2,7 @@
 
 use super::{Choice, Number, OptionError, Options};
 use crate::names::{OptionInfo, option};
-use nandex_papers::cache::PolicySettings;
+use nandex_papers::cache::PolicyConfig;
 use nandex_papers::cache::catalogue::{self, PolicyEntry};
 
 /// The FTL below.
@@ -51,11 +51,11 @@ pub(crate) fn policy(options: &Options) -> Result<&'static PolicyEntry, OptionEr
 }
 
 /// The settings that the options give a policy; the frames are still to be counted.
-pub(crate) fn sizing(options: &Options, block_pages: u32) -> Result<PolicySettings, OptionError> {
-    let none = PolicySettings::new(0);
+pub(crate) fn sizing(options: &Options, block_pages: u32) -> Result<PolicyConfig, OptionError> {
+    let none = PolicyConfig::new(0);
     let window_percent = WINDOW.of(options)?;
     let write_cost = WRITE_COST.or(options, none.write_cost)?;
-    Ok(PolicySettings { block_pages, window_percent, write_cost, ..none })
+    Ok(PolicyConfig { block_pages, window_percent, write_cost, ..none })
 }
 
 /// Frames that are asked for, over a store of so many pages: a cache has no use for more.

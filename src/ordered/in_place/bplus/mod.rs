@@ -286,13 +286,13 @@ fn require(
 
 impl<S: PageStore> BPlusTree<S> {
     /// Makes an empty tree; whatever the store held is dropped.
-    pub fn format(mut store: S, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
-        let core = Core::format(&mut store, config)?;
+    pub fn format(mut store: S, config: &BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
+        let core = Core::format(&mut store, *config)?;
         Ok(BPlusTree { store, core })
     }
 
-    /// Opens the tree that a store holds.
-    pub fn mount(store: S) -> Result<BPlusTree<S>, IndexError> {
+    /// Opens the tree that a store holds, however it was formatted ([`BPlusTree::config`] tells).
+    pub fn mount_found(store: S) -> Result<BPlusTree<S>, IndexError> {
         Ok(BPlusTree::open(store, false)?)
     }
 
@@ -328,8 +328,8 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Opens the tree that a store holds, and refuses one formatted with other records or capacities or
     /// giving less durability.
-    pub fn mount_as(store: S, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
-        Ok(BPlusTree::open_if(store, config.ram, &|_, _| false)?.require_config(config)?)
+    pub fn mount(store: S, config: &BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
+        Ok(BPlusTree::open_if(store, config.ram, &|_, _| false)?.require_config(*config)?)
     }
 
     /// Refuses a tree formatted with other records or capacities or giving less durability.

@@ -114,7 +114,7 @@ const LOST_BYTES: usize = 2 * size_of::<u32>();
 
 /// The settings of a TBM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TbmSettings {
+pub struct TbmConfig {
     /// Buffer blocks at most: C of the paper.
     pub blocks: u32,
     /// From how many newest pages on a buffer block is converted together with the other pages of its logical
@@ -134,10 +134,10 @@ pub enum VictimReads {
     Every,
 }
 
-impl TbmSettings {
+impl TbmConfig {
     /// The settings with so many buffer blocks; the converter writes the newest pages only.
-    pub const fn new(blocks: u32) -> TbmSettings {
-        TbmSettings { blocks, whole_from: None, victim_reads: VictimReads::Kept }
+    pub const fn new(blocks: u32) -> TbmConfig {
+        TbmConfig { blocks, whole_from: None, victim_reads: VictimReads::Kept }
     }
 
     /// The most RAM that a TBM takes besides the store below, with its blocks on such a range.
@@ -153,10 +153,10 @@ impl TbmSettings {
     }
 }
 
-impl Default for TbmSettings {
+impl Default for TbmConfig {
     /// The paper's recommendation.
-    fn default() -> TbmSettings {
-        TbmSettings::new(128)
+    fn default() -> TbmConfig {
+        TbmConfig::new(128)
     }
 }
 
@@ -198,7 +198,7 @@ enum Condition {
     Interrupted,
 }
 
-/// The numbers of [`TbmSettings`], apart: with the rest among the small fields of a TBM it is no larger for
+/// The numbers of [`TbmConfig`], apart: with the rest among the small fields of a TBM it is no larger for
 /// them.
 #[derive(Clone, Copy)]
 struct Bounds {
@@ -231,8 +231,8 @@ pub struct Tbm<S, N> {
 impl<S: PageStore, N: Nand> Tbm<S, N> {
     /// Makes an empty TBM over a store, whose pages keep what they hold but for the last ones, and erases its
     /// blocks.
-    pub fn format(store: S, nand: BlockRange<N>, settings: TbmSettings) -> Result<Tbm<S, N>, StoreError> {
-        let mut tbm = Tbm::new(store, nand, settings)?;
+    pub fn format(store: S, nand: BlockRange<N>, settings: &TbmConfig) -> Result<Tbm<S, N>, StoreError> {
+        let mut tbm = Tbm::new(store, nand, *settings)?;
         tbm.blocks.retire_marked(&mut tbm.nand)?;
         // No cut may leave an older record above blocks that are gone.
         tbm.write_record(0)?;
@@ -248,7 +248,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(tbm)
     }
 
-    fn new(store: S, nand: BlockRange<N>, settings: TbmSettings) -> Result<Tbm<S, N>, StoreFault> {
+    fn new(store: S, nand: BlockRange<N>, settings: TbmConfig) -> Result<Tbm<S, N>, StoreFault> {
         let geometry = nand.geometry();
         let refuse = |what: String| Err(StoreError::Unsupported(what.into()));
         if let Err(error) = geometry.validate() {

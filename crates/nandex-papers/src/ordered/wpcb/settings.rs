@@ -1,6 +1,6 @@
 //! How a WPCB-tree is set up: its nodes, its buffer blocks, and what its full leaves do.
 
-use crate::ftl::tbm::{self, SPARE_BLOCKS_MIN, TbmSettings};
+use crate::ftl::tbm::{self, SPARE_BLOCKS_MIN, TbmConfig};
 use nandex::check::IndexError;
 use nandex::nand::Geometry;
 use nandex::ordered::RecordFormat;
@@ -23,7 +23,7 @@ pub struct WpcbConfig {
     /// The tree. Its nodes are expelled, not merged.
     pub tree: BPlusConfig,
     /// The buffer blocks.
-    pub tbm: TbmSettings,
+    pub tbm: TbmConfig,
     /// Blocks of the TBM beside the buffer blocks.
     pub spare_blocks: u32,
     /// Where full leaves are written.
@@ -44,7 +44,7 @@ impl WpcbConfig {
     const fn with_tree(tree: BPlusConfig, blocks: u32) -> WpcbConfig {
         WpcbConfig {
             tree,
-            tbm: TbmSettings::new(blocks),
+            tbm: TbmConfig::new(blocks),
             spare_blocks: WpcbConfig::usual_spare_blocks(blocks),
             full_nodes: FullNodes::Buffered,
         }

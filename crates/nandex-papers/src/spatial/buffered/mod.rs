@@ -271,18 +271,18 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
 
     /// Opens the tree of this kind that a store holds, with everything that its log tells; one formatted
     /// otherwise is refused.
-    pub fn mount_as<R: Rules<C, D>>(
+    pub fn mount<R: Rules<C, D>>(
         store: S,
         tree: &SpatialConfig<R>,
         config: BufferedConfig,
     ) -> Result<BufferedNodes<S, C, D>, IndexError> {
-        let nodes = BufferedNodes::mount(store, config)?;
+        let nodes = BufferedNodes::mount_found(store, config)?;
         tree.require_format(&nodes.medium.format, nodes.medium.format.page_bytes as usize)?;
         Ok(nodes)
     }
 
     /// Opens what a store holds, with everything that its log tells.
-    pub fn mount(store: S, config: BufferedConfig) -> Result<BufferedNodes<S, C, D>, IndexError> {
+    pub fn mount_found(store: S, config: BufferedConfig) -> Result<BufferedNodes<S, C, D>, IndexError> {
         config.validate(&store)?;
         let (mut below, log) = log::mount(store)?;
         let mut page = vec![0; below.page_bytes()];

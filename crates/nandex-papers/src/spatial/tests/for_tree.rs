@@ -50,7 +50,7 @@ fn churn<C: Sample, const D: usize>(rules: ForRules, kind: Kind, capacity: usize
         }
         if i % 200 == 0 {
             tree.close().unwrap();
-            tree = for_tree::mount(tree.into_nodes().into_inner().into_store()).unwrap();
+            tree = for_tree::mount(tree.into_nodes().into_inner().into_store(), &config).unwrap();
         }
     }
     while let Some((rect, id)) = model.entries.pop() {
@@ -151,7 +151,8 @@ fn the_table_is_found_again_at_mount() {
     let row = tree.nodes().row(ROOT).unwrap().clone();
     tree.close().unwrap();
     let store = tree.into_nodes().into_inner().into_store();
-    let mut tree: ForTree<_, i32, 2> = for_tree::mount(store).unwrap();
+    let config = SpatialConfig::new(rules(4, 4096, Sharing::Stored));
+    let mut tree: ForTree<_, i32, 2> = for_tree::mount(store, &config).unwrap();
     assert_eq!(tree.nodes().row(ROOT).unwrap().overflow, row.overflow);
     assert_eq!(accesses(&tree), 0);
     assert!(tree.check().unwrap().is_sound());
@@ -185,10 +186,13 @@ fn into_store(tree: Small) -> Store {
     tree.into_nodes().into_inner().into_store()
 }
 
-fn small(pages: u32, promise: Promise) -> Small {
+fn small_config() -> SpatialConfig<ForRules> {
     let config = SpatialConfig::new(rules(3, 20, Sharing::Sorted)).with_capacity(4);
-    for_tree::format(Store::new(128, pages).with_promise(promise), &config.with_durability(Durability::None))
-        .unwrap()
+    config.with_durability(Durability::None)
+}
+
+fn small(pages: u32, promise: Promise) -> Small {
+    for_tree::format(Store::new(128, pages).with_promise(promise), &small_config()).unwrap()
 }
 
 /// Runs operations; after each, how many steps the store has seen, and the contents.
@@ -226,7 +230,8 @@ fn every_operation_survives_a_power_cut() {
         let steps = into_store(tree).changes();
         for cut in 0..=steps.len() {
             let mut found: Small =
-                for_tree::mount(Store::holding(&pages.clone()).with_promise(promise)).unwrap();
+                for_tree::mount(Store::holding(&pages.clone()).with_promise(promise), &small_config())
+                    .unwrap();
             let after = done.partition_point(|(steps, _)| *steps < cut);
             let before = done.partition_point(|(steps, _)| *steps <= cut) - 1;
             let contents = window(&mut found, &everything(), Relation::Intersects);
@@ -273,7 +278,7 @@ fn a_full_store_loses_nothing_and_can_always_be_emptied() {
 
 /// Operations of every kind; whether all were answered without an error.
 fn use_everything(pages: Pages, model: &Model<i32, 2>, seed: u64) -> Result<(), IndexError> {
-    let mut tree: Small = for_tree::mount(Store::holding(&pages))?;
+    let mut tree: Small = for_tree::mount(Store::holding(&pages), &small_config())?;
     let mut found = Vec::new();
     let asked = tree.window(&everything(), Relation::Intersects, &mut |rect, id| {
         found.push((*rect, id));

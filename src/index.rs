@@ -131,6 +131,7 @@ impl IndexStats {
 
 /// The largest numbers that may be set where neither chip nor store sets a bound: generous for any use, and
 /// small enough that what is allocated for them fits a machine.
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub mod most {
     /// Entries of a node: one for each byte of the largest page.
     pub const NODE_ENTRIES: u64 = 1 << 16;
@@ -151,6 +152,7 @@ pub mod most {
 /// # Errors
 ///
 /// [`IndexError::Unsupported`].
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub fn require_ram(given: Option<usize>) -> Result<(), IndexError> {
     match given {
         Some(bytes) if bytes > most::RAM_BYTES => {

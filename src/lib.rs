@@ -98,15 +98,20 @@ pub use blocks::wear::WearLevelling;
 pub use check::{CheckReport, IndexError, Invariant};
 pub use ftl::dftl::{DftlConfig, DftlFtl};
 pub use ftl::page_map::{FtlConfig, PageMapFtl};
-pub use log::{LogConfig, Placement, SamePage, WritePartLimit};
+#[cfg(feature = "unstable")]
+pub use log::LogConfig;
+pub use log::{Placement, SamePage, WritePartLimit};
 pub use nand::{Cause, Geometry, Nand, NandError};
 pub use open::{Unopened, format, open};
+#[doc(no_inline)]
 pub use ordered::bplus::{BPlusConfig, BPlusTree};
-pub use ordered::mu::MuTree;
-pub use ordered::mu::star::MuStarTree;
+#[doc(no_inline)]
+pub use ordered::mu::{MuStarTree, MuTree};
 pub use ordered::plow::{Plow, PlowConfig};
 pub use ordered::sbits::{Sbits, SbitsConfig};
+#[doc(no_inline)]
 pub use ordered::vm::{VmConfig, VmTree};
+#[doc(no_inline)]
 pub use ordered::wandering::WanderingTree;
 pub use ordered::{Direction, Durability, IndexStats, OrderedIndex, RawConfig, RecordFormat, Visit};
 pub use shared::Shared;

@@ -59,9 +59,9 @@ mod ordered {
     #[cfg(feature = "vmtree")]
     with_config!(nandex::VmTree<Chip>, nandex::VmConfig::new(RECORD));
     #[cfg(feature = "sbits")]
-    with_config!(nandex::Sbits<Chip>, nandex::SbitsConfig { ram_bytes: RAM, ..nandex::SbitsConfig::new(RECORD) });
+    with_config!(nandex::Sbits<Chip>, nandex::SbitsConfig::new(RECORD).with_ram_bytes(RAM));
     #[cfg(feature = "plow")]
-    with_config!(nandex::Plow<Chip>, nandex::PlowConfig { ram_bytes: RAM, ..nandex::PlowConfig::new(RECORD) });
+    with_config!(nandex::Plow<Chip>, nandex::PlowConfig::new(RECORD).with_ram_bytes(RAM));
     #[cfg(feature = "bplus-page-map")]
     bplus_on!(nandex::PageMapFtl<Chip>, nandex::ordered::bplus::BPlusConfig::new(RECORD), Index::mount_found);
     #[cfg(feature = "bplus-dftl")]

@@ -18,7 +18,10 @@ mod unfit;
 mod until_lost;
 
 pub(crate) use again::read_again_at;
+#[cfg(feature = "unstable")]
 pub use again::{READ_TRIES, Reading, read_again};
+#[cfg(not(feature = "unstable"))]
+pub(crate) use again::{READ_TRIES, Reading, read_again};
 pub use geometry::{Geometry, PartError};
 pub use lent::LentSpare;
 pub use pairing::{LowerPages, Pairing};

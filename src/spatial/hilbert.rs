@@ -22,10 +22,10 @@
 use super::coordinate::Coordinate;
 use super::curve::{CurveKey, Grid};
 use super::geometry::Rect;
+pub use super::named::HilbertRTree;
 use super::node::{Change, Entry, Node, NodeId, OPTION_BYTES, ROOT};
 use super::nodes::{Nodes, read_child, read_root};
-use super::paged::PagedNodes;
-use super::tree::{Operation, Packing, Path, Rules, SpatialConfig, Tree};
+use super::tree::{Operation, Packing, Path, Rules, SpatialConfig};
 use crate::check::{CheckReport, IndexError, Invariant};
 use crate::nand::Cause;
 use alloc::string::ToString;
@@ -33,13 +33,11 @@ use alloc::vec::Vec;
 
 /// The rules of the Hilbert R-tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub struct HilbertRules<C, const D: usize> {
     /// How coordinates become cells of the curve.
     pub grid: Grid<C, D>,
 }
-
-/// A Hilbert R-tree whose nodes are pages.
-pub type HilbertRTree<S, C, const D: usize> = Tree<C, D, PagedNodes<S, C, D>, HilbertRules<C, D>>;
 
 /// A curve through this domain (or through all numbers), full pages, 40 % full at least, every operation
 /// durable.

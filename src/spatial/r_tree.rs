@@ -9,10 +9,10 @@
 use super::coordinate::Coordinate;
 use super::geometry::Rect;
 use super::measure::Measure;
+pub use super::named::RTree;
 use super::node::{Entry, Node, OPTION_BYTES};
-use super::paged::PagedNodes;
 use super::tree::update::{Grouped, Grouping, Groups};
-use super::tree::{SpatialConfig, Tree, by_measure};
+use super::tree::{SpatialConfig, by_measure};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -27,13 +27,11 @@ pub enum Split {
 
 /// The rules of the R-tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub struct Guttman {
     /// How a full node is divided.
     pub split: Split,
 }
-
-/// An R-tree whose nodes are pages.
-pub type RTree<S, C, const D: usize> = Tree<C, D, PagedNodes<S, C, D>, Grouped<Guttman>>;
 
 /// Full pages, 40 % full at least, every operation durable.
 pub fn config(split: Split) -> SpatialConfig<Grouped<Guttman>> {
@@ -76,6 +74,7 @@ impl<C: Coordinate, const D: usize> Grouping<C, D> for Guttman {
 
 /// The entry whose box grows least, of those the smallest, of those the first.
 #[doc(hidden)]
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub fn least_enlargement<C: Coordinate, const D: usize>(node: &Node<C, D>, rect: &Rect<C, D>) -> usize {
     let cost = |entry: &Entry<C, D>| {
         let area = entry.rect.area();

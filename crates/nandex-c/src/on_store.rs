@@ -36,8 +36,8 @@ pub(crate) fn page_map(nand: impl Nand + 'static, config: &Config, open: Open) -
 /// The B+-tree on DFTL, whose map is on the chip.
 #[cfg(feature = "bplus-dftl")]
 pub(crate) fn dftl(nand: impl Nand + 'static, config: &Config, open: Open) -> Result<Opened, Failure> {
+    use nandex::ftl::FlashConfig;
     use nandex::ftl::dftl::{DftlConfig, DftlFtl};
-    use nandex::ftl::mapping::FlashConfig;
     let default = FlashConfig::default();
     let common = FlashConfig {
         over_provisioning_ppm: config.over_provisioning_ppm.unwrap_or(default.over_provisioning_ppm),

@@ -71,19 +71,73 @@ use crate::blocks::victim::VictimPolicy;
 use crate::blocks::{BlockState, Validity, Wear};
 use crate::check::CheckReport;
 use crate::fault::StoreFault;
+#[cfg(feature = "unstable")]
 pub use crate::ftl::cached::CacheCounters;
+#[cfg(not(feature = "unstable"))]
+pub(crate) use crate::ftl::cached::CacheCounters;
 use crate::ftl::cached::CachedTable;
+#[cfg(feature = "unstable")]
 pub use crate::ftl::cmt::ENTRY_BYTES;
+#[cfg(not(feature = "unstable"))]
+pub(crate) use crate::ftl::cmt::ENTRY_BYTES;
 use crate::ftl::cmt::Run;
 use crate::ftl::collecting::{self, Collecting, Room};
-use crate::ftl::mapping::{Flash, FlashConfig, Mounted, Rules, Scheme, SchemeFtl};
+use crate::ftl::mapping::{Flash, FlashConfig, FlashCounters, Mounted, Rules, Scheme, SchemeFtl};
 use crate::ftl::table::{Frontier, from_raw, to_raw};
 use crate::nand::{Cause, Geometry, Nand};
+use crate::ordered::forward::open_ground;
+use crate::store::{PageStore, StoreError, StoreStats, forward_store};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec::Vec;
 
 /// A translation layer that caches its map.
-pub type DftlFtl<N> = SchemeFtl<N, Dftl>;
+pub struct DftlFtl<N> {
+    ground: SchemeFtl<N, Dftl>,
+}
+
+impl<N: Nand> DftlFtl<N> {
+    /// Erases the chip and starts an empty store on it.
+    pub fn format(nand: N, config: &DftlConfig) -> Result<DftlFtl<N>, StoreError> {
+        Ok(DftlFtl { ground: SchemeFtl::format(nand, config)? })
+    }
+
+    /// Finds the store on a chip again. Nothing is programmed or erased by this. What is fixed at format
+    /// comes from the chip, whatever the configuration says.
+    pub fn mount(nand: N, config: &DftlConfig) -> Result<DftlFtl<N>, StoreError> {
+        Ok(DftlFtl { ground: SchemeFtl::mount(nand, config)? })
+    }
+
+    /// Writes a base, so that the next mount need not look for what came before, and gives the chip back.
+    pub fn close(self) -> Result<N, StoreError> {
+        self.ground.close()
+    }
+
+    /// Gives the chip back as if the power were cut.
+    pub fn into_nand(self) -> N {
+        self.ground.into_nand()
+    }
+
+    /// The chip.
+    pub fn nand(&self) -> &N {
+        self.ground.nand()
+    }
+
+    /// The chip, for measuring and for faults. Programming or erasing it breaks the store.
+    pub fn nand_mut(&mut self) -> &mut N {
+        self.ground.nand_mut()
+    }
+
+    /// The counters since the store was formatted or mounted.
+    pub fn counters(&self) -> FlashCounters {
+        self.ground.counters()
+    }
+}
+
+impl<N: Nand> PageStore for DftlFtl<N> {
+    forward_store!(self => self.ground);
+}
+
+open_ground!([N] DftlFtl<N> = SchemeFtl<N, Dftl>);
 
 /// The settings of DFTL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,6 +155,7 @@ pub struct DftlConfig {
 
 /// The tables of DFTL.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub struct Dftl {
     cached: CachedTable,
     data: Frontier,

@@ -25,6 +25,7 @@ use super::{Basis, Geometry, Note, Pairing, Part, Supply, Timing};
 use alloc::borrow::Cow;
 
 /// The fields every catalogue part has a note for, in this order.
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub const NOTED_FIELDS: [&str; 9] =
     ["organisation", "blocks", "nop", "read", "program", "erase", "transfer", "endurance", "supply"];
 
@@ -52,6 +53,7 @@ pub fn mlc_64m() -> Part {
 
 /// The timing of [`mlc_64m`] with pages and blocks of other sizes and 64 spare bytes a page: for tests, which
 /// need small chips.
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub fn mlc_with(page_bytes: u32, pages_per_block: u32, blocks: u32) -> Part {
     let mut part = mlc_64m();
     part.geometry = Geometry::new(page_bytes, 64, pages_per_block, blocks);

@@ -27,8 +27,16 @@ mod tests;
 pub use counters::Counters;
 pub use disturb::Disturb;
 pub use faults::{CutWhen, Faults, PowerCut, TornModel};
-pub use image::{ImageError, ImagePlace};
+pub use image::ImageError;
+#[cfg(feature = "unstable")]
+pub use image::ImagePlace;
+#[cfg(feature = "unstable")]
 pub use record::{PhysicalOp, Recorded, Recording};
+#[cfg(not(feature = "unstable"))]
+pub(crate) use {
+    image::ImagePlace,
+    record::{PhysicalOp, Recorded, Recording},
+};
 
 use super::{Cause, Geometry, Nand, NandError, Part, PartError, ReadOutcome};
 use crate::rng::Rng;
@@ -168,11 +176,13 @@ impl SimChip {
     }
 
     /// Starts a recording of every change of the chip's state.
+    #[cfg_attr(not(feature = "unstable"), doc(hidden))]
     pub fn start_recording(&mut self) {
         self.diary.0 = Some(Box::default());
     }
 
     /// Labels the operations recorded from now on, say with the host operations acknowledged so far.
+    #[cfg_attr(not(feature = "unstable"), doc(hidden))]
     pub fn mark(&mut self, mark: u64) {
         if let Some(recording) = &mut self.diary.0 {
             recording.mark = mark;
@@ -180,23 +190,27 @@ impl SimChip {
     }
 
     /// Ends the recording and hands it over; empty when there was none.
+    #[cfg_attr(not(feature = "unstable"), doc(hidden))]
     pub fn take_recording(&mut self) -> Recording {
         self.diary.0.take().map_or_else(Recording::default, |recording| *recording)
     }
 
     /// Repeats a recorded operation as it ended then. See [`SimChip::apply`].
+    #[cfg_attr(not(feature = "unstable"), doc(hidden))]
     pub fn replay(&mut self, recorded: &Recorded) -> Result<(), NandError> {
         self.change(&recorded.op, recorded.torn)
     }
 
     /// Changes the chip's state as this operation does: it is numbered and wears the block, but is neither
     /// counted, timed nor faulted, and needs no power.
+    #[cfg_attr(not(feature = "unstable"), doc(hidden))]
     pub fn apply(&mut self, op: &PhysicalOp) -> Result<(), NandError> {
         self.change(op, None)
     }
 
     /// Changes the chip's state as this operation does when it is torn; a torn bad-block mark is there or
     /// not.
+    #[cfg_attr(not(feature = "unstable"), doc(hidden))]
     pub fn apply_torn(&mut self, op: &PhysicalOp, torn: TornModel, seed: u64) -> Result<(), NandError> {
         self.change(op, Some((torn, seed)))?;
         if let PhysicalOp::Program { ppn, .. } = op {

@@ -160,6 +160,7 @@ struct Counters {
 }
 
 /// The refusal of an insertion or a removal that the rule forbids.
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub const RULE: &str = "SBITS takes records in ascending order of their keys and removes none";
 
 impl<N: Nand> Sbits<N> {

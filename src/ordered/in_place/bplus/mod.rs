@@ -155,6 +155,7 @@ struct Work<'a> {
 
 /// Changes of structure since the tree was opened.
 #[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub struct NodeCounts {
     /// Nodes split in halves.
     pub splits: u64,

@@ -22,9 +22,18 @@
 //! that has one child gives way as often as that holds, not once per removal; the paper's `N <- P'` and swap
 //! rule come out as "the half on the path stays in the spine".
 
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod controller;
+#[cfg(feature = "unstable")]
 pub mod controller;
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod layout;
+#[cfg(feature = "unstable")]
 pub mod layout;
 mod settle;
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod star;
+#[cfg(feature = "unstable")]
 pub mod star;
 
 use crate::check::{IndexError, message};
@@ -35,18 +44,23 @@ use crate::ordered::node::NodeShape;
 use crate::ordered::path_log::ground::{
     Change, Key, Layouts, Leaf, LeafUse, MovedNodes, Nodes, RawScheme, RawTree, Shapes, Sibling, child_value,
 };
-use crate::ordered::{Metric, RecordFormat};
+use crate::ordered::{Metric, RawConfig, RecordFormat};
 use crate::units::Ppn;
 use alloc::vec::Vec;
+pub use controller::Costs;
 use controller::Facts;
 use core::ops::Range;
-use layout::{Layout, LeafShare};
-pub use star::{MenuConfig, MuStarTree};
+use layout::Layout;
+pub use layout::LeafShare;
+pub use star::{LayoutPolicy, MenuConfig, MuStarTree};
 
-/// A mu-Tree on a chip.
-pub type MuTree<N> = RawTree<N, PathPages<OneLayout>>;
+crate::ordered::forward::named_tree! {
+    /// A mu-Tree on a chip.
+    MuTree<N> = RawTree<N, PathPages<OneLayout>>, set up by RawConfig
+}
 
 /// Which layouts the pages of a tree may have, and which of them a changed path takes.
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub trait LayoutChoice: Copy + crate::shared::MaybeSend {
     /// The part that the choice takes of a [`RawConfig`](crate::ordered::RawConfig).
     type Config: Copy + Default + crate::shared::MaybeSend;
@@ -98,6 +112,7 @@ pub trait LayoutChoice: Copy + crate::shared::MaybeSend {
 
 /// The mu-Tree's choice: half of every page for the leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub struct OneLayout;
 
 impl LayoutChoice for OneLayout {
@@ -114,6 +129,7 @@ impl LayoutChoice for OneLayout {
 
 /// The nodes of a path share a page, in one of the layouts of a menu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub struct PathPages<C> {
     layout: Layout,
     choice: C,

@@ -26,11 +26,14 @@ use super::layout::{Layout, LeafShare};
 use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
 use crate::ordered::Metric;
+use crate::ordered::RawConfig;
 use crate::ordered::path_log::ground::{Leaf, LeafUse, RawTree};
 use alloc::vec::Vec;
 
-/// A mu*-Tree on a chip.
-pub type MuStarTree<N> = RawTree<N, PathPages<Menu>>;
+crate::ordered::forward::named_tree! {
+    /// A mu*-Tree on a chip.
+    MuStarTree<N> = RawTree<N, PathPages<Menu>>, set up by RawConfig<MenuConfig>
+}
 
 /// How the layout of changed paths is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -172,11 +175,11 @@ impl LayoutChoice for Menu {
 impl<N> MuStarTree<N> {
     /// Chooses the layout of changed paths like this from now on.
     pub fn set_layout(&mut self, policy: LayoutPolicy) {
-        self.nodes.path.scheme.choice.policy_of(policy);
+        self.ground.nodes.path.scheme.choice.policy_of(policy);
     }
 
     /// The leaf share that changed paths take now, where the height of the tree allows it.
     pub fn leaf_share(&self) -> LeafShare {
-        self.nodes.path.scheme.choice.current
+        self.ground.nodes.path.scheme.choice.current
     }
 }

@@ -48,7 +48,10 @@ pub mod overwrite;
 #[cfg(feature = "full")]
 mod tests;
 
+#[cfg(feature = "unstable")]
 pub use buffer::{Entered, LOG_PAGES_MAX, Logged, TakesBatches};
+#[cfg(not(feature = "unstable"))]
+pub(crate) use buffer::{Entered, LOG_PAGES_MAX, Logged, TakesBatches};
 pub use config::{TableConfig, VmConfig};
 
 use crate::bits;
@@ -80,11 +83,14 @@ const MAPPED: u8 = 1;
 const ROOT: u8 = 2;
 const LAST: u8 = 4;
 
-/// A VMTree on a chip.
-pub type VmTree<N> = Logged<RawTree<N, MappedPages>>;
+crate::ordered::forward::named_tree! {
+    /// A VMTree on a chip.
+    VmTree<N> = Logged<RawTree<N, MappedPages>>, set up by VmConfig
+}
 
 /// A node fills a page but for a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub struct MappedPages {
     page_bytes: usize,
     record: RecordFormat,
@@ -246,9 +252,9 @@ impl RawScheme for MappedPages {
     }
 }
 
-impl<N: Nand> VmTree<N> {
+impl<N: Nand> Logged<RawTree<N, MappedPages>> {
     /// Formats the chip for a tree that is set up like this.
-    pub fn format(nand: N, config: &VmConfig) -> Result<VmTree<N>, IndexError> {
+    pub fn format(nand: N, config: &VmConfig) -> Result<Self, IndexError> {
         let (waiting, below) = set_up(&nand, config)?;
         let tree = RawTree::format(nand, &below)
             .map_err(|error| in_all(error, config.tree.ram_bytes, buffer_bytes(&waiting)))?;
@@ -256,7 +262,7 @@ impl<N: Nand> VmTree<N> {
     }
 
     /// Finds the tree on the chip again and runs it like this.
-    pub fn mount(nand: N, config: &VmConfig) -> Result<VmTree<N>, IndexError> {
+    pub fn mount(nand: N, config: &VmConfig) -> Result<Self, IndexError> {
         let (waiting, below) = set_up(&nand, config)?;
         let tree = RawTree::mount(nand, &below)
             .map_err(|error| in_all(error, config.tree.ram_bytes, buffer_bytes(&waiting)))?;

@@ -22,19 +22,22 @@ use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
 use crate::log::tag::LEVELS_MAX;
 use crate::nand::{Cause, Nand};
-use crate::ordered::RecordFormat;
 use crate::ordered::node::NodeShape;
 use crate::ordered::path_log::ground::{
     ADDRESS_BYTES, Key, Layouts, MovedNodes, Nodes, RawScheme, RawTree, Shapes, Sibling,
 };
+use crate::ordered::{RawConfig, RecordFormat};
 use crate::units::Ppn;
 use core::ops::Range;
 
-/// A wandering B+-tree on a chip.
-pub type WanderingTree<N> = RawTree<N, OneNodePages>;
+crate::ordered::forward::named_tree! {
+    /// A wandering B+-tree on a chip.
+    WanderingTree<N> = RawTree<N, OneNodePages>, set up by RawConfig
+}
 
 /// A node fills a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub struct OneNodePages {
     page_bytes: usize,
     record: RecordFormat,

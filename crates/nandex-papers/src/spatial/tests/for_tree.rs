@@ -11,6 +11,7 @@ use nandex::codec::{crc32, put_u32};
 use nandex::index::{Durability, Fill};
 use nandex::rng::Rng;
 use nandex::spatial::node::{NodeId, ROOT};
+use nandex::spatial::paged::PagedNodes;
 use nandex::spatial::tree::SpatialConfig;
 use nandex::spatial::{Coordinate, Nodes, Packing, Rect, Relation, SpatialIndex};
 use nandex::store::PageStore;
@@ -339,10 +340,8 @@ proptest! {
 /// The layer alone stands on any node store.
 #[test]
 fn a_layer_needs_a_format_with_links() {
-    let tree = super::r_tree::RTree::<_, i32, 2>::format(
-        Store::new(512, 20),
-        &super::r_tree::config(super::Split::Linear),
-    )
-    .unwrap();
-    assert!(OverflowNodes::over(tree.into_nodes()).is_err());
+    let config = super::r_tree::config(super::Split::Linear);
+    let format = config.node_format::<i32, 2>(512, 20).unwrap();
+    let nodes = PagedNodes::<_, i32, 2>::format(Store::new(512, 20), format, config.durability).unwrap();
+    assert!(OverflowNodes::over(nodes).is_err());
 }

@@ -152,10 +152,13 @@ struct Counters {
     collections: u64,
 }
 
-/// A VMTree-OW on a chip.
-pub type OverwriteTree<N> = Logged<InPlace<N>>;
+crate::ordered::forward::named_tree! {
+    /// A VMTree-OW on a chip.
+    OverwriteTree<N> = Logged<InPlace<N>>, set up by OverwriteConfig
+}
 
 /// The tree on its pages.
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub struct InPlace<N> {
     pages: Pages<N>,
     path: NodePath,
@@ -167,16 +170,16 @@ pub struct InPlace<N> {
     counters: Counters,
 }
 
-impl<N: Nand> OverwriteTree<N> {
+impl<N: Nand> Logged<InPlace<N>> {
     /// Makes an empty tree on a chip whose contents do not matter.
-    pub fn format(nand: N, config: &OverwriteConfig) -> Result<OverwriteTree<N>, IndexError> {
+    pub fn format(nand: N, config: &OverwriteConfig) -> Result<Self, IndexError> {
         let (mut tree, waiting) = assemble(nand, config)?;
         tree.format()?;
         Ok(Logged::new(tree, waiting, config.answers))
     }
 
     /// Finds the tree on a chip that holds one.
-    pub fn mount(nand: N, config: &OverwriteConfig) -> Result<OverwriteTree<N>, IndexError> {
+    pub fn mount(nand: N, config: &OverwriteConfig) -> Result<Self, IndexError> {
         let (mut tree, mut waiting) = assemble(nand, config)?;
         tree.mount()?;
         waiting.take_over(core::mem::take(&mut tree.left));

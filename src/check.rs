@@ -239,6 +239,7 @@ impl core::error::Error for IndexError {}
 
 /// One broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Violation {
     /// The invariant, by its number in the header of the module.
     pub invariant: Invariant,
@@ -257,6 +258,7 @@ impl fmt::Display for Violation {
 
 /// Findings of a walk over the whole index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct CheckReport {
     /// Nodes visited.
     pub nodes: u64,

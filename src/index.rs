@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 /// Promise of an index about a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Durability {
     /// Nothing: a mount after a cut reports it, unless nothing was changed since the last sync.
     None,
@@ -73,6 +74,7 @@ impl Durability {
 
 /// The room that is left in an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Room {
     /// Pages of the medium, or of the store below, that new records may take.
     pub pages: u64,
@@ -84,7 +86,19 @@ pub struct Room {
     pub surely: u64,
 }
 
+impl Metric {
+    /// A figure of this name.
+    pub const fn new(name: &'static str, value: u64) -> Metric {
+        Metric { name, value }
+    }
+}
+
 impl Room {
+    /// Room of so many pages: for so many records, of which so many surely find a place.
+    pub const fn new(pages: u64, records: u64, surely: u64) -> Room {
+        Room { pages, records, surely }
+    }
+
     /// The room that is left beside so many records that wait to be entered.
     #[doc(hidden)]
     pub const fn without(self, waiting: u64) -> Room {
@@ -95,6 +109,7 @@ impl Room {
 
 /// One figure that an index tells about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Metric {
     /// Name of the figure, in snake case, unit last.
     pub name: &'static str,
@@ -104,6 +119,7 @@ pub struct Metric {
 
 /// Figures of an index, told without touching the medium.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct IndexStats {
     /// Levels from leaf to root; a tree of one leaf has height 1.
     pub height: u32,

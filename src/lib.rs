@@ -22,6 +22,10 @@
 //! | keep records of any length in one of these | [`Variable`](ordered::variable::Variable); long values: [`ValueLog`](ordered::value_log::ValueLog) |
 //! | keep rectangles or points | [`RTree`], [`HilbertRTree`] |
 //!
+//! A configuration comes from its `new` or `default` and is changed by its methods `with_..`, one for each
+//! field; configurations, counters and errors may get more fields and variants with any release, so they are
+//! `non_exhaustive` (not where `unstable` is on).
+//!
 //! What the indexes stand on (block tables, logs, mapping tables) is private. The feature `unstable` opens
 //! it to those who build an index or an FTL of their own; it may change with any release.
 #![no_std]
@@ -91,7 +95,9 @@ pub mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod units;
+mod with;
 
+pub use blocks::Validity;
 pub use blocks::hot::HotConfig;
 pub use blocks::victim::VictimPolicy;
 pub use blocks::wear::WearLevelling;

@@ -7,6 +7,7 @@ use crate::shared::Shared;
 use core::fmt;
 
 /// The error of an opening, with the medium.
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Unopened<M> {
     /// The reason.
     pub error: IndexError,

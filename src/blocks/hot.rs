@@ -30,6 +30,7 @@ const COUNT_MAX: u8 = 15;
 
 /// The size and the pace of the filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct HotConfig {
     /// Counters of 4 bits; rounded up to a power of two, at least 2.
     pub counters: u32,

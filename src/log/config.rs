@@ -11,6 +11,7 @@ use crate::log::placed::Placement;
 
 /// The cost of a child that lies in the same page as its parent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum SamePage {
     /// Nothing: the page is at hand.
     #[default]
@@ -21,6 +22,7 @@ pub enum SamePage {
 
 /// When the write part is programmed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum WritePartLimit {
     /// Before an operation that finds more pages than its size: an operation is never divided.
     #[default]

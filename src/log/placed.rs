@@ -28,6 +28,7 @@ use crate::units::{Pbn, Ppn};
 
 /// Where pages are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Placement {
     /// Each to a new place, block after block.
     #[default]

@@ -5,6 +5,7 @@ use core::fmt;
 
 /// The shape of a chip and the programming rules it enforces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Geometry {
     /// Bytes of a page's data area.
     pub page_bytes: u32,
@@ -27,6 +28,7 @@ pub struct Geometry {
 
 /// An impossible description of a chip: which field, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct PartError {
     /// The field at fault, as in a chip file.
     pub field: &'static str,
@@ -34,6 +36,13 @@ pub struct PartError {
     pub reason: &'static str,
     /// The value given.
     pub value: u64,
+}
+
+impl PartError {
+    /// This value of this field is impossible for this reason.
+    pub const fn new(field: &'static str, reason: &'static str, value: u64) -> PartError {
+        PartError { field, reason, value }
+    }
 }
 
 impl fmt::Display for PartError {

@@ -39,6 +39,7 @@ use core::fmt;
 /// Why a physical operation happened: who pays for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Cause {
     /// An operation of the user.
     Host,
@@ -98,6 +99,7 @@ pub type ByCause = [u64; Cause::COUNTED.len()];
 
 /// The word of a chip of a read that succeeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct ReadOutcome {
     /// Bits that the ECC corrected, in the worst of its code words if the driver knows; 0 too where it cannot
     /// tell.

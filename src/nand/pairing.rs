@@ -9,6 +9,7 @@ use crate::units::{Pbn, Ppn};
 
 /// Which pages of a block share their cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Pairing {
     /// No pages do.
     #[default]
@@ -52,6 +53,7 @@ impl Pairing {
 /// A chip of which only the pages are used that no program of another page destroys: half of them where pages
 /// are paired. Pages are numbered without the others, in errors too.
 #[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct LowerPages<N> {
     nand: N,
     pairing: Pairing,

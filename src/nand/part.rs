@@ -6,6 +6,7 @@ use alloc::borrow::Cow;
 
 /// A chip as its data sheet describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Part {
     /// Name in the catalogue, or of the chip file.
     pub name: Cow<'static, str>,
@@ -29,6 +30,7 @@ pub struct Part {
 
 /// How long a chip takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Timing {
     /// Array time of a page read (tR), in ns.
     pub read_ns: u64,
@@ -42,6 +44,7 @@ pub struct Timing {
 
 /// Supply voltage, and the current drawn while an operation lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Supply {
     /// Supply voltage in mV.
     pub voltage_mv: u32,
@@ -57,6 +60,7 @@ pub struct Supply {
 
 /// Where a number of a part comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Note {
     /// The field it is about, as in a chip file: "read", "endurance", ...
     pub field: &'static str,
@@ -68,6 +72,7 @@ pub struct Note {
 
 /// How far a number can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Basis {
     /// Text or figure of a data sheet, directly or as quoted by others.
     Datasheet,
@@ -95,6 +100,11 @@ impl Basis {
 }
 
 impl Timing {
+    /// A part that takes so long to read, program and erase, with a bus that takes so long for a byte.
+    pub const fn new(read_ns: u64, program_ns: u64, erase_ns: u64, transfer_ps_per_byte: u64) -> Timing {
+        Timing { read_ns, program_ns, erase_ns, transfer_ps_per_byte }
+    }
+
     /// Time to move `bytes` over the bus, rounded down to whole ns.
     #[inline]
     pub const fn transfer_ns(&self, bytes: usize) -> u64 {

@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 
 /// How a full node is divided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Split {
     /// In one pass.
     Linear,

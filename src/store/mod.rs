@@ -207,6 +207,7 @@ pub(crate) fn write_batch<S: PageStore + ?Sized>(
 
 /// The statistics that a store gives without touching the medium.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct StoreStats {
     /// Reads that a cache answered.
     pub cache_hits: u64,

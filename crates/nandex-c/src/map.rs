@@ -34,11 +34,9 @@ impl<N: Nand + Clone + 'static> MapState<N> {
     pub(crate) fn new(chip: N, over_provisioning_ppm: u32, bad_blocks_ppm: u32) -> MapState<N> {
         let default = FtlConfig::default();
         let given = |number: u32, default: u32| if number > 0 { number } else { default };
-        let settings = FtlConfig {
-            over_provisioning_ppm: given(over_provisioning_ppm, default.over_provisioning_ppm),
-            bad_blocks_ppm: given(bad_blocks_ppm, default.bad_blocks_ppm),
-            ..default
-        };
+        let settings = default
+            .with_over_provisioning_ppm(given(over_provisioning_ppm, default.over_provisioning_ppm))
+            .with_bad_blocks_ppm(given(bad_blocks_ppm, default.bad_blocks_ppm));
         MapState { chip, message: Message::new(), settings, tree: None }
     }
 

@@ -61,7 +61,7 @@ impl<F: NorFlash> NorChip<F> {
     ///
     /// Pages that do not fit the part: too long for an erase unit, or no multiple of what it writes.
     pub fn new(flash: F, shape: Shape) -> Result<NorChip<F>, PartError> {
-        let wrong = |field, reason, value: u32| PartError { field, reason, value: value.into() };
+        let wrong = |field, reason, value: u32| PartError::new(field, reason, value.into());
         let (unit, write) = (F::ERASE_SIZE as u32, F::WRITE_SIZE as u32);
         let whole = shape.page_bytes.saturating_add(shape.spare_bytes);
         if write == 0 || !whole.is_multiple_of(write) || !whole.is_multiple_of(F::READ_SIZE as u32) {

@@ -1,7 +1,7 @@
 //! rusqlite with its own SQLite, on a chip: `nandex-sqlite` has none here.
 //!
 //! ```toml
-//! nandex-sqlite = { version = "0.1", default-features = false }
+//! nandex-sqlite = { version = "0.2", default-features = false }
 //! rusqlite = { version = "0.43", features = ["bundled"] }
 //! ```
 
@@ -16,7 +16,7 @@ use std::error::Error;
 
 /// A VFS on what is on the chip; a blank one becomes a volume.
 fn mount(chip: &Shared<SimChip>) -> Result<Vfs, Box<dyn Error>> {
-    let settings = FtlConfig { atomic_pages: 256, ..FtlConfig::default() };
+    let settings = FtlConfig::default().with_atomic_pages(256);
     let store = nandex::open(chip.clone(), &settings, PageMapFtl::mount, PageMapFtl::format)?;
     let volume = Volume::open(store, VolumeConfig::default())?;
     Ok(Vfs::register_with(routines!(rusqlite::ffi)?, "flash", volume)?)

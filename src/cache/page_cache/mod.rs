@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 
 /// When written pages reach the store below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum WriteMode {
     /// At once.
     #[default]
@@ -26,6 +27,7 @@ pub enum WriteMode {
 
 /// How a cache is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct CacheConfig {
     /// Pages it holds; 0 for none.
     pub frames: usize,
@@ -35,8 +37,16 @@ pub struct CacheConfig {
     pub dirty_frames_max: Option<usize>,
 }
 
+impl CacheConfig {
+    /// A cache of so many pages through which writes go at once.
+    pub const fn new(frames: usize) -> CacheConfig {
+        CacheConfig { frames, mode: WriteMode::Through, dirty_frames_max: None }
+    }
+}
+
 /// The counters of a page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct CacheCounters {
     /// Reads of a page in the cache.
     pub read_hits: u64,

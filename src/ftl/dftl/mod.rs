@@ -141,6 +141,7 @@ open_ground!([N] DftlFtl<N> = SchemeFtl<N, Dftl>);
 
 /// The settings of DFTL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct DftlConfig {
     /// The settings that every mapping scheme has.
     pub common: FlashConfig,

@@ -163,6 +163,7 @@ pub struct Mounted {
 
 /// The counters of work that a scheme did besides reading and writing, since it was formatted or mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct FlashCounters {
     /// Pages written by the host.
     pub host_writes: u64,

@@ -14,6 +14,7 @@ const LOST_PAGES: usize = 64;
 
 /// The settings of any scheme; takes effect when a chip is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct FlashConfig {
     /// Physical pages beyond the logical ones, in a million of the logical ones. Small chips keep more back,
     /// as much as it takes to work.

@@ -108,6 +108,7 @@ use state::{LOST, NONE, State, VERSION_BITS, lost};
 
 /// The counters of work that the FTL did besides reading and writing, since it was formatted or mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct FtlCounters {
     /// Pages written by the host.
     pub host_writes: u64,

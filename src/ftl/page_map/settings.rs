@@ -20,6 +20,7 @@ const RELOCATION_BLOCKS: u32 = 2;
 
 /// Which pages are kept apart from which: those in one block should die together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Separation {
     /// Pages the host writes and pages that move go to one frontier.
     None,
@@ -49,6 +50,7 @@ impl Separation {
 /// How the FTL is set up. The first three take effect when a chip is formatted, the others also when it is
 /// mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct FtlConfig {
     /// Physical pages beyond the logical ones, in a million of the logical ones. Small chips keep more back,
     /// as much as it takes to work.

@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 
 /// How fast bits have to be corrected. The default is a chip on which none ever is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Disturb {
     /// Reads of a block, since a page of it was programmed, after which one bit more of that page is wrong.
     /// 0: never.

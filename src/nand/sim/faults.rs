@@ -10,6 +10,7 @@ use crate::rng::{Rng, split_mix};
 
 /// Kinds of faults and their rates. The default is a chip that never fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Faults {
     /// Fixes all that is random.
     pub seed: u64,
@@ -35,6 +36,7 @@ pub struct Faults {
 
 /// One power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct PowerCut {
     /// Which physical operation it strikes, as numbered by `SimChip::operations`.
     pub at_operation: u64,
@@ -46,8 +48,16 @@ pub struct PowerCut {
     pub seed: u64,
 }
 
+impl PowerCut {
+    /// A cut at this operation.
+    pub const fn new(at_operation: u64, when: CutWhen, torn: TornModel) -> PowerCut {
+        PowerCut { at_operation, when, torn, seed: 0 }
+    }
+}
+
 /// When a power cut strikes an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum CutWhen {
     /// Nothing of it happened.
     Before,
@@ -63,6 +73,7 @@ pub enum CutWhen {
 /// bits*, and a program that *looks erased* has changed nothing and may be repeated. An erase cut short
 /// always has to be repeated first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum TornModel {
     /// A program: the first bytes (data, then spare). An erase: the first pages erased, the others as before.
     Prefix,

@@ -7,6 +7,7 @@ pub use merged::{Merge, Pending};
 
 /// The answer of an insertion or a removal, where updates wait in RAM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Answers {
     /// Whether the key existed. Where the RAM does not know, its leaf is read.
     #[default]

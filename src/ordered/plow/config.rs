@@ -23,6 +23,7 @@ const SLICE_MAX: usize = 192;
 
 /// How a plow is formatted, mounted and run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct PlowConfig {
     /// Sizes of the records.
     pub record: RecordFormat,

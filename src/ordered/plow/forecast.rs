@@ -13,6 +13,7 @@ use crate::ordered::RecordFormat;
 
 /// The costs to be expected of a plow that holds so many records. Costs are in millionths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Forecast {
     /// Records of the memtable.
     pub memtable: u64,

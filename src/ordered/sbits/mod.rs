@@ -75,6 +75,7 @@ const BLOCK_BITS: u32 = 32;
 
 /// The fate of an insertion when no block is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum WhenFull {
     /// The insertion is refused.
     #[default]
@@ -85,6 +86,7 @@ pub enum WhenFull {
 
 /// How an SBITS store is formatted, mounted and run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct SbitsConfig {
     /// Sizes of the records.
     pub record: RecordFormat,

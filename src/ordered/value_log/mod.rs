@@ -121,6 +121,7 @@ pub struct ValueLog<I, N> {
 
 /// The state of the log of a [`ValueLog`], and its work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct LogStats {
     /// Bytes of chunks that the index names, their keys and heads included.
     pub live_bytes: u64,

@@ -9,6 +9,7 @@ use crate::spatial::node::NodeFormat;
 
 /// How a tree is formatted.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct SpatialConfig<R> {
     /// The kind of tree and its settings.
     pub rules: R,
@@ -39,13 +40,6 @@ impl<R> SpatialConfig<R> {
     pub fn with_capacity(mut self, entries: usize) -> SpatialConfig<R> {
         self.leaf_capacity = Some(entries);
         self.internal_capacity = Some(entries);
-        self
-    }
-
-    /// This configuration for a store that allows only this durability class.
-    #[must_use]
-    pub fn with_durability(mut self, durability: Durability) -> SpatialConfig<R> {
-        self.durability = durability;
         self
     }
 

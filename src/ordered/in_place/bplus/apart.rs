@@ -17,6 +17,7 @@ use alloc::vec::Vec;
 
 /// How the pages that an operation changed are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum StructureWrites {
     /// Each changed page once, in one group where the store takes it.
     #[default]

@@ -14,6 +14,7 @@ use crate::units::Lpn;
 
 /// How much RAM a tree takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum TreeRam {
     /// All pages that an operation changes at once.
     #[default]
@@ -26,6 +27,7 @@ pub enum TreeRam {
 
 /// How a B+-tree is formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct BPlusConfig {
     /// Sizes of the records.
     pub record: RecordFormat,
@@ -72,20 +74,6 @@ impl BPlusConfig {
     pub const fn with_order(mut self, order: usize) -> BPlusConfig {
         self.leaf_capacity = Some(order);
         self.internal_capacity = Some(order);
-        self
-    }
-
-    /// This configuration for a store that allows only this durability class.
-    #[must_use]
-    pub const fn with_durability(mut self, durability: Durability) -> BPlusConfig {
-        self.durability = durability;
-        self
-    }
-
-    /// This configuration with so much RAM.
-    #[must_use]
-    pub const fn with_ram(mut self, ram: TreeRam) -> BPlusConfig {
-        self.ram = ram;
         self
     }
 

@@ -14,6 +14,7 @@ use crate::ordered::{Durability, RecordFormat};
 /// How a tree on raw NAND is formatted, mounted and run. Of all this only the sizes of the records are stored
 /// on the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct RawConfig<C = ()> {
     /// Sizes of the records.
     pub record: RecordFormat,

@@ -34,6 +34,7 @@ fn hash(named: u32, now: u32) -> u32 {
 
 /// Which copies of nodes a tree may take from the path of the operation before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Keep {
     /// Every node of the path.
     #[default]
@@ -45,6 +46,7 @@ pub enum Keep {
 
 /// The treatment of an entry whose address has another place in the table before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Duplicates {
     /// There is none: an address that is in the table keeps its place.
     #[default]

@@ -43,6 +43,7 @@ pub struct Facts {
 
 /// Times of the chip's operations; only their ratios matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Costs {
     /// Reading a page.
     pub read_ns: u32,

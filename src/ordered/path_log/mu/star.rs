@@ -37,6 +37,7 @@ crate::ordered::forward::named_tree! {
 
 /// How the layout of changed paths is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum LayoutPolicy {
     /// By the controller.
     #[default]
@@ -47,6 +48,7 @@ pub enum LayoutPolicy {
 
 /// The settings that a mu*-Tree takes besides what all trees on raw NAND do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct MenuConfig {
     /// How the layout of changed paths is chosen.
     pub layout: LayoutPolicy,

@@ -16,7 +16,7 @@ diesel::table! {
 }
 
 fn mount(chip: &Shared<SimChip>) -> Result<Vfs, Box<dyn Error>> {
-    let settings = FtlConfig { atomic_pages: 256, ..FtlConfig::default() };
+    let settings = FtlConfig::default().with_atomic_pages(256);
     let store = nandex::open(chip.clone(), &settings, PageMapFtl::mount, PageMapFtl::format)?;
     let volume = Volume::open(store, VolumeConfig::default())?;
     Ok(Vfs::register_with(routines!(libsqlite3_sys)?, "flash", volume)?)

@@ -95,6 +95,7 @@ const LEVELS_MAX: u8 = 24;
 
 /// How a VMTree-OW is formatted, mounted and run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct OverwriteConfig {
     /// Sizes of the records.
     pub record: RecordFormat,

@@ -257,6 +257,8 @@ impl fmt::Display for Violation {
 }
 
 /// Findings of a walk over the whole index.
+///
+/// An example stands at [`OrderedIndex`](crate::OrderedIndex).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct CheckReport {

@@ -118,6 +118,8 @@ pub struct Metric {
 }
 
 /// Figures of an index, told without touching the medium.
+///
+/// An example stands at [`OrderedIndex`](crate::OrderedIndex).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct IndexStats {
@@ -180,6 +182,14 @@ pub fn require_ram(given: Option<usize>) -> Result<(), IndexError> {
 }
 
 /// How full a bulk load leaves the nodes.
+///
+/// ```
+/// use nandex::index::Fill;
+///
+/// assert_eq!(Fill::percent(70)?.of(100), 70);
+/// assert!(Fill::percent(10).is_err());
+/// # Ok::<(), nandex::IndexError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fill {
     percent: u8,

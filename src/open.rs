@@ -7,6 +7,8 @@ use crate::shared::Shared;
 use core::fmt;
 
 /// The error of an opening, with the medium.
+///
+/// An example stands at [`format`](fn@crate::format).
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Unopened<M> {
     /// The reason.

@@ -29,6 +29,15 @@ use alloc::vec::Vec;
 const COUNT_MAX: u8 = 15;
 
 /// The size and the pace of the filter.
+///
+/// ```
+/// use nandex::ftl::page_map::{FtlConfig, Separation};
+/// use nandex::HotConfig;
+///
+/// let hot = HotConfig::default().with_threshold(4);
+/// let config = FtlConfig::default().with_separation(Separation::HotFilter(hot));
+/// assert_ne!(config, FtlConfig::default());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct HotConfig {

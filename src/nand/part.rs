@@ -5,6 +5,15 @@ use super::pairing::Pairing;
 use alloc::borrow::Cow;
 
 /// A chip as its data sheet describes it.
+///
+/// ```
+/// use nandex::Geometry;
+/// use nandex::nand::catalogue::mlc_64m;
+///
+/// let mut part = mlc_64m();
+/// part.geometry = Geometry::new(512, 16, 32, 100);
+/// assert_eq!(part.with_blocks(50).geometry.blocks, 50);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Part {
@@ -29,6 +38,13 @@ pub struct Part {
 }
 
 /// How long a chip takes.
+///
+/// ```
+/// use nandex::nand::Timing;
+///
+/// let timing = Timing::new(25_000, 200_000, 1_500_000, 25_000);
+/// assert_eq!(timing.page_read_ns(2048), 25_000 + 51_200);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Timing {

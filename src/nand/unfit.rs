@@ -80,6 +80,16 @@ impl fmt::Display for Unfit {
 /// programmed in any order, all its pages. A page that cannot be read is not erased.
 ///
 /// The look ends at the first page that is not.
+///
+/// ```
+/// # use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+/// # let chip = SimChip::new(&mlc_64m().with_blocks(64))?;
+/// use nandex::nand::is_blank;
+///
+/// let mut chip = chip;
+/// assert!(is_blank(&mut chip)?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[cold]
 pub fn is_blank<N: Nand + ?Sized>(nand: &mut N) -> Result<bool, NandError> {
     let geometry = nand.geometry();

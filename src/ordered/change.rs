@@ -7,6 +7,8 @@ use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
 
 /// A new value for a key, or none to remove it.
+///
+/// An example stands at [`OrderedIndex`](crate::OrderedIndex).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<'a> {
     /// The key.

@@ -126,10 +126,42 @@ use crate::store::PageStore;
 
 named_tree! {
     /// An R-tree whose nodes are pages.
+    ///
+    /// ```
+    /// use core::ops::ControlFlow;
+    /// use nandex::spatial::r_tree::{RTree, Split, config};
+    /// use nandex::spatial::{Rect, Relation, SpatialIndex};
+    /// use nandex::store::ram::RamStore;
+    ///
+    /// let config = config(Split::Quadratic);
+    /// let mut tree: RTree<_, i32, 2> = RTree::format(RamStore::new(512, 100), &config)?;
+    /// tree.insert(&Rect::new([0, 0], [4, 4])?, 7)?;
+    /// let mut found = Vec::new();
+    /// tree.window(&Rect::point([3, 3])?, Relation::Covers, &mut |_, id| {
+    ///     found.push(id);
+    ///     ControlFlow::Continue(())
+    /// })?;
+    /// assert_eq!(found, [7]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     RTree = Grouped<Guttman>
 }
 
 named_tree! {
     /// A Hilbert R-tree whose nodes are pages.
+    ///
+    /// ```
+    /// use nandex::spatial::hilbert::{HilbertRTree, config};
+    /// use nandex::spatial::{Rect, SpatialIndex};
+    /// use nandex::store::ram::RamStore;
+    ///
+    /// let config = config(Some(Rect::new([0.0, 0.0], [1.0, 1.0])?));
+    /// let mut tree: HilbertRTree<_, f64, 2> = HilbertRTree::format(RamStore::new(512, 100), &config)?;
+    /// tree.insert(&Rect::point([0.5, 0.25])?, 7)?;
+    /// tree.close()?;
+    /// let mut tree = HilbertRTree::mount(tree.into_store(), &config)?;
+    /// assert!(tree.remove(&Rect::point([0.5, 0.25])?, 7)?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     HilbertRTree = HilbertRules<C, D>
 }

@@ -26,6 +26,8 @@ pub enum WriteMode {
 }
 
 /// How a cache is set up.
+///
+/// An example stands at [`PageCache`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct CacheConfig {
@@ -45,6 +47,8 @@ impl CacheConfig {
 }
 
 /// The counters of a page cache.
+///
+/// An example stands at [`PageCache`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct CacheCounters {
@@ -96,6 +100,20 @@ const fn trims_max(frames: usize) -> usize {
 const TRIM_BYTES: usize = 8;
 
 /// Frames over a store.
+///
+/// ```
+/// use nandex::cache::{CacheConfig, Lru, PageCache, WriteMode};
+/// use nandex::store::{PageStore, ram::RamStore};
+/// use nandex::{Cause, Lpn};
+///
+/// let config = CacheConfig::new(8).with_mode(WriteMode::Back);
+/// let mut cache = PageCache::new(RamStore::new(512, 100), Lru::new(8), config);
+/// cache.write(Lpn(3), Cause::Host, &[7; 512])?;
+/// cache.read(Lpn(3), Cause::Host, &mut [0; 512])?;
+/// assert_eq!((cache.counters().read_hits, cache.dirty_frames()), (1, 1));
+/// cache.sync()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct PageCache<S, P> {
     store: S,

@@ -91,6 +91,21 @@ use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec::Vec;
 
 /// A translation layer that caches its map.
+///
+/// ```
+/// # use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+/// # let chip = SimChip::new(&mlc_64m().with_blocks(64))?;
+/// use nandex::{Cause, DftlConfig, DftlFtl, Lpn, PageStore};
+///
+/// let config = DftlConfig::default().with_cache_bytes(Some(4096));
+/// let mut store = DftlFtl::format(chip, &config)?;
+/// let mut page = vec![7; store.page_bytes()];
+/// store.write(Lpn(3), Cause::Host, &page)?;
+/// let mut store = DftlFtl::mount(store.close()?, &config)?;
+/// store.read(Lpn(3), Cause::Host, &mut page)?;
+/// assert_eq!(page[0], 7);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct DftlFtl<N> {
     ground: SchemeFtl<N, Dftl>,
 }
@@ -140,6 +155,8 @@ impl<N: Nand> PageStore for DftlFtl<N> {
 open_ground!([N] DftlFtl<N> = SchemeFtl<N, Dftl>);
 
 /// The settings of DFTL.
+///
+/// An example stands at [`DftlFtl`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct DftlConfig {

@@ -13,6 +13,8 @@ use crate::store::StoreError;
 const LOST_PAGES: usize = 64;
 
 /// The settings of any scheme; takes effect when a chip is formatted.
+///
+/// An example stands at [`DftlFtl`](crate::DftlFtl).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct FlashConfig {

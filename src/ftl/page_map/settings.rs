@@ -49,6 +49,8 @@ impl Separation {
 
 /// How the FTL is set up. The first three take effect when a chip is formatted, the others also when it is
 /// mounted.
+///
+/// An example stands at [`PageMapFtl`](super::PageMapFtl).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct FtlConfig {

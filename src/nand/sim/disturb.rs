@@ -12,6 +12,8 @@ use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
 /// How fast bits have to be corrected. The default is a chip on which none ever is.
+///
+/// An example stands at [`Faults`](super::Faults).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Disturb {

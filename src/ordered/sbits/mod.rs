@@ -85,6 +85,8 @@ pub enum WhenFull {
 }
 
 /// How an SBITS store is formatted, mounted and run.
+///
+/// An example stands at [`Sbits`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct SbitsConfig {
@@ -118,6 +120,20 @@ impl SbitsConfig {
 }
 
 /// An SBITS store on a chip.
+///
+/// ```
+/// # use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+/// # let chip = SimChip::new(&mlc_64m().with_blocks(64))?;
+/// use nandex::{OrderedIndex, RecordFormat, Sbits, SbitsConfig};
+///
+/// let config = SbitsConfig::new(RecordFormat::new(2, 4));
+/// let mut tree = Sbits::format(chip, &config)?;
+/// tree.insert(&[0, 7], &[1; 4])?;
+/// tree.close()?;
+/// let mut tree = Sbits::mount(tree.into_nand(), &config)?;
+/// assert!(tree.get(&[0, 7], &mut [0; 4])?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Sbits<N> {
     nand: N,
     record: RecordFormat,

@@ -8,6 +8,14 @@ use crate::spatial::coordinate::Coordinate;
 use crate::spatial::node::NodeFormat;
 
 /// How a tree is formatted.
+///
+/// ```
+/// use nandex::Durability;
+/// use nandex::spatial::r_tree::{Split, config};
+///
+/// let config = config(Split::Linear).with_capacity(20).with_durability(Durability::EverySync);
+/// assert_eq!(config.leaf_capacity, Some(20));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct SpatialConfig<R> {

@@ -26,6 +26,16 @@ pub enum TreeRam {
 }
 
 /// How a B+-tree is formatted.
+///
+/// ```
+/// use nandex::ordered::bplus::{BPlusConfig, Overflow, TreeRam};
+/// use nandex::{Durability, RecordFormat};
+///
+/// let config = BPlusConfig::new(RecordFormat::new(8, 8))
+///     .with_durability(Durability::EverySync)
+///     .with_ram(TreeRam::Least);
+/// assert_eq!(config.overflow, Overflow::Split);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct BPlusConfig {

@@ -126,6 +126,19 @@ use pages::Pages;
 use staged::Staged;
 
 /// A B+-tree that owns its store.
+///
+/// ```
+/// use nandex::store::ram::RamStore;
+/// use nandex::{BPlusConfig, BPlusTree, OrderedIndex, RecordFormat};
+///
+/// let config = BPlusConfig::new(RecordFormat::new(2, 4)).with_order(20);
+/// let mut tree = BPlusTree::format(RamStore::new(512, 100), &config)?;
+/// tree.insert(&[0, 7], &[1; 4])?;
+/// tree.close()?;
+/// let mut tree = BPlusTree::mount(tree.into_store(), &config)?;
+/// assert!(tree.get(&[0, 7], &mut [0; 4])?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct BPlusTree<S> {
     store: S,
     core: Core,

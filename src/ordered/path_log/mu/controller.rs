@@ -42,6 +42,8 @@ pub struct Facts {
 }
 
 /// Times of the chip's operations; only their ratios matter.
+///
+/// An example stands at [`MuStarTree`](super::MuStarTree).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Costs {

@@ -56,6 +56,20 @@ pub use star::{LayoutPolicy, MenuConfig, MuStarTree};
 
 crate::ordered::forward::named_tree! {
     /// A mu-Tree on a chip.
+    ///
+    /// ```
+    /// # use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+    /// # let chip = SimChip::new(&mlc_64m().with_blocks(64))?;
+    /// use nandex::{OrderedIndex, RecordFormat, MuTree, RawConfig};
+    ///
+    /// let config = RawConfig::new(RecordFormat::new(2, 4)).with_read_pages(Some(8));
+    /// let mut tree = MuTree::format(chip, &config)?;
+    /// tree.insert(&[0, 7], &[1; 4])?;
+    /// tree.close()?;
+    /// let mut tree = MuTree::mount(tree.into_nand(), &config)?;
+    /// assert!(tree.get(&[0, 7], &mut [0; 4])?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     MuTree<N> = RawTree<N, PathPages<OneLayout>>, set up by RawConfig
 }
 

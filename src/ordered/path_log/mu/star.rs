@@ -32,6 +32,22 @@ use alloc::vec::Vec;
 
 crate::ordered::forward::named_tree! {
     /// A mu*-Tree on a chip.
+    ///
+    /// ```
+    /// # use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+    /// # let chip = SimChip::new(&mlc_64m().with_blocks(64))?;
+    /// use nandex::ordered::mu::{LayoutPolicy, LeafShare, MenuConfig};
+    /// use nandex::{OrderedIndex, RecordFormat, MuStarTree, RawConfig};
+    ///
+    /// let config = RawConfig::new(RecordFormat::new(2, 4))
+    ///     .with_scheme(MenuConfig::default().with_layout(LayoutPolicy::Fixed(LeafShare::HALF)));
+    /// let mut tree = MuStarTree::format(chip, &config)?;
+    /// tree.insert(&[0, 7], &[1; 4])?;
+    /// tree.close()?;
+    /// let mut tree = MuStarTree::mount(tree.into_nand(), &config)?;
+    /// assert!(tree.get(&[0, 7], &mut [0; 4])?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     MuStarTree<N> = RawTree<N, PathPages<Menu>>, set up by RawConfig<MenuConfig>
 }
 
@@ -47,6 +63,8 @@ pub enum LayoutPolicy {
 }
 
 /// The settings that a mu*-Tree takes besides what all trees on raw NAND do.
+///
+/// An example stands at [`MuStarTree`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct MenuConfig {

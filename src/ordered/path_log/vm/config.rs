@@ -6,6 +6,8 @@ use crate::ordered::path_log::ground::RawConfig;
 use crate::ordered::path_log::ground::moves::{Duplicates, Keep};
 
 /// The table of moved nodes, which a VMTree takes besides what all trees on raw NAND do.
+///
+/// An example stands at [`VmConfig`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct TableConfig {
@@ -25,6 +27,8 @@ impl TableConfig {
 }
 
 /// How a VMTree is formatted, mounted and run.
+///
+/// An example stands at [`VmTree`](super::VmTree).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct VmConfig {

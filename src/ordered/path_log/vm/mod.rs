@@ -85,6 +85,20 @@ const LAST: u8 = 4;
 
 crate::ordered::forward::named_tree! {
     /// A VMTree on a chip.
+    ///
+    /// ```
+    /// # use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+    /// # let chip = SimChip::new(&mlc_64m().with_blocks(64))?;
+    /// use nandex::{OrderedIndex, RecordFormat, VmConfig, VmTree};
+    ///
+    /// let config = VmConfig::new(RecordFormat::new(2, 4));
+    /// let mut tree = VmTree::format(chip, &config)?;
+    /// tree.insert(&[0, 7], &[1; 4])?;
+    /// tree.close()?;
+    /// let mut tree = VmTree::mount(tree.into_nand(), &config)?;
+    /// assert!(tree.get(&[0, 7], &mut [0; 4])?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     VmTree<N> = Logged<RawTree<N, MappedPages>>, set up by VmConfig
 }
 

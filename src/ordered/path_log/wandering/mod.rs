@@ -32,6 +32,20 @@ use core::ops::Range;
 
 crate::ordered::forward::named_tree! {
     /// A wandering B+-tree on a chip.
+    ///
+    /// ```
+    /// # use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+    /// # let chip = SimChip::new(&mlc_64m().with_blocks(64))?;
+    /// use nandex::{OrderedIndex, RecordFormat, RawConfig, WanderingTree};
+    ///
+    /// let config = RawConfig::new(RecordFormat::new(2, 4));
+    /// let mut tree = WanderingTree::format(chip, &config)?;
+    /// tree.insert(&[0, 7], &[1; 4])?;
+    /// tree.close()?;
+    /// let mut tree = WanderingTree::mount(tree.into_nand(), &config)?;
+    /// assert!(tree.get(&[0, 7], &mut [0; 4])?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     WanderingTree<N> = RawTree<N, OneNodePages>, set up by RawConfig
 }
 

@@ -94,6 +94,8 @@ const NONE: u32 = u32::MAX;
 const LEVELS_MAX: u8 = 24;
 
 /// How a VMTree-OW is formatted, mounted and run.
+///
+/// An example stands at [`OverwriteTree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct OverwriteConfig {
@@ -155,6 +157,21 @@ struct Counters {
 
 crate::ordered::forward::named_tree! {
     /// A VMTree-OW on a chip.
+    ///
+    /// ```
+    /// # use nandex::nand::{catalogue::nor_2m, sim::SimChip};
+    /// # let chip = SimChip::new(&nor_2m().with_blocks(64))?;
+    /// use nandex::ordered::vm::overwrite::{OverwriteConfig, OverwriteTree};
+    /// use nandex::{OrderedIndex, RecordFormat, Durability};
+    ///
+    /// let config = OverwriteConfig::new(RecordFormat::new(2, 4)).with_durability(Durability::EveryOperation);
+    /// let mut tree = OverwriteTree::format(chip, &config)?;
+    /// tree.insert(&[0, 7], &[1; 4])?;
+    /// tree.close()?;
+    /// let mut tree = OverwriteTree::mount(tree.into_nand(), &config)?;
+    /// assert!(tree.get(&[0, 7], &mut [0; 4])?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     OverwriteTree<N> = Logged<InPlace<N>>, set up by OverwriteConfig
 }
 

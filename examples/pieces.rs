@@ -8,7 +8,7 @@
 
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::buffered::Answers;
+use nandex::ordered::Answers;
 use nandex::ordered::plow::{Plow, PlowConfig};
 use nandex::ordered::variable::Variable;
 use nandex::ordered::{Durability, OrderedIndex, RecordFormat};

@@ -9,7 +9,7 @@
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{BlockRange, Nand};
-use nandex::ordered::buffered::Answers;
+use nandex::ordered::Answers;
 use nandex::ordered::plow::{Plow, PlowConfig};
 use nandex::ordered::value_log::{self, ValueLog};
 use nandex::ordered::variable::Variable;

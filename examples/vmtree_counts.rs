@@ -11,7 +11,7 @@
 use nandex::nand::catalogue::{mlc_64m, nor_2m};
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Cause, Geometry, Part};
-use nandex::ordered::buffered::Answers;
+use nandex::ordered::Answers;
 use nandex::ordered::vm::overwrite::{Marks, OverwriteConfig, OverwriteTree};
 use nandex::ordered::vm::{Duplicates, Keep, TableConfig, VmConfig, VmTree};
 use nandex::ordered::{Durability, OrderedIndex, RawConfig, RecordFormat};

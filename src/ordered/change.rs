@@ -8,7 +8,7 @@ use core::ops::{Bound, ControlFlow};
 
 /// A new value for a key, or none to remove it.
 ///
-/// An example stands at [`OrderedIndex`](crate::OrderedIndex).
+/// An example stands at [`OrderedIndex`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<'a> {
     /// The key.

@@ -117,28 +117,6 @@ macro_rules! forward_index {
     };
 }
 
-/// Opens the ground of a type with a name of its own, to tests and to who builds on the grounds.
-macro_rules! open_ground {
-    ([$($parameters:tt)*] $name:ty = $ground:ty) => {
-        #[cfg(any(test, feature = "unstable"))]
-        impl<$($parameters)*> core::ops::Deref for $name {
-            type Target = $ground;
-
-            fn deref(&self) -> &$ground {
-                &self.ground
-            }
-        }
-
-        #[cfg(any(test, feature = "unstable"))]
-        impl<$($parameters)*> core::ops::DerefMut for $name {
-            fn deref_mut(&mut self) -> &mut $ground {
-                &mut self.ground
-            }
-        }
-    };
-}
-pub(crate) use open_ground;
-
 /// Gives a tree on a chip a name of its own.
 macro_rules! named_tree {
     ($(#[$doc:meta])* $name:ident<N> = $ground:ty, set up by $config:ty) => {
@@ -169,7 +147,7 @@ macro_rules! named_tree {
             crate::forward_index!(ground: maintain, scrub, free, sync, close, check, stats, ram_bytes);
         }
 
-        crate::ordered::forward::open_ground!([N] $name<N> = $ground);
+        crate::shared::open_ground!([N] $name<N> = $ground);
 
         #[cfg(any(test, feature = "unstable"))]
         impl<N> From<$ground> for $name<N> {

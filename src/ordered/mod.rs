@@ -6,7 +6,7 @@ pub(crate) mod buffered;
 pub mod buffered;
 pub mod change;
 pub mod cursor;
-pub(crate) mod forward;
+mod forward;
 mod in_place;
 mod look_ups;
 #[cfg(not(feature = "unstable"))]

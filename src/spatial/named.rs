@@ -121,7 +121,7 @@ use super::tree::{Packing, SpatialConfig, Tree};
 use super::{Entries, Relation, SpatialIndex, VisitNearest, VisitRect, VisitRegion};
 use crate::check::{CheckReport, IndexError};
 use crate::index::{Durability, Fill, IndexStats};
-use crate::ordered::forward::open_ground;
+use crate::shared::open_ground;
 use crate::store::PageStore;
 
 named_tree! {

@@ -85,7 +85,7 @@ use crate::ftl::collecting::{self, Collecting, Room};
 use crate::ftl::mapping::{Flash, FlashConfig, FlashCounters, Mounted, Rules, Scheme, SchemeFtl};
 use crate::ftl::table::{Frontier, from_raw, to_raw};
 use crate::nand::{Cause, Geometry, Nand};
-use crate::ordered::forward::open_ground;
+use crate::shared::open_ground;
 use crate::store::{PageStore, StoreError, StoreStats, forward_store};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec::Vec;

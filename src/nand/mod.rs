@@ -125,6 +125,8 @@ impl ReadOutcome {
 ///
 /// `data` and `spare` may be shorter than the page's areas: a read then returns the first bytes only, a
 /// program leaves the rest erased (0xFF). Longer slices are refused.
+///
+/// An example stands at [`LentSpare`].
 pub trait Nand: MaybeSend {
     /// The shape of the chip and the rules it enforces.
     fn geometry(&self) -> Geometry;

@@ -202,6 +202,8 @@ pub type Entries<'a, C, const D: usize> = &'a mut dyn Iterator<Item = (Rect<C, D
 /// A spatial index: a multiset of rectangles with identifiers.
 ///
 /// An index owns its storage; how it is formatted and mounted is its own affair.
+///
+/// An example stands at [`RTree`](r_tree::RTree).
 pub trait SpatialIndex<C: Coordinate, const D: usize>: crate::shared::MaybeSend {
     /// The promise of the index about a power cut.
     fn durability(&self) -> Durability;

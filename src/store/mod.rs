@@ -54,6 +54,8 @@ pub fn unfit<S: PageStore + ?Sized>(store: &mut S, what: &'static str) -> Result
 }
 
 /// Pages that may be overwritten.
+///
+/// An example stands at [`RamStore`](ram::RamStore).
 pub trait PageStore: MaybeSend {
     /// Bytes of a page.
     fn page_bytes(&self) -> usize;

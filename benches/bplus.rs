@@ -72,7 +72,7 @@ impl PageStore for Ram {
 /// The even keys below `2 * RECORDS`, in nodes filled to 70 percent.
 fn tree() -> BPlusTree<Ram> {
     let config = BPlusConfig::new(RecordFormat::new(8, 8));
-    let mut tree = BPlusTree::format(Ram(vec![0; 2048 * PAGE_BYTES]), config).unwrap();
+    let mut tree = BPlusTree::format(Ram(vec![0; 2048 * PAGE_BYTES]), &config).unwrap();
     let records = (0..RECORDS).map(|n| ((2 * n).to_be_bytes(), n.to_be_bytes()));
     tree.bulk_load(records, Fill::percent(70).unwrap()).unwrap();
     tree
@@ -146,5 +146,5 @@ fn bulk_load() -> BPlusTree<Ram> {
 #[divan::bench]
 fn mount(bencher: Bencher<'_, '_>) {
     let store = tree().into_store();
-    bencher.with_inputs(|| store.clone()).bench_local_values(|store| BPlusTree::mount(store).unwrap());
+    bencher.with_inputs(|| store.clone()).bench_local_values(|store| BPlusTree::mount_found(store).unwrap());
 }

@@ -9,7 +9,7 @@ use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};
 use nandex::blocks::victim::VictimPolicy;
 use nandex::cache::{CacheConfig, Lru, PageCache, WriteMode};
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;
@@ -27,15 +27,15 @@ fn main() {
     divan::main();
 }
 
-fn settings() -> FtlSettings {
-    FtlSettings { victim: VictimPolicy::Greedy, ..FtlSettings::default() }
+fn settings() -> FtlConfig {
+    FtlConfig { victim: VictimPolicy::Greedy, ..FtlConfig::default() }
 }
 
 /// A store written once over and then at random for half its size.
 fn aged(mib: u32) -> PageMapFtl<SimChip> {
     let geometry = Geometry::new(PAGE_BYTES, 16, 32, mib << 6);
     let chip = SimChip::new(&Part::new("bench", geometry, TIMING)).unwrap();
-    let mut ftl = PageMapFtl::format(chip, settings()).unwrap();
+    let mut ftl = PageMapFtl::format(chip, &settings()).unwrap();
     for lpn in 0..ftl.page_count() {
         ftl.write(Lpn(lpn), Cause::Host, &[7; 512]).unwrap();
     }
@@ -87,7 +87,7 @@ fn mount_after_a_cut(bencher: Bencher<'_, '_>, mib: u32) {
     let chip = aged(mib).into_nand();
     bencher
         .with_inputs(|| chip.clone())
-        .bench_local_values(|chip| PageMapFtl::mount(chip, settings()).unwrap().page_count());
+        .bench_local_values(|chip| PageMapFtl::mount(chip, &settings()).unwrap().page_count());
 }
 
 /// Reads in a cache of 4,096 frames, half of them hits.

@@ -8,7 +8,7 @@
 
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::SimChip;
-use nandex::ordered::buffered::Answers;
+use nandex::ordered::Answers;
 use nandex::ordered::plow::{Plow, PlowConfig};
 use nandex::ordered::variable::Variable;
 use nandex::ordered::{Durability, OrderedIndex, RecordFormat};
@@ -37,12 +37,10 @@ fn main() {
     println!("| piece | programs a put | reads a put | a put | bytes on flash for a byte of key and value |");
     println!("|---|---|---|---|---|");
     for piece in [10, 18, 34, 66, 130, 202] {
-        let config = PlowConfig {
-            durability: Durability::EverySync,
-            ram_bytes: Some(64 << 10),
-            answers: Answers::Pool,
-            ..PlowConfig::new(RecordFormat::variable(10, piece))
-        };
+        let config = PlowConfig::new(RecordFormat::variable(10, piece))
+            .with_durability(Durability::EverySync)
+            .with_ram_bytes(Some(64 << 10))
+            .with_answers(Answers::Pool);
         let chip = SimChip::new(&mlc_64m()).expect("a valid part");
         let index = Plow::format(chip, &config).expect("the chip is large enough");
         let mut names = Variable::new(index, MAX_VALUE).expect("so many pieces are a batch");

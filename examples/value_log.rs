@@ -9,7 +9,7 @@
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{BlockRange, Nand};
-use nandex::ordered::buffered::Answers;
+use nandex::ordered::Answers;
 use nandex::ordered::plow::{Plow, PlowConfig};
 use nandex::ordered::value_log::{self, ValueLog};
 use nandex::ordered::variable::Variable;
@@ -68,12 +68,10 @@ impl Store {
 }
 
 fn config(record: RecordFormat, ram: usize) -> PlowConfig {
-    PlowConfig {
-        durability: Durability::EverySync,
-        ram_bytes: Some(ram),
-        answers: Answers::Pool,
-        ..PlowConfig::new(record)
-    }
+    PlowConfig::new(record)
+        .with_durability(Durability::EverySync)
+        .with_ram_bytes(Some(ram))
+        .with_answers(Answers::Pool)
 }
 
 fn key(number: u64) -> [u8; 8] {

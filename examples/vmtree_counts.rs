@@ -11,7 +11,7 @@
 use nandex::nand::catalogue::{mlc_64m, nor_2m};
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Cause, Geometry, Part};
-use nandex::ordered::buffered::Answers;
+use nandex::ordered::Answers;
 use nandex::ordered::vm::overwrite::{Marks, OverwriteConfig, OverwriteTree};
 use nandex::ordered::vm::{Duplicates, Keep, TableConfig, VmConfig, VmTree};
 use nandex::ordered::{Durability, OrderedIndex, RawConfig, RecordFormat};
@@ -39,8 +39,10 @@ fn class(log_pages: u32) -> Durability {
 
 fn counts(mapping_bytes: usize, log_pages: u32, keeping: (Keep, Duplicates), seed: u64) -> (u64, u64) {
     let scheme = TableConfig { bytes: Some(mapping_bytes), keep: keeping.0, duplicates: keeping.1 };
-    let tree =
-        RawConfig { durability: class(log_pages), checkpoint_blocks: 300, scheme, ..RawConfig::new(RECORD) };
+    let tree = RawConfig::new(RECORD)
+        .with_durability(class(log_pages))
+        .with_checkpoint_blocks(300)
+        .with_scheme(scheme);
     let config = VmConfig { tree, log_pages, answers: Answers::Pool };
     let part = Part { geometry: Geometry::new(512, 64, 8, 2500), ..mlc_64m() };
     let chip = SimChip::new(&part).expect("a valid part");
@@ -61,14 +63,12 @@ const PUBLISHED_OVERWRITING: [(u32, [u64; 3]); 2] =
 
 /// Page reads, new pages and overwrites of the VMTree-OW.
 fn overwrite_counts(log_pages: u32, (marks, keep): (Marks, Keep), seed: u64) -> [u64; 3] {
-    let config = OverwriteConfig {
-        durability: class(log_pages),
-        marks,
-        keep,
-        log_pages,
-        answers: Answers::Pool,
-        ..OverwriteConfig::new(RECORD)
-    };
+    let config = OverwriteConfig::new(RECORD)
+        .with_durability(class(log_pages))
+        .with_marks(marks)
+        .with_keep(keep)
+        .with_log_pages(log_pages)
+        .with_answers(Answers::Pool);
     let chip = SimChip::new(&nor_2m().with_blocks(2500)).expect("a valid part");
     let mut tree = OverwriteTree::format(chip, &config).expect("the chip is large enough");
     let mut keys: Vec<u32> = (0..100_000).collect();

@@ -242,6 +242,7 @@ impl core::error::Error for IndexError {}
 
 /// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Violation {
     /// Number of the invariant, as in the header of the module.
     pub invariant: Invariant,
@@ -260,6 +261,7 @@ impl fmt::Display for Violation {
 
 /// Report of a walk over the whole index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct CheckReport {
     /// Number of nodes visited.
     pub nodes: u64,

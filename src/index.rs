@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 /// Promise of an index about a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Durability {
     /// Nothing is promised. A mount after a cut reports the cut, unless nothing was changed since the last
     /// sync.
@@ -74,6 +75,7 @@ impl Durability {
 
 /// Room that is left in an index.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Room {
     /// Pages of the medium, or of the store below, that new records may take.
     pub pages: u64,
@@ -85,8 +87,20 @@ pub struct Room {
     pub surely: u64,
 }
 
+impl Metric {
+    /// A figure of this name.
+    pub const fn new(name: &'static str, value: u64) -> Metric {
+        Metric { name, value }
+    }
+}
+
 impl Room {
-    /// Returns the room that is left after `waiting` records that are not entered yet.
+    /// Room of so many pages: for so many records, of which so many surely find a place.
+    pub const fn new(pages: u64, records: u64, surely: u64) -> Room {
+        Room { pages, records, surely }
+    }
+
+    /// The room that is left beside so many records that wait to be entered.
     #[doc(hidden)]
     pub const fn without(self, waiting: u64) -> Room {
         let records = self.records.saturating_sub(waiting);
@@ -96,6 +110,7 @@ impl Room {
 
 /// A figure of the statistics of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Metric {
     /// Name in snake case, with the unit last.
     pub name: &'static str,
@@ -105,6 +120,7 @@ pub struct Metric {
 
 /// Statistics of an index, which cost no access to the medium.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct IndexStats {
     /// Number of levels; 1 for a tree that is one leaf.
     pub height: u32,
@@ -130,8 +146,9 @@ impl IndexStats {
     }
 }
 
-/// Upper bounds of settings that neither chip nor store bounds. They allow any use, and what is allocated for
-/// them fits the memory of a machine.
+/// The largest numbers that may be set where neither chip nor store sets a bound: generous for any use, and
+/// small enough that what is allocated for them fits a machine.
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub mod most {
     /// Most entries of a node: one for each byte of the largest page.
     pub const NODE_ENTRIES: u64 = 1 << 16;
@@ -151,7 +168,8 @@ pub mod most {
 ///
 /// # Errors
 ///
-/// [`IndexError::Unsupported`] if it is more than [`most::RAM_BYTES`].
+/// [`IndexError::Unsupported`].
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub fn require_ram(given: Option<usize>) -> Result<(), IndexError> {
     match given {
         Some(bytes) if bytes > most::RAM_BYTES => {

@@ -22,6 +22,10 @@
 //! | keep records of any length in one of these | [`Variable`](ordered::variable::Variable); long values: [`ValueLog`](ordered::value_log::ValueLog) |
 //! | keep rectangles or points | [`RTree`], [`HilbertRTree`] |
 //!
+//! A configuration comes from its `new` or `default` and is changed by its methods `with_..`, one for each
+//! field; configurations, counters and errors may get more fields and variants with any release, so they are
+//! `non_exhaustive` (not where `unstable` is on).
+//!
 //! What the indexes stand on (block tables, logs, mapping tables) is private. The feature `unstable` opens
 //! it to those who build an index or an FTL of their own; it may change with any release.
 #![no_std]
@@ -91,22 +95,29 @@ pub mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod units;
+mod with;
 
-pub use blocks::hot::HotSettings;
+pub use blocks::Validity;
+pub use blocks::hot::HotConfig;
 pub use blocks::victim::VictimPolicy;
 pub use blocks::wear::WearLevelling;
 pub use check::{CheckReport, IndexError, Invariant};
-pub use ftl::dftl::{DftlFtl, DftlSettings};
-pub use ftl::page_map::{FtlSettings, PageMapFtl};
-pub use log::{LogConfig, Placement, SamePage, WritePartLimit};
+pub use ftl::dftl::{DftlConfig, DftlFtl};
+pub use ftl::page_map::{FtlConfig, PageMapFtl};
+#[cfg(feature = "unstable")]
+pub use log::LogConfig;
+pub use log::{Placement, SamePage, WritePartLimit};
 pub use nand::{Cause, Geometry, Nand, NandError};
 pub use open::{Unopened, format, open};
+#[doc(no_inline)]
 pub use ordered::bplus::{BPlusConfig, BPlusTree};
-pub use ordered::mu::MuTree;
-pub use ordered::mu::star::MuStarTree;
+#[doc(no_inline)]
+pub use ordered::mu::{MuStarTree, MuTree};
 pub use ordered::plow::{Plow, PlowConfig};
 pub use ordered::sbits::{Sbits, SbitsConfig};
+#[doc(no_inline)]
 pub use ordered::vm::{VmConfig, VmTree};
+#[doc(no_inline)]
 pub use ordered::wandering::WanderingTree;
 pub use ordered::{Direction, Durability, IndexStats, OrderedIndex, RawConfig, RecordFormat, Visit};
 pub use shared::Shared;

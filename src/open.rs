@@ -6,7 +6,10 @@ use crate::nand::{Nand, is_blank};
 use crate::shared::Shared;
 use core::fmt;
 
-/// Error of [`open`](fn@open) or [`format`](fn@format), with the medium.
+/// The error of an opening, with the medium.
+///
+/// An example stands at [`format`](fn@crate::format).
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Unopened<M> {
     /// Reason of the error.
     pub error: IndexError,

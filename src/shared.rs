@@ -80,6 +80,28 @@ impl<T> Clone for Shared<T> {
     }
 }
 
+/// Opens the ground of a type with a name of its own, to tests and to who builds on the grounds.
+macro_rules! open_ground {
+    ([$($parameters:tt)*] $name:ty = $ground:ty) => {
+        #[cfg(any(test, feature = "unstable"))]
+        impl<$($parameters)*> core::ops::Deref for $name {
+            type Target = $ground;
+
+            fn deref(&self) -> &$ground {
+                &self.ground
+            }
+        }
+
+        #[cfg(any(test, feature = "unstable"))]
+        impl<$($parameters)*> core::ops::DerefMut for $name {
+            fn deref_mut(&mut self) -> &mut $ground {
+                &mut self.ground
+            }
+        }
+    };
+}
+pub(crate) use open_ground;
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -44,6 +44,12 @@ address!(
     Lbn, "lbn");
 
 /// Simulated time in whole nanoseconds.
+///
+/// ```
+/// use nandex::Nanos;
+///
+/// assert!(Nanos(7) < Nanos(8));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Nanos(pub u64);
 

@@ -42,12 +42,12 @@ mod ordered {
             pub type Index = nandex::ordered::bplus::BPlusTree<$ftl>;
 
             pub fn format(chip: Chip) -> Result<Index, IndexError> {
-                let store = <$ftl>::format(chip, Default::default())?;
-                Index::format(store, $config)
+                let store = <$ftl>::format(chip, &Default::default())?;
+                Index::format(store, &$config)
             }
 
             pub fn mount(chip: Chip) -> Result<Index, IndexError> {
-                $mount(<$ftl>::mount(chip, Default::default())?)
+                $mount(<$ftl>::mount(chip, &Default::default())?)
             }
         };
     }
@@ -59,13 +59,13 @@ mod ordered {
     #[cfg(feature = "vmtree")]
     with_config!(nandex::VmTree<Chip>, nandex::VmConfig::new(RECORD));
     #[cfg(feature = "sbits")]
-    with_config!(nandex::Sbits<Chip>, nandex::SbitsConfig { ram_bytes: RAM, ..nandex::SbitsConfig::new(RECORD) });
+    with_config!(nandex::Sbits<Chip>, nandex::SbitsConfig::new(RECORD).with_ram_bytes(RAM));
     #[cfg(feature = "plow")]
-    with_config!(nandex::Plow<Chip>, nandex::PlowConfig { ram_bytes: RAM, ..nandex::PlowConfig::new(RECORD) });
+    with_config!(nandex::Plow<Chip>, nandex::PlowConfig::new(RECORD).with_ram_bytes(RAM));
     #[cfg(feature = "bplus-page-map")]
-    bplus_on!(nandex::PageMapFtl<Chip>, nandex::ordered::bplus::BPlusConfig::new(RECORD), Index::mount);
+    bplus_on!(nandex::PageMapFtl<Chip>, nandex::ordered::bplus::BPlusConfig::new(RECORD), Index::mount_found);
     #[cfg(feature = "bplus-dftl")]
-    bplus_on!(nandex::DftlFtl<Chip>, LEAST, |store| Index::mount_as(store, LEAST));
+    bplus_on!(nandex::DftlFtl<Chip>, LEAST, |store| Index::mount(store, &LEAST));
     #[cfg(feature = "bplus-dftl")]
     const LEAST: nandex::ordered::bplus::BPlusConfig =
         nandex::ordered::bplus::BPlusConfig::new(RECORD).with_ram(nandex::ordered::bplus::TreeRam::Least);
@@ -104,11 +104,11 @@ mod spatial {
     pub type Index = RTree<PageMapFtl<Chip>, i32, 2>;
 
     pub fn format(chip: Chip) -> Result<Index, IndexError> {
-        Index::format(PageMapFtl::format(chip, Default::default())?, &config(Split::Linear))
+        Index::format(PageMapFtl::format(chip, &Default::default())?, &config(Split::Linear))
     }
 
     pub fn mount(chip: Chip) -> Result<Index, IndexError> {
-        Index::mount(PageMapFtl::mount(chip, Default::default())?)
+        Index::mount_found(PageMapFtl::mount(chip, &Default::default())?)
     }
 
     /// Where a key lies in the plane.

@@ -30,8 +30,18 @@ use alloc::vec::Vec;
 const COUNT_MAX: u8 = 15;
 
 /// The size and the pace of the filter.
+///
+/// ```
+/// use nandex::ftl::page_map::{FtlConfig, Separation};
+/// use nandex::HotConfig;
+///
+/// let hot = HotConfig::default().with_threshold(4);
+/// let config = FtlConfig::default().with_separation(Separation::HotFilter(hot));
+/// assert_ne!(config, FtlConfig::default());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HotSettings {
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
+pub struct HotConfig {
     /// Counters of 4 bits; rounded up to a power of two, at least 2.
     pub counters: u32,
     /// Hash functions, that is counters of a page; at least 1.
@@ -43,22 +53,21 @@ pub struct HotSettings {
     pub decay_writes: u32,
 }
 
-impl HotSettings {
-    /// Numbers of the paper.
-    pub const DEFAULT: HotSettings =
-        HotSettings { counters: 4096, hashes: 2, threshold: 4, decay_writes: 5120 };
+impl HotConfig {
+    /// The paper's numbers.
+    pub const DEFAULT: HotConfig = HotConfig { counters: 4096, hashes: 2, threshold: 4, decay_writes: 5120 };
 }
 
-impl Default for HotSettings {
-    fn default() -> HotSettings {
-        HotSettings::DEFAULT
+impl Default for HotConfig {
+    fn default() -> HotConfig {
+        HotConfig::DEFAULT
     }
 }
 
 /// Filter that tells hot logical pages.
 #[derive(Clone, Debug)]
 pub struct HotFilter {
-    settings: HotSettings,
+    settings: HotConfig,
     /// Counters of 4 bits, two to a byte.
     counters: Vec<u8>,
     writes_since_decay: u32,
@@ -66,9 +75,9 @@ pub struct HotFilter {
 
 impl HotFilter {
     /// Makes a filter that has seen nothing: every page is cold.
-    pub fn new(settings: HotSettings) -> HotFilter {
+    pub fn new(settings: HotConfig) -> HotFilter {
         let counters = settings.counters.clamp(2, 1 << 30).next_power_of_two();
-        let settings = HotSettings {
+        let settings = HotConfig {
             counters,
             hashes: settings.hashes.clamp(1, counters),
             threshold: settings.threshold.clamp(1, COUNT_MAX),
@@ -114,7 +123,7 @@ impl HotFilter {
 }
 
 /// Returns the places of the counters of a page (M2).
-fn places(settings: HotSettings, lpn: Lpn) -> impl Iterator<Item = usize> {
+fn places(settings: HotConfig, lpn: Lpn) -> impl Iterator<Item = usize> {
     let mixed = split_mix(u64::from(lpn.0));
     let (first, step) = (mixed as u32, (mixed >> 32) as u32 | 1);
     let place = move |i: u32| first.wrapping_add(i.wrapping_mul(step)) & (settings.counters - 1);
@@ -135,7 +144,7 @@ mod tests {
     }
 
     impl Naive {
-        fn note_write(&mut self, lpn: u32, settings: HotSettings) {
+        fn note_write(&mut self, lpn: u32, settings: HotConfig) {
             let count = self.counts.entry(lpn).or_default();
             *count = (*count + 1).min(COUNT_MAX);
             self.writes += 1;
@@ -144,7 +153,7 @@ mod tests {
             }
         }
 
-        fn is_hot(&self, lpn: u32, settings: HotSettings) -> bool {
+        fn is_hot(&self, lpn: u32, settings: HotConfig) -> bool {
             self.counts.get(&lpn).is_some_and(|&count| count >= settings.threshold)
         }
     }
@@ -158,7 +167,7 @@ mod tests {
     fn a_page_written_often_is_never_taken_for_cold() {
         let sizes = [(2, 1), (64, 2), (1024, 3), (4096, 2)];
         for (seed, (counters, hashes)) in sizes.into_iter().enumerate() {
-            let settings = HotSettings { counters, hashes, decay_writes: 700, ..HotSettings::default() };
+            let settings = HotConfig { counters, hashes, decay_writes: 700, ..HotConfig::default() };
             let (mut filter, mut naive) = (HotFilter::new(settings), Naive::default());
             let mut rng = Rng::new(seed as u64);
             for _ in 0..30_000 {
@@ -173,7 +182,7 @@ mod tests {
 
     #[test]
     fn a_filter_with_room_agrees_with_a_count_of_every_page() {
-        let settings = HotSettings { counters: 1 << 18, ..HotSettings::default() };
+        let settings = HotConfig { counters: 1 << 18, ..HotConfig::default() };
         let (mut filter, mut naive) = (HotFilter::new(settings), Naive::default());
         let mut rng = Rng::new(8);
         for _ in 0..50_000 {
@@ -188,7 +197,7 @@ mod tests {
 
     #[test]
     fn few_cold_pages_pass_for_hot() {
-        let settings = HotSettings::default();
+        let settings = HotConfig::default();
         let (mut filter, mut naive) = (HotFilter::new(settings), Naive::default());
         let mut rng = Rng::new(9);
         let (mut asked, mut wrong) = (0, 0);
@@ -207,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_is_not_written_any_more_cools_down() {
-        let settings = HotSettings { decay_writes: 100, ..HotSettings::default() };
+        let settings = HotConfig { decay_writes: 100, ..HotConfig::default() };
         let mut filter = HotFilter::new(settings);
         (0..40).for_each(|_| filter.note_write(Lpn(7)));
         assert!(filter.is_hot(Lpn(7)), "15 at most");
@@ -218,11 +227,11 @@ mod tests {
     #[test]
     fn a_page_has_different_counters() {
         for lpn in (0..5000).map(Lpn) {
-            let settings = HotSettings { counters: 8, hashes: 8, ..HotSettings::default() };
+            let settings = HotConfig { counters: 8, hashes: 8, ..HotConfig::default() };
             let mut all: Vec<usize> = places(settings, lpn).collect();
             all.sort_unstable();
             assert_eq!(all, [0, 1, 2, 3, 4, 5, 6, 7], "M2: {lpn}");
         }
-        assert!(HotFilter::new(HotSettings::default()).ram_bytes() < 2048 + 64);
+        assert!(HotFilter::new(HotConfig::default()).ram_bytes() < 2048 + 64);
     }
 }

@@ -19,6 +19,7 @@ use alloc::vec::Vec;
 
 /// Form in which valid pages are remembered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Validity {
     /// A bit for each page.
     #[default]

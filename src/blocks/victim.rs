@@ -22,6 +22,7 @@ pub(crate) const LEFT_OUT: &str = "a policy that was left out when the engine wa
 
 /// Rule that chooses the block to collect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum VictimPolicy {
     /// Fewest valid pages; among equals the block erased least, then the one unchanged for longest.
     #[default]

@@ -44,6 +44,7 @@ use alloc::vec::Vec;
 
 /// Rule by which cold blocks are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum WearLevelling {
     /// Blocks with cold data stay where they are.
     #[default]

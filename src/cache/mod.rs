@@ -22,6 +22,9 @@
 //! - K3: (Back, atomic) there are never more dirty frames than one atomic group takes.
 
 mod page_cache;
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod policy;
+#[cfg(feature = "unstable")]
 pub mod policy;
 #[cfg(not(feature = "unstable"))]
 pub(crate) mod table;
@@ -31,5 +34,6 @@ pub mod table;
 mod tests;
 
 pub use page_cache::{CacheConfig, CacheCounters, PageCache, WriteMode};
-pub use policy::Replacement;
-pub use policy::lru::{self, Lru};
+#[cfg(feature = "unstable")]
+pub use policy::lru;
+pub use policy::{Lru, Replacement};

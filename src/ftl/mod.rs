@@ -29,4 +29,4 @@ pub(crate) mod untold;
 pub mod untold;
 
 pub use crate::blocks::spare::SPARE_BYTES;
-pub use mapping::{FlashCounters, FlashSettings};
+pub use mapping::{FlashConfig, FlashCounters};

@@ -11,7 +11,7 @@ pub(crate) const HAS_READ_PART: bool = cfg!(feature = "embedded");
 
 #[cfg(feature = "embedded")]
 mod kept {
-    use crate::cache::lru::LruList;
+    use crate::cache::policy::lru::LruList;
     use crate::log::parts::Page;
     use crate::log::tag::Tag;
     use crate::sorted::Map;

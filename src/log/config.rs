@@ -11,6 +11,7 @@ use crate::log::placed::Placement;
 
 /// Cost of a step to a child in the same page as its parent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum SamePage {
     /// Free: the page is in RAM.
     #[default]
@@ -21,6 +22,7 @@ pub enum SamePage {
 
 /// Point at which the write part is programmed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum WritePartLimit {
     /// Before an operation, if the part has more pages than its size: an operation is never divided.
     #[default]

@@ -29,6 +29,7 @@ use crate::units::{Pbn, Ppn};
 
 /// Place to which pages are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Placement {
     /// Each page goes to a new place, block after block.
     #[default]

@@ -5,6 +5,7 @@ use core::fmt;
 
 /// Shape of a chip, and the rules of programming that the chip enforces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Geometry {
     /// Bytes of the data area of a page.
     pub page_bytes: u32,
@@ -27,6 +28,7 @@ pub struct Geometry {
 
 /// Error: the description of a chip is impossible. Names the field and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct PartError {
     /// Name of the field, as in a chip file.
     pub field: &'static str,
@@ -34,6 +36,13 @@ pub struct PartError {
     pub reason: &'static str,
     /// Value given.
     pub value: u64,
+}
+
+impl PartError {
+    /// This value of this field is impossible for this reason.
+    pub const fn new(field: &'static str, reason: &'static str, value: u64) -> PartError {
+        PartError { field, reason, value }
+    }
 }
 
 impl fmt::Display for PartError {

@@ -18,7 +18,10 @@ mod unfit;
 mod until_lost;
 
 pub(crate) use again::read_again_at;
+#[cfg(feature = "unstable")]
 pub use again::{READ_TRIES, Reading, read_again};
+#[cfg(not(feature = "unstable"))]
+pub(crate) use again::{READ_TRIES, Reading, read_again};
 pub use geometry::{Geometry, PartError};
 pub use lent::LentSpare;
 pub use pairing::{LowerPages, Pairing};
@@ -36,6 +39,7 @@ use core::fmt;
 /// Purpose of a physical operation. The counters are kept by cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Cause {
     /// Operation of the user.
     Host,
@@ -95,6 +99,7 @@ pub type ByCause = [u64; Cause::COUNTED.len()];
 
 /// Report of a chip on a read that succeeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct ReadOutcome {
     /// Bits that the ECC corrected, in the worst code word if the driver knows it. Also 0 if the driver
     /// cannot tell.

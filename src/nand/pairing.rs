@@ -9,6 +9,7 @@ use crate::units::{Pbn, Ppn};
 
 /// Scheme by which the pages of a block share their cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Pairing {
     /// No pages share cells.
     #[default]
@@ -53,6 +54,7 @@ impl Pairing {
 /// A chip of which only the first page of each pair is used. No program destroys another of these pages. If
 /// pages are paired, half of the pages remain. The remaining pages are numbered from 0 on, in errors too.
 #[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct LowerPages<N> {
     nand: N,
     pairing: Pairing,

@@ -5,7 +5,17 @@ use super::pairing::Pairing;
 use alloc::borrow::Cow;
 
 /// A chip as its data sheet describes it.
+///
+/// ```
+/// use nandex::Geometry;
+/// use nandex::nand::catalogue::mlc_64m;
+///
+/// let mut part = mlc_64m();
+/// part.geometry = Geometry::new(512, 16, 32, 100);
+/// assert_eq!(part.with_blocks(50).geometry.blocks, 50);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Part {
     /// Name in the catalogue or of the chip file.
     pub name: Cow<'static, str>,
@@ -28,6 +38,7 @@ pub struct Part {
 
 /// Duration of the operations of a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Timing {
     /// Array time of a page read (tR), in ns.
     pub read_ns: u64,
@@ -41,6 +52,7 @@ pub struct Timing {
 
 /// Supply voltage, and the current during each operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Supply {
     /// Supply voltage in mV.
     pub voltage_mv: u32,
@@ -56,6 +68,7 @@ pub struct Supply {
 
 /// Source of a number of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Note {
     /// Name of the field, as in a chip file: "read", "endurance", ...
     pub field: &'static str,
@@ -67,6 +80,7 @@ pub struct Note {
 
 /// Kind of a source: how far a number can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Basis {
     /// Text or figure of a data sheet, read directly or quoted by others.
     Datasheet,
@@ -94,7 +108,12 @@ impl Basis {
 }
 
 impl Timing {
-    /// Time to move `bytes` over the bus, in ns, rounded down.
+    /// A part that takes so long to read, program and erase, with a bus that takes so long for a byte.
+    pub const fn new(read_ns: u64, program_ns: u64, erase_ns: u64, transfer_ps_per_byte: u64) -> Timing {
+        Timing { read_ns, program_ns, erase_ns, transfer_ps_per_byte }
+    }
+
+    /// Time to move `bytes` over the bus, rounded down to whole ns.
     #[inline]
     pub const fn transfer_ns(&self, bytes: usize) -> u64 {
         bytes as u64 * self.transfer_ps_per_byte / 1000

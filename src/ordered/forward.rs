@@ -116,3 +116,45 @@ macro_rules! forward_index {
         }
     };
 }
+
+/// Gives a tree on a chip a name of its own.
+macro_rules! named_tree {
+    ($(#[$doc:meta])* $name:ident<N> = $ground:ty, set up by $config:ty) => {
+        $(#[$doc])*
+        pub struct $name<N> {
+            pub(in crate::ordered) ground: $ground,
+        }
+
+        impl<N: crate::nand::Nand> $name<N> {
+            /// Makes an empty tree on a chip; whatever it held is erased.
+            pub fn format(nand: N, config: &$config) -> Result<$name<N>, crate::IndexError> {
+                Ok($name { ground: <$ground>::format(nand, config)? })
+            }
+
+            /// Finds the tree on the chip again and runs it as the configuration says.
+            pub fn mount(nand: N, config: &$config) -> Result<$name<N>, crate::IndexError> {
+                Ok($name { ground: <$ground>::mount(nand, config)? })
+            }
+
+            /// Gives the chip back; what was not synced is as after a power cut.
+            pub fn into_nand(self) -> N {
+                self.ground.into_nand()
+            }
+        }
+
+        impl<N: crate::nand::Nand> crate::ordered::OrderedIndex for $name<N> {
+            crate::forward_index!(ground: record, durability, get, insert, put, remove, apply, load, range);
+            crate::forward_index!(ground: maintain, scrub, free, sync, close, check, stats, ram_bytes);
+        }
+
+        crate::shared::open_ground!([N] $name<N> = $ground);
+
+        #[cfg(any(test, feature = "unstable"))]
+        impl<N> From<$ground> for $name<N> {
+            fn from(ground: $ground) -> $name<N> {
+                $name { ground }
+            }
+        }
+    };
+}
+pub(crate) use named_tree;

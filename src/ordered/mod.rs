@@ -1,11 +1,17 @@
 //! Ordered indexes: fixed-size keys and values, in key order.
 
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod buffered;
+#[cfg(feature = "unstable")]
 pub mod buffered;
 pub mod change;
 pub mod cursor;
 mod forward;
 mod in_place;
 mod look_ups;
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod node;
+#[cfg(feature = "unstable")]
 pub mod node;
 mod path_log;
 pub mod plow;
@@ -19,6 +25,7 @@ pub use path_log::ground::{RawConfig, spare_bytes_needed};
 pub use path_log::{mu, vm, wandering};
 
 pub use crate::index::{Durability, IndexStats, Metric, Room};
+pub use buffered::Answers;
 pub use change::Change;
 pub use cursor::Cursor;
 pub use look_ups::check_with_look_ups;

@@ -45,17 +45,17 @@ pub trait ValueCodec: Sized {
 /// was there, as the index does.
 ///
 /// ```
-/// use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+/// use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 /// use nandex::nand::{catalogue, sim::SimChip};
 /// use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 /// use nandex::ordered::typed::{Typed, record_of};
 ///
 /// let chip = SimChip::new(&catalogue::mlc_64m().with_blocks(64)).unwrap();
-/// let store = PageMapFtl::format(chip, FtlSettings::default())?;
+/// let store = PageMapFtl::format(chip, &FtlConfig::default())?;
 ///
 /// // Readings in tenths of a degree, by sensor and second.
 /// let config = BPlusConfig::new(record_of::<(u16, u32), i32>());
-/// let mut readings: Typed<_, (u16, u32), i32> = Typed::new(BPlusTree::format(store, config)?)?;
+/// let mut readings: Typed<_, (u16, u32), i32> = Typed::new(BPlusTree::format(store, &config)?)?;
 ///
 /// readings.insert(&(7, 60), &-5)?;
 /// readings.insert(&(7, 120), &-3)?;

@@ -23,10 +23,10 @@
 use super::coordinate::Coordinate;
 use super::curve::{CurveKey, Grid};
 use super::geometry::Rect;
+pub use super::named::HilbertRTree;
 use super::node::{Change, Entry, Node, NodeId, OPTION_BYTES, ROOT};
 use super::nodes::{Nodes, read_child, read_root};
-use super::paged::PagedNodes;
-use super::tree::{Operation, Packing, Path, Rules, SpatialConfig, Tree};
+use super::tree::{Operation, Packing, Path, Rules, SpatialConfig};
 use crate::check::{CheckReport, IndexError, Invariant};
 use crate::nand::Cause;
 use alloc::string::ToString;
@@ -34,16 +34,14 @@ use alloc::vec::Vec;
 
 /// Rules of the Hilbert R-tree.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub struct HilbertRules<C, const D: usize> {
     /// Mapping from coordinates to places on the curve.
     pub grid: Grid<C, D>,
 }
 
-/// A Hilbert R-tree whose nodes are pages.
-pub type HilbertRTree<S, C, const D: usize> = Tree<C, D, PagedNodes<S, C, D>, HilbertRules<C, D>>;
-
-/// Returns the configuration with a curve through `domain` (`None`: through all numbers), full pages, nodes
-/// at least 40 % full, and every operation durable.
+/// A curve through this domain (or through all numbers), full pages, 40 % full at least, every operation
+/// durable.
 pub fn config<C: Coordinate, const D: usize>(
     domain: Option<Rect<C, D>>,
 ) -> SpatialConfig<HilbertRules<C, D>> {

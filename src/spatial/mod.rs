@@ -66,23 +66,54 @@
 //! subtracts, multiplies, divides and compares: IEEE 754 defines the results to the bit. It calls no function
 //! of a mathematical library.
 
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod coordinate;
+#[cfg(feature = "unstable")]
 pub mod coordinate;
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod curve;
+#[cfg(feature = "unstable")]
 pub mod curve;
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod geometry;
+#[cfg(feature = "unstable")]
 pub mod geometry;
 pub mod hilbert;
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod measure;
+#[cfg(feature = "unstable")]
 pub mod measure;
+mod named;
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod node;
+#[cfg(feature = "unstable")]
 pub mod node;
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod nodes;
+#[cfg(feature = "unstable")]
 pub mod nodes;
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod paged;
+#[cfg(feature = "unstable")]
 pub mod paged;
 pub mod r_tree;
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod superblock;
+#[cfg(feature = "unstable")]
 pub mod superblock;
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod tree;
+#[cfg(feature = "unstable")]
 pub mod tree;
 
 pub use coordinate::Coordinate;
 pub use geometry::{Rect, RectError};
 pub use measure::Measure;
 pub use node::NodeId;
+#[cfg(feature = "unstable")]
 pub use nodes::Nodes;
+#[cfg(not(feature = "unstable"))]
+pub(crate) use nodes::Nodes;
 pub use tree::{Packing, SpatialConfig};
 
 use crate::check::{CheckReport, IndexError};

@@ -107,7 +107,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
     }
 
     /// Opens what a store holds.
-    pub fn mount(mut store: S) -> Result<PagedNodes<S, C, D>, IndexError> {
+    pub fn mount_found(mut store: S) -> Result<PagedNodes<S, C, D>, IndexError> {
         let mut page = vec![0; store.page_bytes()];
         store.read(SUPERBLOCK, Cause::Recovery, &mut page)?;
         if page.iter().all(|&byte| byte == 0) {
@@ -130,11 +130,11 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
     }
 
     /// Opens the tree that a store holds, and refuses one formatted otherwise or giving less durability.
-    pub fn mount_as<R: Rules<C, D>>(
+    pub fn mount<R: Rules<C, D>>(
         store: S,
         tree: &SpatialConfig<R>,
     ) -> Result<PagedNodes<S, C, D>, IndexError> {
-        let mut nodes = PagedNodes::mount(store)?;
+        let mut nodes = PagedNodes::mount_found(store)?;
         tree.require_format(&nodes.format, nodes.format.page_bytes as usize)?;
         if nodes.durability < tree.durability {
             return Err(IndexError::Unsupported(

@@ -11,15 +11,16 @@
 use super::coordinate::Coordinate;
 use super::geometry::Rect;
 use super::measure::Measure;
+pub use super::named::RTree;
 use super::node::{Entry, Node, OPTION_BYTES};
-use super::paged::PagedNodes;
 use super::tree::update::{Grouped, Grouping, Groups};
-use super::tree::{SpatialConfig, Tree, by_measure};
+use super::tree::{SpatialConfig, by_measure};
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// Method to divide a full node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Split {
     /// Linear split: one pass over the entries.
     Linear,
@@ -29,15 +30,13 @@ pub enum Split {
 
 /// Rules of the R-tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub struct Guttman {
     /// Method to divide a full node.
     pub split: Split,
 }
 
-/// An R-tree whose nodes are pages.
-pub type RTree<S, C, const D: usize> = Tree<C, D, PagedNodes<S, C, D>, Grouped<Guttman>>;
-
-/// Returns the configuration with full pages, nodes at least 40 % full, and every operation durable.
+/// Full pages, 40 % full at least, every operation durable.
 pub fn config(split: Split) -> SpatialConfig<Grouped<Guttman>> {
     SpatialConfig::new(Grouped(Guttman { split }))
 }
@@ -79,6 +78,7 @@ impl<C: Coordinate, const D: usize> Grouping<C, D> for Guttman {
 /// Returns the entry whose box grows least to take in `rect`; among equals the smallest, among equals the
 /// first.
 #[doc(hidden)]
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub fn least_enlargement<C: Coordinate, const D: usize>(node: &Node<C, D>, rect: &Rect<C, D>) -> usize {
     let cost = |entry: &Entry<C, D>| {
         let area = entry.rect.area();

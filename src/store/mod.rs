@@ -5,10 +5,19 @@
 pub(crate) mod batches;
 #[cfg(feature = "unstable")]
 pub mod batches;
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod disk;
+#[cfg(feature = "unstable")]
 pub mod disk;
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod finishing;
+#[cfg(feature = "unstable")]
 pub mod finishing;
 pub(crate) mod patrol;
 pub mod ram;
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod slice;
+#[cfg(feature = "unstable")]
 pub mod slice;
 #[cfg(not(feature = "unstable"))]
 pub(crate) mod space;
@@ -201,6 +210,7 @@ pub(crate) fn write_batch<S: PageStore + ?Sized>(
 
 /// Statistics that a store gives without touching the medium.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct StoreStats {
     /// Reads that a cache answered.
     pub cache_hits: u64,
@@ -360,133 +370,87 @@ impl fmt::Display for StoreError {
 
 impl core::error::Error for StoreError {}
 
-macro_rules! forward {
-    ($($wrapper:ty),*) => {$(
-        impl<S: PageStore + ?Sized> PageStore for $wrapper {
-            fn page_bytes(&self) -> usize {
-                (**self).page_bytes()
-            }
-            fn page_count(&self) -> u32 {
-                (**self).page_count()
-            }
-            fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-                (**self).read(lpn, cause, data)
-            }
-            fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-                (**self).write(lpn, cause, data)
-            }
-            fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-                (**self).trim(lpn)
-            }
-            fn sync(&mut self) -> Result<(), StoreError> {
-                (**self).sync()
-            }
-            fn atomic_pages_max(&self) -> usize {
-                (**self).atomic_pages_max()
-            }
-            fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-                (**self).write_atomic(pages, cause)
-            }
-            fn begin_batch(&mut self) {
-                (**self).begin_batch();
-            }
-            fn end_batch(&mut self) {
-                (**self).end_batch();
-            }
-            fn durable_writes(&self) -> bool {
-                (**self).durable_writes()
-            }
-            fn prefix_consistent(&self) -> bool {
-                (**self).prefix_consistent()
-            }
-            fn updates_heard(&mut self, updates: u64) {
-                (**self).updates_heard(updates);
-            }
-            fn updates_shown(&mut self, newest: Option<u64>) {
-                (**self).updates_shown(newest);
-            }
-            fn keeps_updates(&self) -> bool {
-                (**self).keeps_updates()
-            }
-            fn checkpoint(&mut self) -> Result<(), StoreError> {
-                (**self).checkpoint()
-            }
-            fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
-                (**self).maintain(budget)
-            }
-            fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
-                (**self).scrub(budget)
-            }
-            fn ram_bytes(&self) -> usize {
-                (**self).ram_bytes()
-            }
-            fn mount_ram_bytes(&self) -> usize {
-                (**self).mount_ram_bytes()
-            }
-            fn stats(&self) -> StoreStats {
-                (**self).stats()
-            }
-            fn live_page(&self, ppn: Ppn) -> Option<bool> {
-                (**self).live_page(ppn)
-            }
+/// Implements all of [`PageStore`] by another store.
+macro_rules! forward_store {
+    ($self:ident => $to:expr) => {
+        fn page_bytes(&$self) -> usize {
+            $to.page_bytes()
         }
-    )*};
+        fn page_count(&$self) -> u32 {
+            $to.page_count()
+        }
+        fn read(&mut $self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
+            $to.read(lpn, cause, data)
+        }
+        fn write(&mut $self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
+            $to.write(lpn, cause, data)
+        }
+        fn trim(&mut $self, lpn: Lpn) -> Result<(), StoreError> {
+            $to.trim(lpn)
+        }
+        fn sync(&mut $self) -> Result<(), StoreError> {
+            $to.sync()
+        }
+        fn atomic_pages_max(&$self) -> usize {
+            $to.atomic_pages_max()
+        }
+        fn write_atomic(&mut $self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
+            $to.write_atomic(pages, cause)
+        }
+        fn begin_batch(&mut $self) {
+            $to.begin_batch();
+        }
+        fn end_batch(&mut $self) {
+            $to.end_batch();
+        }
+        fn durable_writes(&$self) -> bool {
+            $to.durable_writes()
+        }
+        fn prefix_consistent(&$self) -> bool {
+            $to.prefix_consistent()
+        }
+        fn updates_heard(&mut $self, updates: u64) {
+            $to.updates_heard(updates);
+        }
+        fn updates_shown(&mut $self, newest: Option<u64>) {
+            $to.updates_shown(newest);
+        }
+        fn keeps_updates(&$self) -> bool {
+            $to.keeps_updates()
+        }
+        fn checkpoint(&mut $self) -> Result<(), StoreError> {
+            $to.checkpoint()
+        }
+        fn maintain(&mut $self, budget: u32) -> Result<u32, StoreError> {
+            $to.maintain(budget)
+        }
+        fn scrub(&mut $self, budget: u32) -> Result<u32, StoreError> {
+            $to.scrub(budget)
+        }
+        fn ram_bytes(&$self) -> usize {
+            $to.ram_bytes()
+        }
+        fn mount_ram_bytes(&$self) -> usize {
+            $to.mount_ram_bytes()
+        }
+        fn stats(&$self) -> StoreStats {
+            $to.stats()
+        }
+        fn live_page(&$self, ppn: Ppn) -> Option<bool> {
+            $to.live_page(ppn)
+        }
+    };
 }
-forward!(&mut S, alloc::boxed::Box<S>);
+pub(crate) use forward_store;
+
+impl<S: PageStore + ?Sized> PageStore for &mut S {
+    forward_store!(self => (**self));
+}
+
+impl<S: PageStore + ?Sized> PageStore for alloc::boxed::Box<S> {
+    forward_store!(self => (**self));
+}
 
 impl<S: PageStore> PageStore for Shared<S> {
-    fn page_bytes(&self) -> usize {
-        self.lock().page_bytes()
-    }
-    fn page_count(&self) -> u32 {
-        self.lock().page_count()
-    }
-    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        self.lock().read(lpn, cause, data)
-    }
-    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        self.lock().write(lpn, cause, data)
-    }
-    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        self.lock().trim(lpn)
-    }
-    fn sync(&mut self) -> Result<(), StoreError> {
-        self.lock().sync()
-    }
-    fn atomic_pages_max(&self) -> usize {
-        self.lock().atomic_pages_max()
-    }
-    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        self.lock().write_atomic(pages, cause)
-    }
-    fn begin_batch(&mut self) {
-        self.lock().begin_batch();
-    }
-    fn end_batch(&mut self) {
-        self.lock().end_batch();
-    }
-    fn durable_writes(&self) -> bool {
-        self.lock().durable_writes()
-    }
-    fn prefix_consistent(&self) -> bool {
-        self.lock().prefix_consistent()
-    }
-    fn checkpoint(&mut self) -> Result<(), StoreError> {
-        self.lock().checkpoint()
-    }
-    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
-        self.lock().maintain(budget)
-    }
-    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
-        self.lock().scrub(budget)
-    }
-    fn ram_bytes(&self) -> usize {
-        self.lock().ram_bytes()
-    }
-    fn stats(&self) -> StoreStats {
-        self.lock().stats()
-    }
-    fn live_page(&self, ppn: Ppn) -> Option<bool> {
-        self.lock().live_page(ppn)
-    }
+    forward_store!(self => self.lock());
 }

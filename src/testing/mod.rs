@@ -10,7 +10,7 @@
 //! use nandex::{BPlusConfig, BPlusTree, OrderedIndex, RecordFormat};
 //!
 //! let store = Store::new(512, 100);
-//! let mut index = BPlusTree::format(store.handle(), BPlusConfig::new(RecordFormat::new(4, 4)))?;
+//! let mut index = BPlusTree::format(store.handle(), &BPlusConfig::new(RecordFormat::new(4, 4)))?;
 //! store.fail_after(0);
 //! assert!(index.insert(&[1; 4], &[2; 4]).is_err());
 //! assert_eq!(store.page_of(nandex::Lpn(7)), [0; 512]);

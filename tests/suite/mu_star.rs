@@ -17,6 +17,15 @@ use nandex::testing::{self, History, Mix, Model, Op, apply, assert_holds, conten
 use nandex::{Geometry, IndexError, NandError, StoreError};
 
 type Tree = MuStarTree<SimChip>;
+type Ground = <Tree as std::ops::Deref>::Target;
+
+fn format_on_log(chip: SimChip, record: RecordFormat, log: LogConfig) -> Result<Tree, IndexError> {
+    Ground::format_on_log(chip, record, log).map(Tree::from)
+}
+
+fn mount_on_log(chip: SimChip, record: RecordFormat, log: LogConfig) -> Result<Tree, IndexError> {
+    Ground::mount_on_log(chip, record, log).map(Tree::from)
+}
 
 fn chip(page_bytes: u32, blocks: u32) -> SimChip {
     let mut part = mlc_64m();
@@ -61,7 +70,7 @@ fn it_is_a_map_while_its_layout_changes() {
         {
             let record = RecordFormat::new(key_bytes, value_bytes);
             let config = LogConfig { read_pages, write_pages, ..LogConfig::default() };
-            let mut tree = Tree::format_on_log(chip(page_bytes, 160), record, config).unwrap();
+            let mut tree = format_on_log(chip(page_bytes, 160), record, config).unwrap();
             let (mut model, mut rng) = (Model::new(), Rng::new(u64::from(page_bytes) + write_pages as u64));
             for round in 0..27 {
                 tree.set_layout(policy(round));
@@ -77,7 +86,7 @@ fn it_is_a_map_while_its_layout_changes() {
                     } else {
                         tree.sync().unwrap();
                     }
-                    tree = Tree::mount_on_log(tree.into_nand(), record, config).unwrap();
+                    tree = mount_on_log(tree.into_nand(), record, config).unwrap();
                     assert_holds(&mut tree, &model);
                 }
             }
@@ -171,7 +180,7 @@ fn the_layout_of_one_half_is_the_mu_tree() {
 #[test]
 fn pages_of_all_layouts_live_side_by_side() {
     let record = RecordFormat::new(4, 4);
-    let mut tree = Tree::format_on_log(chip(2048, 128), record, LogConfig::default()).unwrap();
+    let mut tree = format_on_log(chip(2048, 128), record, LogConfig::default()).unwrap();
     let mut model = Model::new();
     // Each quarter of the keys is written in another layout.
     for (quarter, share) in LeafShare::ALL.into_iter().enumerate() {
@@ -185,7 +194,7 @@ fn pages_of_all_layouts_live_side_by_side() {
     let leaf_capacity = |share| Layout::of(2048, record).with_share(share).shape(1, 2).capacity;
     assert!(LeafShare::ALL.windows(2).all(|pair| leaf_capacity(pair[0]) < leaf_capacity(pair[1])));
     tree.close().unwrap();
-    let mut tree = Tree::mount_on_log(tree.into_nand(), record, LogConfig::default()).unwrap();
+    let mut tree = mount_on_log(tree.into_nand(), record, LogConfig::default()).unwrap();
     assert_eq!(tree.leaf_share(), LeafShare::ALL[3]);
     assert_holds(&mut tree, &model);
     // Emptied in another order of layouts.
@@ -209,7 +218,7 @@ fn a_full_chip_can_shrink_in_every_layout() {
         for write_pages in [0, 3].into_iter().skip(number % step).step_by(step) {
             let config = LogConfig { write_pages, ..LogConfig::default() };
             let record = RecordFormat::new(4, 4);
-            let mut tree = Tree::format_on_log(chip(512, 24), record, config).unwrap();
+            let mut tree = format_on_log(chip(512, 24), record, config).unwrap();
             tree.set_layout(LayoutPolicy::Fixed(LeafShare::ALL[filled]));
             let (mut model, mut rng) = (Model::new(), Rng::new(filled as u64));
             testing::fill(&mut tree, &mut model, &mut || {
@@ -219,7 +228,7 @@ fn a_full_chip_can_shrink_in_every_layout() {
             assert!(model.len() > 2000, "{} records in layout {filled}", model.len());
             assert_holds(&mut tree, &model);
             tree.sync().unwrap();
-            tree = Tree::mount_on_log(tree.into_nand(), record, config).unwrap();
+            tree = mount_on_log(tree.into_nand(), record, config).unwrap();
             tree.set_layout(LayoutPolicy::Fixed(LeafShare::ALL[emptied]));
             let mut keys: Vec<_> = model.clone().into_keys().collect();
             rng.shuffle(&mut keys);
@@ -283,16 +292,15 @@ fn run(tree: &mut Tree, syncs: bool, history: &mut History) -> Result<(), IndexE
 }
 
 fn survive(cut: PowerCut, config: LogConfig) {
-    let mut chip = Tree::format_on_log(chip(512, 14), CUT_RECORD, config).unwrap().into_nand();
+    let mut chip = format_on_log(chip(512, 14), CUT_RECORD, config).unwrap().into_nand();
     chip.plan_power_cut(cut);
     let mut history = History::new(Model::new());
-    let mut tree = Tree::mount_on_log(chip, CUT_RECORD, config).unwrap();
+    let mut tree = mount_on_log(chip, CUT_RECORD, config).unwrap();
     let error = run(&mut tree, config.write_pages > 0, &mut history).unwrap_err();
     assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
     let mut chip = tree.into_nand();
     chip.power_on();
-    let mut tree =
-        Tree::mount_on_log(chip, CUT_RECORD, config).unwrap_or_else(|e| panic!("{e} after {cut:?}"));
+    let mut tree = mount_on_log(chip, CUT_RECORD, config).unwrap_or_else(|e| panic!("{e} after {cut:?}"));
     let (mut model, mut rng) = (contents(&mut tree).unwrap(), Rng::new(cut.at_operation));
     let least = if config.write_pages > 0 { 0 } else { history.acknowledged() };
     assert!(history.had(&model, least), "{cut:?}: no state since the last durable one");
@@ -307,9 +315,9 @@ fn survive(cut: PowerCut, config: LogConfig) {
 }
 
 fn cut_everywhere(config: LogConfig, stride: usize) {
-    let formatted = Tree::format_on_log(chip(512, 14), CUT_RECORD, config).unwrap().into_nand();
+    let formatted = format_on_log(chip(512, 14), CUT_RECORD, config).unwrap().into_nand();
     let first = formatted.operations();
-    let mut tree = Tree::mount_on_log(formatted, CUT_RECORD, config).unwrap();
+    let mut tree = mount_on_log(formatted, CUT_RECORD, config).unwrap();
     let durability = if config.write_pages == 0 { Durability::EveryOperation } else { Durability::EverySync };
     assert_eq!(tree.durability(), durability);
     let mut history = History::new(Model::new());

@@ -7,8 +7,8 @@ use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{Differs, Geometry, Unfit, catalogue};
 use nandex::testing::{Access, Chip};
 use nandex::{
-    BPlusConfig, BPlusTree, Cause, FtlSettings, IndexError, MuTree, Nand, NandError, OrderedIndex,
-    PageMapFtl, Plow, PlowConfig, Ppn, RawConfig, RecordFormat, Sbits, SbitsConfig,
+    BPlusConfig, BPlusTree, Cause, FtlConfig, IndexError, MuTree, Nand, NandError, OrderedIndex, PageMapFtl,
+    Plow, PlowConfig, Ppn, RawConfig, RecordFormat, Sbits, SbitsConfig,
 };
 
 type Opened = Result<Box<dyn OrderedIndex>, (IndexError, Option<Chip>)>;
@@ -27,10 +27,10 @@ macro_rules! raw {
 
 /// An FTL is opened, then a tree on it.
 fn bplus(chip: Chip, record: RecordFormat) -> Opened {
-    let settings = FtlSettings::default();
-    let ftl = nandex::open(chip.clone(), settings, PageMapFtl::mount, PageMapFtl::format)
+    let settings = FtlConfig::default();
+    let ftl = nandex::open(chip.clone(), &settings, PageMapFtl::mount, PageMapFtl::format)
         .map_err(|unopened| (unopened.error, unopened.medium))?;
-    match nandex::open(ftl, BPlusConfig::new(record), BPlusTree::mount_as, BPlusTree::format) {
+    match nandex::open(ftl, &BPlusConfig::new(record), BPlusTree::mount, BPlusTree::format) {
         Ok(tree) => Ok(Box::new(tree)),
         Err(unopened) => {
             assert!(unopened.medium.is_some(), "the FTL comes back");

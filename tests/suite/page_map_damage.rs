@@ -8,7 +8,7 @@ use crate::inputs::sized;
 use nandex::blocks::checkpoint::is_of_checkpoint;
 use nandex::blocks::victim::VictimPolicy;
 use nandex::blocks::wear::WearLevelling;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl, Separation};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl, Separation};
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;
@@ -71,7 +71,7 @@ struct Life {
     programmed: Vec<usize>,
     /// The last write but one: it may be the last one that is whole.
     last_written: usize,
-    settings: FtlSettings,
+    settings: FtlConfig,
 }
 
 fn fill(tag: u64, data: &mut [u8]) {
@@ -82,15 +82,15 @@ fn fill(tag: u64, data: &mut [u8]) {
     }
 }
 
-fn settings(rng: &mut Rng) -> FtlSettings {
+fn settings(rng: &mut Rng) -> FtlConfig {
     let levellings = [WearLevelling::None, WearLevelling::Threshold { gap_erases: 2 }];
-    FtlSettings {
+    FtlConfig {
         atomic_pages: 1 + rng.below(6) as u32,
         checkpoint_blocks: [None, Some(6), Some(20)][rng.below(3) as usize],
         separation: Separation::ALL[rng.below(3) as usize],
         victim: [VictimPolicy::Greedy, VictimPolicy::Fifo][rng.below(2) as usize],
         wear_levelling: levellings[rng.below(2) as usize],
-        ..FtlSettings::default()
+        ..FtlConfig::default()
     }
 }
 
@@ -156,7 +156,7 @@ fn live(seed: u64, end: End) -> Life {
     let settings = settings(&mut rng);
     let geometry = GEOMETRIES[seed as usize % 4];
     let chip = SimChip::new(&Part::new("test", geometry, TIMING)).unwrap();
-    let mut ftl = PageMapFtl::format(chip, settings).unwrap();
+    let mut ftl = PageMapFtl::format(chip, &settings).unwrap();
     let pages = ftl.page_count() as usize;
     let mut history = vec![State { tags: vec![0; pages], trimmed: vec![0; pages] }];
     let mut programmed = vec![0; geometry.pages() as usize];
@@ -241,8 +241,8 @@ fn strike(life: &Life, pages: &[Ppn], others: &[Ppn], blow: Blow) -> (SimChip, V
 }
 
 /// The pages that can be read after a mount; none where that is refused.
-fn contents(chip: SimChip, settings: FtlSettings) -> Option<Vec<Option<u64>>> {
-    let mut ftl = match PageMapFtl::mount(chip, settings) {
+fn contents(chip: SimChip, settings: FtlConfig) -> Option<Vec<Option<u64>>> {
+    let mut ftl = match PageMapFtl::mount(chip, &settings) {
         Ok(ftl) => ftl,
         Err(StoreError::Corrupted { .. } | StoreError::NotFormatted(_)) => return None,
         Err(error) => panic!("{error:?}"),

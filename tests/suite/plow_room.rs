@@ -4,8 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::inputs::sized;
-use nandex::ftl::dftl::{DftlFtl, DftlSettings};
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::dftl::{DftlConfig, DftlFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::catalogue::mlc_with;
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::ordered::variable::Variable;
@@ -36,14 +36,14 @@ const KINDS: [Kind; 3] = [
         name: "page-map",
         open: |chip, pages, is_new| {
             let open = if is_new { PageMapFtl::format } else { PageMapFtl::mount };
-            shown(open(chip, FtlSettings::default())?, pages)
+            shown(open(chip, &FtlConfig::default())?, pages)
         },
     },
     Kind {
         name: "dftl",
         open: |chip, pages, is_new| {
             let open = if is_new { DftlFtl::format } else { DftlFtl::mount };
-            shown(open(chip, DftlSettings::default())?, pages)
+            shown(open(chip, &DftlConfig::default())?, pages)
         },
     },
 ];

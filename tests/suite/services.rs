@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use nandex::ftl::dftl::{DftlFtl, DftlSettings};
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::dftl::{DftlConfig, DftlFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::catalogue::mlc_with;
 use nandex::nand::sim::{CutWhen, Disturb, Faults, PowerCut, SimChip, TornModel};
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
@@ -58,10 +58,12 @@ fn kinds() -> Vec<Kind> {
         Kind {
             name: "bplus on page-map",
             format: |chip| {
-                let store = PageMapFtl::format(chip, FtlSettings::default())?;
-                Ok(Box::new(BPlusTree::format(store, BPlusConfig::new(RECORD))?))
+                let store = PageMapFtl::format(chip, &FtlConfig::default())?;
+                Ok(Box::new(BPlusTree::format(store, &BPlusConfig::new(RECORD))?))
             },
-            mount: |chip| Ok(Box::new(BPlusTree::mount(PageMapFtl::mount(chip, FtlSettings::default())?)?)),
+            mount: |chip| {
+                Ok(Box::new(BPlusTree::mount_found(PageMapFtl::mount(chip, &FtlConfig::default())?)?))
+            },
         },
     ]
 }
@@ -70,13 +72,13 @@ fn on_dftl() -> Kind {
     Kind {
         name: "bplus on dftl",
         format: |chip| {
-            let store = DftlFtl::format(chip, DftlSettings::default())?;
+            let store = DftlFtl::format(chip, &DftlConfig::default())?;
             Ok(Box::new(BPlusTree::format(
                 store,
-                BPlusConfig::new(RECORD).with_durability(Durability::None),
+                &BPlusConfig::new(RECORD).with_durability(Durability::None),
             )?))
         },
-        mount: |chip| Ok(Box::new(BPlusTree::mount(DftlFtl::mount(chip, DftlSettings::default())?)?)),
+        mount: |chip| Ok(Box::new(BPlusTree::mount_found(DftlFtl::mount(chip, &DftlConfig::default())?)?)),
     }
 }
 

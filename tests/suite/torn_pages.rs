@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::mu::MuTree;
 use nandex::ordered::{OrderedIndex, RawConfig, RecordFormat};
@@ -27,10 +27,10 @@ fn mu(chip: Box<dyn Nand>, is_new: bool) -> Result<Box<dyn OrderedIndex>, IndexE
 
 fn bplus(chip: Box<dyn Nand>, is_new: bool) -> Result<Box<dyn OrderedIndex>, IndexError> {
     let config = BPlusConfig::new(RecordFormat::new(8, 8));
-    let ftl = FtlSettings::default();
+    let ftl = FtlConfig::default();
     Ok(match is_new {
-        true => Box::new(BPlusTree::format(PageMapFtl::format(chip, ftl)?, config)?),
-        false => Box::new(BPlusTree::mount_as(PageMapFtl::mount(chip, ftl)?, config)?),
+        true => Box::new(BPlusTree::format(PageMapFtl::format(chip, &ftl)?, &config)?),
+        false => Box::new(BPlusTree::mount(PageMapFtl::mount(chip, &ftl)?, &config)?),
     })
 }
 

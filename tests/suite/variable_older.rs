@@ -243,7 +243,7 @@ fn older_pages_of_a_tree_make_no_value_that_never_was() {
     for mut life in (0..LIVES).map(Life::draw) {
         let store = Store::new(256, 128);
         let config = BPlusConfig::new(life.record());
-        let tree = BPlusTree::format(store.handle(), config).unwrap();
+        let tree = BPlusTree::format(store.handle(), &config).unwrap();
         let mut index = Variable::new(tree, MAX_VALUE).unwrap();
         let mut history = History::new();
         let mut times = Vec::new();
@@ -261,7 +261,7 @@ fn older_pages_of_a_tree_make_no_value_that_never_was() {
                     *now = before;
                 }
             }
-            let Ok(tree) = BPlusTree::mount_as(Store::holding(&pages), config) else { continue };
+            let Ok(tree) = BPlusTree::mount(Store::holding(&pages), &config) else { continue };
             met.look(&life, &history, &mut Variable::new(tree, MAX_VALUE).unwrap());
         }
     }

@@ -5,10 +5,10 @@
 
 use crate::inputs::{sized, stride};
 use nandex::blocks::BlockState;
-use nandex::blocks::hot::HotSettings;
+use nandex::blocks::hot::HotConfig;
 use nandex::blocks::victim::VictimPolicy;
 use nandex::blocks::wear::WearLevelling;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl, Separation};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl, Separation};
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;
@@ -23,8 +23,8 @@ fn chip(geometry: Geometry) -> SimChip {
 }
 
 fn ftl(over_provisioning_ppm: u32, victim: VictimPolicy) -> PageMapFtl<SimChip> {
-    let settings = FtlSettings { over_provisioning_ppm, victim, bad_blocks_ppm: 0, ..FtlSettings::default() };
-    PageMapFtl::format(chip(GEOMETRY), settings).unwrap()
+    let settings = FtlConfig { over_provisioning_ppm, victim, bad_blocks_ppm: 0, ..FtlConfig::default() };
+    PageMapFtl::format(chip(GEOMETRY), &settings).unwrap()
 }
 
 /// Programs per host write, checkpoints apart.
@@ -79,22 +79,22 @@ fn the_closed_form_is_right() {
 
 /// Small pages, many blocks, one frontier, no checkpoint where a note finds room: what the analyses assume.
 fn plain(over_provisioning_ppm: u32, victim: VictimPolicy) -> PageMapFtl<SimChip> {
-    let settings = FtlSettings {
+    let settings = FtlConfig {
         over_provisioning_ppm,
         victim,
         separation: Separation::None,
         bad_blocks_ppm: 0,
         checkpoint_blocks: Some(u32::MAX),
-        ..FtlSettings::default()
+        ..FtlConfig::default()
     };
-    PageMapFtl::format(chip(Geometry::new(256, 16, 32, sized(1000, 2000))), settings).unwrap()
+    PageMapFtl::format(chip(Geometry::new(256, 16, 32, sized(1000, 2000))), &settings).unwrap()
 }
 
 /// Pages of checkpoints and notes for each page that is programmed otherwise, under uniform random writes on
 /// a full store.
 fn record_cost(page_bytes: u32) -> f64 {
     let geometry = Geometry::new(page_bytes, 16, 64, 400);
-    let mut ftl = PageMapFtl::format(chip(geometry), FtlSettings::default()).unwrap();
+    let mut ftl = PageMapFtl::format(chip(geometry), &FtlConfig::default()).unwrap();
     let pages = u64::from(ftl.page_count());
     let mut rng = Rng::new(7);
     let data = vec![1; page_bytes as usize];
@@ -206,8 +206,8 @@ fn greedy_beats_fifo_under_uniform_writes() {
 fn sequential_overwriting_moves_nothing() {
     for victim in VictimPolicy::ALL {
         for separation in Separation::ALL {
-            let settings = FtlSettings { victim, separation, bad_blocks_ppm: 0, ..FtlSettings::default() };
-            let mut ftl = PageMapFtl::format(chip(GEOMETRY), settings).unwrap();
+            let settings = FtlConfig { victim, separation, bad_blocks_ppm: 0, ..FtlConfig::default() };
+            let mut ftl = PageMapFtl::format(chip(GEOMETRY), &settings).unwrap();
             let pages = u64::from(ftl.page_count());
             let measured = steady(&mut ftl, 4, |i| (i % pages) as u32);
             // A random victim may be one that is about to be overwritten.
@@ -219,14 +219,14 @@ fn sequential_overwriting_moves_nothing() {
 
 /// Nine tenths of the writes to a tenth of the pages, on a full store.
 fn skewed(victim: VictimPolicy, separation: Separation) -> f64 {
-    let settings = FtlSettings {
+    let settings = FtlConfig {
         over_provisioning_ppm: 200_000,
         victim,
         separation,
         bad_blocks_ppm: 0,
-        ..FtlSettings::default()
+        ..FtlConfig::default()
     };
-    let mut ftl = PageMapFtl::format(chip(GEOMETRY), settings).unwrap();
+    let mut ftl = PageMapFtl::format(chip(GEOMETRY), &settings).unwrap();
     let mut rng = Rng::new(3);
     let pages = u64::from(ftl.page_count());
     let measured = steady(&mut ftl, 12, |i| {
@@ -240,7 +240,7 @@ fn skewed(victim: VictimPolicy, separation: Separation) -> f64 {
 /// Cost-benefit and the separation of pages were made for this.
 #[test]
 fn cold_pages_kept_apart_cost_less() {
-    let wide = HotSettings { counters: 16_384, decay_writes: 20_480, ..HotSettings::DEFAULT };
+    let wide = HotConfig { counters: 16_384, decay_writes: 20_480, ..HotConfig::DEFAULT };
     for victim in VictimPolicy::ALL.into_iter().step_by(stride(3)) {
         let one = skewed(victim, Separation::None);
         let two = skewed(victim, Separation::TwoFrontiers);
@@ -255,8 +255,8 @@ fn cold_pages_kept_apart_cost_less() {
 /// A tenth of the pages is rewritten for ever, the rest is cold: the spread of wear, and programs for each
 /// write.
 fn levelled(wear_levelling: WearLevelling) -> (u32, f64) {
-    let settings = FtlSettings { wear_levelling, ..FtlSettings::default() };
-    let mut ftl = PageMapFtl::format(chip(Geometry::new(512, 16, 16, 200)), settings).unwrap();
+    let settings = FtlConfig { wear_levelling, ..FtlConfig::default() };
+    let mut ftl = PageMapFtl::format(chip(Geometry::new(512, 16, 16, 200)), &settings).unwrap();
     let hot = u64::from(ftl.page_count() / 10);
     let mut rng = Rng::new(3);
     for lpn in 0..ftl.page_count() {

@@ -5,7 +5,7 @@ use crate::ffi::codes::{NANDEX_ERR_CONFIG, NANDEX_ERR_NOT_OPEN, NANDEX_NOT_FOUND
 use crate::open::Open;
 use crate::state::Answer;
 use nandex::Nand;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::LentSpare;
 use nandex::spatial::r_tree::{RTree, Split, config};
 use nandex::spatial::{Rect, SpatialIndex};
@@ -19,7 +19,7 @@ type Tree<N> = RTree<PageMapFtl<LentSpare<N>>, i32, 2>;
 pub(crate) struct MapState<N> {
     pub(crate) chip: N,
     pub(crate) message: Message,
-    settings: FtlSettings,
+    settings: FtlConfig,
     tree: Option<Tree<N>>,
 }
 
@@ -32,13 +32,11 @@ pub(crate) fn plane(low: [i32; 2], high: [i32; 2]) -> Result<Plane, Failure> {
 impl<N: Nand + Clone + 'static> MapState<N> {
     /// Not open yet; 0 stands for the defaults of the FTL.
     pub(crate) fn new(chip: N, over_provisioning_ppm: u32, bad_blocks_ppm: u32) -> MapState<N> {
-        let default = FtlSettings::default();
+        let default = FtlConfig::default();
         let given = |number: u32, default: u32| if number > 0 { number } else { default };
-        let settings = FtlSettings {
-            over_provisioning_ppm: given(over_provisioning_ppm, default.over_provisioning_ppm),
-            bad_blocks_ppm: given(bad_blocks_ppm, default.bad_blocks_ppm),
-            ..default
-        };
+        let settings = default
+            .with_over_provisioning_ppm(given(over_provisioning_ppm, default.over_provisioning_ppm))
+            .with_bad_blocks_ppm(given(bad_blocks_ppm, default.bad_blocks_ppm));
         MapState { chip, message: Message::new(), settings, tree: None }
     }
 
@@ -48,9 +46,9 @@ impl<N: Nand + Clone + 'static> MapState<N> {
         let chip = LentSpare::new(self.chip.clone(), nandex::ftl::SPARE_BYTES as u32);
         self.tree = Some(match how {
             Open::Format => {
-                Tree::format(PageMapFtl::format(chip, self.settings)?, &config(Split::Quadratic))?
+                Tree::format(PageMapFtl::format(chip, &self.settings)?, &config(Split::Quadratic))?
             }
-            Open::Mount => Tree::mount(PageMapFtl::mount(chip, self.settings)?)?,
+            Open::Mount => Tree::mount_found(PageMapFtl::mount(chip, &self.settings)?)?,
         });
         Ok(NANDEX_OK)
     }

@@ -18,17 +18,15 @@ type Cached<S> = Shared<Gather<PageCache<S, Lru>>>;
 /// The B+-tree on the page-mapping FTL.
 #[cfg(feature = "bplus")]
 pub(crate) fn page_map(nand: impl Nand + 'static, config: &Config, open: Open) -> Result<Opened, Failure> {
-    use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
-    let default = FtlSettings::default();
-    let settings = FtlSettings {
-        over_provisioning_ppm: config.over_provisioning_ppm.unwrap_or(default.over_provisioning_ppm),
-        bad_blocks_ppm: config.bad_blocks_ppm.unwrap_or(default.bad_blocks_ppm),
-        atomic_pages: config.atomic_pages.unwrap_or(default.atomic_pages),
-        ..default
-    };
+    use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
+    let default = FtlConfig::default();
+    let settings = default
+        .with_over_provisioning_ppm(config.over_provisioning_ppm.unwrap_or(default.over_provisioning_ppm))
+        .with_bad_blocks_ppm(config.bad_blocks_ppm.unwrap_or(default.bad_blocks_ppm))
+        .with_atomic_pages(config.atomic_pages.unwrap_or(default.atomic_pages));
     let ftl = match open {
-        Open::Format => PageMapFtl::format(nand, settings)?,
-        Open::Mount => PageMapFtl::mount(nand, settings)?,
+        Open::Format => PageMapFtl::format(nand, &settings)?,
+        Open::Mount => PageMapFtl::mount(nand, &settings)?,
     };
     opened(ftl, config, open)
 }
@@ -36,18 +34,16 @@ pub(crate) fn page_map(nand: impl Nand + 'static, config: &Config, open: Open) -
 /// The B+-tree on DFTL, whose map is on the chip.
 #[cfg(feature = "bplus-dftl")]
 pub(crate) fn dftl(nand: impl Nand + 'static, config: &Config, open: Open) -> Result<Opened, Failure> {
-    use nandex::ftl::dftl::{DftlFtl, DftlSettings};
-    use nandex::ftl::mapping::FlashSettings;
-    let default = FlashSettings::default();
-    let common = FlashSettings {
-        over_provisioning_ppm: config.over_provisioning_ppm.unwrap_or(default.over_provisioning_ppm),
-        bad_blocks_ppm: config.bad_blocks_ppm.unwrap_or(default.bad_blocks_ppm),
-        ..default
-    };
-    let settings = DftlSettings { common, cache_bytes: config.mapping_ram_bytes, ..DftlSettings::default() };
+    use nandex::ftl::FlashConfig;
+    use nandex::ftl::dftl::{DftlConfig, DftlFtl};
+    let default = FlashConfig::default();
+    let common = default
+        .with_over_provisioning_ppm(config.over_provisioning_ppm.unwrap_or(default.over_provisioning_ppm))
+        .with_bad_blocks_ppm(config.bad_blocks_ppm.unwrap_or(default.bad_blocks_ppm));
+    let settings = DftlConfig::default().with_common(common).with_cache_bytes(config.mapping_ram_bytes);
     let ftl = match open {
-        Open::Format => DftlFtl::format(nand, settings)?,
-        Open::Mount => DftlFtl::mount(nand, settings)?,
+        Open::Format => DftlFtl::format(nand, &settings)?,
+        Open::Mount => DftlFtl::mount(nand, &settings)?,
     };
     opened(ftl, config, open)
 }
@@ -75,7 +71,7 @@ fn cached<S: PageStore + 'static>(ftl: S, config: &Config) -> Result<(Cached<S>,
     };
     let waits = config.durability != Durability::EveryOperation;
     let mode = if waits && frames > 0 { WriteMode::Back } else { WriteMode::Through };
-    let cache = CacheConfig { frames, mode, dirty_frames_max: None };
+    let cache = CacheConfig::new(frames).with_mode(mode);
     Ok((Shared::new(Gather::new(PageCache::new(ftl, Lru::new(frames), cache))), tree))
 }
 
@@ -85,8 +81,8 @@ fn tree_on<S: PageStore + 'static>(
     open: Open,
 ) -> Result<Box<dyn OrderedIndex>, IndexError> {
     Ok(Box::new(match open {
-        Open::Format => BPlusTree::format(pages, tree)?,
-        Open::Mount => BPlusTree::mount_as(pages, tree)?,
+        Open::Format => BPlusTree::format(pages, &tree)?,
+        Open::Mount => BPlusTree::mount(pages, &tree)?,
     }))
 }
 

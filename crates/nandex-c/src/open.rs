@@ -106,12 +106,12 @@ pub(crate) fn open(nand: impl Nand + 'static, config: &Config, open: Open) -> Re
         #[cfg(feature = "mu")]
         Kind::Mu => raw!(
             nandex::ordered::mu::MuTree,
-            nandex::RawConfig { durability, ram_bytes, ..nandex::RawConfig::new(record) }
+            nandex::RawConfig::new(record).with_durability(durability).with_ram_bytes(ram_bytes)
         ),
         #[cfg(feature = "wandering")]
         Kind::Wandering => raw!(
             nandex::ordered::wandering::WanderingTree,
-            nandex::RawConfig { durability, ram_bytes, ..nandex::RawConfig::new(record) }
+            nandex::RawConfig::new(record).with_durability(durability).with_ram_bytes(ram_bytes)
         ),
         #[cfg(feature = "vmtree")]
         Kind::VmTree => raw!(nandex::ordered::vm::VmTree, {
@@ -122,12 +122,12 @@ pub(crate) fn open(nand: impl Nand + 'static, config: &Config, open: Open) -> Re
         #[cfg(feature = "sbits")]
         Kind::Sbits => raw!(
             nandex::ordered::sbits::Sbits,
-            nandex::SbitsConfig { durability, ram_bytes, ..nandex::SbitsConfig::new(record) }
+            nandex::SbitsConfig::new(record).with_durability(durability).with_ram_bytes(ram_bytes)
         ),
         #[cfg(feature = "plow")]
         Kind::Plow => raw!(
             nandex::ordered::plow::Plow,
-            nandex::PlowConfig { durability, ram_bytes, ..nandex::PlowConfig::new(record) }
+            nandex::PlowConfig::new(record).with_durability(durability).with_ram_bytes(ram_bytes)
         ),
         #[cfg(feature = "bplus")]
         Kind::BPlus => on_store::page_map(nand, config, open)?,

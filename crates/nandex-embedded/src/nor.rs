@@ -61,7 +61,7 @@ impl<F: NorFlash> NorChip<F> {
     ///
     /// Pages that do not fit the part: too long for an erase unit, or no multiple of what it writes.
     pub fn new(flash: F, shape: Shape) -> Result<NorChip<F>, PartError> {
-        let wrong = |field, reason, value: u32| PartError { field, reason, value: value.into() };
+        let wrong = |field, reason, value: u32| PartError::new(field, reason, value.into());
         let (unit, write) = (F::ERASE_SIZE as u32, F::WRITE_SIZE as u32);
         let whole = shape.page_bytes.saturating_add(shape.spare_bytes);
         if write == 0 || !whole.is_multiple_of(write) || !whole.is_multiple_of(F::READ_SIZE as u32) {
@@ -268,7 +268,7 @@ mod tests {
     use super::*;
     use crate::ram::{RamCut, RamFault, RamFlash, TornWord};
     use nandex::IndexError;
-    use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+    use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
     use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
     use nandex::ordered::{OrderedIndex, RawConfig, RecordFormat, mu::MuTree};
 
@@ -299,8 +299,8 @@ mod tests {
 
     #[test]
     fn an_ftl_lives_on_it() {
-        let store = PageMapFtl::format(chip(), FtlSettings::default()).unwrap();
-        let mut tree = BPlusTree::format(store, BPlusConfig::new(RecordFormat::new(4, 4))).unwrap();
+        let store = PageMapFtl::format(chip(), &FtlConfig::default()).unwrap();
+        let mut tree = BPlusTree::format(store, &BPlusConfig::new(RecordFormat::new(4, 4))).unwrap();
         for i in 0..2000u32 {
             tree.put(&(i % 500).to_be_bytes(), &i.to_be_bytes()).unwrap();
         }

@@ -11,7 +11,7 @@ use divan::{Bencher, black_box};
 use nandex::cache::{CacheConfig, PageCache, Replacement, WriteMode};
 use nandex::rng::Rng;
 use nandex::{Cause, Lpn, PageStore, StoreError};
-use nandex_papers::cache::PolicySettings;
+use nandex_papers::cache::PolicyConfig;
 use nandex_papers::cache::catalogue::POLICIES;
 
 const PAGE_BYTES: usize = 16;
@@ -82,7 +82,7 @@ impl Case {
         let frames = self.frames as usize;
         let entry = POLICIES.iter().find(|entry| entry.name == self.policy).unwrap();
         let config = CacheConfig { frames, mode, dirty_frames_max: None };
-        let mut cache = PageCache::new(Sink, (entry.make)(&PolicySettings::new(frames)), config);
+        let mut cache = PageCache::new(Sink, (entry.make)(&PolicyConfig::new(frames)), config);
         for lpn in 0..self.frames {
             access(&mut cache, lpn, all_written || lpn % 2 == 0);
         }

@@ -48,7 +48,7 @@ fn insert(bencher: Bencher<'_, '_>, requests: u32, policy: CommitPolicy) {
     // Room for the records, twice over, at some 80 a page.
     let store = RamStore::new(2048, (records / 40 + 1_000) as u32);
     let config = LazyUpdateConfig { policy, ..LazyUpdateConfig::new(record, requests) };
-    let mut index = LazyUpdateTree::format(store, config).unwrap();
+    let mut index = LazyUpdateTree::format(store, &config).unwrap();
     index.bulk_load((0..records).map(|n| ((2 * n).to_be_bytes(), [0; 4])), Fill::FULL).unwrap();
     let mut rng = Rng::new(1);
     let mut key = move || (2 * rng.below(records) + 1).to_be_bytes();

@@ -49,12 +49,12 @@ impl Case {
             "lazy-update" => {
                 let policy = CommitPolicy::BiggestSize;
                 let requests = LazyUpdateConfig::requests_in(RECORD, policy, self.ram, PoolCount::Held);
-                Box::new(LazyUpdateTree::format(store, LazyUpdateConfig::new(RECORD, requests)).unwrap())
+                Box::new(LazyUpdateTree::format(store, &LazyUpdateConfig::new(RECORD, requests)).unwrap())
             }
-            "ls-lru" => Box::new(LsLruTree::format(store, LsLruConfig::new(RECORD, self.ram)).unwrap()),
+            "ls-lru" => Box::new(LsLruTree::format(store, &LsLruConfig::new(RECORD, self.ram)).unwrap()),
             _ => {
                 let head_entries = FdConfig::head_entries_in(RECORD, self.ram);
-                Box::new(FdTree::format(store, FdConfig { head_entries, ..FdConfig::new(RECORD) }).unwrap())
+                Box::new(FdTree::format(store, &FdConfig { head_entries, ..FdConfig::new(RECORD) }).unwrap())
             }
         }
     }

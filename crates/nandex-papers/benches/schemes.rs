@@ -10,7 +10,7 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use nandex::ftl::dftl::Dftl;
 use nandex::ftl::mapping::{Scheme, SchemeFtl};
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;
@@ -70,25 +70,25 @@ fn at_random(bencher: Bencher<'_, '_>, store: impl PageStore) {
 
 #[divan::bench(sample_count = 5, sample_size = 1)]
 fn page_map_in_turn(bencher: Bencher<'_, '_>) {
-    in_turn(bencher, PageMapFtl::format(chip(), FtlSettings::default()).unwrap());
+    in_turn(bencher, PageMapFtl::format(chip(), &FtlConfig::default()).unwrap());
 }
 
 #[divan::bench(sample_count = 5, sample_size = 1)]
 fn page_map_at_random(bencher: Bencher<'_, '_>) {
-    at_random(bencher, PageMapFtl::format(chip(), FtlSettings::default()).unwrap());
+    at_random(bencher, PageMapFtl::format(chip(), &FtlConfig::default()).unwrap());
 }
 
 fn store<S: Scheme>() -> SchemeFtl<SimChip, S>
 where
-    S::Settings: Default,
+    S::Config: Default,
 {
-    SchemeFtl::format(chip(), S::Settings::default()).unwrap()
+    SchemeFtl::format(chip(), &S::Config::default()).unwrap()
 }
 
 #[divan::bench(types = [Nftl, Bast, Sast, Fast, Superblock, Dftl, Lazy, Cftl, Hftl], sample_count = 5, sample_size = 1)]
 fn scheme_in_turn<S: Scheme>(bencher: Bencher<'_, '_>)
 where
-    S::Settings: Default,
+    S::Config: Default,
 {
     in_turn(bencher, store::<S>());
 }
@@ -96,7 +96,7 @@ where
 #[divan::bench(types = [Nftl, Bast, Sast, Fast, Superblock, Dftl, Lazy, Cftl, Hftl], sample_count = 5, sample_size = 1)]
 fn scheme_at_random<S: Scheme>(bencher: Bencher<'_, '_>)
 where
-    S::Settings: Default,
+    S::Config: Default,
 {
     at_random(bencher, store::<S>());
 }

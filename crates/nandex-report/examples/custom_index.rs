@@ -8,7 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use nandex::check::{CheckReport, Invariant};
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex, RecordFormat, Visit};
 use nandex::{Cause, IndexError, Lpn, Nand, PageStore, StoreError};
@@ -236,11 +236,11 @@ static SORTED_PAGES: IndexEntry = IndexEntry {
     holds: nandex_lab::registry::Holds::Records,
     hosting: Hosting::Store,
     format: |nand, settings| {
-        let store = PageMapFtl::format(nand, FtlSettings::default())?;
+        let store = PageMapFtl::format(nand, &FtlConfig::default())?;
         boxed(SortedPages::format(store, settings.record)?, settings)
     },
     mount: |nand, settings| {
-        let store = PageMapFtl::mount(nand, FtlSettings::default())?;
+        let store = PageMapFtl::mount(nand, &FtlConfig::default())?;
         boxed(SortedPages::mount(store, settings.record)?, settings)
     },
     mount_after_cut: None,

@@ -4,7 +4,7 @@ pub use nandex_stacks::tbm::{OPTIONS, TBM_STORES, find, unknown};
 
 use crate::registry::StoreEntry;
 use nandex::Geometry;
-use nandex_papers::ftl::tbm::TbmSettings;
+use nandex_papers::ftl::tbm::TbmConfig;
 use nandex_stacks::options::Options;
 use nandex_stacks::tbm::buffer;
 use serde::Serialize;
@@ -28,7 +28,7 @@ impl Division {
     pub fn of(entry: &StoreEntry, options: &Options, chip: Geometry) -> Option<Division> {
         TBM_STORES.iter().find(|behind| behind.name == entry.name)?;
         let (settings, spare_blocks) = buffer(options, chip).ok()?;
-        let TbmSettings { blocks: buffer_blocks, whole_from, .. } = settings;
+        let TbmConfig { blocks: buffer_blocks, whole_from, .. } = settings;
         Some(Division {
             ftl_blocks: chip.blocks - buffer_blocks - spare_blocks,
             buffer_blocks,

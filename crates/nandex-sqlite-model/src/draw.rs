@@ -5,7 +5,7 @@ use crate::engine::Cut;
 use nandex::Geometry;
 use nandex::nand::sim::{CutWhen, TornModel};
 use nandex::rng::Rng;
-use nandex_sqlite::VolumeSettings;
+use nandex_sqlite::VolumeConfig;
 
 /// The choices of a life.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub(crate) struct SetUp {
     pub(crate) geometry: Geometry,
     /// Pages of a group; none is an FTL that writes one page atomically.
     pub(crate) group: Option<u32>,
-    pub(crate) volume: VolumeSettings,
+    pub(crate) volume: VolumeConfig,
     pub(crate) journal: &'static str,
     /// Before a database is read: one in WAL mode opens only so.
     pub(crate) locking: String,
@@ -71,11 +71,11 @@ fn set_up(rng: &mut Rng, seed: u64) -> SetUp {
     // One to three MiB.
     let blocks = ((1 + rng.below(3)) << 20) / (page * pages);
     let geometry = Geometry::new(page as u32, 64, pages as u32, (blocks as u32).max(20));
-    let volume = VolumeSettings {
+    let volume = VolumeConfig {
         batch_atomic: rng.chance(1, 2),
         ram_bytes: one_of(rng, &[0, 64 << 10, 256 << 10, 4 << 20, 4 << 20]),
         growth_pages: one_of(rng, &[1, 8, 32]),
-        ..VolumeSettings::default()
+        ..VolumeConfig::default()
     };
     let journal = one_of(rng, &["DELETE", "TRUNCATE", "PERSIST", "MEMORY", "OFF", "WAL"]);
     let exclusive = journal == "WAL" || rng.chance(1, 3);

@@ -3,11 +3,11 @@
 use crate::draw::SetUp;
 use crate::engine::{Cut, Engine, No, Side};
 use crate::sqlite::{Database, Refusal, Sqlite};
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::nand::sim::{PowerCut, SimChip};
 use nandex::{PageStore, Shared, StoreError};
-use nandex_papers::ftl::fast::{FastFtl, FastSettings};
+use nandex_papers::ftl::fast::{FastConfig, FastFtl};
 use nandex_sqlite::{Vfs, Volume};
 
 pub(crate) struct InProcess {
@@ -63,16 +63,16 @@ impl InProcess {
 
 fn store(set_up: &SetUp, chip: Shared<SimChip>, is_new: bool) -> Result<Box<dyn PageStore>, StoreError> {
     let Some(atomic_pages) = set_up.group else {
-        let settings = FastSettings::default();
+        let settings = FastConfig::default();
         return Ok(match is_new {
-            true => Box::new(FastFtl::format(chip, settings)?),
-            false => Box::new(FastFtl::mount(chip, settings)?),
+            true => Box::new(FastFtl::format(chip, &settings)?),
+            false => Box::new(FastFtl::mount(chip, &settings)?),
         });
     };
-    let settings = FtlSettings { atomic_pages, ..FtlSettings::default() };
+    let settings = FtlConfig { atomic_pages, ..FtlConfig::default() };
     Ok(match is_new {
-        true => Box::new(PageMapFtl::format(chip, settings)?),
-        false => Box::new(PageMapFtl::mount(chip, settings)?),
+        true => Box::new(PageMapFtl::format(chip, &settings)?),
+        false => Box::new(PageMapFtl::mount(chip, &settings)?),
     })
 }
 

@@ -1,7 +1,7 @@
 //! A process that does what it is told with the SQLite of its program: `server.py` in Rust.
 
 use crate::sqlite::{Database, Refusal, Sqlite};
-use nandex_sqlite::VolumeSettings;
+use nandex_sqlite::VolumeConfig;
 use std::io::{self, BufRead, Write};
 
 /// Does what lines of stdin say until there are no more, and answers each on stdout; databases are
@@ -11,7 +11,7 @@ use std::io::{self, BufRead, Write};
 ///
 /// In words, where the VFS cannot be registered or nobody listens.
 pub fn serve(sqlite: Sqlite) -> Result<(), String> {
-    let vfs = sqlite.register_for_devices("nandex", VolumeSettings::default());
+    let vfs = sqlite.register_for_devices("nandex", VolumeConfig::default());
     let _vfs = vfs.map_err(|error| error.to_string())?;
     let mut out = io::stdout().lock();
     let mut database = None;

@@ -1,6 +1,6 @@
 //! A client of any SQLite of the process: of the one that is linked in, and of a shared library.
 
-use nandex_sqlite::{OpenError, Routines, Vfs, Volume, VolumeSettings};
+use nandex_sqlite::{OpenError, Routines, Vfs, Volume, VolumeConfig};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt;
 use std::path::Path;
@@ -205,7 +205,7 @@ impl Sqlite {
     /// # Errors
     ///
     /// Those of [`Vfs::register_for_devices_with`].
-    pub fn register_for_devices(&self, name: &str, settings: VolumeSettings) -> Result<Vfs, OpenError> {
+    pub fn register_for_devices(&self, name: &str, settings: VolumeConfig) -> Result<Vfs, OpenError> {
         Vfs::register_for_devices_with(self.routines, name, settings)
     }
 

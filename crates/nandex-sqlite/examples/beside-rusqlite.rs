@@ -1,24 +1,24 @@
 //! rusqlite with its own SQLite, on a chip: `nandex-sqlite` has none here.
 //!
 //! ```toml
-//! nandex-sqlite = { version = "0.1", default-features = false }
+//! nandex-sqlite = { version = "0.2", default-features = false }
 //! rusqlite = { version = "0.43", features = ["bundled"] }
 //! ```
 
 #![allow(clippy::print_stdout)]
 
 use nandex::Shared;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::{catalogue, sim::SimChip};
-use nandex_sqlite::{Vfs, Volume, VolumeSettings, routines};
+use nandex_sqlite::{Vfs, Volume, VolumeConfig, routines};
 use rusqlite::Connection;
 use std::error::Error;
 
 /// A VFS on what is on the chip; a blank one becomes a volume.
 fn mount(chip: &Shared<SimChip>) -> Result<Vfs, Box<dyn Error>> {
-    let settings = FtlSettings { atomic_pages: 256, ..FtlSettings::default() };
-    let store = nandex::open(chip.clone(), settings, PageMapFtl::mount, PageMapFtl::format)?;
-    let volume = Volume::open(store, VolumeSettings::default())?;
+    let settings = FtlConfig::default().with_atomic_pages(256);
+    let store = nandex::open(chip.clone(), &settings, PageMapFtl::mount, PageMapFtl::format)?;
+    let volume = Volume::open(store, VolumeConfig::default())?;
     Ok(Vfs::register_with(routines!(rusqlite::ffi)?, "flash", volume)?)
 }
 

@@ -5,7 +5,7 @@
 #![allow(clippy::print_stdout)]
 
 use nandex::rng::Rng;
-use nandex_sqlite::{Device, Vfs, VolumeSettings};
+use nandex_sqlite::{Device, Vfs, VolumeConfig};
 use rusqlite::{Connection, params};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ fn on_file(folder: &Path, mode: &str, rows_per_commit: u32) -> Result<f64, Failu
 fn on_image(folder: &Path, pragmas: &str, rows_per_commit: u32) -> Result<f64, Failure> {
     let path = folder.join("chip.img");
     let device = Device { bytes: 256 << 20, ..Device::new(path.to_string_lossy()) };
-    let vfs = Vfs::register("image-speed", device.open(VolumeSettings::default())?)?;
+    let vfs = Vfs::register("image-speed", device.open(VolumeConfig::default())?)?;
     let database = vfs.open("rows.db")?;
     database.execute_batch(pragmas)?;
     let time = measure(&database, rows_per_commit)?;

@@ -11,7 +11,7 @@
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use nandex_sqlite::{ChipCounts, Device, OnProgress, Vfs, VolumeSettings};
+    use nandex_sqlite::{ChipCounts, Device, OnProgress, Vfs, VolumeConfig};
     use rusqlite::Connection;
     use std::error::Error;
     use std::sync::Arc;
@@ -36,7 +36,7 @@ mod linux {
             let told: OnProgress =
                 Arc::new(|mount| eprintln!("{} of {} pages read", mount.pages_read, mount.chip_pages));
             let device = Device { create: is_new, ..Device::new(image.unwrap_or(place)) };
-            let vfs = Vfs::register("flash", device.open_telling(VolumeSettings::default(), &told)?)?;
+            let vfs = Vfs::register("flash", device.open_telling(VolumeConfig::default(), &told)?)?;
             let database = vfs.open("rows.db")?;
             Ok(Place { vfs: Some(vfs), database })
         }

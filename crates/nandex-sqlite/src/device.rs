@@ -23,14 +23,14 @@ mod look;
 #[cfg(target_os = "linux")]
 mod mtd;
 
-use crate::settings::VolumeSettings;
+use crate::settings::VolumeConfig;
 use crate::volume::Volume;
 use counted::{Counted, Counts};
 pub use counted::{MountProgress, OnProgress};
 use gathering::Gathering;
 use image::ImageFile;
 pub use look::chip_of_image;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Differs, catalogue};
 use nandex::store::slice::{Slice, divide};
@@ -127,7 +127,7 @@ impl Device {
     /// # Errors
     ///
     /// Those of [`Device::open_telling`].
-    pub fn open(&self, settings: VolumeSettings) -> Result<Volume, StoreError> {
+    pub fn open(&self, settings: VolumeConfig) -> Result<Volume, StoreError> {
         self.open_telling(settings, &(Arc::new(|_| {}) as OnProgress))
     }
 
@@ -139,8 +139,8 @@ impl Device {
     /// [`StoreError::Unsupported`] for a part that is not in the catalogue or a size that no FTL fits;
     /// [`StoreError::NotFormatted`] for a file that is no image; [`StoreError::InUse`] where somebody else
     /// has it open; [`StoreError::Device`] where the system refuses; those of a mount.
-    pub fn open_telling(&self, settings: VolumeSettings, told: &OnProgress) -> Result<Volume, StoreError> {
-        let ftl = FtlSettings { atomic_pages: ATOMIC_PAGES, ..FtlSettings::default() };
+    pub fn open_telling(&self, settings: VolumeConfig, told: &OnProgress) -> Result<Volume, StoreError> {
+        let ftl = FtlConfig { atomic_pages: ATOMIC_PAGES, ..FtlConfig::default() };
         if let Some(part) = self.name.strip_prefix("sim:") {
             let unknown = || StoreError::Unsupported(format!("no part '{part}' in the catalogue").into());
             let part = catalogue::find(part).ok_or_else(unknown)?;
@@ -148,7 +148,7 @@ impl Device {
                 SimChip::new(part).map_err(|error| StoreError::Unsupported(error.to_string().into()))?;
             self.stated.require(&self.name, chip.geometry(), None)?;
             let chip = Shared::new(chip);
-            let volume = Volume::open(PageMapFtl::format(chip.clone(), ftl)?, settings)?;
+            let volume = Volume::open(PageMapFtl::format(chip.clone(), &ftl)?, settings)?;
             let volume = volume.on_chip(chip.geometry());
             return Ok(volume.watching(move || chip.lock().counters().into()));
         }
@@ -161,12 +161,12 @@ impl Device {
         let store = match unlabelled {
             // The label comes last: what is unfinished has none, and may be begun again.
             Some((mut head, label)) => {
-                let made = PageMapFtl::format(chip, ftl)?;
+                let made = PageMapFtl::format(chip, &ftl)?;
                 head.write(Lpn(0), Cause::Host, &label)?;
                 head.sync()?;
                 made
             }
-            None => PageMapFtl::mount(chip, ftl)?,
+            None => PageMapFtl::mount(chip, &ftl)?,
         };
         let volume = match self.sync {
             true => Volume::open(Gathering::new(store), settings)?,
@@ -353,7 +353,7 @@ mod tests {
     fn an_image_is_found_again_and_has_one_user() {
         let folder = tempfile::tempdir().unwrap();
         let device = small(&folder.path().join("chip"));
-        let settings = VolumeSettings::default();
+        let settings = VolumeConfig::default();
         assert!(Device { create: false, ..device.clone() }.open(settings).is_err());
         let volume = device.open(settings).unwrap();
         assert_eq!((volume.page_bytes(), volume.group_pages_max()), (2048, 128));
@@ -379,7 +379,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("letter");
         std::fs::write(&path, b"Dear Sir").unwrap();
-        let refused = small(&path).open(VolumeSettings::default()).unwrap_err();
+        let refused = small(&path).open(VolumeConfig::default()).unwrap_err();
         assert!(matches!(refused, StoreError::NotFormatted(_)), "{refused}");
         assert_eq!(std::fs::read(&path).unwrap(), b"Dear Sir");
     }
@@ -389,7 +389,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("zeros");
         File::create(&path).unwrap().set_len(6 << 20).unwrap();
-        let settings = VolumeSettings::default();
+        let settings = VolumeConfig::default();
         assert!(Device { create: false, ..small(&path) }.open(settings).is_err());
         drop(small(&path).open(settings).unwrap());
         let again = Device { create: false, ..small(&path) }.open(settings).unwrap();
@@ -406,8 +406,8 @@ mod tests {
 
     #[test]
     fn a_part_is_of_the_catalogue() {
-        assert!(Device::new("sim:abacus").open(VolumeSettings::default()).is_err());
-        let volume = Device::new("sim:mlc-64m").open(VolumeSettings::default());
+        assert!(Device::new("sim:abacus").open(VolumeConfig::default()).is_err());
+        let volume = Device::new("sim:mlc-64m").open(VolumeConfig::default());
         assert!(volume.is_ok_and(|volume| volume.stats().chip.is_some()));
     }
 }

@@ -7,13 +7,13 @@
 //!
 //! ```
 //! # #[cfg(feature = "bundled")] {
-//! use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+//! use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 //! use nandex::nand::{catalogue, sim::SimChip};
-//! use nandex_sqlite::{Vfs, Volume, VolumeSettings};
+//! use nandex_sqlite::{Vfs, Volume, VolumeConfig};
 //!
 //! let chip = SimChip::new(catalogue::find("k9f1g08u0f").unwrap()).unwrap();
-//! let store = PageMapFtl::format(chip, FtlSettings { atomic_pages: 256, ..FtlSettings::default() }).unwrap();
-//! let vfs = Vfs::register("flash", Volume::open(store, VolumeSettings::default()).unwrap()).unwrap();
+//! let store = PageMapFtl::format(chip, &FtlConfig { atomic_pages: 256, ..FtlConfig::default() }).unwrap();
+//! let vfs = Vfs::register("flash", Volume::open(store, VolumeConfig::default()).unwrap()).unwrap();
 //! let database = vfs.open("notes.db").unwrap();
 //! database.execute_batch("CREATE TABLE note(text); INSERT INTO note VALUES('kept')").unwrap();
 //! assert_eq!(vfs.stats().unwrap().large_commits, 0, "every commit fitted a group");
@@ -42,7 +42,7 @@ pub use errors::OpenError;
 pub use ffi::Routines;
 pub use look::{FileFault, FileKind, FileStats, Header, Look};
 pub use open::Vfs;
-pub use settings::{Commits, Journals, VolumeSettings};
+pub use settings::{Commits, Journals, VolumeConfig};
 pub use stats::{ChipCounts, VolumeStats};
 pub use volume::Volume;
 

@@ -3,7 +3,7 @@
 use crate::stats::VolumeStats;
 use crate::volume;
 use nandex::ftl::SPARE_BYTES;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::LentSpare;
 use nandex::{Nand, PageStore, StoreError};
 use nandex_mtd::Unchanged;
@@ -35,10 +35,10 @@ impl Look {
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// use nandex_sqlite::{Device, Look, VolumeSettings, chip_of_image};
+    /// use nandex_sqlite::{Device, Look, VolumeConfig, chip_of_image};
     /// # let folder = tempfile::tempdir()?;
     /// # let path = folder.path().join("chip.img");
-    /// # drop(Device::new(path.to_string_lossy()).open(VolumeSettings::default())?);
+    /// # drop(Device::new(path.to_string_lossy()).open(VolumeConfig::default())?);
     ///
     /// let chip = chip_of_image(&path)?.ok_or("no image of a chip")?;
     /// let look = Look::of_chip(chip)?;
@@ -53,7 +53,7 @@ impl Look {
     /// Those of a mount, [`StoreError::Corrupted`] for one: nothing of the volume can be told then.
     pub fn of_chip(chip: impl Nand + 'static) -> Result<Look, StoreError> {
         let chip = LentSpare::new(Unchanged::new(chip), SPARE_BYTES as u32);
-        Look::of(PageMapFtl::mount(chip, FtlSettings::default())?)
+        Look::of(PageMapFtl::mount(chip, &FtlConfig::default())?)
     }
 
     /// Looks at the volume on any store. A mount may write to it: give it a store whose changes stay in RAM.

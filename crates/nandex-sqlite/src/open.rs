@@ -3,7 +3,7 @@
 use crate::errors::OpenError;
 use crate::ffi::{Registered, Routines};
 use crate::router::{Router, locked};
-use crate::settings::VolumeSettings;
+use crate::settings::VolumeConfig;
 use crate::stats::VolumeStats;
 use crate::volume::Volume;
 #[cfg(feature = "bundled")]
@@ -46,7 +46,7 @@ impl Vfs {
     ///
     /// [`OpenError::Vfs`] where the name is taken.
     #[cfg(feature = "bundled")]
-    pub fn register_for_devices(name: &str, settings: VolumeSettings) -> Result<Vfs, OpenError> {
+    pub fn register_for_devices(name: &str, settings: VolumeConfig) -> Result<Vfs, OpenError> {
         Vfs::of(Registered::linked(name, Router::new(settings, None)), name)
     }
 
@@ -59,7 +59,7 @@ impl Vfs {
     pub fn register_for_devices_with(
         routines: Routines,
         name: &str,
-        settings: VolumeSettings,
+        settings: VolumeConfig,
     ) -> Result<Vfs, OpenError> {
         Vfs::of(Registered::with(routines, name, Router::new(settings, None)), name)
     }

@@ -6,7 +6,7 @@
 
 use crate::device::{Device, OnProgress};
 use crate::locks::Level;
-use crate::settings::VolumeSettings;
+use crate::settings::VolumeConfig;
 use crate::stats::VolumeStats;
 use crate::volume::{FileId, Purpose, Volume};
 use nandex::StoreError;
@@ -110,7 +110,7 @@ struct State {
 
 /// Finds volumes.
 pub(crate) struct Router {
-    settings: VolumeSettings,
+    settings: VolumeConfig,
     first: Generation,
 }
 
@@ -177,7 +177,7 @@ const OWN: &str = "";
 
 impl Router {
     /// A router to one volume, or to those that the names of databases tell.
-    pub(crate) fn new(settings: VolumeSettings, volume: Option<Volume>) -> Router {
+    pub(crate) fn new(settings: VolumeConfig, volume: Option<Volume>) -> Router {
         let mut state = State::default();
         if let Some(volume) = volume {
             let opened = Opened { shelf: Arc::new(Mutex::new(volume)), uses: 0, stays: true };

@@ -26,7 +26,7 @@ pub enum Journals {
 
 /// How a volume works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VolumeSettings {
+pub struct VolumeConfig {
     /// How a commit reaches the flash.
     pub commits: Commits,
     /// Where rollback journals are kept.
@@ -42,9 +42,9 @@ pub struct VolumeSettings {
     pub growth_pages: u32,
 }
 
-impl Default for VolumeSettings {
-    fn default() -> VolumeSettings {
-        VolumeSettings {
+impl Default for VolumeConfig {
+    fn default() -> VolumeConfig {
+        VolumeConfig {
             commits: Commits::Grouped,
             journals: Journals::Ram,
             batch_atomic: true,

@@ -12,7 +12,7 @@ use nandex::ordered::Durability;
 use nandex::ordered::bplus::{BPlusTree, TreeRam};
 use nandex::store::finishing::Finishing;
 use nandex::{IndexError, Nand, OrderedIndex, PageStore};
-use nandex_papers::cache::PolicySettings;
+use nandex_papers::cache::PolicyConfig;
 use nandex_papers::cache::catalogue::PolicyEntry;
 use nandex_papers::ordered::journal::{Buffered, JournalConfig, Journaled, refuse_journaled};
 use nandex_papers::ordered::lazy_update::LazyUpdateTree;
@@ -214,8 +214,8 @@ impl StoreTree for BPlus {
         let ram = if shared_bytes < ample - least { TreeRam::Least } else { TreeRam::Ample };
         let config = options::bplus::config(settings)?.with_ram(ram);
         Ok(match open {
-            Open::Format => Box::new(BPlusTree::format(store, config)?),
-            _ => Box::new(BPlusTree::mount_as(store, config)?),
+            Open::Format => Box::new(BPlusTree::format(store, &config)?),
+            _ => Box::new(BPlusTree::mount(store, &config)?),
         })
     }
 }
@@ -353,17 +353,17 @@ where
     if settings.durability != Durability::None {
         let journal = JournalConfig { replay_ram, ..options::journal::config(settings)? };
         return Ok(match open {
-            Open::Format => Box::new(Journaled::<_, T>::format(store, config, journal)?),
-            _ => Box::new(Journaled::<_, T>::mount(store, config, journal)?),
+            Open::Format => Box::new(Journaled::<_, T>::format(store, &(config, journal))?),
+            _ => Box::new(Journaled::<_, T>::mount(store, &(config, journal))?),
         });
     }
     if open != Open::Format {
         refuse_journaled(&mut store)?;
     }
     Ok(match open {
-        Open::Format => Box::new(T::format(store, config)?),
-        Open::Mount => Box::new(T::mount(store, config)?),
-        Open::MountAfterCut => Box::new(T::mount_after_cut(store, config)?),
+        Open::Format => Box::new(T::format(store, &config)?),
+        Open::Mount => Box::new(T::mount(store, &config)?),
+        Open::MountAfterCut => Box::new(T::mount_after_cut(store, &config)?),
     })
 }
 
@@ -460,7 +460,7 @@ fn ftl_named(
 /// The settings of a page cache without its size.
 struct CachePlan {
     policy: &'static PolicyEntry,
-    sizing: PolicySettings,
+    sizing: PolicyConfig,
     block_pages: u32,
     frame_bytes: usize,
 }
@@ -475,7 +475,7 @@ impl CachePlan {
     }
 
     fn policy(&self, frames: usize) -> Box<dyn Replacement> {
-        (self.policy.make)(&PolicySettings { frames, ..self.sizing })
+        (self.policy.make)(&PolicyConfig { frames, ..self.sizing })
     }
 
     /// Number of frames of the page cache on a store: the number set, or as many as fit the remaining RAM.
@@ -523,11 +523,11 @@ fn require_known_by(ftl: &StoreEntry, options: &Options) -> Result<(), IndexErro
 /// RAM that a policy uses per frame: the largest value at two sizes, because tables grow in powers of two.
 /// The policy is built to find out, so little RAM asks for few frames. The number of frames does not depend
 /// further on the RAM, since a need that grew with the RAM could be met by less RAM and not by more.
-fn policy_frame_bytes(policy: &PolicyEntry, settings: PolicySettings, ram: usize) -> usize {
+fn policy_frame_bytes(policy: &PolicyEntry, settings: PolicyConfig, ram: usize) -> usize {
     const FRAMES: usize = 1000;
     const FEW: usize = 62;
     const RAM_FOR_FRAME: usize = 256;
-    let bytes = |frames: usize| (policy.make)(&PolicySettings { frames, ..settings }).ram_bytes();
+    let bytes = |frames: usize| (policy.make)(&PolicyConfig { frames, ..settings }).ram_bytes();
     let fixed = bytes(0);
     let frames = if ram < FRAMES * RAM_FOR_FRAME { FEW } else { FRAMES };
     [frames, frames + frames.div_ceil(25)]
@@ -561,7 +561,7 @@ mod tests {
     #[test]
     fn a_frame_costs_what_the_policy_holds() {
         let bytes = |name: &str| {
-            policy_frame_bytes(catalogue::policy(name).unwrap(), PolicySettings::new(0), usize::MAX)
+            policy_frame_bytes(catalogue::policy(name).unwrap(), PolicyConfig::new(0), usize::MAX)
         };
         assert_eq!(bytes("lru"), 8);
         assert!(bytes("fifo") > 8 && bytes("bplru") < 200, "{} {}", bytes("fifo"), bytes("bplru"));

@@ -42,10 +42,10 @@ const ENTRIES: &[StoreEntry] = &[
         parts: &["map"],
         is_atomic: true,
         format: |nand, settings| {
-            Ok(Box::new(PageMapFtl::format(spare::for_ftl(nand), options::ftl::page_map(settings)?)?))
+            Ok(Box::new(PageMapFtl::format(spare::for_ftl(nand), &options::ftl::page_map(settings)?)?))
         },
         mount: |nand, settings| {
-            Ok(Box::new(PageMapFtl::mount(spare::for_ftl(nand), options::ftl::page_map(settings)?)?))
+            Ok(Box::new(PageMapFtl::mount(spare::for_ftl(nand), &options::ftl::page_map(settings)?)?))
         },
         options: &options::ftl::PAGE_MAP,
     },

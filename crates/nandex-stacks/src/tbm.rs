@@ -12,7 +12,7 @@ use crate::spare;
 use crate::stores::STORES;
 use nandex::nand::BlockRange;
 use nandex::{Geometry, Nand, PageStore, StoreError};
-use nandex_papers::ftl::tbm::{Tbm, TbmSettings};
+use nandex_papers::ftl::tbm::{Tbm, TbmConfig};
 
 /// The options of a TBM besides those of the FTL.
 pub const OPTIONS: [OptionInfo; 4] = options::tbm::OPTIONS;
@@ -76,7 +76,7 @@ pub fn unknown<'a>(what: &'static str, name: &str, others: impl IntoIterator<Ite
 }
 
 /// The settings of the buffer blocks, and the number of other blocks of the TBM.
-pub fn buffer(set: &Options, chip: Geometry) -> Result<(TbmSettings, u32), StoreError> {
+pub fn buffer(set: &Options, chip: Geometry) -> Result<(TbmConfig, u32), StoreError> {
     let usual_blocks = (chip.blocks / 8).clamp(1, USUAL_BLOCKS);
     options::tbm::config(set, chip, usual_blocks)
 }
@@ -109,7 +109,7 @@ fn open(
         return Err(StoreError::Unsupported(what.into()));
     }
     Ok(match open {
-        Open::Format => Box::new(Tbm::format(ftl, high, tbm)?),
-        _ => Box::new(Tbm::mount(ftl, high, tbm)?),
+        Open::Format => Box::new(Tbm::format(ftl, high, &tbm)?),
+        _ => Box::new(Tbm::mount(ftl, high, &tbm)?),
     })
 }

@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 
 /// Time at which written pages reach the store below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum WriteMode {
     /// A written page is written to the store at once.
     #[default]
@@ -26,7 +27,10 @@ pub enum WriteMode {
 }
 
 /// How a cache is set up.
+///
+/// An example stands at [`PageCache`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct CacheConfig {
     /// Pages it holds; 0 for none.
     pub frames: usize,
@@ -36,8 +40,18 @@ pub struct CacheConfig {
     pub dirty_frames_max: Option<usize>,
 }
 
-/// Counters of a page cache.
+impl CacheConfig {
+    /// A cache of so many pages through which writes go at once.
+    pub const fn new(frames: usize) -> CacheConfig {
+        CacheConfig { frames, mode: WriteMode::Through, dirty_frames_max: None }
+    }
+}
+
+/// The counters of a page cache.
+///
+/// An example stands at [`PageCache`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct CacheCounters {
     /// Reads of a page in the cache.
     pub read_hits: u64,

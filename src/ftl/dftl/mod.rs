@@ -73,25 +73,97 @@ use crate::blocks::victim::VictimPolicy;
 use crate::blocks::{BlockState, Validity, Wear};
 use crate::check::CheckReport;
 use crate::fault::StoreFault;
+#[cfg(feature = "unstable")]
 pub use crate::ftl::cached::CacheCounters;
+#[cfg(not(feature = "unstable"))]
+pub(crate) use crate::ftl::cached::CacheCounters;
 use crate::ftl::cached::CachedTable;
+#[cfg(feature = "unstable")]
 pub use crate::ftl::cmt::ENTRY_BYTES;
+#[cfg(not(feature = "unstable"))]
+pub(crate) use crate::ftl::cmt::ENTRY_BYTES;
 use crate::ftl::cmt::Run;
 use crate::ftl::collecting::{self, Collecting, Room};
-use crate::ftl::mapping::{Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};
+use crate::ftl::mapping::{Flash, FlashConfig, FlashCounters, Mounted, Rules, Scheme, SchemeFtl};
 use crate::ftl::table::{Frontier, from_raw, to_raw};
 use crate::nand::{Cause, Geometry, Nand};
+use crate::shared::open_ground;
+use crate::store::{PageStore, StoreError, StoreStats, forward_store};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec::Vec;
 
 /// A translation layer that caches its map.
-pub type DftlFtl<N> = SchemeFtl<N, Dftl>;
+///
+/// ```
+/// # use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+/// # let chip = SimChip::new(&mlc_64m().with_blocks(64))?;
+/// use nandex::{Cause, DftlConfig, DftlFtl, Lpn, PageStore};
+///
+/// let config = DftlConfig::default().with_cache_bytes(Some(4096));
+/// let mut store = DftlFtl::format(chip, &config)?;
+/// let mut page = vec![7; store.page_bytes()];
+/// store.write(Lpn(3), Cause::Host, &page)?;
+/// let mut store = DftlFtl::mount(store.close()?, &config)?;
+/// store.read(Lpn(3), Cause::Host, &mut page)?;
+/// assert_eq!(page[0], 7);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct DftlFtl<N> {
+    ground: SchemeFtl<N, Dftl>,
+}
+
+impl<N: Nand> DftlFtl<N> {
+    /// Erases the chip and starts an empty store on it.
+    pub fn format(nand: N, config: &DftlConfig) -> Result<DftlFtl<N>, StoreError> {
+        Ok(DftlFtl { ground: SchemeFtl::format(nand, config)? })
+    }
+
+    /// Finds the store on a chip again. Nothing is programmed or erased by this. What is fixed at format
+    /// comes from the chip, whatever the configuration says.
+    pub fn mount(nand: N, config: &DftlConfig) -> Result<DftlFtl<N>, StoreError> {
+        Ok(DftlFtl { ground: SchemeFtl::mount(nand, config)? })
+    }
+
+    /// Writes a base, so that the next mount need not look for what came before, and gives the chip back.
+    pub fn close(self) -> Result<N, StoreError> {
+        self.ground.close()
+    }
+
+    /// Gives the chip back as if the power were cut.
+    pub fn into_nand(self) -> N {
+        self.ground.into_nand()
+    }
+
+    /// The chip.
+    pub fn nand(&self) -> &N {
+        self.ground.nand()
+    }
+
+    /// The chip, for measuring and for faults. Programming or erasing it breaks the store.
+    pub fn nand_mut(&mut self) -> &mut N {
+        self.ground.nand_mut()
+    }
+
+    /// The counters since the store was formatted or mounted.
+    pub fn counters(&self) -> FlashCounters {
+        self.ground.counters()
+    }
+}
+
+impl<N: Nand> PageStore for DftlFtl<N> {
+    forward_store!(self => self.ground);
+}
+
+open_ground!([N] DftlFtl<N> = SchemeFtl<N, Dftl>);
 
 /// The settings of DFTL.
+///
+/// An example stands at [`DftlFtl`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DftlSettings {
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
+pub struct DftlConfig {
     /// The settings that every mapping scheme has.
-    pub common: FlashSettings,
+    pub common: FlashConfig,
     /// Bytes of RAM for cached entries, [`ENTRY_BYTES`] each, at least two of them; `None`: 1/64 of what a
     /// map of all pages in RAM takes, and room for 16 entries at least. Fixed at format.
     pub cache_bytes: Option<u32>,
@@ -103,6 +175,7 @@ pub struct DftlSettings {
 
 /// Tables of DFTL.
 #[derive(Debug)]
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub struct Dftl {
     cached: CachedTable,
     data: Frontier,
@@ -110,7 +183,7 @@ pub struct Dftl {
 }
 
 impl Scheme for Dftl {
-    type Settings = DftlSettings;
+    type Config = DftlConfig;
 
     const RULES: Rules = Rules {
         magic: *b"DFTL",
@@ -123,20 +196,20 @@ impl Scheme for Dftl {
         counts: true,
     };
 
-    fn common(settings: &DftlSettings) -> FlashSettings {
+    fn common(settings: &DftlConfig) -> FlashConfig {
         settings.common
     }
 
-    fn require_built(settings: &DftlSettings) -> Result<(), StoreFault> {
+    fn require_built(settings: &DftlConfig) -> Result<(), StoreFault> {
         settings.victim.require_built()?;
         settings.common.wear_levelling.require_built()
     }
 
-    fn validity(settings: &DftlSettings) -> Validity {
+    fn validity(settings: &DftlConfig) -> Validity {
         settings.validity
     }
 
-    fn setup(settings: &DftlSettings, geometry: Geometry, good_blocks: u32) -> [u32; 4] {
+    fn setup(settings: &DftlConfig, geometry: Geometry, good_blocks: u32) -> [u32; 4] {
         let kept = (settings.cache_bytes, settings.validity);
         collecting::setup(kept, 2, geometry, good_blocks)
     }
@@ -156,7 +229,7 @@ impl Scheme for Dftl {
 
     fn open<N: Nand>(
         flash: &mut Flash<N>,
-        settings: &DftlSettings,
+        settings: &DftlConfig,
         mut mounted: Mounted,
     ) -> Result<Dftl, StoreFault> {
         let (g, setup) = (flash.geometry(), flash.setup());

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::ftl::mapping::record_interval;
-use crate::ftl::page_map::{FtlSettings, PageMapFtl};
+use crate::ftl::page_map::{FtlConfig, PageMapFtl};
 use crate::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use crate::nand::{Part, Timing};
 use crate::rng::Rng;
@@ -17,8 +17,8 @@ fn chip(geometry: Geometry) -> SimChip {
     SimChip::new(&Part::new("test", geometry, TIMING)).unwrap()
 }
 
-fn with_entries(entries: u32) -> DftlSettings {
-    DftlSettings { cache_bytes: Some(entries * ENTRY_BYTES as u32), ..DftlSettings::default() }
+fn with_entries(entries: u32) -> DftlConfig {
+    DftlConfig { cache_bytes: Some(entries * ENTRY_BYTES as u32), ..DftlConfig::default() }
 }
 
 /// Reads and programs of translation pages.
@@ -67,7 +67,7 @@ const VECTOR: [(Step, [u64; 2]); 13] = {
 
 #[test]
 fn translation_pages_are_read_and_written_as_derived_by_hand() {
-    let mut ftl = DftlFtl::format(chip(Geometry::new(128, 16, 4, 100)), with_entries(2)).unwrap();
+    let mut ftl = DftlFtl::format(chip(Geometry::new(128, 16, 4, 100)), &with_entries(2)).unwrap();
     let mut data = [0; 128];
     for (i, (step, expected)) in VECTOR.iter().enumerate() {
         match *step {
@@ -91,7 +91,7 @@ fn translation_pages_are_read_and_written_as_derived_by_hand() {
 /// cache only; the translation page of the others is rewritten once.
 #[test]
 fn copying_is_lazy_and_updates_come_in_batches() {
-    let mut ftl = DftlFtl::format(chip(Geometry::new(128, 16, 4, 100)), with_entries(2)).unwrap();
+    let mut ftl = DftlFtl::format(chip(Geometry::new(128, 16, 4, 100)), &with_entries(2)).unwrap();
     for lpn in [0, 1, 32, 33] {
         ftl.write(Lpn(lpn), Cause::Host, &[lpn as u8; 128]).unwrap();
     }
@@ -110,10 +110,10 @@ fn copying_is_lazy_and_updates_come_in_batches() {
 #[test]
 fn with_room_for_all_entries_it_is_page_mapping() {
     let geometry = Geometry::new(512, 16, 16, 128);
-    let common = FlashSettings { over_provisioning_ppm: 500_000, ..FlashSettings::default() };
-    let mut ftl = DftlFtl::format(chip(geometry), DftlSettings { common, ..with_entries(128 * 16) }).unwrap();
-    let page_map = FtlSettings { over_provisioning_ppm: 500_000, ..FtlSettings::default() };
-    let mut ideal = PageMapFtl::format(chip(geometry), page_map).unwrap();
+    let common = FlashConfig { over_provisioning_ppm: 500_000, ..FlashConfig::default() };
+    let mut ftl = DftlFtl::format(chip(geometry), &DftlConfig { common, ..with_entries(128 * 16) }).unwrap();
+    let page_map = FtlConfig { over_provisioning_ppm: 500_000, ..FtlConfig::default() };
+    let mut ideal = PageMapFtl::format(chip(geometry), &page_map).unwrap();
     assert_eq!(ftl.page_count(), ideal.page_count());
     let mut rng = Rng::new(1);
     let pages = ftl.page_count();
@@ -134,7 +134,7 @@ fn the_cache_stays_within_its_budget() {
     for entries in [2, 7, 40] {
         let settings = with_entries(entries);
         let budget = entries as usize * ENTRY_BYTES;
-        let mut ftl = DftlFtl::format(chip(Geometry::new(128, 16, 8, 60)), settings).unwrap();
+        let mut ftl = DftlFtl::format(chip(Geometry::new(128, 16, 8, 60)), &settings).unwrap();
         let (mut rng, pages) = (Rng::new(u64::from(entries)), u64::from(ftl.page_count()));
         let (mut data, mut seen) = (vec![0; 128], [0; 2]);
         for step in 0..8_000 {
@@ -155,7 +155,7 @@ fn the_cache_stays_within_its_budget() {
                 let counters = ftl.scheme().cache_counters();
                 seen = [seen[0] + counters.table_victims, seen[1] + counters.batch_updates];
                 // After a cut there may be more of them, until the next write.
-                ftl = DftlFtl::mount(ftl.into_nand(), settings).unwrap();
+                ftl = DftlFtl::mount(ftl.into_nand(), &settings).unwrap();
                 ftl.write(lpn, Cause::Host, &data).unwrap();
                 assert_eq!(ftl.scheme().untold_entries(), 0);
             }
@@ -167,13 +167,13 @@ fn the_cache_stays_within_its_budget() {
 /// All entries are untold after a cut; the base that is written at once must do without them.
 #[test]
 fn a_clean_end_right_after_a_cut_loses_no_entry() {
-    let mut ftl = DftlFtl::format(chip(Geometry::new(128, 16, 4, 100)), with_entries(2)).unwrap();
+    let mut ftl = DftlFtl::format(chip(Geometry::new(128, 16, 4, 100)), &with_entries(2)).unwrap();
     for lpn in 0..100 {
         ftl.write(Lpn(lpn), Cause::Host, &[lpn as u8; 128]).unwrap();
     }
     for _ in 0..2 {
-        ftl = DftlFtl::mount(ftl.into_nand(), with_entries(2)).unwrap();
-        ftl = DftlFtl::mount(ftl.close().unwrap(), with_entries(2)).unwrap();
+        ftl = DftlFtl::mount(ftl.into_nand(), &with_entries(2)).unwrap();
+        ftl = DftlFtl::mount(ftl.close().unwrap(), &with_entries(2)).unwrap();
         let mut data = [0; 128];
         for lpn in 0..100 {
             ftl.read(Lpn(lpn), Cause::Check, &mut data).unwrap();
@@ -189,7 +189,7 @@ fn a_clean_end_right_after_a_cut_loses_no_entry() {
 #[test]
 fn a_mount_after_a_cut_reads_what_lives_and_what_is_new() {
     let geometry = Geometry::new(128, 16, 8, 256);
-    let mut ftl = DftlFtl::format(chip(geometry), with_entries(30)).unwrap();
+    let mut ftl = DftlFtl::format(chip(geometry), &with_entries(30)).unwrap();
     let (mut rng, pages) = (Rng::new(5), u64::from(ftl.page_count()));
     let mut model: Vec<u8> = vec![0; pages as usize];
     let mut tag = 0;
@@ -210,7 +210,7 @@ fn a_mount_after_a_cut_reads_what_lives_and_what_is_new() {
         let mut nand = ftl.into_nand();
         nand.power_on();
         let before = nand.counters().page_reads[Cause::Recovery as usize];
-        ftl = DftlFtl::mount(nand, with_entries(30)).unwrap();
+        ftl = DftlFtl::mount(nand, &with_entries(30)).unwrap();
         let reads = ftl.nand().counters().page_reads[Cause::Recovery as usize] - before;
         let live = u64::from(ftl.flash().blocks().live_pages());
         let (blocks, since) = (u64::from(geometry.blocks), u64::from(record_interval(geometry)) + 2 * 8);
@@ -228,9 +228,9 @@ fn a_mount_after_a_cut_reads_what_lives_and_what_is_new() {
     }
 }
 
-fn settings(seed: u64) -> DftlSettings {
+fn settings(seed: u64) -> DftlConfig {
     let entries = [2, 3, 5, 16, 64, 200][seed as usize % 6];
-    DftlSettings {
+    DftlConfig {
         common: suite::common(seed),
         cache_bytes: Some(entries * ENTRY_BYTES as u32),
         victim: suite::victim(seed / 2),
@@ -241,7 +241,7 @@ fn settings(seed: u64) -> DftlSettings {
 #[cfg(feature = "full")]
 #[test]
 fn cold_blocks_wear_with_the_others() {
-    suite::levels_wear::<Dftl>(|common| DftlSettings { common, ..Default::default() });
+    suite::levels_wear::<Dftl>(|common| DftlConfig { common, ..Default::default() });
 }
 
 #[test]

@@ -85,7 +85,7 @@ mod trims;
 pub use elect::Live;
 pub use gather::Source;
 pub use plan::ChipPlan;
-pub use plan::FlashSettings;
+pub use plan::FlashConfig;
 pub use scheme::{Scheme, SchemeFtl};
 pub use tags::BlockTag;
 pub(crate) use told::{Told, entries_per_page};
@@ -167,6 +167,7 @@ pub struct Mounted {
 
 /// Counters of a scheme's work besides reading and writing, since it was formatted or mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct FlashCounters {
     /// Pages written by the host.
     pub host_writes: u64,

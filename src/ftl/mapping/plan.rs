@@ -13,8 +13,11 @@ use crate::store::StoreError;
 const LOST_PAGES: usize = 64;
 
 /// The settings of any scheme; takes effect when a chip is formatted.
+///
+/// An example stands at [`DftlFtl`](crate::DftlFtl).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlashSettings {
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
+pub struct FlashConfig {
     /// Physical pages beyond the logical ones, in a million of the logical ones. Small chips keep more back,
     /// as much as it takes to work.
     pub over_provisioning_ppm: u32,
@@ -24,9 +27,9 @@ pub struct FlashSettings {
     pub wear_levelling: WearLevelling,
 }
 
-impl Default for FlashSettings {
-    fn default() -> FlashSettings {
-        FlashSettings {
+impl Default for FlashConfig {
+    fn default() -> FlashConfig {
+        FlashConfig {
             over_provisioning_ppm: 125_000,
             bad_blocks_ppm: 20_000,
             wear_levelling: WearLevelling::None,
@@ -71,7 +74,7 @@ impl ChipPlan {
     /// Plan for a chip about to be formatted, from the number of its good blocks.
     pub(crate) fn new(
         geometry: Geometry,
-        settings: &FlashSettings,
+        settings: &FlashConfig,
         good_blocks: u32,
         needs: Needs,
     ) -> Result<ChipPlan, StoreFault> {

@@ -1,7 +1,7 @@
 //! Mapping scheme, and the page store that a scheme and a chip make.
 
 use super::plan::Needs;
-use super::{ChipPlan, Flash, FlashCounters, FlashSettings, Mounted, Rules};
+use super::{ChipPlan, Flash, FlashConfig, FlashCounters, Mounted, Rules};
 use crate::blocks::Validity;
 use crate::blocks::wear::{Move, WearLeveller};
 use crate::check::{CheckReport, Invariant, message, words};
@@ -19,27 +19,27 @@ use alloc::vec::Vec;
 /// called `Flash::begin`.
 pub trait Scheme: Sized + crate::shared::MaybeSend {
     /// Settings of the scheme.
-    type Settings: Clone;
+    type Config: Clone;
 
     /// Rules that a mount must know.
     const RULES: Rules;
 
     /// Returns the settings that every scheme has.
-    fn common(settings: &Self::Settings) -> FlashSettings;
+    fn common(settings: &Self::Config) -> FlashConfig;
 
     /// Refuses settings that were left out when the engine was built.
-    fn require_built(settings: &Self::Settings) -> Result<(), StoreFault> {
+    fn require_built(settings: &Self::Config) -> Result<(), StoreFault> {
         Self::common(settings).wear_levelling.require_built()
     }
 
     /// Form of validity for a chip about to be formatted.
-    fn validity(_settings: &Self::Settings) -> Validity {
+    fn validity(_settings: &Self::Config) -> Validity {
         Validity::Bits
     }
 
     /// Makes the numbers that are fixed when a chip is formatted, from its number of good blocks. They come
     /// back to [`Scheme::open`].
-    fn setup(settings: &Self::Settings, geometry: Geometry, good_blocks: u32) -> [u32; 4];
+    fn setup(settings: &Self::Config, geometry: Geometry, good_blocks: u32) -> [u32; 4];
 
     /// Number of blocks needed besides those of the data: logs, frontiers, and the blocks of a merge or a
     /// collection.
@@ -56,7 +56,7 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
     /// The tables of a store, empty if nothing is live. Must not program.
     fn open<N: Nand>(
         flash: &mut Flash<N>,
-        settings: &Self::Settings,
+        settings: &Self::Config,
         mounted: Mounted,
     ) -> Result<Self, StoreFault>;
 
@@ -177,22 +177,22 @@ pub struct SchemeFtl<N, S> {
 
 impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     /// Erases the chip and starts an empty store on it.
-    pub fn format(nand: N, settings: S::Settings) -> Result<SchemeFtl<N, S>, StoreError> {
-        S::require_built(&settings)?;
-        let validity = S::validity(&settings);
+    pub fn format(nand: N, settings: &S::Config) -> Result<SchemeFtl<N, S>, StoreError> {
+        S::require_built(settings)?;
+        let validity = S::validity(settings);
         let mut flash = Flash::format(nand, S::RULES, validity)?;
         let (geometry, good) = (flash.geometry(), flash.blocks().good_count());
-        let setup = S::setup(&settings, geometry, good);
+        let setup = S::setup(settings, geometry, good);
         let needs = Needs {
             blocks: S::blocks_needed(setup),
             validity,
             extra_bytes: S::extra_bytes_max(setup),
             whole_blocks: S::RULES.one_data_block,
         };
-        let plan = ChipPlan::new(geometry, &S::common(&settings), good, needs)?;
+        let plan = ChipPlan::new(geometry, &S::common(settings), good, needs)?;
         flash.set_up(plan.page_count, setup);
-        let scheme = S::open(&mut flash, &settings, Mounted { is_clean: true, ..Mounted::default() })?;
-        let mut ftl = SchemeFtl::assemble(flash, scheme, &settings);
+        let scheme = S::open(&mut flash, settings, Mounted { is_clean: true, ..Mounted::default() })?;
+        let mut ftl = SchemeFtl::assemble(flash, scheme, settings);
         ftl.checkpoint()?;
         ftl.flash.counters = FlashCounters::default();
         Ok(ftl)
@@ -200,14 +200,14 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
 
     /// Finds the store on a chip again. Nothing is programmed or erased by this. What is fixed at format
     /// comes from the chip, whatever the settings say.
-    pub fn mount(nand: N, settings: S::Settings) -> Result<SchemeFtl<N, S>, StoreError> {
-        S::require_built(&settings)?;
+    pub fn mount(nand: N, settings: &S::Config) -> Result<SchemeFtl<N, S>, StoreError> {
+        S::require_built(settings)?;
         let (mut flash, mounted) = Flash::mount(nand, S::RULES)?;
-        let scheme = S::open(&mut flash, &settings, mounted)?;
-        Ok(SchemeFtl::assemble(flash, scheme, &settings))
+        let scheme = S::open(&mut flash, settings, mounted)?;
+        Ok(SchemeFtl::assemble(flash, scheme, settings))
     }
 
-    fn assemble(mut flash: Flash<N>, scheme: S, settings: &S::Settings) -> SchemeFtl<N, S> {
+    fn assemble(mut flash: Flash<N>, scheme: S, settings: &S::Config) -> SchemeFtl<N, S> {
         if S::common(settings).wear_levelling.asks_for_ages() {
             flash.blocks_mut().keep_ages();
         }

@@ -83,7 +83,7 @@ mod state;
 mod tests;
 mod write;
 
-pub use settings::{FtlSettings, Separation};
+pub use settings::{FtlConfig, Separation};
 
 use crate::blocks::checkpoint::{CheckpointArea, NO_CHECKPOINT, Source};
 use crate::blocks::hot::HotFilter;
@@ -108,6 +108,7 @@ use state::{LOST, NONE, State, VERSION_BITS, lost};
 
 /// Counters of the FTL's work besides reading and writing, since it was formatted or mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct FtlCounters {
     /// Pages written by the host.
     pub host_writes: u64,
@@ -136,7 +137,7 @@ pub struct PageMapFtl<N> {
 /// The FTL without its chip.
 struct Core {
     geometry: Geometry,
-    settings: FtlSettings,
+    settings: FtlConfig,
     limits: Limits,
     state: State,
     records: Records,
@@ -166,7 +167,7 @@ struct Work<'a> {
 
 impl Core {
     /// Erases the chip and starts an empty store on it.
-    fn format(mut nand: &mut dyn Nand, settings: FtlSettings) -> Result<Core, StoreFault> {
+    fn format(mut nand: &mut dyn Nand, settings: FtlConfig) -> Result<Core, StoreFault> {
         settings.require_built()?;
         let geometry = nand.geometry();
         let mut blocks = BlockTable::new(geometry);
@@ -195,7 +196,7 @@ impl Core {
     }
 
     /// Finds the store on a chip again.
-    fn mount(mut nand: &mut dyn Nand, settings: FtlSettings) -> Result<Core, StoreFault> {
+    fn mount(mut nand: &mut dyn Nand, settings: FtlConfig) -> Result<Core, StoreFault> {
         settings.require_built()?;
         let geometry = nand.geometry();
         let mut decode =
@@ -222,7 +223,7 @@ impl Core {
         Ok(core)
     }
 
-    fn assemble(settings: FtlSettings, area: CheckpointArea, mut state: State) -> Core {
+    fn assemble(settings: FtlConfig, area: CheckpointArea, mut state: State) -> Core {
         let geometry = state.blocks.geometry();
         state.blocks.follow(settings.victim);
         if settings.wear_levelling.asks_for_ages() {
@@ -274,17 +275,17 @@ impl Core {
 
 impl<N: Nand> PageMapFtl<N> {
     /// Erases the chip and starts an empty store on it.
-    pub fn format(nand: N, settings: FtlSettings) -> Result<PageMapFtl<N>, StoreError> {
+    pub fn format(nand: N, settings: &FtlConfig) -> Result<PageMapFtl<N>, StoreError> {
         let mut nand = UntilLost::new(nand);
-        let core = Core::format(&mut nand, settings)?;
+        let core = Core::format(&mut nand, *settings)?;
         Ok(PageMapFtl { nand, core })
     }
 
     /// Finds the store on a chip again. Nothing is programmed or erased by this.
     #[inline(never)]
-    pub fn mount(nand: N, settings: FtlSettings) -> Result<PageMapFtl<N>, StoreError> {
+    pub fn mount(nand: N, settings: &FtlConfig) -> Result<PageMapFtl<N>, StoreError> {
         let mut nand = UntilLost::new(nand);
-        let core = Core::mount(&mut nand, settings)?;
+        let core = Core::mount(&mut nand, *settings)?;
         Ok(PageMapFtl { nand, core })
     }
 

@@ -186,14 +186,14 @@ impl Work<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::FtlSettings;
+    use super::super::FtlConfig;
     use super::super::note::changes_max;
     use super::*;
 
     #[test]
     fn a_change_that_no_note_tells_makes_a_checkpoint_due() {
         let geometry = Geometry::new(64, 16, 4, 22);
-        let limits = Limits::for_chip(geometry, &FtlSettings::default(), 22).unwrap();
+        let limits = Limits::for_chip(geometry, &FtlConfig::default(), 22).unwrap();
         let mut records = Records::new(CheckpointArea::empty(geometry), geometry, &limits);
         records.open(Pbn(5));
         assert!(records.precedes_return_of(Pbn(5)) && !records.precedes_return_of(Pbn(6)));

@@ -3,7 +3,7 @@
 use super::note::{changes_max, full_pages};
 use super::state::{self, State};
 use crate::blocks::checkpoint::{CheckpointArea, anchor_count};
-use crate::blocks::hot::HotSettings;
+use crate::blocks::hot::HotConfig;
 use crate::blocks::victim::{LEFT_OUT, VictimPolicy};
 use crate::blocks::wear::WearLevelling;
 use crate::check::{message, words};
@@ -20,6 +20,7 @@ const RELOCATION_BLOCKS: u32 = 2;
 
 /// Rule that keeps pages apart: pages in one block should die together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Separation {
     /// Pages that the host writes and pages that move go to one frontier.
     None,
@@ -28,13 +29,13 @@ pub enum Separation {
     TwoFrontiers,
     /// Pages that the host writes often have a frontier of their own. All others share that of the moved
     /// pages.
-    HotFilter(HotSettings),
+    HotFilter(HotConfig),
 }
 
 impl Separation {
     /// Every separation; the filter has its default numbers.
     pub const ALL: [Separation; 3] =
-        [Separation::None, Separation::TwoFrontiers, Separation::HotFilter(HotSettings::DEFAULT)];
+        [Separation::None, Separation::TwoFrontiers, Separation::HotFilter(HotConfig::DEFAULT)];
 
     /// Name in configurations and results.
     pub const fn name(self) -> &'static str {
@@ -48,8 +49,11 @@ impl Separation {
 
 /// How the FTL is set up. The first three take effect when a chip is formatted, the others also when it is
 /// mounted.
+///
+/// An example stands at [`PageMapFtl`](super::PageMapFtl).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FtlSettings {
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
+pub struct FtlConfig {
     /// Physical pages beyond the logical ones, in a million of the logical ones. Small chips keep more back,
     /// as much as it takes to work.
     pub over_provisioning_ppm: u32,
@@ -67,7 +71,7 @@ pub struct FtlSettings {
     pub wear_levelling: WearLevelling,
 }
 
-impl FtlSettings {
+impl FtlConfig {
     /// Refuses settings that were left out when the engine was built (feature `full`).
     pub(super) fn require_built(&self) -> Result<(), StoreFault> {
         if matches!(self.separation, Separation::HotFilter(_)) && !cfg!(feature = "full") {
@@ -78,9 +82,9 @@ impl FtlSettings {
     }
 }
 
-impl Default for FtlSettings {
-    fn default() -> FtlSettings {
-        FtlSettings {
+impl Default for FtlConfig {
+    fn default() -> FtlConfig {
+        FtlConfig {
             over_provisioning_ppm: 125_000,
             bad_blocks_ppm: 20_000,
             atomic_pages: 64,
@@ -111,7 +115,7 @@ const MILLION: u64 = 1_000_000;
 impl Limits {
     pub(super) fn new(
         geometry: Geometry,
-        settings: &FtlSettings,
+        settings: &FtlConfig,
         page_count: u32,
         atomic_pages: u32,
     ) -> Limits {
@@ -148,7 +152,7 @@ impl Limits {
     }
 
     /// Number of logical pages for which a chip with `good` good blocks has room.
-    fn room(self, geometry: Geometry, settings: &FtlSettings, good: u64) -> u64 {
+    fn room(self, geometry: Geometry, settings: &FtlConfig, good: u64) -> u64 {
         // Kept besides the live pages: the anchors, old and new checkpoint, blocks for relocation, two
         // frontiers, blocks that will fail, and the pages of a group before their old versions die.
         let checkpoints = 2 * self.blocks_of_checkpoint();
@@ -166,7 +170,7 @@ impl Limits {
 
     /// Number of pages for notes on a chip of a former release, which kept none: as many as there is room
     /// for.
-    pub(super) fn note_pages_of(state: &State, settings: &FtlSettings) -> u32 {
+    pub(super) fn note_pages_of(state: &State, settings: &FtlConfig) -> u32 {
         let geometry = state.blocks.geometry();
         let plain = Limits::new(geometry, settings, state.map.len() as u32, state.atomic_pages);
         let wanted = plain.with_notes(geometry);
@@ -177,7 +181,7 @@ impl Limits {
     /// Limits for a chip about to be formatted, from the number of its good blocks.
     pub(super) fn for_chip(
         geometry: Geometry,
-        settings: &FtlSettings,
+        settings: &FtlConfig,
         good_blocks: u32,
     ) -> Result<Limits, StoreFault> {
         let (good, block_pages) = (u64::from(good_blocks), u64::from(geometry.pages_per_block));

@@ -29,7 +29,8 @@ mod spi;
 use super::{Basis, Geometry, Note, Pairing, Part, Supply, Timing};
 use alloc::borrow::Cow;
 
-/// Fields for which every part of the catalogue has a note, in this order.
+/// The fields every catalogue part has a note for, in this order.
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub const NOTED_FIELDS: [&str; 9] =
     ["organisation", "blocks", "nop", "read", "program", "erase", "transfer", "endurance", "supply"];
 
@@ -55,8 +56,9 @@ pub fn mlc_64m() -> Part {
     papers::MLC_64M
 }
 
-/// Returns [`mlc_64m`] with other pages and blocks and with 64 spare bytes a page. For tests, which need
-/// small chips.
+/// The timing of [`mlc_64m`] with pages and blocks of other sizes and 64 spare bytes a page: for tests, which
+/// need small chips.
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub fn mlc_with(page_bytes: u32, pages_per_block: u32, blocks: u32) -> Part {
     let mut part = mlc_64m();
     part.geometry = Geometry::new(page_bytes, 64, pages_per_block, blocks);

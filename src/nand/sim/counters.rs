@@ -4,6 +4,7 @@ use crate::nand::{ByCause, Cause};
 
 /// Number of operations by cause, in the order of [`Cause::COUNTED`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Counters {
     /// Page reads by cause.
     pub page_reads: ByCause,

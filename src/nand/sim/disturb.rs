@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 
 /// Growth of the number of wrong bits. The default is a chip without wrong bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Disturb {
     /// Reads of a block, since a page of it was programmed, that make one more bit of that page wrong. 0:
     /// reads make no bits wrong.

@@ -10,6 +10,7 @@ use crate::rng::{Rng, split_mix};
 
 /// Kinds of faults, and their rates. The default is a chip that never fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Faults {
     /// Seed of all random choices.
     pub seed: u64,
@@ -35,6 +36,7 @@ pub struct Faults {
 
 /// A planned power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct PowerCut {
     /// Number of the physical operation at which the power is cut, as counted by `SimChip::operations`.
     pub at_operation: u64,
@@ -46,8 +48,16 @@ pub struct PowerCut {
     pub seed: u64,
 }
 
-/// Moment of a power cut within an operation.
+impl PowerCut {
+    /// A cut at this operation.
+    pub const fn new(at_operation: u64, when: CutWhen, torn: TornModel) -> PowerCut {
+        PowerCut { at_operation, when, torn, seed: 0 }
+    }
+}
+
+/// When a power cut strikes an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum CutWhen {
     /// Nothing of the operation takes effect.
     Before,
@@ -63,6 +73,7 @@ pub enum CutWhen {
 /// as `RandomBits`, and a program that `LooksErased` has changed nothing and may be repeated. An erase that
 /// was cut must always be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum TornModel {
     /// Program: the first bytes of the data and of the spare area are programmed. Erase: the first pages are
     /// erased, the others are as before.

@@ -28,8 +28,16 @@ mod tests;
 pub use counters::Counters;
 pub use disturb::Disturb;
 pub use faults::{CutWhen, Faults, PowerCut, TornModel};
-pub use image::{ImageError, ImagePlace};
+pub use image::ImageError;
+#[cfg(feature = "unstable")]
+pub use image::ImagePlace;
+#[cfg(feature = "unstable")]
 pub use record::{PhysicalOp, Recorded, Recording};
+#[cfg(not(feature = "unstable"))]
+pub(crate) use {
+    image::ImagePlace,
+    record::{PhysicalOp, Recorded, Recording},
+};
 
 use super::{Cause, Geometry, Nand, NandError, Part, PartError, ReadOutcome};
 use crate::rng::Rng;
@@ -170,36 +178,42 @@ impl SimChip {
         self.operations
     }
 
-    /// Starts to record every change of the chip's state.
+    /// Starts a recording of every change of the chip's state.
+    #[cfg_attr(not(feature = "unstable"), doc(hidden))]
     pub fn start_recording(&mut self) {
         self.diary.0 = Some(Box::default());
     }
 
-    /// Sets the label of the operations recorded from now on, for example the number of host operations
-    /// acknowledged so far.
+    /// Labels the operations recorded from now on, say with the host operations acknowledged so far.
+    #[cfg_attr(not(feature = "unstable"), doc(hidden))]
     pub fn mark(&mut self, mark: u64) {
         if let Some(recording) = &mut self.diary.0 {
             recording.mark = mark;
         }
     }
 
-    /// Ends the recording and returns it. Returns an empty recording if none was started.
+    /// Ends the recording and hands it over; empty when there was none.
+    #[cfg_attr(not(feature = "unstable"), doc(hidden))]
     pub fn take_recording(&mut self) -> Recording {
         self.diary.0.take().map_or_else(Recording::default, |recording| *recording)
     }
 
-    /// Repeats a recorded operation with the end that it had. See [`SimChip::apply`].
+    /// Repeats a recorded operation as it ended then. See [`SimChip::apply`].
+    #[cfg_attr(not(feature = "unstable"), doc(hidden))]
     pub fn replay(&mut self, recorded: &Recorded) -> Result<(), NandError> {
         self.change(&recorded.op, recorded.torn)
     }
 
-    /// Changes the chip's state as `op` does. The operation gets a number and wears the block, but is not
-    /// counted or timed, cannot fail, and needs no power.
+    /// Changes the chip's state as this operation does: it is numbered and wears the block, but is neither
+    /// counted, timed nor faulted, and needs no power.
+    #[cfg_attr(not(feature = "unstable"), doc(hidden))]
     pub fn apply(&mut self, op: &PhysicalOp) -> Result<(), NandError> {
         self.change(op, None)
     }
 
-    /// Changes the chip's state as a torn `op` does. A torn bad-block mark is set or not.
+    /// Changes the chip's state as this operation does when it is torn; a torn bad-block mark is there or
+    /// not.
+    #[cfg_attr(not(feature = "unstable"), doc(hidden))]
     pub fn apply_torn(&mut self, op: &PhysicalOp, torn: TornModel, seed: u64) -> Result<(), NandError> {
         self.change(op, Some((torn, seed)))?;
         if let PhysicalOp::Program { ppn, .. } = op {

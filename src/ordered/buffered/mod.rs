@@ -7,6 +7,7 @@ pub use merged::{Merge, Pending};
 
 /// Meaning of the result of an insertion or a removal if updates wait in RAM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Answers {
     /// The result tells if the key existed. The leaf is read if the RAM does not tell.
     #[default]

@@ -25,6 +25,8 @@ use alloc::vec::Vec;
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);
 
+type Ground<T> = <T as core::ops::Deref>::Target;
+
 struct Soak {
     page_bytes: u32,
     keys: u64,
@@ -221,8 +223,14 @@ fn updates_read_each_level_too_if_asked() {
 #[test]
 fn one_kind_does_not_mount_as_another() {
     let chip = SimChip::new(&mlc_64m()).unwrap();
-    let chip = MuTree::format_on_log(chip, RECORD, LogConfig::default()).unwrap().into_nand();
-    assert!(WanderingTree::mount_on_log(chip.clone(), RECORD, LogConfig::default()).is_err());
-    assert!(MuTree::mount_on_log(chip.clone(), RecordFormat::new(8, 4), LogConfig::default()).is_err());
-    assert!(MuTree::mount_on_log(chip, RECORD, LogConfig::default()).is_ok());
+    let chip =
+        <Ground<MuTree<SimChip>>>::format_on_log(chip, RECORD, LogConfig::default()).unwrap().into_nand();
+    assert!(
+        <Ground<WanderingTree<SimChip>>>::mount_on_log(chip.clone(), RECORD, LogConfig::default()).is_err()
+    );
+    assert!(
+        <Ground<MuTree<SimChip>>>::mount_on_log(chip.clone(), RecordFormat::new(8, 4), LogConfig::default())
+            .is_err()
+    );
+    assert!(<Ground<MuTree<SimChip>>>::mount_on_log(chip, RECORD, LogConfig::default()).is_ok());
 }

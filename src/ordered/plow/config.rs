@@ -22,7 +22,10 @@ const MEMTABLE_MIN: usize = 4;
 const SLICE_MAX: usize = 192;
 
 /// How a plow is formatted, mounted and run.
+///
+/// An example stands at [`Plow`](crate::Plow).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct PlowConfig {
     /// Sizes of the records.
     pub record: RecordFormat,

@@ -14,6 +14,7 @@ use crate::ordered::RecordFormat;
 
 /// Expected costs of a plow with a number of records. Costs are in millionths of a page operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Forecast {
     /// Records of the memtable.
     pub memtable: u64,

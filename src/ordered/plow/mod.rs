@@ -131,6 +131,20 @@ use sight::Sight;
 use space::{Space, Stock};
 
 /// A plow on a chip.
+///
+/// ```
+/// # use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+/// # let chip = SimChip::new(&mlc_64m().with_blocks(64))?;
+/// use nandex::{OrderedIndex, RecordFormat, Plow, PlowConfig};
+///
+/// let config = PlowConfig::new(RecordFormat::new(2, 4)).with_ram_bytes(Some(64 << 10));
+/// let mut tree = Plow::format(chip, &config)?;
+/// tree.insert(&[0, 7], &[1; 4])?;
+/// tree.close()?;
+/// let mut tree = Plow::mount(tree.into_nand(), &config)?;
+/// assert!(tree.get(&[0, 7], &mut [0; 4])?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Plow<N> {
     core: Core<N>,
     interrupted: bool,

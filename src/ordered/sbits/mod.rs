@@ -76,6 +76,7 @@ const BLOCK_BITS: u32 = 32;
 
 /// Treatment of an insertion when no block is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum WhenFull {
     /// The insertion is refused.
     #[default]
@@ -85,7 +86,10 @@ pub enum WhenFull {
 }
 
 /// How an SBITS store is formatted, mounted and run.
+///
+/// An example stands at [`Sbits`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct SbitsConfig {
     /// Sizes of the records.
     pub record: RecordFormat,
@@ -117,6 +121,20 @@ impl SbitsConfig {
 }
 
 /// An SBITS store on a chip.
+///
+/// ```
+/// # use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+/// # let chip = SimChip::new(&mlc_64m().with_blocks(64))?;
+/// use nandex::{OrderedIndex, RecordFormat, Sbits, SbitsConfig};
+///
+/// let config = SbitsConfig::new(RecordFormat::new(2, 4));
+/// let mut tree = Sbits::format(chip, &config)?;
+/// tree.insert(&[0, 7], &[1; 4])?;
+/// tree.close()?;
+/// let mut tree = Sbits::mount(tree.into_nand(), &config)?;
+/// assert!(tree.get(&[0, 7], &mut [0; 4])?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Sbits<N> {
     nand: N,
     record: RecordFormat,
@@ -160,7 +178,8 @@ struct Counters {
     lookups: u64,
 }
 
-/// Text of the refusal of an insertion or a removal.
+/// The refusal of an insertion or a removal that the rule forbids.
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub const RULE: &str = "SBITS takes records in ascending order of their keys and removes none";
 
 impl<N: Nand> Sbits<N> {

@@ -126,6 +126,7 @@ pub struct ValueLog<I, N> {
 
 /// State and work of the log of a [`ValueLog`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct LogStats {
     /// Bytes of chunks that the index names, with their keys and heads.
     pub live_bytes: u64,

@@ -1,7 +1,7 @@
 //! Values of any length against a map; cut at every operation of the chip; full, failing and damaged chips.
 
 use super::*;
-use crate::ftl::page_map::{FtlSettings, PageMapFtl};
+use crate::ftl::page_map::{FtlConfig, PageMapFtl};
 use crate::nand::catalogue::mlc_64m;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{BlockRange, Geometry, Part};
@@ -155,8 +155,8 @@ fn values_of_any_length_are_those_of_a_map() {
     let tree = MuTree::format(keys, &RawConfig::new(record)).unwrap();
     answers_like_a_map(&mut ValueLog::new(tree, log, MAX_VALUE).unwrap(), 2);
     let [log, keys] = halves(chip());
-    let store = PageMapFtl::format(keys, FtlSettings::default()).unwrap();
-    let tree = BPlusTree::format(store, BPlusConfig::new(record)).unwrap();
+    let store = PageMapFtl::format(keys, &FtlConfig::default()).unwrap();
+    let tree = BPlusTree::format(store, &BPlusConfig::new(record)).unwrap();
     answers_like_a_map(&mut ValueLog::new(tree, log, MAX_VALUE).unwrap(), 3);
 }
 

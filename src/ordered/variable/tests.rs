@@ -1,7 +1,7 @@
 //! Records of any length against a map, and cut at every operation of the chip.
 
 use super::*;
-use crate::ftl::page_map::{FtlSettings, PageMapFtl};
+use crate::ftl::page_map::{FtlConfig, PageMapFtl};
 use crate::nand::catalogue::mlc_64m;
 use crate::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use crate::nand::{Geometry, Part};
@@ -116,8 +116,8 @@ fn records_of_any_length_are_those_of_a_map() {
             Plow::format(chip(), &PlowConfig::new(record)).unwrap(),
             MAX_VALUE.min(15 * usize::from(piece)),
         );
-        let store = PageMapFtl::format(chip(), FtlSettings::default()).unwrap();
-        answers_like_a_map(BPlusTree::format(store, BPlusConfig::new(record)).unwrap(), MAX_VALUE);
+        let store = PageMapFtl::format(chip(), &FtlConfig::default()).unwrap();
+        answers_like_a_map(BPlusTree::format(store, &BPlusConfig::new(record)).unwrap(), MAX_VALUE);
     }
 }
 

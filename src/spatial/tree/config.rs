@@ -8,7 +8,16 @@ use crate::spatial::coordinate::Coordinate;
 use crate::spatial::node::NodeFormat;
 
 /// How a tree is formatted.
+///
+/// ```
+/// use nandex::Durability;
+/// use nandex::spatial::r_tree::{Split, config};
+///
+/// let config = config(Split::Linear).with_capacity(20).with_durability(Durability::EverySync);
+/// assert_eq!(config.leaf_capacity, Some(20));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct SpatialConfig<R> {
     /// The kind of tree and its settings.
     pub rules: R,
@@ -42,14 +51,7 @@ impl<R> SpatialConfig<R> {
         self
     }
 
-    /// Returns this configuration for a store that allows only this durability class.
-    #[must_use]
-    pub fn with_durability(mut self, durability: Durability) -> SpatialConfig<R> {
-        self.durability = durability;
-        self
-    }
-
-    /// Returns the layout of the nodes on `page_count` pages of `page_bytes` bytes.
+    /// The layout of the nodes on so many pages of this size.
     pub fn node_format<C: Coordinate, const D: usize>(
         &self,
         page_bytes: usize,

@@ -28,6 +28,7 @@ use alloc::vec::Vec;
 
 /// Order in which a bulk load packs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Packing {
     /// Sort-Tile-Recursive.
     SortTileRecursive,

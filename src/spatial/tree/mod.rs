@@ -160,14 +160,14 @@ impl<C: Coordinate, const D: usize, S: PageStore, R: Rules<C, D>> Tree<C, D, Pag
         Tree::over(PagedNodes::format(store, format, config.durability)?)
     }
 
-    /// Opens the tree that a store holds.
-    pub fn mount(store: S) -> Result<Self, IndexError> {
-        Tree::over(PagedNodes::mount(store)?)
+    /// Opens the tree that a store holds, however it was formatted.
+    pub fn mount_found(store: S) -> Result<Self, IndexError> {
+        Tree::over(PagedNodes::mount_found(store)?)
     }
 
     /// Opens the tree that a store holds, and refuses one formatted otherwise or giving less durability.
-    pub fn mount_as(store: S, config: &SpatialConfig<R>) -> Result<Self, IndexError> {
-        Tree::over(PagedNodes::mount_as(store, config)?)
+    pub fn mount(store: S, config: &SpatialConfig<R>) -> Result<Self, IndexError> {
+        Tree::over(PagedNodes::mount(store, config)?)
     }
 
     /// Limits the RAM to `ram_bytes`, besides that of the store. Returns an error if this is less than

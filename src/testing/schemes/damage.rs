@@ -88,8 +88,8 @@ fn pages_of(op: &Op) -> BTreeSet<u32> {
 
 /// Uses a store at random after a part of it was filled. At the end the power is cut in an operation, goes
 /// off, or the store is closed.
-fn image<S: Scheme>(seed: u64, ops: usize, end: End, settings: S::Settings) -> Image {
-    let mut ftl = Ftl::<S>::format(chip(small(seed)), settings.clone()).unwrap();
+fn image<S: Scheme>(seed: u64, ops: usize, end: End, settings: S::Config) -> Image {
+    let mut ftl = Ftl::<S>::format(chip(small(seed)), &settings.clone()).unwrap();
     let mut model = model_of(&ftl);
     let (mut rng, mut last) = (Rng::new(seed), 0);
     for lpn in 0..ftl.page_count() / 2 {
@@ -105,7 +105,7 @@ fn image<S: Scheme>(seed: u64, ops: usize, end: End, settings: S::Settings) -> I
         }
         ftl.checkpoint().unwrap();
         model.settle();
-        ftl = Ftl::<S>::mount(ftl.into_nand(), settings.clone()).unwrap();
+        ftl = Ftl::<S>::mount(ftl.into_nand(), &settings.clone()).unwrap();
         for _ in 0..20 {
             let op = random_op(&mut rng, &ftl, &mut last);
             apply(&mut ftl, &mut model, &op).unwrap();
@@ -202,7 +202,7 @@ fn damage(image: &mut Image, kind: Kind, ppn: Ppn, rng: &mut Rng) -> Option<BTre
 fn judge<S: Scheme>(
     image: &Image,
     wrong: BTreeMap<Ppn, Wrong>,
-    settings: S::Settings,
+    settings: S::Config,
     counts: &mut Counts,
     what: &str,
 ) {
@@ -210,7 +210,7 @@ fn judge<S: Scheme>(
     let places: Vec<Ppn> = wrong.keys().copied().collect();
     let damaged = Chip::new(image.chip.clone());
     damaged.spoil(wrong);
-    let mut ftl = match SchemeFtl::<Chip, S>::mount(damaged, settings) {
+    let mut ftl = match SchemeFtl::<Chip, S>::mount(damaged, &settings) {
         Ok(ftl) => ftl,
         Err(StoreError::Corrupted { .. } | StoreError::NotFormatted(_)) => {
             counts.refused += 1;
@@ -292,7 +292,7 @@ fn read_all<S: Scheme>(
     }
 }
 
-fn sweep<S: Scheme>(end: End, settings: &impl Fn(u64) -> S::Settings) -> Counts {
+fn sweep<S: Scheme>(end: End, settings: &impl Fn(u64) -> S::Config) -> Counts {
     let stride = stride(STRIDE);
     let mut counts = Counts::default();
     for seed in 0..4 {
@@ -326,14 +326,14 @@ fn sweep<S: Scheme>(end: End, settings: &impl Fn(u64) -> S::Settings) -> Counts 
 }
 
 /// Damages pages all over chips that were cut or switched off.
-pub fn notices_damage_after_a_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn notices_damage_after_a_cut<S: Scheme>(settings: impl Fn(u64) -> S::Config) {
     sweep::<S>(End::Cut, &settings);
     sweep::<S>(End::Off, &settings);
     notices_what_came_back::<S>(settings);
 }
 
 /// Sets each page in turn back to earlier contents.
-fn notices_what_came_back<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+fn notices_what_came_back<S: Scheme>(settings: impl Fn(u64) -> S::Config) {
     let mut counts = Counts::default();
     for seed in 0..sized(RETURNS / 2, RETURNS) {
         let end = [End::Cut, End::Off][seed as usize % 2];
@@ -349,7 +349,7 @@ fn notices_what_came_back<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
 }
 
 /// Damages pages all over chips that were closed.
-pub fn notices_damage_after_a_clean_end<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn notices_damage_after_a_clean_end<S: Scheme>(settings: impl Fn(u64) -> S::Config) {
     sweep::<S>(End::Closed, &settings);
     blocks::<S>(End::Closed, &settings);
     blocks::<S>(End::ClosedAgain, &settings);
@@ -357,7 +357,7 @@ pub fn notices_damage_after_a_clean_end<S: Scheme>(settings: impl Fn(u64) -> S::
 
 /// Damages each whole block in turn. If an anchor is lost, the mount must not find an earlier state at which
 /// the chip was closed.
-fn blocks<S: Scheme>(end: End, settings: &impl Fn(u64) -> S::Settings) {
+fn blocks<S: Scheme>(end: End, settings: &impl Fn(u64) -> S::Config) {
     let mut counts = Counts::default();
     for seed in 0..sized(15, 60) {
         let image = image::<S>(seed, 12 * (seed % 5) as usize, end, settings(seed));

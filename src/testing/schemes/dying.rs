@@ -11,18 +11,18 @@ use crate::units::{Lbn, Lpn, Pbn};
 use alloc::vec;
 use alloc::vec::Vec;
 
-fn mounted<S: Scheme>(ftl: Ftl<S>, faults: Faults, settings: S::Settings) -> Ftl<S> {
+fn mounted<S: Scheme>(ftl: Ftl<S>, faults: Faults, settings: S::Config) -> Ftl<S> {
     let mut chip: SimChip = ftl.into_nand();
     chip.set_faults(faults);
-    Ftl::<S>::mount(chip, settings).unwrap()
+    Ftl::<S>::mount(chip, &settings).unwrap()
 }
 
 /// Lets failures rise until writes are refused. Then every acknowledged write must be readable, with and
 /// without further failures.
-pub fn ends_read_only<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn ends_read_only<S: Scheme>(settings: impl Fn(u64) -> S::Config) {
     for seed in 0..sized(4, 12) {
         let geometry = Geometry { random_order: seed % 3 == 1, ..Geometry::new(128, 16, 4, 60) };
-        let mut ftl = Ftl::<S>::format(chip(geometry), settings(seed)).unwrap();
+        let mut ftl = Ftl::<S>::format(chip(geometry), &settings(seed)).unwrap();
         let mut model = model_of(&ftl);
         let (mut rng, mut last, mut refused, mut step) = (Rng::new(seed), 0, 0, 0);
         let worse = |step: u32| {
@@ -75,10 +75,10 @@ pub fn ends_read_only<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
 
 /// Sometimes programs the next page of a block in use behind the FTL's back. The FTL must report this and
 /// lose no acknowledged write, and later writes must go elsewhere.
-pub fn passes_over_spoilt_pages<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn passes_over_spoilt_pages<S: Scheme>(settings: impl Fn(u64) -> S::Config) {
     let mut refusals = 0;
     for seed in 0..sized(8, 24) {
-        let mut ftl = Ftl::<S>::format(chip(small(seed)), settings(seed)).unwrap();
+        let mut ftl = Ftl::<S>::format(chip(small(seed)), &settings(seed)).unwrap();
         let mut model = model_of(&ftl);
         let (mut rng, mut last) = (Rng::new(seed), 0);
         for step in 0..600 {
@@ -125,10 +125,10 @@ fn spoil_next_page<S: Scheme>(ftl: &mut Ftl<S>, rng: &mut Rng) {
 
 /// Lets a merge that includes a write fail after the page of this write, and cuts the base that follows. The
 /// base must not pass for one that has a reference.
-pub fn leaves_the_version_of_a_failed_merge<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn leaves_the_version_of_a_failed_merge<S: Scheme>(settings: impl Fn(u64) -> S::Config) {
     let mut cuts = 0;
     for (seed, wait) in (0..40).flat_map(|seed| (0..24).map(move |wait| (seed, wait))) {
-        let mut ftl = Ftl::<S>::format(chip(small(0)), settings(0)).unwrap();
+        let mut ftl = Ftl::<S>::format(chip(small(0)), &settings(0)).unwrap();
         let mut model = model_of(&ftl);
         for lpn in 0..8 {
             apply(&mut ftl, &mut model, &Op::Write(lpn)).unwrap();
@@ -157,10 +157,10 @@ pub fn leaves_the_version_of_a_failed_merge<S: Scheme>(settings: impl Fn(u64) ->
 }
 
 /// Lets two reads in a thousand fail once. This must lose nothing.
-pub fn reads_again<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn reads_again<S: Scheme>(settings: impl Fn(u64) -> S::Config) {
     for seed in 0..sized(3, 8) {
         let faults = Faults { seed, read_failures_ppm: 2_000, ..Faults::default() };
-        let mut ftl = Ftl::<S>::format(chip(small(seed)).with_faults(faults), settings(seed)).unwrap();
+        let mut ftl = Ftl::<S>::format(chip(small(seed)).with_faults(faults), &settings(seed)).unwrap();
         let mut model = model_of(&ftl);
         let (mut rng, mut last) = (Rng::new(seed), 0);
         let mut data = vec![0; 128];

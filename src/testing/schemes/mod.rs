@@ -13,7 +13,7 @@ pub use news::*;
 use crate::blocks::BlockState;
 use crate::blocks::victim::VictimPolicy;
 use crate::blocks::wear::WearLevelling;
-use crate::ftl::mapping::{FlashCounters, FlashSettings, Scheme, SchemeFtl};
+use crate::ftl::mapping::{FlashConfig, FlashCounters, Scheme, SchemeFtl};
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{Cause, Geometry, NandError, Part, Timing};
 use crate::rng::Rng;
@@ -88,14 +88,14 @@ fn is_full(error: &StoreError) -> bool {
 }
 
 /// Returns settings that together cover all that this build has.
-pub fn common(seed: u64) -> FlashSettings {
+pub fn common(seed: u64) -> FlashConfig {
     let wear_levelling = match seed % 4 {
         _ if !cfg!(feature = "full") => WearLevelling::None,
         2 => WearLevelling::Threshold { gap_erases: 4 },
         3 => WearLevelling::DualPool { threshold_erases: 4 },
         _ => WearLevelling::None,
     };
-    FlashSettings { wear_levelling, ..FlashSettings::default() }
+    FlashConfig { wear_levelling, ..FlashConfig::default() }
 }
 
 /// Returns a victim policy of this build for any number.
@@ -111,13 +111,13 @@ pub fn levelled(counters: &FlashCounters) -> u64 {
 
 /// Does random operations and clean remounts. Returns the counters, so that a test can check that the scheme
 /// did everything.
-pub fn is_an_array_of_pages<S: Scheme>(settings: impl Fn(u64) -> S::Settings) -> FlashCounters {
+pub fn is_an_array_of_pages<S: Scheme>(settings: impl Fn(u64) -> S::Config) -> FlashCounters {
     let mut total = FlashCounters::default();
     let geometries =
         [small(1), small(2), Geometry::new(256, 16, 8, 40), Geometry::new(512, 16, 16, 40), small(3)];
     for (seed, geometry) in (1..).zip(geometries) {
         let mut rng = Rng::new(seed);
-        let mut ftl = Ftl::<S>::format(chip(geometry), settings(seed)).unwrap();
+        let mut ftl = Ftl::<S>::format(chip(geometry), &settings(seed)).unwrap();
         let mut model = model_of(&ftl);
         let mut last = 0;
         for step in 0..6000 {
@@ -132,7 +132,7 @@ pub fn is_an_array_of_pages<S: Scheme>(settings: impl Fn(u64) -> S::Settings) ->
                 total.full_merges += c.full_merges;
                 total.collections += c.collections;
                 total.levelled_blocks += c.levelled_blocks;
-                ftl = Ftl::<S>::mount(ftl.close().unwrap(), settings(seed)).unwrap();
+                ftl = Ftl::<S>::mount(ftl.close().unwrap(), &settings(seed)).unwrap();
                 model.settle();
                 assert_eq!(contents(&mut ftl), model.pages);
                 assert_sound(&mut ftl);
@@ -149,7 +149,7 @@ fn run_to_cut<S: Scheme>(
     mut ftl: Ftl<S>,
     model: &mut Model,
     rng: &mut Rng,
-    settings: S::Settings,
+    settings: S::Config,
     ops: usize,
 ) -> (Ftl<S>, bool) {
     let mut last = 0;
@@ -169,10 +169,10 @@ fn run_to_cut<S: Scheme>(
     (remount(ftl, model, &before, settings), false)
 }
 
-fn remount<S: Scheme>(ftl: Ftl<S>, model: &mut Model, before: &Model, settings: S::Settings) -> Ftl<S> {
+fn remount<S: Scheme>(ftl: Ftl<S>, model: &mut Model, before: &Model, settings: S::Config) -> Ftl<S> {
     let mut chip = ftl.into_nand();
     chip.power_on();
-    let mut ftl = Ftl::<S>::mount(chip, settings).unwrap();
+    let mut ftl = Ftl::<S>::mount(chip, &settings).unwrap();
     let found = contents(&mut ftl);
     if !before.allows(&found) && !model.allows(&found) {
         let wrong: Vec<String> = (0..found.len())
@@ -190,10 +190,10 @@ fn cut_run<S: Scheme>(
     first: u64,
     when: CutWhen,
     torn: TornModel,
-    (seed, settings): (u64, S::Settings),
+    (seed, settings): (u64, S::Config),
 ) -> bool {
     let mut rng = Rng::new(seed);
-    let mut ftl = Ftl::<S>::format(chip(small(seed)), settings.clone()).unwrap();
+    let mut ftl = Ftl::<S>::format(chip(small(seed)), &settings.clone()).unwrap();
     let mut model = model_of(&ftl);
     // Half of the store is filled before the first cut.
     for lpn in 0..ftl.page_count() / 2 {
@@ -219,7 +219,7 @@ fn cut_run<S: Scheme>(
 }
 
 /// Cuts the power at every physical operation of a workload, and twice more soon after.
-pub fn survives_every_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn survives_every_cut<S: Scheme>(settings: impl Fn(u64) -> S::Config) {
     let stride = stride(17) as u64;
     let mut ways = 0;
     for when in [CutWhen::Before, CutWhen::Inside, CutWhen::After] {
@@ -242,10 +242,10 @@ pub fn survives_every_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
 
 /// Cuts the power again and again. Each cut wastes the rest of the open blocks and may leave a merge half
 /// done, but there must always be room.
-pub fn survives_cut_after_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn survives_cut_after_cut<S: Scheme>(settings: impl Fn(u64) -> S::Config) {
     for seed in 0..sized(2, 9) {
         let mut rng = Rng::new(seed);
-        let mut ftl = Ftl::<S>::format(chip(small(seed)), settings(seed)).unwrap();
+        let mut ftl = Ftl::<S>::format(chip(small(seed)), &settings(seed)).unwrap();
         let mut model = model_of(&ftl);
         for lpn in 0..ftl.page_count() {
             apply(&mut ftl, &mut model, &Op::Write(lpn)).unwrap();
@@ -261,14 +261,14 @@ pub fn survives_cut_after_cut<S: Scheme>(settings: impl Fn(u64) -> S::Settings) 
 }
 
 /// Lets programs and erases fail at random, on chips with factory bad blocks.
-pub fn survives_failing_blocks<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn survives_failing_blocks<S: Scheme>(settings: impl Fn(u64) -> S::Config) {
     for seed in 0..sized(3, 20) {
         let faults =
             Faults { seed, program_failures_ppm: 1_000, erase_failures_ppm: 2_000, ..Faults::default() };
         let mut rng = Rng::new(seed);
         let geometry = Geometry { random_order: seed % 3 == 1, ..Geometry::new(128, 16, 4, 120) };
         let chip = chip(geometry).with_factory_bad_blocks(30_000, seed).with_faults(faults);
-        let mut ftl = Ftl::<S>::format(chip, settings(seed)).unwrap();
+        let mut ftl = Ftl::<S>::format(chip, &settings(seed)).unwrap();
         let mut model = model_of(&ftl);
         let mut last = 0;
         for step in 0..3000 {
@@ -292,11 +292,11 @@ pub fn survives_failing_blocks<S: Scheme>(settings: impl Fn(u64) -> S::Settings)
 }
 
 /// Fills a store and never rewrites nine tenths of it. Levelling must make their blocks wear with the others.
-pub fn levels_wear<S: Scheme>(settings: impl Fn(FlashSettings) -> S::Settings) {
+pub fn levels_wear<S: Scheme>(settings: impl Fn(FlashConfig) -> S::Config) {
     let spread = |wear_levelling| {
-        let common = FlashSettings { wear_levelling, ..FlashSettings::default() };
+        let common = FlashConfig { wear_levelling, ..FlashConfig::default() };
         let chip = chip(Geometry::new(512, 16, 8, 64));
-        let mut ftl = Ftl::<S>::format(chip, settings(common)).unwrap();
+        let mut ftl = Ftl::<S>::format(chip, &settings(common)).unwrap();
         let data = page(7, 512);
         (0..ftl.page_count()).for_each(|lpn| ftl.write(Lpn(lpn), Cause::Host, &data).unwrap());
         let (mut rng, hot) = (Rng::new(1), u64::from(ftl.page_count() / 10));
@@ -323,10 +323,10 @@ pub fn levels_wear<S: Scheme>(settings: impl Fn(FlashSettings) -> S::Settings) {
 
 /// Flips one bit at a time, a sample of the bits of every page. This must give an error of one page or of the
 /// mount, never other contents.
-pub fn notices_wrong_bits<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn notices_wrong_bits<S: Scheme>(settings: impl Fn(u64) -> S::Config) {
     let (mut wrong, mut refused, mut mounted) = (0, 0, 0);
     for seed in 0..3 {
-        let mut ftl = Ftl::<S>::format(chip(small(seed)), settings(seed)).unwrap();
+        let mut ftl = Ftl::<S>::format(chip(small(seed)), &settings(seed)).unwrap();
         let mut model = model_of(&ftl);
         let (mut rng, mut last) = (Rng::new(seed), 0);
         for _ in 0..400 {
@@ -348,7 +348,7 @@ pub fn notices_wrong_bits<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
             let step = 37 * stride(9);
             for bit in (ppn.index() % step..1152).step_by(step) {
                 let flipped = Chip::new(chip.clone()).with_wrong_bits(ppn, &[bit]);
-                let mut ftl = match SchemeFtl::<_, S>::mount(flipped, settings(seed)) {
+                let mut ftl = match SchemeFtl::<_, S>::mount(flipped, &settings(seed)) {
                     Ok(ftl) => ftl,
                     Err(StoreError::Corrupted { .. } | StoreError::NotFormatted(_)) => {
                         refused += 1;

@@ -22,10 +22,10 @@ fn next_page(rng: &mut Rng, pattern: usize, last: u32, pages: u32) -> u32 {
 
 /// Cuts the power between records. A mount must find the pages programmed since the last record, and all
 /// others.
-pub fn survives_cuts_among_records<S: Scheme>(settings: impl Fn(u64) -> S::Settings) {
+pub fn survives_cuts_among_records<S: Scheme>(settings: impl Fn(u64) -> S::Config) {
     for seed in 0..2 {
         let geometry = Geometry { random_order: seed == 1, ..Geometry::new(128, 16, 8, 256) };
-        let mut ftl = Ftl::<S>::format(chip(geometry), settings(seed)).unwrap();
+        let mut ftl = Ftl::<S>::format(chip(geometry), &settings(seed)).unwrap();
         let (mut rng, pages) = (Rng::new(seed), ftl.page_count());
         let mut model: Vec<u8> = vec![0; pages as usize];
         let (mut tag, mut last) = (0, 0);
@@ -47,7 +47,7 @@ pub fn survives_cuts_among_records<S: Scheme>(settings: impl Fn(u64) -> S::Setti
             }
             let mut nand = ftl.into_nand();
             nand.power_on();
-            ftl = Ftl::<S>::mount(nand, settings(seed)).unwrap();
+            ftl = Ftl::<S>::mount(nand, &settings(seed)).unwrap();
             assert_sound(&mut ftl);
             for lpn in 0..pages {
                 let mut data = [0; 128];
@@ -58,7 +58,7 @@ pub fn survives_cuts_among_records<S: Scheme>(settings: impl Fn(u64) -> S::Setti
                 model[lpn as usize] = data[0];
             }
             if round % 7 == 6 {
-                ftl = Ftl::<S>::mount(ftl.close().unwrap(), settings(seed)).unwrap();
+                ftl = Ftl::<S>::mount(ftl.close().unwrap(), &settings(seed)).unwrap();
             }
         }
     }

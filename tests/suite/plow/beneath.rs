@@ -1,7 +1,7 @@
 //! plow on an FTL, of which a block is lost after a close: the right answer, an error, or a refused mount.
 
-use nandex::ftl::dftl::{DftlFtl, DftlSettings};
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::dftl::{DftlConfig, DftlFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::RecordFormat;
@@ -84,18 +84,18 @@ fn lose_each_block<S: PageStore>(
 
 #[test]
 fn a_block_lost_below_an_ftl_is_no_silence() {
-    let settings = FtlSettings::default();
+    let settings = FtlConfig::default();
     lose_each_block(
         "page-map",
-        |chip| PageMapFtl::format(chip, settings).unwrap(),
-        |chip| PageMapFtl::mount(chip, settings),
+        |chip| PageMapFtl::format(chip, &settings).unwrap(),
+        |chip| PageMapFtl::mount(chip, &settings),
         PageMapFtl::into_nand,
     );
-    let settings = DftlSettings::default();
+    let settings = DftlConfig::default();
     lose_each_block(
         "dftl",
-        |chip| DftlFtl::format(chip, settings).unwrap(),
-        |chip| DftlFtl::mount(chip, settings),
+        |chip| DftlFtl::format(chip, &settings).unwrap(),
+        |chip| DftlFtl::mount(chip, &settings),
         DftlFtl::into_nand,
     );
 }

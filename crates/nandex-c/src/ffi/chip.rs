@@ -175,8 +175,8 @@ impl Nand for CallbackChip {
         counters.corrected_reads += u64::from(matches!(answer, NANDEX_CHIP_CORRECTED | NANDEX_CHIP_WEAK));
         match answer {
             NANDEX_CHIP_OK => Ok(ReadOutcome::CLEAN),
-            NANDEX_CHIP_CORRECTED => Ok(ReadOutcome { corrected: 1, is_weak: false }),
-            NANDEX_CHIP_WEAK => Ok(ReadOutcome { corrected: 1, is_weak: true }),
+            NANDEX_CHIP_CORRECTED => Ok(ReadOutcome::CLEAN.with_corrected(1)),
+            NANDEX_CHIP_WEAK => Ok(ReadOutcome::CLEAN.with_corrected(1).with_weakness(true)),
             NANDEX_CHIP_UNCORRECTABLE => Err(NandError::Uncorrectable(page)),
             answer => Err(NandError::Device(answer)),
         }

@@ -9,7 +9,7 @@ use nandex::{Nand, Shared};
 use nandex_lab::chip;
 use nandex_lab::options::Settings;
 use nandex_lab::registry::STORES;
-use nandex_sqlite::{Vfs, Volume, VolumeSettings, routines};
+use nandex_sqlite::{Vfs, Volume, VolumeConfig, routines};
 use rusqlite::Connection;
 use std::fs;
 use std::path::Path;
@@ -46,7 +46,7 @@ fn an_image_is_looked_at_checked_and_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let (at, image) = (folder.path(), folder.path().join("chip.img"));
     let routines = routines!(rusqlite::ffi).unwrap();
-    let _vfs = Vfs::register_for_devices_with(routines, "look", VolumeSettings::default()).unwrap();
+    let _vfs = Vfs::register_for_devices_with(routines, "look", VolumeConfig::default()).unwrap();
     let open = |name: &str| {
         Connection::open(format!("file:{name}?vfs=look&device={}&size=4M", image.display())).unwrap()
     };
@@ -118,7 +118,7 @@ fn a_volume_is_found_on_every_ftl() {
         let nand = Shared::new(SimChip::new(&part).unwrap());
         let settings = Settings::new(RecordFormat::new(8, 8));
         let store = (ftl.format)(Box::new(nand.clone()) as Box<dyn Nand>, &settings).unwrap();
-        let volume = Volume::open(store, VolumeSettings::default()).unwrap();
+        let volume = Volume::open(store, VolumeConfig::default()).unwrap();
         let name = format!("on-{}", ftl.name);
         let vfs = Vfs::register_with(routines!(rusqlite::ffi).unwrap(), &name, volume).unwrap();
         fill(&Connection::open(format!("file:notes.db?vfs={name}")).unwrap());

@@ -20,7 +20,7 @@
 
 use super::ghosts::Ghosts;
 use super::use_queues::UseQueues;
-use super::{Access, Exit, PolicySettings, Replacement};
+use super::{Access, Exit, PolicyConfig, Replacement};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -46,7 +46,7 @@ pub struct Acr {
 
 impl Acr {
     /// Makes the policy with the costs in `settings`.
-    pub fn new(settings: &PolicySettings) -> Acr {
+    pub fn new(settings: &PolicyConfig) -> Acr {
         let ghosts = Ghosts::new(settings.frames / 2);
         Acr {
             queues: UseQueues::new(settings.frames, 4),
@@ -188,7 +188,7 @@ mod tests {
         gone_dirty: GhostModel,
         target: i64,
         now: u64,
-        settings: PolicySettings,
+        settings: PolicyConfig,
         chosen: Option<Page>,
     }
 

@@ -16,7 +16,7 @@
 
 use super::blocks::Blocks;
 use super::lists::Lists;
-use super::{Access, Exit, PolicySettings, Replacement};
+use super::{Access, Exit, PolicyConfig, Replacement};
 use alloc::vec;
 use alloc::vec::Vec;
 use nandex::units::Lpn;
@@ -36,7 +36,7 @@ pub struct Bplru {
 
 impl Bplru {
     /// Makes the policy for a device with erase blocks of `settings.block_pages` pages.
-    pub fn new(settings: &PolicySettings) -> Bplru {
+    pub fn new(settings: &PolicyConfig) -> Bplru {
         Bplru {
             blocks: Blocks::new(settings.frames, settings.block_pages),
             order: Lists::new(settings.frames, 1),

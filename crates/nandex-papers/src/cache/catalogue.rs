@@ -36,7 +36,7 @@ pub struct PolicyEntry {
     /// How much of the rule comes from its source.
     pub basis: Basis,
     /// Makes the policy for a cache.
-    pub make: fn(&PolicySettings) -> Box<dyn Replacement>,
+    pub make: fn(&PolicyConfig) -> Box<dyn Replacement>,
 }
 
 macro_rules! policy {
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_policy_has_the_name_it_is_listed_under() {
         for entry in POLICIES {
-            assert_eq!((entry.make)(&PolicySettings::new(4)).name(), entry.name);
+            assert_eq!((entry.make)(&PolicyConfig::new(4)).name(), entry.name);
             assert_eq!(POLICIES.iter().filter(|other| other.name == entry.name).count(), 1, "{}", entry.name);
             assert!(policy(entry.name).is_some());
         }

@@ -23,7 +23,7 @@
 
 use super::blocks::Blocks;
 use super::use_queues::UseQueues;
-use super::{Access, Exit, PolicySettings, Replacement};
+use super::{Access, Exit, PolicyConfig, Replacement};
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -93,7 +93,7 @@ pub struct Cfdc {
 
 impl Cfdc {
     /// Makes the policy for the frames and the cluster size in `settings`.
-    pub fn new(settings: &PolicySettings) -> Cfdc {
+    pub fn new(settings: &PolicyConfig) -> Cfdc {
         let frames = settings.frames;
         Cfdc {
             queues: UseQueues::new(frames, 2),
@@ -274,7 +274,7 @@ mod tests {
         used: Vec<u64>,
         now: u64,
         time: u64,
-        settings: PolicySettings,
+        settings: PolicyConfig,
     }
 
     impl Regions {

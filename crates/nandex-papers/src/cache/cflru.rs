@@ -15,7 +15,7 @@
 //! page to the working region and one out of it, so everything but a flush takes constant time.
 
 use super::use_queues::UseQueues;
-use super::{Access, Exit, PolicySettings, Replacement};
+use super::{Access, Exit, PolicyConfig, Replacement};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -64,7 +64,7 @@ const WINDOW_PERCENT: u32 = 50;
 
 impl Cflru {
     /// Makes the policy with a clean-first region of fixed size.
-    pub fn new(settings: &PolicySettings) -> Cflru {
+    pub fn new(settings: &PolicyConfig) -> Cflru {
         Cflru {
             queues: UseQueues::new(settings.frames, 3),
             dirty: vec![false; settings.frames],
@@ -75,8 +75,8 @@ impl Cflru {
     }
 
     /// Makes the policy with a clean-first region whose size follows the costs.
-    pub fn dynamic(settings: &PolicySettings) -> Cflru {
-        let &PolicySettings { read_cost, write_cost, .. } = settings;
+    pub fn dynamic(settings: &PolicyConfig) -> Cflru {
+        let &PolicyConfig { read_cost, write_cost, .. } = settings;
         let tuning = Tuning { read_cost, write_cost, accesses: 0, cost: 0, cost_before: 0, grows: true };
         Cflru { tuning: Some(tuning), ..Cflru::new(settings) }
     }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     impl Order {
-        fn new(s: &PolicySettings, costs: Option<(u64, u64)>) -> Order {
+        fn new(s: &PolicyConfig, costs: Option<(u64, u64)>) -> Order {
             let window = s.frames * s.window_percent.unwrap_or(50) as usize / 100;
             Order {
                 pages: Vec::new(),
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn the_figure_of_the_paper() {
-        let mut policy = Cflru::new(&PolicySettings { window_percent: Some(50), ..PolicySettings::new(8) });
+        let mut policy = Cflru::new(&PolicyConfig { window_percent: Some(50), ..PolicyConfig::new(8) });
         // P8 to P1, the least recently used first; P8 and P6 are dirty among the last four.
         for (frame, dirty) in
             [(8, true), (7, false), (6, true), (5, false)].into_iter().chain((1..5).map(|f| (f, false)))

@@ -19,7 +19,7 @@
 
 use super::ghosts::Ghosts;
 use super::lists::Lists;
-use super::{Access, Exit, PolicySettings, Replacement};
+use super::{Access, Exit, PolicyConfig, Replacement};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -51,13 +51,13 @@ pub struct DabcNv {
     chosen: Option<(u32, usize)>,
 }
 
-fn costs(s: &PolicySettings) -> [u64; 4] {
+fn costs(s: &PolicyConfig) -> [u64; 4] {
     let fast = s.fast_medium.map_or((0, 0), |fast| (fast.read_cost, fast.write_cost));
     [fast.0, fast.1, s.read_cost, s.write_cost]
 }
 
 /// Equal shares. The last CLOCK gets the frames left over.
-fn first_quotas(s: &PolicySettings) -> [usize; 4] {
+fn first_quotas(s: &PolicyConfig) -> [usize; 4] {
     let (half, quarter) = (s.frames / 2, s.frames / 4);
     match s.fast_medium {
         Some(_) => [quarter, quarter, quarter, s.frames - 3 * quarter],
@@ -67,7 +67,7 @@ fn first_quotas(s: &PolicySettings) -> [usize; 4] {
 
 impl DabcNv {
     /// Makes the policy with the costs and the media in `settings`.
-    pub fn new(settings: &PolicySettings) -> DabcNv {
+    pub fn new(settings: &PolicyConfig) -> DabcNv {
         let page = Page { lpn: Lpn(0), referenced: false };
         DabcNv {
             rings: Lists::new(settings.frames, 4),
@@ -194,12 +194,12 @@ mod tests {
     struct Four {
         rings: Vec<Ring>,
         misses: usize,
-        settings: PolicySettings,
+        settings: PolicyConfig,
         chosen: Option<(u32, usize)>,
     }
 
     impl Four {
-        fn new(settings: &PolicySettings) -> Four {
+        fn new(settings: &PolicyConfig) -> Four {
             let shares = if settings.fast_medium.is_some() { 4 } else { 2 };
             let ring = |i: usize| {
                 let share = if i + shares < 4 { 0 } else { settings.frames / shares };

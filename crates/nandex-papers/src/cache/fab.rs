@@ -12,7 +12,7 @@
 
 use super::blocks::Blocks;
 use super::use_queues::UseQueues;
-use super::{Access, Exit, PolicySettings, Replacement};
+use super::{Access, Exit, PolicyConfig, Replacement};
 use alloc::vec::Vec;
 
 /// The FAB policy: the block with the most pages leaves as a whole.
@@ -27,7 +27,7 @@ pub struct Fab {
 
 impl Fab {
     /// Makes the policy for a device with erase blocks of `settings.block_pages` pages.
-    pub fn new(settings: &PolicySettings) -> Fab {
+    pub fn new(settings: &PolicyConfig) -> Fab {
         let blocks = Blocks::new(settings.frames, settings.block_pages);
         let queues = UseQueues::new(settings.frames, blocks.block_pages() as usize);
         Fab { blocks, queues, fullest: 0 }

@@ -15,7 +15,7 @@
 
 use super::ghosts::Ghosts;
 use super::use_queues::UseQueues;
-use super::{Access, Exit, PolicySettings, Replacement};
+use super::{Access, Exit, PolicyConfig, Replacement};
 use alloc::vec;
 use alloc::vec::Vec;
 use nandex::units::Lpn;
@@ -36,14 +36,14 @@ pub struct FdBuffer {
     dirty_victim: Option<u32>,
 }
 
-fn first_target(s: &PolicySettings) -> usize {
+fn first_target(s: &PolicyConfig) -> usize {
     let all = u128::from(s.read_cost) + u128::from(s.write_cost);
     (s.frames as u128 * u128::from(s.read_cost) / all.max(1)) as usize
 }
 
 impl FdBuffer {
     /// Makes the policy with the costs in `settings`.
-    pub fn new(settings: &PolicySettings) -> FdBuffer {
+    pub fn new(settings: &PolicyConfig) -> FdBuffer {
         let ghosts = Ghosts::new(settings.frames / 2);
         FdBuffer {
             queues: UseQueues::new(settings.frames, 2),
@@ -138,7 +138,7 @@ mod tests {
         worth: (u64, u64),
         misses: usize,
         target: i64,
-        settings: PolicySettings,
+        settings: PolicyConfig,
         chosen: Option<(u32, Access)>,
     }
 

@@ -48,7 +48,7 @@ use nandex::cache::policy::{Access, Exit, Replacement};
 /// The facts about the cache, the chip and the user's wishes that a policy may need. Each policy takes what
 /// it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PolicySettings {
+pub struct PolicyConfig {
     /// Frames of the cache.
     pub frames: usize,
     /// Pages of an erase block, for the policies that evict whole blocks.
@@ -71,17 +71,17 @@ pub struct PolicySettings {
 pub struct FastMedium {
     /// Size of the medium: it holds the logical pages below this number.
     pub pages: u32,
-    /// Cost of reading a page of the medium, in the unit of [`PolicySettings::read_cost`].
+    /// Cost of reading a page of the medium, in the unit of [`PolicyConfig::read_cost`].
     pub read_cost: u64,
     /// Cost of writing a page of the medium, in the same unit.
     pub write_cost: u64,
 }
 
-impl PolicySettings {
+impl PolicyConfig {
     /// Settings for `frames` frames: blocks of 64 pages, clusters of 16 pages, a write that costs ten
     /// reads, one medium.
-    pub fn new(frames: usize) -> PolicySettings {
-        PolicySettings {
+    pub fn new(frames: usize) -> PolicyConfig {
+        PolicyConfig {
             frames,
             block_pages: 64,
             cluster_pages: 16,

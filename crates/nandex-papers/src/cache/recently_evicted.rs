@@ -13,7 +13,7 @@
 
 use super::blocks::Blocks;
 use super::use_queues::UseQueues;
-use super::{Access, Exit, PolicySettings, Replacement};
+use super::{Access, Exit, PolicyConfig, Replacement};
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -41,7 +41,7 @@ pub struct RecentlyEvicted {
 
 impl RecentlyEvicted {
     /// Makes the policy for a device with erase blocks of `settings.block_pages` pages.
-    pub fn new(settings: &PolicySettings) -> RecentlyEvicted {
+    pub fn new(settings: &PolicyConfig) -> RecentlyEvicted {
         RecentlyEvicted {
             queues: UseQueues::new(settings.frames, 2),
             pages: vec![(Lpn(0), false); settings.frames],

@@ -55,7 +55,7 @@ use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::fault::StoreFault;
-use nandex::ftl::mapping::{Flash, FlashSettings, Live, Mounted, Rules, Scheme, SchemeFtl};
+use nandex::ftl::mapping::{Flash, FlashConfig, Live, Mounted, Rules, Scheme, SchemeFtl};
 use nandex::nand::{Cause, Geometry, Nand};
 use nandex::rng::Rng;
 use nandex::units::{Lbn, Pbn, Ppn};
@@ -71,7 +71,7 @@ pub enum LogVictim {
     LeastRecent,
     /// The log block taken first.
     Oldest,
-    /// Any log block, drawn by [`BastSettings::seed`].
+    /// Any log block, drawn by [`BastConfig::seed`].
     Random,
 }
 
@@ -91,9 +91,9 @@ impl LogVictim {
 
 /// The settings of BAST.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BastSettings {
+pub struct BastConfig {
     /// The settings that every mapping scheme has.
-    pub common: FlashSettings,
+    pub common: FlashConfig,
     /// Number of log blocks, at least 1. `None` means 3 % of the chip. Fixed at format.
     pub log_blocks: Option<u32>,
     /// The rule that picks the log block to merge when all are in use.
@@ -137,7 +137,7 @@ pub struct Bast {
 }
 
 impl Scheme for Bast {
-    type Settings = BastSettings;
+    type Config = BastConfig;
 
     const RULES: Rules = Rules {
         magic: *b"BAST",
@@ -150,11 +150,11 @@ impl Scheme for Bast {
         counts: false,
     };
 
-    fn common(settings: &BastSettings) -> FlashSettings {
+    fn common(settings: &BastConfig) -> FlashConfig {
         settings.common
     }
 
-    fn setup(settings: &BastSettings, _: Geometry, good_blocks: u32) -> [u32; 4] {
+    fn setup(settings: &BastConfig, _: Geometry, good_blocks: u32) -> [u32; 4] {
         [settings.log_blocks.unwrap_or(log_blocks_of(good_blocks)).max(1), 0, 0, 0]
     }
 
@@ -169,7 +169,7 @@ impl Scheme for Bast {
 
     fn open<N: Nand>(
         flash: &mut Flash<N>,
-        settings: &BastSettings,
+        settings: &BastConfig,
         mounted: Mounted,
     ) -> Result<Bast, StoreFault> {
         let mut bast = Bast {

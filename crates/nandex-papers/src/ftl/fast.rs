@@ -44,7 +44,7 @@ use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::fault::StoreFault;
-use nandex::ftl::mapping::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
+use nandex::ftl::mapping::{Flash, FlashConfig, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
 use nandex::nand::{Cause, Geometry, Nand};
 use nandex::units::{Lbn, Pbn, Ppn};
 
@@ -53,9 +53,9 @@ pub type FastFtl<N> = SchemeFtl<N, Fast>;
 
 /// The settings of FAST.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FastSettings {
+pub struct FastConfig {
     /// The settings that every mapping scheme has.
-    pub common: FlashSettings,
+    pub common: FlashConfig,
     /// Number of log blocks, the sequential one included, at least 2. `None` means 3 % of the chip. Fixed
     /// at format.
     pub log_blocks: Option<u32>,
@@ -103,7 +103,7 @@ pub struct Fast {
 }
 
 impl Scheme for Fast {
-    type Settings = FastSettings;
+    type Config = FastConfig;
 
     const RULES: Rules = Rules {
         magic: *b"FAST",
@@ -116,11 +116,11 @@ impl Scheme for Fast {
         counts: false,
     };
 
-    fn common(settings: &FastSettings) -> FlashSettings {
+    fn common(settings: &FastConfig) -> FlashConfig {
         settings.common
     }
 
-    fn setup(settings: &FastSettings, _: Geometry, good_blocks: u32) -> [u32; 4] {
+    fn setup(settings: &FastConfig, _: Geometry, good_blocks: u32) -> [u32; 4] {
         [settings.log_blocks.unwrap_or(log_blocks_of(good_blocks)).max(2), 0, 0, 0]
     }
 
@@ -135,7 +135,7 @@ impl Scheme for Fast {
 
     fn open<N: Nand>(
         flash: &mut Flash<N>,
-        settings: &FastSettings,
+        settings: &FastConfig,
         mounted: Mounted,
     ) -> Result<Fast, StoreFault> {
         let log_blocks = flash.setup()[0];

@@ -31,16 +31,16 @@
 //! Recovery as in [`nandex::ftl::mapping`]: the kind of a block tells the hot area from logs and data. The
 //! filters start empty.
 
-use crate::ftl::fast::{Fast, FastSettings};
+use crate::ftl::fast::{Fast, FastConfig};
 use crate::ftl::log_map::log_blocks_of;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use nandex::blocks::Wear;
-use nandex::blocks::hot::{HotFilter, HotSettings};
+use nandex::blocks::hot::{HotConfig, HotFilter};
 use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::fault::StoreFault;
-use nandex::ftl::mapping::{Flash, FlashSettings, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
+use nandex::ftl::mapping::{Flash, FlashConfig, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
 use nandex::nand::{Cause, Geometry, Nand};
 use nandex::sort;
 use nandex::units::{Lpn, Pbn, Ppn};
@@ -50,15 +50,15 @@ pub type HftlFtl<N> = SchemeFtl<N, Hftl>;
 
 /// The settings of HFTL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HftlSettings {
+pub struct HftlConfig {
     /// The settings that every mapping scheme has.
-    pub common: FlashSettings,
+    pub common: FlashConfig,
     /// Number of log blocks of FAST. `None` means 3 % of the chip. Fixed at format.
     pub log_blocks: Option<u32>,
     /// Blocks of the hot area, at least 2. `None` means 5 % of the chip. Fixed at format.
     pub hot_blocks: Option<u32>,
     /// Settings of the two filters that tell hot pages and hot blocks.
-    pub hot: HotSettings,
+    pub hot: HotConfig,
 }
 
 /// The tables of HFTL: those of FAST, the map of the hot area, and the filters.
@@ -77,7 +77,7 @@ pub struct Hftl {
 }
 
 impl Scheme for Hftl {
-    type Settings = HftlSettings;
+    type Config = HftlConfig;
 
     const RULES: Rules = Rules {
         magic: *b"HFTL",
@@ -90,11 +90,11 @@ impl Scheme for Hftl {
         counts: false,
     };
 
-    fn common(settings: &HftlSettings) -> FlashSettings {
+    fn common(settings: &HftlConfig) -> FlashConfig {
         settings.common
     }
 
-    fn setup(settings: &HftlSettings, _: Geometry, good_blocks: u32) -> [u32; 4] {
+    fn setup(settings: &HftlConfig, _: Geometry, good_blocks: u32) -> [u32; 4] {
         let logs = settings.log_blocks.unwrap_or(log_blocks_of(good_blocks)).max(2);
         let hot = settings.hot_blocks.unwrap_or(good_blocks / 20).max(2);
         [logs, hot, 0, 0]
@@ -111,7 +111,7 @@ impl Scheme for Hftl {
 
     fn open<N: Nand>(
         flash: &mut Flash<N>,
-        settings: &HftlSettings,
+        settings: &HftlConfig,
         mounted: Mounted,
     ) -> Result<Hftl, StoreFault> {
         let mut area: Vec<Pbn> = Vec::new();
@@ -124,7 +124,7 @@ impl Scheme for Hftl {
         }
         // The block that still has room, if any, is to be the last.
         sort::by_key(&mut area, |&pbn| flash.next_page(pbn) < flash.geometry().pages_per_block);
-        let fast = FastSettings { common: settings.common, log_blocks: None, eager_switch: false };
+        let fast = FastConfig { common: settings.common, log_blocks: None, eager_switch: false };
         Ok(Hftl {
             cold: Fast::open(flash, &fast, mounted)?,
             hot_map,

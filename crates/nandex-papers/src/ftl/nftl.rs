@@ -60,7 +60,7 @@ use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::fault::StoreFault;
-use nandex::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl, Source};
+use nandex::ftl::mapping::{ChipPlan, Flash, FlashConfig, Mounted, Rules, Scheme, SchemeFtl, Source};
 use nandex::nand::{Cause, Geometry, Nand};
 use nandex::store::StoreError;
 use nandex::units::{Lbn, Pbn, Ppn};
@@ -70,9 +70,9 @@ pub type NftlFtl<N> = SchemeFtl<N, Nftl>;
 
 /// The settings of NFTL.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NftlSettings {
+pub struct NftlConfig {
     /// The settings that every mapping scheme has.
-    pub common: FlashSettings,
+    pub common: FlashConfig,
     /// Blocks of a chain at most, at least 2. `None` means no limit but the number of blocks.
     pub chain_blocks_max: Option<u32>,
 }
@@ -111,7 +111,7 @@ pub struct Nftl {
 }
 
 impl Scheme for Nftl {
-    type Settings = NftlSettings;
+    type Config = NftlConfig;
 
     const RULES: Rules = Rules {
         magic: *b"NFTL",
@@ -124,11 +124,11 @@ impl Scheme for Nftl {
         counts: false,
     };
 
-    fn common(settings: &NftlSettings) -> FlashSettings {
+    fn common(settings: &NftlConfig) -> FlashConfig {
         settings.common
     }
 
-    fn setup(_: &NftlSettings, geometry: Geometry, _: u32) -> [u32; 4] {
+    fn setup(_: &NftlConfig, geometry: Geometry, _: u32) -> [u32; 4] {
         [geometry.blocks, 0, 0, 0]
     }
 
@@ -147,7 +147,7 @@ impl Scheme for Nftl {
 
     fn open<N: Nand>(
         flash: &mut Flash<N>,
-        settings: &NftlSettings,
+        settings: &NftlConfig,
         mounted: Mounted,
     ) -> Result<Nftl, StoreFault> {
         let g = flash.geometry();

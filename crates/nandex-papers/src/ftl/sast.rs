@@ -58,7 +58,7 @@ use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message, words};
 use nandex::fault::StoreFault;
-use nandex::ftl::mapping::{Flash, FlashSettings, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
+use nandex::ftl::mapping::{Flash, FlashConfig, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
 use nandex::nand::{Cause, Geometry, Nand};
 use nandex::store::StoreError;
 use nandex::units::{Lbn, Pbn, Ppn};
@@ -68,9 +68,9 @@ pub type SastFtl<N> = SchemeFtl<N, Sast>;
 
 /// The settings of SAST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SastSettings {
+pub struct SastConfig {
     /// The settings that every mapping scheme has.
-    pub common: FlashSettings,
+    pub common: FlashConfig,
     /// N: logical blocks in a group, at least 1. Fixed at format.
     pub group_blocks: u32,
     /// K: log blocks that a group may have, at least 1. Fixed at format.
@@ -81,10 +81,10 @@ pub struct SastSettings {
     pub whole_group: bool,
 }
 
-impl Default for SastSettings {
-    fn default() -> SastSettings {
-        SastSettings {
-            common: FlashSettings::default(),
+impl Default for SastConfig {
+    fn default() -> SastConfig {
+        SastConfig {
+            common: FlashConfig::default(),
             group_blocks: 4,
             logs_per_group: 2,
             log_blocks: None,
@@ -135,7 +135,7 @@ pub struct Sast {
 }
 
 impl Scheme for Sast {
-    type Settings = SastSettings;
+    type Config = SastConfig;
 
     const RULES: Rules = Rules {
         magic: *b"SAST",
@@ -148,11 +148,11 @@ impl Scheme for Sast {
         counts: false,
     };
 
-    fn common(settings: &SastSettings) -> FlashSettings {
+    fn common(settings: &SastConfig) -> FlashConfig {
         settings.common
     }
 
-    fn setup(settings: &SastSettings, _: Geometry, good_blocks: u32) -> [u32; 4] {
+    fn setup(settings: &SastConfig, _: Geometry, good_blocks: u32) -> [u32; 4] {
         let log_blocks = settings.log_blocks.unwrap_or(log_blocks_of(good_blocks));
         [log_blocks.max(1), settings.group_blocks.max(1), settings.logs_per_group.max(1), 0]
     }
@@ -168,7 +168,7 @@ impl Scheme for Sast {
 
     fn open<N: Nand>(
         flash: &mut Flash<N>,
-        settings: &SastSettings,
+        settings: &SastConfig,
         mounted: Mounted,
     ) -> Result<Sast, StoreFault> {
         let [log_blocks, group_blocks, logs_per_group, _] = flash.setup();

@@ -59,7 +59,7 @@ use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message, words};
 use nandex::fault::StoreFault;
-use nandex::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};
+use nandex::ftl::mapping::{ChipPlan, Flash, FlashConfig, Mounted, Rules, Scheme, SchemeFtl};
 use nandex::nand::{Cause, Geometry, Nand};
 use nandex::store::StoreError;
 use nandex::units::{Lbn, Pbn, Ppn};
@@ -69,18 +69,18 @@ pub type SuperblockFtl<N> = SchemeFtl<N, Superblock>;
 
 /// The settings of the superblock scheme.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SuperblockSettings {
+pub struct SuperblockConfig {
     /// The settings that every mapping scheme has.
-    pub common: FlashSettings,
+    pub common: FlashConfig,
     /// N: logical blocks in a superblock, at least 1. Fixed at format.
     pub group_blocks: u32,
     /// M: blocks that a superblock may have beyond N, at least 1.
     pub extra_blocks: u32,
 }
 
-impl Default for SuperblockSettings {
-    fn default() -> SuperblockSettings {
-        SuperblockSettings { common: FlashSettings::default(), group_blocks: 8, extra_blocks: 4 }
+impl Default for SuperblockConfig {
+    fn default() -> SuperblockConfig {
+        SuperblockConfig { common: FlashConfig::default(), group_blocks: 8, extra_blocks: 4 }
     }
 }
 
@@ -146,7 +146,7 @@ enum Copies {
 }
 
 impl Scheme for Superblock {
-    type Settings = SuperblockSettings;
+    type Config = SuperblockConfig;
 
     const RULES: Rules = Rules {
         magic: *b"SUPR",
@@ -159,11 +159,11 @@ impl Scheme for Superblock {
         counts: false,
     };
 
-    fn common(settings: &SuperblockSettings) -> FlashSettings {
+    fn common(settings: &SuperblockConfig) -> FlashConfig {
         settings.common
     }
 
-    fn setup(settings: &SuperblockSettings, _: Geometry, _: u32) -> [u32; 4] {
+    fn setup(settings: &SuperblockConfig, _: Geometry, _: u32) -> [u32; 4] {
         [settings.group_blocks.max(1), 0, 0, 0]
     }
 
@@ -178,7 +178,7 @@ impl Scheme for Superblock {
 
     fn open<N: Nand>(
         flash: &mut Flash<N>,
-        settings: &SuperblockSettings,
+        settings: &SuperblockConfig,
         mounted: Mounted,
     ) -> Result<Superblock, StoreFault> {
         let (g, group_blocks) = (flash.geometry(), flash.setup()[0]);

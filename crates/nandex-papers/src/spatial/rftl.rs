@@ -284,7 +284,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> RftlNodes<S, C, D> {
             RftlNodes::<S, C, D>::parts((store.page_bytes(), store.page_count()), tree, config)?;
         let below = tree.clone().with_durability(tree.durability.min(Durability::EverySync));
         let layer = NodeLayer::mount(store, codec, layer)?;
-        let mut nodes = PagedNodes::mount_as(layer, &below).map_err(IndexError::in_layer)?;
+        let mut nodes = PagedNodes::mount(layer, &below).map_err(IndexError::in_layer)?;
         nodes.with_store(|layer, is_used| layer.retain(is_used))?;
         Ok(RftlNodes { nodes, syncs_each: tree.durability == Durability::EveryOperation })
     }

@@ -84,12 +84,12 @@ fn spatial<R: Rules<i32, 2>>(config: &SpatialConfig<R>, damage: fn(&mut [u8])) -
 
 #[test]
 fn a_check_names_the_invariant_that_a_page_breaks() {
-    let bplus = |store| BPlusTree::format(store, BPlusConfig::new(RECORD)).unwrap();
+    let bplus = |store| BPlusTree::format(store, &BPlusConfig::new(RECORD)).unwrap();
     assert_eq!(ordered(bplus, 0xB1, |page| page[8] += 9), [Invariant::B5]);
     assert_eq!(ordered(bplus, 0xB1, |page| page[10] = 0), [Invariant::B4]);
-    let mb = |store| MbTree::format(store, MbConfig::new(RECORD, 9)).unwrap();
+    let mb = |store| MbTree::format(store, &MbConfig::new(RECORD, 9)).unwrap();
     assert_eq!(ordered(mb, 0x4d, |page| page[10] ^= 1), [Invariant::M2]);
-    let pio = |store| PioTree::format(store, PioConfig::new(RECORD, 9)).unwrap();
+    let pio = |store| PioTree::format(store, &PioConfig::new(RECORD, 9)).unwrap();
     assert_eq!(ordered(pio, 0x50, |page| page[11] = 200), [Invariant::O2]);
     assert_eq!(spatial(&r_star::config(), |page| page[8] = 0), [Invariant::S5]);
     assert_eq!(spatial(&r_star::config(), |page| page[10] = 0), [Invariant::S4]);

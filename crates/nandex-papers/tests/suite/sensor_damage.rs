@@ -8,7 +8,7 @@ use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{Geometry, Part};
 use nandex::units::Ppn;
 use nandex::{IndexError, Nand};
-use nandex_papers::sensor::microhash::{MicroHash, Settings};
+use nandex_papers::sensor::microhash::{MicroHash, MicroHashConfig};
 use nandex_papers::sensor::{Reading, SensorLog};
 use std::ops::ControlFlow;
 
@@ -18,7 +18,7 @@ type Log = MicroHash<SimChip>;
 struct Chip {
     now: SimChip,
     before: SimChip,
-    settings: Settings,
+    settings: MicroHashConfig,
     readings: Vec<Reading>,
 }
 
@@ -49,7 +49,8 @@ fn values(log: &mut Log, low: i32, high: i32) -> Result<Vec<Reading>, IndexError
 }
 
 fn filled(geometry: Geometry, readings: u64) -> Chip {
-    let settings = Settings { values: (0, 999), buckets: 4, entries: 90, ..Settings::default() };
+    let settings =
+        MicroHashConfig { values: (0, 999), buckets: 4, entries: 90, ..MicroHashConfig::default() };
     let part = Part { geometry, ..mlc_64m() };
     let mut log = Log::format(SimChip::new(&part).unwrap(), &settings).unwrap();
     append(&mut log, 0, readings / 2);

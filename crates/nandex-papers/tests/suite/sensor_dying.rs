@@ -8,7 +8,7 @@ use nandex::nand::catalogue::mlc_with;
 use nandex::nand::sim::{Faults, SimChip};
 use nandex::rng::Rng;
 use nandex::{IndexError, Shared};
-use nandex_papers::sensor::microhash::{MicroHash, Settings};
+use nandex_papers::sensor::microhash::{MicroHash, MicroHashConfig};
 use nandex_papers::sensor::{Reading, SensorLog};
 use std::ops::ControlFlow;
 
@@ -46,12 +46,17 @@ fn faults(seed: u64, round: u32) -> Faults {
     }
 }
 
-fn mounted(chip: &Chip, settings: &Settings, what: &str) -> Log {
+fn mounted(chip: &Chip, settings: &MicroHashConfig, what: &str) -> Log {
     Log::mount(chip.clone(), settings).unwrap_or_else(|error| panic!("{what}: mount: {error}"))
 }
 
 /// Closes with nothing between them, after some of which it is mounted.
-fn close_and_go_on(mut log: Log, (chip, settings): (&Chip, &Settings), rng: &mut Rng, what: &str) -> Log {
+fn close_and_go_on(
+    mut log: Log,
+    (chip, settings): (&Chip, &MicroHashConfig),
+    rng: &mut Rng,
+    what: &str,
+) -> Log {
     for _ in 0..rng.below(4) {
         if log.close().is_ok() && rng.chance(1, 2) {
             log = mounted(chip, settings, what);
@@ -68,7 +73,11 @@ fn live(seed: u64) -> u32 {
     let mut part = mlc_with(512, pages_per_block, blocks);
     part.geometry = Geometry::new([128, 512][rng.below(2) as usize], 64, pages_per_block, blocks);
     let chip: Chip = Shared::new(SimChip::new(&part).unwrap());
-    let settings = Settings { values: (0, 999), buckets: 1 + rng.below(30) as usize, ..Settings::default() };
+    let settings = MicroHashConfig {
+        values: (0, 999),
+        buckets: 1 + rng.below(30) as usize,
+        ..MicroHashConfig::default()
+    };
     let Ok(mut log) = Log::format(chip.clone(), &settings) else { return 0 };
     let (mut there, mut refused, mut time) = (Vec::new(), 0, 0);
     let full = u64::from(part.geometry.pages()) * u64::from(part.geometry.page_bytes) / 12;

@@ -3,14 +3,14 @@
 #![allow(clippy::unwrap_used)]
 
 use nandex::ftl::mapping::SchemeFtl;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;
 use nandex::store::store_nand::*;
 use nandex::testing::{Chip, Store, UNORDERED};
 use nandex::{Cause, Geometry, Lpn, Nand, NandError, PageStore, Pbn, Ppn, StoreError};
-use nandex_papers::ftl::fast::{Fast, FastSettings};
+use nandex_papers::ftl::fast::{Fast, FastConfig};
 
 const TIMING: Timing =
     Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
@@ -119,9 +119,9 @@ fn a_store_behaves_as_a_chip() {
         assert!(held < 80 && held > 0, "{held}");
         behaves_as_a_chip(forgetful(), 8, 10 + seed);
         let geometry = Geometry::new(128, 16, 8, 44);
-        behaves_as_a_chip(PageMapFtl::format(sim(geometry), FtlSettings::default()).unwrap(), 8, seed);
+        behaves_as_a_chip(PageMapFtl::format(sim(geometry), &FtlConfig::default()).unwrap(), 8, seed);
         behaves_as_a_chip(
-            SchemeFtl::<_, Fast>::format(sim(geometry), FastSettings::default()).unwrap(),
+            SchemeFtl::<_, Fast>::format(sim(geometry), &FastConfig::default()).unwrap(),
             8,
             seed,
         );
@@ -231,12 +231,12 @@ type Open = fn(Chip, bool) -> Box<dyn PageStore>;
 
 fn page_map(chip: Chip, mount: bool) -> Box<dyn PageStore> {
     let open = if mount { PageMapFtl::mount } else { PageMapFtl::format };
-    Box::new(open(chip, FtlSettings::default()).unwrap())
+    Box::new(open(chip, &FtlConfig::default()).unwrap())
 }
 
 fn fast(chip: Chip, mount: bool) -> Box<dyn PageStore> {
     let open = if mount { SchemeFtl::<_, Fast>::mount } else { SchemeFtl::<_, Fast>::format };
-    Box::new(open(chip, FastSettings::default()).unwrap())
+    Box::new(open(chip, &FastConfig::default()).unwrap())
 }
 
 #[test]

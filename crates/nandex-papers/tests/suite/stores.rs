@@ -3,16 +3,16 @@
 #![allow(clippy::unwrap_used)]
 
 use nandex::Shared;
-use nandex::blocks::hot::HotSettings;
+use nandex::blocks::hot::HotConfig;
 use nandex::blocks::victim::VictimPolicy;
 use nandex::blocks::wear::WearLevelling;
 use nandex::cache::{CacheConfig, PageCache, WriteMode};
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl, Separation};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl, Separation};
 use nandex::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use nandex::nand::{Part, Timing};
 use nandex::testing::pages::{contents, page, tag_of};
 use nandex::{Cause, Geometry, Lpn, NandError, PageStore, Ppn, StoreError};
-use nandex_papers::cache::PolicySettings;
+use nandex_papers::cache::PolicyConfig;
 use nandex_papers::cache::catalogue::{POLICIES, PolicyEntry, policy};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -41,7 +41,7 @@ enum Stack {
 #[derive(Clone, Debug)]
 struct Scene {
     geometry: Geometry,
-    settings: FtlSettings,
+    settings: FtlConfig,
     stack: Stack,
     failures_ppm: u32,
     seed: u64,
@@ -63,10 +63,10 @@ impl Scene {
         match self.stack {
             Stack::Ftl => Box::new(ftl),
             Stack::Cached { frames, mode, policy } => {
-                let settings = PolicySettings {
+                let settings = PolicyConfig {
                     block_pages: self.geometry.pages_per_block,
                     cluster_pages: 4,
-                    ..PolicySettings::new(frames)
+                    ..PolicyConfig::new(frames)
                 };
                 let config = CacheConfig { frames, mode, dirty_frames_max: None };
                 Box::new(PageCache::new(ftl, (policy.make)(&settings), config))
@@ -181,7 +181,7 @@ fn apply(store: &mut dyn PageStore, model: &mut Model, op: &Op) -> Result<(), St
 }
 
 fn mounted(scene: &Scene, chip: &Chip) -> Box<dyn PageStore> {
-    let mut ftl = PageMapFtl::mount(chip.clone(), scene.settings).unwrap();
+    let mut ftl = PageMapFtl::mount(chip.clone(), &scene.settings).unwrap();
     let report = ftl.check().unwrap();
     assert!(report.is_sound(), "{report:?}");
     scene.stack(ftl)
@@ -190,7 +190,7 @@ fn mounted(scene: &Scene, chip: &Chip) -> Box<dyn PageStore> {
 /// Runs the operations; each cut strikes so many physical operations after the previous one.
 fn run(scene: &Scene, ops: &[Op], cuts: &[(u64, CutWhen, TornModel)]) {
     let chip = scene.chip();
-    let mut store = scene.stack(PageMapFtl::format(chip.clone(), scene.settings).unwrap());
+    let mut store = scene.stack(PageMapFtl::format(chip.clone(), &scene.settings).unwrap());
     assert!(store.prefix_consistent());
     let mut model = Model::new(store.page_count());
     let mut cuts = cuts.iter();
@@ -255,7 +255,7 @@ fn victim() -> impl Strategy<Value = VictimPolicy> {
 fn separation() -> impl Strategy<Value = Separation> {
     let numbers =
         (1..64u32, 1..4u32, 1..6u8, 4..200u32).prop_map(|(counters, hashes, threshold, decay_writes)| {
-            HotSettings { counters, hashes, threshold, decay_writes }
+            HotConfig { counters, hashes, threshold, decay_writes }
         });
     prop_oneof![
         1 => Just(Separation::None),
@@ -285,14 +285,14 @@ fn scene() -> impl Strategy<Value = Scene> {
     let settings = (victim(), separation(), wear_levelling(), 2..20u32, 1..12u32, 50_000..400_000u32)
         .prop_map(
             |(victim, separation, wear_levelling, atomic_pages, checkpoint_blocks, over_provisioning_ppm)| {
-                FtlSettings {
+                FtlConfig {
                     over_provisioning_ppm,
                     victim,
                     separation,
                     wear_levelling,
                     atomic_pages,
                     checkpoint_blocks: Some(checkpoint_blocks * checkpoint_blocks),
-                    ..FtlSettings::default()
+                    ..FtlConfig::default()
                 }
             },
         );
@@ -300,7 +300,7 @@ fn scene() -> impl Strategy<Value = Scene> {
         "the chip is too small",
         |(geometry, settings, stack, seed)| {
             let scene = Scene { geometry, settings, stack, failures_ppm: 0, seed };
-            PageMapFtl::format(scene.chip(), settings).is_ok().then_some(scene)
+            PageMapFtl::format(scene.chip(), &settings).is_ok().then_some(scene)
         },
     )
 }
@@ -318,14 +318,14 @@ fn cut() -> impl Strategy<Value = (u64, CutWhen, TornModel)> {
 /// be mistaken for a later page of the same version that was lost.
 #[test]
 fn what_was_nearly_written_is_not_missed_later() {
-    let numbers = HotSettings { counters: 5, hashes: 2, threshold: 2, decay_writes: 18 };
-    let settings = FtlSettings {
+    let numbers = HotConfig { counters: 5, hashes: 2, threshold: 2, decay_writes: 18 };
+    let settings = FtlConfig {
         over_provisioning_ppm: 50_000,
         bad_blocks_ppm: 200_000,
         atomic_pages: 10,
         checkpoint_blocks: Some(9),
         separation: Separation::HotFilter(numbers),
-        ..FtlSettings::default()
+        ..FtlConfig::default()
     };
     let geometry = Geometry::new(128, 32, 8, 22);
     let stack = Stack::Cached { frames: 3, mode: WriteMode::Back, policy: policy("lru").unwrap() };
@@ -359,9 +359,9 @@ proptest! {
         ops in prop::collection::vec(op(), 1..400),
         cuts in prop::collection::vec(cut(), 0..6),
     ) {
-        let settings = FtlSettings { bad_blocks_ppm: 200_000, ..scene.settings };
+        let settings = FtlConfig { bad_blocks_ppm: 200_000, ..scene.settings };
         let scene = Scene { failures_ppm: 2_000, settings, ..scene };
-        prop_assume!(PageMapFtl::format(scene.chip(), settings).is_ok());
+        prop_assume!(PageMapFtl::format(scene.chip(), &settings).is_ok());
         run(&scene, &ops, &cuts);
     }
 }

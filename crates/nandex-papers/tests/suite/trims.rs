@@ -1,7 +1,7 @@
 //! Trims without a sync: few wait for a record, however many there are, and a power cut undoes those alone.
 #![allow(clippy::unwrap_used)]
 
-use nandex::ftl::dftl::{DftlFtl, DftlSettings};
+use nandex::ftl::dftl::{DftlConfig, DftlFtl};
 use nandex::ftl::page_map::PageMapFtl;
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
@@ -26,7 +26,7 @@ macro_rules! open {
     ($ftl:ident) => {
         (stringify!($ftl), |chip, fresh| {
             let settings = Default::default();
-            Ok(Box::new(if fresh { $ftl::format(chip, settings)? } else { $ftl::mount(chip, settings)? }))
+            Ok(Box::new(if fresh { $ftl::format(chip, &settings)? } else { $ftl::mount(chip, &settings)? }))
         })
     };
 }
@@ -41,8 +41,8 @@ const FTLS: [(&str, Open); 11] = [
     open!(HftlFtl),
     open!(DftlFtl),
     ("DftlFtl, valid pages counted", |chip, fresh| {
-        let settings = DftlSettings { validity: nandex::blocks::Validity::Counts, ..DftlSettings::default() };
-        Ok(Box::new(if fresh { DftlFtl::format(chip, settings)? } else { DftlFtl::mount(chip, settings)? }))
+        let settings = DftlConfig { validity: nandex::blocks::Validity::Counts, ..DftlConfig::default() };
+        Ok(Box::new(if fresh { DftlFtl::format(chip, &settings)? } else { DftlFtl::mount(chip, &settings)? }))
     }),
     open!(CftlFtl),
     open!(LazyFtl),

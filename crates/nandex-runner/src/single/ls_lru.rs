@@ -29,7 +29,7 @@ fn buffered(buffer_pages: usize) -> Result<LsLruTree<RamStore>, IndexError> {
     let bytes = LsLruConfig::buffer_bytes_min(RECORD, 128) + buffer_pages * 256;
     let mut config = LsLruConfig::new(RECORD, bytes);
     config.tree = config.tree.with_order(CAPACITY).with_durability(Durability::None);
-    LsLruTree::format(store(), config)
+    LsLruTree::format(store(), &config)
 }
 
 /// Records of two full leaves below a parent, so that the first leaf has to split.
@@ -44,7 +44,7 @@ pub fn multi_split() -> Result<Figures, LabError> {
     let steps = (0..6u16).map(|step| (0..5u16).map(move |i| key(100 - step * 5 + i)));
     let mut config = LazyUpdateConfig::new(RECORD, 5);
     config.tree = config.tree.with_order(CAPACITY);
-    let mut immediate = LazyUpdateTree::format(store(), config)?;
+    let mut immediate = LazyUpdateTree::format(store(), &config)?;
     immediate.bulk_load(two_leaves(), Fill::FULL)?;
     let mut lazy = buffered(60)?;
     lazy.bulk_load(two_leaves(), Fill::FULL)?;
@@ -124,7 +124,7 @@ fn base_records(index: &LsLruTree<RamStore>) -> Result<Records, IndexError> {
     let bytes = LsLruConfig::buffer_bytes_min(RECORD, 128);
     let mut config = LsLruConfig { answers: Answers::Exact, ..LsLruConfig::new(RECORD, bytes) };
     config.tree = config.tree.with_order(CAPACITY).with_durability(Durability::None);
-    contents(&mut LsLruTree::mount_after_cut(index.store().clone(), config)?)
+    contents(&mut LsLruTree::mount_after_cut(index.store().clone(), &config)?)
 }
 
 /// Compares the choice of a commit with all subsets of up to 14 units. Counts the cases in which another

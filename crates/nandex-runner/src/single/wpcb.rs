@@ -46,7 +46,7 @@ impl Subject {
         let store = Shared::new(RamStore::new(PAGE_BYTES, PAGES));
         let mut config = BPlusConfig::new(RECORD).with_order(ORDER).with_durability(Durability::None);
         config.structure_writes = structure_writes;
-        Ok(Subject { tree: Box::new(BPlusTree::format(store.clone(), config)?), store: Some(store) })
+        Ok(Subject { tree: Box::new(BPlusTree::format(store.clone(), &config)?), store: Some(store) })
     }
 
     fn wpcb() -> Result<Subject, LabError> {
@@ -58,7 +58,7 @@ impl Subject {
         let config = WpcbConfig::on_chip(tree, part.geometry)?;
         let blocks = BlockRange::new(nand, nandex::Pbn(0), config.tbm_range_blocks());
         let store = RamStore::new(PAGE_BYTES, PAGES);
-        Ok(Subject { tree: Box::new(WpcbTree::format(store, blocks, config)?), store: None })
+        Ok(Subject { tree: Box::new(WpcbTree::format(store, blocks, &config)?), store: None })
     }
 
     fn counts(&self) -> Counts {

@@ -22,7 +22,7 @@ fn chip(model: &Model) -> SpiNand<FourLines<Bus>, Clock> {
 }
 
 fn format(model: &Model) -> Tree {
-    Tree::format(PageMapFtl::format(chip(model), Default::default()).unwrap(), &config(Split::Linear))
+    Tree::format(PageMapFtl::format(chip(model), &Default::default()).unwrap(), &config(Split::Linear))
         .unwrap()
 }
 
@@ -69,8 +69,8 @@ fn no_place_is_lost_at_any_of_many_cuts() {
         let acknowledged = run(&mut tree);
         drop(tree);
         model.power_on();
-        let ftl = PageMapFtl::mount(chip(&model), Default::default()).unwrap();
-        let mut tree = Tree::mount(ftl).unwrap();
+        let ftl = PageMapFtl::mount(chip(&model), &Default::default()).unwrap();
+        let mut tree = Tree::mount_found(ftl).unwrap();
         let found = contents(&mut tree);
         assert!(found.is_superset(&(0..acknowledged).collect()), "cut {cut}: {acknowledged} acknowledged");
         assert!(found.len() as u64 <= acknowledged + 1, "cut {cut}");

@@ -146,7 +146,7 @@ impl<N: Nand> PageStore for Gathering<N> {
 mod tests {
     use super::*;
     use nandex::Geometry;
-    use nandex::ftl::page_map::FtlSettings;
+    use nandex::ftl::page_map::FtlConfig;
     use nandex::nand::sim::SimChip;
     use nandex::nand::{Part, Timing};
     use nandex::rng::Rng;
@@ -158,8 +158,8 @@ mod tests {
         SimChip::new(&Part::new("test", Geometry::new(512, 16, 8, 64), TIMING)).unwrap()
     }
 
-    fn settings() -> FtlSettings {
-        FtlSettings { atomic_pages: 16, ..FtlSettings::default() }
+    fn settings() -> FtlConfig {
+        FtlConfig { atomic_pages: 16, ..FtlConfig::default() }
     }
 
     fn require(store: &mut impl PageStore, model: &BTreeMap<u32, u8>, lpn: u32) {
@@ -172,7 +172,7 @@ mod tests {
     fn pages_and_trims_read_as_they_were_written_last_and_a_sync_keeps_them() {
         for seed in 0..8 {
             let mut rng = Rng::new(seed);
-            let mut store = Gathering::new(PageMapFtl::format(chip(), settings()).unwrap());
+            let mut store = Gathering::new(PageMapFtl::format(chip(), &settings()).unwrap());
             let mut model = BTreeMap::new();
             for n in 0..3000u32 {
                 let lpn = rng.below(60) as u32;
@@ -193,7 +193,7 @@ mod tests {
                     16 if rng.chance(1, 4) => {
                         store.sync().unwrap();
                         let nand = store.store.into_nand();
-                        store = Gathering::new(PageMapFtl::mount(nand, settings()).unwrap());
+                        store = Gathering::new(PageMapFtl::mount(nand, &settings()).unwrap());
                         (0..=60).for_each(|lpn| require(&mut store, &model, lpn));
                     }
                     _ => require(&mut store, &model, lpn),
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_trim_ends_no_group() {
-        let mut store = Gathering::new(PageMapFtl::format(chip(), settings()).unwrap());
+        let mut store = Gathering::new(PageMapFtl::format(chip(), &settings()).unwrap());
         let most = store.store.pages_ahead() as u32;
         assert!(most >= 4, "a group of {most}");
         for lpn in 0..most / 2 {

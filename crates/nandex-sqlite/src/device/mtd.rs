@@ -2,11 +2,11 @@
 
 use super::counted::{Counted, OnProgress};
 use super::{Device, finish};
-use crate::settings::VolumeSettings;
+use crate::settings::VolumeConfig;
 use crate::volume::Volume;
 use nandex::StoreError;
 use nandex::ftl::SPARE_BYTES;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::{LentSpare, Nand, is_blank};
 use nandex_mtd::{Mtd, MtdError, MtdOptions};
 use std::os::unix::fs::FileTypeExt;
@@ -20,8 +20,8 @@ pub(super) fn is_one(path: &Path) -> bool {
 /// The volume on the device; one whose blocks are all erased is formatted.
 pub(super) fn open(
     device: &Device,
-    ftl: FtlSettings,
-    settings: VolumeSettings,
+    ftl: FtlConfig,
+    settings: VolumeConfig,
     told: &OnProgress,
 ) -> Result<Volume, StoreError> {
     let refused = |why: &dyn std::fmt::Display| StoreError::Device(format!("{}: {why}", device.name));
@@ -37,7 +37,7 @@ pub(super) fn open(
     let counts = chip.counts();
     let opened = (|| {
         let is_new = device.create && is_blank(&mut chip)?;
-        let store = if is_new { PageMapFtl::format(chip, ftl)? } else { PageMapFtl::mount(chip, ftl)? };
+        let store = if is_new { PageMapFtl::format(chip, &ftl)? } else { PageMapFtl::mount(chip, &ftl)? };
         Volume::open(store, settings)
     })();
     match opened {

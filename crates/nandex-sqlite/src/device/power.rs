@@ -3,9 +3,9 @@
 
 use super::{ATOMIC_PAGES, Label, SECTOR};
 use crate::open::Vfs;
-use crate::settings::{Commits, VolumeSettings};
+use crate::settings::{Commits, VolumeConfig};
 use crate::volume::Volume;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::rng::Rng;
 use nandex::{Cause, Lpn, PageStore, StoreError};
 use std::collections::BTreeMap;
@@ -106,12 +106,12 @@ impl PageStore for Synced {
 }
 
 fn vfs(name: &str, store: Synced, is_new: bool, commits: Commits) -> Result<Vfs, String> {
-    let settings = FtlSettings { atomic_pages: ATOMIC_PAGES, ..FtlSettings::default() };
+    let settings = FtlConfig { atomic_pages: ATOMIC_PAGES, ..FtlConfig::default() };
     let chip = LABEL.chip(store).map_err(|error| error.to_string())?;
-    let ftl = if is_new { PageMapFtl::format(chip, settings) } else { PageMapFtl::mount(chip, settings) };
+    let ftl = if is_new { PageMapFtl::format(chip, &settings) } else { PageMapFtl::mount(chip, &settings) };
     let volume = Volume::open(
         ftl.map_err(|error| error.to_string())?,
-        VolumeSettings { commits, ..VolumeSettings::default() },
+        VolumeConfig { commits, ..VolumeConfig::default() },
     );
     Vfs::register(name, volume.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
 }

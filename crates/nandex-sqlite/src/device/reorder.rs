@@ -6,9 +6,9 @@
 use super::gathering::Gathering;
 use super::{Label, SECTOR};
 use crate::open::Vfs;
-use crate::settings::VolumeSettings;
+use crate::settings::VolumeConfig;
 use crate::volume::Volume;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::rng::Rng;
 use nandex::{Cause, Lpn, PageStore, StoreError};
 use rusqlite::Connection;
@@ -200,10 +200,10 @@ fn text(error: impl std::fmt::Display) -> String {
 }
 
 fn mount(vfs: &str, way: &Way, store: Recorder, is_new: bool) -> Result<(Vfs, Connection), String> {
-    let settings = FtlSettings { atomic_pages: way.group_pages, ..FtlSettings::default() };
+    let settings = FtlConfig { atomic_pages: way.group_pages, ..FtlConfig::default() };
     let chip = way.label.chip(store).map_err(text)?;
-    let ftl = if is_new { PageMapFtl::format(chip, settings) } else { PageMapFtl::mount(chip, settings) };
-    let settings = VolumeSettings { ram_bytes: way.ram_bytes, ..VolumeSettings::default() };
+    let ftl = if is_new { PageMapFtl::format(chip, &settings) } else { PageMapFtl::mount(chip, &settings) };
+    let settings = VolumeConfig { ram_bytes: way.ram_bytes, ..VolumeConfig::default() };
     let ftl = ftl.map_err(text)?;
     let volume = match way.gathers {
         true => Volume::open(Gathering::new(ftl), settings),

@@ -6,7 +6,7 @@ use super::file::guarded;
 use super::vfs::Registered;
 use super::words::teach;
 use crate::router::Router;
-use crate::settings::VolumeSettings;
+use crate::settings::VolumeConfig;
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
@@ -34,7 +34,7 @@ pub(super) unsafe extern "C" fn sqlite3_nandexsqlite_init(
             };
             // Loaded again, by another connection or under another path: the VFS is there.
             if (api.vfs_find)(c"nandex".as_ptr()).is_null() {
-                let router = Router::new(VolumeSettings::default(), None);
+                let router = Router::new(VolumeConfig::default(), None);
                 if let Err(text) = Registered::register(api, NAME, router) {
                     if !error.is_null() {
                         ptr::write(error, api.string(&text));

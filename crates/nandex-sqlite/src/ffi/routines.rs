@@ -43,10 +43,10 @@ impl Routines {
 ///
 /// ```
 /// # #[cfg(feature = "bundled")] {
-/// use nandex_sqlite::{Vfs, VolumeSettings};
+/// use nandex_sqlite::{Vfs, VolumeConfig};
 ///
 /// let routines = nandex_sqlite::routines!(rusqlite::ffi).unwrap();
-/// let vfs = Vfs::register_for_devices_with(routines, "mine", VolumeSettings::default()).unwrap();
+/// let vfs = Vfs::register_for_devices_with(routines, "mine", VolumeConfig::default()).unwrap();
 /// let database = rusqlite::Connection::open("file:notes.db?vfs=mine&device=sim:k9f1g08u0f").unwrap();
 /// database.execute_batch("CREATE TABLE note(text)").unwrap();
 /// # drop(database); drop(vfs);

@@ -233,12 +233,12 @@ mod tests {
     use super::super::tests::medium;
     use super::super::{FileId, Purpose, Volume};
     use super::*;
-    use crate::settings::VolumeSettings;
+    use crate::settings::VolumeConfig;
     use nandex::rng::Rng;
 
     /// A volume with a database of random bytes and its journal.
     fn volume(pages: u64, rng: &mut Rng) -> (Volume, FileId, Vec<u8>) {
-        let settings = VolumeSettings { ram_bytes: 1 << 16, ..VolumeSettings::default() };
+        let settings = VolumeConfig { ram_bytes: 1 << 16, ..VolumeConfig::default() };
         let mut volume = Volume::open(medium().store, settings).unwrap();
         let database = volume.open_file(Some("a"), Purpose::Main, true).unwrap();
         let mut bytes = vec![0; pages as usize * 512];

@@ -4,7 +4,7 @@ use super::directory::slot_pages;
 use super::mount::{newest, require_room};
 use super::{File, FileId, Purpose, Volume};
 use crate::look::{FileFault, FileKind, FileStats, Header, Look};
-use crate::settings::VolumeSettings;
+use crate::settings::VolumeConfig;
 use nandex::{PageStore, StoreError};
 
 impl Volume {
@@ -81,7 +81,7 @@ pub(crate) fn look(mut store: impl PageStore + Send + 'static) -> Result<Look, S
     require_room(&store)?;
     let (page_bytes, pages) = (store.page_bytes(), store.page_count());
     let is_unfinished = newest(&mut store)?.is_some_and(|directory| directory.redo.is_some());
-    let mut volume = Volume::open(store, VolumeSettings::default())?;
+    let mut volume = Volume::open(store, VolumeConfig::default())?;
     let faults = volume.check();
     let mut files = volume.files();
     for file in &mut files {

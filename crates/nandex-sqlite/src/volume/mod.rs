@@ -46,7 +46,7 @@ pub(crate) use file::Purpose;
 pub(crate) use look::look;
 pub(crate) use table::FileId;
 
-use crate::settings::VolumeSettings;
+use crate::settings::VolumeConfig;
 use crate::stats::{ChipCounts, VolumeStats};
 use file::File;
 use medium::Medium;
@@ -64,7 +64,7 @@ type Watch = Box<dyn Fn() -> ChipCounts + Send>;
 pub struct Volume {
     medium: Medium,
     files: Files,
-    settings: VolumeSettings,
+    settings: VolumeConfig,
     watch: Option<Watch>,
     /// The shape of the chip, where a device was named.
     geometry: Option<Geometry>,
@@ -77,7 +77,7 @@ impl Volume {
     }
 
     /// How the volume works.
-    pub fn settings(&self) -> VolumeSettings {
+    pub fn settings(&self) -> VolumeConfig {
         self.settings
     }
 

@@ -4,7 +4,7 @@ use super::directory::{Directory, slot_pages};
 use super::file::Extent;
 use super::placed::Placed;
 use super::{File, Files, Medium, Purpose, Run, Volume};
-use crate::settings::VolumeSettings;
+use crate::settings::VolumeConfig;
 use crate::stats::VolumeStats;
 use nandex::nand::Differs;
 use nandex::{Cause, Lpn, PageStore, StoreError};
@@ -20,7 +20,7 @@ impl Volume {
     /// [`StoreError::Unsupported`] where the store is too small; those of the store.
     pub fn format(
         mut store: impl PageStore + Send + 'static,
-        settings: VolumeSettings,
+        settings: VolumeConfig,
     ) -> Result<Volume, StoreError> {
         require_room(&store)?;
         for lpn in 0..store.page_count() {
@@ -39,7 +39,7 @@ impl Volume {
     /// directory contradicts itself; those of the store.
     pub fn open(
         mut store: impl PageStore + Send + 'static,
-        settings: VolumeSettings,
+        settings: VolumeConfig,
     ) -> Result<Volume, StoreError> {
         require_room(&store)?;
         let found = newest(&mut store)?;
@@ -48,7 +48,7 @@ impl Volume {
 
     fn found(
         store: Box<dyn PageStore>,
-        settings: VolumeSettings,
+        settings: VolumeConfig,
         found: Option<Directory>,
     ) -> Result<Volume, StoreError> {
         let medium = Medium::new(store, settings.commits);

@@ -6,7 +6,7 @@ use super::journal::{Pieces, Saved};
 use super::medium::Group;
 use super::slots::Room;
 use super::{File, Medium, Pages, Plan, Purpose, Slot};
-use crate::settings::VolumeSettings;
+use crate::settings::VolumeConfig;
 use nandex::{Lpn, StoreError};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -34,11 +34,11 @@ pub(super) struct Files {
     next: u32,
     /// Bytes of RAM that slots and journals take, all together.
     pub(super) used: usize,
-    settings: VolumeSettings,
+    settings: VolumeConfig,
 }
 
 impl Files {
-    pub(super) const fn new(settings: VolumeSettings) -> Files {
+    pub(super) const fn new(settings: VolumeConfig) -> Files {
         Files { all: BTreeMap::new(), names: BTreeMap::new(), next: 0, used: 0, settings }
     }
 
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn files_are_found_by_name_and_their_ram_is_counted() {
-        let (mut files, mut medium) = (Files::new(VolumeSettings::default()), medium());
+        let (mut files, mut medium) = (Files::new(VolumeConfig::default()), medium());
         let mut add = |name: &str, purpose| {
             files.add(File { name: Some(String::from(name)), purpose, ..File::default() })
         };

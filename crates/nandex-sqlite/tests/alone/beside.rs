@@ -1,11 +1,11 @@
 //! A SQLite that is none of the crate's: volumes registered through the table of its functions.
 #![allow(clippy::unwrap_used)]
 
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::{catalogue, sim::SimChip};
 use nandex::{PageStore, Shared};
-use nandex_papers::ftl::fast::{FastFtl, FastSettings};
-use nandex_sqlite::{Routines, Vfs, Volume, VolumeSettings, routines};
+use nandex_papers::ftl::fast::{FastConfig, FastFtl};
+use nandex_sqlite::{Routines, Vfs, Volume, VolumeConfig, routines};
 use rusqlite::Connection;
 
 #[path = "../../examples/beside-rusqlite.rs"]
@@ -20,14 +20,14 @@ fn the_example_works() {
 type Make = fn(Shared<SimChip>, bool) -> Box<dyn PageStore>;
 
 fn page_map(chip: Shared<SimChip>, is_new: bool) -> Box<dyn PageStore> {
-    let settings = FtlSettings { atomic_pages: 256, ..FtlSettings::default() };
+    let settings = FtlConfig { atomic_pages: 256, ..FtlConfig::default() };
     let make = if is_new { PageMapFtl::format } else { PageMapFtl::mount };
-    Box::new(make(chip, settings).unwrap())
+    Box::new(make(chip, &settings).unwrap())
 }
 
 fn fast(chip: Shared<SimChip>, is_new: bool) -> Box<dyn PageStore> {
     let make = if is_new { FastFtl::format } else { FastFtl::mount };
-    Box::new(make(chip, FastSettings::default()).unwrap())
+    Box::new(make(chip, &FastConfig::default()).unwrap())
 }
 
 fn chip() -> Shared<SimChip> {
@@ -36,7 +36,7 @@ fn chip() -> Shared<SimChip> {
 }
 
 fn vfs(name: &str, store: Box<dyn PageStore>) -> Vfs {
-    let volume = Volume::open(store, VolumeSettings::default()).unwrap();
+    let volume = Volume::open(store, VolumeConfig::default()).unwrap();
     Vfs::register_with(routines!(rusqlite::ffi).unwrap(), name, volume).unwrap()
 }
 
@@ -79,7 +79,7 @@ fn commits_are_there_after_a_mount_on_every_store() {
 fn the_name_goes_with_the_vfs_and_is_taken_until_then() {
     let _turn = crate::turn();
     let first = vfs("beside-name", page_map(chip(), true));
-    let volume = Volume::open(page_map(chip(), true), VolumeSettings::default()).unwrap();
+    let volume = Volume::open(page_map(chip(), true), VolumeConfig::default()).unwrap();
     let refused = Vfs::register_with(routines!(rusqlite::ffi).unwrap(), "beside-name", volume).unwrap_err();
     assert!(refused.to_string().contains("already"), "{refused}");
     drop(first);
@@ -91,7 +91,7 @@ fn the_name_goes_with_the_vfs_and_is_taken_until_then() {
 fn devices_by_uri_and_the_reason_of_a_refusal() {
     let _turn = crate::turn();
     let table = routines!(rusqlite::ffi).unwrap();
-    let vfs = Vfs::register_for_devices_with(table, "beside-devices", VolumeSettings::default()).unwrap();
+    let vfs = Vfs::register_for_devices_with(table, "beside-devices", VolumeConfig::default()).unwrap();
     let open = |options: &str| Connection::open(format!("file:a.db?vfs=beside-devices&device=sim:{options}"));
     let database = open("k9f1g08u0f").unwrap();
     database.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES(7)").unwrap();
@@ -108,7 +108,7 @@ fn the_reason_of_a_refusal_is_one_statement_away() {
     let _turn = crate::turn();
     let table = || routines!(rusqlite::ffi).unwrap();
     let of_devices =
-        |name: &str| Vfs::register_for_devices_with(table(), name, VolumeSettings::default()).unwrap();
+        |name: &str| Vfs::register_for_devices_with(table(), name, VolumeConfig::default()).unwrap();
     let vfses = [of_devices("beside-told-1"), of_devices("beside-told-2")];
     let volume = vfs("beside-told-3", page_map(chip(), true));
     let plain = Connection::open_in_memory().unwrap();

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, unsafe_code)]
 #![cfg(all(feature = "bundled", unix))]
 
-use nandex_sqlite::{OpenError, Vfs, VolumeSettings};
+use nandex_sqlite::{OpenError, Vfs, VolumeConfig};
 use rusqlite::{Connection, ErrorCode};
 use std::panic::AssertUnwindSafe;
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 fn vfs(name: &str) -> Vfs {
-    Vfs::register_for_devices(name, VolumeSettings::default()).unwrap()
+    Vfs::register_for_devices(name, VolumeConfig::default()).unwrap()
 }
 
 fn uri(name: &str, device: &Path, more: &str) -> String {

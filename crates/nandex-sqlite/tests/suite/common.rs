@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::client::Client;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::nand::sim::{CutWhen, PhysicalOp, PowerCut, SimChip, TornModel};
 use nandex::rng::Rng;
 use nandex::{PageStore, Shared, StoreError};
-use nandex_sqlite::{Volume, VolumeSettings};
+use nandex_sqlite::{Volume, VolumeConfig};
 use nandex_sqlite_model::{Database, Refusal};
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(crate) struct Mode {
     pub(crate) before: &'static str,
     /// Run when the tables are there.
     pub(crate) after: &'static str,
-    pub(crate) volume: VolumeSettings,
+    pub(crate) volume: VolumeConfig,
     pub(crate) store: MakeStore,
     pub(crate) transactions: u64,
     /// Rows of a transaction.
@@ -41,7 +41,7 @@ impl Mode {
             blocks: 16,
             before: "",
             after: "",
-            volume: VolumeSettings::default(),
+            volume: VolumeConfig::default(),
             store: page_map::<256>,
             transactions: 600,
             rows: 1,
@@ -56,10 +56,10 @@ pub(crate) fn page_map<const PAGES: u32>(
     chip: Shared<SimChip>,
     is_new: bool,
 ) -> Result<Box<dyn PageStore>, StoreError> {
-    let settings = FtlSettings { atomic_pages: PAGES, ..FtlSettings::default() };
+    let settings = FtlConfig { atomic_pages: PAGES, ..FtlConfig::default() };
     Ok(Box::new(match is_new {
-        true => PageMapFtl::format(chip, settings)?,
-        false => PageMapFtl::mount(chip, settings)?,
+        true => PageMapFtl::format(chip, &settings)?,
+        false => PageMapFtl::mount(chip, &settings)?,
     }))
 }
 

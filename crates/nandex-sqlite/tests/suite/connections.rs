@@ -5,14 +5,14 @@
 
 use crate::client::{Client, Flash, each};
 use nandex::Shared;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::nand::sim::{Faults, SimChip};
 use nandex_os::{FileOptions, FilePageStore};
-use nandex_sqlite::{Volume, VolumeSettings};
+use nandex_sqlite::{Volume, VolumeConfig};
 use nandex_sqlite_model::{Database, Refusal};
 
-const SETTINGS: FtlSettings = FtlSettings {
+const SETTINGS: FtlConfig = FtlConfig {
     over_provisioning_ppm: 125_000,
     bad_blocks_ppm: 20_000,
     atomic_pages: 256,
@@ -35,8 +35,8 @@ fn flash(client: Client, name: &str, blocks: u32) -> Flash {
 /// A volume on a chip.
 fn of(client: Client, name: &str, chip: Shared<SimChip>, is_new: bool) -> Flash {
     let make = if is_new { PageMapFtl::format } else { PageMapFtl::mount };
-    let store = make(chip, SETTINGS).unwrap();
-    client.register(name, Volume::open(store, VolumeSettings::default()).unwrap())
+    let store = make(chip, &SETTINGS).unwrap();
+    client.register(name, Volume::open(store, VolumeConfig::default()).unwrap())
 }
 
 /// The first column of the first row.
@@ -104,8 +104,8 @@ fn threads_share_a_database() {
 fn a_chip_has_several_databases() {
     each(|client| {
         let chip = chip(32);
-        let store = PageMapFtl::format(chip.clone(), SETTINGS).unwrap();
-        let vfs = client.register("several", Volume::open(store, VolumeSettings::default()).unwrap());
+        let store = PageMapFtl::format(chip.clone(), &SETTINGS).unwrap();
+        let vfs = client.register("several", Volume::open(store, VolumeConfig::default()).unwrap());
         let database = vfs.open("one.db").unwrap();
         database.run("ATTACH 'two.db' AS two; CREATE TABLE t(v); CREATE TABLE two.t(v)").unwrap();
         let before = vfs.stats().unwrap();
@@ -116,8 +116,8 @@ fn a_chip_has_several_databases() {
         let volume = vfs.vfs.unregister().unwrap();
         assert_eq!(volume.names(), ["one.db", "two.db"], "no journal is left");
         drop(volume);
-        let store = PageMapFtl::mount(chip, SETTINGS).unwrap();
-        let vfs = client.register("several", Volume::open(store, VolumeSettings::default()).unwrap());
+        let store = PageMapFtl::mount(chip, &SETTINGS).unwrap();
+        let vfs = client.register("several", Volume::open(store, VolumeConfig::default()).unwrap());
         assert_eq!(number(&vfs.open("two.db").unwrap(), "SELECT sum(v) FROM t"), 1);
     });
 }
@@ -175,9 +175,9 @@ fn a_chip_that_is_full_refuses_and_stays_whole() {
 #[test]
 fn transactions_and_temporary_tables_larger_than_the_ram() {
     each(|client| {
-        let store = PageMapFtl::format(chip(96), SETTINGS).unwrap();
+        let store = PageMapFtl::format(chip(96), &SETTINGS).unwrap();
         let volume =
-            Volume::open(store, VolumeSettings { ram_bytes: 1 << 19, ..VolumeSettings::default() }).unwrap();
+            Volume::open(store, VolumeConfig { ram_bytes: 1 << 19, ..VolumeConfig::default() }).unwrap();
         let free = volume.free_pages();
         let vfs = client.register("large", volume);
         let database = vfs.open("a.db").unwrap();
@@ -202,8 +202,8 @@ fn transactions_and_temporary_tables_larger_than_the_ram() {
 fn a_name_is_taken_once() {
     each(|client| {
         let first = flash(client, "twice", 24);
-        let store = PageMapFtl::format(chip(24), SETTINGS).unwrap();
-        let second = Volume::open(store, VolumeSettings::default()).unwrap();
+        let store = PageMapFtl::format(chip(24), &SETTINGS).unwrap();
+        let second = Volume::open(store, VolumeConfig::default()).unwrap();
         assert!(client.0.register("twice", second).is_err());
         let database = first.open("a.db").unwrap();
         database.run("CREATE TABLE t(v)").unwrap();
@@ -217,7 +217,7 @@ fn a_name_is_taken_once() {
 fn databases_name_their_devices() {
     each(|client| {
         let folder = tempfile::tempdir().unwrap();
-        let _vfs = client.0.register_for_devices("devices", VolumeSettings::default()).unwrap();
+        let _vfs = client.0.register_for_devices("devices", VolumeConfig::default()).unwrap();
         let uri = |name: &str, device: &str| {
             format!("file:{name}?vfs=devices&device={}&size=8M&sync=0", folder.path().join(device).display())
         };
@@ -254,9 +254,9 @@ fn blocks_that_fail_are_not_noticed() {
             read_failures_in_row: 1,
             ..Faults::default()
         });
-        let settings = FtlSettings { bad_blocks_ppm: 300_000, ..SETTINGS };
-        let store = PageMapFtl::format(chip.clone(), settings).unwrap();
-        let vfs = client.register("failing", Volume::open(store, VolumeSettings::default()).unwrap());
+        let settings = FtlConfig { bad_blocks_ppm: 300_000, ..SETTINGS };
+        let store = PageMapFtl::format(chip.clone(), &settings).unwrap();
+        let vfs = client.register("failing", Volume::open(store, VolumeConfig::default()).unwrap());
         let database = vfs.open("a.db").unwrap();
         database.run("PRAGMA cache_size=10; CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
         for round in 0..600 {
@@ -304,7 +304,7 @@ fn a_plain_file_is_a_store_too() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("pages");
         let options = FileOptions { direct: false, ..FileOptions::new(4096) };
-        let open = |store| client.register("plain", Volume::open(store, VolumeSettings::default()).unwrap());
+        let open = |store| client.register("plain", Volume::open(store, VolumeConfig::default()).unwrap());
         let vfs = open(FilePageStore::create(&path, 300, options).unwrap());
         let database = vfs.open("a.db").unwrap();
         database.run("CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
@@ -322,8 +322,8 @@ fn a_plain_file_is_a_store_too() {
 fn a_chip_fails_beside_an_ordinary_database() {
     each(|client| {
         let chip = chip(24);
-        let store = PageMapFtl::format(chip.clone(), SETTINGS).unwrap();
-        let _vfs = client.register("beside", Volume::open(store, VolumeSettings::default()).unwrap());
+        let store = PageMapFtl::format(chip.clone(), &SETTINGS).unwrap();
+        let _vfs = client.register("beside", Volume::open(store, VolumeConfig::default()).unwrap());
         let folder = tempfile::tempdir().unwrap();
         let database = client.open(folder.path().join("plain.db").to_str().unwrap()).unwrap();
         database
@@ -348,8 +348,8 @@ fn a_chip_fails_beside_an_ordinary_database() {
 fn one_of_two_databases_fails() {
     each(|client| {
         let register = |name: &str, chip: &Shared<SimChip>| {
-            let store = PageMapFtl::format(chip.clone(), SETTINGS).unwrap();
-            client.register(name, Volume::open(store, VolumeSettings::default()).unwrap())
+            let store = PageMapFtl::format(chip.clone(), &SETTINGS).unwrap();
+            client.register(name, Volume::open(store, VolumeConfig::default()).unwrap())
         };
         for main_fails in [false, true] {
             let (good, bad) = (chip(24), chip(24));
@@ -381,8 +381,8 @@ fn a_first_transaction_takes_nearly_all_of_a_volume() {
             [("first-256", 256, true), ("first-16", 16, true), ("first-stock", 256, false)]
         {
             let chip = chip(64);
-            let store = PageMapFtl::format(chip.clone(), FtlSettings { atomic_pages, ..SETTINGS }).unwrap();
-            let settings = VolumeSettings { batch_atomic, ram_bytes: 1 << 19, ..VolumeSettings::default() };
+            let store = PageMapFtl::format(chip.clone(), &FtlConfig { atomic_pages, ..SETTINGS }).unwrap();
+            let settings = VolumeConfig { batch_atomic, ram_bytes: 1 << 19, ..VolumeConfig::default() };
             let volume = Volume::open(store, settings).unwrap();
             let free = volume.free_pages() + volume.stats().kept_back_pages as u32;
             let vfs = client.register(name, volume);
@@ -424,9 +424,8 @@ fn a_volume_that_is_nearly_half_full_can_be_vacuumed() {
 fn what_cannot_be_rolled_back_is_not_kept() {
     each(|client| {
         let chip = chip(24);
-        let store = PageMapFtl::format(chip.clone(), SETTINGS).unwrap();
-        let volume =
-            Volume::open(store, VolumeSettings { ram_bytes: 0, ..VolumeSettings::default() }).unwrap();
+        let store = PageMapFtl::format(chip.clone(), &SETTINGS).unwrap();
+        let volume = Volume::open(store, VolumeConfig { ram_bytes: 0, ..VolumeConfig::default() }).unwrap();
         let vfs = client.register("rollback", volume);
         let database = vfs.open("a.db").unwrap();
         database.run("PRAGMA cache_size=10; CREATE TABLE t(id INTEGER PRIMARY KEY, v)").unwrap();
@@ -439,9 +438,8 @@ fn what_cannot_be_rolled_back_is_not_kept() {
         // Nobody knows what became of the program that was not answered: nothing is written until a mount.
         assert!(database.run("DELETE FROM t").is_err());
         drop((database, vfs));
-        let store = PageMapFtl::mount(chip.clone(), SETTINGS).unwrap();
-        let volume =
-            Volume::open(store, VolumeSettings { ram_bytes: 0, ..VolumeSettings::default() }).unwrap();
+        let store = PageMapFtl::mount(chip.clone(), &SETTINGS).unwrap();
+        let volume = Volume::open(store, VolumeConfig { ram_bytes: 0, ..VolumeConfig::default() }).unwrap();
         let vfs = client.register("rollback", volume);
         let database = vfs.open("a.db").unwrap();
         let whole = text(&database, "PRAGMA integrity_check");

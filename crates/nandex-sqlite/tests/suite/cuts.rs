@@ -10,7 +10,7 @@ use nandex::ftl::mapping::Scheme;
 use nandex::nand::sim::SimChip;
 use nandex::{PageStore, Shared, StoreError};
 use nandex_papers::ftl::fast::FastFtl;
-use nandex_sqlite::{Commits, Journals, VolumeSettings};
+use nandex_sqlite::{Commits, Journals, VolumeConfig};
 
 const EXCLUSIVE: &str = "PRAGMA locking_mode=EXCLUSIVE";
 /// A cache so small that a transaction of some rows is written before it is committed.
@@ -34,20 +34,20 @@ fn prove(mode: &Mode, cuts: u64) {
 }
 
 /// A volume that tells SQLite nothing of batches, as where SQLite was built without them.
-fn stock() -> VolumeSettings {
-    VolumeSettings { batch_atomic: false, ..VolumeSettings::default() }
+fn stock() -> VolumeConfig {
+    VolumeConfig { batch_atomic: false, ..VolumeConfig::default() }
 }
 
-fn unsafe_settings() -> VolumeSettings {
-    VolumeSettings { commits: Commits::PageByPage, ..stock() }
+fn unsafe_settings() -> VolumeConfig {
+    VolumeConfig { commits: Commits::PageByPage, ..stock() }
 }
 
 /// An FTL that writes one page atomically and no more.
 fn fast(chip: Shared<SimChip>, is_new: bool) -> Result<Box<dyn PageStore>, StoreError> {
-    let settings = <nandex_papers::ftl::fast::Fast as Scheme>::Settings::default();
+    let settings = <nandex_papers::ftl::fast::Fast as Scheme>::Config::default();
     Ok(Box::new(match is_new {
-        true => FastFtl::format(chip, settings)?,
-        false => FastFtl::mount(chip, settings)?,
+        true => FastFtl::format(chip, &settings)?,
+        false => FastFtl::mount(chip, &settings)?,
     }))
 }
 
@@ -100,7 +100,7 @@ fn other_journals() {
         let before = wal.replace("FULL", synchronous) + "; PRAGMA cache_size=10";
         let mode = Mode { before: before.leak(), rows: 30, transactions: 100, ..Mode::new(name) };
         prove(&mode, 50);
-        let volume = VolumeSettings { ram_bytes: 0, ..VolumeSettings::default() };
+        let volume = VolumeConfig { ram_bytes: 0, ..VolumeConfig::default() };
         prove(&Mode { store: page_map::<16>, volume, blocks: 20, ..mode }, 50);
     }
     prove(&Mode { before: "PRAGMA synchronous=OFF", ..Mode::new("synchronous-off") }, 50);
@@ -108,7 +108,7 @@ fn other_journals() {
 
 #[test]
 fn a_stock_sqlite_that_spills() {
-    let volume = VolumeSettings { ram_bytes: 0, ..stock() };
+    let volume = VolumeConfig { ram_bytes: 0, ..stock() };
     let mode = Mode { volume, rows: 60, transactions: 60, before: SPILL, ..Mode::new("stock-spill") };
     prove(&mode, 100);
 }
@@ -118,7 +118,7 @@ fn commits_larger_than_a_group() {
     let mode = Mode { store: page_map::<4>, ..Mode::new("large") };
     prove(&mode, 150);
     // Nor do they fit the RAM.
-    let volume = VolumeSettings { ram_bytes: 0, ..VolumeSettings::default() };
+    let volume = VolumeConfig { ram_bytes: 0, ..VolumeConfig::default() };
     let mode =
         Mode { rows: 60, transactions: 60, before: SPILL, volume, ..Mode { name: "large-spill", ..mode } };
     prove(&mode, 150);
@@ -145,9 +145,9 @@ fn a_transaction_over_two_databases() {
 
 #[test]
 fn journals_on_the_flash() {
-    let volume = VolumeSettings { journals: Journals::Flash, ..stock() };
+    let volume = VolumeConfig { journals: Journals::Flash, ..stock() };
     prove(&Mode { volume, transactions: 200, ..Mode::new("flash-journal") }, 50);
-    let volume = VolumeSettings { journals: Journals::Flash, ..unsafe_settings() };
+    let volume = VolumeConfig { journals: Journals::Flash, ..unsafe_settings() };
     prove(&Mode { volume, transactions: 200, ..Mode::new("page-by-page-journal") }, 50);
 }
 

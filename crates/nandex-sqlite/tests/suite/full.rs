@@ -4,11 +4,11 @@
 
 use crate::sizes::sized;
 use nandex::Shared;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::rng::Rng;
-use nandex_sqlite::{Vfs, Volume, VolumeSettings};
+use nandex_sqlite::{Vfs, Volume, VolumeConfig};
 use rusqlite::{Connection, ErrorCode};
 use std::collections::BTreeMap;
 
@@ -38,8 +38,8 @@ const PORTION: i64 = 40_000;
 #[derive(Debug)]
 struct SetUp {
     blocks: u32,
-    ftl: FtlSettings,
-    volume: VolumeSettings,
+    ftl: FtlConfig,
+    volume: VolumeConfig,
     before: String,
     row_bytes: u32,
     page_bytes: u32,
@@ -52,11 +52,11 @@ fn pick<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
 
 impl SetUp {
     fn draw(rng: &mut Rng) -> SetUp {
-        let ftl = FtlSettings { atomic_pages: pick(rng, &[256, 256, 64, 16]), ..FtlSettings::default() };
-        let volume = VolumeSettings {
+        let ftl = FtlConfig { atomic_pages: pick(rng, &[256, 256, 64, 16]), ..FtlConfig::default() };
+        let volume = VolumeConfig {
             batch_atomic: rng.below(2) == 0,
             ram_bytes: pick(rng, &[1 << 20, 4 << 20, 4 << 20]),
-            ..VolumeSettings::default()
+            ..VolumeConfig::default()
         };
         let journal = pick(rng, &["DELETE", "TRUNCATE", "PERSIST", "MEMORY"]);
         let page_bytes = pick(rng, &[1024, 2048, 2048, 4096]);
@@ -97,7 +97,7 @@ impl<'a> Full<'a> {
     fn copy(&self, name: &str) -> Full<'a> {
         let chip = Shared::new(self.chip.lock().clone());
         let volume =
-            Volume::open(PageMapFtl::mount(chip.clone(), self.set_up.ftl).unwrap(), self.set_up.volume);
+            Volume::open(PageMapFtl::mount(chip.clone(), &self.set_up.ftl).unwrap(), self.set_up.volume);
         Full { set_up: self.set_up, chip, vfs: Vfs::register(name, volume.unwrap()).unwrap() }
     }
 }
@@ -106,7 +106,7 @@ impl<'a> Full<'a> {
 fn filled<'a>(set_up: &'a SetUp, name: &str) -> Full<'a> {
     let part = catalogue::find("k9f1g08u0f").unwrap().clone().with_blocks(set_up.blocks);
     let chip = Shared::new(SimChip::new(&part).unwrap());
-    let volume = Volume::open(PageMapFtl::format(chip.clone(), set_up.ftl).unwrap(), set_up.volume).unwrap();
+    let volume = Volume::open(PageMapFtl::format(chip.clone(), &set_up.ftl).unwrap(), set_up.volume).unwrap();
     let full = Full { set_up, chip, vfs: Vfs::register(name, volume).unwrap() };
     let database = full.open();
     database.execute_batch("CREATE TABLE t(a INTEGER PRIMARY KEY, v)").unwrap();
@@ -201,7 +201,7 @@ fn cut(full: &Full<'_>, name: &str, sql: &str, tried: &Tried, rng: &mut Rng) -> 
     copy.chip.lock().power_on();
     plan(2_000, rng);
     let set_up = full.set_up;
-    let _ = PageMapFtl::mount(copy.chip.clone(), set_up.ftl).map(|store| Volume::open(store, set_up.volume));
+    let _ = PageMapFtl::mount(copy.chip.clone(), &set_up.ftl).map(|store| Volume::open(store, set_up.volume));
     copy.chip.lock().power_on();
     let found = state(&copy.copy(&format!("{name}-mounted")).open());
     match found == tried.before || tried.after.as_ref() == Some(&found) {

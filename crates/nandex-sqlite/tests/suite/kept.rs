@@ -7,10 +7,10 @@
 #![cfg(feature = "bundled")]
 
 use nandex::Shared;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
-use nandex_sqlite::{Device, Vfs, Volume, VolumeSettings};
+use nandex_sqlite::{Device, Vfs, Volume, VolumeConfig};
 use rusqlite::{Connection, params};
 use std::collections::BTreeMap;
 use std::fs;
@@ -81,16 +81,16 @@ fn rows_of(database: &Connection) -> Rows {
 
 /// Groups of few pages, so that the last transaction is a list of pages that is applied after it was
 /// written.
-fn ftl() -> FtlSettings {
-    FtlSettings { atomic_pages: 16, ..FtlSettings::default() }
+fn ftl() -> FtlConfig {
+    FtlConfig { atomic_pages: 16, ..FtlConfig::default() }
 }
 
 fn on_chip(name: &str, chip: &Shared<SimChip>, is_new: bool) -> Vfs {
     let store = match is_new {
-        true => PageMapFtl::format(chip.clone(), ftl()).unwrap(),
-        false => PageMapFtl::mount(chip.clone(), ftl()).unwrap(),
+        true => PageMapFtl::format(chip.clone(), &ftl()).unwrap(),
+        false => PageMapFtl::mount(chip.clone(), &ftl()).unwrap(),
     };
-    Vfs::register(name, Volume::open(store, VolumeSettings::default()).unwrap()).unwrap()
+    Vfs::register(name, Volume::open(store, VolumeConfig::default()).unwrap()).unwrap()
 }
 
 /// Fills a new database until the power fails; returns the operations of the chip before the last one.
@@ -169,7 +169,7 @@ fn a_device_of_a_former_release_mounts_and_takes_changes() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("chip.img");
     let device = Device { bytes: 2 << 20, sync: false, ..Device::new(file.to_str().unwrap()) };
-    let vfs = |name| Vfs::register(name, device.open(VolumeSettings::default()).unwrap()).unwrap();
+    let vfs = |name| Vfs::register(name, device.open(VolumeConfig::default()).unwrap()).unwrap();
     if std::env::var_os("NANDEX_RECORD").is_some() && !path(DEVICE).exists() {
         let vfs = vfs("kept-new-device");
         fill(&vfs.open("a.db").unwrap(), None);

@@ -7,13 +7,13 @@
 #![cfg(feature = "bundled")]
 
 use nandex::ftl::mapping::Scheme;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use nandex::rng::Rng;
 use nandex::{Geometry, PageStore, Shared, StoreError};
 use nandex_papers::ftl::fast::FastFtl;
-use nandex_sqlite::{Commits, Journals, Vfs, Volume, VolumeSettings};
+use nandex_sqlite::{Commits, Journals, Vfs, Volume, VolumeConfig};
 use rusqlite::{Connection, ErrorCode};
 use std::fmt::Write as _;
 
@@ -29,7 +29,7 @@ struct Choices {
     geometry: Geometry,
     /// Pages of a group; none is an FTL that writes one page atomically.
     group: Option<u32>,
-    volume: VolumeSettings,
+    volume: VolumeConfig,
     pragmas: String,
     faults: Faults,
 }
@@ -44,7 +44,7 @@ impl Choices {
         let pages = one_of(rng, &[16, 32, 64]);
         let geometry = Geometry::new(page, 64, pages, 24 + rng.below(40) as u32);
         let group = one_of(rng, &[None, Some(4), Some(16), Some(64), Some(256), Some(256)]);
-        let volume = VolumeSettings {
+        let volume = VolumeConfig {
             commits: Commits::Grouped,
             journals: one_of(rng, &[Journals::Ram, Journals::Ram, Journals::Flash]),
             batch_atomic: rng.chance(2, 3),
@@ -79,16 +79,16 @@ impl Choices {
     fn store(&self, chip: Shared<SimChip>, is_new: bool) -> Result<Box<dyn PageStore>, StoreError> {
         let spare = 200_000;
         let Some(atomic_pages) = self.group else {
-            let settings = <nandex_papers::ftl::fast::Fast as Scheme>::Settings::default();
+            let settings = <nandex_papers::ftl::fast::Fast as Scheme>::Config::default();
             return Ok(match is_new {
-                true => Box::new(FastFtl::format(chip, settings)?),
-                false => Box::new(FastFtl::mount(chip, settings)?),
+                true => Box::new(FastFtl::format(chip, &settings)?),
+                false => Box::new(FastFtl::mount(chip, &settings)?),
             });
         };
-        let settings = FtlSettings { atomic_pages, bad_blocks_ppm: spare, ..FtlSettings::default() };
+        let settings = FtlConfig { atomic_pages, bad_blocks_ppm: spare, ..FtlConfig::default() };
         Ok(match is_new {
-            true => Box::new(PageMapFtl::format(chip, settings)?),
-            false => Box::new(PageMapFtl::mount(chip, settings)?),
+            true => Box::new(PageMapFtl::format(chip, &settings)?),
+            false => Box::new(PageMapFtl::mount(chip, &settings)?),
         })
     }
 }

@@ -2,12 +2,12 @@
 #![allow(clippy::unwrap_used)]
 #![cfg(feature = "bundled")]
 
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::rng::Rng;
 use nandex::{Shared, StoreError};
-use nandex_sqlite::{FileKind, Look, Vfs, Volume, VolumeSettings, chip_of_image};
+use nandex_sqlite::{FileKind, Look, Vfs, Volume, VolumeConfig, chip_of_image};
 use rusqlite::{Connection, ErrorCode};
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 fn vfs(name: &str) -> Vfs {
-    Vfs::register_for_devices(name, VolumeSettings::default()).unwrap()
+    Vfs::register_for_devices(name, VolumeConfig::default()).unwrap()
 }
 
 fn open(vfs: &Vfs, name: &str, image: &Path) -> Connection {
@@ -197,7 +197,7 @@ fn a_database_that_lacks_pages_is_told() {
     let chip = Shared::new(SimChip::new(catalogue::find("k9f1g08u0f").unwrap()).unwrap());
     let volume = |is_new: bool| {
         let make = if is_new { PageMapFtl::format } else { PageMapFtl::mount };
-        Volume::open(make(chip.clone(), FtlSettings::default()).unwrap(), VolumeSettings::default()).unwrap()
+        Volume::open(make(chip.clone(), &FtlConfig::default()).unwrap(), VolumeConfig::default()).unwrap()
     };
     let vfs = Vfs::register("look-short", volume(true)).unwrap();
     let database = vfs.open("a.db").unwrap();
@@ -230,9 +230,9 @@ fn what_a_cut_left_is_seen_as_a_mount_leaves_it() {
         let mut rng = Rng::new(life);
         let part = catalogue::find("k9f1g08u0f").unwrap().clone().with_blocks(24);
         let chip = Shared::new(SimChip::new(&part).unwrap());
-        let ftl = FtlSettings { atomic_pages: [8, 256][life as usize % 2], ..FtlSettings::default() };
-        let store = PageMapFtl::format(chip.clone(), ftl).unwrap();
-        let volume = Volume::open(store, VolumeSettings::default()).unwrap();
+        let ftl = FtlConfig { atomic_pages: [8, 256][life as usize % 2], ..FtlConfig::default() };
+        let store = PageMapFtl::format(chip.clone(), &ftl).unwrap();
+        let volume = Volume::open(store, VolumeConfig::default()).unwrap();
         let vfs = Vfs::register(&format!("look-cut-{life}"), volume).unwrap();
         let database = vfs.open("a.db").unwrap();
         fill(&database, 100, life);
@@ -255,8 +255,8 @@ fn what_a_cut_left_is_seen_as_a_mount_leaves_it() {
         assert_eq!(changes(&chip), before, "life {life}: a look wrote to the chip");
         assert!(seen.faults.is_empty(), "life {life}: {:?}", seen.faults);
         unfinished += u32::from(seen.is_unfinished);
-        let store = PageMapFtl::mount(chip.clone(), ftl).unwrap();
-        let volume = Volume::open(store, VolumeSettings::default()).unwrap();
+        let store = PageMapFtl::mount(chip.clone(), &ftl).unwrap();
+        let volume = Volume::open(store, VolumeConfig::default()).unwrap();
         assert_eq!(seen.is_unfinished, changes(&chip) != before, "life {life}");
         let files: Vec<(String, u64, u32)> =
             volume.files().into_iter().map(|file| (file.name, file.bytes, file.room_pages)).collect();

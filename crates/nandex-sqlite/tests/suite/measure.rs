@@ -2,12 +2,12 @@
 // The demonstration and the test of the figures each take part of it.
 #![allow(dead_code)]
 
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::nand::sim::SimChip;
 use nandex::rng::Rng;
 use nandex::{Nanos, Shared};
-use nandex_sqlite::{ChipCounts, Commits, Device, Journals, Vfs, Volume, VolumeSettings, VolumeStats};
+use nandex_sqlite::{ChipCounts, Commits, Device, Journals, Vfs, Volume, VolumeConfig, VolumeStats};
 use rusqlite::{Connection, params};
 
 /// A way to use SQLite.
@@ -80,22 +80,22 @@ pub(crate) struct Cost {
     pub(crate) stats: VolumeStats,
 }
 
-fn settings(way: &Way) -> VolumeSettings {
+fn settings(way: &Way) -> VolumeConfig {
     let (commits, journals, batch_atomic) = (way.commits, way.journals, way.batch_atomic);
-    VolumeSettings { commits, journals, batch_atomic, ..VolumeSettings::default() }
+    VolumeConfig { commits, journals, batch_atomic, ..VolumeConfig::default() }
 }
 
 /// Measures on a simulated chip.
 pub(crate) fn on_chip(cell: &Cell, way: &Way) -> Cost {
     let part = catalogue::find(cell.part).expect("a part of the catalogue");
     let chip = Shared::new(SimChip::new(part).expect("a part that is valid"));
-    let ftl = FtlSettings { atomic_pages: 256, ..FtlSettings::default() };
-    let store = PageMapFtl::format(chip.clone(), ftl).expect("a chip large enough");
+    let ftl = FtlConfig { atomic_pages: 256, ..FtlConfig::default() };
+    let store = PageMapFtl::format(chip.clone(), &ftl).expect("a chip large enough");
     let volume = Volume::open(store, settings(way)).expect("an empty store");
     let seen = chip.clone();
     let volume = volume.watching(move || seen.lock().counters().into());
     let cost = run(volume, cell, way, || chip.lock().time());
-    let mut again = PageMapFtl::mount(chip, ftl).expect("the chip is whole");
+    let mut again = PageMapFtl::mount(chip, &ftl).expect("the chip is whole");
     assert!(
         again.check().expect("the chip can be read").violations.is_empty(),
         "{}: the FTL is whole",

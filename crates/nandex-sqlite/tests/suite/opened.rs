@@ -2,16 +2,16 @@
 #![allow(clippy::unwrap_used)]
 #![cfg(feature = "bundled")]
 
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::{catalogue, sim::SimChip};
-use nandex_sqlite::{Vfs, Volume, VolumeSettings};
+use nandex_sqlite::{Vfs, Volume, VolumeConfig};
 use rusqlite::Connection;
 
 fn vfs(name: &str) -> Vfs {
     let part = catalogue::find("k9f1g08u0f").unwrap().clone().with_blocks(24);
-    let settings = FtlSettings { atomic_pages: 256, ..FtlSettings::default() };
-    let store = PageMapFtl::format(SimChip::new(&part).unwrap(), settings).unwrap();
-    Vfs::register(name, Volume::open(store, VolumeSettings::default()).unwrap()).unwrap()
+    let settings = FtlConfig { atomic_pages: 256, ..FtlConfig::default() };
+    let store = PageMapFtl::format(SimChip::new(&part).unwrap(), &settings).unwrap();
+    Vfs::register(name, Volume::open(store, VolumeConfig::default()).unwrap()).unwrap()
 }
 
 fn number(database: &Connection, sql: &str) -> i64 {
@@ -35,7 +35,7 @@ fn the_pragma_tells() {
 #[test]
 fn a_new_database_on_a_device_has_its_pages() {
     let folder = tempfile::tempdir().unwrap();
-    let vfs = Vfs::register_for_devices("opened", VolumeSettings::default()).unwrap();
+    let vfs = Vfs::register_for_devices("opened", VolumeConfig::default()).unwrap();
     let device = folder.path().join("image");
     let uri = format!("file:a.db?device={}&size=8M&sync=0&page_bytes=1024", device.display());
     let database = vfs.open(&uri).unwrap();

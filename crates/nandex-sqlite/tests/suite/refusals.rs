@@ -6,11 +6,11 @@
 use crate::client::{Client, Flash, each};
 use crate::sizes::sized;
 use nandex::Shared;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::nand::sim::SimChip;
 use nandex::rng::Rng;
-use nandex_sqlite::{Volume, VolumeSettings};
+use nandex_sqlite::{Volume, VolumeConfig};
 use nandex_sqlite_model::{Database, Refusal};
 
 const MODES: [&str; 6] = ["DELETE", "TRUNCATE", "PERSIST", "MEMORY", "OFF", "WAL"];
@@ -19,8 +19,8 @@ const MODES: [&str; 6] = ["DELETE", "TRUNCATE", "PERSIST", "MEMORY", "OFF", "WAL
 #[derive(Debug)]
 struct SetUp {
     blocks: u32,
-    ftl: FtlSettings,
-    volume: VolumeSettings,
+    ftl: FtlConfig,
+    volume: VolumeConfig,
     before: String,
     /// Thousandths of the volume to be filled.
     fill: u64,
@@ -31,7 +31,7 @@ impl SetUp {
     fn draw(rng: &mut Rng, journal: &'static str) -> SetUp {
         let pick = |rng: &mut Rng, of: &[u32]| of[rng.below(of.len() as u64) as usize];
         let atomic_pages = pick(rng, &[256, 64, 16]);
-        let mut volume = VolumeSettings { batch_atomic: rng.below(2) == 0, ..VolumeSettings::default() };
+        let mut volume = VolumeConfig { batch_atomic: rng.below(2) == 0, ..VolumeConfig::default() };
         if rng.below(2) == 0 {
             volume.ram_bytes = pick(rng, &[0, 1 << 16, 1 << 18]) as usize;
         }
@@ -47,7 +47,7 @@ impl SetUp {
         );
         SetUp {
             blocks: 20 + rng.below(10) as u32,
-            ftl: FtlSettings { atomic_pages, ..FtlSettings::default() },
+            ftl: FtlConfig { atomic_pages, ..FtlConfig::default() },
             volume,
             before,
             fill: 200 + rng.below(801),
@@ -145,7 +145,7 @@ impl Life {
     fn begin(client: Client, set_up: SetUp, name: String) -> Result<Life, String> {
         let part = catalogue::find("k9f1g08u0f").unwrap().clone().with_blocks(set_up.blocks);
         let chip = Shared::new(SimChip::new(&part).unwrap());
-        let store = PageMapFtl::format(chip.clone(), set_up.ftl).unwrap();
+        let store = PageMapFtl::format(chip.clone(), &set_up.ftl).unwrap();
         let volume = Volume::open(store, set_up.volume).unwrap();
         let bytes = u64::from(volume.free_pages()) * 2048;
         let vfs = client.register(&name, volume);
@@ -235,7 +235,7 @@ impl Life {
         self.database = None;
         if self.others.is_empty() {
             self.vfs = None;
-            let store = PageMapFtl::mount(self.chip.clone(), self.set_up.ftl).unwrap();
+            let store = PageMapFtl::mount(self.chip.clone(), &self.set_up.ftl).unwrap();
             let volume = Volume::open(store, self.set_up.volume).unwrap();
             self.vfs = Some(self.client.register(&self.name, volume));
         }

@@ -2,7 +2,7 @@
 
 use super::{Choice, Number, OptionError, Options};
 use crate::names::{OptionInfo, option};
-use nandex_papers::cache::PolicySettings;
+use nandex_papers::cache::PolicyConfig;
 use nandex_papers::cache::catalogue::{self, PolicyEntry};
 
 pub(crate) const FTL: OptionInfo = option("ftl", "page-map", "the FTL below (nandex list ftls)");
@@ -46,11 +46,11 @@ pub(crate) fn policy(options: &Options) -> Result<&'static PolicyEntry, OptionEr
 }
 
 /// The policy's settings; the number of frames is not determined yet.
-pub(crate) fn sizing(options: &Options, block_pages: u32) -> Result<PolicySettings, OptionError> {
-    let none = PolicySettings::new(0);
+pub(crate) fn sizing(options: &Options, block_pages: u32) -> Result<PolicyConfig, OptionError> {
+    let none = PolicyConfig::new(0);
     let window_percent = WINDOW.of(options)?;
     let write_cost = WRITE_COST.or(options, none.write_cost)?;
-    Ok(PolicySettings { block_pages, window_percent, write_cost, ..none })
+    Ok(PolicyConfig { block_pages, window_percent, write_cost, ..none })
 }
 
 /// The number of frames set, if any; more than the store has pages is refused, since a cache has no use for

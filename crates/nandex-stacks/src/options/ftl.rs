@@ -3,20 +3,20 @@
 use super::{Choice, Number, OptionError, Options, Percent, Settings};
 use crate::names::{OptionInfo, option};
 use nandex::blocks::Validity;
-use nandex::blocks::hot::HotSettings;
+use nandex::blocks::hot::HotConfig;
 use nandex::blocks::victim::VictimPolicy;
 use nandex::blocks::wear::WearLevelling;
-use nandex::ftl::dftl::DftlSettings;
-use nandex::ftl::mapping::FlashSettings;
-use nandex::ftl::page_map::{FtlSettings, Separation};
-use nandex_papers::ftl::bast::{BastSettings, LogVictim};
-use nandex_papers::ftl::cftl::CftlSettings;
-use nandex_papers::ftl::fast::FastSettings;
-use nandex_papers::ftl::hftl::HftlSettings;
-use nandex_papers::ftl::lazy::LazySettings;
-use nandex_papers::ftl::nftl::NftlSettings;
-use nandex_papers::ftl::sast::SastSettings;
-use nandex_papers::ftl::superblock::SuperblockSettings;
+use nandex::ftl::dftl::DftlConfig;
+use nandex::ftl::mapping::FlashConfig;
+use nandex::ftl::page_map::{FtlConfig, Separation};
+use nandex_papers::ftl::bast::{BastConfig, LogVictim};
+use nandex_papers::ftl::cftl::CftlConfig;
+use nandex_papers::ftl::fast::FastConfig;
+use nandex_papers::ftl::hftl::HftlConfig;
+use nandex_papers::ftl::lazy::LazyConfig;
+use nandex_papers::ftl::nftl::NftlConfig;
+use nandex_papers::ftl::sast::SastConfig;
+use nandex_papers::ftl::superblock::SuperblockConfig;
 
 /// Most blocks that any option accepts. The bound of the chip is checked when the FTL is opened.
 const BLOCKS_MAX: u32 = 1 << 22;
@@ -63,7 +63,7 @@ const SEPARATION: Choice<Separation> = Choice::new(
     &[
         ("two-frontiers", Separation::TwoFrontiers),
         ("none", Separation::None),
-        ("hot-filter", Separation::HotFilter(HotSettings::DEFAULT)),
+        ("hot-filter", Separation::HotFilter(HotConfig::DEFAULT)),
     ],
 );
 const HOT_COUNTERS: Number<u32> = Number::new(
@@ -187,7 +187,7 @@ fn separation(options: &Options) -> Result<Separation, OptionError> {
         (separation, None) => Ok(separation),
         (Separation::HotFilter(filter), Some(counters)) => {
             let decay_writes = counters + counters / 4;
-            Ok(Separation::HotFilter(HotSettings { counters, decay_writes, ..filter }))
+            Ok(Separation::HotFilter(HotConfig { counters, decay_writes, ..filter }))
         }
         _ => Err(OptionError::because(HOT_COUNTERS.info.name, "only separation=hot-filter has any")),
     }
@@ -202,9 +202,9 @@ fn wear_levelling(options: &Options) -> Result<WearLevelling, OptionError> {
     }
 }
 
-fn common(options: &Options) -> Result<FlashSettings, OptionError> {
-    let default = FlashSettings::default();
-    Ok(FlashSettings {
+fn common(options: &Options) -> Result<FlashConfig, OptionError> {
+    let default = FlashConfig::default();
+    Ok(FlashConfig {
         over_provisioning_ppm: OVER_PROVISIONING.ppm_or(options, default.over_provisioning_ppm)?,
         bad_blocks_ppm: BAD_BLOCKS.ppm_or(options, default.bad_blocks_ppm)?,
         wear_levelling: wear_levelling(options)?,
@@ -212,10 +212,10 @@ fn common(options: &Options) -> Result<FlashSettings, OptionError> {
 }
 
 /// The settings of page mapping.
-pub fn page_map(settings: &Settings) -> Result<FtlSettings, OptionError> {
+pub fn page_map(settings: &Settings) -> Result<FtlConfig, OptionError> {
     let options = &settings.options;
-    let default = FtlSettings::default();
-    Ok(FtlSettings {
+    let default = FtlConfig::default();
+    Ok(FtlConfig {
         over_provisioning_ppm: OVER_PROVISIONING.ppm_or(options, default.over_provisioning_ppm)?,
         bad_blocks_ppm: BAD_BLOCKS.ppm_or(options, default.bad_blocks_ppm)?,
         victim: victim(options)?.unwrap_or_default(),
@@ -227,24 +227,24 @@ pub fn page_map(settings: &Settings) -> Result<FtlSettings, OptionError> {
 }
 
 /// The settings of NFTL.
-pub fn nftl(settings: &Settings) -> Result<NftlSettings, OptionError> {
+pub fn nftl(settings: &Settings) -> Result<NftlConfig, OptionError> {
     let options = &settings.options;
-    Ok(NftlSettings { common: common(options)?, chain_blocks_max: CHAIN_BLOCKS.of(options)? })
+    Ok(NftlConfig { common: common(options)?, chain_blocks_max: CHAIN_BLOCKS.of(options)? })
 }
 
 /// The settings of BAST.
-pub fn bast(settings: &Settings) -> Result<BastSettings, OptionError> {
+pub fn bast(settings: &Settings) -> Result<BastConfig, OptionError> {
     let options = &settings.options;
     let victim = LOG_VICTIM.of(options)?;
     let log_blocks = LOG_BLOCKS.of(options)?;
-    Ok(BastSettings { common: common(options)?, log_blocks, victim, ..BastSettings::default() })
+    Ok(BastConfig { common: common(options)?, log_blocks, victim, ..BastConfig::default() })
 }
 
 /// The settings of SAST.
-pub fn sast(settings: &Settings) -> Result<SastSettings, OptionError> {
+pub fn sast(settings: &Settings) -> Result<SastConfig, OptionError> {
     let options = &settings.options;
-    let default = SastSettings::default();
-    Ok(SastSettings {
+    let default = SastConfig::default();
+    Ok(SastConfig {
         common: common(options)?,
         group_blocks: GROUP_BLOCKS.or(options, default.group_blocks)?,
         logs_per_group: LOGS_PER_GROUP.or(options, default.logs_per_group)?,
@@ -254,9 +254,9 @@ pub fn sast(settings: &Settings) -> Result<SastSettings, OptionError> {
 }
 
 /// The settings of FAST.
-pub fn fast(settings: &Settings) -> Result<FastSettings, OptionError> {
+pub fn fast(settings: &Settings) -> Result<FastConfig, OptionError> {
     let options = &settings.options;
-    Ok(FastSettings {
+    Ok(FastConfig {
         common: common(options)?,
         log_blocks: LOG_BLOCKS.of(options)?,
         eager_switch: EAGER_SWITCH.of(options)?,
@@ -264,10 +264,10 @@ pub fn fast(settings: &Settings) -> Result<FastSettings, OptionError> {
 }
 
 /// The settings of the superblock scheme.
-pub fn superblock(settings: &Settings) -> Result<SuperblockSettings, OptionError> {
+pub fn superblock(settings: &Settings) -> Result<SuperblockConfig, OptionError> {
     let options = &settings.options;
-    let default = SuperblockSettings::default();
-    Ok(SuperblockSettings {
+    let default = SuperblockConfig::default();
+    Ok(SuperblockConfig {
         common: common(options)?,
         group_blocks: SUPERBLOCK_BLOCKS.or(options, default.group_blocks)?,
         extra_blocks: EXTRA_BLOCKS.or(options, default.extra_blocks)?,
@@ -275,9 +275,9 @@ pub fn superblock(settings: &Settings) -> Result<SuperblockSettings, OptionError
 }
 
 /// The settings of DFTL.
-pub fn dftl(settings: &Settings) -> Result<DftlSettings, OptionError> {
+pub fn dftl(settings: &Settings) -> Result<DftlConfig, OptionError> {
     let options = &settings.options;
-    Ok(DftlSettings {
+    Ok(DftlConfig {
         common: common(options)?,
         cache_bytes: MAPPING_RAM.of(options)?,
         victim: victim(options)?.unwrap_or_default(),
@@ -287,9 +287,9 @@ pub fn dftl(settings: &Settings) -> Result<DftlSettings, OptionError> {
 }
 
 /// The settings of LazyFTL.
-pub fn lazy(settings: &Settings) -> Result<LazySettings, OptionError> {
+pub fn lazy(settings: &Settings) -> Result<LazyConfig, OptionError> {
     let options = &settings.options;
-    Ok(LazySettings {
+    Ok(LazyConfig {
         common: common(options)?,
         ram_bytes: MAPPING_RAM.of(options)?,
         area_blocks: AREA_BLOCKS.of(options)?,
@@ -297,10 +297,10 @@ pub fn lazy(settings: &Settings) -> Result<LazySettings, OptionError> {
 }
 
 /// The settings of the CFTL-like scheme.
-pub fn cftl(settings: &Settings) -> Result<CftlSettings, OptionError> {
+pub fn cftl(settings: &Settings) -> Result<CftlConfig, OptionError> {
     let options = &settings.options;
-    let default = CftlSettings::default();
-    Ok(CftlSettings {
+    let default = CftlConfig::default();
+    Ok(CftlConfig {
         common: common(options)?,
         cache_bytes: MAPPING_RAM.of(options)?,
         victim: victim(options)?.unwrap_or_default(),
@@ -310,13 +310,13 @@ pub fn cftl(settings: &Settings) -> Result<CftlSettings, OptionError> {
 }
 
 /// The settings of the HFTL-like scheme.
-pub fn hftl(settings: &Settings) -> Result<HftlSettings, OptionError> {
+pub fn hftl(settings: &Settings) -> Result<HftlConfig, OptionError> {
     let options = &settings.options;
-    Ok(HftlSettings {
+    Ok(HftlConfig {
         common: common(options)?,
         log_blocks: LOG_BLOCKS.of(options)?,
         hot_blocks: HOT_BLOCKS.of(options)?,
-        ..HftlSettings::default()
+        ..HftlConfig::default()
     })
 }
 
@@ -331,7 +331,7 @@ mod tests {
             let settings = Settings::new(RecordFormat::new(4, 4));
             page_map(&pairs.iter().fold(settings, |settings, (name, value)| settings.with(name, value)))
         };
-        assert_eq!(settings(&[]).unwrap(), FtlSettings::default());
+        assert_eq!(settings(&[]).unwrap(), FtlConfig::default());
         let all = [
             ("victim", "windowed:8"),
             ("separation", "hot-filter"),
@@ -339,12 +339,12 @@ mod tests {
             ("wear_gap", "20"),
             ("levelling", "dual-pool"),
         ];
-        let filter = HotSettings { counters: 1000, decay_writes: 1250, ..HotSettings::DEFAULT };
-        let expected = FtlSettings {
+        let filter = HotConfig { counters: 1000, decay_writes: 1250, ..HotConfig::DEFAULT };
+        let expected = FtlConfig {
             victim: VictimPolicy::Windowed { blocks: 8 },
             separation: Separation::HotFilter(filter),
             wear_levelling: WearLevelling::DualPool { threshold_erases: 20 },
-            ..FtlSettings::default()
+            ..FtlConfig::default()
         };
         assert_eq!(settings(&all).unwrap(), expected);
         for alone in [

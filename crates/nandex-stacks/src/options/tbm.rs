@@ -3,7 +3,7 @@
 use super::{Choice, Number, Options};
 use crate::names::{OptionInfo, option};
 use nandex::{Geometry, StoreError};
-use nandex_papers::ftl::tbm::{SPARE_BLOCKS_MIN, TbmSettings, VictimReads};
+use nandex_papers::ftl::tbm::{SPARE_BLOCKS_MIN, TbmConfig, VictimReads};
 use nandex_papers::ordered::wpcb::WpcbConfig;
 
 const BLOCKS: Number<u32> = Number::new(
@@ -39,13 +39,9 @@ const VICTIM_READS: Choice<VictimReads> = Choice::new(
 pub(crate) const OPTIONS: [OptionInfo; 4] =
     [BLOCKS.info, SPARE_BLOCKS.info, WHOLE_FROM.info, VICTIM_READS.info];
 
-/// The settings of the TBM and the number of its other blocks, on a chip that it divides with the store
-/// below. `usual_blocks` is C if the option is not set.
-pub fn config(
-    options: &Options,
-    chip: Geometry,
-    usual_blocks: u32,
-) -> Result<(TbmSettings, u32), StoreError> {
+/// The buffer blocks that options ask for, and the blocks of the TBM beside them, on a chip that it divides
+/// with the store below; `usual_blocks` is C without any.
+pub fn config(options: &Options, chip: Geometry, usual_blocks: u32) -> Result<(TbmConfig, u32), StoreError> {
     let most = chip.blocks.max(chip.pages_per_block);
     let refuse = |what: String| Err(StoreError::Unsupported(what.into()));
     let blocks = BLOCKS.up_to(options, most)?.unwrap_or(usual_blocks);
@@ -65,5 +61,5 @@ pub fn config(
         return refuse(format!("{range_blocks} blocks for the TBM leave none of {all} for the FTL"));
     }
     let victim_reads = VICTIM_READS.of(options)?;
-    Ok((TbmSettings { whole_from, victim_reads, ..TbmSettings::new(blocks) }, spare_blocks))
+    Ok((TbmConfig { whole_from, victim_reads, ..TbmConfig::new(blocks) }, spare_blocks))
 }

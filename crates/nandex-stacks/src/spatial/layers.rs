@@ -176,7 +176,7 @@ impl<F: Framework> SpatialTree for Below<F> {
             let tree = super::trees::config::<K, C, D>(settings)?;
             let mut nodes: BufferedNodes<Store, C, D> = match open {
                 Open::Format => BufferedNodes::format(store, &tree, layer)?,
-                _ => BufferedNodes::mount_as(store, &tree, layer)?,
+                _ => BufferedNodes::mount(store, &tree, layer)?,
             };
             if settings.ram_bytes.is_some() {
                 nodes = nodes.narrowed();

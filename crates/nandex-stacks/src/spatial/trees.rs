@@ -6,7 +6,6 @@ use crate::names::OptionInfo;
 pub use crate::options::spatial::{DOMAIN, rect_of, text_of};
 use crate::options::{Options, Settings, spatial as options};
 use crate::stack::{self, Demand, options_of_tree};
-use nandex::nand::Differs;
 use nandex::ordered::Durability;
 use nandex::spatial::hilbert::HilbertRules;
 use nandex::spatial::node::Entry;
@@ -124,7 +123,7 @@ impl<K: Kind> SpatialTree for K {
         let format = config.node_format::<C, D>(store.page_bytes(), store.page_count())?;
         let mut nodes = match open {
             Open::Format => PagedNodes::format(store, format, config.durability)?,
-            _ => PagedNodes::mount_as(store, &config)?,
+            _ => PagedNodes::mount(store, &config)?,
         };
         // Without a limit an operation may hold as many nodes as the literature has it insert again.
         if settings.ram_bytes.is_some() {
@@ -207,15 +206,7 @@ impl SpatialTree for ForTree {
         if open == Open::Format {
             return Ok(Box::new(for_tree::format::<_, C, D>(store, &config)?));
         }
-        let tree = for_tree::mount::<_, C, D>(store)?;
-        if *tree.rules() != config.rules {
-            return Err(IndexError::other(Differs::Settings, "the tree has other rules"));
-        }
-        if SpatialIndex::<C, D>::durability(&tree) < config.durability {
-            let what = "the tree gives less durability on this store than is wanted";
-            return Err(IndexError::Unsupported(what.into()));
-        }
-        Ok(Box::new(tree))
+        Ok(Box::new(for_tree::mount::<_, C, D>(store, &config)?))
     }
 }
 

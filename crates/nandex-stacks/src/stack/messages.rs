@@ -41,19 +41,19 @@ where
     if has_journal(settings) {
         let journal = JournalConfig { replay_ram, ..options::journal::config(settings)? };
         return Ok(match open {
-            Open::Format => Box::new(Journaled::<_, MessageTree<_, T>>::format(store, config, journal)?),
-            _ => Box::new(Journaled::<_, MessageTree<_, T>>::mount(store, config, journal)?),
+            Open::Format => Box::new(Journaled::<_, MessageTree<_, T>>::format(store, &(config, journal))?),
+            _ => Box::new(Journaled::<_, MessageTree<_, T>>::mount(store, &(config, journal))?),
         });
     }
     Ok(match open {
-        Open::Format => Box::new(MessageTree::<_, T>::format(store, config)?),
+        Open::Format => Box::new(MessageTree::<_, T>::format(store, &config)?),
         Open::Mount => {
             refuse_journaled(&mut store)?;
-            Box::new(MessageTree::<_, T>::mount(store, config)?)
+            Box::new(MessageTree::<_, T>::mount(store, &config)?)
         }
         Open::MountAfterCut => {
             refuse_journaled(&mut store)?;
-            Box::new(MessageTree::<_, T>::mount_after_cut(store, config)?)
+            Box::new(MessageTree::<_, T>::mount_after_cut(store, &config)?)
         }
     })
 }

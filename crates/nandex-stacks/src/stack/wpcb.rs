@@ -46,8 +46,8 @@ impl Wpcb {
         options::cache::writes_alone(&settings.options)?;
         let cache = (plan.policy(frames), frames);
         Ok(match open {
-            Open::Format => Box::new(WpcbTree::format_cached(ftl, range, config, cache)?),
-            _ => Box::new(WpcbTree::mount_cached(ftl, range, config, cache)?),
+            Open::Format => Box::new(WpcbTree::format_cached(ftl, range, &config, cache)?),
+            _ => Box::new(WpcbTree::mount_cached(ftl, range, &config, cache)?),
         })
     }
 

@@ -7,7 +7,7 @@ use super::opposite;
 use crate::options::{Settings, wrappers as own};
 use nandex::ordered::{Direction, Durability, RecordFormat, Visit};
 use nandex::{IndexError, Nand, OrderedIndex, forward_index};
-use nandex_papers::sensor::microhash::{MicroHash, Settings as LogSettings};
+use nandex_papers::sensor::microhash::{MicroHash, MicroHashConfig as LogConfig};
 use nandex_papers::sensor::{Reading, SensorLog};
 use std::ops::{Bound, ControlFlow};
 
@@ -28,7 +28,7 @@ impl Readings {
     fn over(
         nand: Box<dyn Nand>,
         settings: &Settings,
-        open: impl FnOnce(Box<dyn Nand>, &LogSettings) -> Result<Log, IndexError>,
+        open: impl FnOnce(Box<dyn Nand>, &LogConfig) -> Result<Log, IndexError>,
     ) -> Result<Box<dyn OrderedIndex>, IndexError> {
         let by_value = own::by_value(&settings.options)?.unwrap_or(BY_VALUE);
         Ok(Box::new(Readings { log: open(nand, &log_settings(settings)?)?, by_value }))
@@ -45,14 +45,14 @@ pub(super) fn mount(nand: Box<dyn Nand>, settings: &Settings) -> Result<Box<dyn 
 
 /// The settings of a log. Those that are not set follow from the sizes of the records, which a log does not
 /// know.
-fn log_settings(settings: &Settings) -> Result<LogSettings, IndexError> {
+fn log_settings(settings: &Settings) -> Result<LogConfig, IndexError> {
     if settings.durability == Durability::EveryOperation {
         return Err(IndexError::Unsupported("a log of readings is durable with its syncs".into()));
     }
     let RecordFormat { key_bytes, value_bytes } = settings.record;
-    let (all, options) = (LogSettings::default(), &settings.options);
+    let (all, options) = (LogConfig::default(), &settings.options);
     let drawn = if key_bytes.is_multiple_of(4) { all.values } else { (-500, 500) };
-    Ok(LogSettings {
+    Ok(LogConfig {
         values: own::values(options)?.unwrap_or(drawn),
         buckets: own::buckets(options)?.unwrap_or([0, 1, 2][usize::from(value_bytes % 3)]),
         horizon: own::horizon(options)?.unwrap_or([0, 5][usize::from(value_bytes / 4 % 2)]),

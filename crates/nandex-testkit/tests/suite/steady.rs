@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Geometry, Part, catalogue};
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
@@ -140,12 +140,12 @@ fn a_mounted_wandering_tree_asks_for_no_memory() {
 #[test]
 fn a_mounted_bplus_tree_asks_for_no_memory() {
     let format: &Open = &|chip| {
-        let store = PageMapFtl::format(chip, FtlSettings::default())?;
-        Ok(Box::new(BPlusTree::format(store, BPlusConfig::new(RECORD))?))
+        let store = PageMapFtl::format(chip, &FtlConfig::default())?;
+        Ok(Box::new(BPlusTree::format(store, &BPlusConfig::new(RECORD))?))
     };
     let mount: &Open = &|chip| {
-        let store = PageMapFtl::mount(chip, FtlSettings::default())?;
-        Ok(Box::new(BPlusTree::mount(store)?))
+        let store = PageMapFtl::mount(chip, &FtlConfig::default())?;
+        Ok(Box::new(BPlusTree::mount_found(store)?))
     };
     nothing_asked("bplus", &requests(format, mount, Keys::Any));
 }

@@ -2,15 +2,15 @@
 
 use super::*;
 
-fn counted(seed: u64) -> DftlSettings {
-    DftlSettings { validity: Validity::Counts, ..settings(seed) }
+fn counted(seed: u64) -> DftlConfig {
+    DftlConfig { validity: Validity::Counts, ..settings(seed) }
 }
 
 /// A chip with room to spare, on which many blocks are collected; as many bytes of cache as `entries` take.
 fn on_roomy_chip(entries: u32, validity: Validity) -> DftlFtl<SimChip> {
-    let common = FlashSettings { over_provisioning_ppm: 400_000, ..FlashSettings::default() };
-    let settings = DftlSettings { common, validity, ..with_entries(entries) };
-    DftlFtl::format(chip(Geometry::new(512, 16, 16, 128)), settings).unwrap()
+    let common = FlashConfig { over_provisioning_ppm: 400_000, ..FlashConfig::default() };
+    let settings = DftlConfig { common, validity, ..with_entries(entries) };
+    DftlFtl::format(chip(Geometry::new(512, 16, 16, 128)), &settings).unwrap()
 }
 
 /// The table has 12 pages, and each walk over it answers for up to 8 blocks. The host's work is the same.
@@ -54,7 +54,7 @@ fn a_mount_reads_the_map_and_what_is_new() {
         let mut nand = ftl.into_nand();
         nand.power_on();
         let before = nand.counters().page_reads[Cause::Recovery as usize];
-        ftl = DftlFtl::mount(nand, with_entries(30)).unwrap();
+        ftl = DftlFtl::mount(nand, &with_entries(30)).unwrap();
         let reads = ftl.nand().counters().page_reads[Cause::Recovery as usize] - before;
         let (table, since) = (pages.div_ceil(128), u64::from(record_interval(ftl.flash().geometry())) + 32);
         let bound = 3 * table + 4 * 128 + since + 3 * 16 * 8;
@@ -69,12 +69,12 @@ fn what_was_formatted_stays_so() {
     for validity in [Validity::Bits, Validity::Counts] {
         let mut ftl = on_roomy_chip(16, validity);
         let others =
-            [Validity::Counts, Validity::Bits].map(|validity| DftlSettings { validity, ..with_entries(16) });
+            [Validity::Counts, Validity::Bits].map(|validity| DftlConfig { validity, ..with_entries(16) });
         for other in others {
             ftl.write(Lpn(7), Cause::Host, &[7; 512]).unwrap();
-            ftl = DftlFtl::mount(ftl.into_nand(), other).unwrap();
+            ftl = DftlFtl::mount(ftl.into_nand(), &other).unwrap();
             assert_eq!(ftl.flash().state.is_counted(), validity == Validity::Counts);
-            ftl = DftlFtl::mount(ftl.close().unwrap(), other).unwrap();
+            ftl = DftlFtl::mount(ftl.close().unwrap(), &other).unwrap();
             let mut data = [0; 512];
             ftl.read(Lpn(7), Cause::Host, &mut data).unwrap();
             assert!(data == [7; 512] && ftl.check().unwrap().is_sound());
@@ -84,7 +84,7 @@ fn what_was_formatted_stays_so() {
 
 #[test]
 fn cold_blocks_wear_with_the_others() {
-    suite::levels_wear::<Dftl>(|common| DftlSettings {
+    suite::levels_wear::<Dftl>(|common| DftlConfig {
         common,
         validity: Validity::Counts,
         ..Default::default()

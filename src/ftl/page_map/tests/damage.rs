@@ -24,9 +24,9 @@ enum End {
     Cut,
 }
 
-fn aged(seed: u64, end: End, settings: FtlSettings) -> Aged {
+fn aged(seed: u64, end: End, settings: FtlConfig) -> Aged {
     let mut rng = Rng::new(seed);
-    let mut ftl = PageMapFtl::format(chip(small()), settings).unwrap();
+    let mut ftl = PageMapFtl::format(chip(small()), &settings).unwrap();
     let mut model = model_of(&ftl);
     let ops = 150 + rng.below(200);
     let mut earlier = ftl.nand().clone();
@@ -81,8 +81,8 @@ enum Outcome {
     Wrong,
 }
 
-fn outcome(aged: &Aged, damaged: SimChip, settings: FtlSettings) -> (Outcome, String) {
-    let mut ftl = match PageMapFtl::mount(damaged, settings) {
+fn outcome(aged: &Aged, damaged: SimChip, settings: FtlConfig) -> (Outcome, String) {
+    let mut ftl = match PageMapFtl::mount(damaged, &settings) {
         Ok(ftl) => ftl,
         Err(StoreError::Corrupted { .. } | StoreError::NotFormatted(_)) => {
             return (Outcome::Refused, String::new());
@@ -119,8 +119,8 @@ struct Role {
 }
 
 /// The role of each page. `whole`: all pages of its block are damaged with it.
-fn roles(aged: &Aged, settings: FtlSettings, whole: bool) -> Vec<Role> {
-    let mut ftl = PageMapFtl::mount(aged.chip.clone(), settings).unwrap();
+fn roles(aged: &Aged, settings: FtlConfig, whole: bool) -> Vec<Role> {
+    let mut ftl = PageMapFtl::mount(aged.chip.clone(), &settings).unwrap();
     let g = small();
     let mut data = vec![0; 64];
     let headers: Vec<Option<Header>> = (0..g.pages())
@@ -221,7 +221,7 @@ fn a_dying_chip_ends_read_only_and_complete() {
     for seed in 0..sized(6, 18) {
         let settings = variant(seed);
         let mut rng = Rng::new(seed);
-        let mut ftl = PageMapFtl::format(chip(Geometry::new(64, 16, 4, 60)), settings).unwrap();
+        let mut ftl = PageMapFtl::format(chip(Geometry::new(64, 16, 4, 60)), &settings).unwrap();
         let mut model = model_of(&ftl);
         let mut refused = 0;
         for round in 0..400 {
@@ -267,7 +267,7 @@ fn transient_read_errors_lose_nothing() {
     for seed in 0..sized(4, 12) {
         let settings = variant(seed);
         let mut rng = Rng::new(seed);
-        let mut ftl = PageMapFtl::format(chip(small()), settings).unwrap();
+        let mut ftl = PageMapFtl::format(chip(small()), &settings).unwrap();
         let mut model = model_of(&ftl);
         let faults = Faults { seed, read_failures_ppm: 5_000, ..Faults::default() };
         ftl.nand_mut().set_faults(faults);

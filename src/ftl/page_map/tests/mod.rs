@@ -4,7 +4,7 @@
 mod damage;
 
 use super::*;
-use crate::blocks::hot::HotSettings;
+use crate::blocks::hot::HotConfig;
 use crate::blocks::victim::VictimPolicy;
 use crate::blocks::wear::WearLevelling;
 use crate::inputs::{sized, stride};
@@ -25,15 +25,15 @@ fn small() -> Geometry {
     Geometry::new(64, 16, 4, 22)
 }
 
-fn settings() -> FtlSettings {
-    FtlSettings { atomic_pages: 5, checkpoint_blocks: Some(12), ..FtlSettings::default() }
+fn settings() -> FtlConfig {
+    FtlConfig { atomic_pages: 5, checkpoint_blocks: Some(12), ..FtlConfig::default() }
 }
 
 /// Settings that differ in victims, separation and levelling, where the tier has them; any number stands for
 /// some, the first 18 for each pair of separation and victims.
-fn variant(number: u64) -> FtlSettings {
+fn variant(number: u64) -> FtlConfig {
     // A filter so small and hasty that pages of these chips turn hot and cold.
-    let numbers = HotSettings { counters: 16, hashes: 2, threshold: 3, decay_writes: 24 };
+    let numbers = HotConfig { counters: 16, hashes: 2, threshold: 3, decay_writes: 24 };
     let separations = [Separation::TwoFrontiers, Separation::None, Separation::HotFilter(numbers)];
     let levellings = [
         WearLevelling::None,
@@ -43,9 +43,9 @@ fn variant(number: u64) -> FtlSettings {
     ];
     let number = number as usize;
     if !cfg!(feature = "full") {
-        return FtlSettings { separation: separations[number % 2], ..settings() };
+        return FtlConfig { separation: separations[number % 2], ..settings() };
     }
-    FtlSettings {
+    FtlConfig {
         victim: VictimPolicy::ALL[number / 3 % 6],
         separation: separations[number % 3],
         wear_levelling: levellings[number % 4],
@@ -116,7 +116,7 @@ fn remount(ftl: PageMapFtl<SimChip>, model: &mut Model, before: &Model) -> PageM
     let settings = ftl.core.settings;
     let mut chip = ftl.into_nand();
     chip.power_on();
-    let mut ftl = PageMapFtl::mount(chip, settings).unwrap();
+    let mut ftl = PageMapFtl::mount(chip, &settings).unwrap();
     let found = contents(&mut ftl);
     assert!(
         before.allows(&found) || model.allows(&found),
@@ -127,10 +127,10 @@ fn remount(ftl: PageMapFtl<SimChip>, model: &mut Model, before: &Model) -> PageM
     ftl
 }
 
-fn cut_run(first: u64, when: CutWhen, torn: TornModel, settings: FtlSettings) -> bool {
+fn cut_run(first: u64, when: CutWhen, torn: TornModel, settings: FtlConfig) -> bool {
     let seed = first % 3;
     let mut rng = Rng::new(seed);
-    let mut ftl = PageMapFtl::format(chip(small()), settings).unwrap();
+    let mut ftl = PageMapFtl::format(chip(small()), &settings).unwrap();
     let mut model = model_of(&ftl);
     let mut struck = false;
     for (cut, wait) in [first, rng.below(6), rng.below(60), 10_000].into_iter().enumerate() {
@@ -177,7 +177,7 @@ fn it_is_an_array_of_pages() {
     for seed in 0..sized(9, 36) {
         let (geometry, settings) = (geometries[seed as usize % 4], variant(seed / 2));
         let mut rng = Rng::new(seed);
-        let mut ftl = PageMapFtl::format(chip(geometry), settings).unwrap();
+        let mut ftl = PageMapFtl::format(chip(geometry), &settings).unwrap();
         let mut model = model_of(&ftl);
         for step in 0..4000 {
             let op = random_op(&mut rng, ftl.page_count(), ftl.atomic_pages_max() as u64);
@@ -185,7 +185,7 @@ fn it_is_an_array_of_pages() {
             if step % 500 == 499 {
                 assert_eq!(contents(&mut ftl), model.pages);
                 assert_sound(&mut ftl);
-                ftl = PageMapFtl::mount(ftl.close().unwrap(), settings).unwrap();
+                ftl = PageMapFtl::mount(ftl.close().unwrap(), &settings).unwrap();
                 assert!(!ftl.core.records.stale, "nothing was written after the checkpoint");
                 model.settle();
                 assert_eq!(contents(&mut ftl), model.pages);
@@ -197,7 +197,7 @@ fn it_is_an_array_of_pages() {
 
 #[test]
 fn a_completely_written_store_can_be_overwritten_for_ever() {
-    let mut ftl = PageMapFtl::format(chip(small()), settings()).unwrap();
+    let mut ftl = PageMapFtl::format(chip(small()), &settings()).unwrap();
     let mut model = model_of(&ftl);
     for lpn in 0..ftl.page_count() {
         apply(&mut ftl, &mut model, &Op::Group(vec![lpn])).unwrap();
@@ -219,7 +219,7 @@ fn cut_after_cut_does_not_fill_it() {
             [small(), Geometry::new(64, 16, 8, 18), Geometry::new(128, 16, 16, 14)][seed as usize / 2 % 3];
         let settings = variant(seed);
         let mut rng = Rng::new(seed);
-        let mut ftl = PageMapFtl::format(chip(geometry), settings).unwrap();
+        let mut ftl = PageMapFtl::format(chip(geometry), &settings).unwrap();
         let mut model = model_of(&ftl);
         for lpn in 0..ftl.page_count() {
             apply(&mut ftl, &mut model, &Op::Group(vec![lpn])).unwrap();
@@ -240,10 +240,10 @@ fn failing_blocks_cost_room_but_no_data() {
         let faults =
             Faults { seed, program_failures_ppm: 2_000, erase_failures_ppm: 5_000, ..Faults::default() };
         let mut rng = Rng::new(seed);
-        let settings = FtlSettings { bad_blocks_ppm: 300_000, ..variant(seed) };
+        let settings = FtlConfig { bad_blocks_ppm: 300_000, ..variant(seed) };
         let chip =
             chip(Geometry::new(64, 16, 4, 80)).with_factory_bad_blocks(30_000, seed).with_faults(faults);
-        let mut ftl = PageMapFtl::format(chip, settings).unwrap();
+        let mut ftl = PageMapFtl::format(chip, &settings).unwrap();
         let mut model = model_of(&ftl);
         let mut full = false;
         for step in 0..3000 {
@@ -267,8 +267,8 @@ fn failing_blocks_cost_room_but_no_data() {
     }
 }
 
-fn aged(seed: u64, settings: FtlSettings) -> (SimChip, Vec<u64>) {
-    let mut ftl = PageMapFtl::format(chip(small()), settings).unwrap();
+fn aged(seed: u64, settings: FtlConfig) -> (SimChip, Vec<u64>) {
+    let mut ftl = PageMapFtl::format(chip(small()), &settings).unwrap();
     let mut model = model_of(&ftl);
     let mut rng = Rng::new(seed);
     for _ in 0..400 {
@@ -290,14 +290,14 @@ fn a_wrong_bit_anywhere_is_noticed() {
     }
 }
 
-fn flip_every_bit(seed: u64, settings: FtlSettings) {
+fn flip_every_bit(seed: u64, settings: FtlConfig) {
     let (chip, pages) = aged(seed, settings);
     let (mut worn, mut refused) = (0, 0);
     for ppn in (0..small().pages()).map(Ppn) {
         let step = 5 * stride(12);
         for bit in (ppn.index() % step..640).step_by(step) {
             let flipped = Chip::new(chip.clone()).with_wrong_bits(ppn, &[bit]);
-            let mut ftl = match PageMapFtl::mount(flipped, settings) {
+            let mut ftl = match PageMapFtl::mount(flipped, &settings) {
                 Ok(ftl) => ftl,
                 Err(StoreError::Corrupted { .. } | StoreError::NotFormatted(_)) => {
                     refused += 1;
@@ -325,14 +325,14 @@ fn flip_every_bit(seed: u64, settings: FtlSettings) {
 #[test]
 fn a_lost_page_stays_lost_until_it_is_written() {
     let (chip, pages) = aged(3, settings());
-    let lost = PageMapFtl::mount(chip.clone(), settings()).unwrap().core.state.map.get(3);
-    let mut ftl = PageMapFtl::mount(Chip::new(chip).with_wrong_bits(Ppn(lost), &[77]), settings()).unwrap();
+    let lost = PageMapFtl::mount(chip.clone(), &settings()).unwrap().core.state.map.get(3);
+    let mut ftl = PageMapFtl::mount(Chip::new(chip).with_wrong_bits(Ppn(lost), &[77]), &settings()).unwrap();
     let (mut data, bytes) = (vec![0; 64], page(7, 64));
     for round in 0..200 {
         let lpn = Lpn(4 + round % 8);
         ftl.write(lpn, Cause::Host, &bytes).unwrap();
         if round % 50 == 0 {
-            ftl = PageMapFtl::mount(ftl.into_nand(), settings()).unwrap();
+            ftl = PageMapFtl::mount(ftl.into_nand(), &settings()).unwrap();
         }
         let read = ftl.read(Lpn(3), Cause::Host, &mut data);
         assert!(matches!(read, Err(StoreError::Corrupted { .. })), "{read:?} in round {round}");
@@ -350,7 +350,7 @@ fn a_rotten_chip_never_panics() {
     let (chip, _) = aged(5, settings());
     for seed in 0..sized(300, 1500) {
         let faults = Faults { seed, bit_errors_per_gigabit: 1 << (10 + seed % 12), ..Faults::default() };
-        let Ok(mut ftl) = PageMapFtl::mount(chip.clone().with_faults(faults), settings()) else { continue };
+        let Ok(mut ftl) = PageMapFtl::mount(chip.clone().with_faults(faults), &settings()) else { continue };
         let mut data = vec![0; 64];
         for lpn in (0..ftl.page_count()).map(Lpn) {
             if ftl.read(lpn, Cause::Host, &mut data).is_ok() {

@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 
 /// Way in which the pages that an operation changed are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum StructureWrites {
     /// Each changed page is written once, in one group if the store takes it.
     #[default]

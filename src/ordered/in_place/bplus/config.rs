@@ -14,6 +14,7 @@ use crate::units::Lpn;
 
 /// Amount of RAM that a tree takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum TreeRam {
     /// Room for all pages that an operation changes at once.
     #[default]
@@ -25,7 +26,18 @@ pub enum TreeRam {
 }
 
 /// How a B+-tree is formatted.
+///
+/// ```
+/// use nandex::ordered::bplus::{BPlusConfig, Overflow, TreeRam};
+/// use nandex::{Durability, RecordFormat};
+///
+/// let config = BPlusConfig::new(RecordFormat::new(8, 8))
+///     .with_durability(Durability::EverySync)
+///     .with_ram(TreeRam::Least);
+/// assert_eq!(config.overflow, Overflow::Split);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct BPlusConfig {
     /// Sizes of the records.
     pub record: RecordFormat,
@@ -75,21 +87,7 @@ impl BPlusConfig {
         self
     }
 
-    /// Returns this configuration for a store that allows only this durability class.
-    #[must_use]
-    pub const fn with_durability(mut self, durability: Durability) -> BPlusConfig {
-        self.durability = durability;
-        self
-    }
-
-    /// Returns this configuration with this amount of RAM.
-    #[must_use]
-    pub const fn with_ram(mut self, ram: TreeRam) -> BPlusConfig {
-        self.ram = ram;
-        self
-    }
-
-    /// Configuration of a tree whose records name the leaves of another tree.
+    /// A tree whose records name the leaves of another.
     #[doc(hidden)]
     pub fn directory(key_bytes: u8, order: Option<usize>, above: Above) -> BPlusConfig {
         BPlusConfig {

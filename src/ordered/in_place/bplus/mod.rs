@@ -128,6 +128,19 @@ use pages::Pages;
 use staged::Staged;
 
 /// A B+-tree that owns its store.
+///
+/// ```
+/// use nandex::store::ram::RamStore;
+/// use nandex::{BPlusConfig, BPlusTree, OrderedIndex, RecordFormat};
+///
+/// let config = BPlusConfig::new(RecordFormat::new(2, 4)).with_order(20);
+/// let mut tree = BPlusTree::format(RamStore::new(512, 100), &config)?;
+/// tree.insert(&[0, 7], &[1; 4])?;
+/// tree.close()?;
+/// let mut tree = BPlusTree::mount(tree.into_store(), &config)?;
+/// assert!(tree.get(&[0, 7], &mut [0; 4])?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct BPlusTree<S> {
     store: S,
     core: Core,
@@ -157,6 +170,7 @@ struct Work<'a> {
 
 /// Numbers of changes of structure since the tree was opened.
 #[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub struct NodeCounts {
     /// Nodes split in halves.
     pub splits: u64,
@@ -288,13 +302,13 @@ fn require(
 
 impl<S: PageStore> BPlusTree<S> {
     /// Makes an empty tree; whatever the store held is dropped.
-    pub fn format(mut store: S, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
-        let core = Core::format(&mut store, config)?;
+    pub fn format(mut store: S, config: &BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
+        let core = Core::format(&mut store, *config)?;
         Ok(BPlusTree { store, core })
     }
 
-    /// Opens the tree that a store holds.
-    pub fn mount(store: S) -> Result<BPlusTree<S>, IndexError> {
+    /// Opens the tree that a store holds, however it was formatted ([`BPlusTree::config`] tells).
+    pub fn mount_found(store: S) -> Result<BPlusTree<S>, IndexError> {
         Ok(BPlusTree::open(store, false)?)
     }
 
@@ -330,8 +344,8 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Opens the tree that a store holds, and refuses one formatted with other records or capacities or
     /// giving less durability.
-    pub fn mount_as(store: S, config: BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
-        Ok(BPlusTree::open_if(store, config.ram, &|_, _| false)?.require_config(config)?)
+    pub fn mount(store: S, config: &BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
+        Ok(BPlusTree::open_if(store, config.ram, &|_, _| false)?.require_config(*config)?)
     }
 
     /// Refuses a tree that was formatted with other records or capacities, or that gives less durability.

@@ -24,6 +24,7 @@ use alloc::vec::Vec;
 /// Rule for a full leaf that is to take one more record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Overflow {
     /// The leaf is split in halves.
     #[default]
@@ -83,6 +84,7 @@ fn distance(low: &[u8], high: &[u8]) -> Option<u64> {
 /// Rule for a node that gets too empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Underflow {
     /// A node less than half full takes entries from a neighbour or merges with it.
     #[default]

@@ -13,7 +13,17 @@ use crate::ordered::{Durability, RecordFormat};
 
 /// How a tree on raw NAND is formatted, mounted and run. Of all this only the sizes of the records are stored
 /// on the chip.
+///
+/// ```
+/// use nandex::{Durability, RawConfig, RecordFormat};
+///
+/// let config: RawConfig = RawConfig::new(RecordFormat::new(8, 8))
+///     .with_durability(Durability::EverySync)
+///     .with_ram_bytes(Some(32 << 10));
+/// assert_eq!(config.read_pages, None);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct RawConfig<C = ()> {
     /// Sizes of the records.
     pub record: RecordFormat,

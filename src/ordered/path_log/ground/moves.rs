@@ -34,6 +34,7 @@ fn hash(named: u32, now: u32) -> u32 {
 
 /// Nodes that a tree may reuse from the path of the operation before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Keep {
     /// Every node of the path.
     #[default]
@@ -45,6 +46,7 @@ pub enum Keep {
 
 /// Treatment of an entry if its address may get a second place in the table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Duplicates {
     /// An address in the table keeps its place, so there are no duplicates.
     #[default]

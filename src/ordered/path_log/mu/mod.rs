@@ -21,9 +21,18 @@
 //! entry. A root with one child is replaced by the child, repeatedly, not once per removal. The paper's `N <-
 //! P'` and its swap rule become "the half on the path stays in the spine".
 
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod controller;
+#[cfg(feature = "unstable")]
 pub mod controller;
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod layout;
+#[cfg(feature = "unstable")]
 pub mod layout;
 mod settle;
+#[cfg(not(feature = "unstable"))]
+pub(crate) mod star;
+#[cfg(feature = "unstable")]
 pub mod star;
 
 use crate::check::{IndexError, message};
@@ -34,18 +43,37 @@ use crate::ordered::node::NodeShape;
 use crate::ordered::path_log::ground::{
     Change, Key, Layouts, Leaf, LeafUse, MovedNodes, Nodes, RawScheme, RawTree, Shapes, Sibling, child_value,
 };
-use crate::ordered::{Metric, RecordFormat};
+use crate::ordered::{Metric, RawConfig, RecordFormat};
 use crate::units::Ppn;
 use alloc::vec::Vec;
+pub use controller::Costs;
 use controller::Facts;
 use core::ops::Range;
-use layout::{Layout, LeafShare};
-pub use star::{MenuConfig, MuStarTree};
+use layout::Layout;
+pub use layout::LeafShare;
+pub use star::{LayoutPolicy, MenuConfig, MuStarTree};
 
-/// A mu-Tree on a chip.
-pub type MuTree<N> = RawTree<N, PathPages<OneLayout>>;
+crate::ordered::forward::named_tree! {
+    /// A mu-Tree on a chip.
+    ///
+    /// ```
+    /// # use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+    /// # let chip = SimChip::new(&mlc_64m().with_blocks(64))?;
+    /// use nandex::{OrderedIndex, RecordFormat, MuTree, RawConfig};
+    ///
+    /// let config = RawConfig::new(RecordFormat::new(2, 4)).with_read_pages(Some(8));
+    /// let mut tree = MuTree::format(chip, &config)?;
+    /// tree.insert(&[0, 7], &[1; 4])?;
+    /// tree.close()?;
+    /// let mut tree = MuTree::mount(tree.into_nand(), &config)?;
+    /// assert!(tree.get(&[0, 7], &mut [0; 4])?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    MuTree<N> = RawTree<N, PathPages<OneLayout>>, set up by RawConfig
+}
 
-/// Choice of layouts: those that the pages of a tree may have, and the one that a changed path takes.
+/// Which layouts the pages of a tree may have, and which of them a changed path takes.
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub trait LayoutChoice: Copy + crate::shared::MaybeSend {
     /// Part of a [`RawConfig`](crate::ordered::RawConfig) that the choice takes.
     type Config: Copy + Default + crate::shared::MaybeSend;
@@ -97,6 +125,7 @@ pub trait LayoutChoice: Copy + crate::shared::MaybeSend {
 
 /// The layout of the mu-Tree: half of every page for the leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub struct OneLayout;
 
 impl LayoutChoice for OneLayout {
@@ -113,6 +142,7 @@ impl LayoutChoice for OneLayout {
 
 /// Scheme in which the nodes of a path share a page, in one of the layouts of a menu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub struct PathPages<C> {
     layout: Layout,
     choice: C,

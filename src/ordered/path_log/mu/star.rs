@@ -26,14 +26,34 @@ use super::layout::{Layout, LeafShare};
 use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
 use crate::ordered::Metric;
+use crate::ordered::RawConfig;
 use crate::ordered::path_log::ground::{Leaf, LeafUse, RawTree};
 use alloc::vec::Vec;
 
-/// A mu*-Tree on a chip.
-pub type MuStarTree<N> = RawTree<N, PathPages<Menu>>;
+crate::ordered::forward::named_tree! {
+    /// A mu*-Tree on a chip.
+    ///
+    /// ```
+    /// # use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+    /// # let chip = SimChip::new(&mlc_64m().with_blocks(64))?;
+    /// use nandex::ordered::mu::{LayoutPolicy, LeafShare, MenuConfig};
+    /// use nandex::{OrderedIndex, RecordFormat, MuStarTree, RawConfig};
+    ///
+    /// let config = RawConfig::new(RecordFormat::new(2, 4))
+    ///     .with_scheme(MenuConfig::default().with_layout(LayoutPolicy::Fixed(LeafShare::HALF)));
+    /// let mut tree = MuStarTree::format(chip, &config)?;
+    /// tree.insert(&[0, 7], &[1; 4])?;
+    /// tree.close()?;
+    /// let mut tree = MuStarTree::mount(tree.into_nand(), &config)?;
+    /// assert!(tree.get(&[0, 7], &mut [0; 4])?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    MuStarTree<N> = RawTree<N, PathPages<Menu>>, set up by RawConfig<MenuConfig>
+}
 
 /// Rule by which the layout of changed paths is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum LayoutPolicy {
     /// The controller chooses.
     #[default]
@@ -43,7 +63,10 @@ pub enum LayoutPolicy {
 }
 
 /// The settings that a mu*-Tree takes besides what all trees on raw NAND do.
+///
+/// An example stands at [`MuStarTree`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct MenuConfig {
     /// How the layout of changed paths is chosen.
     pub layout: LayoutPolicy,
@@ -172,11 +195,11 @@ impl LayoutChoice for Menu {
 impl<N> MuStarTree<N> {
     /// Sets the rule by which the layout of changed paths is chosen from now on.
     pub fn set_layout(&mut self, policy: LayoutPolicy) {
-        self.nodes.path.scheme.choice.policy_of(policy);
+        self.ground.nodes.path.scheme.choice.policy_of(policy);
     }
 
     /// Leaf share that changed paths take now, if the height of the tree allows it.
     pub fn leaf_share(&self) -> LeafShare {
-        self.nodes.path.scheme.choice.current
+        self.ground.nodes.path.scheme.choice.current
     }
 }

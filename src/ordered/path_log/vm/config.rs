@@ -6,7 +6,10 @@ use crate::ordered::path_log::ground::RawConfig;
 use crate::ordered::path_log::ground::moves::{Duplicates, Keep};
 
 /// The table of moved nodes, which a VMTree takes besides what all trees on raw NAND do.
+///
+/// An example stands at [`VmConfig`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct TableConfig {
     /// Bytes of the table, from [`TableConfig::BYTES_MIN`] to four for each page of the chip; `None` means
     /// 1024 as published, or an eighth of the RAM, and no more than half a byte for each page; 512 where the
@@ -24,7 +27,10 @@ impl TableConfig {
 }
 
 /// How a VMTree is formatted, mounted and run.
+///
+/// An example stands at [`VmTree`](super::VmTree).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct VmConfig {
     /// The tree and its table. Garbage is collected at more free blocks than it says where an update may take
     /// more.

@@ -50,7 +50,10 @@ pub mod overwrite;
 #[cfg(feature = "full")]
 mod tests;
 
+#[cfg(feature = "unstable")]
 pub use buffer::{Entered, LOG_PAGES_MAX, Logged, TakesBatches};
+#[cfg(not(feature = "unstable"))]
+pub(crate) use buffer::{Entered, LOG_PAGES_MAX, Logged, TakesBatches};
 pub use config::{TableConfig, VmConfig};
 
 use crate::bits;
@@ -82,11 +85,28 @@ const MAPPED: u8 = 1;
 const ROOT: u8 = 2;
 const LAST: u8 = 4;
 
-/// A VMTree on a chip.
-pub type VmTree<N> = Logged<RawTree<N, MappedPages>>;
+crate::ordered::forward::named_tree! {
+    /// A VMTree on a chip.
+    ///
+    /// ```
+    /// # use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+    /// # let chip = SimChip::new(&mlc_64m().with_blocks(64))?;
+    /// use nandex::{OrderedIndex, RecordFormat, VmConfig, VmTree};
+    ///
+    /// let config = VmConfig::new(RecordFormat::new(2, 4));
+    /// let mut tree = VmTree::format(chip, &config)?;
+    /// tree.insert(&[0, 7], &[1; 4])?;
+    /// tree.close()?;
+    /// let mut tree = VmTree::mount(tree.into_nand(), &config)?;
+    /// assert!(tree.get(&[0, 7], &mut [0; 4])?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    VmTree<N> = Logged<RawTree<N, MappedPages>>, set up by VmConfig
+}
 
 /// Scheme in which a node fills a page, except for a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub struct MappedPages {
     page_bytes: usize,
     record: RecordFormat,
@@ -247,9 +267,9 @@ impl RawScheme for MappedPages {
     }
 }
 
-impl<N: Nand> VmTree<N> {
+impl<N: Nand> Logged<RawTree<N, MappedPages>> {
     /// Formats the chip for a tree that is set up like this.
-    pub fn format(nand: N, config: &VmConfig) -> Result<VmTree<N>, IndexError> {
+    pub fn format(nand: N, config: &VmConfig) -> Result<Self, IndexError> {
         let (waiting, below) = set_up(&nand, config)?;
         let tree = RawTree::format(nand, &below)
             .map_err(|error| in_all(error, config.tree.ram_bytes, buffer_bytes(&waiting)))?;
@@ -257,7 +277,7 @@ impl<N: Nand> VmTree<N> {
     }
 
     /// Finds the tree on the chip again and runs it like this.
-    pub fn mount(nand: N, config: &VmConfig) -> Result<VmTree<N>, IndexError> {
+    pub fn mount(nand: N, config: &VmConfig) -> Result<Self, IndexError> {
         let (waiting, below) = set_up(&nand, config)?;
         let tree = RawTree::mount(nand, &below)
             .map_err(|error| in_all(error, config.tree.ram_bytes, buffer_bytes(&waiting)))?;

@@ -23,19 +23,36 @@ use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
 use crate::log::tag::LEVELS_MAX;
 use crate::nand::{Cause, Nand};
-use crate::ordered::RecordFormat;
 use crate::ordered::node::NodeShape;
 use crate::ordered::path_log::ground::{
     ADDRESS_BYTES, Key, Layouts, MovedNodes, Nodes, RawScheme, RawTree, Shapes, Sibling,
 };
+use crate::ordered::{RawConfig, RecordFormat};
 use crate::units::Ppn;
 use core::ops::Range;
 
-/// A wandering B+-tree on a chip.
-pub type WanderingTree<N> = RawTree<N, OneNodePages>;
+crate::ordered::forward::named_tree! {
+    /// A wandering B+-tree on a chip.
+    ///
+    /// ```
+    /// # use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+    /// # let chip = SimChip::new(&mlc_64m().with_blocks(64))?;
+    /// use nandex::{OrderedIndex, RecordFormat, RawConfig, WanderingTree};
+    ///
+    /// let config = RawConfig::new(RecordFormat::new(2, 4));
+    /// let mut tree = WanderingTree::format(chip, &config)?;
+    /// tree.insert(&[0, 7], &[1; 4])?;
+    /// tree.close()?;
+    /// let mut tree = WanderingTree::mount(tree.into_nand(), &config)?;
+    /// assert!(tree.get(&[0, 7], &mut [0; 4])?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    WanderingTree<N> = RawTree<N, OneNodePages>, set up by RawConfig
+}
 
 /// Scheme in which a node fills a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub struct OneNodePages {
     page_bytes: usize,
     record: RecordFormat,

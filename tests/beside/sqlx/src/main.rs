@@ -1,18 +1,18 @@
 //! sqlx on a simulated chip, whose databases are named by URL.
 
 use nandex::Shared;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::{catalogue, sim::SimChip};
-use nandex_sqlite::{Vfs, Volume, VolumeSettings, routines};
+use nandex_sqlite::{Vfs, Volume, VolumeConfig, routines};
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{Connection, SqliteConnection};
 use std::error::Error;
 use std::str::FromStr;
 
 fn mount(chip: &Shared<SimChip>) -> Result<Vfs, Box<dyn Error>> {
-    let settings = FtlSettings { atomic_pages: 256, ..FtlSettings::default() };
-    let store = nandex::open(chip.clone(), settings, PageMapFtl::mount, PageMapFtl::format)?;
-    let volume = Volume::open(store, VolumeSettings::default())?;
+    let settings = FtlConfig::default().with_atomic_pages(256);
+    let store = nandex::open(chip.clone(), &settings, PageMapFtl::mount, PageMapFtl::format)?;
+    let volume = Volume::open(store, VolumeConfig::default())?;
     Ok(Vfs::register_with(routines!(libsqlite3_sys)?, "flash", volume)?)
 }
 

@@ -1,6 +1,6 @@
 //! Caches under every policy keep what was written, and some are LRU where they should be.
 
-use crate::cache::PolicySettings;
+use crate::cache::PolicyConfig;
 use crate::cache::catalogue::{POLICIES, PolicyEntry, policy};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -32,7 +32,7 @@ fn read(cache: &mut impl PageStore, lpn: u32) -> u8 {
 }
 
 fn any<S: PageStore>(store: S, entry: &PolicyEntry, frames: usize, mode: WriteMode) -> AnyCache<S> {
-    let settings = PolicySettings { block_pages: 4, cluster_pages: 4, ..PolicySettings::new(frames) };
+    let settings = PolicyConfig { block_pages: 4, cluster_pages: 4, ..PolicyConfig::new(frames) };
     PageCache::new(store, (entry.make)(&settings), CacheConfig { frames, mode, dirty_frames_max: None })
 }
 
@@ -95,7 +95,7 @@ fn pages_are_kept_under_every_policy() {
 
 /// Counters after a fixed run of reads, with writes among them if `writes` is set.
 fn counters_of(entry: &PolicyEntry, window_percent: u32, writes: bool) -> CacheCounters {
-    let settings = PolicySettings { window_percent: Some(window_percent), ..PolicySettings::new(9) };
+    let settings = PolicyConfig { window_percent: Some(window_percent), ..PolicyConfig::new(9) };
     let config = CacheConfig { frames: 9, mode: WriteMode::Back, dirty_frames_max: None };
     let pages = store().with_atomic_pages(1);
     let mut cache = PageCache::new(pages, (entry.make)(&settings), config);

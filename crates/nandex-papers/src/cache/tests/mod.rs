@@ -2,7 +2,7 @@
 
 mod caches;
 
-use super::{Access, Exit, PolicySettings, Replacement};
+use super::{Access, Exit, PolicyConfig, Replacement};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -30,7 +30,7 @@ enum Mode {
     AllTogether,
 }
 
-type Make<T> = fn(&PolicySettings) -> Box<T>;
+type Make<T> = fn(&PolicyConfig) -> Box<T>;
 
 struct Pair {
     policy: Box<dyn Replacement>,
@@ -148,7 +148,7 @@ pub(super) fn same_victims(policy: Make<dyn Replacement>, model: Make<dyn Model>
     for frames in [1, 2, 3, 5, 8, 13, 45] {
         for mode in [Mode::Through, Mode::OneByOne, Mode::AllTogether] {
             for (seed, window_percent) in windows.into_iter().enumerate() {
-                let settings = PolicySettings {
+                let settings = PolicyConfig {
                     block_pages: 4,
                     cluster_pages: 8,
                     write_cost: 1 + 4 * seed as u64,
@@ -158,7 +158,7 @@ pub(super) fn same_victims(policy: Make<dyn Replacement>, model: Make<dyn Model>
                         read_cost: 1,
                         write_cost: 3,
                     }),
-                    ..PolicySettings::new(frames)
+                    ..PolicyConfig::new(frames)
                 };
                 let mut pair = Pair {
                     policy: policy(&settings),

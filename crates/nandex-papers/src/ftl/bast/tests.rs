@@ -11,10 +11,10 @@ use nandex::units::Lpn;
 const TIMING: Timing =
     Timing { read_ns: 60_000, program_ns: 800_000, erase_ns: 1_500_000, transfer_ps_per_byte: 25_000 };
 
-fn ftl(random_order: bool, settings: BastSettings) -> BastFtl<SimChip> {
+fn ftl(random_order: bool, settings: BastConfig) -> BastFtl<SimChip> {
     let geometry = Geometry { random_order, ..Geometry::new(512, 16, 4, 64) };
     let chip = SimChip::new(&Part::new("test", geometry, TIMING)).unwrap();
-    let mut ftl = BastFtl::format(chip, settings).unwrap();
+    let mut ftl = BastFtl::format(chip, &settings).unwrap();
     for lpn in 0..16 {
         ftl.write(Lpn(lpn), Cause::Host, &[lpn as u8; 512]).unwrap();
     }
@@ -55,7 +55,7 @@ const VECTOR: [Row; 11] = [
 #[test]
 fn the_published_rules_step_by_step() {
     for random_order in [false, true] {
-        let mut ftl = ftl(random_order, BastSettings { log_blocks: Some(2), ..BastSettings::default() });
+        let mut ftl = ftl(random_order, BastConfig { log_blocks: Some(2), ..BastConfig::default() });
         for (step, (writes, merges, physical, in_logs)) in VECTOR.iter().enumerate() {
             write(&mut ftl, writes);
             let c = ftl.counters();
@@ -80,7 +80,7 @@ fn the_published_rules_step_by_step() {
 fn the_victim_is_the_one_asked_for() {
     // Log blocks are taken for 0, 1 and 2 in turn; 0 is written again; 3 needs a fourth.
     let left = |victim, seed| {
-        let settings = BastSettings { log_blocks: Some(3), victim, seed, ..BastSettings::default() };
+        let settings = BastConfig { log_blocks: Some(3), victim, seed, ..BastConfig::default() };
         let mut ftl = ftl(false, settings);
         write(&mut ftl, &[1, 5, 9, 2, 13]);
         assert_eq!(ftl.scheme().counters.victims, 1);
@@ -98,7 +98,7 @@ fn the_victim_is_the_one_asked_for() {
 
 #[test]
 fn a_log_block_without_live_pages_is_erased() {
-    let mut ftl = ftl(false, BastSettings { log_blocks: Some(1), ..BastSettings::default() });
+    let mut ftl = ftl(false, BastConfig { log_blocks: Some(1), ..BastConfig::default() });
     write(&mut ftl, &[1, 1]);
     ftl.trim(Lpn(1)).unwrap();
     write(&mut ftl, &[5]);
@@ -115,10 +115,10 @@ fn a_log_block_without_live_pages_is_erased() {
 
 #[test]
 fn a_log_block_found_after_a_cut_takes_no_more_pages() {
-    let settings = BastSettings { log_blocks: Some(2), ..BastSettings::default() };
+    let settings = BastConfig { log_blocks: Some(2), ..BastConfig::default() };
     let mut first = ftl(false, settings);
     write(&mut first, &[0, 1, 4, 5, 6, 7]);
-    let mut ftl = BastFtl::mount(first.into_nand(), settings).unwrap();
+    let mut ftl = BastFtl::mount(first.into_nand(), &settings).unwrap();
     // Of logical block 1 all pages are in the log block, which is the data block by now.
     assert_eq!(logs(&ftl), [(0, vec![0, 1])]);
     write(&mut ftl, &[2]);
@@ -126,13 +126,13 @@ fn a_log_block_found_after_a_cut_takes_no_more_pages() {
     assert_eq!([c.switch_merges, c.partial_merges, c.full_merges], [0, 0, 1]);
     assert_eq!(logs(&ftl), [(0, vec![2])]);
     // After a clean end it goes on.
-    let mut ftl = BastFtl::mount(ftl.close().unwrap(), settings).unwrap();
+    let mut ftl = BastFtl::mount(ftl.close().unwrap(), &settings).unwrap();
     write(&mut ftl, &[3]);
     assert_eq!(logs(&ftl), [(0, vec![2, 3])]);
 }
 
-fn settings(seed: u64) -> BastSettings {
-    BastSettings {
+fn settings(seed: u64) -> BastConfig {
+    BastConfig {
         log_blocks: Some(1 + seed as u32 % 4),
         victim: LogVictim::ALL[seed as usize % 3],
         seed,
@@ -143,7 +143,7 @@ fn settings(seed: u64) -> BastSettings {
 #[cfg(feature = "full")]
 #[test]
 fn cold_blocks_wear_with_the_others() {
-    suite::levels_wear::<Bast>(|common| BastSettings { common, ..Default::default() });
+    suite::levels_wear::<Bast>(|common| BastConfig { common, ..Default::default() });
 }
 
 #[test]

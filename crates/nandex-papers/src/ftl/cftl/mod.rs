@@ -54,7 +54,7 @@ mod place;
 
 use crate::ftl::block_map::BlockMap;
 use alloc::vec::Vec;
-use nandex::blocks::hot::{HotFilter, HotSettings};
+use nandex::blocks::hot::{HotConfig, HotFilter};
 use nandex::blocks::spare::PageKind;
 use nandex::blocks::victim::VictimPolicy;
 use nandex::blocks::{BlockState, Validity, Wear};
@@ -63,7 +63,7 @@ use nandex::fault::StoreFault;
 use nandex::ftl::cached::{CacheCounters, CachedTable};
 use nandex::ftl::cmt::Run;
 use nandex::ftl::collecting::{self, Collecting, Room};
-use nandex::ftl::mapping::{Flash, FlashSettings, Mounted, Rules, Scheme, SchemeFtl};
+use nandex::ftl::mapping::{Flash, FlashConfig, Mounted, Rules, Scheme, SchemeFtl};
 use nandex::ftl::table::{Frontier, from_raw, to_raw};
 use nandex::nand::{Cause, Geometry, Nand};
 use nandex::units::{Lbn, Lpn, Pbn, Ppn};
@@ -76,28 +76,28 @@ pub type CftlFtl<N> = SchemeFtl<N, Cftl>;
 
 /// The settings of CFTL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CftlSettings {
+pub struct CftlConfig {
     /// The settings that every mapping scheme has.
-    pub common: FlashSettings,
+    pub common: FlashConfig,
     /// Bytes of RAM for cached entries, [`nandex::ftl::dftl::ENTRY_BYTES`] for each; at least 4 entries.
     /// `None` means as much as DFTL takes. Fixed at format.
     pub cache_bytes: Option<u32>,
     /// The rule that picks the block to collect.
     pub victim: VictimPolicy,
     /// Settings of the filter that tells hot pages from cold ones.
-    pub hot: HotSettings,
+    pub hot: HotConfig,
     /// Percentage of the pages of a logical block that must exist and be cold before it is converted. Above
     /// 100, no logical block is ever converted.
     pub convert_percent: u32,
 }
 
-impl Default for CftlSettings {
-    fn default() -> CftlSettings {
-        CftlSettings {
-            common: FlashSettings::default(),
+impl Default for CftlConfig {
+    fn default() -> CftlConfig {
+        CftlConfig {
+            common: FlashConfig::default(),
             cache_bytes: None,
             victim: VictimPolicy::default(),
-            hot: HotSettings { threshold: 2, ..HotSettings::DEFAULT },
+            hot: HotConfig { threshold: 2, ..HotConfig::DEFAULT },
             convert_percent: 90,
         }
     }
@@ -130,7 +130,7 @@ pub struct Cftl {
 }
 
 impl Scheme for Cftl {
-    type Settings = CftlSettings;
+    type Config = CftlConfig;
 
     const RULES: Rules = Rules {
         magic: *b"CFTL",
@@ -143,16 +143,16 @@ impl Scheme for Cftl {
         counts: false,
     };
 
-    fn common(settings: &CftlSettings) -> FlashSettings {
+    fn common(settings: &CftlConfig) -> FlashConfig {
         settings.common
     }
 
-    fn require_built(settings: &CftlSettings) -> Result<(), StoreFault> {
+    fn require_built(settings: &CftlConfig) -> Result<(), StoreFault> {
         settings.victim.require_built()?;
         settings.common.wear_levelling.require_built()
     }
 
-    fn setup(settings: &CftlSettings, geometry: Geometry, good_blocks: u32) -> [u32; 4] {
+    fn setup(settings: &CftlConfig, geometry: Geometry, good_blocks: u32) -> [u32; 4] {
         collecting::setup((settings.cache_bytes, Validity::Bits), 4, geometry, good_blocks)
     }
 
@@ -170,7 +170,7 @@ impl Scheme for Cftl {
 
     fn open<N: Nand>(
         flash: &mut Flash<N>,
-        settings: &CftlSettings,
+        settings: &CftlConfig,
         mut mounted: Mounted,
     ) -> Result<Cftl, StoreFault> {
         let (g, setup) = (flash.geometry(), flash.setup());

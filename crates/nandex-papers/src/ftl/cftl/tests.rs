@@ -3,7 +3,7 @@
 use super::*;
 use alloc::vec;
 use nandex::ftl::cmt::ENTRY_BYTES;
-use nandex::ftl::dftl::{DftlFtl, DftlSettings};
+use nandex::ftl::dftl::{DftlConfig, DftlFtl};
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;
@@ -20,8 +20,8 @@ fn chip(geometry: Geometry) -> SimChip {
 /// An FTL with 4 pages to a block, 32 entries to a translation page and 4 entries in the cache.
 fn ftl() -> CftlFtl<SimChip> {
     let cache_bytes = Some(4 * ENTRY_BYTES as u32);
-    let settings = CftlSettings { cache_bytes, ..CftlSettings::default() };
-    CftlFtl::format(chip(Geometry::new(128, 16, 4, 100)), settings).unwrap()
+    let settings = CftlConfig { cache_bytes, ..CftlConfig::default() };
+    CftlFtl::format(chip(Geometry::new(128, 16, 4, 100)), &settings).unwrap()
 }
 
 fn table_io(nand: &SimChip) -> [u64; 2] {
@@ -102,7 +102,7 @@ fn pages_in_place_need_no_translation_page() {
     for clean in [true, false] {
         ftl.sync().unwrap();
         let chip = if clean { ftl.close().unwrap() } else { ftl.into_nand() };
-        ftl = CftlFtl::mount(chip, CftlSettings::default()).unwrap();
+        ftl = CftlFtl::mount(chip, &CftlConfig::default()).unwrap();
         assert_eq!(ftl.scheme().blocks_in_place(), 1);
         read(&mut ftl, &[40, 41, 43, 0, 1, 2, 3]);
         let mut data = [1; 128];
@@ -126,10 +126,10 @@ fn pages_in_place_need_no_translation_page() {
 fn cold_data_is_found_with_fewer_translation_reads_than_by_dftl() {
     let geometry = Geometry::new(512, 16, 16, 128);
     let cache_bytes = Some(24 * ENTRY_BYTES as u32);
-    let settings = CftlSettings { cache_bytes, ..CftlSettings::default() };
-    let mut cftl = CftlFtl::format(chip(geometry), settings).unwrap();
+    let settings = CftlConfig { cache_bytes, ..CftlConfig::default() };
+    let mut cftl = CftlFtl::format(chip(geometry), &settings).unwrap();
     let mut dftl =
-        DftlFtl::format(chip(geometry), DftlSettings { cache_bytes, ..DftlSettings::default() }).unwrap();
+        DftlFtl::format(chip(geometry), &DftlConfig { cache_bytes, ..DftlConfig::default() }).unwrap();
     assert_eq!(cftl.page_count(), dftl.page_count());
     let pages = cftl.page_count();
     fn age(store: &mut impl PageStore) {
@@ -163,8 +163,8 @@ fn cold_data_is_found_with_fewer_translation_reads_than_by_dftl() {
 fn the_cache_stays_within_its_budget() {
     for entries in [4u32, 9, 40] {
         let budget = entries as usize * ENTRY_BYTES;
-        let settings = CftlSettings { cache_bytes: Some(budget as u32), ..CftlSettings::default() };
-        let mut ftl = CftlFtl::format(chip(Geometry::new(128, 16, 8, 60)), settings).unwrap();
+        let settings = CftlConfig { cache_bytes: Some(budget as u32), ..CftlConfig::default() };
+        let mut ftl = CftlFtl::format(chip(Geometry::new(128, 16, 8, 60)), &settings).unwrap();
         let (mut rng, pages) = (Rng::new(u64::from(entries)), u64::from(ftl.page_count()));
         let mut data = vec![0; 128];
         for step in 0..8_000 {
@@ -182,7 +182,7 @@ fn the_cache_stays_within_its_budget() {
             assert!(cftl.cached_entries() <= entries as usize && cftl.cache_bytes() <= budget);
             assert!(cftl.untold_entries() <= 64, "those of a group, and of a run that was divided");
             if step % 1000 == 999 {
-                ftl = CftlFtl::mount(ftl.into_nand(), settings).unwrap();
+                ftl = CftlFtl::mount(ftl.into_nand(), &settings).unwrap();
                 ftl.write(lpn, Cause::Host, &data).unwrap();
                 assert_eq!(ftl.scheme().untold_entries(), 0);
             }
@@ -193,13 +193,13 @@ fn the_cache_stays_within_its_budget() {
 /// After a cut no entry has been told to the table yet, so the base written at once must hold all of them.
 #[test]
 fn a_clean_end_right_after_a_cut_loses_no_entry() {
-    let mut ftl = CftlFtl::format(chip(Geometry::new(128, 16, 4, 100)), CftlSettings::default()).unwrap();
+    let mut ftl = CftlFtl::format(chip(Geometry::new(128, 16, 4, 100)), &CftlConfig::default()).unwrap();
     for lpn in 0..100 {
         ftl.write(Lpn(lpn), Cause::Host, &[lpn as u8; 128]).unwrap();
     }
     for _ in 0..2 {
-        ftl = CftlFtl::mount(ftl.into_nand(), CftlSettings::default()).unwrap();
-        ftl = CftlFtl::mount(ftl.close().unwrap(), CftlSettings::default()).unwrap();
+        ftl = CftlFtl::mount(ftl.into_nand(), &CftlConfig::default()).unwrap();
+        ftl = CftlFtl::mount(ftl.close().unwrap(), &CftlConfig::default()).unwrap();
         let mut data = [0; 128];
         for lpn in 0..100 {
             ftl.read(Lpn(lpn), Cause::Check, &mut data).unwrap();
@@ -210,13 +210,13 @@ fn a_clean_end_right_after_a_cut_loses_no_entry() {
     }
 }
 
-fn settings(seed: u64) -> CftlSettings {
+fn settings(seed: u64) -> CftlConfig {
     let entries = [4, 6, 16, 64, 200][seed as usize % 5];
-    CftlSettings {
+    CftlConfig {
         common: suite::common(seed),
         cache_bytes: Some(entries * ENTRY_BYTES as u32),
         victim: suite::victim(seed / 2),
-        hot: HotSettings { counters: 64, threshold: 1 + seed as u8 % 3, decay_writes: 40, hashes: 2 },
+        hot: HotConfig { counters: 64, threshold: 1 + seed as u8 % 3, decay_writes: 40, hashes: 2 },
         convert_percent: [25, 50, 90][seed as usize % 3],
     }
 }

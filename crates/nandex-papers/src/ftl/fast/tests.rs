@@ -14,7 +14,7 @@ fn ftl(random_order: bool) -> FastFtl<SimChip> {
     let geometry = Geometry { random_order, ..Geometry::new(512, 16, 4, 64) };
     let chip = SimChip::new(&Part::new("test", geometry, TIMING)).unwrap();
     let mut ftl =
-        FastFtl::format(chip, FastSettings { log_blocks: Some(3), ..FastSettings::default() }).unwrap();
+        FastFtl::format(chip, &FastConfig { log_blocks: Some(3), ..FastConfig::default() }).unwrap();
     for lpn in 0..16 {
         ftl.write(Lpn(lpn), Cause::Host, &[lpn as u8; 512]).unwrap();
     }
@@ -70,8 +70,8 @@ fn the_published_rules_step_by_step() {
     }
 }
 
-fn settings(seed: u64) -> FastSettings {
-    FastSettings {
+fn settings(seed: u64) -> FastConfig {
+    FastConfig {
         log_blocks: Some(2 + seed as u32 % 4),
         eager_switch: seed.is_multiple_of(2),
         common: suite::common(seed),
@@ -81,7 +81,7 @@ fn settings(seed: u64) -> FastSettings {
 #[cfg(feature = "full")]
 #[test]
 fn cold_blocks_wear_with_the_others() {
-    suite::levels_wear::<Fast>(|common| FastSettings { common, ..Default::default() });
+    suite::levels_wear::<Fast>(|common| FastConfig { common, ..Default::default() });
 }
 
 #[test]

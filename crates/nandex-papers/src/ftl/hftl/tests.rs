@@ -7,19 +7,19 @@ use nandex::rng::Rng;
 use nandex::store::PageStore;
 use nandex::testing::schemes as suite;
 
-fn settings(seed: u64) -> HftlSettings {
-    HftlSettings {
+fn settings(seed: u64) -> HftlConfig {
+    HftlConfig {
         common: suite::common(seed),
         log_blocks: Some(2 + seed as u32 % 3),
         hot_blocks: Some(2 + seed as u32 % 2),
-        hot: HotSettings { counters: 256, hashes: 2, threshold: 2, decay_writes: 200 },
+        hot: HotConfig { counters: 256, hashes: 2, threshold: 2, decay_writes: 200 },
     }
 }
 
 #[cfg(feature = "full")]
 #[test]
 fn cold_blocks_wear_with_the_others() {
-    suite::levels_wear::<Hftl>(|common| HftlSettings { common, ..Default::default() });
+    suite::levels_wear::<Hftl>(|common| HftlConfig { common, ..Default::default() });
 }
 
 #[test]
@@ -68,9 +68,9 @@ fn what_is_hot_spares_merges() {
             store.write(Lpn(lpn as u32), Cause::Host, &data).unwrap();
         }
     };
-    let mut hftl = HftlFtl::format(chip(128), HftlSettings::default()).unwrap();
+    let mut hftl = HftlFtl::format(chip(128), &HftlConfig::default()).unwrap();
     write(&mut hftl);
-    let mut fast = crate::ftl::fast::FastFtl::format(chip(128), FastSettings::default()).unwrap();
+    let mut fast = crate::ftl::fast::FastFtl::format(chip(128), &FastConfig::default()).unwrap();
     write(&mut fast);
     assert!(hftl.scheme().hot_page_count() >= 12 && hftl.scheme().evicted_pages > 0);
     let (hot, cold) = (hftl.counters().full_merges, fast.counters().full_merges);

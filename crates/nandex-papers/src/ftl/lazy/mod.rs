@@ -69,7 +69,7 @@ use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message, words};
 use nandex::codec::get_u32;
 use nandex::fault::StoreFault;
-use nandex::ftl::mapping::{ChipPlan, Flash, FlashSettings, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
+use nandex::ftl::mapping::{ChipPlan, Flash, FlashConfig, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
 use nandex::ftl::table::{Frontier, MapTable, NONE, blocks_for, from_raw};
 use nandex::nand::{Cause, Geometry, Nand};
 use nandex::store::StoreError;
@@ -92,9 +92,9 @@ pub type LazyFtl<N> = SchemeFtl<N, Lazy>;
 
 /// The settings of LazyFTL. Fixed at format, but for the victim policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LazySettings {
+pub struct LazyConfig {
     /// The settings that every mapping scheme has.
-    pub common: FlashSettings,
+    pub common: FlashConfig,
     /// Bytes of RAM for the UMT and the cache of the GMT. `None` means a quarter of a map of all pages in
     /// RAM, but at least what three blocks of UBA and CBA need.
     pub ram_bytes: Option<u32>,
@@ -137,7 +137,7 @@ pub struct Lazy {
 }
 
 impl Scheme for Lazy {
-    type Settings = LazySettings;
+    type Config = LazyConfig;
 
     const RULES: Rules = Rules {
         magic: *b"LAZY",
@@ -150,11 +150,11 @@ impl Scheme for Lazy {
         counts: false,
     };
 
-    fn common(settings: &LazySettings) -> FlashSettings {
+    fn common(settings: &LazyConfig) -> FlashConfig {
         settings.common
     }
 
-    fn setup(settings: &LazySettings, geometry: Geometry, good_blocks: u32) -> [u32; 4] {
+    fn setup(settings: &LazyConfig, geometry: Geometry, good_blocks: u32) -> [u32; 4] {
         let block_bytes = geometry.pages_per_block * ENTRY_BYTES as u32;
         let least = (AREA_BLOCKS_MIN + SPARE_BLOCKS) * block_bytes;
         let ram_bytes = settings.ram_bytes.unwrap_or(good_blocks * geometry.pages_per_block);
@@ -178,11 +178,7 @@ impl Scheme for Lazy {
         ram_bytes as usize / ENTRY_BYTES * ENCODED_BYTES
     }
 
-    fn open<N: Nand>(
-        flash: &mut Flash<N>,
-        _: &LazySettings,
-        mut mounted: Mounted,
-    ) -> Result<Lazy, StoreFault> {
+    fn open<N: Nand>(flash: &mut Flash<N>, _: &LazyConfig, mut mounted: Mounted) -> Result<Lazy, StoreFault> {
         let (g, setup) = (flash.geometry(), flash.setup());
         let [area_blocks, _, ram_bytes, _] = setup;
         if !(AREA_BLOCKS_MIN..=g.blocks.max(AREA_BLOCKS_MIN)).contains(&area_blocks) {

@@ -16,7 +16,7 @@ const TIMING: Timing =
 fn ftl() -> LazyFtl<SimChip> {
     let chip = SimChip::new(&Part::new("test", Geometry::new(128, 16, 4, 100), TIMING)).unwrap();
     let ram_bytes = Some(5 * 4 * ENTRY_BYTES as u32);
-    LazyFtl::format(chip, LazySettings { ram_bytes, ..LazySettings::default() }).unwrap()
+    LazyFtl::format(chip, &LazyConfig { ram_bytes, ..LazyConfig::default() }).unwrap()
 }
 
 fn write(ftl: &mut LazyFtl<SimChip>, lpns: &[u32]) {
@@ -108,7 +108,7 @@ fn versions_decide_and_not_the_age_of_blocks() {
     ftl.write(Lpn(1), Cause::Host, &[201; 128]).unwrap();
     let update = block_of(&mut ftl, 1);
     assert_eq!((update, cold == update), (block_of(&mut ftl, 14), false), "14 came before the cold block");
-    let mut ftl = LazyFtl::mount(ftl.into_nand(), LazySettings::default()).unwrap();
+    let mut ftl = LazyFtl::mount(ftl.into_nand(), &LazyConfig::default()).unwrap();
     let mut data = [0; 128];
     for (lpn, byte) in [(1, 201), (0, 0), (32, 32), (33, 33), (2, 2)] {
         ftl.read(Lpn(lpn), Cause::Check, &mut data).unwrap();
@@ -126,7 +126,7 @@ fn what_a_base_calls_valid_may_be_superseded() {
     assert_eq!(ftl.scheme().flags(33), Some((true, true)));
     ftl.checkpoint().unwrap();
     ftl.write(Lpn(200), Cause::Host, &[9; 128]).unwrap();
-    let mut ftl = LazyFtl::mount(ftl.into_nand(), LazySettings::default()).unwrap();
+    let mut ftl = LazyFtl::mount(ftl.into_nand(), &LazyConfig::default()).unwrap();
     let mut data = [0; 128];
     ftl.read(Lpn(33), Cause::Check, &mut data).unwrap();
     assert_eq!(data, [77; 128]);
@@ -136,9 +136,9 @@ fn what_a_base_calls_valid_may_be_superseded() {
 #[test]
 fn ram_stays_within_the_budget() {
     for (ram_bytes, area_blocks) in [(1200, None), (5000, Some(3)), (9000, None)] {
-        let settings = LazySettings { ram_bytes: Some(ram_bytes), area_blocks, ..LazySettings::default() };
+        let settings = LazyConfig { ram_bytes: Some(ram_bytes), area_blocks, ..LazyConfig::default() };
         let chip = SimChip::new(&Part::new("test", Geometry::new(128, 16, 8, 80), TIMING)).unwrap();
-        let mut ftl = LazyFtl::format(chip, settings).unwrap();
+        let mut ftl = LazyFtl::format(chip, &settings).unwrap();
         let (mut rng, pages) = (Rng::new(u64::from(ram_bytes)), u64::from(ftl.page_count()));
         let (mut data, mut seen) = (vec![0; 128], [0; 2]);
         for step in 0..8_000 {
@@ -157,7 +157,7 @@ fn ram_stays_within_the_budget() {
             if step % 1000 == 999 {
                 let counters = ftl.scheme().counters;
                 seen = [seen[0] + counters.table_victims, seen[1] + counters.dropped_pages];
-                ftl = LazyFtl::mount(ftl.into_nand(), settings).unwrap();
+                ftl = LazyFtl::mount(ftl.into_nand(), &settings).unwrap();
                 ftl.write(lpn, Cause::Host, &data).unwrap();
             }
         }
@@ -172,11 +172,11 @@ fn tombstones_beyond_the_room_for_them_reach_the_table() {
     let lpns: Vec<u32> = (0..200).collect();
     write(&mut ftl, &lpns);
     ftl.sync().unwrap();
-    ftl = LazyFtl::mount(ftl.into_nand(), LazySettings::default()).unwrap();
+    ftl = LazyFtl::mount(ftl.into_nand(), &LazyConfig::default()).unwrap();
     lpns[..180].iter().for_each(|&lpn| ftl.trim(Lpn(lpn)).unwrap());
     ftl.sync().unwrap();
-    ftl = LazyFtl::mount(ftl.into_nand(), LazySettings::default()).unwrap();
-    ftl = LazyFtl::mount(ftl.close().unwrap(), LazySettings::default()).unwrap();
+    ftl = LazyFtl::mount(ftl.into_nand(), &LazyConfig::default()).unwrap();
+    ftl = LazyFtl::mount(ftl.close().unwrap(), &LazyConfig::default()).unwrap();
     assert!(ftl.check().unwrap().is_sound());
     let mut data = [0; 128];
     for lpn in lpns {
@@ -185,8 +185,8 @@ fn tombstones_beyond_the_room_for_them_reach_the_table() {
     }
 }
 
-fn settings(seed: u64) -> LazySettings {
-    LazySettings {
+fn settings(seed: u64) -> LazyConfig {
+    LazyConfig {
         common: suite::common(seed),
         ram_bytes: [None, Some(1000), Some(4000)][seed as usize % 3],
         area_blocks: [None, Some(3), Some(5), Some(6)][seed as usize % 4],
@@ -196,7 +196,7 @@ fn settings(seed: u64) -> LazySettings {
 #[cfg(feature = "full")]
 #[test]
 fn cold_blocks_wear_with_the_others() {
-    suite::levels_wear::<Lazy>(|common| LazySettings { common, ..Default::default() });
+    suite::levels_wear::<Lazy>(|common| LazyConfig { common, ..Default::default() });
 }
 
 #[test]

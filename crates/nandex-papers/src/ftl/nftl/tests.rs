@@ -14,8 +14,8 @@ const TIMING: Timing =
 fn ftl(random_order: bool, chain_blocks_max: Option<u32>) -> NftlFtl<SimChip> {
     let geometry = Geometry { random_order, ..Geometry::new(512, 16, 4, 64) };
     let chip = SimChip::new(&Part::new("test", geometry, TIMING)).unwrap();
-    let settings = NftlSettings { chain_blocks_max, ..NftlSettings::default() };
-    let mut ftl = NftlFtl::format(chip, settings).unwrap();
+    let settings = NftlConfig { chain_blocks_max, ..NftlConfig::default() };
+    let mut ftl = NftlFtl::format(chip, &settings).unwrap();
     write(&mut ftl, &[0, 1, 2, 3, 4, 5, 6, 7]);
     ftl
 }
@@ -117,7 +117,7 @@ fn a_clean_mount_keeps_the_order_of_a_chain() {
     write(&mut ftl, &[1, 1, 1, 0, 0, 2]);
     let before: Vec<Pbn> = ftl.scheme().chain(Lbn(0)).collect();
     let live = chain(&ftl, 0);
-    let mut ftl = NftlFtl::mount(ftl.close().unwrap(), NftlSettings::default()).unwrap();
+    let mut ftl = NftlFtl::mount(ftl.close().unwrap(), &NftlConfig::default()).unwrap();
     // A block without a live page is not kept.
     let kept = |pbn: &Pbn| before.iter().position(|b| b == pbn).unwrap();
     let order: Vec<usize> = ftl.scheme().chain(Lbn(0)).map(|pbn| kept(&pbn)).collect();
@@ -127,17 +127,14 @@ fn a_clean_mount_keeps_the_order_of_a_chain() {
     assert_contents(&mut ftl);
 }
 
-fn settings(seed: u64) -> NftlSettings {
-    NftlSettings {
-        common: suite::common(seed),
-        chain_blocks_max: [None, Some(2), Some(4)][seed as usize % 3],
-    }
+fn settings(seed: u64) -> NftlConfig {
+    NftlConfig { common: suite::common(seed), chain_blocks_max: [None, Some(2), Some(4)][seed as usize % 3] }
 }
 
 #[cfg(feature = "full")]
 #[test]
 fn cold_blocks_wear_with_the_others() {
-    suite::levels_wear::<Nftl>(|common| NftlSettings { common, ..Default::default() });
+    suite::levels_wear::<Nftl>(|common| NftlConfig { common, ..Default::default() });
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The test vector, by hand; the schemes that this one becomes at its ends; and what every scheme must pass.
 
 use super::*;
-use crate::ftl::bast::{BastFtl, BastSettings};
-use crate::ftl::fast::{FastFtl, FastSettings};
+use crate::ftl::bast::{BastConfig, BastFtl};
+use crate::ftl::fast::{FastConfig, FastFtl};
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Part, Timing};
 use nandex::rng::Rng;
@@ -55,9 +55,9 @@ const VECTOR: [Row; 11] = [
 #[test]
 fn the_rules_step_by_step() {
     let settings =
-        SastSettings { group_blocks: 2, logs_per_group: 2, log_blocks: Some(3), ..SastSettings::default() };
+        SastConfig { group_blocks: 2, logs_per_group: 2, log_blocks: Some(3), ..SastConfig::default() };
     for random_order in [false, true] {
-        let mut ftl = SastFtl::format(chip(random_order), settings).unwrap();
+        let mut ftl = SastFtl::format(chip(random_order), &settings).unwrap();
         write(&mut ftl, &(0..16).collect::<Vec<u32>>());
         for (step, (writes, merges, operations, in_logs)) in VECTOR.iter().enumerate() {
             write(&mut ftl, writes);
@@ -95,17 +95,17 @@ fn trace(pages: u32, seed: u64) -> Vec<u32> {
 #[test]
 fn with_one_block_and_one_log_it_is_bast() {
     for (seed, logs) in [(1, 1), (2, 3), (3, 8)] {
-        let common = FlashSettings::default();
-        let bast = BastSettings { common, log_blocks: Some(logs), ..BastSettings::default() };
-        let sast = SastSettings {
+        let common = FlashConfig::default();
+        let bast = BastConfig { common, log_blocks: Some(logs), ..BastConfig::default() };
+        let sast = SastConfig {
             common,
             group_blocks: 1,
             logs_per_group: 1,
             log_blocks: Some(logs),
             whole_group: seed % 2 == 0,
         };
-        let mut bast = BastFtl::format(chip(seed == 2), bast).unwrap();
-        let mut sast = SastFtl::format(chip(seed == 2), sast).unwrap();
+        let mut bast = BastFtl::format(chip(seed == 2), &bast).unwrap();
+        let mut sast = SastFtl::format(chip(seed == 2), &sast).unwrap();
         for lpn in trace(bast.page_count(), seed) {
             if lpn % 50 == 49 {
                 bast.trim(Lpn(lpn)).unwrap();
@@ -124,17 +124,16 @@ fn with_one_block_and_one_log_it_is_bast() {
 
 #[test]
 fn with_one_group_it_is_fast_without_a_sequential_block() {
-    let settings = SastSettings {
+    let settings = SastConfig {
         group_blocks: u32::MAX,
         logs_per_group: u32::MAX,
         log_blocks: Some(5),
         whole_group: false,
-        ..SastSettings::default()
+        ..SastConfig::default()
     };
     let mut fast =
-        FastFtl::format(chip(false), FastSettings { log_blocks: Some(6), ..FastSettings::default() })
-            .unwrap();
-    let mut sast = SastFtl::format(chip(false), settings).unwrap();
+        FastFtl::format(chip(false), &FastConfig { log_blocks: Some(6), ..FastConfig::default() }).unwrap();
+    let mut sast = SastFtl::format(chip(false), &settings).unwrap();
     let all: Vec<u32> = (0..fast.page_count().min(sast.page_count())).collect();
     write(&mut fast, &all);
     write(&mut sast, &all);
@@ -148,8 +147,8 @@ fn with_one_group_it_is_fast_without_a_sequential_block() {
     assert_eq!(physical(fast.nand()), physical(sast.nand()));
 }
 
-fn settings(seed: u64) -> SastSettings {
-    SastSettings {
+fn settings(seed: u64) -> SastConfig {
+    SastConfig {
         common: suite::common(seed),
         group_blocks: [1, 2, 4, u32::MAX][seed as usize % 4],
         logs_per_group: [2, 1, 3, u32::MAX, 2][seed as usize % 5],
@@ -161,7 +160,7 @@ fn settings(seed: u64) -> SastSettings {
 #[cfg(feature = "full")]
 #[test]
 fn cold_blocks_wear_with_the_others() {
-    suite::levels_wear::<Sast>(|common| SastSettings { common, ..Default::default() });
+    suite::levels_wear::<Sast>(|common| SastConfig { common, ..Default::default() });
 }
 
 #[test]

@@ -13,8 +13,8 @@ const TIMING: Timing =
 /// An FTL with four pages to a block and two logical blocks to a superblock.
 fn ftl(extra_blocks: u32) -> SuperblockFtl<SimChip> {
     let chip = SimChip::new(&Part::new("test", Geometry::new(512, 16, 4, 64), TIMING)).unwrap();
-    let settings = SuperblockSettings { group_blocks: 2, extra_blocks, ..SuperblockSettings::default() };
-    SuperblockFtl::format(chip, settings).unwrap()
+    let settings = SuperblockConfig { group_blocks: 2, extra_blocks, ..SuperblockConfig::default() };
+    SuperblockFtl::format(chip, &settings).unwrap()
 }
 
 fn write(ftl: &mut SuperblockFtl<SimChip>, lpns: &[u32]) {
@@ -105,16 +105,16 @@ fn without_a_free_block_the_superblock_written_first_gives_one_back() {
 fn a_clean_mount_goes_on_where_it_was() {
     let mut first = ftl(2);
     write(&mut first, &[0, 1, 2, 3, 4, 5, 6, 7, 0, 1]);
-    let settings = SuperblockSettings { group_blocks: 77, extra_blocks: 2, ..SuperblockSettings::default() };
-    let mut ftl = SuperblockFtl::mount(first.close().unwrap(), settings).unwrap();
+    let settings = SuperblockConfig { group_blocks: 77, extra_blocks: 2, ..SuperblockConfig::default() };
+    let mut ftl = SuperblockFtl::mount(first.close().unwrap(), &settings).unwrap();
     write(&mut ftl, &[2, 3]);
     let mut blocks = live::<3>(&ftl, 0);
     blocks.sort();
     assert_eq!(blocks, [vec![], vec![0, 1, 2, 3], vec![4, 5, 6, 7]]);
 }
 
-fn settings(seed: u64) -> SuperblockSettings {
-    SuperblockSettings {
+fn settings(seed: u64) -> SuperblockConfig {
+    SuperblockConfig {
         common: suite::common(seed),
         group_blocks: [1, 2, 4, 3][seed as usize % 4],
         extra_blocks: [1, 2, 3, 1, 100][seed as usize % 5],
@@ -124,7 +124,7 @@ fn settings(seed: u64) -> SuperblockSettings {
 #[cfg(feature = "full")]
 #[test]
 fn cold_blocks_wear_with_the_others() {
-    suite::levels_wear::<Superblock>(|common| SuperblockSettings { common, ..Default::default() });
+    suite::levels_wear::<Superblock>(|common| SuperblockConfig { common, ..Default::default() });
 }
 
 #[test]

@@ -2,11 +2,11 @@
 //! their numbers.
 //!
 //! Only these are written, as in Figure 6 of the paper; or, where they are many
-//! ([`TbmSettings::whole_from`]), all pages of the logical block, the others as the store below has them.
+//! ([`TbmConfig::whole_from`]), all pages of the logical block, the others as the store below has them.
 //! That is what its own merge would copy, and lets a log-block FTL switch the block it writes for the old
 //! one.
 //!
-//! [`TbmSettings::whole_from`]: super::TbmSettings::whole_from
+//! [`TbmConfig::whole_from`]: super::TbmConfig::whole_from
 
 use super::page::{BufferTag, Content, PageRead, read_weak_page};
 use super::summary::{Buffer, Newest};

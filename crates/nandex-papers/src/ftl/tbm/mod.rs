@@ -114,7 +114,7 @@ const LOST_BYTES: usize = 2 * size_of::<u32>();
 
 /// The settings of a TBM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TbmSettings {
+pub struct TbmConfig {
     /// C of the paper: the most buffer blocks.
     pub blocks: u32,
     /// Newest pages in a buffer block from which on the whole logical block is written, not only these
@@ -134,10 +134,10 @@ pub enum VictimReads {
     Every,
 }
 
-impl TbmSettings {
+impl TbmConfig {
     /// The settings with up to `blocks` buffer blocks. The converter then writes the newest pages only.
-    pub const fn new(blocks: u32) -> TbmSettings {
-        TbmSettings { blocks, whole_from: None, victim_reads: VictimReads::Kept }
+    pub const fn new(blocks: u32) -> TbmConfig {
+        TbmConfig { blocks, whole_from: None, victim_reads: VictimReads::Kept }
     }
 
     /// Bytes of RAM that a TBM takes at most, with its blocks on `range`. The store below is not counted.
@@ -153,10 +153,10 @@ impl TbmSettings {
     }
 }
 
-impl Default for TbmSettings {
+impl Default for TbmConfig {
     /// The paper's recommendation, 128 buffer blocks.
-    fn default() -> TbmSettings {
-        TbmSettings::new(128)
+    fn default() -> TbmConfig {
+        TbmConfig::new(128)
     }
 }
 
@@ -231,8 +231,8 @@ pub struct Tbm<S, N> {
 impl<S: PageStore, N: Nand> Tbm<S, N> {
     /// Makes an empty TBM over a store and erases its blocks. The store keeps its contents, except for the
     /// last pages: the record goes there.
-    pub fn format(store: S, nand: BlockRange<N>, settings: TbmSettings) -> Result<Tbm<S, N>, StoreError> {
-        let mut tbm = Tbm::new(store, nand, settings)?;
+    pub fn format(store: S, nand: BlockRange<N>, settings: &TbmConfig) -> Result<Tbm<S, N>, StoreError> {
+        let mut tbm = Tbm::new(store, nand, *settings)?;
         tbm.blocks.retire_marked(&mut tbm.nand)?;
         // No cut may leave an older record above blocks that are gone.
         tbm.write_record(0)?;
@@ -248,7 +248,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         Ok(tbm)
     }
 
-    fn new(store: S, nand: BlockRange<N>, settings: TbmSettings) -> Result<Tbm<S, N>, StoreFault> {
+    fn new(store: S, nand: BlockRange<N>, settings: TbmConfig) -> Result<Tbm<S, N>, StoreFault> {
         let geometry = nand.geometry();
         let refuse = |what: String| Err(StoreError::Unsupported(what.into()));
         if let Err(error) = geometry.validate() {

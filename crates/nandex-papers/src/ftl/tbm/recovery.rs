@@ -27,7 +27,7 @@ use super::convert::Kept;
 use super::page::{BufferTag, Life, PageRead, read_page};
 use super::summary::Buffer;
 use super::versions::Versions;
-use super::{Condition, Tbm, TbmSettings, unreadable};
+use super::{Condition, Tbm, TbmConfig, unreadable};
 use crate::ftl::tbm::record::Record;
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -104,8 +104,8 @@ impl Scan {
 
 impl<S: PageStore, N: Nand> Tbm<S, N> {
     /// Opens a TBM over its store. The way is the same after a clean end and after a power cut.
-    pub fn mount(store: S, nand: BlockRange<N>, settings: TbmSettings) -> Result<Tbm<S, N>, StoreError> {
-        let mut tbm = Tbm::new(store, nand, settings)?;
+    pub fn mount(store: S, nand: BlockRange<N>, settings: &TbmConfig) -> Result<Tbm<S, N>, StoreError> {
+        let mut tbm = Tbm::new(store, nand, *settings)?;
         let record = match Record::read(&mut tbm.store, tbm.geometry).map_err(StoreFault::into_inner) {
             Err(StoreError::NotFormatted(Unfit::Blank)) => {
                 let what = words("pages of a TBM, and no record of it");

@@ -122,13 +122,13 @@ pub trait Buffered<S: PageStore>: OrderedIndex + Sized {
     type Config: Clone + MaybeSend;
 
     /// Makes an empty index, and drops everything that the store held.
-    fn format(store: S, config: Self::Config) -> Result<Self, IndexError>;
+    fn format(store: S, config: &Self::Config) -> Result<Self, IndexError>;
 
     /// Opens an index that was synced after its last change.
-    fn mount(store: S, config: Self::Config) -> Result<Self, IndexError>;
+    fn mount(store: S, config: &Self::Config) -> Result<Self, IndexError>;
 
     /// Opens an index after a power cut. Each key has its value at the last sync or a later one.
-    fn mount_after_cut(store: S, config: Self::Config) -> Result<Self, IndexError>;
+    fn mount_after_cut(store: S, config: &Self::Config) -> Result<Self, IndexError>;
 
     /// Refuses settings that cannot work below a journal, which repeats updates after a cut.
     fn validate_below_journal(config: &Self::Config) -> Result<(), IndexError> {
@@ -202,7 +202,7 @@ pub type JournaledLsLruTree<S> = Journaled<S, crate::ordered::ls_lru::LsLruTree<
 /// A lazy-update tree gathers updates in RAM. With a journal each of them is on the flash when it returns:
 ///
 /// ```
-/// use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+/// use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 /// use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
 /// use nandex_papers::ordered::journal::JournaledLazyUpdateTree;
 /// use nandex::{Durability, OrderedIndex, RecordFormat};
@@ -210,15 +210,15 @@ pub type JournaledLsLruTree<S> = Journaled<S, crate::ordered::ls_lru::LsLruTree<
 ///
 /// let chip = nandex::Shared::new(SimChip::new(&mlc_64m())?);
 /// let tree = LazyUpdateConfig::new(RecordFormat::new(4, 4), 1000).published();
-/// let journal = JournalConfig::new(Durability::EveryOperation);
+/// let config = (tree, JournalConfig::new(Durability::EveryOperation));
 ///
-/// let store = PageMapFtl::format(chip.clone(), FtlSettings::default())?;
-/// let mut index = JournaledLazyUpdateTree::format(store, tree, journal)?;
+/// let store = PageMapFtl::format(chip.clone(), &FtlConfig::default())?;
+/// let mut index = JournaledLazyUpdateTree::format(store, &config)?;
 /// index.insert(&7u32.to_be_bytes(), b"kept")?;
 /// drop(index);                                            // the power goes; the update waited in RAM
 ///
-/// let store = PageMapFtl::mount(chip, FtlSettings::default())?;
-/// let mut index = JournaledLazyUpdateTree::mount(store, tree, journal)?;
+/// let store = PageMapFtl::mount(chip, &FtlConfig::default())?;
+/// let mut index = JournaledLazyUpdateTree::mount(store, &config)?;
 /// let mut value = [0; 4];
 /// assert!(index.get(&7u32.to_be_bytes(), &mut value)? && &value == b"kept");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -240,19 +240,18 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
     /// Makes an empty index and its journal, and drops everything that the store held.
     pub fn format(
         mut store: S,
-        inner: T::Config,
-        config: JournalConfig,
+        (inner, config): &(T::Config, JournalConfig),
     ) -> Result<Journaled<S, T>, IndexError> {
         config.validate()?;
-        T::validate_below_journal(&inner)?;
-        let layout = layout(&store, T::record_of(&inner), config.pages, T::waiting_updates_max(&inner))?;
+        T::validate_below_journal(inner)?;
+        let layout = layout(&store, T::record_of(inner), config.pages, T::waiting_updates_max(inner))?;
         // Without the journal's first page there is nothing to be mounted.
         store.trim(Lpn(store.page_count() - 1))?;
         store.sync()?;
         let journal = journal_on(store, layout, 1, false)?;
         journal.lock().trim_all()?;
-        let tree = T::format(Guarded::boxed(&journal), inner.clone())?;
-        let index = Journaled::over(tree, journal, inner, config)?;
+        let tree = T::format(Guarded::boxed(&journal), inner)?;
+        let index = Journaled::over(tree, journal, inner.clone(), *config)?;
         index.journal.lock().write_empty(true)?;
         index.journal.lock().sync()?;
         Ok(index)
@@ -261,13 +260,12 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
     /// Opens an index after a close or a power cut, and repeats the updates that the index below lost.
     pub fn mount(
         mut store: S,
-        inner: T::Config,
-        config: JournalConfig,
+        (inner, config): &(T::Config, JournalConfig),
     ) -> Result<Journaled<S, T>, IndexError> {
         config.validate()?;
-        T::validate_below_journal(&inner)?;
+        T::validate_below_journal(inner)?;
         let (first, layout) = locate::<Updates>(&mut store)?;
-        if T::record_of(&inner) != page::record_of(&layout) {
+        if T::record_of(inner) != page::record_of(&layout) {
             return Err(IndexError::other(Differs::Record, "the journal has records of other sizes"));
         }
         if config.pages.is_some_and(|pages| pages != layout.pages) {
@@ -275,14 +273,13 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         }
         let journal = journal_on(store, layout, first.epoch, first.is_closed)?;
         if first.is_closed {
-            let tree = T::mount(Guarded::boxed(&journal), inner.clone()).map_err(IndexError::in_layer)?;
-            return Journaled::over(tree, journal, inner, config);
+            let tree = T::mount(Guarded::boxed(&journal), inner).map_err(IndexError::in_layer)?;
+            return Journaled::over(tree, journal, inner.clone(), *config);
         }
         let mut newest = Newest::of(&layout, config.replay_ram);
         newest.read(&mut *journal.lock(), first)?;
-        let tree =
-            T::mount_after_cut(Guarded::boxed(&journal), inner.clone()).map_err(IndexError::in_layer)?;
-        let mut index = Journaled::over(tree, journal, inner, config)?;
+        let tree = T::mount_after_cut(Guarded::boxed(&journal), inner).map_err(IndexError::in_layer)?;
+        let mut index = Journaled::over(tree, journal, inner.clone(), *config)?;
         index.replay(newest)?;
         Ok(index)
     }

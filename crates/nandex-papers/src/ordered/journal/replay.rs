@@ -204,7 +204,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
             self.is_worn_out = true;
         }
         self.journal.lock().forget_heard();
-        self.inner = T::mount_after_cut(Guarded::boxed(&self.journal), self.config.clone())?;
+        self.inner = T::mount_after_cut(Guarded::boxed(&self.journal), &self.config)?;
         let (layout, records) = {
             let journal = self.journal.lock();
             (journal.layout(), journal.records_now())

@@ -70,7 +70,7 @@ fn pairs_that_cancel_unseen_are_refused_below_a_journal() {
     };
     for class in [Durability::EverySync, Durability::EveryOperation] {
         let store = Store::new(PAGE_BYTES, 600);
-        refused(Index::format(store, config, JournalConfig::new(class)).err());
+        refused(Index::format(store, &(config, JournalConfig::new(class))).err());
     }
 }
 
@@ -80,7 +80,7 @@ fn a_journaled_index_is_a_sorted_map_that_may_lose_its_last_group() {
         let rng = &mut Rng::new(seed);
         let (inner, pages) = (any_inner(rng), Some(1 + rng.below(4) as u32));
         let config = JournalConfig { pages, ..any_class(rng) };
-        let mut index = Index::format(Store::new(PAGE_BYTES, 600), inner, config).unwrap();
+        let mut index = Index::format(Store::new(PAGE_BYTES, 600), &(inner, config)).unwrap();
         assert_eq!(index.durability(), config.durability);
         let (mut history, mut model) = (History::new(Model::new()), Model::new());
         let mix = Mix { reads: [5, 0], syncs: 3, remounts: 3, ..Mix::any(rng, 300) };
@@ -95,7 +95,7 @@ fn a_journaled_index_is_a_sorted_map_that_may_lose_its_last_group() {
                     index.close().unwrap();
                     history.sync();
                 }
-                index = Index::mount(index.into_store(), inner, config).unwrap();
+                index = Index::mount(index.into_store(), &(inner, config)).unwrap();
                 model = contents(&mut index).unwrap();
                 assert!(history.had(&model, least(&history, config)));
                 assert!(!is_closed || metric(&index, "journal_replayed_records") == 0);
@@ -115,7 +115,7 @@ fn work_until_the_cut(
     writes: u64,
     setup: (LazyUpdateConfig, JournalConfig),
 ) -> (Store, History) {
-    let mut index = Index::mount(store.failing_after(writes), setup.0, setup.1).unwrap();
+    let mut index = Index::mount(store.failing_after(writes), &(setup.0, setup.1)).unwrap();
     let (mut history, mut rng) = (History::new(Model::new()), Rng::new(3));
     let mix = Mix { remounts: 1, ..Mix::updates(120, [32, 34], 3) };
     loop {
@@ -144,7 +144,7 @@ fn a_cut_at_any_write_leaves_a_prefix_that_has_all_that_was_promised() {
         let replay_ram = (writes % 5 < 3).then_some(0);
         let pages = Some(1 + writes as u32 % 4);
         let config = JournalConfig { pages, replay_ram, ..setups[writes as usize % 3] };
-        let store = Index::format(Store::new(PAGE_BYTES, 400), inner, config).unwrap().into_store();
+        let store = Index::format(Store::new(PAGE_BYTES, 400), &(inner, config)).unwrap().into_store();
         let (mut store, history) = work_until_the_cut(store, writes, (inner, config));
         let least = least(&history, config);
         // The recovery is cut as well, at every one of its writes; at times with a pool too small for what
@@ -152,7 +152,7 @@ fn a_cut_at_any_write_leaves_a_prefix_that_has_all_that_was_promised() {
         let inner = if writes % 2 == 0 { inner } else { LazyUpdateConfig { pool_requests: 3, ..inner } };
         let mut recovered = None;
         for writes in 0.. {
-            match Index::mount(store.copy().failing_after(writes), inner, config) {
+            match Index::mount(store.copy().failing_after(writes), &(inner, config)) {
                 Ok(mut index) => {
                     let found = contents(&mut index).unwrap();
                     assert!(history.had(&found, least), "after {writes} writes of the recovery");
@@ -164,18 +164,18 @@ fn a_cut_at_any_write_leaves_a_prefix_that_has_all_that_was_promised() {
                 Err(error) => {
                     assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
                     store = store.failing_after(writes);
-                    drop(Index::mount(store.handle(), inner, config).err());
+                    drop(Index::mount(store.handle(), &(inner, config)).err());
                     store = store.copy();
                     cut_again += 1;
                 }
             }
         }
-        let mut index = Index::mount(store, inner, config).unwrap();
+        let mut index = Index::mount(store, &(inner, config)).unwrap();
         let mut model = recovered.unwrap();
         assert_eq!(contents(&mut index).unwrap(), model);
         put(&mut index, &mut model, &key(5), &[0; 2]).unwrap();
         index.close().unwrap();
-        let mut index = Index::mount(index.into_store(), inner, config).unwrap();
+        let mut index = Index::mount(index.into_store(), &(inner, config)).unwrap();
         assert_eq!(metric(&index, "journal_replayed_records"), 0);
         assert_holds(&mut index, &model);
     }
@@ -185,7 +185,7 @@ fn a_cut_at_any_write_leaves_a_prefix_that_has_all_that_was_promised() {
 
 /// An index in use whose journal has three pages of records, and its contents.
 fn used(config: JournalConfig) -> (Store, Model) {
-    let mut index = Index::format(Store::new(PAGE_BYTES, 300), inner(20), config).unwrap();
+    let mut index = Index::format(Store::new(PAGE_BYTES, 300), &(inner(20), config)).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(5));
     while index.stats().metrics.iter().all(|m| m.name != "journal_cut_offs" || m.value < 2)
         || index.journal.lock().used_pages() < 3
@@ -216,7 +216,7 @@ fn damage_in_the_run_is_an_error_and_behind_it_is_none() {
             let bit = rng.below(PAGE_BYTES as u64 * 8) as usize;
             page[bit / 8] ^= 1 << (bit % 8);
             harmed.write(Lpn(299 - number), Cause::Check, &page).unwrap();
-            match Index::mount(harmed, inner(20), config) {
+            match Index::mount(harmed, &(inner(20), config)) {
                 Ok(mut index) => {
                     assert!(number > 2, "page {number}");
                     assert_holds(&mut index, &model);
@@ -238,7 +238,7 @@ fn damage_in_the_run_is_an_error_and_behind_it_is_none() {
 fn a_missing_page_is_noticed_and_so_is_an_older_one_amid_the_run() {
     let config = config_of(6);
     let (store, _) = used(config);
-    let mount = |store| Index::mount(store, inner(20), config).err();
+    let mount = |store| Index::mount(store, &(inner(20), config)).err();
     let page = |number: u32| {
         let mut page = [0; PAGE_BYTES];
         store.copy().read(Lpn(299 - number), Cause::Check, &mut page).unwrap();
@@ -278,7 +278,7 @@ fn a_full_store_refuses_updates_and_takes_them_again_after_removals() {
     for config in
         [config_of(2), JournalConfig { pages: Some(3), ..JournalConfig::new(Durability::EverySync) }]
     {
-        let mut index = Index::format(Store::new(PAGE_BYTES, 43), inner(20), config).unwrap();
+        let mut index = Index::format(Store::new(PAGE_BYTES, 43), &(inner(20), config)).unwrap();
         let (mut model, mut refused) = (Model::new(), 0);
         for round in 0..3u16 {
             for n in (0..400u16).map(|n| n * 17 % 400) {
@@ -289,13 +289,13 @@ fn a_full_store_refuses_updates_and_takes_them_again_after_removals() {
             }
             assert!(model.len() > 60, "{}", model.len());
             index.sync().unwrap();
-            index = Index::mount(index.into_store(), inner(20), config).unwrap();
+            index = Index::mount(index.into_store(), &(inner(20), config)).unwrap();
             assert_holds(&mut index, &model);
             for n in (0..400u16).step_by(3) {
                 take(&mut index, &mut model, &key(n)).unwrap();
             }
             index.close().unwrap();
-            index = Index::mount(index.into_store(), inner(20), config).unwrap();
+            index = Index::mount(index.into_store(), &(inner(20), config)).unwrap();
             assert_holds(&mut index, &model);
         }
         assert!(refused > 300, "{refused}");
@@ -308,7 +308,7 @@ fn groups_cost_what_they_say() {
     for (group, expected) in [(1, 60), (7, 60 / 7), (0, 60 / PAGE_RECORDS as u64)] {
         let every_sync = JournalConfig { group, ..JournalConfig::new(Durability::EverySync) };
         let config = JournalConfig { pages: Some(10), ..every_sync };
-        let mut index = Index::format(Store::new(PAGE_BYTES, 300), inner(100), config).unwrap();
+        let mut index = Index::format(Store::new(PAGE_BYTES, 300), &(inner(100), config)).unwrap();
         let before = writes(&index);
         for n in 0..60 {
             index.insert(&key(n), &key(n)).unwrap();
@@ -331,21 +331,21 @@ fn groups_cost_what_they_say() {
 #[test]
 fn a_cut_after_a_cut_off_loses_no_more_than_the_last_records() {
     let config = JournalConfig { pages: Some(1), ..JournalConfig::new(Durability::EverySync) };
-    let mut index = Index::format(Store::new(PAGE_BYTES, 300), inner(60), config).unwrap();
+    let mut index = Index::format(Store::new(PAGE_BYTES, 300), &(inner(60), config)).unwrap();
     index.insert(&key(7), &key(1)).unwrap();
     index.sync().unwrap();
     // The removal cancels the insertion that is on the medium already, and a cut-off finds nothing to commit.
     while metric(&index, "journal_cut_offs") == 0 {
         index.remove(&key(7)).unwrap();
     }
-    let mut index = Index::mount(index.into_store(), inner(60), config).unwrap();
+    let mut index = Index::mount(index.into_store(), &(inner(60), config)).unwrap();
     assert_holds(&mut index, &Model::new());
 }
 
 #[test]
 fn a_cut_during_a_load_leaves_all_of_it_or_nothing() {
     let config = config_of(2);
-    let mut index = Index::format(Store::new(PAGE_BYTES, 300), inner(20), config).unwrap();
+    let mut index = Index::format(Store::new(PAGE_BYTES, 300), &(inner(20), config)).unwrap();
     // The journal has a record that must not come back.
     index.insert(&key(3), &key(9)).unwrap();
     index.remove(&key(3)).unwrap();
@@ -353,9 +353,9 @@ fn a_cut_during_a_load_leaves_all_of_it_or_nothing() {
     let model: Model = (0..100).map(|n| (key(n).to_vec(), key(n).to_vec())).collect();
     let (mut empty, mut loaded) = (0, 0);
     for writes in 0..80 {
-        let mut index = Index::mount(store.copy().failing_after(writes), inner(20), config).unwrap();
+        let mut index = Index::mount(store.copy().failing_after(writes), &(inner(20), config)).unwrap();
         let done = index.load(&mut model.iter().map(|(key, value)| (&key[..], &value[..])));
-        let mut index = Index::mount(index.into_store().copy(), inner(20), config).unwrap();
+        let mut index = Index::mount(index.into_store().copy(), &(inner(20), config)).unwrap();
         let found = contents(&mut index).unwrap();
         assert!(found == model || done.is_err() && found.is_empty(), "after {writes} writes");
         assert_holds(&mut index, &found);
@@ -370,7 +370,7 @@ fn the_journal_is_not_written_for_updates_that_a_commit_does_not_show() {
     let forced = |policy| {
         let config = JournalConfig { pages: Some(9), ..JournalConfig::new(Durability::EverySync) };
         let setup = LazyUpdateConfig { policy, ..inner(80) };
-        let mut index = Index::format(Store::new(PAGE_BYTES, 2_000), setup, config).unwrap();
+        let mut index = Index::format(Store::new(PAGE_BYTES, 2_000), &(setup, config)).unwrap();
         let mut rng = Rng::new(4);
         for n in 0..3_000 {
             index.insert(&key(rng.below(1_000) as u16), &key(n)).unwrap();
@@ -392,7 +392,7 @@ fn what_cannot_work_is_refused() {
         let Some(IndexError::Unsupported(why)) = error else { panic!("{error:?}") };
         assert!(why.len() > 15, "{why}");
     };
-    let format = |store, config| Index::format(store, inner(9), config).err();
+    let format = |store, config| Index::format(store, &(inner(9), config)).err();
     let store = || Store::new(PAGE_BYTES, 40);
     unsupported(format(store().with_atomic_pages(1), config_of(2)));
     unsupported(format(store(), JournalConfig { group: 2, ..config_of(2) }));
@@ -400,21 +400,21 @@ fn what_cannot_work_is_refused() {
     unsupported(format(store(), config_of(0)));
     unsupported(format(Store::new(40, 40), config_of(2)));
     unsupported(format(Store::new(PAGE_BYTES, 0), config_of(2)));
-    let index = Index::format(store(), inner(9), config_of(2)).unwrap();
+    let index = Index::format(store(), &(inner(9), config_of(2))).unwrap();
     let mut made = index.into_store();
     let other = LazyUpdateConfig::new(RecordFormat::new(2, 3), 9);
     assert!(matches!(
-        Index::mount(made.copy(), other, config_of(2)).err(),
+        Index::mount(made.copy(), &(other, config_of(2))).err(),
         Some(IndexError::NotFormatted(_))
     ));
     assert!(matches!(
-        Index::mount(made.copy(), inner(9), config_of(3)).err(),
+        Index::mount(made.copy(), &(inner(9), config_of(3))).err(),
         Some(IndexError::NotFormatted(_))
     ));
     assert!(matches!(refuse_journaled(&mut made), Err(IndexError::NotFormatted(_))));
-    let mut published = LazyUpdateTree::format(made, inner(9)).unwrap().into_store();
+    let mut published = LazyUpdateTree::format(made, &inner(9)).unwrap().into_store();
     assert_eq!(refuse_journaled(&mut published), Ok(()));
-    let refused = Index::mount(published, inner(9), config_of(2)).err();
+    let refused = Index::mount(published, &(inner(9), config_of(2))).err();
     assert!(matches!(refused, Some(IndexError::NotFormatted(_))));
 }
 
@@ -433,7 +433,7 @@ fn forged_pages_never_panic() {
             nandex::codec::put_u32(&mut page, 0, crc);
             store.write(lpn, Cause::Check, &page).unwrap();
         }
-        let Ok(mut index) = Index::mount(store, inner(20), config) else { return };
+        let Ok(mut index) = Index::mount(store, &(inner(20), config)) else { return };
         for _ in 0..120 {
             let n = key(rng.below(120) as u16);
             let _ = if rng.chance(1, 2) { index.insert(&n, &[1; 2]) } else { index.remove(&n) };

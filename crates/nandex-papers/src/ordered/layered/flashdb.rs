@@ -52,7 +52,7 @@ mod tests {
 
     fn tree(tuning: Tuning) -> LayeredTree<RamStore> {
         let config = LayeredConfig { tuning, ..config(RecordFormat::new(4, 4)) };
-        let mut index = LayeredTree::format(RamStore::new(512, 1_000), config).unwrap();
+        let mut index = LayeredTree::format(RamStore::new(512, 1_000), &config).unwrap();
         let mut rng = Rng::new(9);
         for _ in 0..RECORDS {
             index.insert(&key(rng.below(RECORDS)), &[1; 4]).unwrap();

@@ -168,7 +168,7 @@ pub struct LayeredTree<S> {
 
 impl<S: PageStore> LayeredTree<S> {
     /// Makes an empty index, and drops everything that the store held.
-    pub fn format(store: S, config: LayeredConfig) -> Result<LayeredTree<S>, IndexError> {
+    pub fn format(store: S, config: &LayeredConfig) -> Result<LayeredTree<S>, IndexError> {
         let plan = config.on(&store)?;
         let class_below = plan.class_on(&store);
         let layer = NodeLayer::format(store, plan.nodes, plan.layer)?;
@@ -178,18 +178,19 @@ impl<S: PageStore> LayeredTree<S> {
             layer.atomic_pages_max(),
             plan.layer.group_pages
         );
-        LayeredTree::above(BPlusTree::format(layer, plan.tree)?, class_below)
+        LayeredTree::above(BPlusTree::format(layer, &plan.tree)?, class_below)
     }
 
     /// Opens the index that a store holds. It must have been synced after its last change.
-    pub fn mount(store: S, config: LayeredConfig) -> Result<LayeredTree<S>, IndexError> {
-        LayeredTree::open(store, config, false)
+    pub fn mount(store: S, config: &LayeredConfig) -> Result<LayeredTree<S>, IndexError> {
+        LayeredTree::open(store, *config, false)
     }
 
-    /// Opens the index after a power cut. Each key has its value at the last sync or a later one. If the
-    /// store cannot keep the tree whole over a cut, this is the same as [`LayeredTree::mount`].
-    pub fn mount_after_cut(store: S, config: LayeredConfig) -> Result<LayeredTree<S>, IndexError> {
-        LayeredTree::open(store, config, true)
+    /// Opens the index that a power cut left: each key has its value at the last sync or a later one. Where
+    /// the store cannot keep the tree whole over a cut, the same as [`LayeredTree::mount`].
+    #[doc(hidden)]
+    pub fn mount_after_cut(store: S, config: &LayeredConfig) -> Result<LayeredTree<S>, IndexError> {
+        LayeredTree::open(store, *config, true)
     }
 
     fn open(mut store: S, config: LayeredConfig, takes_unclean: bool) -> Result<LayeredTree<S>, IndexError> {
@@ -206,7 +207,7 @@ impl<S: PageStore> LayeredTree<S> {
         let opened = if takes_unclean {
             BPlusTree::open_whole(layer)
         } else {
-            BPlusTree::mount(layer).map_err(IndexFault::from)
+            BPlusTree::mount_found(layer).map_err(IndexFault::from)
         };
         let tree = opened.map_err(|fault| fault.into_inner().in_layer())?;
         let mut index = LayeredTree::above(tree.require_config(plan.tree)?, class_below)?;
@@ -243,16 +244,16 @@ impl<S: PageStore> LayeredTree<S> {
 impl<S: PageStore> Buffered<S> for LayeredTree<S> {
     type Config = LayeredConfig;
 
-    fn format(store: S, config: LayeredConfig) -> Result<Self, IndexError> {
-        LayeredTree::format(store, config.published())
+    fn format(store: S, config: &LayeredConfig) -> Result<Self, IndexError> {
+        LayeredTree::format(store, &config.published())
     }
 
-    fn mount(store: S, config: LayeredConfig) -> Result<Self, IndexError> {
-        LayeredTree::mount(store, config.published())
+    fn mount(store: S, config: &LayeredConfig) -> Result<Self, IndexError> {
+        LayeredTree::mount(store, &config.published())
     }
 
-    fn mount_after_cut(store: S, config: LayeredConfig) -> Result<Self, IndexError> {
-        LayeredTree::mount_after_cut(store, config.published())
+    fn mount_after_cut(store: S, config: &LayeredConfig) -> Result<Self, IndexError> {
+        LayeredTree::mount_after_cut(store, &config.published())
     }
 
     fn record_of(config: &LayeredConfig) -> RecordFormat {

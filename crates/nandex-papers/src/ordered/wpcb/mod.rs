@@ -63,41 +63,46 @@ pub struct WpcbTree<S, N, P = Lru> {
 }
 
 impl<S: PageStore, N: Nand> WpcbTree<S, N> {
-    /// Makes an empty tree without a cache. Everything that the store held is dropped, and the blocks are
-    /// erased.
-    pub fn format(store: S, blocks: BlockRange<N>, config: WpcbConfig) -> Result<WpcbTree<S, N>, IndexError> {
+    /// Makes an empty tree, without a cache; whatever the store held is dropped, and the blocks are erased.
+    pub fn format(
+        store: S,
+        blocks: BlockRange<N>,
+        config: &WpcbConfig,
+    ) -> Result<WpcbTree<S, N>, IndexError> {
         WpcbTree::format_cached(store, blocks, config, (Lru::new(0), 0))
     }
 
     /// Opens the tree that a store and its blocks hold, without a cache. The power may have been cut.
-    pub fn mount(store: S, blocks: BlockRange<N>, config: WpcbConfig) -> Result<WpcbTree<S, N>, IndexError> {
+    pub fn mount(store: S, blocks: BlockRange<N>, config: &WpcbConfig) -> Result<WpcbTree<S, N>, IndexError> {
         WpcbTree::mount_cached(store, blocks, config, (Lru::new(0), 0))
     }
 }
 
 impl<S: PageStore, N: Nand, P: Replacement> WpcbTree<S, N, P> {
-    /// Does the same as [`WpcbTree::format`] with a page cache: a policy and a number of pages. Every write
-    /// passes through it at once.
+    /// Formats as [`WpcbTree::format`], with a cache of so many pages by this policy, through which every
+    /// write goes at once.
+    #[doc(hidden)]
     pub fn format_cached(
         store: S,
         blocks: BlockRange<N>,
-        config: WpcbConfig,
+        config: &WpcbConfig,
         cache: (P, usize),
     ) -> Result<WpcbTree<S, N, P>, IndexError> {
-        let tbm = Tbm::format(store, blocks, config.tbm)?;
-        Ok(WpcbTree { tree: BPlusTree::format(cached(tbm, cache), config.tree)? }.by(config.full_nodes))
+        let tbm = Tbm::format(store, blocks, &config.tbm)?;
+        Ok(WpcbTree { tree: BPlusTree::format(cached(tbm, cache), &config.tree)? }.by(config.full_nodes))
     }
 
-    /// Does the same as [`WpcbTree::mount`] with a page cache: a policy and a number of pages. Every write
-    /// passes through it at once.
+    /// Mounts as [`WpcbTree::mount`], with a cache of so many pages by this policy, through which every
+    /// write goes at once.
+    #[doc(hidden)]
     pub fn mount_cached(
         store: S,
         blocks: BlockRange<N>,
-        config: WpcbConfig,
+        config: &WpcbConfig,
         cache: (P, usize),
     ) -> Result<WpcbTree<S, N, P>, IndexError> {
-        let tbm = Tbm::mount(store, blocks, config.tbm)?;
-        let tree = BPlusTree::mount_as(cached(tbm, cache), config.tree).map_err(IndexError::in_layer)?;
+        let tbm = Tbm::mount(store, blocks, &config.tbm)?;
+        let tree = BPlusTree::mount(cached(tbm, cache), &config.tree).map_err(IndexError::in_layer)?;
         Ok(WpcbTree { tree }.by(config.full_nodes))
     }
 

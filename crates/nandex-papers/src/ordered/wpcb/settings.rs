@@ -1,6 +1,6 @@
 //! How a WPCB-tree is set up: its nodes, its buffer blocks, and what its full leaves do.
 
-use crate::ftl::tbm::{self, SPARE_BLOCKS_MIN, TbmSettings};
+use crate::ftl::tbm::{self, SPARE_BLOCKS_MIN, TbmConfig};
 use nandex::check::IndexError;
 use nandex::nand::Geometry;
 use nandex::ordered::RecordFormat;
@@ -23,7 +23,7 @@ pub struct WpcbConfig {
     /// The settings of the tree. Its empty nodes are expelled; nodes are not merged.
     pub tree: BPlusConfig,
     /// The settings of the buffer blocks.
-    pub tbm: TbmSettings,
+    pub tbm: TbmConfig,
     /// Blocks of the TBM besides the buffer blocks.
     pub spare_blocks: u32,
     /// The place to which full leaves are written.
@@ -44,7 +44,7 @@ impl WpcbConfig {
     const fn with_tree(tree: BPlusConfig, blocks: u32) -> WpcbConfig {
         WpcbConfig {
             tree,
-            tbm: TbmSettings::new(blocks),
+            tbm: TbmConfig::new(blocks),
             spare_blocks: WpcbConfig::usual_spare_blocks(blocks),
             full_nodes: FullNodes::Buffered,
         }

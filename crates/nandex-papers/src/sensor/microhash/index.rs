@@ -4,14 +4,14 @@
 use super::directory::Directory;
 use super::layout::Ring;
 use super::page::{Header, Kind, NONE, entries_of, put_bounds, put_entry};
-use super::{Eviction, Pending, Settings};
+use super::{Eviction, MicroHashConfig, Pending};
 use alloc::vec::Vec;
 use nandex::check::IndexError;
 use nandex::nand::Nand;
 
 /// The index by value: the directory, and the readings not yet in an index page.
 pub(super) struct Index {
-    pub(super) settings: Settings,
+    pub(super) settings: MicroHashConfig,
     pub(super) directory: Directory,
     /// Readings without an entry on flash, in the order of the log.
     pub(super) pending: Vec<Pending>,
@@ -22,7 +22,7 @@ pub(super) struct Index {
 }
 
 impl Index {
-    pub(super) fn new(settings: Settings, chain: Vec<u8>, repartition_at: u64) -> Index {
+    pub(super) fn new(settings: MicroHashConfig, chain: Vec<u8>, repartition_at: u64) -> Index {
         let directory = Directory::equal_width(settings.buckets, settings.values, 0);
         let pending = Vec::with_capacity(settings.entries);
         Index { settings, directory, pending, repartition_at, chain }
@@ -171,7 +171,8 @@ mod tests {
 
     #[test]
     fn the_bucket_that_leaves_is_the_fullest_or_the_oldest_one() {
-        let settings = Settings { values: (0, 99), buckets: 10, entries: 8, ..Settings::default() };
+        let settings =
+            MicroHashConfig { values: (0, 99), buckets: 10, entries: 8, ..MicroHashConfig::default() };
         let mut index = Index::new(settings, vec![0xff; 128], 0);
         for (page, value) in [(5, 31), (6, 72), (7, 70)] {
             index.add(Pending { page, value, place: 0 });

@@ -42,12 +42,12 @@
 //! ```
 //! use core::ops::ControlFlow;
 //! use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
-//! use nandex_papers::sensor::microhash::{MicroHash, Settings};
+//! use nandex_papers::sensor::microhash::{MicroHash, MicroHashConfig};
 //! use nandex_papers::sensor::{Reading, SensorLog};
 //!
 //! let chip = SimChip::new(&mlc_64m())?;
 //! // Tenths of a degree, usually between -20 and 50.
-//! let settings = Settings { values: (-200, 500), ..Settings::default() };
+//! let settings = MicroHashConfig { values: (-200, 500), ..MicroHashConfig::default() };
 //! let mut log = MicroHash::format(chip, &settings)?;
 //! for minute in 0..10_000 {
 //!     log.append(Reading { time: minute, value: (minute % 300) as i32 - 100 })?;
@@ -121,7 +121,7 @@ pub enum Eviction {
 
 /// The settings of a log. A mount takes `values` and `buckets` from the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct MicroHashConfig {
     /// The least and the largest value expected. Other values are accepted too.
     pub values: (i32, i32),
     /// Buckets of the directory. 0 means 16, or as many as a page holds if that is fewer.
@@ -138,9 +138,9 @@ pub struct Settings {
     pub eviction: Eviction,
 }
 
-impl Default for Settings {
-    fn default() -> Settings {
-        Settings {
+impl Default for MicroHashConfig {
+    fn default() -> MicroHashConfig {
+        MicroHashConfig {
             values: (i32::MIN, i32::MAX),
             buckets: 0,
             entries: 0,
@@ -216,7 +216,7 @@ impl Filling {
 }
 
 impl<N: Nand> MicroHash<N> {
-    fn assemble(nand: N, settings: &Settings) -> Result<MicroHash<N>, IndexError> {
+    fn assemble(nand: N, settings: &MicroHashConfig) -> Result<MicroHash<N>, IndexError> {
         let geometry = nand.geometry();
         let page_bytes = geometry.page_bytes as usize;
         let (capacity, entries) = (readings_of(page_bytes), entries_of(page_bytes));

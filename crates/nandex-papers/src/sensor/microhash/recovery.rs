@@ -3,7 +3,7 @@
 use super::directory::Directory;
 use super::layout::Ring;
 use super::page::{self, Header, Kind, NONE, bounds, entry, is_blank};
-use super::{Free, MicroHash, Pending, Segment, Settings};
+use super::{Free, MicroHash, MicroHashConfig, Pending, Segment};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -63,7 +63,7 @@ struct Pages {
 
 impl<N: Nand> MicroHash<N> {
     /// Erases the chip and makes an empty log on it.
-    pub fn format(nand: N, settings: &Settings) -> Result<MicroHash<N>, IndexError> {
+    pub fn format(nand: N, settings: &MicroHashConfig) -> Result<MicroHash<N>, IndexError> {
         let mut log = MicroHash::assemble(nand, settings)?;
         for block in (0..log.ring.geometry.blocks).map(Pbn) {
             if log.ring.nand.is_bad(block)? {
@@ -81,7 +81,7 @@ impl<N: Nand> MicroHash<N> {
     }
 
     /// Opens the log on a chip. `values` and `buckets` of the settings are ignored: the chip has them.
-    pub fn mount(nand: N, settings: &Settings) -> Result<MicroHash<N>, IndexError> {
+    pub fn mount(nand: N, settings: &MicroHashConfig) -> Result<MicroHash<N>, IndexError> {
         let mut log = MicroHash::assemble(nand, settings)?;
         let mut seen = log.ring.look_around()?;
         let Some((&newest, &(block, _))) = seen.log.last_key_value() else {

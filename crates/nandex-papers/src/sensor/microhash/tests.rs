@@ -1,7 +1,7 @@
 //! MicroHash against a list, power cuts at every operation, damage of every page, a ring that wraps, failing
 //! blocks, costs.
 
-use super::{Eviction, MicroHash, Settings, TimeSearch};
+use super::{Eviction, MicroHash, MicroHashConfig, TimeSearch};
 use crate::sensor::{Reading, SensorLog};
 use alloc::vec::Vec;
 use core::ops::{ControlFlow, RangeInclusive};
@@ -20,8 +20,8 @@ fn chip(page_bytes: u32, pages_per_block: u32, blocks: u32) -> SimChip {
     SimChip::new(&Part { geometry, ..mlc_64m() }).unwrap()
 }
 
-fn settings() -> Settings {
-    Settings { values: (0, 999), buckets: 8, ..Settings::default() }
+fn settings() -> MicroHashConfig {
+    MicroHashConfig { values: (0, 999), buckets: 8, ..MicroHashConfig::default() }
 }
 
 type Found = Result<Vec<Reading>, IndexError>;
@@ -121,7 +121,7 @@ fn readings_are_found_by_time_and_by_value_in_every_setting() {
         (TimeSearch::LowerBound, Eviction::Oldest),
         (TimeSearch::Binary, Eviction::Fullest),
     ] {
-        let settings = Settings { time_search, eviction, ..settings() };
+        let settings = MicroHashConfig { time_search, eviction, ..settings() };
         let mut log = MicroHash::format(chip(512, 16, 64), &settings).unwrap();
         let (mut model, mut sensor, mut rng) = (Vec::new(), Sensor::new(3), Rng::new(4));
         assert_holds(&mut log, &mut model, &mut rng);
@@ -166,7 +166,7 @@ proptest! {
         blocks in 8u32..20,
         horizon in 1u32..40,
     ) {
-        let settings = Settings { horizon, entries: 100, ..settings() };
+        let settings = MicroHashConfig { horizon, entries: 100, ..settings() };
         let mut log = MicroHash::format(chip(512, 8, blocks), &settings).unwrap();
         let (mut model, mut sensor, mut rng) = (Vec::new(), Sensor::new(seed), Rng::new(seed));
         for (step, count) in steps {
@@ -208,7 +208,7 @@ fn the_oldest_block_goes_first_when_the_ring_wraps_many_times() {
 
 /// Runs a short life of a log. Returns the chip, the readings appended, and how many of them a sync has
 /// promised.
-fn small_life(chip: SimChip, settings: &Settings) -> (SimChip, Vec<Reading>, usize) {
+fn small_life(chip: SimChip, settings: &MicroHashConfig) -> (SimChip, Vec<Reading>, usize) {
     let (mut model, mut durable) = (Vec::new(), 0);
     let mut log = MicroHash::mount(chip, settings).unwrap();
     let mut sensor = Sensor::new(21);
@@ -230,7 +230,7 @@ fn small_life(chip: SimChip, settings: &Settings) -> (SimChip, Vec<Reading>, usi
 
 #[test]
 fn a_power_cut_at_any_operation_loses_nothing_that_was_synced() {
-    let settings = Settings { buckets: 4, entries: 40, horizon: 5, ..settings() };
+    let settings = MicroHashConfig { buckets: 4, entries: 40, horizon: 5, ..settings() };
     // Seventeen readings a page, ten blocks of four: the ring wraps.
     let formatted = MicroHash::format(chip(256, 4, 10), &settings).unwrap().into_nand();
     let (end, whole, _) = small_life(formatted.clone(), &settings);
@@ -272,8 +272,8 @@ fn a_power_cut_at_any_operation_loses_nothing_that_was_synced() {
 
 /// A chip whose ring has wrapped, with a partly filled page synced, and the readings on it. The log is
 /// closed if `closed` is set.
-fn filled(closed: bool) -> (SimChip, Vec<Reading>, Settings) {
-    let settings = Settings { buckets: 4, entries: 60, ..settings() };
+fn filled(closed: bool) -> (SimChip, Vec<Reading>, MicroHashConfig) {
+    let settings = MicroHashConfig { buckets: 4, entries: 60, ..settings() };
     let mut log = MicroHash::format(chip(256, 8, 10), &settings).unwrap();
     let (mut model, mut sensor) = (Vec::new(), Sensor::new(5));
     append(&mut log, &mut model, 1_200, &mut sensor);
@@ -288,7 +288,7 @@ fn filled(closed: bool) -> (SimChip, Vec<Reading>, Settings) {
 
 /// Queries a damaged chip. Each answer must be right, or an error that names a page. Returns the number of
 /// right answers.
-fn ask(chip: SimChip, settings: &Settings, model: &[Reading], at: &str) -> usize {
+fn ask(chip: SimChip, settings: &MicroHashConfig, model: &[Reading], at: &str) -> usize {
     let named = |error: IndexError| {
         let text = format!("{error}");
         assert!(text.chars().any(|c| c.is_ascii_digit()), "{at}: {text} names no page");
@@ -439,9 +439,9 @@ fn ram_is_what_was_said_and_absurd_settings_are_refused() {
     assert_eq!(log.ram_bytes(), before, "nothing grows");
     assert!(before < 8_000, "{before} bytes");
     for wrong in [
-        Settings { buckets: 19, ..settings() },
-        Settings { values: (1, 3), ..settings() },
-        Settings { entries: 77, ..settings() },
+        MicroHashConfig { buckets: 19, ..settings() },
+        MicroHashConfig { values: (1, 3), ..settings() },
+        MicroHashConfig { entries: 77, ..settings() },
     ] {
         let refused = MicroHash::format(chip(512, 16, 64), &wrong).map(|_| ());
         assert!(matches!(refused, Err(IndexError::Unsupported(_))), "{refused:?}");
@@ -454,7 +454,7 @@ fn ram_is_what_was_said_and_absurd_settings_are_refused() {
 #[test]
 fn an_append_programs_a_share_of_a_page_and_a_query_reads_few() {
     let reads = |log: &MicroHash<SimChip>| log.nand().counters().page_reads[Cause::Host as usize];
-    let settings = Settings { values: (0, 999), ..Settings::default() };
+    let settings = MicroHashConfig { values: (0, 999), ..MicroHashConfig::default() };
     let mut log = MicroHash::format(chip(512, 32, 128), &settings).unwrap();
     let mut rng = Rng::new(30);
     let mut value = 500i32;
@@ -522,7 +522,7 @@ fn every_search_of_a_time_reads_few_pages() {
 #[test]
 fn cuts_one_after_the_other_on_a_failing_chip_lose_nothing_that_was_synced() {
     for seed in 0..12u64 {
-        let settings = Settings { buckets: 5, entries: 80, horizon: 9, ..settings() };
+        let settings = MicroHashConfig { buckets: 5, entries: 80, horizon: 9, ..settings() };
         let faults = Faults {
             seed,
             program_failures_ppm: 2_000,

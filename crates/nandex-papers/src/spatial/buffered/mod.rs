@@ -271,18 +271,18 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
     }
 
     /// Opens a tree of a known kind, with all operations in its log. A tree formatted otherwise is refused.
-    pub fn mount_as<R: Rules<C, D>>(
+    pub fn mount<R: Rules<C, D>>(
         store: S,
         tree: &SpatialConfig<R>,
         config: BufferedConfig,
     ) -> Result<BufferedNodes<S, C, D>, IndexError> {
-        let nodes = BufferedNodes::mount(store, config)?;
+        let nodes = BufferedNodes::mount_found(store, config)?;
         tree.require_format(&nodes.medium.format, nodes.medium.format.page_bytes as usize)?;
         Ok(nodes)
     }
 
     /// Opens the tree in a store, with all operations in its log.
-    pub fn mount(store: S, config: BufferedConfig) -> Result<BufferedNodes<S, C, D>, IndexError> {
+    pub fn mount_found(store: S, config: BufferedConfig) -> Result<BufferedNodes<S, C, D>, IndexError> {
         config.validate(&store)?;
         let (mut below, log) = log::mount(store)?;
         let mut page = vec![0; below.page_bytes()];

@@ -63,6 +63,7 @@ pub use nodes::{OverflowNodes, Row};
 use nandex::check::{IndexError, words};
 use nandex::codec::{get_u32, put_u32};
 use nandex::nand::Differs;
+use nandex::spatial::SpatialIndex;
 use nandex::spatial::coordinate::Coordinate;
 use nandex::spatial::curve::{CurveKey, Grid};
 use nandex::spatial::geometry::Rect;
@@ -124,16 +125,27 @@ pub fn format<S: PageStore, C: Coordinate, const D: usize>(
     Tree::over(OverflowNodes::over(PagedNodes::format(store, format, config.durability)?)?)
 }
 
-/// Opens the tree that a store holds.
-pub fn mount<S: PageStore, C: Coordinate, const D: usize>(store: S) -> Result<ForTree<S, C, D>, IndexError> {
-    let nodes = PagedNodes::mount(store)?;
+/// Opens the tree that a store holds, and refuses one of other rules or giving less durability.
+pub fn mount<S: PageStore, C: Coordinate, const D: usize>(
+    store: S,
+    config: &SpatialConfig<ForRules>,
+) -> Result<ForTree<S, C, D>, IndexError> {
+    let nodes = PagedNodes::mount_found(store)?;
     if nodes.format().kind != <ForRules as Rules<C, D>>::KIND {
         return Err(IndexError::other(
             Differs::Kind,
             words("the store holds a spatial index of another kind"),
         ));
     }
-    Tree::over(OverflowNodes::over(nodes)?)
+    let tree = Tree::over(OverflowNodes::over(nodes)?)?;
+    if *tree.rules() != config.rules {
+        return Err(IndexError::other(Differs::Settings, "the tree has other rules"));
+    }
+    if SpatialIndex::<C, D>::durability(&tree) < config.durability {
+        let what = "the tree gives less durability on this store than is wanted";
+        return Err(IndexError::Unsupported(what.into()));
+    }
+    Ok(tree)
 }
 
 /// The facts about a node that the layer passes to the rules, in the tag of the node it returns.

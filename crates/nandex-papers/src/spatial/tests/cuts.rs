@@ -107,14 +107,14 @@ impl Recorded {
     }
 
     fn assert_survives<R: Rules<i32, 2>>(&self, pages: Pages, writes: usize, promise: Promise) {
-        let tree: Small<R> = Tree::mount(Store::holding(&pages).with_promise(promise)).unwrap();
+        let tree: Small<R> = Tree::mount_found(Store::holding(&pages).with_promise(promise)).unwrap();
         self.assert_is_around(tree, writes);
     }
 
     /// Opens a tree that promises nothing. It must be refused or have the contents at some sync. Returns
     /// whether it was refused.
     fn is_refused_or_synced<R: Rules<i32, 2>>(&self, cut: usize, pages: Pages, promise: Promise) -> bool {
-        match Small::<R>::mount(Store::holding(&pages).with_promise(promise)) {
+        match Small::<R>::mount_found(Store::holding(&pages).with_promise(promise)) {
             Err(IndexError::NotCleanlyClosed) => true,
             Err(error) => panic!("{error} after {cut} steps"),
             Ok(tree) => {
@@ -248,7 +248,7 @@ fn a_format_leaves_the_old_tree_the_new_one_or_none() {
     for cut in 0..=again.steps.len() {
         let pages = again.pages(cut, cut, true);
         assert_eq!(pages[0].len(), Store::holding(&pages).with_promise(SINGLE).page_bytes());
-        match Small::<r_star::Published>::mount(Store::holding(&pages)) {
+        match Small::<r_star::Published>::mount_found(Store::holding(&pages)) {
             Ok(mut tree) => {
                 let found = window(&mut tree, &everything(), Relation::Intersects);
                 assert!(found.is_empty() || cut == 0 && found == model.sorted(), "after {cut} steps");

@@ -28,7 +28,7 @@ fn some_tree<R: Rules<i32, 2>>(config: &SpatialConfig<R>) -> (Pages, Model<i32, 
 
 /// Makes all kinds of query. Each must give an error or the right answer.
 fn ask_everything<R: Rules<i32, 2>>(pages: Pages, model: &Model<i32, 2>) -> Result<(), IndexError> {
-    let mut tree: Tree<i32, 2, _, R> = Tree::mount(Store::holding(&pages))?;
+    let mut tree: Tree<i32, 2, _, R> = Tree::mount_found(Store::holding(&pages))?;
     let mut found = Vec::new();
     tree.window(&everything(), Relation::Intersects, &mut |rect, id| {
         found.push((*rect, id));
@@ -47,7 +47,7 @@ fn ask_everything<R: Rules<i32, 2>>(pages: Pages, model: &Model<i32, 2>) -> Resu
 
 /// Makes operations of every kind and ignores their results.
 fn use_everything<R: Rules<i32, 2>>(pages: Pages, model: &Model<i32, 2>, seed: u64) {
-    let Ok(mut tree) = Tree::<i32, 2, _, R>::mount(Store::holding(&pages)) else { return };
+    let Ok(mut tree) = Tree::<i32, 2, _, R>::mount_found(Store::holding(&pages)) else { return };
     let mut rng = Rng::new(seed);
     for i in 0..40 {
         let (rect, id) = model.entries[rng.below(model.entries.len() as u64) as usize];

@@ -11,6 +11,7 @@ use nandex::codec::{crc32, put_u32};
 use nandex::index::{Durability, Fill};
 use nandex::rng::Rng;
 use nandex::spatial::node::{NodeId, ROOT};
+use nandex::spatial::paged::PagedNodes;
 use nandex::spatial::tree::SpatialConfig;
 use nandex::spatial::{Coordinate, Nodes, Packing, Rect, Relation, SpatialIndex};
 use nandex::store::PageStore;
@@ -50,7 +51,7 @@ fn churn<C: Sample, const D: usize>(rules: ForRules, kind: Kind, capacity: usize
         }
         if i % 200 == 0 {
             tree.close().unwrap();
-            tree = for_tree::mount(tree.into_nodes().into_inner().into_store()).unwrap();
+            tree = for_tree::mount(tree.into_nodes().into_inner().into_store(), &config).unwrap();
         }
     }
     while let Some((rect, id)) = model.entries.pop() {
@@ -151,7 +152,8 @@ fn the_table_is_found_again_at_mount() {
     let row = tree.nodes().row(ROOT).unwrap().clone();
     tree.close().unwrap();
     let store = tree.into_nodes().into_inner().into_store();
-    let mut tree: ForTree<_, i32, 2> = for_tree::mount(store).unwrap();
+    let config = SpatialConfig::new(rules(4, 4096, Sharing::Stored));
+    let mut tree: ForTree<_, i32, 2> = for_tree::mount(store, &config).unwrap();
     assert_eq!(tree.nodes().row(ROOT).unwrap().overflow, row.overflow);
     assert_eq!(accesses(&tree), 0);
     assert!(tree.check().unwrap().is_sound());
@@ -185,10 +187,13 @@ fn into_store(tree: Small) -> Store {
     tree.into_nodes().into_inner().into_store()
 }
 
-fn small(pages: u32, promise: Promise) -> Small {
+fn small_config() -> SpatialConfig<ForRules> {
     let config = SpatialConfig::new(rules(3, 20, Sharing::Sorted)).with_capacity(4);
-    for_tree::format(Store::new(128, pages).with_promise(promise), &config.with_durability(Durability::None))
-        .unwrap()
+    config.with_durability(Durability::None)
+}
+
+fn small(pages: u32, promise: Promise) -> Small {
+    for_tree::format(Store::new(128, pages).with_promise(promise), &small_config()).unwrap()
 }
 
 /// Runs operations. Returns for each the number of steps that the store has seen, and the contents.
@@ -226,7 +231,8 @@ fn every_operation_survives_a_power_cut() {
         let steps = into_store(tree).changes();
         for cut in 0..=steps.len() {
             let mut found: Small =
-                for_tree::mount(Store::holding(&pages.clone()).with_promise(promise)).unwrap();
+                for_tree::mount(Store::holding(&pages.clone()).with_promise(promise), &small_config())
+                    .unwrap();
             let after = done.partition_point(|(steps, _)| *steps < cut);
             let before = done.partition_point(|(steps, _)| *steps <= cut) - 1;
             let contents = window(&mut found, &everything(), Relation::Intersects);
@@ -273,7 +279,7 @@ fn a_full_store_loses_nothing_and_can_always_be_emptied() {
 
 /// Makes operations of every kind. An error means that the first query failed or differs from the model.
 fn use_everything(pages: Pages, model: &Model<i32, 2>, seed: u64) -> Result<(), IndexError> {
-    let mut tree: Small = for_tree::mount(Store::holding(&pages))?;
+    let mut tree: Small = for_tree::mount(Store::holding(&pages), &small_config())?;
     let mut found = Vec::new();
     let asked = tree.window(&everything(), Relation::Intersects, &mut |rect, id| {
         found.push((*rect, id));
@@ -334,10 +340,8 @@ proptest! {
 /// The layer can stand on any node store whose format has links.
 #[test]
 fn a_layer_needs_a_format_with_links() {
-    let tree = super::r_tree::RTree::<_, i32, 2>::format(
-        Store::new(512, 20),
-        &super::r_tree::config(super::Split::Linear),
-    )
-    .unwrap();
-    assert!(OverflowNodes::over(tree.into_nodes()).is_err());
+    let config = super::r_tree::config(super::Split::Linear);
+    let format = config.node_format::<i32, 2>(512, 20).unwrap();
+    let nodes = PagedNodes::<_, i32, 2>::format(Store::new(512, 20), format, config.durability).unwrap();
+    assert!(OverflowNodes::over(nodes).is_err());
 }

@@ -111,7 +111,7 @@ fn assert_loads<C: Sample, const D: usize, R: Rules<C, D>>(config: &SpatialConfi
             let found =
                 (1..=predicted.len()).map(|level| levels.iter().filter(|l| **l == level).count() as u64);
             assert!(count == 0 || found.eq(predicted));
-            let mut tree: Tree<C, D, _, R> = Tree::mount(tree.into_store()).unwrap();
+            let mut tree: Tree<C, D, _, R> = Tree::mount_found(tree.into_store()).unwrap();
             assert_same(&mut tree, &model, seed as u64);
         }
     }
@@ -174,17 +174,17 @@ fn what_cannot_work_is_refused_with_the_reason() {
 fn a_mount_refuses_what_is_not_its_tree() {
     let not_formatted = |result: Result<(), IndexError>| matches!(result, Err(IndexError::NotFormatted(_)));
     let blank = Store::new(512, 20);
-    assert!(not_formatted(r_tree::RTree::<_, i32, 2>::mount(blank).map(|_| ())));
+    assert!(not_formatted(r_tree::RTree::<_, i32, 2>::mount_found(blank).map(|_| ())));
     let config = r_tree::config(Split::Linear);
     let store = || r_tree::RTree::<_, i32, 2>::format(Store::new(512, 20), &config).unwrap().into_store();
-    assert!(not_formatted(r_tree::RTree::<_, i32, 3>::mount(store()).map(|_| ())));
-    assert!(not_formatted(r_tree::RTree::<_, f32, 2>::mount(store()).map(|_| ())));
-    assert!(not_formatted(r_star::RStarTree::<_, i32, 2>::mount(store()).map(|_| ())));
+    assert!(not_formatted(r_tree::RTree::<_, i32, 3>::mount_found(store()).map(|_| ())));
+    assert!(not_formatted(r_tree::RTree::<_, f32, 2>::mount_found(store()).map(|_| ())));
+    assert!(not_formatted(r_star::RStarTree::<_, i32, 2>::mount_found(store()).map(|_| ())));
     let other = r_tree::config(Split::Quadratic);
-    assert!(not_formatted(r_tree::RTree::<_, i32, 2>::mount_as(store(), &other).map(|_| ())));
+    assert!(not_formatted(r_tree::RTree::<_, i32, 2>::mount(store(), &other).map(|_| ())));
     let narrow = config.with_capacity(5);
-    assert!(not_formatted(r_tree::RTree::<_, i32, 2>::mount_as(store(), &narrow).map(|_| ())));
-    assert!(r_tree::RTree::<_, i32, 2>::mount_as(store(), &config).is_ok());
+    assert!(not_formatted(r_tree::RTree::<_, i32, 2>::mount(store(), &narrow).map(|_| ())));
+    assert!(r_tree::RTree::<_, i32, 2>::mount(store(), &config).is_ok());
 }
 
 #[test]

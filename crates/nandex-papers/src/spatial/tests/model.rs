@@ -203,7 +203,7 @@ pub(crate) fn churn<C: Sample, const D: usize, R: Rules<C, D>>(
         }
         if i % 200 == 0 {
             tree.close().unwrap();
-            tree = Tree::mount_as(tree.into_store(), config).unwrap();
+            tree = Tree::mount(tree.into_store(), config).unwrap();
         }
     }
     while let Some((rect, id)) = model.entries.pop() {

@@ -90,7 +90,7 @@ fn a_failed_write_interrupts_until_the_next_mount() {
         let is_partial = promise.atomic_pages == 1;
         // The clean mark, one node, and then no more; or nothing at all.
         store.refuse_after(if is_partial { 2 } else { 0 }, refused);
-        let mut tree = r_tree::RTree::<_, i32, 2>::mount(store).unwrap();
+        let mut tree = r_tree::RTree::<_, i32, 2>::mount_found(store).unwrap();
         let mut rng = Rng::new(1);
         let failed = (0..40).find_map(|i| tree.insert(&random_rect(Kind::Wide, &mut rng), i).err());
         assert!(failed.is_some());
@@ -103,7 +103,7 @@ fn a_failed_write_interrupts_until_the_next_mount() {
         }
         let store = tree.into_store();
         store.refuse_nothing();
-        match r_tree::RTree::<_, i32, 2>::mount(store) {
+        match r_tree::RTree::<_, i32, 2>::mount_found(store) {
             Err(error) => assert!(is_partial && error == IndexError::NotCleanlyClosed),
             Ok(mut tree) => assert_same(&mut tree, &model, 5),
         }
@@ -120,12 +120,12 @@ fn a_mark_whose_removal_is_not_synced_is_written_again() {
     tree.sync().unwrap();
     let store = tree.into_store();
     store.refuse_syncs_after(0, StoreError::Full);
-    let mut tree = r_star::RStarTree::<_, i32, 2>::mount(store.handle()).unwrap();
+    let mut tree = r_star::RStarTree::<_, i32, 2>::mount_found(store.handle()).unwrap();
     let rect = random_rect(Kind::Rects, &mut Rng::new(8));
     assert_eq!(tree.insert(&rect, 1), Err(IndexError::Full));
     store.refuse_nothing();
     tree.sync().unwrap();
-    let mut tree = r_star::RStarTree::<_, i32, 2>::mount(tree.into_store()).unwrap();
+    let mut tree = r_star::RStarTree::<_, i32, 2>::mount_found(tree.into_store()).unwrap();
     assert_same(&mut tree, &Model::random(Kind::Few, 0, 0), 1);
 }
 

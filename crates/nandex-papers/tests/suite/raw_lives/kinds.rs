@@ -2,7 +2,7 @@
 //! on an FTL.
 
 use nandex::Shared;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::log::{Placement, WritePartLimit};
 use nandex::nand::Part;
 use nandex::nand::catalogue::mlc_64m;
@@ -13,7 +13,7 @@ use nandex::ordered::wandering::WanderingTree;
 use nandex::ordered::{Durability, OrderedIndex, RawConfig, RecordFormat};
 use nandex::store::store_nand::StoreNand;
 use nandex::{Geometry, IndexError, Nand, PageStore};
-use nandex_papers::ftl::fast::{FastFtl, FastSettings};
+use nandex_papers::ftl::fast::{FastConfig, FastFtl};
 use nandex_papers::ordered::ipl::{IplConfig, IplTree, LogArea};
 
 pub(crate) const RECORD: RecordFormat = RecordFormat::new(4, 28);
@@ -181,18 +181,18 @@ impl Kind {
         match self.below {
             Below::Chip => self.open_on(Box::new(chip), fresh),
             Below::PageMap => {
-                let settings = FtlSettings::default();
+                let settings = FtlConfig::default();
                 let store = if fresh {
-                    PageMapFtl::format(chip, settings)?
+                    PageMapFtl::format(chip, &settings)?
                 } else {
-                    PageMapFtl::mount(chip, settings)?
+                    PageMapFtl::mount(chip, &settings)?
                 };
                 self.open_on(self.as_chip(store)?, fresh)
             }
             Below::Fast => {
-                let settings = FastSettings::default();
+                let settings = FastConfig::default();
                 let store =
-                    if fresh { FastFtl::format(chip, settings)? } else { FastFtl::mount(chip, settings)? };
+                    if fresh { FastFtl::format(chip, &settings)? } else { FastFtl::mount(chip, &settings)? };
                 self.open_on(self.as_chip(store)?, fresh)
             }
         }

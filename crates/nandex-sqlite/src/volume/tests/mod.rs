@@ -3,13 +3,13 @@
 mod careless;
 
 use super::{FileId, Medium, Purpose, Volume};
-use crate::settings::{Commits, VolumeSettings};
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use crate::settings::{Commits, VolumeConfig};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::catalogue;
 use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::rng::Rng;
 use nandex::{PageStore, Shared, StoreError};
-use nandex_papers::ftl::fast::{FastFtl, FastSettings};
+use nandex_papers::ftl::fast::{FastConfig, FastFtl};
 use std::collections::BTreeMap;
 
 fn chip(blocks: u32) -> Shared<SimChip> {
@@ -17,17 +17,17 @@ fn chip(blocks: u32) -> Shared<SimChip> {
     Shared::new(SimChip::new(&part).unwrap())
 }
 
-fn ftl(atomic_pages: u32) -> FtlSettings {
-    FtlSettings { atomic_pages, ..FtlSettings::default() }
+fn ftl(atomic_pages: u32) -> FtlConfig {
+    FtlConfig { atomic_pages, ..FtlConfig::default() }
 }
 
 /// A store of groups of 16 pages, all free but for the directory.
 pub(super) fn medium() -> Medium {
-    Medium::new(Box::new(PageMapFtl::format(chip(24), ftl(16)).unwrap()), Commits::Grouped)
+    Medium::new(Box::new(PageMapFtl::format(chip(24), &ftl(16)).unwrap()), Commits::Grouped)
 }
 
-fn small_ram() -> VolumeSettings {
-    VolumeSettings { ram_bytes: 0, growth_pages: 4, ..VolumeSettings::default() }
+fn small_ram() -> VolumeConfig {
+    VolumeConfig { ram_bytes: 0, growth_pages: 4, ..VolumeConfig::default() }
 }
 
 /// A volume and what its files should hold, open under their names.
@@ -122,22 +122,22 @@ fn a_volume_is_files_that_survive_as_committed() {
         let chip = chip(24);
         live(
             seed,
-            || Box::new(PageMapFtl::format(chip.clone(), ftl(atomic_pages)).unwrap()),
-            || Box::new(PageMapFtl::mount(chip.clone(), ftl(atomic_pages)).unwrap()),
+            || Box::new(PageMapFtl::format(chip.clone(), &ftl(atomic_pages)).unwrap()),
+            || Box::new(PageMapFtl::mount(chip.clone(), &ftl(atomic_pages)).unwrap()),
         );
     }
     let chip = chip(32);
     live(
         5,
-        || Box::new(FastFtl::format(chip.clone(), FastSettings::default()).unwrap()),
-        || Box::new(FastFtl::mount(chip.clone(), FastSettings::default()).unwrap()),
+        || Box::new(FastFtl::format(chip.clone(), &FastConfig::default()).unwrap()),
+        || Box::new(FastFtl::mount(chip.clone(), &FastConfig::default()).unwrap()),
     );
 }
 
 /// Nothing leaks: when all files have gone, all pages are free again.
 #[test]
 fn pages_come_back() {
-    let store = PageMapFtl::format(chip(24), ftl(8)).unwrap();
+    let store = PageMapFtl::format(chip(24), &ftl(8)).unwrap();
     let mut volume = Volume::open(store, small_ram()).unwrap();
     let all = volume.free_pages();
     for round in 0..5 {
@@ -166,7 +166,7 @@ fn pages_come_back() {
 fn a_commit_that_finds_no_room_changes_nothing() {
     let chip = chip(24);
     let mut volume =
-        Volume::open(PageMapFtl::format(chip.clone(), ftl(64)).unwrap(), VolumeSettings::default()).unwrap();
+        Volume::open(PageMapFtl::format(chip.clone(), &ftl(64)).unwrap(), VolumeConfig::default()).unwrap();
     let page_bytes = volume.page_bytes();
     let id = volume.open_file(Some("a"), Purpose::Kept, true).unwrap();
     volume.write(id, 0, b"first").unwrap();
@@ -183,7 +183,7 @@ fn a_commit_that_finds_no_room_changes_nothing() {
     assert_eq!(&data, b"first");
     drop(volume);
     let mut volume =
-        Volume::open(PageMapFtl::mount(chip, ftl(64)).unwrap(), VolumeSettings::default()).unwrap();
+        Volume::open(PageMapFtl::mount(chip, &ftl(64)).unwrap(), VolumeConfig::default()).unwrap();
     let id = volume.open_file(Some("a"), Purpose::Kept, false).unwrap();
     assert_eq!(volume.size(id), 5);
 }
@@ -221,7 +221,7 @@ fn a_large_commit_holds_wherever_the_power_goes() {
         let atomic = ftl([2, 16][life as usize / 300]);
         let torn = [TornModel::Unreadable, TornModel::RandomBits][rng.below(2) as usize];
         let chip = chip(24);
-        let store = PageMapFtl::format(chip.clone(), atomic).unwrap();
+        let store = PageMapFtl::format(chip.clone(), &atomic).unwrap();
         let mut volume = Volume::open(store, small_ram()).unwrap();
         let id = volume.open_file(Some("a"), Purpose::Kept, true).unwrap();
         volume.write(id, 0, &before).unwrap();
@@ -234,9 +234,9 @@ fn a_large_commit_holds_wherever_the_power_goes() {
         chip.lock().power_on();
         // The power goes in the mount, too.
         plan_cut(&chip, rng.below(60), torn);
-        let _ = PageMapFtl::mount(chip.clone(), atomic).map(|store| Volume::open(store, small_ram()));
+        let _ = PageMapFtl::mount(chip.clone(), &atomic).map(|store| Volume::open(store, small_ram()));
         chip.lock().power_on();
-        let mut volume = Volume::open(PageMapFtl::mount(chip, atomic).unwrap(), small_ram()).unwrap();
+        let mut volume = Volume::open(PageMapFtl::mount(chip, &atomic).unwrap(), small_ram()).unwrap();
         let id = volume.open_file(Some("a"), Purpose::Kept, false).unwrap();
         let mut data = vec![0; 40_000];
         volume.read(id, 0, &mut data).unwrap();
@@ -250,17 +250,17 @@ fn a_large_commit_holds_wherever_the_power_goes() {
 
 #[test]
 fn what_is_no_volume_is_refused() {
-    let store = PageMapFtl::format(chip(24), ftl(64)).unwrap();
+    let store = PageMapFtl::format(chip(24), &ftl(64)).unwrap();
     let mut store: Box<dyn PageStore> = Box::new(store);
     store.write(nandex::Lpn(3), nandex::Cause::Host, &[3; 2048]).unwrap();
-    let refused = Volume::open(store, VolumeSettings::default()).unwrap_err();
+    let refused = Volume::open(store, VolumeConfig::default()).unwrap_err();
     assert!(matches!(refused, StoreError::NotFormatted(_)), "{refused}");
-    let store = PageMapFtl::format(chip(24), ftl(64)).unwrap();
+    let store = PageMapFtl::format(chip(24), &ftl(64)).unwrap();
     let mut store: Box<dyn PageStore> = Box::new(store);
     store.write(nandex::Lpn(3), nandex::Cause::Host, &[3; 2048]).unwrap();
-    let volume = Volume::format(store, VolumeSettings::default()).unwrap();
-    let again = Volume::open(volume.into_store(), VolumeSettings::default());
+    let volume = Volume::format(store, VolumeConfig::default()).unwrap();
+    let again = Volume::open(volume.into_store(), VolumeConfig::default());
     assert!(again.unwrap().names().is_empty(), "formatted, it is one");
     let tiny = nandex::store::ram::RamStore::new(2048, 10);
-    assert!(matches!(Volume::open(tiny, VolumeSettings::default()), Err(StoreError::Unsupported(_))));
+    assert!(matches!(Volume::open(tiny, VolumeConfig::default()), Err(StoreError::Unsupported(_))));
 }

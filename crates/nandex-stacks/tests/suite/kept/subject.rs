@@ -9,7 +9,7 @@ use nandex::ordered::variable::Variable;
 use nandex::ordered::{Direction, OrderedIndex, check_with_look_ups};
 use nandex::spatial::{Rect, Relation, SpatialIndex};
 use nandex::{Cause, IndexError, Lpn, PageStore, Shared};
-use nandex_papers::sensor::microhash::{MicroHash, Settings as SensorSettings};
+use nandex_papers::sensor::microhash::{MicroHash, MicroHashConfig as SensorConfig};
 use nandex_papers::sensor::{Reading, SensorLog};
 use nandex_stacks::registry::{self, store};
 use nandex_stacks::spatial::registry::spatial;
@@ -68,12 +68,12 @@ pub(crate) fn open(image: &Image, nand: Box<dyn Nand>, how: How) -> Result<Box<d
             }))
         }
         Kind::Sensor => {
-            let settings = SensorSettings {
+            let settings = SensorConfig {
                 values: (0, 70_000),
                 buckets: 4,
                 entries: 78,
                 horizon: 8,
-                ..SensorSettings::default()
+                ..SensorConfig::default()
             };
             Box::new(Sensor(match how {
                 How::Format => MicroHash::format(nand, &settings)?,

@@ -12,7 +12,7 @@ fn apart(order: usize) -> BPlusConfig {
 
 /// A tree whose mark is no longer clean: no page but those of nodes is written from here on.
 fn tree(config: BPlusConfig) -> BPlusTree<Store> {
-    let mut tree = BPlusTree::format(Store::new(64, 4000), config).unwrap();
+    let mut tree = BPlusTree::format(Store::new(64, 4000), &config).unwrap();
     let key = key(0, SMALL);
     tree.insert(&key, &[0; 2]).unwrap();
     tree.remove(&key).unwrap();
@@ -45,12 +45,12 @@ fn writes_apart_are_those_of_equations_3_and_4() {
         let splits = tree.counts().splits;
         assert_eq!(tree.store.page_writes() - before, n + 3 * splits, "order {order}");
         assert!(splits > 100 && tree.stats().height >= 4, "{splits}");
-        tree = BPlusTree::mount_as(
+        tree = BPlusTree::mount(
             {
                 tree.sync().unwrap();
                 tree.into_store()
             },
-            apart(order),
+            &apart(order),
         )
         .unwrap();
         let key_of = |n: u16| key(n, SMALL);
@@ -95,7 +95,7 @@ fn a_leaf_is_written_first_and_then_each_change_from_the_leaf_up() {
 fn together_is_the_usual_way_and_the_only_one_that_is_atomic() {
     assert_eq!(BPlusConfig::new(SMALL).structure_writes, StructureWrites::Together);
     let apart_alone = BPlusConfig { structure_writes: StructureWrites::Apart, ..BPlusConfig::new(SMALL) };
-    let refused = BPlusTree::format(Store::new(64, 400), apart_alone).map(drop);
+    let refused = BPlusTree::format(Store::new(64, 400), &apart_alone).map(drop);
     assert!(matches!(refused, Err(IndexError::Unsupported(what)) if what.contains("one by one")));
     let tree = tree(apart(4));
     assert_eq!(
@@ -103,7 +103,7 @@ fn together_is_the_usual_way_and_the_only_one_that_is_atomic() {
         (Durability::None, StructureWrites::Apart)
     );
     // Cut off before it was synced it is not taken for whole.
-    assert_eq!(BPlusTree::mount_as(tree.into_store(), apart(4)).map(drop), Err(IndexError::NotCleanlyClosed));
+    assert_eq!(BPlusTree::mount(tree.into_store(), &apart(4)).map(drop), Err(IndexError::NotCleanlyClosed));
     let together = BPlusConfig { structure_writes: StructureWrites::Together, ..apart(4) };
     let mut tree = super::apart::tree(together);
     for n in [10, 20, 30, 40] {

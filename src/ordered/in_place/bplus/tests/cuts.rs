@@ -73,7 +73,7 @@ impl Recorded {
     }
 
     pub(super) fn assert_survives(&self, pages: Pages, writes: usize, promise: Promise) {
-        let mut tree = BPlusTree::mount(Store::holding(&pages).with_promise(promise)).unwrap();
+        let mut tree = BPlusTree::mount_found(Store::holding(&pages).with_promise(promise)).unwrap();
         let found = contents(&mut tree).unwrap();
         let (before, after) = self.around(writes);
         assert!(found == *before || found == *after, "after {writes} steps");
@@ -107,7 +107,7 @@ fn a_prefix_survives_where_writes_are_in_order() {
 
 /// The outcome where nothing is promised: refused, or exactly the contents at some sync.
 fn assert_refused_or_synced(run: &Recorded, cut: usize, pages: Pages, promise: Promise) -> bool {
-    match BPlusTree::mount(Store::holding(&pages).with_promise(promise)) {
+    match BPlusTree::mount_found(Store::holding(&pages).with_promise(promise)) {
         Err(IndexError::NotCleanlyClosed) => true,
         Err(error) => panic!("{error} after {cut} steps"),
         Ok(mut tree) => {
@@ -173,10 +173,10 @@ fn a_format_leaves_the_old_tree_the_new_one_or_none() {
     store.note_changes();
     let empty = store.pages();
     let config = BPlusConfig::new(SMALL);
-    let steps = BPlusTree::format(store, config).unwrap().into_store().changes();
+    let steps = BPlusTree::format(store, &config).unwrap().into_store().changes();
     let run = Recorded { empty, steps, done: vec![] };
     for cut in 0..=run.steps.len() {
-        match BPlusTree::mount(Store::holding(&run.pages(cut, cut, true))) {
+        match BPlusTree::mount_found(Store::holding(&run.pages(cut, cut, true))) {
             Ok(mut tree) if cut == 0 => assert_eq!(contents(&mut tree).unwrap(), model),
             Ok(mut tree) => assert_sound(&mut tree, &Model::new()),
             Err(error) => assert!(matches!(error, IndexError::NotFormatted(_)), "{error} after {cut} steps"),

@@ -9,7 +9,7 @@ fn least(order: usize) -> BPlusConfig {
 }
 
 fn tree(order: usize, pages: u32) -> BPlusTree<Store> {
-    let tree = BPlusTree::format(Store::new(96, pages), least(order)).unwrap();
+    let tree = BPlusTree::format(Store::new(96, pages), &least(order)).unwrap();
     tree.store.note_changes();
     assert_eq!(tree.config().ram, TreeRam::Least);
     tree
@@ -44,9 +44,9 @@ fn contents_are_those_of_a_map() {
                 assert_sound(&mut tree, &model);
                 merges += tree.counts().merges;
                 // Whoever mounts it takes it as it is.
-                let mut ample = BPlusTree::mount(tree.into_store()).unwrap();
+                let mut ample = BPlusTree::mount_found(tree.into_store()).unwrap();
                 assert_holds(&mut ample, &model);
-                tree = BPlusTree::mount_as(ample.into_store(), least(order)).unwrap();
+                tree = BPlusTree::mount(ample.into_store(), &least(order)).unwrap();
             }
         }
         let used = tree.space().used_pages();
@@ -111,7 +111,7 @@ fn where_nodes_are_small_or_writes_wait_there_is_no_other_way() {
     for (config, promise) in [(least(7), WRITE_THROUGH), (least(8), ORDERED), (least(8), SINGLE)] {
         let store = Store::new(96, 400).with_promise(promise);
         assert_eq!(config.ram_bytes_least(&store), Ok(None));
-        let tree = BPlusTree::format(store, config.with_durability(Durability::None)).unwrap();
+        let tree = BPlusTree::format(store, &config.with_durability(Durability::None)).unwrap();
         assert_eq!(tree.config().ram, TreeRam::Ample);
     }
 }

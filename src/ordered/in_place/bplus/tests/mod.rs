@@ -59,9 +59,9 @@ fn the_tree_is_a_sorted_map() {
     crate::inputs::cases(600, |seed| {
         let rng = &mut Rng::new(seed);
         let (page_bytes, config) = any_config(rng);
-        let tree = BPlusTree::format(Store::new(page_bytes, 4000), config).unwrap();
+        let tree = BPlusTree::format(Store::new(page_bytes, 4000), &config).unwrap();
         let ram_bytes_max = config.ram_bytes_max(&tree.store).unwrap();
-        let remount = |tree: BPlusTree<Store>| BPlusTree::mount_as(tree.into_store(), config).unwrap();
+        let remount = |tree: BPlusTree<Store>| BPlusTree::mount(tree.into_store(), &config).unwrap();
         live(tree, &ops(rng, 600, 600, config.record), Answers::Exact, &remount, &mut |tree, _| {
             assert!(tree.ram_bytes() <= ram_bytes_max);
         });
@@ -77,13 +77,13 @@ fn a_bulk_load_is_the_same_as_insertions() {
         let loaded = 0..rng.below(1200);
         let mut model: Model =
             loaded.map(|n| (testing::key(n * 3, record), testing::value(n, record))).collect();
-        let mut tree = BPlusTree::format(Store::new(page_bytes, 4000), config).unwrap();
+        let mut tree = BPlusTree::format(Store::new(page_bytes, 4000), &config).unwrap();
         let fill = Fill::percent(50 + rng.below(51) as u8).unwrap();
         assert_eq!(tree.bulk_load(&model, fill), Ok(model.len() as u64));
         assert_holds(&mut tree, &model);
         assert!(tree.ram_bytes() <= config.ram_bytes_max(&tree.store).unwrap());
         // The loaded tree goes on like any other.
-        let mut tree = BPlusTree::mount(tree.into_store()).unwrap();
+        let mut tree = BPlusTree::mount_found(tree.into_store()).unwrap();
         for op in ops(rng, 600, 600, record) {
             apply(&mut tree, &mut model, &op, Answers::Exact);
         }
@@ -102,7 +102,7 @@ fn small_tree(promise: Promise, pages: u32) -> BPlusTree<Store> {
     let is_ordered = promise.prefix && !promise.durable;
     let class = if is_ordered { Durability::EverySync } else { Durability::None };
     let config = BPlusConfig::new(SMALL).with_order(4).with_durability(class);
-    BPlusTree::format(Store::new(64, pages).with_promise(promise), config).unwrap()
+    BPlusTree::format(Store::new(64, pages).with_promise(promise), &config).unwrap()
 }
 
 fn fill(tree: &mut BPlusTree<Store>, model: &mut Model, keys: impl Iterator<Item = u16>) {
@@ -115,7 +115,7 @@ fn fill(tree: &mut BPlusTree<Store>, model: &mut Model, keys: impl Iterator<Item
 fn a_plain_insertion_writes_one_page_and_a_search_reads_one_per_level() {
     let store = Store::new(512, 400);
     store.note_changes();
-    let mut tree = BPlusTree::format(store, BPlusConfig::new(RecordFormat::new(4, 4))).unwrap();
+    let mut tree = BPlusTree::format(store, &BPlusConfig::new(RecordFormat::new(4, 4))).unwrap();
     let mut rng = Rng::new(5);
     for _ in 0..5_000 {
         let key = (rng.next_u64() as u32).to_be_bytes();
@@ -232,7 +232,7 @@ fn a_group_written_in_part_ends_the_work_until_the_next_mount() {
     tree.store.refuse_after(1, StoreError::Full);
     assert_eq!(tree.insert(&key(4, SMALL), &[0; 2]), Err(IndexError::Interrupted));
     assert_eq!(tree.get(&key(0, SMALL), &mut [0; 2]), Err(IndexError::Interrupted));
-    assert_eq!(BPlusTree::mount(tree.into_store()).err(), Some(IndexError::NotCleanlyClosed));
+    assert_eq!(BPlusTree::mount_found(tree.into_store()).err(), Some(IndexError::NotCleanlyClosed));
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn a_write_of_unknown_effect_ends_the_work_until_the_next_mount() {
     assert_eq!(refused, Err(IndexError::Store(StoreError::Nand(NandError::PowerLost))));
     assert_eq!(tree.remove(&key(0, SMALL)), Err(IndexError::Interrupted));
     assert_eq!(tree.sync(), Err(IndexError::Interrupted));
-    let mut tree = BPlusTree::mount(tree.into_store()).unwrap();
+    let mut tree = BPlusTree::mount_found(tree.into_store()).unwrap();
     assert_eq!(contents(&mut tree), Ok(model));
 }
 
@@ -262,7 +262,7 @@ fn no_room_for_the_mark_changes_nothing() {
         model.extend((room == 2).then(|| (key(3, SMALL), vec![0; 2])));
         assert_sound(&mut tree, &model);
         tree.close().unwrap();
-        assert_eq!(contents(&mut BPlusTree::mount(tree.into_store()).unwrap()), Ok(model));
+        assert_eq!(contents(&mut BPlusTree::mount_found(tree.into_store()).unwrap()), Ok(model));
     }
 }
 
@@ -275,7 +275,7 @@ fn a_mark_that_is_refused_is_a_refusal_and_no_more() {
     assert_eq!(contents(&mut tree), Ok(model.clone()));
     tree.store.refuse_nothing();
     tree.close().unwrap();
-    let tree = BPlusTree::mount(tree.into_store()).unwrap();
+    let tree = BPlusTree::mount_found(tree.into_store()).unwrap();
     assert_eq!(contents(&mut { tree }), Ok(model));
 }
 
@@ -305,7 +305,7 @@ fn a_mark_whose_removal_is_not_synced_is_written_again() {
     assert_eq!(tree.insert(&n, &v), Err(IndexError::Full));
     tree.store.refuse_nothing();
     tree.sync().unwrap();
-    assert_eq!(contents(&mut BPlusTree::mount(tree.into_store()).unwrap()), Ok(model));
+    assert_eq!(contents(&mut BPlusTree::mount_found(tree.into_store()).unwrap()), Ok(model));
 }
 
 #[test]
@@ -331,7 +331,7 @@ fn a_bulk_load_refuses_what_it_cannot_do_and_leaves_the_tree_empty() {
 #[test]
 fn what_cannot_work_is_refused_with_the_reason() {
     let refusal =
-        |config: BPlusConfig, store: Store| BPlusTree::format(store, config).err().unwrap().to_string();
+        |config: BPlusConfig, store: Store| BPlusTree::format(store, &config).err().unwrap().to_string();
     let config = BPlusConfig::new(RecordFormat::new(8, 8));
     assert!(refusal(config, Store::new(32, 9)).contains("2 to 1 entries"));
     assert!(refusal(config.with_order(9), Store::new(64, 9)).contains("a leaf of 9 entries"));
@@ -354,13 +354,13 @@ fn what_cannot_work_is_refused_with_the_reason() {
 #[test]
 fn a_mount_refuses_what_is_not_its_tree() {
     let blank = Store::new(64, 20);
-    assert!(matches!(BPlusTree::mount(blank), Err(IndexError::NotFormatted(_))));
+    assert!(matches!(BPlusTree::mount_found(blank), Err(IndexError::NotFormatted(_))));
     let tree = small_tree(WRITE_THROUGH, 20);
     let other = BPlusConfig::new(RecordFormat::new(2, 3)).with_order(4);
-    assert!(matches!(BPlusTree::mount_as(tree.into_store(), other), Err(IndexError::NotFormatted(_))));
+    assert!(matches!(BPlusTree::mount(tree.into_store(), &other), Err(IndexError::NotFormatted(_))));
     let mut cut_short = small_tree(WRITE_THROUGH, 20).into_store().pages();
     cut_short.pop();
-    assert!(matches!(BPlusTree::mount(Store::holding(&cut_short)), Err(IndexError::NotFormatted(_))));
+    assert!(matches!(BPlusTree::mount_found(Store::holding(&cut_short)), Err(IndexError::NotFormatted(_))));
 }
 
 /// A tree of three levels and its contents.
@@ -373,7 +373,7 @@ fn some_tree() -> (Pages, Model) {
 
 /// Everything one can ask, on pages that may be damaged: an error, or the right answer.
 fn ask_everything(pages: Pages, model: &Model) -> Result<(), IndexError> {
-    let mut tree = BPlusTree::mount(Store::holding(&pages))?;
+    let mut tree = BPlusTree::mount_found(Store::holding(&pages))?;
     for n in 0..32 {
         let (key, mut found) = (key(n, SMALL), [0; 2]);
         if let Ok(is_present) = tree.get(&key, &mut found) {
@@ -387,7 +387,7 @@ fn ask_everything(pages: Pages, model: &Model) -> Result<(), IndexError> {
 
 /// Operations of every kind, whatever they answer.
 fn use_everything(pages: Pages, seed: u64) {
-    let Ok(mut tree) = BPlusTree::mount(Store::holding(&pages)) else { return };
+    let Ok(mut tree) = BPlusTree::mount_found(Store::holding(&pages)) else { return };
     let mut rng = Rng::new(seed);
     for _ in 0..40 {
         let key = key(rng.below(40) as u16, SMALL);

@@ -94,7 +94,10 @@ const NONE: u32 = u32::MAX;
 const LEVELS_MAX: u8 = 24;
 
 /// How a VMTree-OW is formatted, mounted and run.
+///
+/// An example stands at [`OverwriteTree`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct OverwriteConfig {
     /// Sizes of the records.
     pub record: RecordFormat,
@@ -152,10 +155,28 @@ struct Counters {
     collections: u64,
 }
 
-/// A VMTree-OW on a chip.
-pub type OverwriteTree<N> = Logged<InPlace<N>>;
+crate::ordered::forward::named_tree! {
+    /// A VMTree-OW on a chip.
+    ///
+    /// ```
+    /// # use nandex::nand::{catalogue::nor_2m, sim::SimChip};
+    /// # let chip = SimChip::new(&nor_2m().with_blocks(64))?;
+    /// use nandex::ordered::vm::overwrite::{OverwriteConfig, OverwriteTree};
+    /// use nandex::{OrderedIndex, RecordFormat, Durability};
+    ///
+    /// let config = OverwriteConfig::new(RecordFormat::new(2, 4)).with_durability(Durability::EveryOperation);
+    /// let mut tree = OverwriteTree::format(chip, &config)?;
+    /// tree.insert(&[0, 7], &[1; 4])?;
+    /// tree.close()?;
+    /// let mut tree = OverwriteTree::mount(tree.into_nand(), &config)?;
+    /// assert!(tree.get(&[0, 7], &mut [0; 4])?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    OverwriteTree<N> = Logged<InPlace<N>>, set up by OverwriteConfig
+}
 
 /// The tree on its pages.
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub struct InPlace<N> {
     pages: Pages<N>,
     path: NodePath,
@@ -167,16 +188,16 @@ pub struct InPlace<N> {
     counters: Counters,
 }
 
-impl<N: Nand> OverwriteTree<N> {
+impl<N: Nand> Logged<InPlace<N>> {
     /// Makes an empty tree on a chip whose contents do not matter.
-    pub fn format(nand: N, config: &OverwriteConfig) -> Result<OverwriteTree<N>, IndexError> {
+    pub fn format(nand: N, config: &OverwriteConfig) -> Result<Self, IndexError> {
         let (mut tree, waiting) = assemble(nand, config)?;
         tree.format()?;
         Ok(Logged::new(tree, waiting, config.answers))
     }
 
     /// Finds the tree on a chip that holds one.
-    pub fn mount(nand: N, config: &OverwriteConfig) -> Result<OverwriteTree<N>, IndexError> {
+    pub fn mount(nand: N, config: &OverwriteConfig) -> Result<Self, IndexError> {
         let (mut tree, mut waiting) = assemble(nand, config)?;
         tree.mount()?;
         waiting.take_over(core::mem::take(&mut tree.left));

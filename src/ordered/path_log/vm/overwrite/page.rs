@@ -37,6 +37,7 @@ const DEAD: u8 = 0xf0;
 
 /// Whether slots have a check and a byte to mark them dead, or are as published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Marks {
     /// Marks and slots have check bytes, so that flipped bits are noticed.
     Checked,

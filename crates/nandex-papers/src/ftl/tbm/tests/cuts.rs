@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::inputs::{sized, stride};
-use nandex::ftl::mapping::FlashSettings;
+use nandex::ftl::mapping::FlashConfig;
 use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
 use nandex::testing::{Access, Wrong};
 
@@ -158,7 +158,7 @@ fn a_format_that_is_cut_leaves_the_old_store_or_none() {
         bench.chip.replace(untouched.clone());
         plan(&bench, wait, CutWhen::Inside, TornModel::ALL[wait as usize % 4], wait);
         let [low, high] = bench.ranges();
-        let formatted = Tbm::format(FastFtl::again(low).unwrap(), high, bench.settings);
+        let formatted = Tbm::format(FastFtl::again(low).unwrap(), high, &bench.settings);
         if formatted.is_ok() {
             break;
         }
@@ -187,9 +187,9 @@ fn failing_blocks_lose_nothing() {
         bench.chip.replace(failing);
         let [low, high] = bench.ranges();
         // An FTL that outlasts the TBM.
-        let common = FlashSettings { bad_blocks_ppm: 400_000, ..FlashSettings::default() };
-        let ftl = FastFtl::format(low, FastSettings { common, ..FastSettings::default() }).unwrap();
-        let mut tbm = Tbm::format(ftl, high, bench.settings).unwrap();
+        let common = FlashConfig { bad_blocks_ppm: 400_000, ..FlashConfig::default() };
+        let ftl = FastFtl::format(low, &FastConfig { common, ..FastConfig::default() }).unwrap();
+        let mut tbm = Tbm::format(ftl, high, &bench.settings).unwrap();
         let (mut rng, mut last) = (Rng::new(seed), 0);
         let mut model = model_of(&tbm);
         for step in 0..2500 {
@@ -228,7 +228,7 @@ fn blocks_used_up_end_the_writes_and_not_the_reads() {
             _ => Ok(()),
         });
         let [low, high] = bench.ranges();
-        let mut tbm = Tbm::format(PageMapFtl::new(low), high, bench.settings).unwrap();
+        let mut tbm = Tbm::format(PageMapFtl::new(low), high, &bench.settings).unwrap();
         let (mut tags, mut rng, mut refused, mut next) = (vec![0; 40], Rng::new(seed), 0, 1);
         let mut fewest = 6;
         for _ in 0..800 {
@@ -247,7 +247,7 @@ fn blocks_used_up_end_the_writes_and_not_the_reads() {
             if is_cut {
                 let (_, high) = tbm.into_parts();
                 let [low, _] = bench.ranges();
-                tbm = Tbm::mount(PageMapFtl::again(low).unwrap(), high, bench.settings).unwrap();
+                tbm = Tbm::mount(PageMapFtl::again(low).unwrap(), high, &bench.settings).unwrap();
             }
             let report = tbm.check().unwrap();
             assert!(report.is_sound(), "{report:?}");
@@ -281,7 +281,7 @@ fn wrong_bits_are_put_right_or_noticed() {
                 copy.spoil([(place, Wrong::Bits(bits.clone()))]);
                 let low = BlockRange::new(copy.clone(), Pbn(0), bench.first_block());
                 let high = BlockRange::new(copy, Pbn(bench.first_block()), bench.tbm_blocks);
-                let mut tbm = match Tbm::mount(FastFtl::again(low).unwrap(), high, bench.settings) {
+                let mut tbm = match Tbm::mount(FastFtl::again(low).unwrap(), high, &bench.settings) {
                     Ok(tbm) => tbm,
                     Err(StoreError::Corrupted { .. }) if second.is_some() => {
                         refused += 1;
@@ -317,7 +317,7 @@ fn a_page_that_cannot_be_read_costs_itself_only() {
         let ppn = Ppn(seed as u32 % (bench.tbm_blocks * 4));
         let place = Ppn(bench.first_block() * 4 + ppn.0);
         bench.chip.spoil([(place, Wrong::Bits(vec![9, 700]))]);
-        let mut tbm = Tbm::format(FastFtl::new(low), high, bench.settings).unwrap();
+        let mut tbm = Tbm::format(FastFtl::new(low), high, &bench.settings).unwrap();
         let (mut rng, mut tags) = (Rng::new(seed), vec![0; 60]);
         let mut was_wrong = [false; 60];
         for tag in 1..1500 {
@@ -343,7 +343,7 @@ fn a_page_that_cannot_be_read_costs_itself_only() {
             if remounts {
                 let (_, high) = tbm.into_parts();
                 let [low, _] = bench.ranges();
-                tbm = Tbm::mount(FastFtl::again(low).unwrap(), high, bench.settings).unwrap();
+                tbm = Tbm::mount(FastFtl::again(low).unwrap(), high, &bench.settings).unwrap();
             }
             for (lpn, &tag) in tags.iter().enumerate() {
                 let mut data = vec![0; 128];
@@ -381,7 +381,7 @@ fn a_page_that_another_names_is_not_taken_for_one_that_was_cut() {
         let ppn = Ppn(pbn.0 * 4 + pages - 1);
         let place = Ppn(bench.first_block() * 4 + ppn.0);
         bench.chip.spoil([(place, Wrong::Bits(vec![9, 700]))]);
-        let mounted = Tbm::mount(FastFtl::again(low).unwrap(), high, bench.settings);
+        let mounted = Tbm::mount(FastFtl::again(low).unwrap(), high, &bench.settings);
         assert_eq!(matches!(mounted, Err(StoreError::Corrupted { .. })), is_refused, "{lpns:?}");
     }
 }
@@ -396,15 +396,15 @@ fn what_cannot_work_is_refused_and_what_is_foreign_not_mounted() {
     let bench = Bench::new(Geometry::new(128, 32, 4, 48), 4, 2);
     let format = |bench: &Bench| {
         let [low, high] = bench.ranges();
-        Tbm::format(FastFtl::new(low), high, bench.settings).map(drop)
+        Tbm::format(FastFtl::new(low), high, &bench.settings).map(drop)
     };
     let blank = bench.clone();
     let [low, high] = blank.ranges();
-    let mounted = Tbm::mount(FastFtl::new(low), high, blank.settings);
+    let mounted = Tbm::mount(FastFtl::new(low), high, &blank.settings);
     assert!(matches!(mounted, Err(StoreError::NotFormatted(_))));
-    let too_many = Bench { settings: TbmSettings::new(5), ..bench.clone() };
+    let too_many = Bench { settings: TbmConfig::new(5), ..bench.clone() };
     assert!(matches!(format(&too_many), Err(StoreError::Unsupported(_))));
-    let none = Bench { settings: TbmSettings::new(0), ..bench.clone() };
+    let none = Bench { settings: TbmConfig::new(0), ..bench.clone() };
     assert!(matches!(format(&none), Err(StoreError::Unsupported(_))));
     let narrow = Bench::new(Geometry::new(128, 26, 4, 48), 4, 2);
     assert!(matches!(format(&narrow), Err(StoreError::SpareTooSmall { who: "a TBM", .. })));
@@ -412,7 +412,7 @@ fn what_cannot_work_is_refused_and_what_is_foreign_not_mounted() {
     let moved = Bench { tbm_blocks: 7, ..bench.clone() };
     let low = BlockRange::new(bench.chip.clone(), Pbn(0), 42);
     let [_, high] = moved.ranges();
-    let mounted = Tbm::mount(FastFtl::again(low).unwrap(), high, moved.settings);
+    let mounted = Tbm::mount(FastFtl::again(low).unwrap(), high, &moved.settings);
     assert!(matches!(mounted, Err(StoreError::NotFormatted(_))));
     let mut tbm = bench.mount::<FastFtl<Range>>().unwrap();
     let end = Lpn(tbm.page_count());

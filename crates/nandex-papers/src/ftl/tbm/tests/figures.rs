@@ -5,14 +5,14 @@ use nandex::testing::Store;
 
 /// A TBM of `buffer_blocks` buffer blocks with 4 pages each.
 fn tbm(buffer_blocks: u32) -> Tbm<Store, Chip> {
-    tbm_by(TbmSettings::new(buffer_blocks))
+    tbm_by(TbmConfig::new(buffer_blocks))
 }
 
-fn tbm_by(settings: TbmSettings) -> Tbm<Store, Chip> {
+fn tbm_by(settings: TbmConfig) -> Tbm<Store, Chip> {
     let chip = new_chip(Geometry::new(128, 32, 4, 16));
     let store = Store::new(128, 64);
     store.note_changes();
-    Tbm::format(store, BlockRange::new(chip, Pbn(0), 16), settings).unwrap()
+    Tbm::format(store, BlockRange::new(chip, Pbn(0), 16), &settings).unwrap()
 }
 
 fn write(tbm: &mut Tbm<Store, Chip>, lpns: &[u32]) {
@@ -87,7 +87,7 @@ fn figure_7_a_full_block_is_converted_for_its_own_next_page() {
 #[test]
 fn a_conversion_reads_what_it_keeps_or_every_page() {
     for (victim_reads, expected) in [(VictimReads::Kept, 2), (VictimReads::Every, 3)] {
-        let mut tbm = tbm_by(TbmSettings { victim_reads, ..TbmSettings::new(4) });
+        let mut tbm = tbm_by(TbmConfig { victim_reads, ..TbmConfig::new(4) });
         write(&mut tbm, &[0, 1, 1, 4, 5, 4, 6, 8, 9, 10, 11, 12, 13, 12, 14]);
         let reads = |tbm: &Tbm<Store, Chip>| tbm.range().nand().lock().counters().page_reads;
         let before = reads(&tbm);
@@ -133,7 +133,7 @@ fn a_page_by_the_rule_goes_to_the_store_below() {
     // A mount merges what is newer in the buffer only.
     assert_eq!(put(&mut tbm, 3, 7), (1, 1));
     let (store, range) = tbm.into_parts();
-    let mut tbm = Tbm::mount(store, range, TbmSettings::new(4)).unwrap();
+    let mut tbm = Tbm::mount(store, range, &TbmConfig::new(4)).unwrap();
     for (lpn, tag) in [(0, 2), (1, 5), (2, 6), (3, 7), (9, 3)] {
         let mut data = vec![0; 128];
         tbm.read(Lpn(lpn), Cause::Host, &mut data).unwrap();
@@ -146,7 +146,7 @@ fn a_page_by_the_rule_goes_to_the_store_below() {
     tbm.trim(Lpn(5)).unwrap();
     tbm.sync().unwrap();
     let (store, range) = tbm.into_parts();
-    let mut tbm = Tbm::mount(store, range, TbmSettings::new(4)).unwrap();
+    let mut tbm = Tbm::mount(store, range, &TbmConfig::new(4)).unwrap();
     let mut data = vec![1; 128];
     tbm.read(Lpn(5), Cause::Host, &mut data).unwrap();
     assert_eq!(data, [0; 128]);
@@ -199,6 +199,6 @@ fn buffer_blocks_take_turns_by_wear() {
     let erases: Vec<u32> = (0..16).map(|pbn| tbm.blocks().erase_count(Pbn(pbn))).collect();
     assert_eq!(erases, wear);
     let (store, range) = tbm.into_parts();
-    let tbm = Tbm::mount(store, range, TbmSettings::new(2)).unwrap();
+    let tbm = Tbm::mount(store, range, &TbmConfig::new(2)).unwrap();
     assert!((0..16).all(|pbn| tbm.blocks().erase_count(Pbn(pbn)) == wear[pbn as usize]));
 }

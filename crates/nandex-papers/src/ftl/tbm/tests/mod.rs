@@ -4,14 +4,14 @@ mod cuts;
 mod damage;
 mod figures;
 
-use super::{SPARE_BLOCKS_MIN, Tbm, TbmCounters, TbmSettings, VictimReads};
-use crate::ftl::bast::{BastFtl, BastSettings};
-use crate::ftl::fast::{FastFtl, FastSettings};
+use super::{SPARE_BLOCKS_MIN, Tbm, TbmConfig, TbmCounters, VictimReads};
+use crate::ftl::bast::{BastConfig, BastFtl};
+use crate::ftl::fast::{FastConfig, FastFtl};
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::sim::{Faults, SimChip};
 use nandex::nand::{BlockRange, Cause, Geometry, Nand, NandError, Part, Timing};
 use nandex::rng::Rng;
@@ -35,28 +35,28 @@ trait Below: PageStore + Sized {
 
 impl Below for FastFtl<Range> {
     fn new(range: Range) -> Self {
-        FastFtl::format(range, FastSettings { log_blocks: Some(4), ..FastSettings::default() }).unwrap()
+        FastFtl::format(range, &FastConfig { log_blocks: Some(4), ..FastConfig::default() }).unwrap()
     }
     fn again(range: Range) -> Result<Self, StoreError> {
-        FastFtl::mount(range, FastSettings::default())
+        FastFtl::mount(range, &FastConfig::default())
     }
 }
 
 impl Below for BastFtl<Range> {
     fn new(range: Range) -> Self {
-        BastFtl::format(range, BastSettings::default()).unwrap()
+        BastFtl::format(range, &BastConfig::default()).unwrap()
     }
     fn again(range: Range) -> Result<Self, StoreError> {
-        BastFtl::mount(range, BastSettings::default())
+        BastFtl::mount(range, &BastConfig::default())
     }
 }
 
 impl Below for PageMapFtl<Range> {
     fn new(range: Range) -> Self {
-        PageMapFtl::format(range, FtlSettings::default()).unwrap()
+        PageMapFtl::format(range, &FtlConfig::default()).unwrap()
     }
     fn again(range: Range) -> Result<Self, StoreError> {
-        PageMapFtl::mount(range, FtlSettings::default())
+        PageMapFtl::mount(range, &FtlConfig::default())
     }
 }
 
@@ -64,7 +64,7 @@ impl Below for PageMapFtl<Range> {
 struct Bench {
     chip: Chip,
     tbm_blocks: u32,
-    settings: TbmSettings,
+    settings: TbmConfig,
 }
 
 impl Bench {
@@ -74,7 +74,7 @@ impl Bench {
         // Of every third all pages are read.
         let victim_reads =
             if buffer_blocks.is_multiple_of(3) { VictimReads::Every } else { VictimReads::Kept };
-        let settings = TbmSettings { blocks: buffer_blocks, whole_from, victim_reads };
+        let settings = TbmConfig { blocks: buffer_blocks, whole_from, victim_reads };
         Bench { chip: new_chip(geometry), tbm_blocks: buffer_blocks + spare_blocks, settings }
     }
 
@@ -96,12 +96,12 @@ impl Bench {
 
     fn format<S: Below>(&self) -> Tbm<S, Chip> {
         let [low, high] = self.ranges();
-        self.with_rule(Tbm::format(S::new(low), high, self.settings).unwrap())
+        self.with_rule(Tbm::format(S::new(low), high, &self.settings).unwrap())
     }
 
     fn mount<S: Below>(&self) -> Result<Tbm<S, Chip>, StoreError> {
         let [low, high] = self.ranges();
-        Ok(self.with_rule(Tbm::mount(S::again(low)?, high, self.settings)?))
+        Ok(self.with_rule(Tbm::mount(S::again(low)?, high, &self.settings)?))
     }
 
     /// Sets a rule in benches with four or five buffer blocks: some of the pages go to the FTL at once.

@@ -86,20 +86,21 @@ pub struct ClusteredTree<S> {
 
 impl<S: PageStore> ClusteredTree<S> {
     /// Makes an empty index, and drops everything that the store held.
-    pub fn format(store: S, config: ClusteredConfig) -> Result<ClusteredTree<S>, IndexError> {
+    pub fn format(store: S, config: &ClusteredConfig) -> Result<ClusteredTree<S>, IndexError> {
         let class_below = Durability::on(&store, 1);
-        let layer = Layer::format(store, &config)?;
-        Ok(ClusteredTree::above(BPlusTree::format(layer, config.tree)?, class_below))
+        let layer = Layer::format(store, config)?;
+        Ok(ClusteredTree::above(BPlusTree::format(layer, &config.tree)?, class_below))
     }
 
     /// Opens the index that a store holds. It must have been synced after its last change.
-    pub fn mount(store: S, config: ClusteredConfig) -> Result<ClusteredTree<S>, IndexError> {
-        ClusteredTree::open(store, config, false)
+    pub fn mount(store: S, config: &ClusteredConfig) -> Result<ClusteredTree<S>, IndexError> {
+        ClusteredTree::open(store, *config, false)
     }
 
-    /// Opens the index after a power cut, on any store. Its state is that of the last sync or a later one.
-    pub fn mount_after_cut(store: S, config: ClusteredConfig) -> Result<ClusteredTree<S>, IndexError> {
-        ClusteredTree::open(store, config, true)
+    /// Opens the index that a power cut left, on any store: the state at the last sync, or a later one.
+    #[doc(hidden)]
+    pub fn mount_after_cut(store: S, config: &ClusteredConfig) -> Result<ClusteredTree<S>, IndexError> {
+        ClusteredTree::open(store, *config, true)
     }
 
     fn open(store: S, config: ClusteredConfig, takes_unclean: bool) -> Result<ClusteredTree<S>, IndexError> {
@@ -113,7 +114,7 @@ impl<S: PageStore> ClusteredTree<S> {
         let tree = if takes_unclean {
             BPlusTree::open_whole(layer)
         } else {
-            BPlusTree::mount(layer).map_err(IndexFault::from)
+            BPlusTree::mount_found(layer).map_err(IndexFault::from)
         };
         let tree = tree.map_err(|fault| fault.into_inner().in_layer())?;
         let mut index = ClusteredTree::above(tree.require_config(config.tree)?, class_below);
@@ -166,16 +167,16 @@ impl<S: PageStore> ClusteredTree<S> {
 impl<S: PageStore> Buffered<S> for ClusteredTree<S> {
     type Config = ClusteredConfig;
 
-    fn format(store: S, config: ClusteredConfig) -> Result<Self, IndexError> {
-        ClusteredTree::format(store, config.published())
+    fn format(store: S, config: &ClusteredConfig) -> Result<Self, IndexError> {
+        ClusteredTree::format(store, &config.published())
     }
 
-    fn mount(store: S, config: ClusteredConfig) -> Result<Self, IndexError> {
-        ClusteredTree::mount(store, config.published())
+    fn mount(store: S, config: &ClusteredConfig) -> Result<Self, IndexError> {
+        ClusteredTree::mount(store, &config.published())
     }
 
-    fn mount_after_cut(store: S, config: ClusteredConfig) -> Result<Self, IndexError> {
-        ClusteredTree::mount_after_cut(store, config.published())
+    fn mount_after_cut(store: S, config: &ClusteredConfig) -> Result<Self, IndexError> {
+        ClusteredTree::mount_after_cut(store, &config.published())
     }
 
     fn record_of(config: &ClusteredConfig) -> RecordFormat {

@@ -17,14 +17,14 @@ type TightIndex<S> = Journaled<S, Tight<Below>>;
 impl<S: PageStore> Buffered<S> for Tight<S> {
     type Config = (LazyUpdateConfig, u64);
 
-    fn format(store: S, (config, left): Self::Config) -> Result<Self, IndexError> {
-        Ok(Tight { tree: LazyUpdateTree::format(store, config)?, left })
+    fn format(store: S, (config, left): &Self::Config) -> Result<Self, IndexError> {
+        Ok(Tight { tree: LazyUpdateTree::format(store, config)?, left: *left })
     }
-    fn mount(store: S, (config, left): Self::Config) -> Result<Self, IndexError> {
-        Ok(Tight { tree: LazyUpdateTree::mount(store, config)?, left })
+    fn mount(store: S, (config, left): &Self::Config) -> Result<Self, IndexError> {
+        Ok(Tight { tree: LazyUpdateTree::mount(store, config)?, left: *left })
     }
-    fn mount_after_cut(store: S, (config, left): Self::Config) -> Result<Self, IndexError> {
-        Ok(Tight { tree: LazyUpdateTree::mount_after_cut(store, config)?, left })
+    fn mount_after_cut(store: S, (config, left): &Self::Config) -> Result<Self, IndexError> {
+        Ok(Tight { tree: LazyUpdateTree::mount_after_cut(store, config)?, left: *left })
     }
     fn record_of(_: &Self::Config) -> RecordFormat {
         RECORD
@@ -106,14 +106,14 @@ fn update(
 #[test]
 fn a_journal_full_of_what_is_owed_takes_removals_and_gives_all_back() {
     let config = config_of(2);
-    let mut index = TightIndex::format(Store::new(PAGE_BYTES, 300), (inner(90), 90), config).unwrap();
+    let mut index = TightIndex::format(Store::new(PAGE_BYTES, 300), &((inner(90), 90), config)).unwrap();
     let mut model = Model::new();
     for n in 0..2 * PAGE_RECORDS as u16 {
         assert_eq!(update(&mut index, &mut model, (n, Some(n))), Ok(false));
     }
     for owed in (0..model.len()).rev() {
         // Nothing but what is removed makes room, and no mount gives any.
-        index = TightIndex::mount(index.into_store(), (inner(90), 0), config).unwrap();
+        index = TightIndex::mount(index.into_store(), &((inner(90), 0), config)).unwrap();
         holds(&mut index, &model);
         assert_eq!(update(&mut index, &mut model, (99, Some(1))), Ok(true));
         assert_eq!(update(&mut index, &mut model, (98, None)), Ok(false));
@@ -124,7 +124,7 @@ fn a_journal_full_of_what_is_owed_takes_removals_and_gives_all_back() {
         }
     }
     assert!(model.is_empty());
-    let mut index = TightIndex::mount(index.into_store(), (inner(90), 1), config).unwrap();
+    let mut index = TightIndex::mount(index.into_store(), &((inner(90), 1), config)).unwrap();
     assert_eq!(update(&mut index, &mut model, (1, Some(2))), Ok(false));
     holds(&mut index, &model);
 }
@@ -136,12 +136,12 @@ fn what_is_owed_is_there_after_any_cut() {
         let mut rng = Rng::new(seed);
         let config = config_of(1 + seed as u32 % 3);
         let store = Store::new(PAGE_BYTES, 300);
-        let mut store = TightIndex::format(store, (inner(50), 50), config).unwrap().into_store();
+        let mut store = TightIndex::format(store, &((inner(50), 50), config)).unwrap().into_store();
         let mut model = Model::new();
         for _ in 0..12 {
             let left = rng.below(5) * rng.below(9);
             let cut = store.failing_after(5 + rng.below(60));
-            let mut index = match TightIndex::mount(cut.handle(), (inner(50), left), config) {
+            let mut index = match TightIndex::mount(cut.handle(), &((inner(50), left), config)) {
                 Ok(index) => index,
                 Err(error) => {
                     assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
@@ -164,17 +164,17 @@ fn what_is_owed_is_there_after_any_cut() {
                     break;
                 }
             }
-            let mut index = TightIndex::mount(index.into_store().copy(), (inner(50), 0), config).unwrap();
+            let mut index = TightIndex::mount(index.into_store().copy(), &((inner(50), 0), config)).unwrap();
             if contents(&mut index).unwrap() != model {
                 model = other;
             }
             holds(&mut index, &model);
             store = index.into_store();
         }
-        let mut index = TightIndex::mount(store, (inner(50), 5_000), config).unwrap();
+        let mut index = TightIndex::mount(store, &((inner(50), 5_000), config)).unwrap();
         put(&mut index, &mut model, &key(7), &key(7)).unwrap();
         index.close().unwrap();
-        let mut index = TightIndex::mount(index.into_store(), (inner(50), 0), config).unwrap();
+        let mut index = TightIndex::mount(index.into_store(), &((inner(50), 0), config)).unwrap();
         holds(&mut index, &model);
     }
     assert!(cuts > 500, "{cuts}");

@@ -51,10 +51,10 @@ fn the_index_is_a_sorted_map() {
         let (config, frames) = (any_config(rng), rng.below(20) as usize);
         let store = Store::new(128, 1_200);
         let most = config.ram_bytes_max(&store).unwrap();
-        let index = LayeredTree::format(store.with_cache(frames), config).unwrap();
+        let index = LayeredTree::format(store.with_cache(frames), &config).unwrap();
         let remount = |mut index: LayeredTree<Store>| {
             index.close().unwrap();
-            LayeredTree::mount(index.into_store().with_cache(frames), config).unwrap()
+            LayeredTree::mount(index.into_store().with_cache(frames), &config).unwrap()
         };
         let (index, _) = live(index, &any_ops(rng), Answers::Exact, &remount, &mut |index, op| {
             assert!(*op != Op::Sync || index.layer().waiting_units() == 0);
@@ -70,16 +70,16 @@ fn after_a_cut_every_key_is_as_synced_or_later() {
     for config in members(SMALL) {
         for writes in (4..400).step_by(3 * stride(11)) {
             let store = Store::new(128, 1_000);
-            let mut index = LayeredTree::format(store.handle(), config).unwrap();
+            let mut index = LayeredTree::format(store.handle(), &config).unwrap();
             store.fail_after(writes);
             let history = work_until_the_cut(&mut index);
             let mut store = index.into_store().copy();
-            match LayeredTree::mount(store.copy(), config) {
+            match LayeredTree::mount(store.copy(), &config) {
                 Ok(mut index) => assert_eq!(contents(&mut index).unwrap(), *history.synced()),
                 Err(error) => assert_eq!(error, IndexError::NotCleanlyClosed),
             }
             for _ in 0..2 {
-                let mut index = LayeredTree::mount_after_cut(store, config).unwrap();
+                let mut index = LayeredTree::mount_after_cut(store, &config).unwrap();
                 let found = contents(&mut index).unwrap();
                 history.assert_each_key(&found);
                 assert_sound(&mut index, &found);
@@ -97,7 +97,7 @@ fn a_commit_of_old_units_does_not_wait_for_the_journal() {
     type Index = Journaled<Store, LayeredTree<Below>>;
     let config = LayeredConfig { reservation_units: 60, ..rbftl::config(SMALL) };
     let journal = JournalConfig::new(Durability::EverySync);
-    let mut index = Index::format(Store::new(128, 4_000), config, journal).unwrap();
+    let mut index = Index::format(Store::new(128, 4_000), &(config, journal)).unwrap();
     let mut rng = Rng::new(7);
     for _ in 0..6_000 {
         index.insert(&key(rng.below(60_000) as u16), &key(1)).unwrap();
@@ -121,14 +121,14 @@ fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
             let journal = JournalConfig::new(durability);
             let store = Store::new(128, 1_000);
             let config = LayeredConfig { reservation_units: 12, ..config };
-            let index = Index::format(store, config, journal).unwrap();
+            let index = Index::format(store, &(config, journal)).unwrap();
             let store = index.into_store().failing_after(writes);
-            let mut index = Index::mount(store, config, journal).unwrap();
+            let mut index = Index::mount(store, &(config, journal)).unwrap();
             assert_eq!(index.durability(), durability);
             let mut history = History::new(Model::new());
             history.work(&mut index, &mut Rng::new(writes), Mix::updates(120, [24, 15], 1));
             let store = index.into_store().copy();
-            let mut index = Index::mount(store, config, journal).unwrap();
+            let mut index = Index::mount(store, &(config, journal)).unwrap();
             let found = contents(&mut index).unwrap();
             let least = if durability == Durability::EveryOperation { history.acknowledged() } else { 0 };
             assert!(history.had(&found, least), "{:?} after {writes} writes", config.commit);
@@ -145,7 +145,7 @@ const WORDS: RecordFormat = RecordFormat::new(4, 4);
 
 /// A tree of `records` records inserted in random order on pages of 2 KiB, and its keys.
 fn grown(config: LayeredConfig, records: usize) -> (LayeredTree<Store>, Vec<[u8; 4]>) {
-    let mut index = LayeredTree::format(Store::new(2048, 2_000), config).unwrap();
+    let mut index = LayeredTree::format(Store::new(2048, 2_000), &config).unwrap();
     let (mut rng, mut keys) = (Rng::new(5), Vec::new());
     while keys.len() < records {
         let key = number(rng.next_u64() as u32);
@@ -265,7 +265,7 @@ fn a_small_split_is_units_that_move_half_of_a_leaf() {
     // Leaves of 4: the fifth record moves two of them.
     let config = bftl::config(SMALL);
     let config = LayeredConfig { tree: config.tree.with_order(4), ..config };
-    let mut index = LayeredTree::format(Store::new(128, 2_000), config).unwrap();
+    let mut index = LayeredTree::format(Store::new(128, 2_000), &config).unwrap();
     for n in 1..=4 {
         index.insert(&key(n), &[0; 2]).unwrap();
     }
@@ -287,10 +287,10 @@ fn a_small_split_is_units_that_move_half_of_a_leaf() {
 #[test]
 fn a_flipped_bit_is_an_error_or_changes_nothing() {
     for config in members(SMALL) {
-        let (mut index, mut rng) = (LayeredTree::format(Store::new(128, 600), config).unwrap(), Rng::new(1));
+        let (mut index, mut rng) = (LayeredTree::format(Store::new(128, 600), &config).unwrap(), Rng::new(1));
         let model = put_some(&mut index, &mut rng);
         let store = index.into_store();
-        let mount = |store| LayeredTree::mount(store, config).and_then(|mut index| contents(&mut index));
+        let mount = |store| LayeredTree::mount(store, &config).and_then(|mut index| contents(&mut index));
         let (refused, right) = flip_bits((&store, 200), (&model, &mut rng), mount);
         assert!(refused > 80 && refused + right > 100, "{refused} and {right}: {:?}", config.commit);
     }
@@ -300,14 +300,14 @@ fn a_flipped_bit_is_an_error_or_changes_nothing() {
 fn a_full_store_loses_nothing_and_takes_records_again_once_some_are_gone() {
     for config in members(SMALL) {
         let config = LayeredConfig { reservation_units: 20, ..config };
-        fill_and_drain(&mut LayeredTree::format(Store::new(128, 250), config).unwrap(), false);
+        fill_and_drain(&mut LayeredTree::format(Store::new(128, 250), &config).unwrap(), false);
     }
 }
 
 #[test]
 fn what_cannot_work_is_refused() {
     let refused = |config: LayeredConfig, pages| {
-        let Err(IndexError::Unsupported(why)) = LayeredTree::format(Store::new(128, pages), config) else {
+        let Err(IndexError::Unsupported(why)) = LayeredTree::format(Store::new(128, pages), &config) else {
             panic!("{config:?} was taken");
         };
         assert!(why.len() > 20, "{why}");
@@ -319,11 +319,11 @@ fn what_cannot_work_is_refused() {
     refused(LayeredConfig { tree: wobf::config(SMALL).tree.with_order(5), ..wobf::config(SMALL) }, 2_000);
     refused(LayeredConfig { tree: BPlusConfig::new(SMALL), ..bftl }, 2_000);
     let mut store = Store::new(128, 2_000);
-    LayeredTree::format(&mut store, bftl).unwrap();
+    LayeredTree::format(&mut store, &bftl).unwrap();
     for other in
         [LayeredConfig { list_length: 3, ..bftl }, ibsf::config(SMALL), bftl::config(RecordFormat::new(4, 2))]
     {
-        let mounted = LayeredTree::mount(&mut store, other).err();
+        let mounted = LayeredTree::mount(&mut store, &other).err();
         assert!(matches!(mounted, Some(IndexError::NotFormatted(_))), "{mounted:?}");
     }
     let error: IndexError = StoreError::Full.into();

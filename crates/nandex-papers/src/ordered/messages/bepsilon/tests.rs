@@ -56,7 +56,7 @@ fn sorted_records_are_loaded() {
 const WORDS: RecordFormat = RecordFormat::new(4, 4);
 
 fn grown(config: BEpsilonConfig, records: u32) -> BEpsilonTree<Store> {
-    let mut index = BEpsilonTree::format(Store::new(512, 40_000), config).unwrap();
+    let mut index = BEpsilonTree::format(Store::new(512, 40_000), &config).unwrap();
     let mut rng = Rng::new(5);
     for _ in 0..records {
         index.insert(&(rng.next_u64() as u32).to_be_bytes(), &[7; 4]).unwrap();
@@ -105,7 +105,7 @@ fn a_flush_moves_a_sixteenth_at_least() {
 #[test]
 fn what_cannot_work_is_refused() {
     let refused = |config, pages| {
-        let Err(IndexError::Unsupported(why)) = BEpsilonTree::format(Store::new(128, pages), config) else {
+        let Err(IndexError::Unsupported(why)) = BEpsilonTree::format(Store::new(128, pages), &config) else {
             panic!("{config:?} was taken");
         };
         assert!(why.len() > 20, "{why}");
@@ -115,9 +115,9 @@ fn what_cannot_work_is_refused() {
     let mut durable = config(2, 4);
     durable.common.durability = nandex::ordered::Durability::EveryOperation;
     refused(durable, 2_000);
-    let made = BEpsilonTree::format(Store::new(128, 200), config(2, 4)).unwrap().into_store();
+    let made = BEpsilonTree::format(Store::new(128, 200), &config(2, 4)).unwrap().into_store();
     for other in [config(1, 4), config(2, 5), BEpsilonConfig::new(WORDS)] {
-        let mounted = BEpsilonTree::mount(made.copy(), other).err();
+        let mounted = BEpsilonTree::mount(made.copy(), &other).err();
         assert!(matches!(mounted, Some(IndexError::NotFormatted(_))), "{mounted:?}");
     }
 }

@@ -57,7 +57,7 @@ const WORDS: RecordFormat = RecordFormat::new(4, 4);
 
 /// A tree of `records` records on pages of 512 bytes, which have 54 entries.
 fn grown(config: FdConfig, records: u32) -> FdTree<Store> {
-    let mut index = FdTree::format(Store::new(512, 20_000), config).unwrap();
+    let mut index = FdTree::format(Store::new(512, 20_000), &config).unwrap();
     let mut rng = Rng::new(5);
     for _ in 0..records {
         index.insert(&(rng.next_u64() as u32).to_be_bytes(), &[7; 4]).unwrap();
@@ -114,7 +114,7 @@ fn a_larger_head_means_fewer_merges() {
 #[test]
 fn what_cannot_work_is_refused() {
     let refused = |config, pages| {
-        let Err(IndexError::Unsupported(why)) = FdTree::format(Store::new(128, pages), config) else {
+        let Err(IndexError::Unsupported(why)) = FdTree::format(Store::new(128, pages), &config) else {
             panic!("{config:?} was taken");
         };
         assert!(why.len() > 20, "{why}");
@@ -123,9 +123,9 @@ fn what_cannot_work_is_refused() {
     refused(config(10, 14), 2_000);
     refused(config(10, 1), 2_000);
     refused(FdConfig::new(RecordFormat::new(40, 4)), 2_000);
-    let made = FdTree::format(Store::new(128, 200), config(10, 3)).unwrap().into_store();
+    let made = FdTree::format(Store::new(128, 200), &config(10, 3)).unwrap().into_store();
     for other in [config(10, 4), FdConfig::new(WORDS)] {
-        let mounted = FdTree::mount(made.copy(), other).err();
+        let mounted = FdTree::mount(made.copy(), &other).err();
         assert!(matches!(mounted, Some(IndexError::NotFormatted(_))), "{mounted:?}");
     }
     let head = FdConfig { head_entries: FdConfig::head_entries_in(SMALL, 10_000), ..FdConfig::new(SMALL) };

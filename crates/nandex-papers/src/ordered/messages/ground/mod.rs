@@ -221,30 +221,31 @@ pub struct MessageTree<S, T: MessageScheme> {
 
 impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
     /// Makes an empty index, and drops everything that the store held.
-    pub fn format(store: S, config: T::Config) -> Result<MessageTree<S, T>, IndexError> {
-        let identity = identity::<T>(&store, &config)?;
+    pub fn format(store: S, config: &T::Config) -> Result<MessageTree<S, T>, IndexError> {
+        let identity = identity::<T>(&store, config)?;
         let mut shadow = Shadow::format(store, identity)?;
-        let scheme = T::new(&config, &mut shadow)?;
-        let mut index = MessageTree::over(shadow, scheme, config);
+        let scheme = T::new(config, &mut shadow)?;
+        let mut index = MessageTree::over(shadow, scheme, config.clone());
         commit(&mut index.shadow, &index.scheme)?;
         Ok(index)
     }
 
     /// Opens an index after a sync or a power cut. In the class *none* an index that lost changes by a cut
     /// is refused.
-    pub fn mount(store: S, config: T::Config) -> Result<MessageTree<S, T>, IndexError> {
-        let is_none = T::common(&config).durability == Durability::None;
+    pub fn mount(store: S, config: &T::Config) -> Result<MessageTree<S, T>, IndexError> {
+        let is_none = T::common(config).durability == Durability::None;
         let index = MessageTree::mount_after_cut(store, config)?;
         if is_none && index.shadow.is_open() { Err(IndexError::NotCleanlyClosed) } else { Ok(index) }
     }
 
-    /// Opens an index after a sync or a power cut, in every class.
-    pub fn mount_after_cut(store: S, config: T::Config) -> Result<MessageTree<S, T>, IndexError> {
-        let identity = identity::<T>(&store, &config)?;
+    /// Opens what a sync, or a power cut after one, left, in every class.
+    #[doc(hidden)]
+    pub fn mount_after_cut(store: S, config: &T::Config) -> Result<MessageTree<S, T>, IndexError> {
+        let identity = identity::<T>(&store, config)?;
         let (mut shadow, state) = Shadow::mount(store, identity)?;
-        let scheme = T::restore(&config, &mut shadow, state)?;
+        let scheme = T::restore(config, &mut shadow, state)?;
         shadow.mounted();
-        Ok(MessageTree::over(shadow, scheme, config))
+        Ok(MessageTree::over(shadow, scheme, config.clone()))
     }
 
     fn over(shadow: Shadow<S>, scheme: T, config: T::Config) -> MessageTree<S, T> {
@@ -368,15 +369,15 @@ pub(in crate::ordered) fn make_room<S: PageStore, T: MessageScheme>(
 impl<S: PageStore, T: MessageScheme> Buffered<S> for MessageTree<S, T> {
     type Config = T::Config;
 
-    fn format(store: S, config: T::Config) -> Result<Self, IndexError> {
+    fn format(store: S, config: &T::Config) -> Result<Self, IndexError> {
         MessageTree::format(store, config)
     }
 
-    fn mount(store: S, config: T::Config) -> Result<Self, IndexError> {
+    fn mount(store: S, config: &T::Config) -> Result<Self, IndexError> {
         MessageTree::mount(store, config)
     }
 
-    fn mount_after_cut(store: S, config: T::Config) -> Result<Self, IndexError> {
+    fn mount_after_cut(store: S, config: &T::Config) -> Result<Self, IndexError> {
         MessageTree::mount_after_cut(store, config)
     }
 

@@ -14,10 +14,10 @@ pub(in crate::ordered) const PAGE_BYTES: usize = 128;
 
 pub(in crate::ordered) fn is_a_sorted_map<T: MessageScheme>(config: &T::Config, rng: &mut Rng, pages: u32) {
     let (store, frames) = (Store::new(PAGE_BYTES, pages), rng.below(20) as usize);
-    let index = Tree::<_, T>::format(store.with_cache(frames), config.clone()).unwrap();
+    let index = Tree::<_, T>::format(store.with_cache(frames), &config.clone()).unwrap();
     let remount = |mut index: Tree<Store, T>| {
         index.close().unwrap();
-        Tree::mount(index.into_store().with_cache(frames), config.clone()).unwrap()
+        Tree::mount(index.into_store().with_cache(frames), &config.clone()).unwrap()
     };
     live(index, &any_ops(rng), T::common(config).answers, &remount, &mut |_, _| {});
 }
@@ -36,11 +36,11 @@ pub(in crate::ordered) fn cuts_leave_a_prefix<T: MessageScheme>(
 ) {
     for writes in writes {
         let store = Store::new(PAGE_BYTES, 700).with_atomic_pages(1);
-        let store = Tree::<_, T>::format(store, config.clone()).unwrap().into_store();
-        let mut index = Tree::<_, T>::mount(store.failing_after(writes), config.clone()).unwrap();
+        let store = Tree::<_, T>::format(store, &config.clone()).unwrap().into_store();
+        let mut index = Tree::<_, T>::mount(store.failing_after(writes), &config.clone()).unwrap();
         assert_eq!(index.durability(), Durability::EverySync);
         let history = history_until_the_cut(&mut index, writes);
-        let mut index = Tree::<_, T>::mount(index.into_store().copy(), config.clone()).unwrap();
+        let mut index = Tree::<_, T>::mount(index.into_store().copy(), &config.clone()).unwrap();
         let found = contents(&mut index).unwrap();
         assert!(history.had(&found, 0), "after {writes} writes");
         assert_sound(&mut index, &found);
@@ -58,14 +58,14 @@ pub(in crate::ordered) fn a_journal_keeps_every_operation<T: MessageScheme>(
         let journal = JournalConfig { pages: Some(3), ..JournalConfig::new(class) };
         let store = Store::new(PAGE_BYTES, 700).with_atomic_pages(1);
         type Index<T> = Journaled<Store, MessageTree<Below, T>>;
-        let store = Index::<T>::format(store, config.clone(), journal).unwrap().into_store();
+        let store = Index::<T>::format(store, &(config.clone(), journal)).unwrap().into_store();
         store.fail_after(writes);
-        let mut index = Index::<T>::mount(store, config.clone(), journal).unwrap();
+        let mut index = Index::<T>::mount(store, &(config.clone(), journal)).unwrap();
         assert_eq!(index.durability(), class);
         let history = history_until_the_cut(&mut index, writes);
         let least = if class == Durability::EveryOperation { history.acknowledged() } else { 0 };
         let store = index.into_store().copy();
-        let mut index = Index::<T>::mount(store, config.clone(), journal).unwrap();
+        let mut index = Index::<T>::mount(store, &(config.clone(), journal)).unwrap();
         let found = contents(&mut index).unwrap();
         assert!(history.had(&found, least), "{class:?} after {writes} writes");
         assert_sound(&mut index, &found);
@@ -74,7 +74,7 @@ pub(in crate::ordered) fn a_journal_keeps_every_operation<T: MessageScheme>(
 
 /// A used tree on its store, and its contents.
 fn used<T: MessageScheme>(config: &T::Config) -> (Store, Model) {
-    let mut index = Tree::<_, T>::format(Store::new(PAGE_BYTES, 600), config.clone()).unwrap();
+    let mut index = Tree::<_, T>::format(Store::new(PAGE_BYTES, 600), &config.clone()).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(1));
     for i in 0..1_500u16 {
         let n = key(rng.below(500) as u16);
@@ -103,7 +103,7 @@ pub(in crate::ordered) fn a_flipped_bit_is_an_error_or_changes_nothing<T: Messag
         }
         page[bit / 8] ^= 1 << (bit % 8);
         store.write(lpn, nandex::nand::Cause::Check, &page).unwrap();
-        match Tree::<_, T>::mount(store, config.clone()).and_then(|mut index| contents(&mut index)) {
+        match Tree::<_, T>::mount(store, &config.clone()).and_then(|mut index| contents(&mut index)) {
             Ok(found) => {
                 assert_eq!(found, model);
                 right += 1;
@@ -132,7 +132,7 @@ pub(in crate::ordered) fn forged_pages_never_panic<T: MessageScheme>(config: &T:
             nandex::codec::put_u32(&mut page, 0, crc);
             store.write(lpn, nandex::nand::Cause::Check, &page).unwrap();
         }
-        let Ok(mut index) = Tree::<_, T>::mount(store, config.clone()) else { continue };
+        let Ok(mut index) = Tree::<_, T>::mount(store, &config.clone()) else { continue };
         use_forged(&mut index, seed);
     }
 }
@@ -142,7 +142,7 @@ pub(in crate::ordered) fn a_full_store_loses_nothing<T: MessageScheme>(
     pages: u32,
     least: usize,
 ) {
-    let mut index = Tree::<_, T>::format(Store::new(PAGE_BYTES, pages), config.clone()).unwrap();
+    let mut index = Tree::<_, T>::format(Store::new(PAGE_BYTES, pages), &config.clone()).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(2));
     for round in 0..4u16 {
         let mut next = || (key(rng.next_u64() as u16).to_vec(), key(round).to_vec());
@@ -164,13 +164,13 @@ pub(in crate::ordered) fn a_full_store_loses_nothing<T: MessageScheme>(
         }
         index.sync().unwrap();
         assert_holds(&mut index, &model);
-        index = Tree::mount(index.into_store(), config.clone()).unwrap();
+        index = Tree::mount(index.into_store(), &config.clone()).unwrap();
     }
 }
 
 pub(in crate::ordered) fn loads<T: MessageScheme>(config: &T::Config) {
     for count in [0, 1, 30, 400, 2_000u16] {
-        let mut index = Tree::<_, T>::format(Store::new(PAGE_BYTES, 1_500), config.clone()).unwrap();
+        let mut index = Tree::<_, T>::format(Store::new(PAGE_BYTES, 1_500), &config.clone()).unwrap();
         let mut model: Model = (0..count).map(|n| (key(n * 3).to_vec(), key(n).to_vec())).collect();
         let unsorted = [(key(3), key(1)), (key(2), key(1))];
         let mut pairs = unsorted.iter().map(|(k, v)| (&k[..], &v[..]));
@@ -178,7 +178,7 @@ pub(in crate::ordered) fn loads<T: MessageScheme>(config: &T::Config) {
         let loaded = index.load(&mut model.iter().map(|(k, v)| (&k[..], &v[..])));
         assert_eq!(loaded, Ok(u64::from(count)));
         assert_sound(&mut index, &model);
-        index = Tree::mount(index.into_store(), config.clone()).unwrap();
+        index = Tree::mount(index.into_store(), &config.clone()).unwrap();
         for n in 0..300 {
             index.insert(&key(n * 7), &key(n)).unwrap();
             model.insert(key(n * 7).to_vec(), key(n).to_vec());
@@ -186,7 +186,7 @@ pub(in crate::ordered) fn loads<T: MessageScheme>(config: &T::Config) {
         }
         assert_holds(&mut index, &model);
     }
-    let mut index = Tree::<_, T>::format(Store::new(PAGE_BYTES, 80), config.clone()).unwrap();
+    let mut index = Tree::<_, T>::format(Store::new(PAGE_BYTES, 80), &config.clone()).unwrap();
     let many: Model = (0..9_000).map(|n| (key(n).to_vec(), key(n).to_vec())).collect();
     assert_eq!(index.load(&mut many.iter().map(|(k, v)| (&k[..], &v[..]))), Err(IndexError::Full));
     assert_sound(&mut index, &Model::new());

@@ -58,7 +58,7 @@ fn sorted_records_are_loaded() {
 const WORDS: RecordFormat = RecordFormat::new(4, 4);
 
 fn grown(config: LaConfig, records: u32) -> LaTree<Store> {
-    let mut index = LaTree::format(Store::new(512, 20_000), config).unwrap();
+    let mut index = LaTree::format(Store::new(512, 20_000), &config).unwrap();
     let mut rng = Rng::new(5);
     for _ in 0..records {
         index.insert(&(rng.next_u64() as u32).to_be_bytes(), &[7; 4]).unwrap();
@@ -104,16 +104,16 @@ fn longer_buffers_save_writes() {
 #[test]
 fn what_cannot_work_is_refused() {
     let refused = |config, pages| {
-        let Err(IndexError::Unsupported(why)) = LaTree::format(Store::new(128, pages), config) else {
+        let Err(IndexError::Unsupported(why)) = LaTree::format(Store::new(128, pages), &config) else {
             panic!("{config:?} was taken");
         };
         assert!(why.len() > 20, "{why}");
     };
     refused(config(1, 2, 30), 8);
     refused(LaConfig::new(RecordFormat::new(40, 4)), 2_000);
-    let made = LaTree::format(Store::new(128, 200), config(1, 2, 30)).unwrap().into_store();
+    let made = LaTree::format(Store::new(128, 200), &config(1, 2, 30)).unwrap().into_store();
     for other in [config(2, 2, 30), LaConfig::new(WORDS)] {
-        let mounted = LaTree::mount(made.copy(), other).err();
+        let mounted = LaTree::mount(made.copy(), &other).err();
         assert!(matches!(mounted, Some(IndexError::NotFormatted(_))), "{mounted:?}");
     }
 }

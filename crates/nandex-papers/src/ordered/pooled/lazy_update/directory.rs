@@ -7,21 +7,22 @@ macro_rules! pooled_over_directory {
     ($index:ident, $tree:ident, $config:ident) => {
         impl<S: nandex::store::PageStore> $index<S> {
             /// Makes an empty index, and drops everything that the store held.
-            pub fn format(store: S, config: $config) -> Result<$index<S>, IndexError> {
+            pub fn format(store: S, config: &$config) -> Result<$index<S>, IndexError> {
                 let plan = config.on(&store)?;
-                let directory = nandex::ordered::bplus::BPlusTree::format(store, plan.directory)?;
+                let directory = nandex::ordered::bplus::BPlusTree::format(store, &&plan.directory)?;
                 Ok(Pooled::over(plan.tree(directory), config.pool()))
             }
 
             /// Opens the index that a store holds. It must have been synced after its last change.
-            pub fn mount(store: S, config: $config) -> Result<$index<S>, IndexError> {
-                $index::open(store, config, false)
+            pub fn mount(store: S, config: &$config) -> Result<$index<S>, IndexError> {
+                $index::open(store, *config, false)
             }
 
-            /// Opens the index after a power cut. Each key has its value at the last sync or a later one.
-            /// If the store cannot keep the tree whole over a cut, this is the same as `mount`.
-            pub fn mount_after_cut(store: S, config: $config) -> Result<$index<S>, IndexError> {
-                $index::open(store, config, true)
+            /// Opens the index that a power cut left: each key has its value at the last sync or a later one.
+            /// Where the store cannot keep the tree whole over a cut, the same as `mount`.
+            #[doc(hidden)]
+            pub fn mount_after_cut(store: S, config: &$config) -> Result<$index<S>, IndexError> {
+                $index::open(store, *config, true)
             }
 
             fn open(store: S, config: $config, takes_unclean: bool) -> Result<$index<S>, IndexError> {
@@ -49,16 +50,16 @@ macro_rules! pooled_over_directory {
         impl<S: nandex::store::PageStore> $crate::ordered::journal::Buffered<S> for $index<S> {
             type Config = $config;
 
-            fn format(store: S, config: $config) -> Result<Self, IndexError> {
-                $index::format(store, config.published())
+            fn format(store: S, config: &$config) -> Result<Self, IndexError> {
+                $index::format(store, &config.published())
             }
 
-            fn mount(store: S, config: $config) -> Result<Self, IndexError> {
-                $index::mount(store, config.published())
+            fn mount(store: S, config: &$config) -> Result<Self, IndexError> {
+                $index::mount(store, &config.published())
             }
 
-            fn mount_after_cut(store: S, config: $config) -> Result<Self, IndexError> {
-                $index::mount_after_cut(store, config.published())
+            fn mount_after_cut(store: S, config: &$config) -> Result<Self, IndexError> {
+                $index::mount_after_cut(store, &config.published())
             }
 
             fn record_of(config: &$config) -> nandex::ordered::RecordFormat {

@@ -155,23 +155,24 @@ struct CommitCounts {
 
 impl<S: PageStore> LazyUpdateTree<S> {
     /// Makes an empty index, and drops everything that the store held.
-    pub fn format(store: S, config: LazyUpdateConfig) -> Result<LazyUpdateTree<S>, IndexError> {
+    pub fn format(store: S, config: &LazyUpdateConfig) -> Result<LazyUpdateTree<S>, IndexError> {
         config.validate()?;
-        Ok(LazyUpdateTree::above(BPlusTree::format(store, config.tree)?, config))
+        Ok(LazyUpdateTree::above(BPlusTree::format(store, &config.tree)?, *config))
     }
 
     /// Opens the index that a store holds. It must have been synced after its last change.
-    pub fn mount(store: S, config: LazyUpdateConfig) -> Result<LazyUpdateTree<S>, IndexError> {
+    pub fn mount(store: S, config: &LazyUpdateConfig) -> Result<LazyUpdateTree<S>, IndexError> {
         config.validate()?;
-        Ok(LazyUpdateTree::above(BPlusTree::mount_as(store, config.tree)?, config))
+        Ok(LazyUpdateTree::above(BPlusTree::mount(store, &config.tree)?, *config))
     }
 
-    /// Opens the index after a power cut. Each key has its value at the last sync or a later one. If the
-    /// store cannot keep the tree whole over a cut, this is the same as [`LazyUpdateTree::mount`].
-    pub fn mount_after_cut(store: S, config: LazyUpdateConfig) -> Result<LazyUpdateTree<S>, IndexError> {
+    /// Opens the index that a power cut left: each key has its value at the last sync or a later one. Where
+    /// the store cannot keep the tree whole over a cut, the same as [`LazyUpdateTree::mount`].
+    #[doc(hidden)]
+    pub fn mount_after_cut(store: S, config: &LazyUpdateConfig) -> Result<LazyUpdateTree<S>, IndexError> {
         config.validate()?;
         let tree = BPlusTree::open(store, true)?.require_config(config.tree)?;
-        Ok(LazyUpdateTree::above(tree, config))
+        Ok(LazyUpdateTree::above(tree, *config))
     }
 
     fn above(mut tree: BPlusTree<S>, config: LazyUpdateConfig) -> LazyUpdateTree<S> {
@@ -309,16 +310,16 @@ impl<T: GroupTree> Pooled<T> {
 impl<S: PageStore> Buffered<S> for LazyUpdateTree<S> {
     type Config = LazyUpdateConfig;
 
-    fn format(store: S, config: LazyUpdateConfig) -> Result<Self, IndexError> {
-        LazyUpdateTree::format(store, config.published())
+    fn format(store: S, config: &LazyUpdateConfig) -> Result<Self, IndexError> {
+        LazyUpdateTree::format(store, &config.published())
     }
 
-    fn mount(store: S, config: LazyUpdateConfig) -> Result<Self, IndexError> {
-        LazyUpdateTree::mount(store, config.published())
+    fn mount(store: S, config: &LazyUpdateConfig) -> Result<Self, IndexError> {
+        LazyUpdateTree::mount(store, &config.published())
     }
 
-    fn mount_after_cut(store: S, config: LazyUpdateConfig) -> Result<Self, IndexError> {
-        LazyUpdateTree::mount_after_cut(store, config.published())
+    fn mount_after_cut(store: S, config: &LazyUpdateConfig) -> Result<Self, IndexError> {
+        LazyUpdateTree::mount_after_cut(store, &config.published())
     }
 
     fn validate_below_journal(config: &LazyUpdateConfig) -> Result<(), IndexError> {

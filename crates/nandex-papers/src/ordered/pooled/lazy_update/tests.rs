@@ -20,7 +20,7 @@ fn config(order: usize, pool_requests: u32) -> LazyUpdateConfig {
 
 fn small_index(order: usize, pool_requests: u32, policy: CommitPolicy) -> LazyUpdateTree<Store> {
     let config = LazyUpdateConfig { policy, ..config(order, pool_requests) };
-    LazyUpdateTree::format(Store::new(128, 2_000), config).unwrap()
+    LazyUpdateTree::format(Store::new(128, 2_000), &config).unwrap()
 }
 
 fn any_config(rng: &mut Rng) -> LazyUpdateConfig {
@@ -35,10 +35,10 @@ fn the_index_is_a_sorted_map() {
     crate::inputs::cases(300, |seed| {
         let rng = &mut Rng::new(seed);
         let (config, frames) = (any_config(rng), rng.below(20) as usize);
-        let index = LazyUpdateTree::format(Store::new(128, 2_000).with_cache(frames), config).unwrap();
+        let index = LazyUpdateTree::format(Store::new(128, 2_000).with_cache(frames), &config).unwrap();
         let remount = |mut index: LazyUpdateTree<Store>| {
             index.close().unwrap();
-            LazyUpdateTree::mount(index.into_store().with_cache(frames), config).unwrap()
+            LazyUpdateTree::mount(index.into_store().with_cache(frames), &config).unwrap()
         };
         live(index, &any_ops(rng), config.answers, &remount, &mut |index, op| {
             assert!(*op != Op::Sync || index.pooled_requests() == 0);
@@ -156,7 +156,7 @@ fn the_paper_s_answers_read_no_leaf() {
     let config = LazyUpdateConfig { answers: Answers::Pool, ..config(4, 500) };
     let mut loaded = figure_1(CommitPolicy::BiggestSize, 5);
     loaded.sync().unwrap();
-    let mut index = LazyUpdateTree::mount(loaded.into_store(), config).unwrap();
+    let mut index = LazyUpdateTree::mount(loaded.into_store(), &config).unwrap();
     let reads = |index: &LazyUpdateTree<Store>| index.tree().store().counters().page_reads[0];
     let before = reads(&index);
     index.insert(&key(6), &[1; 2]).unwrap();
@@ -172,7 +172,7 @@ fn opposite_requests_cancel_as_published() {
         let config = LazyUpdateConfig { answers: Answers::Pool, pairs, ..config(4, 500) };
         let mut loaded = figure_1(CommitPolicy::BiggestSize, 5);
         loaded.sync().unwrap();
-        let mut index = LazyUpdateTree::mount(loaded.into_store(), config).unwrap();
+        let mut index = LazyUpdateTree::mount(loaded.into_store(), &config).unwrap();
         let mut value = [0; 2];
         assert!(index.get(&key(5), &mut value).unwrap() && !index.get(&key(6), &mut [0; 2]).unwrap());
         index.insert(&key(6), &[1; 2]).unwrap();
@@ -198,7 +198,7 @@ fn published_pairs_are_right_where_keys_come_back_as_they_were() {
             pairs: Pairs::Published,
             ..config(4 + seed as usize % 5, 20)
         };
-        let mut index = LazyUpdateTree::format(Store::new(128, 2_000), config).unwrap();
+        let mut index = LazyUpdateTree::format(Store::new(128, 2_000), &config).unwrap();
         let mut model = BTreeSet::new();
         for _ in 0..2_000 {
             let n = rng.below(120) as u16;
@@ -310,7 +310,7 @@ fn the_choice_by_cost_is_the_cheapest_of_all_groups() {
         let (mut chosen, mut groups_seen, mut splits_avoided, mut read) = (0, 0, 0, 0);
         for (order, seed) in [(4, 1), (5, 2), (9, 3), (30, 4)] {
             let config = LazyUpdateConfig { policy: CommitPolicy::CostBased, answers, ..config(order, 40) };
-            let mut index = LazyUpdateTree::format(Store::new(256, 2_000), config).unwrap();
+            let mut index = LazyUpdateTree::format(Store::new(256, 2_000), &config).unwrap();
             let mut rng = Rng::new(seed);
             for round in 0..4_000 {
                 // The tree grows from one leaf and withers to one, twice.
@@ -351,7 +351,7 @@ fn pool_and_cache_fit_into_one_budget() {
         let config = LazyUpdateConfig { policy, tree: config.tree.with_order(85), ..config };
         let bytes = config.pool_bytes(PoolCount::Held);
         assert!(bytes <= share && share - bytes < 100, "{bytes} of {share}");
-        let index = LazyUpdateTree::format(Store::new(2_048, 200), config).unwrap();
+        let index = LazyUpdateTree::format(Store::new(2_048, 200), &config).unwrap();
         assert_eq!(index.ram_bytes() - index.tree().ram_bytes(), bytes);
         assert_eq!(requests(PoolCount::Record) as usize, share / 12, "as the paper counts");
     }
@@ -379,7 +379,7 @@ fn a_group_of_any_size_is_committed() {
 fn a_full_store_loses_nothing_and_removals_make_room() {
     for policy in CommitPolicy::ALL {
         let config = LazyUpdateConfig { policy, ..config(4, 20) };
-        let mut index = LazyUpdateTree::format(Store::new(128, 40), config).unwrap();
+        let mut index = LazyUpdateTree::format(Store::new(128, 40), &config).unwrap();
         let mut model = Model::new();
         let mut refused = 0;
         for n in (0..400u16).map(|n| n * 17 % 400) {
@@ -402,7 +402,7 @@ fn a_full_store_loses_nothing_and_removals_make_room() {
 
 #[test]
 fn what_cannot_work_is_refused() {
-    let format = |config| LazyUpdateTree::format(Store::new(128, 40), config).err();
+    let format = |config| LazyUpdateTree::format(Store::new(128, 40), &config).err();
     assert!(matches!(format(config(4, 0)), Some(IndexError::Unsupported(_))));
     let durable =
         LazyUpdateConfig { tree: BPlusConfig::new(SMALL).with_order(4), ..LazyUpdateConfig::new(SMALL, 9) };
@@ -417,11 +417,11 @@ fn a_cut_at_any_write_is_noticed_and_leaves_each_key_as_at_the_last_sync_or_late
     let (mut refused, mut mixed) = (0, 0);
     for writes in 0..260 {
         let config = LazyUpdateConfig { policy: CommitPolicy::ALL[writes as usize % 4], ..config(4, 16) };
-        let store = LazyUpdateTree::format(Store::new(128, 400), config).unwrap().into_store();
-        let mut index = LazyUpdateTree::mount(store.failing_after(writes), config).unwrap();
+        let store = LazyUpdateTree::format(Store::new(128, 400), &config).unwrap().into_store();
+        let mut index = LazyUpdateTree::mount(store.failing_after(writes), &config).unwrap();
         let history = work_until_the_cut(&mut index);
         let store = index.into_store().copy();
-        match LazyUpdateTree::mount(store.copy(), config) {
+        match LazyUpdateTree::mount(store.copy(), &config) {
             Err(error) => {
                 assert_eq!(error, IndexError::NotCleanlyClosed);
                 refused += 1;
@@ -430,14 +430,14 @@ fn a_cut_at_any_write_is_noticed_and_leaves_each_key_as_at_the_last_sync_or_late
                 assert_eq!(contents(&mut index).unwrap(), *history.synced(), "after {writes} writes");
             }
         }
-        let mut index = LazyUpdateTree::mount_after_cut(store, config).unwrap();
+        let mut index = LazyUpdateTree::mount_after_cut(store, &config).unwrap();
         let found = contents(&mut index).unwrap();
         assert_sound(&mut index, &found);
         mixed += u32::from(found != *history.synced());
         history.assert_each_key(&found);
         index.insert(&key(5), &[0; 2]).unwrap();
         index.close().unwrap();
-        assert!(LazyUpdateTree::mount(index.into_store(), config).is_ok());
+        assert!(LazyUpdateTree::mount(index.into_store(), &config).is_ok());
     }
     assert!(refused > 150 && mixed > 100, "{refused} {mixed}");
 }
@@ -448,12 +448,12 @@ fn forged_pages_never_panic() {
     crate::inputs::cases(1_500, |seed| {
         let rng = &mut Rng::new(seed);
         let config = LazyUpdateConfig { policy: CommitPolicy::ALL[rng.below(4) as usize], ..config(4, 12) };
-        let mut index = LazyUpdateTree::format(Store::new(64, 60), config).unwrap();
+        let mut index = LazyUpdateTree::format(Store::new(64, 60), &config).unwrap();
         index.bulk_load((0..60).map(|n| (key(n), [0; 2])), Fill::FULL).unwrap();
         index.sync().unwrap();
         let store = index.into_store();
         forge(&store, any_forgeries(rng, (30, 40), 8));
-        if let Ok(mut index) = LazyUpdateTree::mount(store, config) {
+        if let Ok(mut index) = LazyUpdateTree::mount(store, &config) {
             use_forged(&mut index, rng.next_u64());
         }
     });

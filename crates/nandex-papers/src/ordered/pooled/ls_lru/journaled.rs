@@ -10,16 +10,16 @@ use nandex::store::PageStore;
 impl<S: PageStore> Buffered<S> for LsLruTree<S> {
     type Config = LsLruConfig;
 
-    fn format(store: S, config: LsLruConfig) -> Result<Self, IndexError> {
-        LsLruTree::format(store, config.published())
+    fn format(store: S, config: &LsLruConfig) -> Result<Self, IndexError> {
+        LsLruTree::format(store, &config.published())
     }
 
-    fn mount(store: S, config: LsLruConfig) -> Result<Self, IndexError> {
-        LsLruTree::mount(store, config.published())
+    fn mount(store: S, config: &LsLruConfig) -> Result<Self, IndexError> {
+        LsLruTree::mount(store, &config.published())
     }
 
-    fn mount_after_cut(store: S, config: LsLruConfig) -> Result<Self, IndexError> {
-        LsLruTree::mount_after_cut(store, config.published())
+    fn mount_after_cut(store: S, config: &LsLruConfig) -> Result<Self, IndexError> {
+        LsLruTree::mount_after_cut(store, &config.published())
     }
 
     fn record_of(config: &LsLruConfig) -> RecordFormat {

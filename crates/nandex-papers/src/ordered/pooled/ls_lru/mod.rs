@@ -181,26 +181,27 @@ struct LsLruCounts {
 
 impl<S: PageStore> LsLruTree<S> {
     /// Makes an empty index, and drops everything that the store held.
-    pub fn format(store: S, config: LsLruConfig) -> Result<LsLruTree<S>, IndexError> {
+    pub fn format(store: S, config: &LsLruConfig) -> Result<LsLruTree<S>, IndexError> {
         config.validate()?;
-        let buffer = buffer(store, &config)?;
-        Ok(LsLruTree::above(BPlusTree::format(buffer, config.tree)?, config))
+        let buffer = buffer(store, config)?;
+        Ok(LsLruTree::above(BPlusTree::format(buffer, &config.tree)?, *config))
     }
 
     /// Opens the index that a store holds. It must have been synced after its last change.
-    pub fn mount(store: S, config: LsLruConfig) -> Result<LsLruTree<S>, IndexError> {
+    pub fn mount(store: S, config: &LsLruConfig) -> Result<LsLruTree<S>, IndexError> {
         config.validate()?;
-        let buffer = buffer(store, &config)?;
-        Ok(LsLruTree::above(BPlusTree::mount_as(buffer, config.tree)?, config))
+        let buffer = buffer(store, config)?;
+        Ok(LsLruTree::above(BPlusTree::mount(buffer, &config.tree)?, *config))
     }
 
-    /// Opens the index after a power cut. Each key has its value at the last sync or a later one. If the
-    /// store cannot keep the tree whole over a cut, this is the same as [`LsLruTree::mount`].
-    pub fn mount_after_cut(store: S, config: LsLruConfig) -> Result<LsLruTree<S>, IndexError> {
+    /// Opens the index that a power cut left: each key has its value at the last sync or a later one. Where
+    /// the store cannot keep the tree whole over a cut, the same as [`LsLruTree::mount`].
+    #[doc(hidden)]
+    pub fn mount_after_cut(store: S, config: &LsLruConfig) -> Result<LsLruTree<S>, IndexError> {
         config.validate()?;
-        let buffer = buffer(store, &config)?;
+        let buffer = buffer(store, config)?;
         let tree = BPlusTree::open(buffer, true)?.require_config(config.tree)?;
-        Ok(LsLruTree::above(tree, config))
+        Ok(LsLruTree::above(tree, *config))
     }
 
     fn above(mut tree: BPlusTree<Buffer<S>>, config: LsLruConfig) -> LsLruTree<S> {

@@ -120,7 +120,7 @@ struct LsbCounts {
 
 impl<S: PageStore> LsbTree<S> {
     /// Makes an empty index, and drops everything that the store held.
-    pub fn format(mut store: S, config: LsbConfig) -> Result<LsbTree<S>, IndexError> {
+    pub fn format(mut store: S, config: &LsbConfig) -> Result<LsbTree<S>, IndexError> {
         let plan = config.on(&store)?;
         // The old superblock goes before the logs of its tree.
         store.trim(Lpn(0))?;
@@ -128,15 +128,15 @@ impl<S: PageStore> LsbTree<S> {
         let (below, mut area) = parts(store, &plan)?;
         area.trim_all()?;
         area.open();
-        Ok(LsbTree::above(BPlusTree::format(below, plan.tree)?, area, config))
+        Ok(LsbTree::above(BPlusTree::format(below, &plan.tree)?, area, *config))
     }
 
     /// Opens the index that a store holds. It must have been synced after its last change.
-    pub fn mount(store: S, config: LsbConfig) -> Result<LsbTree<S>, IndexError> {
+    pub fn mount(store: S, config: &LsbConfig) -> Result<LsbTree<S>, IndexError> {
         let plan = config.on(&store)?;
         let (below, mut area) = parts(store, &plan)?;
-        let tree = BPlusTree::mount_as(below, plan.tree).or_else(|error| Err(area.explain(error)?))?;
-        let mut index = LsbTree::above(tree, area, config).require(&plan)?;
+        let tree = BPlusTree::mount(below, &plan.tree).or_else(|error| Err(area.explain(error)?))?;
+        let mut index = LsbTree::above(tree, area, *config).require(&plan)?;
         let mut found = index.area.scan(&mut index.page, Cause::Recovery)?;
         if let ([(_, leaf, _)], true) = (&mut found.logs[..], index.tree.is_one_leaf()) {
             // Its leaf may have moved when it became the root.
@@ -148,14 +148,15 @@ impl<S: PageStore> LsbTree<S> {
         Ok(index)
     }
 
-    /// Opens the index after a power cut. Each key has its value at the last sync or a later one. If the
-    /// store cannot keep the tree whole over a cut, this is the same as [`LsbTree::mount`].
-    pub fn mount_after_cut(store: S, config: LsbConfig) -> Result<LsbTree<S>, IndexError> {
+    /// Opens the index that a power cut left: each key has its value at the last sync or a later one. Where
+    /// the store cannot keep the tree whole over a cut, the same as [`LsbTree::mount`].
+    #[doc(hidden)]
+    pub fn mount_after_cut(store: S, config: &LsbConfig) -> Result<LsbTree<S>, IndexError> {
         let plan = config.on(&store)?;
         let (below, mut area) = parts(store, &plan)?;
         let tree = BPlusTree::open(below, true).or_else(|fault| Err(area.explain(fault.into_inner())?))?;
         let tree = tree.require_config(plan.tree)?;
-        let mut index = LsbTree::above(tree, area, config).require(&plan)?;
+        let mut index = LsbTree::above(tree, area, *config).require(&plan)?;
         match index.merge_what_was_found() {
             Err(error) if !error.is_refusal() => Err(error),
             _ => Ok(index),
@@ -363,16 +364,16 @@ impl Pending for Entries<'_> {
 impl<S: PageStore> Buffered<S> for LsbTree<S> {
     type Config = LsbConfig;
 
-    fn format(store: S, config: LsbConfig) -> Result<Self, IndexError> {
-        LsbTree::format(store, config.published())
+    fn format(store: S, config: &LsbConfig) -> Result<Self, IndexError> {
+        LsbTree::format(store, &config.published())
     }
 
-    fn mount(store: S, config: LsbConfig) -> Result<Self, IndexError> {
-        LsbTree::mount(store, config.published())
+    fn mount(store: S, config: &LsbConfig) -> Result<Self, IndexError> {
+        LsbTree::mount(store, &config.published())
     }
 
-    fn mount_after_cut(store: S, config: LsbConfig) -> Result<Self, IndexError> {
-        LsbTree::mount_after_cut(store, config.published())
+    fn mount_after_cut(store: S, config: &LsbConfig) -> Result<Self, IndexError> {
+        LsbTree::mount_after_cut(store, &config.published())
     }
 
     fn record_of(config: &LsbConfig) -> RecordFormat {

@@ -30,10 +30,10 @@ fn the_index_is_a_sorted_map() {
         let (config, frames) = (any_config(rng), rng.below(20) as usize);
         let store = Store::new(128, 1_200);
         let most = config.ram_bytes_max(&store).unwrap();
-        let index = LsbTree::format(store.with_cache(frames), config).unwrap();
+        let index = LsbTree::format(store.with_cache(frames), &config).unwrap();
         let remount = |mut index: LsbTree<Store>| {
             index.close().unwrap();
-            LsbTree::mount(index.into_store().with_cache(frames), config).unwrap()
+            LsbTree::mount(index.into_store().with_cache(frames), &config).unwrap()
         };
         let (index, _) = live(index, &any_ops(rng), Answers::Exact, &remount, &mut |index, _| {
             assert!(index.open_logs() <= config.log_nodes as usize);
@@ -47,16 +47,16 @@ fn the_index_is_a_sorted_map() {
 fn after_a_cut_every_key_is_as_synced_or_later() {
     for config in [config(3, Some(5), 200), config(1, Some(4), 200), config(4, Some(6), 3)] {
         for writes in (4..400).step_by(3) {
-            let store = LsbTree::format(Store::new(128, 1_000), config).unwrap().into_store();
-            let mut index = LsbTree::mount(store.failing_after(writes), config).unwrap();
+            let store = LsbTree::format(Store::new(128, 1_000), &config).unwrap().into_store();
+            let mut index = LsbTree::mount(store.failing_after(writes), &config).unwrap();
             let history = work_until_the_cut(&mut index);
             let mut store = index.into_store().copy();
-            match LsbTree::mount(store.copy(), config) {
+            match LsbTree::mount(store.copy(), &config) {
                 Ok(mut index) => assert_eq!(contents(&mut index).unwrap(), *history.synced()),
                 Err(error) => assert_eq!(error, IndexError::NotCleanlyClosed),
             }
             for _ in 0..2 {
-                let mut index = LsbTree::mount_after_cut(store, config).unwrap();
+                let mut index = LsbTree::mount_after_cut(store, &config).unwrap();
                 let found = contents(&mut index).unwrap();
                 history.assert_each_key(&found);
                 assert_sound(&mut index, &found);
@@ -78,16 +78,16 @@ fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
         .flat_map(|class| (3..400).step_by(5).map(move |writes| (class, writes)))
     {
         let journal = JournalConfig { pages: Some(3), ..JournalConfig::new(durability) };
-        let store = Index::format(Store::new(128, 1_000), config, journal).unwrap().into_store();
-        let mut index = Index::mount(store.failing_after(writes), config, journal).unwrap();
+        let store = Index::format(Store::new(128, 1_000), &(config, journal)).unwrap().into_store();
+        let mut index = Index::mount(store.failing_after(writes), &(config, journal)).unwrap();
         let mut history = History::new(Model::new());
         history.work(&mut index, &mut Rng::new(writes), Mix::updates(120, [24, 15], 1));
         // A cut in the recovery, and then a whole one.
         let store = index.into_store().copy();
         store.fail_after(writes % 7);
-        drop(Journaled::<_, LsbTree<Below>>::mount(store.copy(), config, journal));
+        drop(Journaled::<_, LsbTree<Below>>::mount(store.copy(), &(config, journal)));
         store.fail_after(u64::MAX);
-        let mut index = Index::mount(store, config, journal).unwrap();
+        let mut index = Index::mount(store, &(config, journal)).unwrap();
         let found = contents(&mut index).unwrap();
         let least = if durability == Durability::EveryOperation { history.acknowledged() } else { 0 };
         assert!(history.had(&found, least), "after {writes} writes");
@@ -124,29 +124,29 @@ fn log_pages_that_come_back_bring_nothing_older_than_the_last_sync() {
         .flat_map(|config| (10..500).step_by(stride(3)).map(move |writes| (config, writes)))
     {
         let store = Store::new(128, 1_000);
-        let mut index = LsbTree::format(store.handle(), config).unwrap();
+        let mut index = LsbTree::format(store.handle(), &config).unwrap();
         index.sync().unwrap();
         drop(index);
         store.fail_after(writes);
-        let history = work_until_the_cut(&mut LsbTree::mount(store.handle(), config).unwrap());
+        let history = work_until_the_cut(&mut LsbTree::mount(store.handle(), &config).unwrap());
         let mut rng = Rng::new(writes);
         came_back += store.cut(&mut rng);
         // Cuts in the recovery, and then a whole one.
         for writes in [writes % 5, writes % 11, u64::MAX] {
             store.fail_after(writes);
-            let recovered = LsbTree::mount_after_cut(store.handle(), config);
+            let recovered = LsbTree::mount_after_cut(store.handle(), &config);
             assert!(recovered.is_ok() || writes < 11);
             drop(recovered);
             came_back += store.cut(&mut rng);
         }
-        let mut index = LsbTree::mount_after_cut(store.handle(), config).unwrap();
+        let mut index = LsbTree::mount_after_cut(store.handle(), &config).unwrap();
         let found = contents(&mut index).unwrap();
         history.assert_each_key(&found);
         assert_sound(&mut index, &found);
         index.sync().unwrap();
         drop(index);
         store.cut(&mut rng);
-        let mut index = LsbTree::mount(store.handle(), config).unwrap();
+        let mut index = LsbTree::mount(store.handle(), &config).unwrap();
         assert_eq!(contents(&mut index).unwrap(), found);
     }
     // Few: what a mount merged stays away.
@@ -160,21 +160,21 @@ fn log_pages_that_a_worn_out_store_trims_in_part_bring_nothing_back() {
         (60..400).step_by(stride(3)).flat_map(|writes| (0..4).map(move |trims| (writes, trims)))
     {
         let store = Store::new(128, 1_000);
-        let mut index = LsbTree::format(store.handle(), config(3, Some(5), 200)).unwrap();
+        let mut index = LsbTree::format(store.handle(), &config(3, Some(5), 200)).unwrap();
         index.sync().unwrap();
         drop(index);
         store.fail_after(writes);
-        work_until_the_cut(&mut LsbTree::mount(store.handle(), config(3, Some(5), 200)).unwrap());
+        work_until_the_cut(&mut LsbTree::mount(store.handle(), &config(3, Some(5), 200)).unwrap());
         store.cut(&mut Rng::new(writes));
         let left = wear_out(&store, None, trims);
-        let mut index = LsbTree::mount_after_cut(store.handle(), config(3, Some(5), 200)).unwrap();
+        let mut index = LsbTree::mount_after_cut(store.handle(), &config(3, Some(5), 200)).unwrap();
         let found = contents(&mut index).unwrap();
         assert_sound(&mut index, &found);
         refused += u64::from(index.insert(&key(500), &[1; 2]) == Err(IndexError::WornOut));
         drop(index);
         if *left.lock() == 0 {
             store.refuse_nothing();
-            let mut index = LsbTree::mount_after_cut(store.handle(), config(3, Some(5), 200)).unwrap();
+            let mut index = LsbTree::mount_after_cut(store.handle(), &config(3, Some(5), 200)).unwrap();
             let again = contents(&mut index).unwrap();
             assert!(again.iter().filter(|(n, _)| **n != key(500)).eq(&found), "{writes} {trims}");
         }
@@ -185,36 +185,36 @@ fn log_pages_that_a_worn_out_store_trims_in_part_bring_nothing_back() {
 #[test]
 fn a_log_page_does_not_go_before_the_clean_mark() {
     let (store, config) = (Store::new(128, 1_000), config(1, Some(4), 20));
-    let mut index = LsbTree::format(store.handle(), config).unwrap();
+    let mut index = LsbTree::format(store.handle(), &config).unwrap();
     (0..3).for_each(|n| assert!(!index.insert(&key(n), &[1; 2]).unwrap()));
     index.sync().unwrap();
     let synced = contents(&mut index).unwrap();
     drop(index);
     wear_out(&store, Some(0), u64::MAX);
-    let mut index = LsbTree::mount(store.handle(), config).unwrap();
+    let mut index = LsbTree::mount(store.handle(), &config).unwrap();
     // The mark goes before the first change that waits.
     assert_eq!(index.insert(&key(3), &[1; 2]), Err(IndexError::WornOut));
     (0..3).for_each(|n| assert_eq!(index.remove(&key(n)), Err(IndexError::WornOut)));
     assert_eq!(contents(&mut index).unwrap(), synced);
     drop(index);
-    assert_eq!(contents(&mut LsbTree::mount(store.handle(), config).unwrap()).unwrap(), synced);
+    assert_eq!(contents(&mut LsbTree::mount(store.handle(), &config).unwrap()).unwrap(), synced);
 }
 
 #[test]
 fn a_close_that_a_worn_out_store_refuses_leaves_what_can_be_mounted() {
     type Index = Journaled<Store, LsbTree<Below>>;
     let (config, journal) = (config(3, Some(5), 100), JournalConfig::new(Durability::EveryOperation));
-    let mut index = Index::format(Store::new(128, 1_000), config, journal).unwrap();
+    let mut index = Index::format(Store::new(128, 1_000), &(config, journal)).unwrap();
     let mut model = Model::new();
     for n in 0..60 {
         put(&mut index, &mut model, &key(n * 7 % 60), &key(n)).unwrap();
     }
     let store = index.into_store();
     wear_out(&store, None, u64::MAX);
-    let mut index = Index::mount(store, config, journal).unwrap();
+    let mut index = Index::mount(store, &(config, journal)).unwrap();
     assert_eq!(index.close(), Err(IndexError::WornOut));
     assert_eq!(contents(&mut index).unwrap(), model);
-    let mut index = Index::mount(index.into_store(), config, journal).unwrap();
+    let mut index = Index::mount(index.into_store(), &(config, journal)).unwrap();
     assert_eq!(contents(&mut index).unwrap(), model);
     assert_sound(&mut index, &model);
 }
@@ -222,7 +222,7 @@ fn a_close_that_a_worn_out_store_refuses_leaves_what_can_be_mounted() {
 /// A tree with pages of 2 KiB and records of 4 + 4 bytes.
 fn large(log_nodes: u32) -> LsbTree<Store> {
     let config = LsbConfig { log_nodes, ..LsbConfig::new(RecordFormat::new(4, 4)) };
-    LsbTree::format(Store::new(2048, 2_000), config).unwrap()
+    LsbTree::format(Store::new(2048, 2_000), &config).unwrap()
 }
 
 fn accesses(index: &LsbTree<Store>) -> (u64, u64) {
@@ -299,10 +299,10 @@ fn a_random_insertion_costs_fewer_writes_than_the_tree_alone_and_a_search_one_re
 #[test]
 fn a_flipped_bit_is_an_error_or_changes_nothing() {
     let config = config(3, None, 60);
-    let (mut index, mut rng) = (LsbTree::format(Store::new(128, 240), config).unwrap(), Rng::new(1));
+    let (mut index, mut rng) = (LsbTree::format(Store::new(128, 240), &config).unwrap(), Rng::new(1));
     let model = put_some(&mut index, &mut rng);
     let store = index.into_store();
-    let mount = |store| LsbTree::mount(store, config).and_then(|mut index| contents(&mut index));
+    let mount = |store| LsbTree::mount(store, &config).and_then(|mut index| contents(&mut index));
     let (refused, right) = flip_bits((&store, 240), (&model, &mut rng), mount);
     assert!(refused > 200, "{refused} and {right}");
 }
@@ -310,14 +310,14 @@ fn a_flipped_bit_is_an_error_or_changes_nothing() {
 #[test]
 fn a_full_store_loses_nothing_and_takes_records_again_once_some_are_gone() {
     for config in [config(3, Some(6), 20), config(2, Some(4), 60)] {
-        fill_and_drain(&mut LsbTree::format(Store::new(128, 120), config).unwrap(), false);
+        fill_and_drain(&mut LsbTree::format(Store::new(128, 120), &config).unwrap(), false);
     }
 }
 
 #[test]
 fn what_cannot_work_is_refused() {
     let refused = |config: LsbConfig, pages| {
-        let Err(IndexError::Unsupported(why)) = LsbTree::format(Store::new(128, pages), config) else {
+        let Err(IndexError::Unsupported(why)) = LsbTree::format(Store::new(128, pages), &config) else {
             panic!("{config:?} was taken");
         };
         assert!(why.len() > 20, "{why}");
@@ -328,9 +328,9 @@ fn what_cannot_work_is_refused() {
     refused(LsbConfig { tree: small.tree.with_order(28), ..small }, 200);
     refused(LsbConfig { tree: BPlusConfig::new(SMALL), ..small }, 200);
     let mut store = Store::new(128, 200);
-    LsbTree::format(store.handle(), small).unwrap();
+    LsbTree::format(store.handle(), &small).unwrap();
     let other = LsbConfig { log_pages: Some(10), ..small };
-    assert!(matches!(LsbTree::mount(store.handle(), other), Err(IndexError::NotFormatted(_))));
-    let plain = BPlusTree::mount_as(&mut store, small.tree);
+    assert!(matches!(LsbTree::mount(store.handle(), &other), Err(IndexError::NotFormatted(_))));
+    let plain = BPlusTree::mount(&mut store, &small.tree);
     assert!(matches!(plain, Err(IndexError::NotFormatted(_))), "its records are not all in the tree");
 }

@@ -31,10 +31,10 @@ fn the_index_is_a_sorted_map() {
     crate::inputs::cases(200, |seed| {
         let rng = &mut Rng::new(seed);
         let (config, frames) = (any_config(rng), rng.below(20) as usize);
-        let index = MbTree::format(Store::new(128, 900).with_cache(frames), config).unwrap();
+        let index = MbTree::format(Store::new(128, 900).with_cache(frames), &config).unwrap();
         let remount = |mut index: MbTree<Store>| {
             index.close().unwrap();
-            MbTree::mount(index.into_store().with_cache(frames), config).unwrap()
+            MbTree::mount(index.into_store().with_cache(frames), &config).unwrap()
         };
         live(index, &any_ops(rng), config.answers, &remount, &mut |index, op| {
             assert!(*op != Op::Sync || index.pooled_requests() == 0);
@@ -53,7 +53,7 @@ fn host(index: &MbTree<Store>) -> (u64, u64) {
 
 /// A loaded tree with 14 entries in the first page of a leaf and 29 in the others.
 fn loaded(config: MbConfig, records: u16) -> MbTree<Store> {
-    let mut index = MbTree::format(Store::new(128, 900), config).unwrap();
+    let mut index = MbTree::format(Store::new(128, 900), &config).unwrap();
     let records: Vec<_> = (0..records).map(|n| (key(4 * n), key(n))).collect();
     let count = records.len() as u64;
     assert_eq!(index.load(&mut records.iter().map(|(k, v)| (&k[..], &v[..]))), Ok(count));
@@ -112,7 +112,7 @@ fn the_victim_has_the_most_requests() {
 #[test]
 fn leaves_grow_page_by_page_and_split_at_their_limit() {
     let mut index =
-        MbTree::format(Store::new(128, 900), MbConfig { write_cost: None, ..config(6, 20) }).unwrap();
+        MbTree::format(Store::new(128, 900), &MbConfig { write_cost: None, ..config(6, 20) }).unwrap();
     let mut pages = 0;
     for n in 0..2_000u16 {
         index.insert(&key(n.wrapping_mul(7919)), &key(n)).unwrap();
@@ -164,7 +164,7 @@ fn what_waits_longer_is_written_less() {
 #[test]
 fn a_full_store_refuses_and_keeps_what_it_has() {
     for pages in [12, 40, 61] {
-        let mut index = MbTree::format(Store::new(128, pages), config(6, 25)).unwrap();
+        let mut index = MbTree::format(Store::new(128, pages), &config(6, 25)).unwrap();
         let (mut model, mut rng) = (Model::new(), Rng::new(u64::from(pages)));
         let mut refused = 0;
         for _ in 0..6_000 {
@@ -195,7 +195,7 @@ fn a_full_store_takes_records_again_once_some_are_gone() {
     for gone in [Gone::LowerHalf, Gone::UpperHalf, Gone::Scattered] {
         for (pages, leaf_pages, pool) in [(12, 2, 1), (20, 1, 9), (40, 6, 25), (61, 8, 7), (150, 3, 60)] {
             let store = Store::new(128, pages);
-            let mut index = MbTree::format(store, config(leaf_pages, pool)).unwrap();
+            let mut index = MbTree::format(store, &config(leaf_pages, pool)).unwrap();
             assert_takes_again(&mut index, gone, u64::from(pages));
         }
     }
@@ -206,14 +206,14 @@ fn a_power_cut_leaves_each_key_at_its_last_sync_or_later() {
     for writes in 3..160 {
         let config = MbConfig { leaf_pages: 3, ..config(3, 8) };
         let store = Store::new(128, 300);
-        let mut index = MbTree::format(store.handle(), config).unwrap();
+        let mut index = MbTree::format(store.handle(), &config).unwrap();
         store.fail_after(writes);
         let history = work_until_the_cut(&mut index);
         let store = index.into_store().copy();
-        let mut index = MbTree::mount_after_cut(store.copy(), config).unwrap();
+        let mut index = MbTree::mount_after_cut(store.copy(), &config).unwrap();
         assert!(index.check().unwrap().is_sound());
         history.assert_each_key(&contents(&mut index).unwrap());
-        match MbTree::mount(store, config) {
+        match MbTree::mount(store, &config) {
             Ok(mut index) => assert_eq!(contents(&mut index).unwrap(), *history.synced()),
             Err(error) => assert_eq!(error, IndexError::NotCleanlyClosed),
         }
@@ -223,10 +223,10 @@ fn a_power_cut_leaves_each_key_at_its_last_sync_or_later() {
 #[test]
 fn without_atomic_groups_a_cut_is_reported() {
     let store = Store::new(128, 300).with_atomic_pages(4);
-    let mut index = MbTree::format(store, config(6, 8)).unwrap();
+    let mut index = MbTree::format(store, &config(6, 8)).unwrap();
     (0..100u16).for_each(|n| assert_eq!(index.insert(&key(n), &[0; 2]), Ok(false)));
     let store = index.into_store();
-    assert_eq!(MbTree::mount_after_cut(store, config(6, 8)).err(), Some(IndexError::NotCleanlyClosed));
+    assert_eq!(MbTree::mount_after_cut(store, &config(6, 8)).err(), Some(IndexError::NotCleanlyClosed));
 }
 
 #[test]
@@ -236,13 +236,13 @@ fn a_journal_loses_nothing() {
         let journal = JournalConfig::new(Durability::EveryOperation);
         type Tree<S> = Journaled<S, MbTree<Below>>;
         let store = Store::new(128, 300);
-        let mut index = Tree::format(store.handle(), config, journal).unwrap();
+        let mut index = Tree::format(store.handle(), &(config, journal)).unwrap();
         store.fail_after(writes);
         let mut history = History::new(Model::new());
         let error = history.work(&mut index, &mut Rng::new(writes), Mix::updates(200, [2, 1], 0));
         assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
         let store = index.into_store().copy();
-        let mut index = Tree::mount(store, config, journal).unwrap();
+        let mut index = Tree::mount(store, &(config, journal)).unwrap();
         let found = contents(&mut index).unwrap();
         assert!(history.had(&found, history.acknowledged()), "after {writes} writes");
         assert!(index.check().unwrap().is_sound());
@@ -254,14 +254,14 @@ fn forged_pages_never_make_it_panic() {
     crate::inputs::cases(150, |seed| {
         let rng = &mut Rng::new(seed);
         let config = MbConfig { order: Some(4), leaf_pages: 2, ..MbConfig::new(SMALL, 6) };
-        let mut index = MbTree::format(Store::new(64, 60), config).unwrap();
+        let mut index = MbTree::format(Store::new(64, 60), &config).unwrap();
         for n in 0..70u16 {
             index.insert(&key(n), &[2; 2]).unwrap();
         }
         index.close().unwrap();
         let store = index.into_store();
         forge(&store, any_forgeries(rng, (40, 64), 6));
-        if let Ok(mut index) = MbTree::mount(store, config) {
+        if let Ok(mut index) = MbTree::mount(store, &config) {
             use_forged(&mut index, rng.next_u64());
         }
     });
@@ -278,7 +278,7 @@ fn a_flipped_bit_is_an_error_and_no_other_answer() {
         damaged.read(Lpn(lpn), Cause::Check, &mut page).unwrap();
         page[(lpn as usize * 37) % 128] ^= 4;
         damaged.write(Lpn(lpn), Cause::Check, &page).unwrap();
-        let Ok(mut index) = MbTree::mount(damaged, config(6, 10)) else { continue };
+        let Ok(mut index) = MbTree::mount(damaged, &config(6, 10)) else { continue };
         for n in 0..400u16 {
             let mut value = [0; 2];
             match index.get(&key(4 * n), &mut value) {
@@ -292,11 +292,11 @@ fn a_flipped_bit_is_an_error_and_no_other_answer() {
 #[test]
 fn what_cannot_work_is_refused_and_the_ram_is_told() {
     let store = || Store::new(128, 300);
-    let refused = |config| matches!(MbTree::format(store(), config).err(), Some(IndexError::Unsupported(_)));
+    let refused = |config| matches!(MbTree::format(store(), &config).err(), Some(IndexError::Unsupported(_)));
     assert!(refused(config(6, 0)));
     assert!(refused(MbConfig { durability: Durability::EverySync, ..config(6, 5) }));
     assert!(refused(MbConfig::new(RecordFormat::new(60, 60), 5)));
-    let mut index = MbTree::format(store(), config(6, 50)).unwrap();
+    let mut index = MbTree::format(store(), &config(6, 50)).unwrap();
     for n in 0..1_500u16 {
         index.insert(&key(n.wrapping_mul(7919)), &[0; 2]).unwrap();
     }
@@ -306,6 +306,6 @@ fn what_cannot_work_is_refused_and_the_ram_is_told() {
     let held = index.ram_bytes() - index.tree().store().ram_bytes();
     assert!(held <= most && held > most / 2, "{held} {most}");
     let store = index.into_store();
-    assert!(matches!(MbTree::mount(store.copy(), config(5, 50)).err(), Some(IndexError::NotFormatted(_))));
-    assert!(MbTree::mount(store, config(6, 9)).is_ok());
+    assert!(matches!(MbTree::mount(store.copy(), &config(5, 50)).err(), Some(IndexError::NotFormatted(_))));
+    assert!(MbTree::mount(store, &config(6, 9)).is_ok());
 }

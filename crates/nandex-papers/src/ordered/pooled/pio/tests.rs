@@ -2,7 +2,7 @@
 //! cuts, damage.
 
 use super::*;
-use crate::ftl::lazy::{LazyFtl, LazySettings};
+use crate::ftl::lazy::{LazyConfig, LazyFtl};
 use crate::ordered::journal::{Below, JournalConfig, Journaled};
 use crate::ordered::lazy_update::PoolCount;
 use crate::ordered::tests::*;
@@ -10,7 +10,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::sim::SimChip;
 use nandex::nand::{Cause, Geometry, NandError, catalogue};
 use nandex::ordered::buffered::Answers;
@@ -37,10 +37,10 @@ fn the_index_is_a_sorted_map() {
     crate::inputs::cases(200, |seed| {
         let rng = &mut Rng::new(seed);
         let (config, frames) = (any_config(rng), rng.below(20) as usize);
-        let index = PioTree::format(Store::new(64, 1_500).with_cache(frames), config).unwrap();
+        let index = PioTree::format(Store::new(64, 1_500).with_cache(frames), &config).unwrap();
         let remount = |mut index: PioTree<Store>| {
             index.close().unwrap();
-            PioTree::mount(index.into_store().with_cache(frames), config).unwrap()
+            PioTree::mount(index.into_store().with_cache(frames), &config).unwrap()
         };
         live(index, &any_ops(rng), config.answers, &remount, &mut |index, op| {
             assert!(*op != Op::Sync || index.pooled_requests() == 0);
@@ -80,7 +80,7 @@ fn host(index: &PioTree<Store>) -> (u64, u64, u64) {
 
 /// A loaded tree with 20 records to a page of 128 bytes.
 fn loaded(config: PioConfig, records: u16) -> PioTree<Store> {
-    let mut index = PioTree::format(Store::new(128, 1_200), config).unwrap();
+    let mut index = PioTree::format(Store::new(128, 1_200), &config).unwrap();
     let records: Vec<_> = (0..records).map(|n| (key(6 * n), key(n))).collect();
     let count = records.len() as u64;
     assert_eq!(index.load(&mut records.iter().map(|(k, v)| (&k[..], &v[..]))), Ok(count));
@@ -120,9 +120,9 @@ fn a_search_reads_the_used_segments_as_one_batch() {
 fn on_channels(channels: u32) -> [(u64, u64, u64); 2] {
     let mut part = catalogue::find("slc-array-8").unwrap().clone().with_blocks(64);
     part.geometry.channels = channels;
-    let ftl = PageMapFtl::format(SimChip::new(&part).unwrap(), FtlSettings::default()).unwrap();
+    let ftl = PageMapFtl::format(SimChip::new(&part).unwrap(), &FtlConfig::default()).unwrap();
     let config = PioConfig { answers: Answers::Pool, ..PioConfig::new(RecordFormat::new(4, 4), 2_000) };
-    let mut index = PioTree::format(ftl, config).unwrap();
+    let mut index = PioTree::format(ftl, &config).unwrap();
     let records: Vec<_> = (0..100_000u32).map(|n| ((n * 10).to_be_bytes(), [0; 4])).collect();
     index.load(&mut records.iter().map(|(k, v)| (&k[..], &v[..]))).unwrap();
     let mut rng = Rng::new(4);
@@ -178,7 +178,7 @@ fn the_first_records_of_a_range_cost_one_leaf() {
 #[test]
 fn a_full_store_refuses_and_keeps_what_it_has() {
     for pages in [30, 80, 150] {
-        let mut index = PioTree::format(Store::new(128, pages), config(3, 25)).unwrap();
+        let mut index = PioTree::format(Store::new(128, pages), &config(3, 25)).unwrap();
         let (mut model, mut rng) = (Model::new(), Rng::new(u64::from(pages)));
         let mut refused = 0;
         for _ in 0..8_000 {
@@ -207,7 +207,7 @@ fn a_full_store_takes_records_again_once_some_are_gone() {
     for gone in [Gone::LowerHalf, Gone::UpperHalf, Gone::Scattered] {
         for (pages, leaf_pages, pool) in [(20, 2, 1), (40, 3, 25), (90, 4, 7), (150, 2, 60), (300, 3, 25)] {
             let store = Store::new(128, pages);
-            let mut index = PioTree::format(store, config(leaf_pages, pool)).unwrap();
+            let mut index = PioTree::format(store, &config(leaf_pages, pool)).unwrap();
             assert_takes_again(&mut index, gone, u64::from(pages));
         }
     }
@@ -235,14 +235,14 @@ fn a_power_cut_leaves_each_key_at_its_last_sync_or_later() {
     for writes in 3..160 {
         let config = config(2, 8);
         let store = Store::new(64, 400);
-        let mut index = PioTree::format(store.handle(), config).unwrap();
+        let mut index = PioTree::format(store.handle(), &config).unwrap();
         store.fail_after(writes);
         let history = work_until_the_cut(&mut index);
         let store = index.into_store().copy();
-        let mut index = PioTree::mount_after_cut(store.copy(), config).unwrap();
+        let mut index = PioTree::mount_after_cut(store.copy(), &config).unwrap();
         history.assert_each_key(&contents(&mut index).unwrap());
         assert!(index.check().unwrap().is_sound());
-        match PioTree::mount(store, config) {
+        match PioTree::mount(store, &config) {
             Ok(mut index) => assert_eq!(contents(&mut index).unwrap(), *history.synced()),
             Err(error) => assert_eq!(error, IndexError::NotCleanlyClosed),
         }
@@ -252,7 +252,7 @@ fn a_power_cut_leaves_each_key_at_its_last_sync_or_later() {
 #[test]
 fn a_power_cut_while_leaves_are_joined_loses_nothing() {
     let config = config(3, 4);
-    let mut index = PioTree::format(Store::new(128, 40), config).unwrap();
+    let mut index = PioTree::format(Store::new(128, 40), &config).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(5));
     fill(&mut index, &mut model, &mut || (key(rng.below(60_000) as u16).to_vec(), vec![3; 2]));
     let gone: Vec<_> = model.keys().filter(|n| n[0] < 150 && n[1] % 8 > 0).cloned().collect();
@@ -263,7 +263,7 @@ fn a_power_cut_while_leaves_are_joined_loses_nothing() {
     let synced = index.into_store();
     // Until no power is missed: the store is full again.
     for writes in 0.. {
-        let mut index = PioTree::mount(synced.copy().failing_after(writes), config).unwrap();
+        let mut index = PioTree::mount(synced.copy().failing_after(writes), &config).unwrap();
         let (mut tried, mut rng) = (BTreeSet::new(), Rng::new(6));
         let error = loop {
             let n = key(rng.below(60_000) as u16);
@@ -273,7 +273,7 @@ fn a_power_cut_while_leaves_are_joined_loses_nothing() {
             }
         };
         let joins = metric(&index, "leaf_joins");
-        let mut index = PioTree::mount_after_cut(index.into_store().copy(), config).unwrap();
+        let mut index = PioTree::mount_after_cut(index.into_store().copy(), &config).unwrap();
         assert!(index.check().unwrap().is_sound());
         let found = contents(&mut index).unwrap();
         assert!(model.keys().all(|n| found.contains_key(n)), "{writes}");
@@ -294,12 +294,12 @@ fn a_journal_loses_nothing() {
     for writes in 12..200 {
         let (config, journal) = (config(2, 8), JournalConfig::new(Durability::EveryOperation));
         let store = Store::new(64, 500);
-        let mut index = Tree::format(store.handle(), config, journal).unwrap();
+        let mut index = Tree::format(store.handle(), &(config, journal)).unwrap();
         store.fail_after(writes);
         let mut history = History::new(Model::new());
         let error = history.work(&mut index, &mut Rng::new(writes), Mix::updates(200, [2, 1], 0));
         assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
-        let mut index = Tree::mount(index.into_store().copy(), config, journal).unwrap();
+        let mut index = Tree::mount(index.into_store().copy(), &(config, journal)).unwrap();
         let found = contents(&mut index).unwrap();
         assert!(history.had(&found, history.acknowledged()), "after {writes} writes");
         assert!(index.check().unwrap().is_sound());
@@ -311,14 +311,14 @@ fn forged_pages_never_make_it_panic() {
     crate::inputs::cases(150, |seed| {
         let rng = &mut Rng::new(seed);
         let config = PioConfig { order: Some(4), ..config(2, 6) };
-        let mut index = PioTree::format(Store::new(64, 120), config).unwrap();
+        let mut index = PioTree::format(Store::new(64, 120), &config).unwrap();
         for n in 0..70u16 {
             index.insert(&key(n), &[2; 2]).unwrap();
         }
         index.close().unwrap();
         let store = index.into_store();
         forge(&store, any_forgeries(rng, (120, 64), 9));
-        if let Ok(mut index) = PioTree::mount(store, config) {
+        if let Ok(mut index) = PioTree::mount(store, &config) {
             use_forged(&mut index, rng.next_u64());
         }
     });
@@ -341,7 +341,7 @@ fn a_flipped_bit_is_an_error_and_no_other_answer() {
         }
         page[(lpn as usize * 37) % 128] ^= 4;
         damaged.write(Lpn(lpn), Cause::Check, &page).unwrap();
-        let Ok(mut index) = PioTree::mount(damaged, config(4, 10)) else { continue };
+        let Ok(mut index) = PioTree::mount(damaged, &config(4, 10)) else { continue };
         for n in 0..400u16 {
             let mut value = [0; 2];
             match index.get(&key(6 * n), &mut value) {
@@ -355,12 +355,13 @@ fn a_flipped_bit_is_an_error_and_no_other_answer() {
 #[test]
 fn what_cannot_work_is_refused_and_the_ram_is_told() {
     let store = || Store::new(128, 600);
-    let refused = |config| matches!(PioTree::format(store(), config).err(), Some(IndexError::Unsupported(_)));
+    let refused =
+        |config| matches!(PioTree::format(store(), &config).err(), Some(IndexError::Unsupported(_)));
     assert!(refused(config(1, 5)) && refused(config(17, 5)) && refused(config(4, 0)));
     assert!(refused(PioConfig { durability: Durability::EverySync, ..config(4, 5) }));
     assert!(refused(PioConfig { requests: 0, ..config(4, 5) }));
     assert!(refused(PioConfig::new(RecordFormat::new(60, 60), 5)));
-    let mut index = PioTree::format(store(), config(4, 50)).unwrap();
+    let mut index = PioTree::format(store(), &config(4, 50)).unwrap();
     for n in 0..1_500u16 {
         index.insert(&key(n.wrapping_mul(7919)), &[0; 2]).unwrap();
     }
@@ -369,8 +370,8 @@ fn what_cannot_work_is_refused_and_the_ram_is_told() {
     let held = index.ram_bytes() - index.tree().store().ram_bytes();
     assert!(held <= most && held > most / 2, "{held} {most}");
     let store = index.into_store();
-    assert!(matches!(PioTree::mount(store.copy(), config(3, 50)).err(), Some(IndexError::NotFormatted(_))));
-    assert!(PioTree::mount(store, config(4, 9)).is_ok());
+    assert!(matches!(PioTree::mount(store.copy(), &config(3, 50)).err(), Some(IndexError::NotFormatted(_))));
+    assert!(PioTree::mount(store, &config(4, 9)).is_ok());
 }
 
 #[test]
@@ -378,10 +379,10 @@ fn a_full_chip_takes_records_again_below_a_journal() {
     for blocks in [16, 20, 24] {
         let mut part = catalogue::find("slc-array-8").unwrap().clone().with_blocks(blocks);
         (part.geometry.channels, part.geometry.page_bytes, part.geometry.pages_per_block) = (1, 2_048, 8);
-        let ftl = PageMapFtl::format(SimChip::new(&part).unwrap(), FtlSettings::default()).unwrap();
+        let ftl = PageMapFtl::format(SimChip::new(&part).unwrap(), &FtlConfig::default()).unwrap();
         let config = PioConfig::new(RecordFormat::new(8, 8), 500);
         type Tree<S> = Journaled<S, PioTree<Below>>;
-        let mut index = Tree::format(ftl, config, JournalConfig::new(Durability::EverySync)).unwrap();
+        let mut index = Tree::format(ftl, &(config, JournalConfig::new(Durability::EverySync))).unwrap();
         let (mut model, mut rng) = (Model::new(), Rng::new(1));
         for round in 0..4 {
             let inserted =
@@ -403,10 +404,10 @@ fn a_store_of_two_leaves_takes_records_again_once_some_are_gone() {
     for blocks in [16, 20] {
         let mut part = catalogue::mlc_64m();
         part.geometry = Geometry::new(2048, 64, 8, blocks);
-        let ftl = LazyFtl::format(SimChip::new(&part).unwrap(), LazySettings::default()).unwrap();
+        let ftl = LazyFtl::format(SimChip::new(&part).unwrap(), &LazyConfig::default()).unwrap();
         let config = PioConfig::new(RecordFormat::new(8, 8), 64);
         let journal = JournalConfig::new(Durability::EveryOperation);
-        let mut index = Journaled::<_, PioTree<Below>>::format(ftl, config, journal).unwrap();
+        let mut index = Journaled::<_, PioTree<Below>>::format(ftl, &(config, journal)).unwrap();
         let (mut model, mut rng) = (Model::new(), Rng::new(1));
         for round in 0..6u64 {
             let mut next = || (rng.next_u64().to_be_bytes().to_vec(), round.to_be_bytes().to_vec());

@@ -9,7 +9,7 @@ type Tree = WpcbTree<Store, Chip>;
 fn tree(config: WpcbConfig) -> Tree {
     let chip = new_chip(Geometry::new(64, 32, 4, config.tbm_range_blocks()));
     let blocks = config.tbm_range_blocks();
-    WpcbTree::format(Store::new(64, 120), BlockRange::new(chip, Pbn(0), blocks), config).unwrap()
+    WpcbTree::format(Store::new(64, 120), BlockRange::new(chip, Pbn(0), blocks), &config).unwrap()
 }
 
 fn node_writes(tree: &mut Tree, edit: impl FnOnce(&mut Tree)) -> u64 {
@@ -29,7 +29,7 @@ fn figure_7_insertions_fill_a_buffer_block_until_it_is_converted() {
     }
     // A fresh TBM: the mount merges what the buffer blocks hold.
     let (store, blocks) = tree.into_parts();
-    let mut tree = WpcbTree::mount(store, blocks, config(4, 17)).unwrap();
+    let mut tree = WpcbTree::mount(store, blocks, &config(4, 17)).unwrap();
     assert_eq!(metric(&tree, "buffer_blocks"), 0);
     // Each insertion writes one node to the next page of its buffer block.
     let mut written = 0;
@@ -95,7 +95,7 @@ fn a_full_leaf_goes_to_the_ftl_at_once_or_to_the_buffer() {
         let model = Model::from([1, 2, 3, 4, 13, 14, 15, 16, 20, 22, 23, 24].map(record));
         assert_holds(&mut tree, &model);
         let (store, blocks) = tree.into_parts();
-        let mut tree = WpcbTree::mount(store, blocks, config(4, 17)).unwrap();
+        let mut tree = WpcbTree::mount(store, blocks, &config(4, 17)).unwrap();
         assert_holds(&mut tree, &model);
     }
 }
@@ -183,7 +183,7 @@ fn the_equations_of_section_5_hold() {
     for is_ascending in [true, false] {
         let chip = new_chip(Geometry::new(256, 64, 16, config.tbm_range_blocks()));
         let range = BlockRange::new(chip.clone(), Pbn(0), config.tbm_range_blocks());
-        let mut tree = WpcbTree::format(Store::new(256, 4_000), range, config).unwrap();
+        let mut tree = WpcbTree::format(Store::new(256, 4_000), range, &config).unwrap();
         let mut keys: Vec<u32> = (1..=20_000).collect();
         if !is_ascending {
             Rng::new(3).shuffle(&mut keys);

@@ -4,13 +4,13 @@ mod figures;
 mod survival;
 
 use super::{FullNodes, WpcbConfig, WpcbTree};
-use crate::ftl::fast::{FastFtl, FastSettings};
-use crate::ftl::tbm::TbmSettings;
+use crate::ftl::fast::{FastConfig, FastFtl};
+use crate::ftl::tbm::TbmConfig;
 use alloc::vec::Vec;
 use nandex::cache::Lru;
 use nandex::check::IndexError;
-use nandex::ftl::mapping::FlashSettings;
-use nandex::ftl::page_map::{FtlSettings, PageMapFtl};
+use nandex::ftl::mapping::FlashConfig;
+use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
 use nandex::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use nandex::nand::{BlockRange, Cause, Geometry, Nand, NandError, Part, Timing};
 use nandex::ordered::bplus::{BPlusConfig, Overflow};
@@ -52,19 +52,19 @@ trait Below: PageStore + Sized {
 
 impl Below for FastFtl<Range> {
     fn new(range: Range) -> Self {
-        FastFtl::format(range, FastSettings { log_blocks: Some(4), ..FastSettings::default() }).unwrap()
+        FastFtl::format(range, &FastConfig { log_blocks: Some(4), ..FastConfig::default() }).unwrap()
     }
     fn again(range: Range) -> Result<Self, StoreError> {
-        FastFtl::mount(range, FastSettings::default())
+        FastFtl::mount(range, &FastConfig::default())
     }
 }
 
 impl Below for PageMapFtl<Range> {
     fn new(range: Range) -> Self {
-        PageMapFtl::format(range, FtlSettings::default()).unwrap()
+        PageMapFtl::format(range, &FtlConfig::default()).unwrap()
     }
     fn again(range: Range) -> Result<Self, StoreError> {
-        PageMapFtl::mount(range, FtlSettings::default())
+        PageMapFtl::mount(range, &FtlConfig::default())
     }
 }
 
@@ -90,12 +90,12 @@ impl Bench {
 
     fn format<S: Below>(&self) -> WpcbTree<S, Chip> {
         let [low, high] = self.ranges();
-        WpcbTree::format(S::new(low), high, self.config).unwrap()
+        WpcbTree::format(S::new(low), high, &self.config).unwrap()
     }
 
     fn mount<S: Below>(&self) -> Result<WpcbTree<S, Chip>, IndexError> {
         let [low, high] = self.ranges();
-        WpcbTree::mount(S::again(low)?, high, self.config)
+        WpcbTree::mount(S::again(low)?, high, &self.config)
     }
 }
 
@@ -221,7 +221,7 @@ fn buffer_blocks_suit_the_chip() {
         WpcbConfig::on_chip(tree, Geometry { blocks, ..PAPER_CHIP }).unwrap()
     };
     assert_eq!(of(PAPER_CHIP.blocks), WpcbConfig::new(RECORD));
-    assert_eq!(WpcbConfig::new(RECORD).tbm, TbmSettings::default());
+    assert_eq!(WpcbConfig::new(RECORD).tbm, TbmConfig::default());
     assert_eq!([512, 40].map(|blocks| of(blocks).tbm_range_blocks()), [64 + 4, 7 + 2]);
 }
 
@@ -231,7 +231,7 @@ fn a_cache_spares_reads_and_holds_no_write_back() {
     let [low, high] = bench.ranges();
     let (policy, frames) = (Lru::new(30), 30);
     let store = <PageMapFtl<Range> as Below>::new(low);
-    let mut tree = WpcbTree::format_cached(store, high, bench.config, (policy, frames)).unwrap();
+    let mut tree = WpcbTree::format_cached(store, high, &bench.config, (policy, frames)).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(3));
     (0..2000).for_each(|round| step(&mut tree, &mut model, &mut rng, (round, 300)).unwrap());
     let stats = tree.stats();
@@ -249,7 +249,7 @@ fn a_cache_spares_reads_and_holds_no_write_back() {
 fn what_cannot_work_is_refused_with_the_reason() {
     let too_few = Bench::new(Geometry::new(64, 32, 4, 110), config(4, 3));
     let [low, high] = too_few.ranges();
-    let refused = WpcbTree::format(<FastFtl<Range> as Below>::new(low), high, too_few.config);
+    let refused = WpcbTree::format(<FastFtl<Range> as Below>::new(low), high, &too_few.config);
     match refused.map(drop) {
         Err(IndexError::Unsupported(what)) => assert!(what.contains("takes 3 atomically"), "{what}"),
         other => panic!("{other:?}"),

@@ -7,7 +7,7 @@ use nandex::testing::Wrong;
 /// A bench with a small tree of five levels, so that one operation writes up to eleven pages.
 fn small(seed: u64) -> Bench {
     let config = config(3 + seed as usize % 2, 17 + seed as u32 % 3);
-    let tbm = TbmSettings { whole_from: (seed % 2 == 1).then_some(2), ..config.tbm };
+    let tbm = TbmConfig { whole_from: (seed % 2 == 1).then_some(2), ..config.tbm };
     Bench::new(Geometry::new(64, 32, 4, 96), WpcbConfig { tbm, ..config })
 }
 
@@ -114,10 +114,10 @@ fn failing_blocks_lose_nothing() {
         let failing = bench.chip.lock().clone().with_faults(faults);
         bench.chip.replace(failing);
         // An FTL that outlasts the TBM.
-        let common = FlashSettings { bad_blocks_ppm: 300_000, ..FlashSettings::default() };
+        let common = FlashConfig { bad_blocks_ppm: 300_000, ..FlashConfig::default() };
         let [low, high] = bench.ranges();
-        let ftl = FastFtl::format(low, FastSettings { common, ..FastSettings::default() }).unwrap();
-        let mut tree = WpcbTree::format(ftl, high, bench.config).unwrap();
+        let ftl = FastFtl::format(low, &FastConfig { common, ..FastConfig::default() }).unwrap();
+        let mut tree = WpcbTree::format(ftl, high, &bench.config).unwrap();
         let (mut model, mut rng) = (Model::new(), Rng::new(seed));
         for round in 0..2_000 {
             step(&mut tree, &mut model, &mut rng, (round, 200)).unwrap();
@@ -157,7 +157,7 @@ fn wrong_bits_are_put_right_or_noticed() {
             let copy = Bench { chip: bench.chip.copy(), ..bench.clone() };
             copy.chip.spoil([(Ppn(first + ppn.0), Wrong::Bits(bits.clone()))]);
             let [low, high] = copy.ranges();
-            let mounted = WpcbTree::mount(FastFtl::again(low).unwrap(), high, bench.config);
+            let mounted = WpcbTree::mount(FastFtl::again(low).unwrap(), high, &bench.config);
             let found = mounted.and_then(|mut tree| contents(&mut tree));
             match found {
                 Ok(found) if found == model => right += 1,

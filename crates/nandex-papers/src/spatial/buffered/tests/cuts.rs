@@ -35,7 +35,7 @@ fn record(
     let store = tree.into_nodes().into_store();
     let empty = store.pages();
     store.note_changes();
-    tree = Tree::over(BufferedNodes::mount(store, config).unwrap()).unwrap();
+    tree = Tree::over(BufferedNodes::mount_found(store, config).unwrap()).unwrap();
     let (mut rng, mut model) = (Rng::new(seed), Model::random(Kind::Few, 0, 0));
     let steps = |tree: &Small<r_star::Published>| tree.nodes().steps();
     let (mut done, mut syncs) = (vec![(0, model.clone())], Vec::new());
@@ -67,7 +67,7 @@ fn record(
     assert!(counts.compactions > 1, "{counts:?}");
     let store = tree.into_nodes().into_store();
     let steps = store.changes();
-    tree = Tree::over(BufferedNodes::mount(store, config).unwrap()).unwrap();
+    tree = Tree::over(BufferedNodes::mount_found(store, config).unwrap()).unwrap();
     (Recorded { empty, steps, done, syncs }, tree)
 }
 
@@ -123,7 +123,7 @@ impl Recorded {
         let store = tree.into_nodes().into_store();
         store.note_changes();
         let mut tree: Small<r_star::Published> =
-            Tree::over(BufferedNodes::mount(store, config).unwrap()).unwrap();
+            Tree::over(BufferedNodes::mount_found(store, config).unwrap()).unwrap();
         assert_eq!(tree.nodes().steps(), 0, "a mount writes nothing");
         assert_eq!(window(&mut tree, &everything(), Relation::Intersects), model.sorted());
         assert!(tree.check().unwrap().is_sound());
@@ -131,7 +131,8 @@ impl Recorded {
 }
 
 fn mount(pages: Pages, promise: Promise, config: BufferedConfig) -> Small<r_star::Published> {
-    Tree::over(BufferedNodes::mount(Store::holding(&pages).with_promise(promise), config).unwrap()).unwrap()
+    Tree::over(BufferedNodes::mount_found(Store::holding(&pages).with_promise(promise), config).unwrap())
+        .unwrap()
 }
 
 fn configs(durability: Durability) -> [BufferedConfig; 2] {
@@ -195,7 +196,7 @@ fn a_bulk_load_is_all_or_nothing() {
             let store = tree.into_nodes().into_store();
             let empty = store.pages();
             store.note_changes();
-            tree = Tree::over(BufferedNodes::mount(store, config).unwrap()).unwrap();
+            tree = Tree::over(BufferedNodes::mount_found(store, config).unwrap()).unwrap();
             let model = Model::random(Kind::Rects, 100, 1);
             tree.load(&mut model.entries.iter().copied(), Packing::SortTileRecursive, Fill::FULL).unwrap();
             tree.sync().unwrap();
@@ -231,7 +232,7 @@ fn a_format_leaves_the_old_tree_the_new_one_or_none() {
         BufferedNodes::<_, i32, 2>::format(store, &tree_config, config).unwrap().into_store().changes();
     let again = Recorded { empty, steps, done: vec![], syncs: vec![] };
     for cut in 0..=again.steps.len() {
-        match BufferedNodes::<_, i32, 2>::mount(
+        match BufferedNodes::<_, i32, 2>::mount_found(
             Store::holding(&again.pages(cut, cut, true)).with_promise(SINGLE),
             config,
         ) {

@@ -28,7 +28,7 @@ fn some_tree() -> (Pages, Model<i32, 2>) {
 }
 
 fn mounted(pages: Pages) -> Result<Small<r_star::Published>, IndexError> {
-    Tree::over(BufferedNodes::mount(Store::holding(&pages).with_promise(SINGLE), config())?)
+    Tree::over(BufferedNodes::mount_found(Store::holding(&pages).with_promise(SINGLE), config())?)
 }
 
 /// Makes all kinds of query. Each must give an error or the right answer.

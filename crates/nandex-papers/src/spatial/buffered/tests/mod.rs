@@ -42,7 +42,7 @@ fn remount<C: Coordinate, const D: usize, R: Rules<C, D>>(
     tree: BufferedTree<Store, C, D, R>,
     config: BufferedConfig,
 ) -> BufferedTree<Store, C, D, R> {
-    Tree::over(BufferedNodes::mount(tree.into_nodes().into_store(), config).unwrap()).unwrap()
+    Tree::over(BufferedNodes::mount_found(tree.into_nodes().into_store(), config).unwrap()).unwrap()
 }
 
 /// Makes waves of insertions and removals with remounts in between, some of them after a close.
@@ -198,7 +198,7 @@ fn what_is_refused_for_want_of_room_below_changes_nothing() {
         if rng.chance(1, 2) {
             store.refuse_after(rng.below(5) as usize, StoreError::Full);
         }
-        tree = Tree::over(BufferedNodes::mount(store, config).unwrap()).unwrap();
+        tree = Tree::over(BufferedNodes::mount_found(store, config).unwrap()).unwrap();
         for _ in 0..12 {
             let entry = (random_rect(Kind::Rects, &mut rng), i);
             match tree.insert(&entry.0, entry.1) {
@@ -215,7 +215,7 @@ fn what_is_refused_for_want_of_room_below_changes_nothing() {
         let store = tree.into_nodes().into_store();
         store.refuse_nothing();
         // What was not synced is lost, so here is a new store of the same contents.
-        tree = Tree::over(BufferedNodes::mount(store, config).unwrap()).unwrap();
+        tree = Tree::over(BufferedNodes::mount_found(store, config).unwrap()).unwrap();
         let found = crate::spatial::tests::model::window(
             &mut tree,
             &crate::spatial::tests::model::everything(),
@@ -248,7 +248,7 @@ fn a_failed_write_interrupts_until_the_next_mount() {
         let pages = store.pages();
         store.refuse_after(room, StoreError::Nand(nandex::nand::NandError::PowerLost));
         let mut failing: Small<r_star::Published> =
-            Tree::over(BufferedNodes::mount(store, config).unwrap()).unwrap();
+            Tree::over(BufferedNodes::mount_found(store, config).unwrap()).unwrap();
         let (mut rng, mut done) = (Rng::new(1), model.clone());
         let failed = (0..80).find_map(|id| {
             let rect = random_rect(Kind::Rects, &mut rng);
@@ -267,10 +267,12 @@ fn a_failed_write_interrupts_until_the_next_mount() {
         let store = failing.into_nodes().into_store();
         store.refuse_nothing();
         let mut again: Small<r_star::Published> =
-            Tree::over(BufferedNodes::mount(store, config).unwrap()).unwrap();
+            Tree::over(BufferedNodes::mount_found(store, config).unwrap()).unwrap();
         assert_same(&mut again, &done, 5);
-        tree = Tree::over(BufferedNodes::mount(Store::holding(&pages).with_promise(SINGLE), config).unwrap())
-            .unwrap();
+        tree = Tree::over(
+            BufferedNodes::mount_found(Store::holding(&pages).with_promise(SINGLE), config).unwrap(),
+        )
+        .unwrap();
     }
 }
 
@@ -302,14 +304,15 @@ fn what_cannot_work_is_refused_with_the_reason() {
         BufferedNodes::<_, i32, 2>::format(Store::new(PAGE_BYTES, 400).with_promise(SINGLE), &tree, config)
             .unwrap()
             .into_store();
-    let plain = nandex::spatial::paged::PagedNodes::<_, i32, 2>::mount(
+    let plain = nandex::spatial::paged::PagedNodes::<_, i32, 2>::mount_found(
         Store::holding(&store.pages()).with_promise(SINGLE),
     );
     assert!(matches!(plain, Err(IndexError::NotFormatted(_))), "without its log");
-    let blank = BufferedNodes::<_, i32, 2>::mount(Store::new(PAGE_BYTES, 400).with_promise(SINGLE), config);
+    let blank =
+        BufferedNodes::<_, i32, 2>::mount_found(Store::new(PAGE_BYTES, 400).with_promise(SINGLE), config);
     assert!(matches!(blank, Err(IndexError::NotFormatted(_))));
     let plain = r_tree::RTree::<_, i32, 2>::format(Store::new(PAGE_BYTES, 400), &tree).unwrap();
-    let mounted = BufferedNodes::<_, i32, 2>::mount(plain.into_store(), config);
+    let mounted = BufferedNodes::<_, i32, 2>::mount_found(plain.into_store(), config);
     assert!(matches!(mounted, Err(IndexError::NotFormatted(_))), "no log");
 }
 

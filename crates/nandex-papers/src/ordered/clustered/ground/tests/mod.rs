@@ -45,10 +45,10 @@ fn the_index_is_a_sorted_map() {
         let (config, frames) = (any_config(rng), rng.below(20) as usize);
         let store = Store::new(128, 1_500);
         let most = config.ram_bytes_max(&store).unwrap();
-        let index = ClusteredTree::format(store.with_cache(frames), config).unwrap();
+        let index = ClusteredTree::format(store.with_cache(frames), &config).unwrap();
         let remount = |mut index: ClusteredTree<Store>| {
             index.close().unwrap();
-            ClusteredTree::mount(index.into_store().with_cache(frames), config).unwrap()
+            ClusteredTree::mount(index.into_store().with_cache(frames), &config).unwrap()
         };
         let (index, _) = live(index, &any_ops(rng), Answers::Exact, &remount, &mut |index, op| {
             assert!(*op != Op::Sync || index.layer().waiting_nodes() == 0);
@@ -120,7 +120,7 @@ fn cut_again_and_again(refuses: Option<u64>) -> (usize, usize) {
             let smallest =
                 (60..).find(|pages| config.published().on(128, *pages).is_ok_and(|plan| plan.nodes_max > 18));
             let store = Store::new(128, smallest.unwrap()).with_promise(order);
-            let mut index = ClusteredTree::format(store.handle(), config).unwrap();
+            let mut index = ClusteredTree::format(store.handle(), &config).unwrap();
             let mut state = Model::new();
             for _ in 0..8 {
                 let most = if rng.chance(1, 2) { 40 } else { 1_500 };
@@ -133,7 +133,7 @@ fn cut_again_and_again(refuses: Option<u64>) -> (usize, usize) {
                 refused += work(&mut index, &mut rng, &mut history);
                 store.refuse_nothing();
                 store.cut(&mut rng);
-                index = ClusteredTree::mount_after_cut(store.handle(), config).unwrap();
+                index = ClusteredTree::mount_after_cut(store.handle(), &config).unwrap();
                 state = contents(&mut index).unwrap();
                 assert_sound(&mut index, &state);
                 assert!(history.had(&state, 0), "{:?} {order:?} seed {seed}", config.policy);
@@ -155,9 +155,9 @@ fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
         for seed in 0..10 {
             let (mut rng, journal) = (Rng::new(seed), JournalConfig::new(durability));
             let store = Store::new(128, 500).with_promise(order);
-            drop(Index::format(store.handle(), config, journal).unwrap());
+            drop(Index::format(store.handle(), &(config, journal)).unwrap());
             for round in 0..4 {
-                let mut index = Index::mount(store.handle(), config, journal).unwrap();
+                let mut index = Index::mount(store.handle(), &(config, journal)).unwrap();
                 assert_eq!(index.durability(), durability);
                 let state = contents(&mut index).unwrap();
                 assert_sound(&mut index, &state);
@@ -166,7 +166,7 @@ fn with_a_journal_a_cut_leaves_a_prefix_that_has_the_last_sync() {
                 assert_eq!(work(&mut index, &mut rng, &mut history), 0);
                 drop(index);
                 store.cut(&mut rng);
-                let mut index = Index::mount(store.handle(), config, journal).unwrap();
+                let mut index = Index::mount(store.handle(), &(config, journal)).unwrap();
                 let found = contents(&mut index).unwrap();
                 let least = if order.durable { history.acknowledged() } else { 0 };
                 assert!(history.had(&found, least), "{:?} seed {seed}", config.policy);
@@ -186,7 +186,7 @@ const WORDS: RecordFormat = RecordFormat::new(4, 4);
 /// of them.
 fn worked(config: ClusteredConfig, records: u32, updates: u32) -> ClusteredTree<Store> {
     let store = Store::new(512, 4_000).with_promise(SINGLE);
-    let mut index = ClusteredTree::format(store, config).unwrap();
+    let mut index = ClusteredTree::format(store, &config).unwrap();
     let mut keys: Vec<u32> = (0..records).collect();
     let mut rng = Rng::new(3);
     for i in (1..keys.len()).rev() {
@@ -249,7 +249,7 @@ fn the_cb_tree_writes_each_level_in_batches() {
     assert!(counts.flushed_nodes >= counts.flushes * 12, "{counts:?}");
     // Ascending keys leave full leaves behind.
     let store = Store::new(512, 4_000);
-    let mut index = ClusteredTree::format(store, cb_tree::config(WORDS)).unwrap();
+    let mut index = ClusteredTree::format(store, &cb_tree::config(WORDS)).unwrap();
     (0..20_000).for_each(|n| assert!(!index.insert(&number(n), &[0; 4]).unwrap()));
     let metrics = index.stats().metrics;
     assert_eq!(metrics.iter().find(|m| m.name == "splits").map(|m| m.value < 20), Some(true));
@@ -278,7 +278,7 @@ fn a_node_is_read_once_for_each_level_and_written_once_for_many_updates() {
 fn a_load_writes_each_page_once_and_all_or_nothing_survives() {
     for config in members(WORDS) {
         let store = Store::new(512, 4_000).with_promise(SINGLE);
-        let mut index = ClusteredTree::format(store, config).unwrap();
+        let mut index = ClusteredTree::format(store, &config).unwrap();
         let records: Vec<([u8; 4], [u8; 4])> = (0..50_000).map(|n| (number(n), number(!n))).collect();
         let mut all = records.iter().map(|(key, value)| (&key[..], &value[..]));
         assert_eq!(index.load(&mut all), Ok(50_000));
@@ -288,7 +288,7 @@ fn a_load_writes_each_page_once_and_all_or_nothing_survives() {
         let headers = index.layer().counts().header_pages;
         let written = written_by(&index).len() as u64;
         assert!(written <= report.nodes + headers + 2, "{written} writes, {} nodes", report.nodes);
-        let mut index = ClusteredTree::mount(index.into_store(), config).unwrap();
+        let mut index = ClusteredTree::mount(index.into_store(), &config).unwrap();
         for n in (0..50_000).step_by(97) {
             let mut value = [0; 4];
             assert!(index.get(&number(n), &mut value).unwrap() && value == number(!n));
@@ -296,7 +296,8 @@ fn a_load_writes_each_page_once_and_all_or_nothing_survives() {
         // One that fails leaves an empty tree, which takes another.
         let store = Store::new(128, 700).with_promise(ORDERED.single());
         let mut index =
-            ClusteredTree::format(store, ClusteredConfig { tree: members(SMALL)[0].tree, ..config }).unwrap();
+            ClusteredTree::format(store, &ClusteredConfig { tree: members(SMALL)[0].tree, ..config })
+                .unwrap();
         let unsorted = [[0, 1], [0, 2], [0, 1]];
         let mut twice = (0..300u16).map(u16::to_be_bytes).chain(unsorted).collect::<Vec<_>>();
         let mut failing = twice.iter().map(|key| (&key[..], &key[..]));
@@ -311,7 +312,7 @@ fn a_load_writes_each_page_once_and_all_or_nothing_survives() {
         let store = index.into_store();
         store.cut(&mut Rng::new(1));
         let config = ClusteredConfig { tree: members(SMALL)[0].tree, ..config };
-        let mut index = ClusteredTree::mount_after_cut(store, config).unwrap();
+        let mut index = ClusteredTree::mount_after_cut(store, &config).unwrap();
         assert_eq!(contents(&mut index).unwrap(), model);
     }
 }
@@ -319,7 +320,7 @@ fn a_load_writes_each_page_once_and_all_or_nothing_survives() {
 #[test]
 fn a_flipped_bit_is_an_error_or_changes_nothing() {
     for config in members(SMALL).map(small) {
-        let mut index = ClusteredTree::format(Store::new(128, 300), config).unwrap();
+        let mut index = ClusteredTree::format(Store::new(128, 300), &config).unwrap();
         let mut model = Model::new();
         let mut rng = Rng::new(1);
         for i in 0..900 {
@@ -332,7 +333,7 @@ fn a_flipped_bit_is_an_error_or_changes_nothing() {
         index.sync().unwrap();
         let store = index.into_store();
         let mount =
-            |store| ClusteredTree::mount_after_cut(store, config).and_then(|mut index| contents(&mut index));
+            |store| ClusteredTree::mount_after_cut(store, &config).and_then(|mut index| contents(&mut index));
         let (refused, right) = flip_bits((&store, 300), (&model, &mut rng), mount);
         assert!(refused > 60 && refused + right > 80, "{refused} and {right}: {:?}", config.policy);
     }
@@ -341,7 +342,7 @@ fn a_flipped_bit_is_an_error_or_changes_nothing() {
 #[test]
 fn a_forged_page_is_no_panic() {
     for config in members(SMALL).map(small) {
-        let mut index = ClusteredTree::format(Store::new(128, 300), config).unwrap();
+        let mut index = ClusteredTree::format(Store::new(128, 300), &config).unwrap();
         let mut rng = Rng::new(4);
         (0..300).for_each(|_| assert!(index.insert(&key(rng.below(200) as u16), &[1; 2]).is_ok()));
         index.sync().unwrap();
@@ -358,7 +359,7 @@ fn a_forged_page_is_no_panic() {
                 nandex::codec::put_u32(&mut page, 0, crc);
                 store.write(lpn, Cause::Check, &page).unwrap();
             }
-            if let Ok(mut index) = ClusteredTree::mount_after_cut(store, config) {
+            if let Ok(mut index) = ClusteredTree::mount_after_cut(store, &config) {
                 use_forged(&mut index, seed);
             }
         }
@@ -368,14 +369,14 @@ fn a_forged_page_is_no_panic() {
 #[test]
 fn a_full_store_loses_nothing_and_takes_records_again_once_some_are_gone() {
     for config in members(SMALL).map(small) {
-        fill_and_drain(&mut ClusteredTree::format(Store::new(128, 250), config).unwrap(), true);
+        fill_and_drain(&mut ClusteredTree::format(Store::new(128, 250), &config).unwrap(), true);
     }
 }
 
 #[test]
 fn what_cannot_work_is_refused() {
     let refused = |config: ClusteredConfig, pages| {
-        let Err(IndexError::Unsupported(why)) = ClusteredTree::format(Store::new(128, pages), config) else {
+        let Err(IndexError::Unsupported(why)) = ClusteredTree::format(Store::new(128, pages), &config) else {
             panic!("{config:?} was taken");
         };
         assert!(why.len() > 20, "{why}");
@@ -385,13 +386,13 @@ fn what_cannot_work_is_refused() {
         refused(ClusteredConfig { batch_nodes: Some(60_000), ..config }, 2_000);
         refused(ClusteredConfig { tree: BPlusConfig::new(SMALL), ..config }, 2_000);
         let mut store = Store::new(128, 2_000);
-        ClusteredTree::format(&mut store, config).unwrap();
+        ClusteredTree::format(&mut store, &config).unwrap();
         let others = members(SMALL).into_iter().filter(|other| other.policy != config.policy);
         for other in others.chain([ClusteredConfig { tree: config.tree.with_order(5), ..config }]) {
-            let mounted = ClusteredTree::mount(&mut store, other).err();
+            let mounted = ClusteredTree::mount(&mut store, &other).err();
             assert!(matches!(mounted, Some(IndexError::NotFormatted(_))), "{mounted:?}");
         }
         // The batch is no part of the format.
-        ClusteredTree::mount(&mut store, ClusteredConfig { batch_nodes: Some(3), ..config }).unwrap();
+        ClusteredTree::mount(&mut store, &ClusteredConfig { batch_nodes: Some(3), ..config }).unwrap();
     }
 }

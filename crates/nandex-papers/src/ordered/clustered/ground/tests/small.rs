@@ -48,10 +48,10 @@ fn figures(layer: &Layer<impl PageStore>) -> (u32, u32, u32, u32) {
 fn sweep(page_bytes: usize, pages: u32) {
     for config in members(RECORD) {
         let what = alloc::format!("{:?} on {pages} pages of {page_bytes} bytes", config.policy);
-        let index = Plain::format(Store::new(page_bytes, pages), config).unwrap();
+        let index = Plain::format(Store::new(page_bytes, pages), &config).unwrap();
         let remount = |index: Plain| {
             let before = figures(index.layer());
-            let index = Plain::mount(index.into_store(), config).unwrap();
+            let index = Plain::mount(index.into_store(), &config).unwrap();
             assert_eq!(figures(index.layer()), before, "{what}");
             index
         };
@@ -62,10 +62,10 @@ fn sweep(page_bytes: usize, pages: u32) {
 fn sweep_journaled(page_bytes: usize, pages: u32) {
     for config in members(RECORD) {
         let what = alloc::format!("{:?}, journaled, on {pages} pages of {page_bytes} bytes", config.policy);
-        let index = Safe::format(Store::new(page_bytes, pages), config, journal()).unwrap();
+        let index = Safe::format(Store::new(page_bytes, pages), &(config, journal())).unwrap();
         let remount = |index: Safe| {
             let before = figures(index.inner().layer());
-            let index = Safe::mount(index.into_store(), config, journal()).unwrap();
+            let index = Safe::mount(index.into_store(), &(config, journal())).unwrap();
             assert_eq!(figures(index.inner().layer()), before, "{what}");
             index
         };
@@ -108,7 +108,7 @@ fn no_index_holds_more_ram_than_it_was_given() {
         for ram_bytes in (20_000..200_000).step_by(7_777) {
             let store = Store::new(2048, 4_096);
             let Some(config) = in_ram(config, ram_bytes, store.copy()) else { continue };
-            let mut index = Plain::format(store, config).unwrap();
+            let mut index = Plain::format(store, &config).unwrap();
             taken += 1;
             batches.push(index.layer().plan.batch_nodes);
             let mut rng = Rng::new(ram_bytes as u64);
@@ -127,8 +127,8 @@ fn no_index_holds_more_ram_than_it_was_given() {
 
 #[test]
 fn what_is_too_small_for_a_tree_is_refused_in_numbers() {
-    let refused = |config, pages| {
-        let Err(IndexError::Unsupported(why)) = Plain::format(Store::new(1024, pages), config) else {
+    let refused = |config: ClusteredConfig, pages| {
+        let Err(IndexError::Unsupported(why)) = Plain::format(Store::new(1024, pages), &config) else {
             panic!("{config:?} was taken");
         };
         let numbers = why.split_whitespace().filter(|word| word.parse::<u32>().is_ok()).count();

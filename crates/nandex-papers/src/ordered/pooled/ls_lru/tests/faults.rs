@@ -63,7 +63,7 @@ fn a_full_store_loses_nothing_and_removals_make_room() {
         [0, 50, 100].into_iter().flat_map(|w| (0..options::KINDS).map(move |k| (w, k)))
     {
         let config = options::varied(LsLruConfig { window_percent, ..config(4, 3) }, kind);
-        let mut index = LsLruTree::format(Store::new(128, 40), config).unwrap();
+        let mut index = LsLruTree::format(Store::new(128, 40), &config).unwrap();
         let mut model = Model::new();
         let mut refused = 0;
         for n in (0..400u16).map(|n| n * 17 % 400) {
@@ -102,8 +102,8 @@ fn updates_past_a_full_buffer_leave_room_for_what_waits() {
     for seed in 0..crate::inputs::sized(6, 40) {
         let config = LsLruConfig { window_percent: 25 * (seed % 5) as u8, ..config(18, seed as usize % 3) };
         let config = options::varied(config, seed);
-        let store = LsLruTree::format(Store::new(128, 400), config).unwrap().into_store();
-        let mut index = LsLruTree::mount(store.handle(), config).unwrap();
+        let store = LsLruTree::format(Store::new(128, 400), &config).unwrap().into_store();
+        let mut index = LsLruTree::mount(store.handle(), &config).unwrap();
         let (mut model, mut rng) = (Model::new(), Rng::new(seed));
         for step in 0..4_000 {
             refuse_some(&store, u32::from(step / 400));
@@ -129,7 +129,7 @@ fn updates_past_a_full_buffer_leave_room_for_what_waits() {
 #[test]
 fn buffer_and_configuration_agree_on_the_ram() {
     let config = LsLruConfig::new(RecordFormat::new(4, 4), 100_000);
-    let mut index = LsLruTree::format(Store::new(2_048, 900), config).unwrap();
+    let mut index = LsLruTree::format(Store::new(2_048, 900), &config).unwrap();
     let held = buffer_ram(&index);
     assert!(held <= 100_000 && held > 97_000, "{held}");
     let mut rng = Rng::new(1);
@@ -145,7 +145,7 @@ fn buffer_and_configuration_agree_on_the_ram() {
 
 #[test]
 fn what_cannot_work_is_refused() {
-    let format = |config| LsLruTree::format(Store::new(128, 40), config).err();
+    let format = |config| LsLruTree::format(Store::new(128, 40), &config).err();
     let small = LsLruConfig { buffer_bytes: LsLruConfig::buffer_bytes_min(SMALL, 128) - 1, ..config(4, 0) };
     assert!(matches!(format(small), Some(IndexError::Unsupported(_))));
     assert_eq!(format(config(4, 0)), None);
@@ -168,11 +168,11 @@ fn a_cut_at_any_write_is_noticed_and_leaves_each_key_as_at_the_last_sync_or_late
         let window_percent = [0, 25, 50, 75, 100][writes as usize % 5];
         let config = LsLruConfig { window_percent, commit_entries: 6, split_factor: 2, ..config(4, 5) };
         let config = options::varied(config, writes);
-        let store = LsLruTree::format(Store::new(128, 400), config).unwrap().into_store();
-        let mut index = LsLruTree::mount(store.failing_after(writes), config).unwrap();
+        let store = LsLruTree::format(Store::new(128, 400), &config).unwrap().into_store();
+        let mut index = LsLruTree::mount(store.failing_after(writes), &config).unwrap();
         let history = work_until_the_cut(&mut index);
         let store = index.into_store().copy();
-        match LsLruTree::mount(store.copy(), config) {
+        match LsLruTree::mount(store.copy(), &config) {
             Err(error) => {
                 assert_eq!(error, IndexError::NotCleanlyClosed);
                 refused += 1;
@@ -181,14 +181,14 @@ fn a_cut_at_any_write_is_noticed_and_leaves_each_key_as_at_the_last_sync_or_late
                 assert_eq!(contents(&mut index).unwrap(), *history.synced(), "after {writes} writes");
             }
         }
-        let mut index = LsLruTree::mount_after_cut(store, config).unwrap();
+        let mut index = LsLruTree::mount_after_cut(store, &config).unwrap();
         let found = contents(&mut index).unwrap();
         assert_sound(&mut index, &found);
         mixed += u32::from(found != *history.synced());
         history.assert_each_key(&found);
         index.insert(&key(5), &[0; 2]).unwrap();
         index.close().unwrap();
-        assert!(LsLruTree::mount(index.into_store(), config).is_ok());
+        assert!(LsLruTree::mount(index.into_store(), &config).is_ok());
     }
     assert!(refused > 150 && mixed > 100, "{refused} {mixed}");
 }
@@ -201,12 +201,12 @@ fn forged_pages_never_panic() {
         let (window_percent, slabs) = (50 * rng.below(3) as u8, rng.below(20) as usize);
         let config = LsLruConfig { window_percent, commit_entries: 4, ..config_over(4, slabs, 64) };
         let config = options::varied(config, rng.below(options::KINDS));
-        let mut index = LsLruTree::format(Store::new(64, 60), config).unwrap();
+        let mut index = LsLruTree::format(Store::new(64, 60), &config).unwrap();
         index.bulk_load((0..60).map(|n| (key(n), [0; 2])), Fill::FULL).unwrap();
         index.sync().unwrap();
         let store = index.into_store();
         forge(&store, any_forgeries(rng, (30, 40), 8));
-        if let Ok(mut index) = LsLruTree::mount(store, config) {
+        if let Ok(mut index) = LsLruTree::mount(store, &config) {
             use_forged(&mut index, rng.next_u64());
         }
     });

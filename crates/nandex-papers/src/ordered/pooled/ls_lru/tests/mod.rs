@@ -27,7 +27,7 @@ fn config_over(order: usize, slabs: usize, page_bytes: usize) -> LsLruConfig {
 }
 
 fn small_index(config: LsLruConfig) -> LsLruTree<Store> {
-    LsLruTree::format(Store::new(128, 2_000), config).unwrap()
+    LsLruTree::format(Store::new(128, 2_000), &config).unwrap()
 }
 
 fn host_writes(index: &LsLruTree<Store>) -> u64 {
@@ -74,7 +74,7 @@ fn the_index_is_a_sorted_map() {
         assert!(!is_held || ram <= config.buffer_bytes);
         let remount = |mut index: LsLruTree<Store>| {
             index.close().unwrap();
-            LsLruTree::mount(index.into_store(), config).unwrap()
+            LsLruTree::mount(index.into_store(), &config).unwrap()
         };
         let (index, _) = live(index, &any_ops(rng), config.answers, &remount, &mut |index, op| {
             assert!(*op != Op::Sync || index.waiting_entries() == 0);

@@ -68,7 +68,7 @@ fn ls_lru_costs(inner: Inner, slabs: usize) -> ([u64; 2], usize) {
     let mut config = LsLruConfig::new(RECORD, 2_000 + slabs * buffer::slab_bytes(PAGE_BYTES));
     config.tree = tree_config();
     let config = LsLruConfig { window_percent: 0, inner, ..config };
-    let mut index = LsLruTree::format(Store::new(PAGE_BYTES, 8_000), config).unwrap();
+    let mut index = LsLruTree::format(Store::new(PAGE_BYTES, 8_000), &config).unwrap();
     index.bulk_load(records(), Fill::percent(70).unwrap()).unwrap();
     index.sync().unwrap();
     let before = index.store().counters();
@@ -83,7 +83,7 @@ fn lru_costs(frames: usize) -> [u64; 2] {
     let config = CacheConfig { frames, mode: WriteMode::BackAlone, dirty_frames_max: None };
     let store = Store::new(PAGE_BYTES, 8_000);
     let cache = PageCache::new(store, Lru::new(frames), config);
-    let mut index = BPlusTree::format(cache, tree_config()).unwrap();
+    let mut index = BPlusTree::format(cache, &tree_config()).unwrap();
     index.bulk_load(records(), Fill::percent(70).unwrap()).unwrap();
     index.sync().unwrap();
     let before = index.store().store().counters();
@@ -162,7 +162,7 @@ fn a_budget_of_records_counts_seventeen_bytes_for_a_unit_of_one_change() {
             config.counted().unit + config.counted().group,
             if ram == UnitRam::Record { 17 } else { 92 }
         );
-        let mut index = LsLruTree::format(Store::new(PAGE_BYTES, 8_000), config).unwrap();
+        let mut index = LsLruTree::format(Store::new(PAGE_BYTES, 8_000), &config).unwrap();
         index.bulk_load(records(), Fill::percent(70).unwrap()).unwrap();
         let (mut rng, mut most) = (Rng::new(3), 0);
         for i in 0..20_000 {

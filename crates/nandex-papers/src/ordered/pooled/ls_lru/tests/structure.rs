@@ -43,7 +43,7 @@ fn the_statistical_table_prices_splits_of_two_nodes() {
 /// An index of a hundred leaves of ten, with all but one record of each leaf removed again, and the number
 /// of its nodes then.
 fn thinned(config: LsLruConfig, pages: u32) -> (LsLruTree<Store>, u64) {
-    let mut index = LsLruTree::format(Store::new(128, pages), config).unwrap();
+    let mut index = LsLruTree::format(Store::new(128, pages), &config).unwrap();
     index.bulk_load((0..1_000).map(|n| (key(n), [0; 2])), Fill::FULL).unwrap();
     for n in (0..1_000).filter(|n| n % 10 != 3) {
         assert_eq!(index.remove(&key(n)), Ok(true));
@@ -85,8 +85,8 @@ fn leaves_are_mended_where_the_store_is_nearly_full() {
 #[test]
 fn lazy_coalescing_is_part_of_the_format() {
     let store = small_index(config(10, 30)).into_store();
-    assert!(LsLruTree::mount(store, lazy(config(10, 30))).is_err());
+    assert!(LsLruTree::mount(store, &lazy(config(10, 30))).is_err());
     let mut index = small_index(lazy(config(10, 30)));
     index.close().unwrap();
-    assert!(LsLruTree::mount(index.into_store(), lazy(config(10, 30))).is_ok());
+    assert!(LsLruTree::mount(index.into_store(), &lazy(config(10, 30))).is_ok());
 }

@@ -1,6 +1,6 @@
 //! A chip that its owner changes no more once nobody knows what became of a change.
 
-use super::{Cause, Geometry, Nand, NandError, ReadOutcome};
+use super::{Cause, Geometry, Nand, NandError, ReadOutcome, forward_nand};
 use crate::units::{Pbn, Ppn};
 
 /// A chip until a program or an erase ends in an error that leaves open whether it took place: the power
@@ -47,29 +47,7 @@ impl<N: Nand> UntilLost<N> {
 }
 
 impl<N: Nand> Nand for UntilLost<N> {
-    fn geometry(&self) -> Geometry {
-        self.nand.geometry()
-    }
-
-    fn read(
-        &mut self,
-        ppn: Ppn,
-        cause: Cause,
-        data: &mut [u8],
-        spare: &mut [u8],
-    ) -> Result<ReadOutcome, NandError> {
-        self.nand.read(ppn, cause, data, spare)
-    }
-
-    fn read_at(
-        &mut self,
-        ppn: Ppn,
-        cause: Cause,
-        from: u32,
-        data: &mut [u8],
-    ) -> Result<ReadOutcome, NandError> {
-        self.nand.read_at(ppn, cause, from, data)
-    }
+    forward_nand!(self => self.nand; pages rules);
 
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
         self.change(|nand| nand.program(ppn, cause, data, spare))
@@ -87,26 +65,6 @@ impl<N: Nand> Nand for UntilLost<N> {
         self.change(|nand| nand.mark_bad(pbn))
     }
 
-    fn tears(&self) -> bool {
-        self.nand.tears()
-    }
-
-    fn replaces(&self) -> bool {
-        self.nand.replaces()
-    }
-
-    fn ram_bytes(&self) -> usize {
-        self.nand.ram_bytes()
-    }
-
-    fn begin_batch(&mut self) {
-        self.nand.begin_batch();
-    }
-
-    fn end_batch(&mut self) {
-        self.nand.end_batch();
-    }
-
     fn barrier(&mut self) -> Result<(), NandError> {
         let done = self.nand.barrier();
         // Where there is nothing to wait for, nothing is left of this.
@@ -114,9 +72,5 @@ impl<N: Nand> Nand for UntilLost<N> {
             self.is_lost = true;
         }
         done
-    }
-
-    fn waits(&self) -> bool {
-        self.nand.waits()
     }
 }

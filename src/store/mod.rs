@@ -7,6 +7,7 @@ pub(crate) mod batches;
 pub mod batches;
 pub mod disk;
 pub mod finishing;
+mod forward;
 pub(crate) mod patrol;
 pub mod ram;
 pub mod slice;
@@ -17,6 +18,7 @@ pub mod space;
 pub mod store_nand;
 
 use crate::check::IndexError;
+use crate::forward_store;
 use crate::nand::{Cause, Differs, NandError, Unfit};
 use crate::shared::{MaybeSend, Shared};
 use crate::units::{Lpn, Ppn};
@@ -357,134 +359,23 @@ impl fmt::Display for StoreError {
 
 impl core::error::Error for StoreError {}
 
-macro_rules! forward {
-    ($($wrapper:ty),*) => {$(
-        impl<S: PageStore + ?Sized> PageStore for $wrapper {
-            fn page_bytes(&self) -> usize {
-                (**self).page_bytes()
-            }
-            fn page_count(&self) -> u32 {
-                (**self).page_count()
-            }
-            fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-                (**self).read(lpn, cause, data)
-            }
-            fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-                (**self).write(lpn, cause, data)
-            }
-            fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-                (**self).trim(lpn)
-            }
-            fn sync(&mut self) -> Result<(), StoreError> {
-                (**self).sync()
-            }
-            fn atomic_pages_max(&self) -> usize {
-                (**self).atomic_pages_max()
-            }
-            fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-                (**self).write_atomic(pages, cause)
-            }
-            fn begin_batch(&mut self) {
-                (**self).begin_batch();
-            }
-            fn end_batch(&mut self) {
-                (**self).end_batch();
-            }
-            fn durable_writes(&self) -> bool {
-                (**self).durable_writes()
-            }
-            fn prefix_consistent(&self) -> bool {
-                (**self).prefix_consistent()
-            }
-            fn updates_heard(&mut self, updates: u64) {
-                (**self).updates_heard(updates);
-            }
-            fn updates_shown(&mut self, newest: Option<u64>) {
-                (**self).updates_shown(newest);
-            }
-            fn keeps_updates(&self) -> bool {
-                (**self).keeps_updates()
-            }
-            fn checkpoint(&mut self) -> Result<(), StoreError> {
-                (**self).checkpoint()
-            }
-            fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
-                (**self).maintain(budget)
-            }
-            fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
-                (**self).scrub(budget)
-            }
-            fn ram_bytes(&self) -> usize {
-                (**self).ram_bytes()
-            }
-            fn mount_ram_bytes(&self) -> usize {
-                (**self).mount_ram_bytes()
-            }
-            fn stats(&self) -> StoreStats {
-                (**self).stats()
-            }
-            fn live_page(&self, ppn: Ppn) -> Option<bool> {
-                (**self).live_page(ppn)
-            }
-        }
-    )*};
+impl<S: PageStore + ?Sized> PageStore for &mut S {
+    forward_store!(self => (**self);
+        page_bytes page_count read write trim sync atomic_pages_max write_atomic begin_batch end_batch
+        durable_writes prefix_consistent updates_heard updates_shown keeps_updates checkpoint maintain scrub
+        ram_bytes mount_ram_bytes stats live_page);
 }
-forward!(&mut S, alloc::boxed::Box<S>);
+
+impl<S: PageStore + ?Sized> PageStore for alloc::boxed::Box<S> {
+    forward_store!(self => (**self);
+        page_bytes page_count read write trim sync atomic_pages_max write_atomic begin_batch end_batch
+        durable_writes prefix_consistent updates_heard updates_shown keeps_updates checkpoint maintain scrub
+        ram_bytes mount_ram_bytes stats live_page);
+}
 
 /// A store shared with its observer.
 impl<S: PageStore> PageStore for Shared<S> {
-    fn page_bytes(&self) -> usize {
-        self.lock().page_bytes()
-    }
-    fn page_count(&self) -> u32 {
-        self.lock().page_count()
-    }
-    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        self.lock().read(lpn, cause, data)
-    }
-    fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-        self.lock().write(lpn, cause, data)
-    }
-    fn trim(&mut self, lpn: Lpn) -> Result<(), StoreError> {
-        self.lock().trim(lpn)
-    }
-    fn sync(&mut self) -> Result<(), StoreError> {
-        self.lock().sync()
-    }
-    fn atomic_pages_max(&self) -> usize {
-        self.lock().atomic_pages_max()
-    }
-    fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-        self.lock().write_atomic(pages, cause)
-    }
-    fn begin_batch(&mut self) {
-        self.lock().begin_batch();
-    }
-    fn end_batch(&mut self) {
-        self.lock().end_batch();
-    }
-    fn durable_writes(&self) -> bool {
-        self.lock().durable_writes()
-    }
-    fn prefix_consistent(&self) -> bool {
-        self.lock().prefix_consistent()
-    }
-    fn checkpoint(&mut self) -> Result<(), StoreError> {
-        self.lock().checkpoint()
-    }
-    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
-        self.lock().maintain(budget)
-    }
-    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
-        self.lock().scrub(budget)
-    }
-    fn ram_bytes(&self) -> usize {
-        self.lock().ram_bytes()
-    }
-    fn stats(&self) -> StoreStats {
-        self.lock().stats()
-    }
-    fn live_page(&self, ppn: Ppn) -> Option<bool> {
-        self.lock().live_page(ppn)
-    }
+    forward_store!(self => self.lock();
+        page_bytes page_count read write trim sync atomic_pages_max write_atomic begin_batch end_batch
+        durable_writes prefix_consistent checkpoint maintain scrub ram_bytes stats live_page);
 }

@@ -13,8 +13,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use nandex::check::{CheckReport, IndexError, Invariant, message};
 use nandex::nand::Cause;
-use nandex::store::{PageStore, StoreError, StoreStats};
-use nandex::units::{Lpn, Ppn};
+use nandex::store::{PageStore, StoreError};
+use nandex::units::Lpn;
 
 /// The counters of a layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -352,6 +352,8 @@ impl<S: PageStore> Layer<S> {
 }
 
 impl<S: PageStore> PageStore for Layer<S> {
+    nandex::forward_store!(self => self.store; begin_batch end_batch maintain scrub stats live_page);
+
     fn page_bytes(&self) -> usize {
         self.plan.page_bytes
     }
@@ -412,14 +414,6 @@ impl<S: PageStore> PageStore for Layer<S> {
     }
 
     /// Syncs with a checkpoint of the table.
-    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
-        self.store.maintain(budget)
-    }
-
-    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
-        self.store.scrub(budget)
-    }
-
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         self.sync()?;
         if self.plan.is_append() && self.ring.batch > 0 {
@@ -440,14 +434,6 @@ impl<S: PageStore> PageStore for Layer<S> {
         self.write_nodes(pages, cause)
     }
 
-    fn begin_batch(&mut self) {
-        self.store.begin_batch();
-    }
-
-    fn end_batch(&mut self) {
-        self.store.end_batch();
-    }
-
     fn durable_writes(&self) -> bool {
         false
     }
@@ -462,13 +448,5 @@ impl<S: PageStore> PageStore for Layer<S> {
             + self.batch.ram_bytes()
             + self.table.ram_bytes()
             + self.links.ram_bytes()
-    }
-
-    fn stats(&self) -> StoreStats {
-        self.store.stats()
-    }
-
-    fn live_page(&self, ppn: Ppn) -> Option<bool> {
-        self.store.live_page(ppn)
     }
 }

@@ -437,7 +437,12 @@ impl BlockTable {
     }
 
     /// Erases a block and counts it. False: the erase failed, and the block is marked bad and retired.
-    pub fn erase<N: Nand>(&mut self, nand: &mut N, pbn: Pbn, cause: Cause) -> Result<bool, StoreFault> {
+    pub fn erase<N: Nand + ?Sized>(
+        &mut self,
+        nand: &mut N,
+        pbn: Pbn,
+        cause: Cause,
+    ) -> Result<bool, StoreFault> {
         debug_assert_eq!(self.valid_count(pbn), 0, "T2: {pbn} is erased and has valid pages");
         match nand.erase(pbn, cause) {
             Ok(()) => {
@@ -454,7 +459,7 @@ impl BlockTable {
 
     /// Erases the blocks that are taken next, so many, unless they are: then taking them cannot fail. Their
     /// turn stays the same. `Full` when there are fewer.
-    pub fn erase_ahead<N: Nand>(
+    pub fn erase_ahead<N: Nand + ?Sized>(
         &mut self,
         nand: &mut N,
         wanted: u32,
@@ -479,7 +484,7 @@ impl BlockTable {
     }
 
     /// Marks a block bad on the chip and retires it. Its valid pages must have been moved.
-    pub fn give_up<N: Nand>(&mut self, nand: &mut N, pbn: Pbn) -> Result<(), StoreFault> {
+    pub fn give_up<N: Nand + ?Sized>(&mut self, nand: &mut N, pbn: Pbn) -> Result<(), StoreFault> {
         mark_bad(nand, pbn)?;
         self.retire(pbn);
         Ok(())
@@ -487,7 +492,7 @@ impl BlockTable {
 
     /// Takes a block out of the pool, erased and Open; blocks that fail on the way are retired. `Full` when
     /// the pool is empty.
-    pub fn take_erased<N: Nand>(
+    pub fn take_erased<N: Nand + ?Sized>(
         &mut self,
         nand: &mut N,
         wear: Wear,
@@ -503,7 +508,7 @@ impl BlockTable {
     }
 
     /// Takes this block out of the pool, erased and Open. False: it failed and was retired.
-    pub fn claim_erased<N: Nand>(
+    pub fn claim_erased<N: Nand + ?Sized>(
         &mut self,
         nand: &mut N,
         pbn: Pbn,

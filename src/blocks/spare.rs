@@ -146,7 +146,7 @@ pub enum Found {
 }
 
 /// Reads a page into `data` (the whole data area) and checks it; reads it again before it is given up.
-pub fn read_page<N: Nand>(
+pub fn read_page<N: Nand + ?Sized>(
     nand: &mut N,
     ppn: Ppn,
     cause: Cause,
@@ -156,7 +156,7 @@ pub fn read_page<N: Nand>(
 }
 
 /// [`read_page`] for who has no use for the fields of a page that is not whole.
-pub fn read_whole_page<N: Nand>(
+pub fn read_whole_page<N: Nand + ?Sized>(
     nand: &mut N,
     ppn: Ppn,
     cause: Cause,
@@ -167,7 +167,7 @@ pub fn read_whole_page<N: Nand>(
 
 /// [`read_page`], and whether the page was not whole at the first read: it should be written anew elsewhere
 /// soon.
-pub fn read_weak_page<N: Nand>(
+pub fn read_weak_page<N: Nand + ?Sized>(
     nand: &mut N,
     ppn: Ppn,
     cause: Cause,
@@ -179,7 +179,7 @@ pub fn read_weak_page<N: Nand>(
 /// Makes something of a page that is not whole.
 type Claim = fn(Ppn, &[u8], &[u8; SPARE_BYTES]) -> Option<Header>;
 
-fn read_claiming<N: Nand>(
+fn read_claiming<N: Nand + ?Sized>(
     nand: &mut N,
     (ppn, cause): (Ppn, Cause),
     data: &mut [u8],
@@ -215,7 +215,7 @@ fn read_claiming<N: Nand>(
 
 /// Whether a page that is not whole here is so in another place, and the page there is whole here: no cut
 /// leaves that.
-fn is_exchanged<N: Nand>(
+fn is_exchanged<N: Nand + ?Sized>(
     nand: &mut N,
     ppn: Ppn,
     data: &mut [u8],

@@ -8,9 +8,9 @@ use crate::units::{Pbn, Ppn};
 /// [`NandError::Interrupted`], also where the chip is back, and pages can be read. A mount finds what such an
 /// end left as it finds what a power cut left; behind one it would meet pages that no cut leaves.
 #[derive(Debug)]
-pub(crate) struct UntilLost<N> {
-    nand: N,
+pub(crate) struct UntilLost<N: ?Sized> {
     is_lost: bool,
+    nand: N,
 }
 
 impl<N> UntilLost<N> {
@@ -35,7 +35,7 @@ impl<N> UntilLost<N> {
     }
 }
 
-impl<N: Nand> UntilLost<N> {
+impl<N: Nand + ?Sized> UntilLost<N> {
     fn change(&mut self, change: impl FnOnce(&mut N) -> Result<(), NandError>) -> Result<(), NandError> {
         if self.is_lost {
             return Err(NandError::Interrupted);
@@ -46,7 +46,7 @@ impl<N: Nand> UntilLost<N> {
     }
 }
 
-impl<N: Nand> Nand for UntilLost<N> {
+impl<N: Nand + ?Sized> Nand for UntilLost<N> {
     forward_nand!(self => self.nand; pages rules);
 
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {

@@ -1,6 +1,6 @@
 //! Blocks: taken, filled, erased, given up, and what each is used for.
 
-use super::{BlockTag, Flash, NOBODY, UNUSED};
+use super::{BlockTag, Chip, NOBODY, UNUSED};
 use crate::blocks::spare::PageKind;
 use crate::blocks::{BlockState, Wear};
 use crate::fault::StoreFault;
@@ -43,7 +43,7 @@ impl Upkeep {
     }
 }
 
-impl<N: Nand> Flash<N> {
+impl<N: Nand + ?Sized> Chip<N> {
     /// Takes an erased block for a purpose. What must still be erased held a checkpoint, or was left by a
     /// power cut.
     pub fn take(&mut self, role: PageKind, owner: u32, wear: Wear) -> Result<Pbn, StoreFault> {

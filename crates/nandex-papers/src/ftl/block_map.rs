@@ -6,7 +6,7 @@ use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::fault::StoreFault;
 use nandex::ftl::mapping::{Flash, Source};
-use nandex::nand::{Cause, Nand};
+use nandex::nand::Cause;
 use nandex::units::{Lbn, Pbn, Ppn};
 
 /// The data block of each logical block; page `n` of it can hold only page `n` of the logical block.
@@ -17,7 +17,7 @@ pub(super) struct BlockMap {
 
 impl BlockMap {
     /// The map of a store after a mount.
-    pub(super) fn open<N: Nand>(flash: &Flash<N>) -> Result<BlockMap, StoreFault> {
+    pub(super) fn open(flash: &Flash<'_>) -> Result<BlockMap, StoreFault> {
         let mut map = BlockMap::new(flash);
         for pbn in (0..flash.geometry().blocks).map(Pbn) {
             if flash.live_role(pbn) == Some(PageKind::Data) {
@@ -30,7 +30,7 @@ impl BlockMap {
     }
 
     /// A map without any block.
-    pub(super) fn new<N: Nand>(flash: &Flash<N>) -> BlockMap {
+    pub(super) fn new(flash: &Flash<'_>) -> BlockMap {
         let blocks = flash.page_count().div_ceil(flash.geometry().pages_per_block);
         BlockMap { data: vec![None; blocks as usize] }
     }
@@ -51,7 +51,7 @@ impl BlockMap {
     }
 
     /// The data block of a logical block, a new one if it has none.
-    pub(super) fn get_or_take<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<Pbn, StoreFault> {
+    pub(super) fn get_or_take(&mut self, flash: &mut Flash<'_>, lbn: Lbn) -> Result<Pbn, StoreFault> {
         if let Some(pbn) = self.get(lbn) {
             return Ok(pbn);
         }
@@ -62,9 +62,9 @@ impl BlockMap {
 
     /// Programs a page in its place in the data block, a new one if there is none; false: the place cannot be
     /// programmed, or the program failed.
-    pub(super) fn write_in_place<N: Nand>(
+    pub(super) fn write_in_place(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lpn: u32,
         cause: Cause,
         data: &[u8],
@@ -76,14 +76,14 @@ impl BlockMap {
     }
 
     /// Where a logical page is, if it is valid in its data block.
-    pub(super) fn find<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
+    pub(super) fn find(&self, flash: &Flash<'_>, lpn: u32) -> Option<Ppn> {
         let (lbn, page) = flash.split(lpn);
         let ppn = flash.geometry().page_at(self.get(lbn)?, page);
         Some(ppn).filter(|&ppn| flash.is_valid(ppn))
     }
 
     /// Makes a log block the data block of a logical block that has none.
-    pub(super) fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn, pbn: Pbn) {
+    pub(super) fn adopt(&mut self, flash: &mut Flash<'_>, lbn: Lbn, pbn: Pbn) {
         flash.retag(pbn, PageKind::Data, lbn.0);
         self.data[lbn.index()] = Some(pbn);
     }
@@ -95,12 +95,7 @@ impl BlockMap {
     }
 
     /// A merged log block becomes the data block; the one before it is erased.
-    pub(super) fn switch<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        lbn: Lbn,
-        pbn: Pbn,
-    ) -> Result<(), StoreFault> {
+    pub(super) fn switch(&mut self, flash: &mut Flash<'_>, lbn: Lbn, pbn: Pbn) -> Result<(), StoreFault> {
         flash.retag(pbn, PageKind::Data, lbn.0);
         match self.replace(lbn, Some(pbn)) {
             Some(old) => flash.free(old, Cause::Merge, Vec::new),
@@ -110,9 +105,9 @@ impl BlockMap {
 
     /// Gathers a logical block in a new data block, if anything of it is left; the one before it, to be
     /// erased.
-    pub(super) fn gather<N: Nand>(
+    pub(super) fn gather(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lbn: Lbn,
         sources: &[Option<Source<'_>>],
     ) -> Result<Option<Pbn>, StoreFault> {

@@ -4,7 +4,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use nandex::ftl::mapping::{Flash, Source};
-use nandex::nand::{Cause, Nand};
+use nandex::nand::Cause;
 use nandex::units::{Lbn, Pbn, Ppn};
 
 /// The number of log blocks, where it is not set.
@@ -22,8 +22,8 @@ pub(super) struct Incoming<'a> {
 
 /// The sources of a merge of a logical block: for each of its pages what the host writes, or else where the
 /// page is found.
-pub(super) fn sources<'a, N: Nand>(
-    flash: &Flash<N>,
+pub(super) fn sources<'a>(
+    flash: &Flash<'_>,
     lbn: Lbn,
     incoming: Option<Incoming<'a>>,
     find: impl Fn(u32) -> Option<Ppn>,
@@ -59,7 +59,7 @@ impl LogMap {
     }
 
     /// The old copy of a logical page, wherever it was, does not count any more.
-    pub(super) fn drop_copy<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32, old: Option<Ppn>) {
+    pub(super) fn drop_copy(&mut self, flash: &mut Flash<'_>, lpn: u32, old: Option<Ppn>) {
         if let Some(old) = old {
             flash.invalidate(old);
             if self.places.get(&lpn) == Some(&old) {
@@ -69,13 +69,7 @@ impl LogMap {
     }
 
     /// Forgets the pages of a logical block, from a page on, that are gone from the log blocks.
-    pub(super) fn forget<N: Nand>(
-        &mut self,
-        flash: &Flash<N>,
-        lbn: Lbn,
-        first: u32,
-        is_gone: impl Fn(Ppn) -> bool,
-    ) {
+    pub(super) fn forget(&mut self, flash: &Flash<'_>, lbn: Lbn, first: u32, is_gone: impl Fn(Ppn) -> bool) {
         for page in first..flash.geometry().pages_per_block {
             let lpn = flash.lpn_at(lbn, page);
             if self.places.get(&lpn).is_some_and(|&ppn| is_gone(ppn)) {
@@ -90,9 +84,9 @@ impl LogMap {
     }
 
     /// The logical pages that are mapped to a block which is no log block for them, and where.
-    pub(super) fn strays<N: Nand>(
+    pub(super) fn strays(
         &self,
-        flash: &Flash<N>,
+        flash: &Flash<'_>,
         is_log: impl Fn(u32, Pbn) -> bool,
     ) -> impl Iterator<Item = (u32, Ppn)> {
         let block_of = |ppn: Ppn| flash.geometry().block_of(ppn);

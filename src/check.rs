@@ -118,6 +118,13 @@ pub enum IndexError {
 }
 
 impl IndexError {
+    /// It cannot do this, or not here: what it needs and what there is.
+    #[doc(hidden)]
+    #[cold]
+    pub fn unsupported(what: String) -> IndexError {
+        IndexError::Unsupported(what.into())
+    }
+
     /// Bytes that contradict an invariant: which, in words, and the page or node where they are.
     #[inline(always)]
     pub const fn broken(invariant: Invariant, what: &'static str, at: u64) -> IndexError {

@@ -290,6 +290,13 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// It cannot do this, or not here: what it needs and what there is.
+    #[doc(hidden)]
+    #[cold]
+    pub fn unsupported(what: String) -> StoreError {
+        StoreError::Unsupported(what.into())
+    }
+
     /// Something else is on the medium than what was to be mounted.
     pub const fn other(differs: Differs, what: &'static str) -> StoreError {
         StoreError::NotFormatted(Unfit::other(differs, what))

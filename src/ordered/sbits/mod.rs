@@ -168,13 +168,10 @@ impl<N: Nand> Sbits<N> {
         let page_bytes = geometry.page_bytes as usize;
         let capacity = (page_bytes - HEADER_BYTES) / record.entry_bytes();
         if capacity < 2 || geometry.blocks < 4 {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "SBITS needs pages that hold 2 records and 4 blocks; here are {capacity} and {}",
-                    geometry.blocks
-                )
-                .into(),
-            )
+            return Err(IndexError::unsupported(message!(
+                "SBITS needs pages that hold 2 records and 4 blocks; here are {capacity} and {}",
+                geometry.blocks
+            ))
             .into());
         }
         let knots = knots::<N>(config, geometry)?;

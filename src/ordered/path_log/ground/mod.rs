@@ -183,9 +183,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     ) -> Result<RawTree<N, S>, IndexFault> {
         let pages = nand.geometry().pages();
         if is_new && S::NAMES_WIDTHS && pages >= 1 << WIDTH_SHIFT {
-            return Err(
-                IndexError::Unsupported(message!("{pages} pages are too many for this tree").into()).into()
-            );
+            return Err(IndexError::unsupported(message!("{pages} pages are too many for this tree")).into());
         }
         let sizes = [record.key_bytes, record.value_bytes];
         let owner = [S::KIND, &sizes].concat();

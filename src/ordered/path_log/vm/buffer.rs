@@ -75,9 +75,9 @@ impl Waiting {
             return Err(IndexError::Unsupported(what.into()).into());
         }
         if log_pages > 0 && durability == Durability::EveryOperation {
-            return Err(IndexError::Unsupported(message!(
+            return Err(IndexError::unsupported(message!(
                 "log_pages = {log_pages} makes the tree durable at every sync only, and every operation is asked for"
-            ).into()).into());
+            )).into());
         }
         let capacity = log_pages as usize * page_bytes as usize / record.entry_bytes();
         let bytes = Vec::with_capacity(capacity * (record.entry_bytes() + 1));

@@ -303,12 +303,12 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         if given >= config.durability && given > Durability::None {
             return Ok(self);
         }
-        Err(IndexError::Unsupported(message!(
+        Err(IndexError::unsupported(message!(
             "durability '{}' is wanted, but with a journal on this store the index gives '{}': below the journal it is '{}'",
             config.durability.name(),
             given.name(),
             self.inner.class_below().name(),
-        ).into()))
+        )))
     }
 
     /// The index below, which has everything, the updates that wait in RAM included.
@@ -339,14 +339,11 @@ fn layout(
     let page_records = layout.map_or(0, |layout| layout.page_records) as u64;
     let most = store.page_count().saturating_sub(INNER_PAGES_MIN);
     if page_records == 0 || most < PAGES_MIN {
-        return Err(IndexError::Unsupported(
-            message!(
-                "{} pages of {} bytes are too few or too small for a journal",
-                store.page_count(),
-                store.page_bytes()
-            )
-            .into(),
-        ));
+        return Err(IndexError::unsupported(message!(
+            "{} pages of {} bytes are too few or too small for a journal",
+            store.page_count(),
+            store.page_bytes()
+        )));
     }
     let suits = waiting.saturating_mul(ROUNDS).div_ceil(page_records);
     let suits = suits.min(u64::from(store.page_count() / 4)).max(u64::from(PAGES_MIN)) as u32;

@@ -100,13 +100,10 @@ impl LayeredConfig {
     /// The tree and its layer on a store.
     fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<LayeredSizes, IndexError> {
         if self.tree.durability != Durability::None {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "durability '{}' is wanted, but units that wait in RAM are lost: it takes a journal",
-                    self.tree.durability.name()
-                )
-                .into(),
-            ));
+            return Err(IndexError::unsupported(message!(
+                "durability '{}' is wanted, but units that wait in RAM are lost: it takes a journal",
+                self.tree.durability.name()
+            )));
         }
         self.tree.require_for_groups()?;
         let (page_bytes, pages) = (store.page_bytes(), store.page_count());

@@ -109,13 +109,10 @@ impl ClusteredConfig {
     /// of the pages that they may take, or 1.
     pub(super) fn on(&self, page_bytes: usize, pages: u32) -> Result<ClusteredSizes, IndexError> {
         if self.tree.durability != Durability::None {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "durability '{}' is wanted, but nodes that wait in RAM are lost: it takes a journal",
-                    self.tree.durability.name()
-                )
-                .into(),
-            ));
+            return Err(IndexError::unsupported(message!(
+                "durability '{}' is wanted, but nodes that wait in RAM are lost: it takes a journal",
+                self.tree.durability.name()
+            )));
         }
         if page_bytes < SUPERBLOCK_BYTES.max(extent::HEADER_BYTES + extent::ENTRY_BYTES) {
             let what = message!("pages of {page_bytes} bytes: a superblock takes {SUPERBLOCK_BYTES}");
@@ -244,16 +241,13 @@ impl ClusteredSizes {
         if is_ring && nodes >= NODES_MIN {
             return Ok(());
         }
-        Err(IndexError::Unsupported(
-            message!(
-                "{} pages are too few for batches of {} nodes and segments of {} pages: they leave \
+        Err(IndexError::unsupported(message!(
+            "{} pages are too few for batches of {} nodes and segments of {} pages: they leave \
              room for {nodes} nodes, {NODES_MIN} are the least",
-                self.pages,
-                self.batch_nodes,
-                self.segment_pages
-            )
-            .into(),
-        ))
+            self.pages,
+            self.batch_nodes,
+            self.segment_pages
+        )))
     }
 
     fn divide(&mut self) {

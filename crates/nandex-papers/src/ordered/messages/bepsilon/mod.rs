@@ -98,10 +98,11 @@ impl BEpsilonConfig {
         let (shape, pages) = (Shape::of(self.common.record), self.unit_pages(page_bytes));
         let layout = Layout::new(shape, page_bytes, pages, Some(self.fanout as usize))?;
         if layout.inner_records < layout.fanout {
-            return Err(IndexError::Unsupported(message!(
+            return Err(IndexError::unsupported(message!(
                 "a node of {pages} pages of {page_bytes} bytes has room for {} messages beside {} children",
-                layout.inner_records, layout.fanout
-            ).into()));
+                layout.inner_records,
+                layout.fanout
+            )));
         }
         Ok(layout)
     }

@@ -237,14 +237,11 @@ impl MessageScheme for Fd {
         shadow.set_reserve(shadow.units_for_state(state))?;
         let tree = Fd::over(config, plan);
         if !tree.fits(shadow, 1) {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "{} pages are too few for a head of {} records and one more",
-                    shadow.units.count(),
-                    plan.head_entries
-                )
-                .into(),
-            ));
+            return Err(IndexError::unsupported(message!(
+                "{} pages are too few for a head of {} records and one more",
+                shadow.units.count(),
+                plan.head_entries
+            )));
         }
         Ok(tree)
     }

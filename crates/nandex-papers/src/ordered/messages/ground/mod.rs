@@ -331,13 +331,10 @@ pub fn ram_bytes_on<T: MessageScheme>(
 fn identity<T: MessageScheme>(store: &impl PageStore, config: &T::Config) -> Result<Identity, IndexError> {
     let common = T::common(config);
     if common.durability > Durability::EverySync {
-        return Err(IndexError::Unsupported(
-            message!(
-                "durability '{}' is wanted, but updates wait in RAM until a sync: it takes a journal",
-                common.durability.name()
-            )
-            .into(),
-        ));
+        return Err(IndexError::unsupported(message!(
+            "durability '{}' is wanted, but updates wait in RAM until a sync: it takes a journal",
+            common.durability.name()
+        )));
     }
     T::identity(config, StorePages::of(store))
 }

@@ -148,10 +148,10 @@ impl Layout {
         layout.leaf_records = layout.capacity(0).min(usize::from(u16::MAX));
         layout.inner_records = layout.capacity(fanout).min(usize::from(u16::MAX));
         if fanout < 4 || layout.leaf_records < 4 {
-            return Err(IndexError::Unsupported(message!(
+            return Err(IndexError::unsupported(message!(
                 "nodes of {unit_pages} pages of {page_bytes} bytes hold {fanout} children or {} records: 4 are the least",
                 layout.leaf_records
-            ).into()));
+            )));
         }
         debug_assert!(layout.start(fanout) <= page_bytes, "the children of a node exceed its first page");
         Ok(layout)

@@ -94,16 +94,13 @@ impl<S: PageStore> Shadow<S> {
     fn new(mut store: S, identity: Identity) -> Result<Shadow<S>, IndexError> {
         let units = store.page_count().saturating_sub(1) / identity.unit_pages.max(1);
         if identity.unit_pages == 0 || units < 2 || store.page_bytes() < 2 * MANIFEST_BYTES {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "{} pages of {} bytes: at least 2 nodes of {} pages are needed, of {} bytes each",
-                    store.page_count(),
-                    store.page_bytes(),
-                    identity.unit_pages,
-                    2 * MANIFEST_BYTES
-                )
-                .into(),
-            ));
+            return Err(IndexError::unsupported(message!(
+                "{} pages of {} bytes: at least 2 nodes of {} pages are needed, of {} bytes each",
+                store.page_count(),
+                store.page_bytes(),
+                identity.unit_pages,
+                2 * MANIFEST_BYTES
+            )));
         }
         store.updates_shown(Some(0));
         Ok(Shadow {
@@ -259,15 +256,12 @@ impl<S: PageStore> Shadow<S> {
     /// Keeps units for the states of commits.
     pub(in crate::ordered) fn set_reserve(&mut self, units: u32) -> Result<(), IndexError> {
         if self.units.count() < 3 * units + 4 {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "{} nodes of {} pages find room on the store: two commits take {}",
-                    self.units.count(),
-                    self.identity.unit_pages,
-                    2 * units
-                )
-                .into(),
-            ));
+            return Err(IndexError::unsupported(message!(
+                "{} nodes of {} pages find room on the store: two commits take {}",
+                self.units.count(),
+                self.identity.unit_pages,
+                2 * units
+            )));
         }
         self.units.reserve = units;
         Ok(())

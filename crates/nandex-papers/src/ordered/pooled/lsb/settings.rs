@@ -52,13 +52,10 @@ impl LsbConfig {
     /// Sizes that follow on a store: the tree, its pages and those of the log.
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<LsbSizes, IndexError> {
         if self.tree.durability != Durability::None {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "durability '{}' is wanted, but log nodes that wait in RAM are lost: it takes a journal",
-                    self.tree.durability.name()
-                )
-                .into(),
-            ));
+            return Err(IndexError::unsupported(message!(
+                "durability '{}' is wanted, but log nodes that wait in RAM are lost: it takes a journal",
+                self.tree.durability.name()
+            )));
         }
         if !(1..=LOG_NODES_MAX).contains(&self.log_nodes) {
             let what = message!("log_nodes = {}: 1 to {LOG_NODES_MAX} are possible", self.log_nodes);

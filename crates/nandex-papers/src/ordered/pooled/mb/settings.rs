@@ -78,13 +78,10 @@ impl MbConfig {
     /// The tree on a store.
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<MbSizes, IndexError> {
         if self.durability != Durability::None {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "durability '{}' is wanted, but requests that wait in RAM are lost: it takes a journal",
-                    self.durability.name()
-                )
-                .into(),
-            ));
+            return Err(IndexError::unsupported(message!(
+                "durability '{}' is wanted, but requests that wait in RAM are lost: it takes a journal",
+                self.durability.name()
+            )));
         }
         self.pool().validate()?;
         // Leaves so large that a store which takes atomic groups takes those of a split.
@@ -97,10 +94,9 @@ impl MbConfig {
         let layout = LeafLayout::new(self.record, store.page_bytes(), atomic)?;
         let pages = store.page_count();
         if pages < PAGES_MIN {
-            return Err(IndexError::Unsupported(
-                message!("{pages} pages are too few for a leaf and its directory: it takes {PAGES_MIN}")
-                    .into(),
-            ));
+            return Err(IndexError::unsupported(message!(
+                "{pages} pages are too few for a leaf and its directory: it takes {PAGES_MIN}"
+            )));
         }
         let above = [b'M', b'B', self.record.value_bytes, layout.pages_max as u8];
         let directory = BPlusConfig::directory(self.record.key_bytes, self.order, above);

@@ -80,13 +80,10 @@ impl PioConfig {
     /// The tree on a store.
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<PioSizes, IndexError> {
         if self.durability != Durability::None {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "durability '{}' is wanted, but operations that wait in RAM are lost: it takes a journal",
-                    self.durability.name()
-                )
-                .into(),
-            ));
+            return Err(IndexError::unsupported(message!(
+                "durability '{}' is wanted, but operations that wait in RAM are lost: it takes a journal",
+                self.durability.name()
+            )));
         }
         self.pool().validate()?;
         // Leaves so large that a store which takes atomic groups takes those of a split.
@@ -101,9 +98,9 @@ impl PioConfig {
         let (pages, needed) = (store.page_count() as usize, 2 + layout.segments);
         if pages < needed {
             let segments = layout.segments;
-            return Err(IndexError::Unsupported(message!(
+            return Err(IndexError::unsupported(message!(
                 "{pages} pages are too few for a leaf of {segments} pages and its directory: it takes {needed}"
-            ).into()));
+            )));
         }
         if self.requests == 0 {
             return Err(IndexError::Unsupported("no request may be submitted: requests = 0".into()));

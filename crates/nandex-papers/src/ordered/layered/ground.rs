@@ -48,9 +48,10 @@ mod tests;
 
 use crate::ordered::bplus_nodes::BPlusNodes;
 use crate::ordered::journal::Buffered;
+use crate::ordered::pooled::require_none;
 use crate::unit_layer::{CommitPolicy, LayerConfig, NodeCodec, NodeLayer, Tuning};
 use alloc::vec;
-use nandex::check::{CheckReport, IndexError, message};
+use nandex::check::{CheckReport, IndexError};
 use nandex::fault::IndexFault;
 use nandex::nand::Cause;
 use nandex::ordered::bplus::ground::is_marked_clean;
@@ -99,12 +100,7 @@ impl LayeredConfig {
 
     /// The tree and its layer on a store.
     fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<LayeredSizes, IndexError> {
-        if self.tree.durability != Durability::None {
-            return Err(IndexError::unsupported(message!(
-                "durability '{}' is wanted, but units that wait in RAM are lost: it takes a journal",
-                self.tree.durability.name()
-            )));
-        }
+        require_none(self.tree.durability, "units")?;
         self.tree.require_for_groups()?;
         let (page_bytes, pages) = (store.page_bytes(), store.page_count());
         let mut layer = LayerConfig {

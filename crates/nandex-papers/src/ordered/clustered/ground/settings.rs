@@ -3,6 +3,7 @@
 use super::superblock::SUPERBLOCK_BYTES;
 use super::{batch, extent, links, table};
 use crate::ordered::bplus_nodes::BPlusNodes;
+use crate::ordered::pooled::require_none;
 use nandex::check::{IndexError, message};
 use nandex::ordered::bplus::BPlusConfig;
 use nandex::ordered::{Durability, RecordFormat};
@@ -108,12 +109,7 @@ impl ClusteredConfig {
     /// The plan for so many pages of this size. Where W is not given it is the largest that leaves nodes half
     /// of the pages that they may take, or 1.
     pub(super) fn on(&self, page_bytes: usize, pages: u32) -> Result<ClusteredSizes, IndexError> {
-        if self.tree.durability != Durability::None {
-            return Err(IndexError::unsupported(message!(
-                "durability '{}' is wanted, but nodes that wait in RAM are lost: it takes a journal",
-                self.tree.durability.name()
-            )));
-        }
+        require_none(self.tree.durability, "nodes")?;
         if page_bytes < SUPERBLOCK_BYTES.max(extent::HEADER_BYTES + extent::ENTRY_BYTES) {
             let what = message!("pages of {page_bytes} bytes: a superblock takes {SUPERBLOCK_BYTES}");
             return Err(IndexError::Unsupported(what.into()));

@@ -3,6 +3,7 @@
 use super::page::LeafLayout;
 use super::tree::{WideTree, buffer_bytes, group_pages_max};
 use crate::ordered::lazy_update::{CommitPolicy, Pairs, Pool, PoolCount, PoolSetup, requests_in};
+use crate::ordered::pooled::require_none;
 use nandex::check::{IndexError, message};
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::buffered::Answers;
@@ -77,12 +78,7 @@ impl MbConfig {
 
     /// The tree on a store.
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<MbSizes, IndexError> {
-        if self.durability != Durability::None {
-            return Err(IndexError::unsupported(message!(
-                "durability '{}' is wanted, but requests that wait in RAM are lost: it takes a journal",
-                self.durability.name()
-            )));
-        }
+        require_none(self.durability, "requests")?;
         self.pool().validate()?;
         // Leaves so large that a store which takes atomic groups takes those of a split.
         let nodes = BPlusConfig::directory(self.record.key_bytes, self.order, [0; 4])

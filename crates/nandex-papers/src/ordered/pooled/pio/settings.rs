@@ -3,6 +3,7 @@
 use super::page::LeafLayout;
 use super::tree::{SegmentTree, buffer_bytes, group_pages_max};
 use crate::ordered::lazy_update::{CommitPolicy, Pairs, Pool, PoolCount, PoolSetup, requests_in};
+use crate::ordered::pooled::require_none;
 use nandex::check::{IndexError, message};
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::buffered::Answers;
@@ -79,12 +80,7 @@ impl PioConfig {
 
     /// The tree on a store.
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<PioSizes, IndexError> {
-        if self.durability != Durability::None {
-            return Err(IndexError::unsupported(message!(
-                "durability '{}' is wanted, but operations that wait in RAM are lost: it takes a journal",
-                self.durability.name()
-            )));
-        }
+        require_none(self.durability, "operations")?;
         self.pool().validate()?;
         // Leaves so large that a store which takes atomic groups takes those of a split.
         let nodes = BPlusConfig::directory(self.record.key_bytes, self.order, [0; 4])

@@ -3,7 +3,7 @@
 
 use super::corrupted;
 use super::page::LeafLayout;
-use crate::ordered::mb::key_before;
+use crate::ordered::pooled::leaves::{LeafTree, leaf_index};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec;
@@ -273,39 +273,6 @@ impl<S: PageStore> SegmentTree<S> {
         LeafSpan { low: None, high: None }
     }
 
-    pub(super) fn least_key(&self) -> Box<[u8]> {
-        vec![0; usize::from(self.layout.record.key_bytes)].into()
-    }
-
-    /// The leaf after or before one.
-    fn neighbour(&mut self, name: &Name, direction: Direction) -> Result<Option<Name>, IndexError> {
-        match (direction, &name.span.high, &name.span.low) {
-            (Direction::Ascending, None, _) | (Direction::Descending, _, None) => Ok(None),
-            (Direction::Ascending, Some(high), _) => match self.directory.name_at(name.slot + 1)? {
-                Some(next) => Ok(Some(next)),
-                None => Ok(self.directory.name_of(high, Cause::Host)?),
-            },
-            (Direction::Descending, _, Some(low)) => match name.slot.checked_sub(1) {
-                Some(slot) => Ok(self.directory.name_at(slot)?),
-                None => match key_before(low) {
-                    Some(key) => Ok(self.directory.name_of(&key, Cause::Host)?),
-                    None => Ok(None),
-                },
-            },
-        }
-    }
-
-    /// The leaf where a walk begins.
-    fn start_of(&mut self, bounds: Bounds<'_>, direction: Direction) -> Result<Option<Name>, IndexError> {
-        let start: Box<[u8]> = match (direction, bounds.0, bounds.1) {
-            (Direction::Ascending, Bound::Included(key) | Bound::Excluded(key), _)
-            | (Direction::Descending, _, Bound::Included(key) | Bound::Excluded(key)) => key.into(),
-            (Direction::Ascending, ..) => self.least_key(),
-            (Direction::Descending, ..) => vec![0xff; usize::from(self.layout.record.key_bytes)].into(),
-        };
-        Ok(self.directory.name_of(&start, Cause::Host)?)
-    }
-
     /// prange: the leaves of the range are read several at a time, ever more as the walk goes on.
     fn walk_range(
         &mut self,
@@ -313,21 +280,14 @@ impl<S: PageStore> SegmentTree<S> {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
-        for bound in [bounds.0, bounds.1] {
-            if let Bound::Included(key) | Bound::Excluded(key) = bound {
-                self.layout.record.check_key(key)?;
-            }
-        }
-        let mut next = self.start_of(bounds, direction)?;
+        let mut next = self.first_leaf(bounds, direction)?;
         let most = (self.requests_max / self.layout.segments).max(1);
         let mut together = 1;
         while next.is_some() {
             let mut leaves = Vec::new();
             while let Some(name) = next.take() {
                 leaves.push(name.page);
-                if reaches_beyond(&name.span, bounds, direction) {
-                    next = self.neighbour(&name, direction)?;
-                }
+                next = self.next_leaf(&name, bounds, direction)?;
                 if leaves.len() == together {
                     break;
                 }
@@ -359,6 +319,24 @@ impl<S: PageStore> SegmentTree<S> {
             }
         }
         ControlFlow::Continue(())
+    }
+
+    fn check_all(&mut self) -> Result<CheckReport, IndexError> {
+        let (mut walk, leaves) = self.check_leaves()?;
+        if leaves != self.leaves as usize {
+            let found = "leaves in the directory and leaves counted differ".to_string();
+            walk.report.violation(Invariant::O3, 0, found);
+        }
+        self.directory.check_names_end(&mut walk);
+        Ok(walk.report)
+    }
+}
+
+impl<S: PageStore> LeafTree<S> for SegmentTree<S> {
+    const LEAF: Invariant = Invariant::O1;
+
+    fn directory(&mut self) -> &mut BPlusTree<S> {
+        &mut self.directory
     }
 
     fn check_leaf(
@@ -401,49 +379,11 @@ impl<S: PageStore> SegmentTree<S> {
         walk.report.nodes += used as u64;
         Ok(())
     }
-
-    fn check_all(&mut self) -> Result<CheckReport, IndexError> {
-        let mut names: Vec<(Box<[u8]>, Lpn)> = Vec::new();
-        let mut walk = self.directory.check_names(&mut |key, page| names.push((key.into(), page)))?;
-        for (i, (low, page)) in names.iter().enumerate() {
-            let high = names.get(i + 1).map(|(high, _)| &**high);
-            match self.check_leaf(low, high, *page, &mut walk) {
-                Err(IndexError::Corrupted { invariant, what, at }) => {
-                    let invariant = invariant.unwrap_or(Invariant::O1);
-                    walk.report.violation(invariant, at, what.to_string());
-                }
-                Err(IndexError::Store(error @ StoreError::Corrupted { .. })) => {
-                    walk.report.violation(Invariant::O1, u64::from(page.0), error.to_string());
-                }
-                other => other?,
-            }
-        }
-        if names.len() != self.leaves as usize {
-            let found = "leaves in the directory and leaves counted differ".to_string();
-            walk.report.violation(Invariant::O3, 0, found);
-        }
-        self.directory.check_names_end(&mut walk);
-        Ok(walk.report)
-    }
 }
 
 /// Pages that a change of leaves writes besides nodes of the directory.
 pub(super) const fn group_pages_max(layout: &LeafLayout) -> usize {
     2 * layout.segments
-}
-
-/// Whether leaves beyond one, in the direction of a walk, may have keys between the bounds.
-fn reaches_beyond(span: &LeafSpan, bounds: Bounds<'_>, direction: Direction) -> bool {
-    match (direction, &span.high, &span.low) {
-        (Direction::Ascending, Some(high), _) => {
-            within(high, (Bound::Unbounded, bounds.1)) == Ordering::Equal
-        }
-        (Direction::Descending, _, Some(low)) => match bounds.0 {
-            Bound::Included(key) | Bound::Excluded(key) => &**low > key,
-            Bound::Unbounded => true,
-        },
-        _ => false,
-    }
 }
 
 /// Whether a key is changed again after record `at` of the first of these pages.
@@ -484,10 +424,6 @@ impl<S: PageStore> OrderedIndex for SegmentTree<S> {
         self.layout.record
     }
 
-    fn durability(&self) -> Durability {
-        Durability::None
-    }
-
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         self.directory.ready()?;
         self.layout.record.check_key(key)?;
@@ -498,46 +434,6 @@ impl<S: PageStore> OrderedIndex for SegmentTree<S> {
             value.copy_from_slice(found);
         }
         Ok(found.is_some())
-    }
-
-    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.layout.record.check_key(key)?;
-        self.layout.record.check_value(value)?;
-        self.apply_one(Change { key, value: Some(value) })
-    }
-
-    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
-        self.layout.record.check_key(key)?;
-        self.apply_one(Change { key, value: None })
-    }
-
-    fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
-        self.directory.ready()?;
-        self.load_all(records)
-    }
-
-    fn range(
-        &mut self,
-        low: Bound<&[u8]>,
-        high: Bound<&[u8]>,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> Result<(), IndexError> {
-        self.directory.ready()?;
-        self.walk_range((low, high), direction, visit)
-    }
-
-    fn sync(&mut self) -> Result<(), IndexError> {
-        self.directory.sync()
-    }
-
-    fn close(&mut self) -> Result<(), IndexError> {
-        self.directory.close()
-    }
-
-    fn check(&mut self) -> Result<CheckReport, IndexError> {
-        self.directory.ready()?;
-        self.check_all()
     }
 
     fn stats(&self) -> IndexStats {
@@ -563,7 +459,7 @@ impl<S: PageStore> OrderedIndex for SegmentTree<S> {
         stats
     }
 
-    nandex::forward_index!(directory: maintain, scrub);
+    leaf_index!();
 
     fn ram_bytes(&self) -> usize {
         let pages = self.directory.space().page_count();

@@ -254,8 +254,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         self.run(|core| {
-            core.medium.record.check_key(key)?;
-            core.medium.record.check_value(value)?;
+            core.medium.record.check(key, value)?;
             match core.memtable.find(key) {
                 Ok(i) => Ok(core.memtable.copy_value(i, value)),
                 Err(_) => core.get(key, value),
@@ -265,8 +264,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         self.run(|core| {
-            core.medium.record.check_key(key)?;
-            core.medium.record.check_value(value)?;
+            core.medium.record.check(key, value)?;
             let existed = core.exists(key)?;
             core.change(key, Some(value)).map(|()| existed)
         })
@@ -286,8 +284,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     /// No level is asked.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
         self.run(|core| {
-            core.medium.record.check_key(key)?;
-            core.medium.record.check_value(value)?;
+            core.medium.record.check(key, value)?;
             core.change(key, Some(value))
         })
     }

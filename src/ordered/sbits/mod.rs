@@ -431,8 +431,7 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
-        self.record.check_key(key)?;
-        self.record.check_value(value)?;
+        self.record.check(key, value)?;
         self.usable()?;
         if self.filling.begins_by(self.record, key) {
             let found = search(&self.filling.page, self.record, self.filling.count, key);
@@ -453,8 +452,7 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
 
     /// Appends a record; a key that is not above all others is refused.
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.record.check_key(key)?;
-        self.record.check_value(value)?;
+        self.record.check(key, value)?;
         self.usable()?;
         self.append(key, value)?;
         Ok(false)

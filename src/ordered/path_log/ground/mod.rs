@@ -411,8 +411,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         let nodes = &mut self.nodes;
-        nodes.record.check_key(key)?;
-        nodes.record.check_value(value)?;
+        nodes.record.check(key, value)?;
         nodes.usable()?;
         let found = match S::MAPS_MOVES {
             true => nodes.get_by_path(key, Some(value)),
@@ -422,8 +421,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.nodes.record.check_key(key)?;
-        self.nodes.record.check_value(value)?;
+        self.nodes.record.check(key, value)?;
         self.nodes.usable()?;
         self.update_began = false;
         let outcome = self.insert_entry(key, value);

@@ -208,10 +208,6 @@ impl<T: TakesBatches> Logged<T> {
 }
 
 impl<T: TakesBatches> OrderedIndex for Logged<T> {
-    fn record(&self) -> RecordFormat {
-        self.tree.record()
-    }
-
     fn durability(&self) -> Durability {
         if self.waiting.capacity == 0 { self.tree.durability() } else { Durability::EverySync }
     }
@@ -220,8 +216,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
         if self.waiting.bytes.is_empty() {
             return self.tree.get(key, value);
         }
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         match self.waiting.search(key) {
             Ok(i) => {
                 let waiting = self.waiting.get(i).value;
@@ -236,8 +231,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
         if self.waiting.capacity == 0 {
             return self.tree.insert(key, value);
         }
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         Ok(self.note(key, Some(value), self.answers)?)
     }
 
@@ -246,8 +240,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
         if self.waiting.capacity == 0 {
             return self.tree.put(key, value);
         }
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         Ok(self.note(key, Some(value), Answers::Pool).map(drop)?)
     }
 
@@ -279,7 +272,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
         Ok(())
     }
 
-    crate::forward_index!(tree: maintain, scrub);
+    crate::forward_index!(tree: maintain, scrub, record);
 
     fn free(&self) -> Option<Room> {
         let (room, waiting) = (self.tree.free()?, self.waiting.len() as u64);

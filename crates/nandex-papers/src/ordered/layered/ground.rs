@@ -235,19 +235,7 @@ impl<S: PageStore> LayeredTree<S> {
 }
 
 impl<S: PageStore> Buffered<S> for LayeredTree<S> {
-    type Config = LayeredConfig;
-
-    fn format(store: S, config: LayeredConfig) -> Result<Self, IndexError> {
-        LayeredTree::format(store, config.published())
-    }
-
-    fn mount(store: S, config: LayeredConfig) -> Result<Self, IndexError> {
-        LayeredTree::mount(store, config.published())
-    }
-
-    fn mount_after_cut(store: S, config: LayeredConfig) -> Result<Self, IndexError> {
-        LayeredTree::mount_after_cut(store, config.published())
-    }
+    crate::ordered::journal::opens_published!(LayeredTree, LayeredConfig);
 
     fn record_of(config: &LayeredConfig) -> RecordFormat {
         config.tree.record

@@ -128,8 +128,7 @@ macro_rules! leaf_index {
         }
 
         fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-            self.record().check_key(key)?;
-            self.record().check_value(value)?;
+            self.record().check(key, value)?;
             self.apply_one(nandex::ordered::change::Change { key, value: Some(value) })
         }
 

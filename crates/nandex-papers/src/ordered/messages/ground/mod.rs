@@ -195,8 +195,7 @@ impl Ascending<'_, '_, '_> {
     /// Appends the next record to a run; false at the end.
     pub(in crate::ordered) fn next_into(&mut self, run: &mut Run) -> Result<bool, IndexError> {
         let Some((key, value)) = self.records.next() else { return Ok(false) };
-        self.format.check_key(key)?;
-        self.format.check_value(value)?;
+        self.format.check(key, value)?;
         if self.count > 0 && self.last[..] >= *key {
             return Err(IndexError::NotSorted { position: self.count });
         }
@@ -397,22 +396,19 @@ impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         self.shadow.ready()?;
         self.scheme.find(&mut self.shadow, key, value)
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         self.update(Change { key, value: Some(value) })
     }
 
     /// A message is all that it takes: nothing is looked up.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         self.shadow.ready()?;
         self.take_in(key, Some(value))
     }

@@ -306,19 +306,7 @@ impl<T: GroupTree> Pooled<T> {
 /// Above a store with a journal: the pool's updates wait, the tree is never torn where the store writes
 /// groups atomically.
 impl<S: PageStore> Buffered<S> for LazyUpdateTree<S> {
-    type Config = LazyUpdateConfig;
-
-    fn format(store: S, config: LazyUpdateConfig) -> Result<Self, IndexError> {
-        LazyUpdateTree::format(store, config.published())
-    }
-
-    fn mount(store: S, config: LazyUpdateConfig) -> Result<Self, IndexError> {
-        LazyUpdateTree::mount(store, config.published())
-    }
-
-    fn mount_after_cut(store: S, config: LazyUpdateConfig) -> Result<Self, IndexError> {
-        LazyUpdateTree::mount_after_cut(store, config.published())
-    }
+    crate::ordered::journal::opens_published!(LazyUpdateTree, LazyUpdateConfig);
 
     fn validate_below_journal(config: &LazyUpdateConfig) -> Result<(), IndexError> {
         config.validate_below_journal()
@@ -338,17 +326,12 @@ impl<S: PageStore> Buffered<S> for LazyUpdateTree<S> {
 }
 
 impl<T: GroupTree> OrderedIndex for Pooled<T> {
-    fn record(&self) -> RecordFormat {
-        self.tree.record()
-    }
-
     fn durability(&self) -> Durability {
         Durability::None
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         self.tree.ready()?;
         let Some(slot) = self.pool.requests.find(key) else {
             if T::COUNTS_READS {
@@ -364,15 +347,13 @@ impl<T: GroupTree> OrderedIndex for Pooled<T> {
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         self.update(Change { key, value: Some(value) }, self.answers)
     }
 
     /// The leaf of the key is not read.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         self.update(Change { key, value: Some(value) }, Answers::Pool).map(drop)
     }
 
@@ -438,7 +419,7 @@ impl<T: GroupTree> OrderedIndex for Pooled<T> {
         self.tree.ram_bytes() + self.pool.held_bytes()
     }
 
-    nandex::forward_index!(tree: maintain, scrub);
+    nandex::forward_index!(tree: maintain, scrub, record);
 
     /// A request that waits is taken for new records.
     fn free(&self) -> Option<Room> {

@@ -340,8 +340,7 @@ impl<S: PageStore> WideTree<S> {
         let full = self.layout.capacity(self.layout.pages_max);
         let (mut held, mut loaded) = (0, 0);
         for (key, value) in records {
-            self.record.check_key(key)?;
-            self.record.check_value(value)?;
+            self.record.check(key, value)?;
             if held > 0 && self.flat_shape.key(&self.flat, held - 1) >= key {
                 return Err(IndexError::NotSorted { position: loaded });
             }
@@ -437,8 +436,7 @@ impl<S: PageStore> OrderedIndex for WideTree<S> {
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         self.directory.ready()?;
-        self.record.check_key(key)?;
-        self.record.check_value(value)?;
+        self.record.check(key, value)?;
         let Some((_, frame, place)) = self.seek(key, Cause::Host)? else { return Ok(false) };
         let found = self.search(frame, place, key);
         if let Ok(at) = found {

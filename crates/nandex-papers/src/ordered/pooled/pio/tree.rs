@@ -426,8 +426,7 @@ impl<S: PageStore> OrderedIndex for SegmentTree<S> {
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         self.directory.ready()?;
-        self.layout.record.check_key(key)?;
-        self.layout.record.check_value(value)?;
+        self.layout.record.check(key, value)?;
         let Some((_, used)) = self.seek(key, Cause::Host)? else { return Ok(false) };
         let found = self.find_in(0, used, key);
         if let Some(found) = found {

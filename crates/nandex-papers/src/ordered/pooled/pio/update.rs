@@ -338,8 +338,7 @@ impl<S: PageStore> SegmentTree<S> {
         let full = self.layout.keeps();
         let (mut held, mut loaded) = (0, 0);
         for (key, value) in records {
-            self.layout.record.check_key(key)?;
-            self.layout.record.check_value(value)?;
+            self.layout.record.check(key, value)?;
             if held > 0 && self.flat_shape.key(&self.flat, held - 1) >= key {
                 return Err(IndexError::NotSorted { position: loaded });
             }

@@ -7,6 +7,23 @@
 //! are equal. Stable sorts are those of a node or a list of blocks: short.
 
 use core::cmp::Ordering;
+use core::ops::Range;
+
+/// Bisects places in ascending order: the one of which `order` says that it is the wanted one, or else where
+/// that belongs.
+#[inline]
+pub fn search(places: Range<usize>, order: impl Fn(usize) -> Ordering) -> Result<usize, usize> {
+    let (mut low, mut high) = (places.start, places.end);
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        match order(middle) {
+            Ordering::Less => low = middle + 1,
+            Ordering::Greater => high = middle,
+            Ordering::Equal => return Ok(middle),
+        }
+    }
+    Err(low)
+}
 
 /// Sorts by the elements' own order.
 pub fn total<T: Ord>(items: &mut [T]) {

@@ -9,6 +9,7 @@
 //! entry_bytes` exactly. In an internal node the value is a child's address and key `i` is a lower bound of
 //! all keys below child `i`; the bound of child 0 is not relied upon.
 
+use crate::sort;
 use core::cmp::Ordering;
 
 /// Whether the processor compares keys of 8 bytes as numbers: on others that takes as long as byte by byte.
@@ -203,18 +204,14 @@ fn be_u64(bytes: &[u8]) -> u64 {
 
 #[inline]
 fn search_by<K: Ord>(count: usize, wanted: K, key: impl Fn(usize) -> K) -> Result<usize, usize> {
-    let (mut low, mut high) = (0, count);
-    while low < high {
-        let middle = usize::midpoint(low, high);
-        match key(middle).cmp(&wanted) {
-            Ordering::Less => low = middle + 1,
-            Ordering::Greater => high = middle,
-            Ordering::Equal => return Ok(middle),
-        }
-    }
-    debug_assert!(low == 0 || key(low - 1) < wanted, "the key before place {low} is not below");
-    debug_assert!(low == count || key(low) > wanted, "the key at place {low} is not above");
-    Err(low)
+    let found = sort::search(0..count, |place| key(place).cmp(&wanted));
+    let place = found.unwrap_or_else(|place| place);
+    debug_assert!(place == 0 || key(place - 1) < wanted, "the key before place {place} is not below");
+    debug_assert!(
+        found.is_ok() || place == count || key(place) > wanted,
+        "the key at place {place} is not above"
+    );
+    found
 }
 
 #[cfg(test)]

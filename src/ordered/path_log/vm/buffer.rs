@@ -14,6 +14,7 @@ use crate::ordered::change::{Change, change_one, check_batch, newest_by_key};
 use crate::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room, Visit, within,
 };
+use crate::sort;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
@@ -118,18 +119,17 @@ impl Waiting {
     }
 
     fn search(&self, key: &[u8]) -> Result<usize, usize> {
-        let (mut low, mut high) = (0, self.len());
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            match self.get(middle).key.cmp(key) {
-                Ordering::Less => low = middle + 1,
-                Ordering::Greater => high = middle,
-                Ordering::Equal => return Ok(middle),
-            }
-        }
-        debug_assert!(low == 0 || self.get(low - 1).key < key, "the change before place {low} is not below");
-        debug_assert!(low == self.len() || self.get(low).key > key, "the change at place {low} is not above");
-        Err(low)
+        let found = sort::search(0..self.len(), |i| self.get(i).key.cmp(key));
+        let place = found.unwrap_or_else(|place| place);
+        debug_assert!(
+            place == 0 || self.get(place - 1).key < key,
+            "the change before place {place} is not below"
+        );
+        debug_assert!(
+            found.is_ok() || place == self.len() || self.get(place).key > key,
+            "the change at place {place} is not above"
+        );
+        found
     }
 
     fn note(&mut self, change: Change<'_>) {

@@ -19,6 +19,7 @@ use nandex::ordered::node::NodeShape;
 use nandex::ordered::{
     Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit, within,
 };
+use nandex::sort;
 use nandex::store::space::Space;
 use nandex::store::{PageStore, StoreError, batch};
 use nandex::units::Lpn;
@@ -219,15 +220,8 @@ impl<S: PageStore> SegmentTree<S> {
             if let Some(change) = appended.find(|change| change.key == key) {
                 return change.value;
             }
-            let (mut low, mut high) = (0, head.sorted);
-            while low < high {
-                let middle = usize::midpoint(low, high);
-                let change = layout.record(page, middle);
-                match change.key.cmp(key) {
-                    Ordering::Less => low = middle + 1,
-                    Ordering::Greater => high = middle,
-                    Ordering::Equal => return change.value,
-                }
+            if let Ok(at) = sort::search(0..head.sorted, |at| layout.record(page, at).key.cmp(key)) {
+                return layout.record(page, at).value;
             }
         }
         None

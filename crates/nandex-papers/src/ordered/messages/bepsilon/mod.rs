@@ -50,7 +50,7 @@
 
 use crate::ordered::messages::ground::{
     Ascending, Bounds, CommittedState, Common, Identity, Layout, MessageScheme, MessageTree, Node, NodeAt,
-    PUT, Run, Shadow, Shape, StorePages, Tally, Tour, Written, corrupted, make_room,
+    PUT, Run, Shadow, ShadowOn, Shape, StorePages, Tally, Tour, Written, corrupted, make_room,
 };
 use alloc::vec;
 use alloc::vec::Vec;
@@ -59,7 +59,6 @@ use nandex::codec::{get_u16, put_u32};
 use nandex::nand::Cause;
 use nandex::ordered::change::Change;
 use nandex::ordered::{Direction, RecordFormat, Visit};
-use nandex::store::PageStore;
 use nandex::units::Lpn;
 
 #[cfg(test)]
@@ -161,7 +160,7 @@ impl BEpsilon {
 
     /// Whether there are units for all that one message more can lead to (E3), a level more among it:
     /// removals that come after that flush through it.
-    fn has_room<S: PageStore>(&self, shadow: &Shadow<S>, spare: u32) -> bool {
+    fn has_room(&self, shadow: &Shadow<'_>, spare: u32) -> bool {
         let puts = self.tally.puts + 1;
         let rises = self.layout.may_rise(puts, &self.root);
         let flush = self.flush_units_at(self.root.level + u8::from(rises));
@@ -170,7 +169,7 @@ impl BEpsilon {
     }
 
     /// Sees to it that a value may be taken in.
-    fn admit<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
+    fn admit(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         // A root that is a leaf with room takes a record without any unit.
         let is_small = self.root.level == 1 && self.root.records.len() < self.layout.leaf_records;
         if is_small || self.has_room(shadow, 0) {
@@ -190,7 +189,7 @@ impl BEpsilon {
     }
 
     /// Sends the messages of one child of the root down.
-    fn flush<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
+    fn flush(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         make_room(shadow, self, self.flush_units())?;
         let (slot, range) = self.root.heaviest();
         let (mut root, mut tally, layout) = (self.root.clone(), self.tally, self.layout);
@@ -209,7 +208,7 @@ impl BEpsilon {
     }
 
     /// Sends every message to its leaf, leaf by leaf, and joins leaves that are far from full.
-    fn drain<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
+    fn drain(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         self.counts.drains += 1;
         let mut from = Some(vec![0; self.layout.shape.key]);
         while let Some(key) = from.filter(|_| self.root.level > 1) {
@@ -222,7 +221,7 @@ impl BEpsilon {
     }
 
     /// Turns a root that is a full leaf into leaves.
-    fn grow<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
+    fn grow(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         make_room(shadow, self, 2)?;
         let (layout, mut tally) = (self.layout, self.tally);
         let records = &self.root.records;
@@ -240,9 +239,9 @@ impl BEpsilon {
 }
 
 /// Sends messages to a node, which takes what it has room for; the others are left.
-fn flush_into<S: PageStore>(
+fn flush_into(
     layout: &Layout,
-    shadow: &mut Shadow<S>,
+    shadow: &mut Shadow<'_>,
     tally: &mut Tally,
     NodeAt { unit, level }: NodeAt,
     batch: &mut Run,
@@ -293,7 +292,7 @@ impl MessageScheme for BEpsilon {
         })
     }
 
-    fn new<S: PageStore>(config: &BEpsilonConfig, shadow: &mut Shadow<S>) -> Result<BEpsilon, IndexError> {
+    fn new(config: &BEpsilonConfig, shadow: &mut Shadow<'_>) -> Result<BEpsilon, IndexError> {
         let layout = config.layout(shadow.page_bytes())?;
         let root_bytes = 5 + layout.node_bytes();
         let reserve = shadow.units_for_state(root_bytes).max(1);
@@ -301,9 +300,9 @@ impl MessageScheme for BEpsilon {
         Ok(BEpsilon::over(layout, Node::leaf(layout.shape)))
     }
 
-    fn restore<S: PageStore>(
+    fn restore(
         config: &BEpsilonConfig,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         state: CommittedState,
     ) -> Result<BEpsilon, IndexError> {
         let state = &state.rest(shadow)?[..];
@@ -342,12 +341,7 @@ impl MessageScheme for BEpsilon {
         found.or((self.root.level == 1).then_some(false))
     }
 
-    fn find<S: PageStore>(
-        &mut self,
-        shadow: &mut Shadow<S>,
-        key: &[u8],
-        value: &mut [u8],
-    ) -> Result<bool, IndexError> {
+    fn find(&mut self, shadow: &mut Shadow<'_>, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         if let Some((kind, found)) = self.root.records.all().find(key) {
             value.copy_from_slice(found);
             return Ok(kind == PUT);
@@ -367,9 +361,9 @@ impl MessageScheme for BEpsilon {
         }
     }
 
-    fn update<S: PageStore>(
+    fn update(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Result<(), IndexError> {
@@ -401,9 +395,9 @@ impl MessageScheme for BEpsilon {
         Ok(())
     }
 
-    fn range<S: PageStore>(
+    fn range(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         bounds: Bounds<'_>,
         direction: Direction,
         visit: Visit<'_>,
@@ -413,9 +407,9 @@ impl MessageScheme for BEpsilon {
         tour.walk(&self.layout, shadow, &self.root, nothing.all()).map(drop)
     }
 
-    fn load<S: PageStore>(
+    fn load(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         records: &mut Ascending<'_, '_, '_>,
     ) -> Result<(), IndexError> {
         let (layout, mut tally) = (self.layout, self.tally);
@@ -428,11 +422,7 @@ impl MessageScheme for BEpsilon {
         Ok(())
     }
 
-    fn check<S: PageStore>(
-        &mut self,
-        shadow: &mut Shadow<S>,
-        report: &mut CheckReport,
-    ) -> Result<u32, IndexError> {
+    fn check(&mut self, shadow: &mut Shadow<'_>, report: &mut CheckReport) -> Result<u32, IndexError> {
         let (root, layout) = (&self.root, &self.layout);
         if root.records.len() > self.root_records_max() || root.children.len() > layout.fanout {
             report.violation(Invariant::E1, 0, message!("{} records in the root", root.records.len()));
@@ -485,6 +475,6 @@ impl MessageScheme for BEpsilon {
         let unit_pages = config.unit_pages(page_bytes) as u32;
         let height = layout.height_max(pages / unit_pages) as usize;
         let nodes = (height + 4) * layout.node_bytes() + 2 * page_bytes;
-        Ok(nodes + Shadow::<()>::ram_bytes_for(pages, unit_pages, 2))
+        Ok(nodes + ShadowOn::<()>::ram_bytes_for(pages, unit_pages, 2))
     }
 }

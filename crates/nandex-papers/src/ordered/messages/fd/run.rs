@@ -22,7 +22,6 @@ use nandex::check::{IndexError, Invariant};
 use nandex::codec::{get_u16, get_u32, put_u16, put_u32};
 use nandex::nand::Cause;
 use nandex::ordered::Direction;
-use nandex::store::PageStore;
 use nandex::units::Lpn;
 
 pub(super) const EXTERNAL: u8 = 3;
@@ -59,9 +58,9 @@ impl RunPage {
         page_bytes.saturating_sub(HEAD_BYTES) / shape.bytes()
     }
 
-    pub(super) fn read<S: PageStore>(
+    pub(super) fn read(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         unit: u32,
         cause: Cause,
     ) -> Result<(), IndexError> {
@@ -123,11 +122,7 @@ impl Cursor {
     }
 
     /// At the first entry of a run.
-    pub(super) fn first<S: PageStore>(
-        shadow: &mut Shadow<S>,
-        shape: Shape,
-        run: &Level,
-    ) -> Result<Cursor, IndexError> {
+    pub(super) fn first(shadow: &mut Shadow<'_>, shape: Shape, run: &Level) -> Result<Cursor, IndexError> {
         let mut page = RunPage::new(shape, shadow.page_bytes());
         page.read(shadow, run.first, Cause::Merge)?;
         let direction = Direction::Ascending;
@@ -144,13 +139,13 @@ impl Cursor {
         Some(self.page.entries().at(at))
     }
 
-    pub(super) fn advance<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
+    pub(super) fn advance(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         self.at += 1;
         self.turn(shadow)
     }
 
     /// Goes to the next page at the end of one.
-    pub(super) fn turn<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
+    pub(super) fn turn(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         let next = self.page.neighbour(self.direction);
         if self.at < self.page.count || next == NONE {
             return Ok(());
@@ -165,9 +160,9 @@ impl Cursor {
     }
 
     /// Goes past fences (but external ones, if they are wanted) and past none else.
-    pub(super) fn skip_fences<S: PageStore>(
+    pub(super) fn skip_fences(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         keeps_external: bool,
     ) -> Result<(), IndexError> {
         while let Some(entry) = self.peek() {
@@ -233,9 +228,9 @@ impl Writer {
     }
 
     /// Adds an entry to a level.
-    pub(super) fn put<S: PageStore>(
+    pub(super) fn put(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         level: usize,
         entry: &[u8],
     ) -> Result<(), IndexError> {
@@ -257,12 +252,7 @@ impl Writer {
     }
 
     /// Announces a new page to the level above, and begins it with a fence.
-    fn begin<S: PageStore>(
-        &mut self,
-        shadow: &mut Shadow<S>,
-        level: usize,
-        entry: &[u8],
-    ) -> Result<(), IndexError> {
+    fn begin(&mut self, shadow: &mut Shadow<'_>, level: usize, entry: &[u8]) -> Result<(), IndexError> {
         let is_first = self.open[level].run.pages == 0;
         if is_first {
             let unit = shadow.units.take()?;
@@ -289,12 +279,7 @@ impl Writer {
     }
 
     /// Writes the page of a level; `next` follows it.
-    fn emit<S: PageStore>(
-        &mut self,
-        shadow: &mut Shadow<S>,
-        level: usize,
-        next: u32,
-    ) -> Result<(), IndexError> {
+    fn emit(&mut self, shadow: &mut Shadow<'_>, level: usize, next: u32) -> Result<(), IndexError> {
         let open = &mut self.open[level];
         let page = &mut open.page;
         page.bytes[8] = MARK;
@@ -311,7 +296,7 @@ impl Writer {
     }
 
     /// Writes what is open; returns the levels from the top on, without those that got nothing.
-    pub(super) fn finish<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<Vec<Level>, IndexError> {
+    pub(super) fn finish(&mut self, shadow: &mut Shadow<'_>) -> Result<Vec<Level>, IndexError> {
         for level in (0..self.open.len()).rev() {
             if self.open[level].page.count > 0 {
                 self.emit(shadow, level, NONE)?;

@@ -40,7 +40,7 @@ mod walk;
 
 pub(in crate::ordered) use node::{Layout, Node, NodeAt, Tally, Written};
 pub(in crate::ordered) use record::{PUT, REMOVE, Records as Slice, Run, Shape};
-pub(crate) use shadow::{Identity, Shadow};
+pub(crate) use shadow::{Identity, Shadow, ShadowOn};
 pub(in crate::ordered) use shadow::{NONE, corrupted};
 pub(in crate::ordered) use state::CommittedState;
 pub(in crate::ordered) use walk::Tour;
@@ -110,12 +110,12 @@ pub trait MessageScheme: Sized + nandex::shared::MaybeSend {
     fn identity(config: &Self::Config, pages: StorePages) -> Result<Identity, IndexError>;
 
     /// An empty tree.
-    fn new<S: PageStore>(config: &Self::Config, shadow: &mut Shadow<S>) -> Result<Self, IndexError>;
+    fn new(config: &Self::Config, shadow: &mut Shadow<'_>) -> Result<Self, IndexError>;
 
     /// The tree that this state is of, which is read to its end; claims its units.
-    fn restore<S: PageStore>(
+    fn restore(
         config: &Self::Config,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         state: CommittedState,
     ) -> Result<Self, IndexError>;
 
@@ -129,43 +129,30 @@ pub trait MessageScheme: Sized + nandex::shared::MaybeSend {
     fn known(&self, key: &[u8]) -> Option<bool>;
 
     /// Looks a key up.
-    fn find<S: PageStore>(
-        &mut self,
-        shadow: &mut Shadow<S>,
-        key: &[u8],
-        value: &mut [u8],
-    ) -> Result<bool, IndexError>;
+    fn find(&mut self, shadow: &mut Shadow<'_>, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError>;
 
     /// Takes an update in: a value for a key, or none to remove it.
-    fn update<S: PageStore>(
-        &mut self,
-        shadow: &mut Shadow<S>,
-        key: &[u8],
-        value: Option<&[u8]>,
-    ) -> Result<(), IndexError>;
+    fn update(&mut self, shadow: &mut Shadow<'_>, key: &[u8], value: Option<&[u8]>)
+    -> Result<(), IndexError>;
 
     /// Visits records in key order.
-    fn range<S: PageStore>(
+    fn range(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         bounds: Bounds<'_>,
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), IndexError>;
 
     /// Fills the empty tree with sorted records; after an error it is empty still.
-    fn load<S: PageStore>(
+    fn load(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         records: &mut Ascending<'_, '_, '_>,
     ) -> Result<(), IndexError>;
 
     /// Checks its own invariants; returns the units that it uses.
-    fn check<S: PageStore>(
-        &mut self,
-        shadow: &mut Shadow<S>,
-        report: &mut CheckReport,
-    ) -> Result<u32, IndexError>;
+    fn check(&mut self, shadow: &mut Shadow<'_>, report: &mut CheckReport) -> Result<u32, IndexError>;
 
     /// Whether it holds no record at all, tombstones included.
     fn is_empty(&self) -> bool;
@@ -209,7 +196,7 @@ impl Ascending<'_, '_, '_> {
 
 /// An index whose updates wait on flash.
 pub struct MessageTree<S, T: MessageScheme> {
-    shadow: Shadow<S>,
+    shadow: ShadowOn<S>,
     scheme: T,
     config: T::Config,
     common: Common,
@@ -220,7 +207,7 @@ impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
     /// Makes an empty index; whatever the store held is dropped.
     pub fn format(store: S, config: T::Config) -> Result<MessageTree<S, T>, IndexError> {
         let identity = identity::<T>(&store, &config)?;
-        let mut shadow = Shadow::format(store, identity)?;
+        let mut shadow = ShadowOn::format(store, identity)?;
         let scheme = T::new(&config, &mut shadow)?;
         let mut index = MessageTree::over(shadow, scheme, config);
         commit(&mut index.shadow, &index.scheme)?;
@@ -237,13 +224,13 @@ impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
     /// Opens what a sync, or a power cut after one, left, in every class.
     pub fn mount_after_cut(store: S, config: T::Config) -> Result<MessageTree<S, T>, IndexError> {
         let identity = identity::<T>(&store, &config)?;
-        let (mut shadow, state) = Shadow::mount(store, identity)?;
+        let (mut shadow, state) = ShadowOn::mount(store, identity)?;
         let scheme = T::restore(&config, &mut shadow, state)?;
         shadow.mounted();
         Ok(MessageTree::over(shadow, scheme, config))
     }
 
-    fn over(shadow: Shadow<S>, scheme: T, config: T::Config) -> MessageTree<S, T> {
+    fn over(shadow: ShadowOn<S>, scheme: T, config: T::Config) -> MessageTree<S, T> {
         let common = T::common(&config);
         let scratch = vec![0; usize::from(common.record.value_bytes)];
         MessageTree { shadow, scheme, config, common, scratch }
@@ -339,16 +326,16 @@ fn identity<T: MessageScheme>(store: &impl PageStore, config: &T::Config) -> Res
 }
 
 /// Commits all that there is.
-pub(in crate::ordered) fn commit<S: PageStore, T: MessageScheme>(
-    shadow: &mut Shadow<S>,
+pub(in crate::ordered) fn commit<T: MessageScheme>(
+    shadow: &mut Shadow<'_>,
     scheme: &T,
 ) -> Result<(), IndexError> {
     shadow.commit(scheme.state_bytes(), |put| scheme.save(put))
 }
 
 /// Sees to it that so many units can be written, by a commit if that helps.
-pub(in crate::ordered) fn make_room<S: PageStore, T: MessageScheme>(
-    shadow: &mut Shadow<S>,
+pub(in crate::ordered) fn make_room<T: MessageScheme>(
+    shadow: &mut Shadow<'_>,
     scheme: &T,
     units: u32,
 ) -> Result<(), IndexError> {

@@ -25,7 +25,6 @@ use core::ops::Range;
 use nandex::check::{IndexError, Invariant, message};
 use nandex::codec::{get_u16, put_u16};
 use nandex::nand::Cause;
-use nandex::store::PageStore;
 
 const HEAD_BYTES: usize = 16;
 const MORE_HEAD_BYTES: usize = 12;
@@ -47,11 +46,11 @@ impl Node {
 
     /// Takes what was written in the place of a child. A child of which nothing is left goes, unless it is
     /// the only one.
-    pub(in crate::ordered) fn replace<S: PageStore>(
+    pub(in crate::ordered) fn replace(
         &mut self,
         slot: usize,
         written: &Written,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
     ) {
         debug_assert!(
@@ -254,9 +253,9 @@ impl Layout {
     }
 
     /// Reads the first page of a node and checks its head; returns children and records.
-    fn read_first<S: PageStore>(
+    fn read_first(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         NodeAt { unit, level }: NodeAt,
         cause: Cause,
         page: &mut [u8],
@@ -278,9 +277,9 @@ impl Layout {
         Ok((children, records))
     }
 
-    fn read_more<S: PageStore>(
+    fn read_more(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         (unit, place): (u32, usize),
         (cause, count): (Cause, usize),
         page: &mut [u8],
@@ -294,9 +293,9 @@ impl Layout {
     }
 
     /// Reads a node whole.
-    pub(in crate::ordered) fn read<S: PageStore>(
+    pub(in crate::ordered) fn read(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         unit: u32,
         level: u8,
         cause: Cause,
@@ -329,9 +328,9 @@ impl Layout {
 
     /// The value that a node has of a key, copied to `value`; and the child to go on with, unless it is a
     /// leaf.
-    pub(in crate::ordered) fn find<S: PageStore>(
+    pub(in crate::ordered) fn find(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         NodeAt { unit, level }: NodeAt,
         key: &[u8],
         value: &mut [u8],
@@ -364,9 +363,9 @@ impl Layout {
     }
 
     /// Writes a node to a fresh unit.
-    fn write<S: PageStore>(
+    fn write(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         (level, children): (u8, &Children),
         records: Records<'_>,
     ) -> Result<u32, IndexError> {
@@ -419,9 +418,9 @@ impl Layout {
     }
 
     /// Writes the records of a leaf: one leaf, or several about half full if they are too many.
-    pub(in crate::ordered) fn write_leaves<S: PageStore>(
+    pub(in crate::ordered) fn write_leaves(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
         records: Records<'_>,
     ) -> Result<Written, IndexError> {
@@ -432,9 +431,9 @@ impl Layout {
     }
 
     /// Writes an inner node: one, or several if it has too many children.
-    pub(in crate::ordered) fn write_inner<S: PageStore>(
+    pub(in crate::ordered) fn write_inner(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
         node: &Node,
     ) -> Result<Written, IndexError> {
@@ -444,9 +443,9 @@ impl Layout {
     }
 
     /// Writes an inner node, of which nothing may be left but one vacant child, of these units.
-    pub(in crate::ordered) fn write_above<S: PageStore>(
+    pub(in crate::ordered) fn write_above(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
         node: &Node,
         vacant_below: Option<Vec<u32>>,
@@ -463,9 +462,9 @@ impl Layout {
 
     /// Puts what was written in the place of a child of the root, which may split, or give way to its only
     /// child.
-    pub(in crate::ordered) fn settle<S: PageStore>(
+    pub(in crate::ordered) fn settle(
         &self,
-        (shadow, tally): (&mut Shadow<S>, &mut Tally),
+        (shadow, tally): (&mut Shadow<'_>, &mut Tally),
         root: &mut Node,
         slot: usize,
         written: &Written,
@@ -476,9 +475,9 @@ impl Layout {
     }
 
     /// Splits a root that has too many children; one with an only child gives way to it.
-    pub(in crate::ordered) fn settle_root<S: PageStore>(
+    pub(in crate::ordered) fn settle_root(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
         root: &mut Node,
     ) -> Result<(), IndexError> {
@@ -495,9 +494,9 @@ impl Layout {
         Ok(())
     }
 
-    fn write_parts<S: PageStore>(
+    fn write_parts(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
         (level, children): (u8, &Children),
         (records, parts): (Records<'_>, usize),
@@ -538,8 +537,8 @@ impl Layout {
     }
 
     /// Gives up the unit of a node that was read and is written anew.
-    pub(in crate::ordered) fn release<S: PageStore>(
-        shadow: &mut Shadow<S>,
+    pub(in crate::ordered) fn release(
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
         NodeAt { unit, level }: NodeAt,
     ) {

@@ -73,8 +73,7 @@ pub struct Identity {
 }
 
 /// A store of which every write goes to a unit that nothing committed needs.
-pub struct Shadow<S> {
-    store: S,
+pub struct ShadowOn<S: ?Sized> {
     identity: Identity,
     pub(in crate::ordered) units: Units,
     commit: u64,
@@ -88,10 +87,14 @@ pub struct Shadow<S> {
     pub(super) commits: u64,
     /// A checker reads: nothing is counted.
     pub(super) is_checking: bool,
+    store: S,
 }
 
-impl<S: PageStore> Shadow<S> {
-    fn new(mut store: S, identity: Identity) -> Result<Shadow<S>, IndexError> {
+/// A store, whichever it is, as trees see it.
+pub(crate) type Shadow<'s> = ShadowOn<dyn PageStore + 's>;
+
+impl<S: PageStore> ShadowOn<S> {
+    fn new(mut store: S, identity: Identity) -> Result<ShadowOn<S>, IndexError> {
         let units = store.page_count().saturating_sub(1) / identity.unit_pages.max(1);
         if identity.unit_pages == 0 || units < 2 || store.page_bytes() < 2 * MANIFEST_BYTES {
             return Err(IndexError::unsupported(message!(
@@ -103,7 +106,7 @@ impl<S: PageStore> Shadow<S> {
             )));
         }
         store.updates_shown(Some(0));
-        Ok(Shadow {
+        Ok(ShadowOn {
             store,
             identity,
             units: Units::new(units),
@@ -119,18 +122,21 @@ impl<S: PageStore> Shadow<S> {
     }
 
     /// Drops whatever the store held; nothing is there before the first commit.
-    pub(super) fn format(mut store: S, identity: Identity) -> Result<Shadow<S>, IndexError> {
+    pub(super) fn format(mut store: S, identity: Identity) -> Result<ShadowOn<S>, IndexError> {
         store.trim(MANIFEST)?;
         store.sync()?;
         for lpn in (1..store.page_count()).map(Lpn) {
             store.trim(lpn)?;
         }
-        Shadow::new(store, identity)
+        ShadowOn::new(store, identity)
     }
 
     /// Opens what was committed, with the state, whose units are claimed as it is read. The tree claims the
     /// others.
-    pub(super) fn mount(mut store: S, identity: Identity) -> Result<(Shadow<S>, CommittedState), IndexError> {
+    pub(super) fn mount(
+        mut store: S,
+        identity: Identity,
+    ) -> Result<(ShadowOn<S>, CommittedState), IndexError> {
         let mut page = vec![0; store.page_bytes()];
         store.read(MANIFEST, Cause::Recovery, &mut page)?;
         let what = "page 0 is no manifest of such a tree";
@@ -152,7 +158,7 @@ impl<S: PageStore> Shadow<S> {
                 return Err(IndexError::other(differs, what));
             }
         }
-        let mut shadow = Shadow::new(store, identity)?;
+        let mut shadow = ShadowOn::new(store, identity)?;
         shadow.commit = get_u64(&page, 46);
         let (bytes, unit) = (get_u32(&page, 54) as usize, get_u32(&page, 58));
         let room = match unit {
@@ -168,6 +174,12 @@ impl<S: PageStore> Shadow<S> {
         Ok((shadow, CommittedState { page, read, left: bytes, unit: NONE, place: 0, next: unit }))
     }
 
+    pub(super) fn into_store(self) -> S {
+        self.store
+    }
+}
+
+impl<S: PageStore + ?Sized> ShadowOn<S> {
     /// Reads the next page of a state, and claims its unit with the first one.
     pub(super) fn next_page(&mut self, state: &mut CommittedState) -> Result<(), IndexError> {
         if state.unit == NONE || state.place == self.identity.unit_pages {
@@ -208,10 +220,6 @@ impl<S: PageStore> Shadow<S> {
 
     pub(super) fn store_mut(&mut self) -> &mut S {
         &mut self.store
-    }
-
-    pub(super) fn into_store(self) -> S {
-        self.store
     }
 
     /// A page of a unit.
@@ -444,7 +452,7 @@ impl<S: PageStore> Shadow<S> {
     }
 }
 
-impl Shadow<()> {
+impl ShadowOn<()> {
     /// RAM for a store of so many pages.
     pub(in crate::ordered) fn ram_bytes_for(pages: u32, unit_pages: u32, state_units: u32) -> usize {
         let words = (pages as usize / unit_pages.max(1) as usize).div_ceil(64);

@@ -7,7 +7,6 @@ use super::shadow::Shadow;
 use alloc::vec::Vec;
 use nandex::check::IndexError;
 use nandex::nand::Cause;
-use nandex::store::PageStore;
 
 /// A way down to the parent of a leaf: nodes, their units, and the slots of the children that come next; and
 /// the keys between which the parent lies.
@@ -18,12 +17,7 @@ struct Path {
 }
 
 impl Path {
-    fn to<S: PageStore>(
-        layout: &Layout,
-        shadow: &mut Shadow<S>,
-        root: &Node,
-        key: &[u8],
-    ) -> Result<Path, IndexError> {
+    fn to(layout: &Layout, shadow: &mut Shadow<'_>, root: &Node, key: &[u8]) -> Result<Path, IndexError> {
         let (mut path, mut next) =
             (Path { steps: Vec::new(), low: None, high: None }, Some((root.clone(), 0)));
         while let Some((node, unit)) = next.take() {
@@ -60,9 +54,9 @@ impl Path {
 impl Layout {
     /// Sends all messages for the leaf of a key to it, and joins it with those after it in the same parent as
     /// long as they fill seven eighths of a leaf at most; returns where the next leaf begins.
-    pub(in crate::ordered) fn sweep<S: PageStore>(
+    pub(in crate::ordered) fn sweep(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
         root: &mut Node,
         key: &[u8],

@@ -11,7 +11,6 @@ use core::ops::{Bound, ControlFlow};
 use nandex::check::{CheckReport, IndexError, Invariant};
 use nandex::nand::Cause;
 use nandex::ordered::{Direction, Visit};
-use nandex::store::PageStore;
 
 /// The part of a tree that is to be visited, and how.
 pub(in crate::ordered) struct Tour<'a, 'v> {
@@ -35,10 +34,10 @@ impl Tour<'_, '_> {
     }
 
     /// Visits a node and what is below it, under newer records.
-    pub(in crate::ordered) fn walk<S: PageStore>(
+    pub(in crate::ordered) fn walk(
         &mut self,
         layout: &Layout,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         node: &Node,
         newer: Records<'_>,
     ) -> Result<ControlFlow<()>, IndexError> {
@@ -65,9 +64,9 @@ impl Tour<'_, '_> {
 
 impl Layout {
     /// Claims the nodes below one that is in RAM, and counts them.
-    pub(in crate::ordered) fn claim_below<S: PageStore>(
+    pub(in crate::ordered) fn claim_below(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
         node: &Node,
     ) -> Result<(), IndexError> {
@@ -87,9 +86,9 @@ impl Layout {
     }
 
     /// Checks the nodes below one: every key within its bounds, and what they come to.
-    pub(in crate::ordered) fn check_below<S: PageStore>(
+    pub(in crate::ordered) fn check_below(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         report: &mut CheckReport,
         node: (&Node, u32),
         bounds: (Option<&[u8]>, Option<&[u8]>),
@@ -120,9 +119,9 @@ impl Layout {
     }
 
     /// Builds a tree of full leaves from sorted records; returns its root, which is not written.
-    pub(in crate::ordered) fn build<S: PageStore>(
+    pub(in crate::ordered) fn build(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
         records: &mut Ascending<'_, '_, '_>,
     ) -> Result<Node, IndexError> {
@@ -155,9 +154,9 @@ impl Layout {
     }
 
     /// Tells the level above the leaves of a node; a full node there is written first, and told of in turn.
-    fn announce<S: PageStore>(
+    fn announce(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
         levels: &mut alloc::vec::Vec<Children>,
         (key, unit): (&[u8], u32),

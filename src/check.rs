@@ -118,7 +118,7 @@ pub enum IndexError {
 }
 
 impl IndexError {
-    /// It cannot do this, or not here: what it needs and what there is.
+    /// A refusal in words: what is needed and what there is.
     #[doc(hidden)]
     #[cold]
     pub fn unsupported(what: String) -> IndexError {

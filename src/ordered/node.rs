@@ -205,12 +205,9 @@ fn be_u64(bytes: &[u8]) -> u64 {
 #[inline]
 fn search_by<K: Ord>(count: usize, wanted: K, key: impl Fn(usize) -> K) -> Result<usize, usize> {
     let found = sort::search(0..count, |place| key(place).cmp(&wanted));
-    let place = found.unwrap_or_else(|place| place);
+    let Err(place) = found else { return found };
     debug_assert!(place == 0 || key(place - 1) < wanted, "the key before place {place} is not below");
-    debug_assert!(
-        found.is_ok() || place == count || key(place) > wanted,
-        "the key at place {place} is not above"
-    );
+    debug_assert!(place == count || key(place) > wanted, "the key at place {place} is not above");
     found
 }
 

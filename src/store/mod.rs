@@ -18,7 +18,6 @@ pub mod space;
 pub mod store_nand;
 
 use crate::check::IndexError;
-use crate::forward_store;
 use crate::nand::{Cause, Differs, NandError, Unfit};
 use crate::shared::{MaybeSend, Shared};
 use crate::units::{Lpn, Ppn};
@@ -290,7 +289,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// It cannot do this, or not here: what it needs and what there is.
+    /// A refusal in words: what is needed and what there is.
     #[doc(hidden)]
     #[cold]
     pub fn unsupported(what: String) -> StoreError {
@@ -367,14 +366,14 @@ impl fmt::Display for StoreError {
 impl core::error::Error for StoreError {}
 
 impl<S: PageStore + ?Sized> PageStore for &mut S {
-    forward_store!(self => (**self);
+    crate::forward_store!(self => (**self);
         page_bytes page_count read write trim sync atomic_pages_max write_atomic begin_batch end_batch
         durable_writes prefix_consistent updates_heard updates_shown keeps_updates checkpoint maintain scrub
         ram_bytes mount_ram_bytes stats live_page);
 }
 
 impl<S: PageStore + ?Sized> PageStore for alloc::boxed::Box<S> {
-    forward_store!(self => (**self);
+    crate::forward_store!(self => (**self);
         page_bytes page_count read write trim sync atomic_pages_max write_atomic begin_batch end_batch
         durable_writes prefix_consistent updates_heard updates_shown keeps_updates checkpoint maintain scrub
         ram_bytes mount_ram_bytes stats live_page);
@@ -382,7 +381,7 @@ impl<S: PageStore + ?Sized> PageStore for alloc::boxed::Box<S> {
 
 /// A store shared with its observer.
 impl<S: PageStore> PageStore for Shared<S> {
-    forward_store!(self => self.lock();
+    crate::forward_store!(self => self.lock();
         page_bytes page_count read write trim sync atomic_pages_max write_atomic begin_batch end_batch
         durable_writes prefix_consistent checkpoint maintain scrub ram_bytes stats live_page);
 }

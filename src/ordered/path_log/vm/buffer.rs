@@ -120,13 +120,13 @@ impl Waiting {
 
     fn search(&self, key: &[u8]) -> Result<usize, usize> {
         let found = sort::search(0..self.len(), |i| self.get(i).key.cmp(key));
-        let place = found.unwrap_or_else(|place| place);
+        let Err(place) = found else { return found };
         debug_assert!(
             place == 0 || self.get(place - 1).key < key,
             "the change before place {place} is not below"
         );
         debug_assert!(
-            found.is_ok() || place == self.len() || self.get(place).key > key,
+            place == self.len() || self.get(place).key > key,
             "the change at place {place} is not above"
         );
         found

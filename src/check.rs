@@ -118,8 +118,14 @@ pub enum IndexError {
 }
 
 impl IndexError {
-    /// Returns the error for bytes that contradict an invariant, with the finding in words and the page or
-    /// node.
+    /// A refusal in words: what is needed and what there is.
+    #[doc(hidden)]
+    #[cold]
+    pub fn unsupported(what: String) -> IndexError {
+        IndexError::Unsupported(what.into())
+    }
+
+    /// Bytes that contradict an invariant: which, in words, and the page or node where they are.
     #[inline(always)]
     pub const fn broken(invariant: Invariant, what: &'static str, at: u64) -> IndexError {
         IndexError::Corrupted { invariant: Some(invariant), what: words(what), at }

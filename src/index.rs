@@ -61,7 +61,7 @@ impl Durability {
         if given >= self {
             return Ok(());
         }
-        Err(IndexError::Unsupported(message!(
+        Err(IndexError::unsupported(message!(
             "durability '{}' is wanted, but {index} on this store gives '{}': an operation writes up to {group_pages} pages \
              and the store takes {} atomically; its writes are {}durable at once and {} in order",
             self.name(),
@@ -69,7 +69,7 @@ impl Durability {
             store.atomic_pages_max(),
             if store.durable_writes() { "" } else { "not " },
             if store.prefix_consistent() { "survive" } else { "do not survive" },
-        ).into()))
+        )))
     }
 }
 
@@ -174,7 +174,7 @@ pub fn require_ram(given: Option<usize>) -> Result<(), IndexError> {
     match given {
         Some(bytes) if bytes > most::RAM_BYTES => {
             let most = most::RAM_BYTES;
-            Err(IndexError::Unsupported(message!("ram_bytes = {bytes}: {most} at most are possible").into()))
+            Err(IndexError::unsupported(message!("ram_bytes = {bytes}: {most} at most are possible")))
         }
         _ => Ok(()),
     }

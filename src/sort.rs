@@ -8,6 +8,23 @@
 //! which are short.
 
 use core::cmp::Ordering;
+use core::ops::Range;
+
+/// Bisects places in ascending order: the one of which `order` says that it is the wanted one, or else where
+/// that belongs.
+#[inline]
+pub fn search(places: Range<usize>, order: impl Fn(usize) -> Ordering) -> Result<usize, usize> {
+    let (mut low, mut high) = (places.start, places.end);
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        match order(middle) {
+            Ordering::Less => low = middle + 1,
+            Ordering::Greater => high = middle,
+            Ordering::Equal => return Ok(middle),
+        }
+    }
+    Err(low)
+}
 
 /// Sorts by the order of the elements.
 pub fn total<T: Ord>(items: &mut [T]) {

@@ -437,9 +437,13 @@ impl BlockTable {
         Ok(())
     }
 
-    /// Erases a block and counts the erase. False if the erase failed; the block is then marked bad and
-    /// retired.
-    pub fn erase<N: Nand>(&mut self, nand: &mut N, pbn: Pbn, cause: Cause) -> Result<bool, StoreFault> {
+    /// Erases a block and counts it. False: the erase failed, and the block is marked bad and retired.
+    pub fn erase<N: Nand + ?Sized>(
+        &mut self,
+        nand: &mut N,
+        pbn: Pbn,
+        cause: Cause,
+    ) -> Result<bool, StoreFault> {
         debug_assert_eq!(self.valid_count(pbn), 0, "T2: {pbn} is erased and has valid pages");
         match nand.erase(pbn, cause) {
             Ok(()) => {
@@ -456,7 +460,7 @@ impl BlockTable {
 
     /// Erases the `wanted` blocks that are taken next, unless they are erased already: then taking them
     /// cannot fail. Their order stays the same. `Full` if there are fewer.
-    pub fn erase_ahead<N: Nand>(
+    pub fn erase_ahead<N: Nand + ?Sized>(
         &mut self,
         nand: &mut N,
         wanted: u32,
@@ -481,7 +485,7 @@ impl BlockTable {
     }
 
     /// Marks a block bad on the chip and retires it. Its valid pages must have been moved.
-    pub fn give_up<N: Nand>(&mut self, nand: &mut N, pbn: Pbn) -> Result<(), StoreFault> {
+    pub fn give_up<N: Nand + ?Sized>(&mut self, nand: &mut N, pbn: Pbn) -> Result<(), StoreFault> {
         mark_bad(nand, pbn)?;
         self.retire(pbn);
         Ok(())
@@ -489,7 +493,7 @@ impl BlockTable {
 
     /// Takes a block out of the pool, erased and Open. Blocks that fail meanwhile are retired. `Full` if the
     /// pool is empty.
-    pub fn take_erased<N: Nand>(
+    pub fn take_erased<N: Nand + ?Sized>(
         &mut self,
         nand: &mut N,
         wear: Wear,
@@ -505,7 +509,7 @@ impl BlockTable {
     }
 
     /// Takes this block out of the pool, erased and Open. False if it failed and was retired.
-    pub fn claim_erased<N: Nand>(
+    pub fn claim_erased<N: Nand + ?Sized>(
         &mut self,
         nand: &mut N,
         pbn: Pbn,

@@ -146,7 +146,7 @@ pub enum Found {
 }
 
 /// Reads a page into `data` (the whole data area) and checks it. It is read again before it is given up.
-pub fn read_page<N: Nand>(
+pub fn read_page<N: Nand + ?Sized>(
     nand: &mut N,
     ppn: Ppn,
     cause: Cause,
@@ -156,7 +156,7 @@ pub fn read_page<N: Nand>(
 }
 
 /// Reads a page as [`read_page`] does, for callers that do not need the fields of a page that is not whole.
-pub fn read_whole_page<N: Nand>(
+pub fn read_whole_page<N: Nand + ?Sized>(
     nand: &mut N,
     ppn: Ppn,
     cause: Cause,
@@ -167,7 +167,7 @@ pub fn read_whole_page<N: Nand>(
 
 /// Reads a page as [`read_page`] does. True if the page was not whole at the first read: then it should be
 /// written elsewhere soon.
-pub fn read_weak_page<N: Nand>(
+pub fn read_weak_page<N: Nand + ?Sized>(
     nand: &mut N,
     ppn: Ppn,
     cause: Cause,
@@ -179,7 +179,7 @@ pub fn read_weak_page<N: Nand>(
 /// Function that finds the fields of a page that is not whole.
 type Claim = fn(Ppn, &[u8], &[u8; SPARE_BYTES]) -> Option<Header>;
 
-fn read_claiming<N: Nand>(
+fn read_claiming<N: Nand + ?Sized>(
     nand: &mut N,
     (ppn, cause): (Ppn, Cause),
     data: &mut [u8],
@@ -215,7 +215,7 @@ fn read_claiming<N: Nand>(
 
 /// True if a page that is not whole here is whole in another place, and the page there is whole here. No
 /// power cut leaves that.
-fn is_exchanged<N: Nand>(
+fn is_exchanged<N: Nand + ?Sized>(
     nand: &mut N,
     ppn: Ppn,
     data: &mut [u8],

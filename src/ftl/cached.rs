@@ -17,7 +17,7 @@ use crate::ftl::cmt::{Cmt, Run};
 use crate::ftl::mapping::{Flash, Live, Mounted};
 use crate::ftl::table::{MapTable, NONE, entries_per_page};
 use crate::ftl::untold::{self, Untold};
-use crate::nand::{Cause, Geometry, Nand};
+use crate::nand::{Cause, Geometry};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
@@ -57,11 +57,11 @@ pub struct CachedTable {
 impl CachedTable {
     /// Opens the table with the state that a mount found. The table is not used for logical pages that are
     /// `elsewhere`. If it `has_runs`, an entry may be a run of pages.
-    pub fn open<N: Nand>(
-        flash: &mut Flash<N>,
+    pub fn open(
+        flash: &mut Flash<'_>,
         mounted: &mut Mounted,
         entries: u32,
-        (has_runs, elsewhere): (bool, impl Fn(&Flash<N>, u32) -> bool),
+        (has_runs, elsewhere): (bool, impl Fn(&Flash<'_>, u32) -> bool),
     ) -> Result<CachedTable, StoreFault> {
         if entries < 2 || entries > flash.geometry().pages().max(2) {
             let what = "the size of the cached mapping table makes no sense";
@@ -76,7 +76,7 @@ impl CachedTable {
             table.differences(
                 flash,
                 &mounted.live,
-                &mut |_: &Flash<N>, lpn, ppn: Option<Ppn>| match ppn {
+                &mut |_: &Flash<'_>, lpn, ppn: Option<Ppn>| match ppn {
                     Some(ppn) => untold.insert(lpn, ppn.0),
                     None if !untold.has(lpn) => untold.insert(lpn, NONE),
                     None => {}
@@ -96,11 +96,11 @@ impl CachedTable {
 
     /// Finds the entries that the table lacks after a cut; they may be runs of very many pages. They were
     /// dirty entries in the cache before the cut, and are again. Takes a bit of RAM for each logical page.
-    fn adopt_runs<N: Nand>(
+    fn adopt_runs(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         live: &[Live],
-        elsewhere: impl Fn(&Flash<N>, u32) -> bool,
+        elsewhere: impl Fn(&Flash<'_>, u32) -> bool,
     ) -> Result<(), StoreFault> {
         let mut nowhere: Vec<Word> = Vec::new();
         let words = (flash.page_count() as usize).div_ceil(WORD_BITS);
@@ -109,7 +109,7 @@ impl CachedTable {
         nowhere.resize(words, 0);
         let per_page = entries_per_page(flash.geometry());
         let CachedTable { table, cmt, untold, .. } = self;
-        table.differences(flash, live, &mut |flash: &Flash<N>, lpn, ppn: Option<Ppn>| {
+        table.differences(flash, live, &mut |flash: &Flash<'_>, lpn, ppn: Option<Ppn>| {
             let is_known = cmt.get(lpn).is_some() || untold.has(lpn);
             if is_known || elsewhere(flash, lpn) {
                 return;
@@ -135,7 +135,7 @@ impl CachedTable {
         (self.table.range(self.table.pages() - 1).end as usize).div_ceil(64) * 8
     }
 
-    fn adopt_dirty<N: Nand>(&mut self, flash: &Flash<N>, extra: &[u8]) -> Result<(), StoreFault> {
+    fn adopt_dirty(&mut self, flash: &Flash<'_>, extra: &[u8]) -> Result<(), StoreFault> {
         for entry in extra.chunks(ENCODED_BYTES) {
             let is_whole = entry.len() == ENCODED_BYTES && !self.cmt.is_full();
             let run = match is_whole {
@@ -151,7 +151,7 @@ impl CachedTable {
         Ok(())
     }
 
-    fn is_sound<N: Nand>(&self, flash: &Flash<N>, run: Run) -> bool {
+    fn is_sound(&self, flash: &Flash<'_>, run: Run) -> bool {
         let count = u32::from(run.count);
         let in_table = run.lpn < flash.page_count() && {
             let lpns = self.table.range(self.table.page_of(run.lpn));
@@ -219,7 +219,7 @@ impl CachedTable {
     }
 
     /// Rewrites a translation page with the newest entries.
-    pub(crate) fn rewrite<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
+    pub(crate) fn rewrite(&mut self, flash: &mut Flash<'_>, page: u32) -> Result<(), StoreFault> {
         self.load_known(flash, page)?;
         let lpns = self.table.range(page);
         self.table.save(flash, page)?;
@@ -229,7 +229,7 @@ impl CachedTable {
     }
 
     /// Rewrites the translation pages of untold entries, at most `pages_max` of them.
-    pub(crate) fn tell<N: Nand>(&mut self, flash: &mut Flash<N>, pages_max: u32) -> Result<(), StoreFault> {
+    pub(crate) fn tell(&mut self, flash: &mut Flash<'_>, pages_max: u32) -> Result<(), StoreFault> {
         for _ in 0..pages_max {
             let Some(lpn) = self.untold.first() else { break };
             self.rewrite(flash, self.table.page_of(lpn))?;
@@ -239,7 +239,7 @@ impl CachedTable {
     }
 
     /// Evicts the next entry. If it is dirty, its translation page is rewritten first.
-    pub fn evict<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
+    pub fn evict(&mut self, flash: &mut Flash<'_>) -> Result<(), StoreFault> {
         let Some((lpn, is_dirty)) = self.cmt.victim() else { return Ok(()) };
         if is_dirty {
             self.rewrite(flash, self.table.page_of(lpn))?;
@@ -250,18 +250,18 @@ impl CachedTable {
     }
 
     /// Moves translation pages out of a block, and frees it.
-    pub fn collect<N: Nand>(&mut self, flash: &mut Flash<N>, victim: Pbn) -> Result<(), StoreFault> {
+    pub fn collect(&mut self, flash: &mut Flash<'_>, victim: Pbn) -> Result<(), StoreFault> {
         self.table.move_out(flash, victim)?;
         flash.free(victim, Cause::Mapping, || self.encode())
     }
 
     /// Gives up a valid page that cannot be read. The whole table is searched for its logical page, which is
     /// then lost.
-    pub fn lose<N: Nand>(
+    pub fn lose(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         ppn: Ppn,
-        elsewhere: impl Fn(&Flash<N>, u32) -> bool,
+        elsewhere: impl Fn(&Flash<'_>, u32) -> bool,
     ) -> Result<(), StoreFault> {
         for page in 0..self.table.pages() {
             self.table.load(flash, page, Cause::Mapping)?;
@@ -289,7 +289,7 @@ impl CachedTable {
     }
 
     /// Checks D1, D2 and the table. Returns the number of the table's pages.
-    pub fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
+    pub fn check(&self, flash: &mut Flash<'_>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         for lpn in self.untold.lpns().filter(|&lpn| self.cmt.get(lpn).is_some()) {
             report.violation(Invariant::D2, u64::from(lpn), message!("lpn {lpn} is cached and untold"));
         }

@@ -10,7 +10,7 @@ use crate::ftl::cmt::ENTRY_BYTES;
 use crate::ftl::mapping::{COUNTED, ChipPlan, Flash};
 use crate::ftl::table::{Frontier, blocks_for};
 use crate::ftl::told::told_bytes_max;
-use crate::nand::{Cause, Geometry, Nand};
+use crate::nand::{Cause, Geometry};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
@@ -49,13 +49,13 @@ impl Room {
     }
 
     /// True if enough blocks are free for a write.
-    pub fn is_enough<N: Nand>(self, flash: &Flash<N>) -> bool {
+    pub fn is_enough(self, flash: &Flash<'_>) -> bool {
         self.free_blocks(flash) >= FREE_BLOCKS
     }
 
     /// Replaces the emptiest block as victim by one with hardly more valid pages whose valid pages are known:
     /// moving these costs less than asking for the others.
-    fn known_or<N: Nand>(self, flash: &Flash<N>, victim: Pbn) -> Pbn {
+    fn known_or(self, flash: &Flash<'_>, victim: Pbn) -> Pbn {
         let blocks = flash.blocks();
         let is_of_table = flash.tag(victim).role == Some(PageKind::Map);
         if !flash.state.is_counted()
@@ -71,7 +71,7 @@ impl Room {
     }
 
     /// Number of free blocks without those of the next base.
-    fn free_blocks<N: Nand>(self, flash: &Flash<N>) -> u32 {
+    fn free_blocks(self, flash: &Flash<'_>) -> u32 {
         flash.blocks().free_count().saturating_sub(self.kept_blocks)
     }
 }
@@ -119,16 +119,16 @@ pub trait Collecting {
     fn data(&mut self) -> &mut Frontier;
 
     /// Moves the logical pages out of a block, and frees it.
-    fn move_out<N: Nand>(
+    fn move_out(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         victim: Pbn,
         to: &mut Frontier,
         cause: Cause,
     ) -> Result<(), StoreFault>;
 
     /// Makes room: afterwards no entry is untold, and enough blocks are free for a write.
-    fn make_room<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
+    fn make_room(&mut self, flash: &mut Flash<'_>) -> Result<(), StoreFault> {
         let room = self.room();
         loop {
             while !room.is_enough(flash) {
@@ -142,7 +142,7 @@ pub trait Collecting {
     }
 
     /// Collects a victim. If hardly any block is free, it is a block of the mapping table.
-    fn collect<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
+    fn collect(&mut self, flash: &mut Flash<'_>) -> Result<(), StoreFault> {
         let room = self.room();
         let of_table = if room.free_blocks(flash) < 2 { self.cached().table.victim(flash) } else { None };
         let victim = match of_table {
@@ -165,7 +165,7 @@ pub trait Collecting {
     }
 
     /// Empties a block for wear levelling, into a block of its own.
-    fn level<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<(), StoreFault> {
+    fn level(&mut self, flash: &mut Flash<'_>, pbn: Pbn) -> Result<(), StoreFault> {
         let mut target = Frontier::new(PageKind::Copy, Wear::Most);
         let moved = self.move_out(flash, pbn, &mut target, Cause::WearLevelling);
         if let Some(target) = target.block(flash) {
@@ -175,13 +175,8 @@ pub trait Collecting {
         self.cached().tell(flash, u32::MAX)
     }
 
-    /// Moves a logical page that was hard to read to another place.
-    fn move_weak<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        lpn: u32,
-        from: Option<Ppn>,
-    ) -> Result<(), StoreFault> {
+    /// Moves a logical page that was hard to read from where it is.
+    fn move_weak(&mut self, flash: &mut Flash<'_>, lpn: u32, from: Option<Ppn>) -> Result<(), StoreFault> {
         let Some(from) = from else { return Ok(()) };
         // If the page cannot be read any more, its reader is told.
         let header = flash.load(from, Cause::Scrubbing)?.filter(|header| header.number == lpn);
@@ -193,7 +188,7 @@ pub trait Collecting {
     }
 
     /// Writes all untold entries to the table, before a base on which a mount may rely alone.
-    fn tell_all<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
+    fn tell_all(&mut self, flash: &mut Flash<'_>) -> Result<(), StoreFault> {
         if self.cached().untold.is_empty() {
             return Ok(());
         }

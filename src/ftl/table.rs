@@ -15,7 +15,7 @@ use crate::codec::{get_u32, put_u32};
 use crate::fault::StoreFault;
 pub(crate) use crate::ftl::mapping::entries_per_page;
 use crate::ftl::mapping::{Flash, Live, NOBODY};
-use crate::nand::{Cause, Geometry, Nand};
+use crate::nand::{Cause, Geometry};
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec;
@@ -57,7 +57,7 @@ impl Frontier {
     }
 
     /// Continues an open block of this role after a mount, if there is one.
-    pub fn resume<N: Nand>(&mut self, flash: &mut Flash<N>) {
+    pub fn resume(&mut self, flash: &mut Flash<'_>) {
         let open: Vec<Pbn> = flash.blocks().in_state(BlockState::Open).collect();
         for pbn in open {
             if flash.tag(pbn).role != Some(self.role) {
@@ -72,7 +72,7 @@ impl Frontier {
     }
 
     /// Block of the frontier, while it can take pages.
-    pub fn block<N: Nand>(&self, flash: &Flash<N>) -> Option<Pbn> {
+    pub fn block(&self, flash: &Flash<'_>) -> Option<Pbn> {
         let is_mine = |pbn: &Pbn| {
             flash.blocks().state(*pbn) == BlockState::Open && flash.tag(*pbn).role == Some(self.role)
         };
@@ -80,12 +80,12 @@ impl Frontier {
     }
 
     /// Number of pages left in the block.
-    pub fn room<N: Nand>(&self, flash: &Flash<N>) -> u32 {
+    pub fn room(&self, flash: &Flash<'_>) -> u32 {
         self.block(flash).map_or(0, |pbn| flash.geometry().pages_per_block - flash.next_page(pbn))
     }
 
     /// Takes the page to program next.
-    pub(crate) fn slot<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<Ppn, StoreFault> {
+    pub(crate) fn slot(&mut self, flash: &mut Flash<'_>) -> Result<Ppn, StoreFault> {
         let pbn = match self.block(flash) {
             Some(pbn) => pbn,
             None => flash.take(self.role, NOBODY, self.wear)?,
@@ -95,9 +95,9 @@ impl Frontier {
     }
 
     /// Programs a page that was loaded from `from` at the frontier, with this header. Returns its new place.
-    pub fn store<N: Nand>(
+    pub fn store(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         from: Ppn,
         header: Header,
         cause: Cause,
@@ -111,9 +111,9 @@ impl Frontier {
     }
 
     /// Writes a logical page of the host. Returns its place.
-    pub fn write<N: Nand>(
+    pub fn write(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         (kind, lpn): (PageKind, u32),
         cause: Cause,
         data: &[u8],
@@ -127,9 +127,9 @@ impl Frontier {
     }
 
     /// Writes logical pages, all or none of which survive a power cut. Returns their places.
-    pub fn write_group<N: Nand>(
+    pub fn write_group(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         pages: &[(Lpn, &[u8])],
         cause: Cause,
     ) -> Result<Vec<Ppn>, StoreFault> {
@@ -150,9 +150,9 @@ impl Frontier {
 
 /// Function that hears of wrong entries in a table: a logical page and its true place. `None` means that it
 /// is not where the table has it, and nowhere unless a later call tells a place.
-pub trait Unsaid<N>: FnMut(&Flash<N>, u32, Option<Ppn>) {}
+pub trait Unsaid: FnMut(&Flash<'_>, u32, Option<Ppn>) {}
 
-impl<N, F: FnMut(&Flash<N>, u32, Option<Ppn>)> Unsaid<N> for F {}
+impl<F: FnMut(&Flash<'_>, u32, Option<Ppn>)> Unsaid for F {}
 
 /// Mapping table on flash.
 #[derive(Debug)]
@@ -171,7 +171,7 @@ pub fn blocks_for(geometry: Geometry, good_blocks: u32) -> u32 {
 
 impl MapTable {
     /// Opens the table of a store. `live` are the valid pages; the pages of the table are removed from it.
-    pub fn open<N: Nand>(flash: &mut Flash<N>, live: &mut Vec<Live>) -> Result<MapTable, StoreFault> {
+    pub fn open(flash: &mut Flash<'_>, live: &mut Vec<Live>) -> Result<MapTable, StoreFault> {
         let g = flash.geometry();
         let per_page = entries_per_page(g);
         let mut table = MapTable {
@@ -213,7 +213,7 @@ impl MapTable {
 
     /// Loads a page of the table into the chip's buffer, and checks it. It stays there until something else
     /// is read, moved or recorded.
-    pub fn load<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32, cause: Cause) -> Result<(), StoreFault> {
+    pub fn load(&mut self, flash: &mut Flash<'_>, page: u32, cause: Cause) -> Result<(), StoreFault> {
         let Some(ppn) = from_raw(self.directory[page as usize]) else {
             flash.page_mut().fill(0xff);
             return Ok(());
@@ -229,17 +229,17 @@ impl MapTable {
     }
 
     /// Entry of a logical page. Its page of the table must be loaded.
-    pub fn get<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
+    pub fn get(&self, flash: &Flash<'_>, lpn: u32) -> Option<Ppn> {
         from_raw(get_u32(flash.page(), (lpn % self.per_page) as usize * 4))
     }
 
     /// Changes the entry of a logical page. Its page of the table must be loaded.
-    pub fn set<N: Nand>(&self, flash: &mut Flash<N>, lpn: u32, ppn: Option<Ppn>) {
+    pub fn set(&self, flash: &mut Flash<'_>, lpn: u32, ppn: Option<Ppn>) {
         put_u32(flash.page_mut(), (lpn % self.per_page) as usize * 4, to_raw(ppn));
     }
 
     /// Writes the loaded and changed page as the new version of a page of the table.
-    pub fn save<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
+    pub fn save(&mut self, flash: &mut Flash<'_>, page: u32) -> Result<(), StoreFault> {
         loop {
             let ppn = self.frontier.slot(flash)?;
             if flash.write_map(ppn, page)? {
@@ -253,9 +253,9 @@ impl MapTable {
     }
 
     /// Reads the entry of a logical page from the chip; one read.
-    pub fn entry<N: Nand>(
+    pub fn entry(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lpn: u32,
         cause: Cause,
     ) -> Result<Option<Ppn>, StoreFault> {
@@ -269,7 +269,7 @@ impl MapTable {
 
     /// Entry of a logical page of which nothing newer is known, so it must name a valid page. Its page of the
     /// table must be loaded.
-    pub fn live<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
+    pub fn live(&self, flash: &Flash<'_>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         match self.get(flash, lpn) {
             Some(ppn) if !flash.is_valid(ppn) => {
                 let what = "the mapping table names a page that is not live";
@@ -280,7 +280,7 @@ impl MapTable {
     }
 
     /// Reads a page of the table as it is on the chip, for a checker.
-    pub fn peek<N: Nand>(&self, flash: &mut Flash<N>, page: u32) -> Result<Vec<u8>, StoreFault> {
+    pub fn peek(&self, flash: &mut Flash<'_>, page: u32) -> Result<Vec<u8>, StoreFault> {
         let mut bytes = vec![0xff; self.page_bytes()];
         if let Some(ppn) = from_raw(self.directory[page as usize]) {
             flash.read(ppn, page, Cause::Check, &mut bytes)?;
@@ -289,7 +289,7 @@ impl MapTable {
     }
 
     /// Full block of the table with the fewest valid pages. `None` if none has an invalid page.
-    pub(crate) fn victim<N: Nand>(&self, flash: &Flash<N>) -> Option<Pbn> {
+    pub(crate) fn victim(&self, flash: &Flash<'_>) -> Option<Pbn> {
         let blocks = flash.blocks();
         let of_table =
             blocks.in_state(BlockState::Full).filter(|&p| flash.tag(p).role == Some(PageKind::Map));
@@ -298,9 +298,9 @@ impl MapTable {
     }
 
     /// Moves the pages of the table out of a block, and frees it.
-    pub fn collect<N: Nand>(
+    pub fn collect(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         victim: Pbn,
         extra: impl FnOnce() -> Vec<u8>,
     ) -> Result<(), StoreFault> {
@@ -309,7 +309,7 @@ impl MapTable {
     }
 
     /// Moves the pages of the table out of a block.
-    pub(crate) fn move_out<N: Nand>(&mut self, flash: &mut Flash<N>, victim: Pbn) -> Result<(), StoreFault> {
+    pub(crate) fn move_out(&mut self, flash: &mut Flash<'_>, victim: Pbn) -> Result<(), StoreFault> {
         while let Some(from) = self.next_in(flash, victim) {
             let header = flash.load(from, Cause::Mapping)?;
             let known = |h: &Header| self.directory.get(h.number as usize) == Some(&from.0);
@@ -324,7 +324,7 @@ impl MapTable {
     }
 
     /// First valid page of the table in a block.
-    fn next_in<N: Nand>(&self, flash: &Flash<N>, pbn: Pbn) -> Option<Ppn> {
+    fn next_in(&self, flash: &Flash<'_>, pbn: Pbn) -> Option<Ppn> {
         if flash.blocks().knows_pages_of(pbn) {
             return flash.blocks().next_valid(pbn, 0);
         }
@@ -341,11 +341,11 @@ impl MapTable {
     /// Finds wrong entries of the table after an unclean end, and tells them. `live` holds the numbers of
     /// some pages, by place; the others are read. The chip is compared one part after the other, and for each
     /// part the whole table is read, so it takes RAM only for one part.
-    pub fn differences<N: Nand>(
+    pub fn differences(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         live: &[Live],
-        tell: &mut impl Unsaid<N>,
+        tell: &mut impl Unsaid,
     ) -> Result<(), StoreFault> {
         let part = self.part();
         let mut claims = vec![NONE; part as usize];
@@ -363,12 +363,12 @@ impl MapTable {
 
     /// Notes, for each of these places, the logical page that the table has there. Logical pages at a place
     /// that is not valid, or that several claim, are told as nowhere until they are found.
-    fn claim<N: Nand>(
+    fn claim(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         places: Range<u32>,
         claims: &mut [u32],
-        tell: &mut impl Unsaid<N>,
+        tell: &mut impl Unsaid,
     ) -> Result<(), StoreFault> {
         for page in 0..self.pages() {
             if !self.exists(page) {
@@ -393,12 +393,12 @@ impl MapTable {
 
     /// Tells the place of a valid page if the table lacks it, and that the logical page which the table has
     /// there is not there.
-    fn compare<N: Nand>(
+    fn compare(
         &self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         (ppn, live): (Ppn, &[Live]),
         claim: u32,
-        tell: &mut impl Unsaid<N>,
+        tell: &mut impl Unsaid,
     ) -> Result<(), StoreFault> {
         if !flash.is_valid(ppn) {
             return Ok(());
@@ -415,7 +415,7 @@ impl MapTable {
     }
 
     /// Checks M1. Returns the number of pages of the table.
-    pub fn check<N: Nand>(&self, flash: &Flash<N>, report: &mut CheckReport) -> u32 {
+    pub fn check(&self, flash: &Flash<'_>, report: &mut CheckReport) -> u32 {
         let pages = self.directory.iter().filter_map(|&raw| from_raw(raw));
         let mut count = 0;
         for ppn in pages {

@@ -10,7 +10,7 @@ use crate::ftl::cmt::Cmt;
 use crate::ftl::mapping::{Flash, Live, Mounted, Told, entries_per_page};
 use crate::ftl::table::{MapTable, NONE, from_raw};
 use crate::ftl::untold::Untold;
-use crate::nand::{Cause, Geometry, Nand};
+use crate::nand::{Cause, Geometry};
 use crate::sort;
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
@@ -34,8 +34,8 @@ impl CachedTable {
     }
 
     /// Opens the table after a mount that counted valid pages.
-    pub(super) fn open_told<N: Nand>(
-        flash: &mut Flash<N>,
+    pub(super) fn open_told(
+        flash: &mut Flash<'_>,
         mounted: &mut Mounted,
         entries: usize,
     ) -> Result<CachedTable, StoreFault> {
@@ -73,9 +73,9 @@ impl CachedTable {
     }
 
     /// Finds the untold entries after a cut: those that the table lacks.
-    fn adopt_told<N: Nand>(
+    fn adopt_told(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         (own, live): (&[u8], &mut [Live]),
         is_rewritten: impl Fn(u32) -> bool,
     ) -> Result<(), StoreFault> {
@@ -114,13 +114,9 @@ impl CachedTable {
         bytes
     }
 
-    /// Finds out which pages of a victim are valid. The whole table is read for that, which also tells about
-    /// the likeliest next victims.
-    pub(super) fn know_pages<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        victim: Pbn,
-    ) -> Result<(), StoreFault> {
+    /// Sees to it that it is known which pages of a victim are valid: the whole table is read, which tells of
+    /// the likeliest next victims too.
+    pub(super) fn know_pages(&mut self, flash: &mut Flash<'_>, victim: Pbn) -> Result<(), StoreFault> {
         if flash.blocks().knows_pages_of(victim) {
             return Ok(());
         }
@@ -131,7 +127,7 @@ impl CachedTable {
     }
 
     /// Notes each page that the map names in a block that is asked about.
-    fn note_valid<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
+    fn note_valid(&mut self, flash: &mut Flash<'_>) -> Result<(), StoreFault> {
         let geometry = flash.geometry();
         let mut marks = [0u32; MARKS / 32];
         let mark_of = |pbn: Pbn| (pbn.index() % MARKS / 32, 1 << (pbn.0 % 32));
@@ -139,7 +135,7 @@ impl CachedTable {
             let (word, bit) = mark_of(pbn);
             marks[word] |= bit;
         }
-        let note = |flash: &mut Flash<N>, ppn: Ppn| {
+        let note = |flash: &mut Flash<'_>, ppn: Ppn| {
             let (word, bit) = mark_of(geometry.block_of(ppn));
             if marks[word] & bit != 0 {
                 flash.blocks_mut().note_valid(ppn);
@@ -160,7 +156,7 @@ impl CachedTable {
     }
 
     /// Loads a page of the table into the buffer, and applies the newer entries in RAM.
-    pub(super) fn load_known<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
+    pub(super) fn load_known(&mut self, flash: &mut Flash<'_>, page: u32) -> Result<(), StoreFault> {
         self.table.load(flash, page, Cause::Mapping)?;
         let lpns = self.table.range(page);
         for (lpn, ppn) in self.cmt.dirty(lpns.clone()) {
@@ -173,9 +169,9 @@ impl CachedTable {
     }
 
     /// Checks T4: the number of valid pages of each block is the number that the map names.
-    pub(super) fn check_counts<N: Nand>(
+    pub(super) fn check_counts(
         &self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         report: &mut CheckReport,
     ) -> Result<(), StoreFault> {
         let geometry = flash.geometry();

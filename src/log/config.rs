@@ -97,7 +97,7 @@ pub(super) const COUNTS_LEFT_OUT: &str = "valid pages counted by block: feature 
 pub(super) const NOTES_LEFT_OUT: &str = "moved leaves or nodes: feature 'full' or 'moved-nodes'";
 
 pub(crate) fn left_out(what: &'static str) -> IndexFault {
-    IndexError::Unsupported(message!("left out when the engine was built: {what}").into()).into()
+    IndexError::unsupported(message!("left out when the engine was built: {what}")).into()
 }
 
 impl Default for LogConfig {

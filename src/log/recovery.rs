@@ -378,10 +378,10 @@ pub(super) fn check_config(geometry: &Geometry, config: &LogConfig) -> Result<()
         .into());
     }
     if config.write_pages > 200 {
-        return Err(IndexError::Unsupported(
-            message!("the write part of the cache holds at most 200 pages, not {}", config.write_pages)
-                .into(),
-        )
+        return Err(IndexError::unsupported(message!(
+            "the write part of the cache holds at most 200 pages, not {}",
+            config.write_pages
+        ))
         .into());
     }
     config.require_built()?;

@@ -13,7 +13,7 @@
 //! above do not need a page size that is a power of two. Byte 0 of the spare area, the bad-block mark, stays
 //! in its place.
 
-use super::{Cause, Geometry, Nand, NandError, ReadOutcome};
+use super::{Cause, Geometry, Nand, NandError, ReadOutcome, forward_nand};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -73,6 +73,8 @@ impl<N: Nand> LentSpare<N> {
 }
 
 impl<N: Nand> Nand for LentSpare<N> {
+    forward_nand!(self => self.nand; blocks rules);
+
     fn geometry(&self) -> Geometry {
         let mut geometry = self.nand.geometry();
         geometry.page_bytes -= self.lent as u32;
@@ -123,44 +125,9 @@ impl<N: Nand> Nand for LentSpare<N> {
         self.nand.program(ppn, cause, &self.page[..at + rest.len()], own)
     }
 
-    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
-        self.nand.erase(pbn, cause)
-    }
-
-    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
-        self.nand.is_bad(pbn)
-    }
-
-    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
-        self.nand.mark_bad(pbn)
-    }
-
-    fn tears(&self) -> bool {
-        self.nand.tears()
-    }
-
-    fn replaces(&self) -> bool {
-        self.nand.replaces()
-    }
-
+    /// A page where bytes are lent.
     fn ram_bytes(&self) -> usize {
         self.nand.ram_bytes() + self.page.len()
-    }
-
-    fn begin_batch(&mut self) {
-        self.nand.begin_batch();
-    }
-
-    fn end_batch(&mut self) {
-        self.nand.end_batch();
-    }
-
-    fn barrier(&mut self) -> Result<(), NandError> {
-        self.nand.barrier()
-    }
-
-    fn waits(&self) -> bool {
-        self.nand.waits()
     }
 }
 

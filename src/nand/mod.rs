@@ -302,115 +302,93 @@ impl fmt::Display for NandError {
 
 impl core::error::Error for NandError {}
 
-macro_rules! forward {
-    ($($wrapper:ty),*) => {$(
-        impl<N: Nand + ?Sized> Nand for $wrapper {
-            fn geometry(&self) -> Geometry {
-                (**self).geometry()
-            }
-            fn read(
-                &mut self,
-                p: Ppn,
-                c: Cause,
-                data: &mut [u8],
-                spare: &mut [u8],
-            ) -> Result<ReadOutcome, NandError> {
-                (**self).read(p, c, data, spare)
-            }
-            fn read_at(
-                &mut self,
-                p: Ppn,
-                c: Cause,
-                from: u32,
-                data: &mut [u8],
-            ) -> Result<ReadOutcome, NandError> {
-                (**self).read_at(p, c, from, data)
-            }
-            fn program(&mut self, p: Ppn, c: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
-                (**self).program(p, c, data, spare)
-            }
-            fn erase(&mut self, b: Pbn, c: Cause) -> Result<(), NandError> {
-                (**self).erase(b, c)
-            }
-            fn is_bad(&mut self, b: Pbn) -> Result<bool, NandError> {
-                (**self).is_bad(b)
-            }
-            fn mark_bad(&mut self, b: Pbn) -> Result<(), NandError> {
-                (**self).mark_bad(b)
-            }
-            fn tears(&self) -> bool {
-                (**self).tears()
-            }
-            fn replaces(&self) -> bool {
-                (**self).replaces()
-            }
-            fn ram_bytes(&self) -> usize {
-                (**self).ram_bytes()
-            }
-            fn begin_batch(&mut self) {
-                (**self).begin_batch();
-            }
-            fn end_batch(&mut self) {
-                (**self).end_batch();
-            }
-            fn barrier(&mut self) -> Result<(), NandError> {
-                (**self).barrier()
-            }
-            fn waits(&self) -> bool {
-                (**self).waits()
-            }
+/// Implements methods of [`Nand`] by those of the chip inside: for a layer that changes some and none of the
+/// others.
+macro_rules! forward_nand {
+    ($self:ident => $chip:expr; $($methods:ident)+) => { $( forward_nand!(@ $methods $self, $chip); )+ };
+    (@ pages $self:ident, $chip:expr) => {
+        fn geometry(&$self) -> Geometry {
+            $chip.geometry()
         }
-    )*};
+
+        fn read(
+            &mut $self,
+            ppn: Ppn,
+            cause: Cause,
+            data: &mut [u8],
+            spare: &mut [u8],
+        ) -> Result<ReadOutcome, NandError> {
+            $chip.read(ppn, cause, data, spare)
+        }
+
+        fn read_at(
+            &mut $self,
+            ppn: Ppn,
+            cause: Cause,
+            from: u32,
+            data: &mut [u8],
+        ) -> Result<ReadOutcome, NandError> {
+            $chip.read_at(ppn, cause, from, data)
+        }
+
+        fn ram_bytes(&$self) -> usize {
+            $chip.ram_bytes()
+        }
+    };
+    (@ programs $self:ident, $chip:expr) => {
+        fn program(&mut $self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
+            $chip.program(ppn, cause, data, spare)
+        }
+    };
+    (@ blocks $self:ident, $chip:expr) => {
+        fn erase(&mut $self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
+            $chip.erase(pbn, cause)
+        }
+
+        fn is_bad(&mut $self, pbn: Pbn) -> Result<bool, NandError> {
+            $chip.is_bad(pbn)
+        }
+
+        fn mark_bad(&mut $self, pbn: Pbn) -> Result<(), NandError> {
+            $chip.mark_bad(pbn)
+        }
+
+        fn barrier(&mut $self) -> Result<(), NandError> {
+            $chip.barrier()
+        }
+    };
+    (@ rules $self:ident, $chip:expr) => {
+        fn tears(&$self) -> bool {
+            $chip.tears()
+        }
+
+        fn replaces(&$self) -> bool {
+            $chip.replaces()
+        }
+
+        fn begin_batch(&mut $self) {
+            $chip.begin_batch();
+        }
+
+        fn end_batch(&mut $self) {
+            $chip.end_batch();
+        }
+
+        fn waits(&$self) -> bool {
+            $chip.waits()
+        }
+    };
 }
-forward!(&mut N, alloc::boxed::Box<N>);
+pub(crate) use forward_nand;
+
+impl<N: Nand + ?Sized> Nand for &mut N {
+    forward_nand!(self => (**self); pages programs blocks rules);
+}
+
+impl<N: Nand + ?Sized> Nand for alloc::boxed::Box<N> {
+    forward_nand!(self => (**self); pages programs blocks rules);
+}
 
 impl<N: Nand> Nand for Shared<N> {
-    fn geometry(&self) -> Geometry {
-        self.lock().geometry()
-    }
-    fn read(
-        &mut self,
-        p: Ppn,
-        c: Cause,
-        data: &mut [u8],
-        spare: &mut [u8],
-    ) -> Result<ReadOutcome, NandError> {
-        self.lock().read(p, c, data, spare)
-    }
-    fn read_at(&mut self, p: Ppn, c: Cause, from: u32, data: &mut [u8]) -> Result<ReadOutcome, NandError> {
-        self.lock().read_at(p, c, from, data)
-    }
-    fn program(&mut self, p: Ppn, c: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
-        self.lock().program(p, c, data, spare)
-    }
-    fn erase(&mut self, b: Pbn, c: Cause) -> Result<(), NandError> {
-        self.lock().erase(b, c)
-    }
-    fn is_bad(&mut self, b: Pbn) -> Result<bool, NandError> {
-        self.lock().is_bad(b)
-    }
-    fn mark_bad(&mut self, b: Pbn) -> Result<(), NandError> {
-        self.lock().mark_bad(b)
-    }
-    fn tears(&self) -> bool {
-        self.lock().tears()
-    }
-    fn replaces(&self) -> bool {
-        self.lock().replaces()
-    }
-    fn ram_bytes(&self) -> usize {
-        self.lock().ram_bytes()
-    }
-    fn begin_batch(&mut self) {
-        self.lock().begin_batch();
-    }
-    fn end_batch(&mut self) {
-        self.lock().end_batch();
-    }
-    fn barrier(&mut self) -> Result<(), NandError> {
-        self.lock().barrier()
-    }
-    fn waits(&self) -> bool {
-        self.lock().waits()
-    }
+    forward_nand!(self => self.lock(); pages programs blocks rules);
 }

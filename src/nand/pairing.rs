@@ -4,7 +4,7 @@
 //! [`Pairing`] says which pages are pairs. [`LowerPages`] shows a chip without the later pages: half of the
 //! pages remain, and no program destroys another of them.
 
-use super::{Cause, Geometry, Nand, NandError, ReadOutcome};
+use super::{Cause, Geometry, Nand, NandError, ReadOutcome, forward_nand};
 use crate::units::{Pbn, Ppn};
 
 /// Scheme by which the pages of a block share their cells.
@@ -97,6 +97,8 @@ fn renamed(error: NandError, page: Ppn) -> NandError {
 }
 
 impl<N: Nand> Nand for LowerPages<N> {
+    forward_nand!(self => self.nand; blocks rules);
+
     fn geometry(&self) -> Geometry {
         self.geometry
     }
@@ -128,44 +130,8 @@ impl<N: Nand> Nand for LowerPages<N> {
         self.nand.program(page, cause, data, spare).map_err(|error| renamed(error, ppn))
     }
 
-    fn erase(&mut self, pbn: Pbn, cause: Cause) -> Result<(), NandError> {
-        self.nand.erase(pbn, cause)
-    }
-
-    fn is_bad(&mut self, pbn: Pbn) -> Result<bool, NandError> {
-        self.nand.is_bad(pbn)
-    }
-
-    fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
-        self.nand.mark_bad(pbn)
-    }
-
-    fn tears(&self) -> bool {
-        self.nand.tears()
-    }
-
-    fn replaces(&self) -> bool {
-        self.nand.replaces()
-    }
-
     fn ram_bytes(&self) -> usize {
         self.nand.ram_bytes() + size_of::<LowerPages<N>>() - size_of::<N>()
-    }
-
-    fn begin_batch(&mut self) {
-        self.nand.begin_batch();
-    }
-
-    fn end_batch(&mut self) {
-        self.nand.end_batch();
-    }
-
-    fn barrier(&mut self) -> Result<(), NandError> {
-        self.nand.barrier()
-    }
-
-    fn waits(&self) -> bool {
-        self.nand.waits()
     }
 }
 

@@ -3,7 +3,7 @@
 //! Blocks and pages are numbered from 0 within the range, in errors too. The chip below counts, times and
 //! fails as before. Two ranges of one chip share it through [`Shared`] ([`BlockRange::divide`]).
 
-use super::{Cause, Geometry, Nand, NandError, ReadOutcome};
+use super::{Cause, Geometry, Nand, NandError, ReadOutcome, forward_nand};
 use crate::shared::Shared;
 use crate::units::{Pbn, Ppn};
 
@@ -95,6 +95,8 @@ impl<N: Nand> BlockRange<N> {
 }
 
 impl<N: Nand> Nand for BlockRange<N> {
+    forward_nand!(self => self.nand; rules);
+
     fn geometry(&self) -> Geometry {
         self.geometry
     }
@@ -126,20 +128,8 @@ impl<N: Nand> Nand for BlockRange<N> {
         if self.first_block == 0 { self.nand.ram_bytes() } else { 0 }
     }
 
-    fn begin_batch(&mut self) {
-        self.nand.begin_batch();
-    }
-
-    fn end_batch(&mut self) {
-        self.nand.end_batch();
-    }
-
     fn barrier(&mut self) -> Result<(), NandError> {
         self.nand.barrier().map_err(|error| self.within(error))
-    }
-
-    fn waits(&self) -> bool {
-        self.nand.waits()
     }
 
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
@@ -160,14 +150,6 @@ impl<N: Nand> Nand for BlockRange<N> {
     fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
         let block = self.block(pbn)?;
         self.nand.mark_bad(block).map_err(|error| self.within(error))
-    }
-
-    fn tears(&self) -> bool {
-        self.nand.tears()
-    }
-
-    fn replaces(&self) -> bool {
-        self.nand.replaces()
     }
 }
 

@@ -1,6 +1,6 @@
 //! A chip that is no longer changed once the effect of a change is unknown.
 
-use super::{Cause, Geometry, Nand, NandError, ReadOutcome};
+use super::{Cause, Geometry, Nand, NandError, ReadOutcome, forward_nand};
 use crate::units::{Pbn, Ppn};
 
 /// A chip, until a program or an erase ends in an error that leaves its effect unknown: the power failed, or
@@ -8,9 +8,9 @@ use crate::units::{Pbn, Ppn};
 /// even if the chip works again; pages can be read. A mount handles the remains of such an operation as those
 /// of a power cut. If further operations followed it, the mount would meet pages that no power cut leaves.
 #[derive(Debug)]
-pub(crate) struct UntilLost<N> {
-    nand: N,
+pub(crate) struct UntilLost<N: ?Sized> {
     is_lost: bool,
+    nand: N,
 }
 
 impl<N> UntilLost<N> {
@@ -31,7 +31,7 @@ impl<N> UntilLost<N> {
     }
 }
 
-impl<N: Nand> UntilLost<N> {
+impl<N: Nand + ?Sized> UntilLost<N> {
     fn change(&mut self, change: impl FnOnce(&mut N) -> Result<(), NandError>) -> Result<(), NandError> {
         if self.is_lost {
             return Err(NandError::Interrupted);
@@ -42,30 +42,8 @@ impl<N: Nand> UntilLost<N> {
     }
 }
 
-impl<N: Nand> Nand for UntilLost<N> {
-    fn geometry(&self) -> Geometry {
-        self.nand.geometry()
-    }
-
-    fn read(
-        &mut self,
-        ppn: Ppn,
-        cause: Cause,
-        data: &mut [u8],
-        spare: &mut [u8],
-    ) -> Result<ReadOutcome, NandError> {
-        self.nand.read(ppn, cause, data, spare)
-    }
-
-    fn read_at(
-        &mut self,
-        ppn: Ppn,
-        cause: Cause,
-        from: u32,
-        data: &mut [u8],
-    ) -> Result<ReadOutcome, NandError> {
-        self.nand.read_at(ppn, cause, from, data)
-    }
+impl<N: Nand + ?Sized> Nand for UntilLost<N> {
+    forward_nand!(self => self.nand; pages rules);
 
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
         self.change(|nand| nand.program(ppn, cause, data, spare))
@@ -83,26 +61,6 @@ impl<N: Nand> Nand for UntilLost<N> {
         self.change(|nand| nand.mark_bad(pbn))
     }
 
-    fn tears(&self) -> bool {
-        self.nand.tears()
-    }
-
-    fn replaces(&self) -> bool {
-        self.nand.replaces()
-    }
-
-    fn ram_bytes(&self) -> usize {
-        self.nand.ram_bytes()
-    }
-
-    fn begin_batch(&mut self) {
-        self.nand.begin_batch();
-    }
-
-    fn end_batch(&mut self) {
-        self.nand.end_batch();
-    }
-
     fn barrier(&mut self) -> Result<(), NandError> {
         let done = self.nand.barrier();
         // A chip whose barrier does nothing returns no error, and the compiler drops this branch.
@@ -110,9 +68,5 @@ impl<N: Nand> Nand for UntilLost<N> {
             self.is_lost = true;
         }
         done
-    }
-
-    fn waits(&self) -> bool {
-        self.nand.waits()
     }
 }

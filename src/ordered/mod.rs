@@ -67,6 +67,13 @@ impl RecordFormat {
     pub fn check_value(&self, value: &[u8]) -> Result<(), IndexError> {
         check_length("value", self.value_bytes, value.len())
     }
+
+    /// Refuses a record of which one is of the wrong length.
+    #[doc(hidden)]
+    pub fn check(&self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
+        self.check_key(key)?;
+        self.check_value(value)
+    }
 }
 
 fn check_length(what: &'static str, expected: u8, got: usize) -> Result<(), IndexError> {

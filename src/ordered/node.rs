@@ -10,6 +10,7 @@
 //! exactly `c * entry_bytes`. In an internal node the value is the address of a child, and key `i` is a lower
 //! bound of all keys below child `i`. The bound of child 0 is not used.
 
+use crate::sort;
 use core::cmp::Ordering;
 
 /// True if the processor compares keys of 8 bytes faster as numbers than byte by byte.
@@ -206,18 +207,11 @@ fn be_u64(bytes: &[u8]) -> u64 {
 
 #[inline]
 fn search_by<K: Ord>(count: usize, wanted: K, key: impl Fn(usize) -> K) -> Result<usize, usize> {
-    let (mut low, mut high) = (0, count);
-    while low < high {
-        let middle = usize::midpoint(low, high);
-        match key(middle).cmp(&wanted) {
-            Ordering::Less => low = middle + 1,
-            Ordering::Greater => high = middle,
-            Ordering::Equal => return Ok(middle),
-        }
-    }
-    debug_assert!(low == 0 || key(low - 1) < wanted, "the key before place {low} is not below");
-    debug_assert!(low == count || key(low) > wanted, "the key at place {low} is not above");
-    Err(low)
+    let found = sort::search(0..count, |place| key(place).cmp(&wanted));
+    let Err(place) = found else { return found };
+    debug_assert!(place == 0 || key(place - 1) < wanted, "the key before place {place} is not below");
+    debug_assert!(place == count || key(place) > wanted, "the key at place {place} is not above");
+    found
 }
 
 #[cfg(test)]

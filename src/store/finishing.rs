@@ -25,8 +25,8 @@
 
 use crate::nand::Cause;
 use crate::store::batches::Batch;
-use crate::store::{PageStore, StoreError, StoreStats};
-use crate::units::{Lpn, Ppn};
+use crate::store::{PageStore, StoreError};
+use crate::units::Lpn;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -80,13 +80,9 @@ impl<S: PageStore> Finishing<S> {
 }
 
 impl<S: PageStore> PageStore for Finishing<S> {
-    fn page_bytes(&self) -> usize {
-        self.store.page_bytes()
-    }
-
-    fn page_count(&self) -> u32 {
-        self.store.page_count()
-    }
+    crate::forward_store!(self => self.store;
+        page_bytes page_count atomic_pages_max durable_writes prefix_consistent maintain scrub stats
+        live_page);
 
     fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
         match self.waiting.get(&lpn) {
@@ -110,21 +106,9 @@ impl<S: PageStore> PageStore for Finishing<S> {
         self.store.sync()
     }
 
-    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
-        self.store.maintain(budget)
-    }
-
-    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
-        self.store.scrub(budget)
-    }
-
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         self.offer()?;
         self.store.checkpoint()
-    }
-
-    fn atomic_pages_max(&self) -> usize {
-        self.store.atomic_pages_max()
     }
 
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
@@ -141,25 +125,9 @@ impl<S: PageStore> PageStore for Finishing<S> {
         self.store.end_batch();
     }
 
-    fn durable_writes(&self) -> bool {
-        self.store.durable_writes()
-    }
-
-    fn prefix_consistent(&self) -> bool {
-        self.store.prefix_consistent()
-    }
-
-    /// Not counted are the pages that wait: there are none until the store below refuses writes.
+    /// Without the pages that wait: there are none before the chip refuses to go on.
     fn ram_bytes(&self) -> usize {
         self.store.ram_bytes() + size_of::<Self>() - size_of::<S>()
-    }
-
-    fn stats(&self) -> StoreStats {
-        self.store.stats()
-    }
-
-    fn live_page(&self, ppn: Ppn) -> Option<bool> {
-        self.store.live_page(ppn)
     }
 }
 

@@ -13,6 +13,7 @@ pub mod disk;
 pub(crate) mod finishing;
 #[cfg(feature = "unstable")]
 pub mod finishing;
+mod forward;
 pub(crate) mod patrol;
 pub mod ram;
 #[cfg(not(feature = "unstable"))]
@@ -300,7 +301,14 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Returns the error for a medium that holds something else.
+    /// A refusal in words: what is needed and what there is.
+    #[doc(hidden)]
+    #[cold]
+    pub fn unsupported(what: String) -> StoreError {
+        StoreError::Unsupported(what.into())
+    }
+
+    /// Something else is on the medium than what was to be mounted.
     pub const fn other(differs: Differs, what: &'static str) -> StoreError {
         StoreError::NotFormatted(Unfit::other(differs, what))
     }
@@ -370,87 +378,17 @@ impl fmt::Display for StoreError {
 
 impl core::error::Error for StoreError {}
 
-/// Implements all of [`PageStore`] by another store.
-macro_rules! forward_store {
-    ($self:ident => $to:expr) => {
-        fn page_bytes(&$self) -> usize {
-            $to.page_bytes()
-        }
-        fn page_count(&$self) -> u32 {
-            $to.page_count()
-        }
-        fn read(&mut $self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-            $to.read(lpn, cause, data)
-        }
-        fn write(&mut $self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
-            $to.write(lpn, cause, data)
-        }
-        fn trim(&mut $self, lpn: Lpn) -> Result<(), StoreError> {
-            $to.trim(lpn)
-        }
-        fn sync(&mut $self) -> Result<(), StoreError> {
-            $to.sync()
-        }
-        fn atomic_pages_max(&$self) -> usize {
-            $to.atomic_pages_max()
-        }
-        fn write_atomic(&mut $self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
-            $to.write_atomic(pages, cause)
-        }
-        fn begin_batch(&mut $self) {
-            $to.begin_batch();
-        }
-        fn end_batch(&mut $self) {
-            $to.end_batch();
-        }
-        fn durable_writes(&$self) -> bool {
-            $to.durable_writes()
-        }
-        fn prefix_consistent(&$self) -> bool {
-            $to.prefix_consistent()
-        }
-        fn updates_heard(&mut $self, updates: u64) {
-            $to.updates_heard(updates);
-        }
-        fn updates_shown(&mut $self, newest: Option<u64>) {
-            $to.updates_shown(newest);
-        }
-        fn keeps_updates(&$self) -> bool {
-            $to.keeps_updates()
-        }
-        fn checkpoint(&mut $self) -> Result<(), StoreError> {
-            $to.checkpoint()
-        }
-        fn maintain(&mut $self, budget: u32) -> Result<u32, StoreError> {
-            $to.maintain(budget)
-        }
-        fn scrub(&mut $self, budget: u32) -> Result<u32, StoreError> {
-            $to.scrub(budget)
-        }
-        fn ram_bytes(&$self) -> usize {
-            $to.ram_bytes()
-        }
-        fn mount_ram_bytes(&$self) -> usize {
-            $to.mount_ram_bytes()
-        }
-        fn stats(&$self) -> StoreStats {
-            $to.stats()
-        }
-        fn live_page(&$self, ppn: Ppn) -> Option<bool> {
-            $to.live_page(ppn)
-        }
-    };
-}
-pub(crate) use forward_store;
-
 impl<S: PageStore + ?Sized> PageStore for &mut S {
-    forward_store!(self => (**self));
+    crate::forward_store!(self => (**self));
 }
 
 impl<S: PageStore + ?Sized> PageStore for alloc::boxed::Box<S> {
-    forward_store!(self => (**self));
+    crate::forward_store!(self => (**self));
 }
 
+/// A store shared with its observer.
 impl<S: PageStore> PageStore for Shared<S> {
-    forward_store!(self => self.lock());
+    crate::forward_store!(self => self.lock();
+        page_bytes page_count read write trim sync atomic_pages_max write_atomic begin_batch end_batch
+        durable_writes prefix_consistent checkpoint maintain scrub ram_bytes stats live_page);
 }

@@ -10,7 +10,7 @@ use crate::check::message;
 use crate::nand::Cause;
 use crate::shared::Shared;
 use crate::store::{PageStore, StoreError, StoreStats};
-use crate::units::{Lpn, Ppn};
+use crate::units::Lpn;
 use alloc::vec::Vec;
 
 struct Whole<S> {
@@ -70,9 +70,9 @@ impl<S: PageStore> Slice<S> {
 }
 
 impl<S: PageStore> PageStore for Slice<S> {
-    fn page_bytes(&self) -> usize {
-        self.shared.lock().store.page_bytes()
-    }
+    crate::forward_store!(self => self.shared.lock().store;
+        page_bytes atomic_pages_max begin_batch end_batch durable_writes prefix_consistent keeps_updates
+        live_page);
 
     fn page_count(&self) -> u32 {
         self.pages
@@ -107,10 +107,6 @@ impl<S: PageStore> PageStore for Slice<S> {
         Ok(())
     }
 
-    fn atomic_pages_max(&self) -> usize {
-        self.shared.lock().store.atomic_pages_max()
-    }
-
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         let outer: Result<Vec<_>, _> =
             pages.iter().map(|&(lpn, data)| self.outer(lpn).map(|outer| (outer, data))).collect();
@@ -119,27 +115,7 @@ impl<S: PageStore> PageStore for Slice<S> {
         shared.store.write_atomic(&outer?, cause)
     }
 
-    fn begin_batch(&mut self) {
-        self.shared.lock().store.begin_batch();
-    }
-
-    fn end_batch(&mut self) {
-        self.shared.lock().store.end_batch();
-    }
-
-    fn durable_writes(&self) -> bool {
-        self.shared.lock().store.durable_writes()
-    }
-
-    fn prefix_consistent(&self) -> bool {
-        self.shared.lock().store.prefix_consistent()
-    }
-
-    fn keeps_updates(&self) -> bool {
-        self.shared.lock().store.keeps_updates()
-    }
-
-    /// The first slice does this for all.
+    /// The first slice does it for all.
     fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
         if self.place == 0 { self.shared.lock().store.maintain(budget) } else { Ok(0) }
     }
@@ -160,9 +136,5 @@ impl<S: PageStore> PageStore for Slice<S> {
 
     fn stats(&self) -> StoreStats {
         if self.place == 0 { self.shared.lock().store.stats() } else { StoreStats::default() }
-    }
-
-    fn live_page(&self, ppn: Ppn) -> Option<bool> {
-        self.shared.lock().store.live_page(ppn)
     }
 }

@@ -91,13 +91,10 @@ impl<S: PageStore> StoreNand<S> {
         let geometry = Geometry::new(data_bytes, spare_bytes, pages_per_block, blocks);
         geometry.validate().map_err(|e| {
             let (field, value, reason) = (e.field, e.value, e.reason);
-            StoreError::Unsupported(
-                message!(
-                    "{} pages of {page_bytes} bytes as a chip: {field} = {value}: {reason}",
-                    store.page_count()
-                )
-                .into(),
-            )
+            StoreError::unsupported(message!(
+                "{} pages of {page_bytes} bytes as a chip: {field} = {value}: {reason}",
+                store.page_count()
+            ))
         })?;
         Ok(StoreNand {
             ends: vec![UNKNOWN; blocks as usize],

@@ -7,7 +7,7 @@ use super::policy::{Access, Exit, Replacement};
 use super::table::SlotTable;
 use crate::nand::Cause;
 use crate::store::{PageStore, StoreError, StoreStats};
-use crate::units::{Lpn, Ppn};
+use crate::units::Lpn;
 use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -379,12 +379,10 @@ fn page_of(bytes: &[u8], page_bytes: usize, frame: u32) -> &[u8] {
 }
 
 impl<S: PageStore, P: Replacement> PageStore for PageCache<S, P> {
+    crate::forward_store!(self => self.store; page_count begin_batch end_batch maintain scrub live_page);
+
     fn page_bytes(&self) -> usize {
         self.page_bytes
-    }
-
-    fn page_count(&self) -> u32 {
-        self.store.page_count()
     }
 
     fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
@@ -457,14 +455,6 @@ impl<S: PageStore, P: Replacement> PageStore for PageCache<S, P> {
         }
     }
 
-    fn begin_batch(&mut self) {
-        self.store.begin_batch();
-    }
-
-    fn end_batch(&mut self) {
-        self.store.end_batch();
-    }
-
     fn durable_writes(&self) -> bool {
         let delays = self.mode != WriteMode::Through && !self.frames.is_empty();
         !delays && self.store.durable_writes()
@@ -473,14 +463,6 @@ impl<S: PageStore, P: Replacement> PageStore for PageCache<S, P> {
     fn prefix_consistent(&self) -> bool {
         let mixes = self.mode != WriteMode::Through && !self.is_grouped() && !self.frames.is_empty();
         !mixes && self.store.prefix_consistent()
-    }
-
-    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
-        self.store.maintain(budget)
-    }
-
-    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
-        self.store.scrub(budget)
     }
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {
@@ -494,10 +476,6 @@ impl<S: PageStore, P: Replacement> PageStore for PageCache<S, P> {
             return below;
         }
         StoreStats { cache_hits: self.counters.read_hits, cache_misses: self.counters.read_misses, ..below }
-    }
-
-    fn live_page(&self, ppn: Ppn) -> Option<bool> {
-        self.store.live_page(ppn)
     }
 
     fn ram_bytes(&self) -> usize {

@@ -88,7 +88,7 @@ use crate::ftl::mapping::{Flash, FlashConfig, FlashCounters, Mounted, Rules, Sch
 use crate::ftl::table::{Frontier, from_raw, to_raw};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::shared::open_ground;
-use crate::store::{PageStore, StoreError, StoreStats, forward_store};
+use crate::store::{PageStore, StoreError};
 use crate::units::{Lpn, Pbn, Ppn};
 use alloc::vec::Vec;
 
@@ -151,7 +151,7 @@ impl<N: Nand> DftlFtl<N> {
 }
 
 impl<N: Nand> PageStore for DftlFtl<N> {
-    forward_store!(self => self.ground);
+    crate::forward_store!(self => self.ground);
 }
 
 open_ground!([N] DftlFtl<N> = SchemeFtl<N, Dftl>);
@@ -185,16 +185,7 @@ pub struct Dftl {
 impl Scheme for Dftl {
     type Config = DftlConfig;
 
-    const RULES: Rules = Rules {
-        magic: *b"DFTL",
-        one_data_block: false,
-        old_may_stay_valid: false,
-        has_owners: false,
-        fills_in_order: true,
-        has_map: false,
-        record_percent: 100,
-        counts: true,
-    };
+    const RULES: Rules = Rules { fills_in_order: true, counts: true, ..Rules::of(*b"DFTL") };
 
     fn common(settings: &DftlConfig) -> FlashConfig {
         settings.common
@@ -227,28 +218,19 @@ impl Scheme for Dftl {
         collecting::extra_bytes_max(setup)
     }
 
-    fn open<N: Nand>(
-        flash: &mut Flash<N>,
-        settings: &DftlConfig,
-        mut mounted: Mounted,
-    ) -> Result<Dftl, StoreFault> {
+    fn open(flash: &mut Flash<'_>, settings: &DftlConfig, mut mounted: Mounted) -> Result<Dftl, StoreFault> {
         let (g, setup) = (flash.geometry(), flash.setup());
         flash.blocks_mut().follow(settings.victim);
         let mut data = Frontier::new(PageKind::Host, Wear::Least);
         data.resume(flash);
         Ok(Dftl {
-            cached: CachedTable::open(flash, &mut mounted, setup[0], (false, |_: &Flash<N>, _| false))?,
+            cached: CachedTable::open(flash, &mut mounted, setup[0], (false, |_: &Flash<'_>, _| false))?,
             data,
             room: Room::new(g, setup, settings.victim),
         })
     }
 
-    fn locate<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        lpn: u32,
-        cause: Cause,
-    ) -> Result<Option<Ppn>, StoreFault> {
+    fn locate(&mut self, flash: &mut Flash<'_>, lpn: u32, cause: Cause) -> Result<Option<Ppn>, StoreFault> {
         if cause != Cause::Check {
             return self.look_up(flash, lpn);
         }
@@ -258,9 +240,9 @@ impl Scheme for Dftl {
         }
     }
 
-    fn write<N: Nand>(
+    fn write(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lpn: u32,
         cause: Cause,
         data: &[u8],
@@ -274,13 +256,13 @@ impl Scheme for Dftl {
 
     const RENEWS: bool = true;
 
-    fn renew<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<(), StoreFault> {
+    fn renew(&mut self, flash: &mut Flash<'_>, lpn: u32) -> Result<(), StoreFault> {
         self.make_room(flash)?;
         let from = self.look_up(flash, lpn)?;
         self.move_weak(flash, lpn, from)
     }
 
-    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
+    fn trim(&mut self, flash: &mut Flash<'_>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         let old = self.look_up(flash, lpn)?;
         if old.is_some() {
             self.remap(flash, lpn, old, None);
@@ -288,7 +270,7 @@ impl Scheme for Dftl {
         Ok(old)
     }
 
-    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
+    fn evacuate(&mut self, flash: &mut Flash<'_>, pbn: Pbn) -> Result<bool, StoreFault> {
         self.make_room(flash)?;
         // Making room may have moved the pages already.
         if flash.blocks().state(pbn) != BlockState::Full || flash.blocks().valid_count(pbn) == 0 {
@@ -302,7 +284,7 @@ impl Scheme for Dftl {
         Ok(true)
     }
 
-    fn settle<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
+    fn settle(&mut self, flash: &mut Flash<'_>) -> Result<(), StoreFault> {
         self.tell_all(flash)
     }
 
@@ -314,9 +296,9 @@ impl Scheme for Dftl {
         self.room.block_pages as usize
     }
 
-    fn write_group<N: Nand>(
+    fn write_group(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         pages: &[(Lpn, &[u8])],
         cause: Cause,
     ) -> Result<(), StoreFault> {
@@ -369,7 +351,7 @@ impl Scheme for Dftl {
         (self.cached.counters.hits, self.cached.counters.misses)
     }
 
-    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
+    fn check(&self, flash: &mut Flash<'_>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         self.cached.check(flash, report)
     }
 }
@@ -396,7 +378,7 @@ impl Dftl {
     }
 
     /// Place of a logical page, looked up in the cache first.
-    fn look_up<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
+    fn look_up(&mut self, flash: &mut Flash<'_>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         if let Some(ppn) = self.cached.touch(lpn) {
             self.cached.counters.hits += 1;
             return Ok(from_raw(ppn));
@@ -419,7 +401,7 @@ impl Dftl {
     }
 
     /// Evicts an entry if the cache is full.
-    fn evict<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
+    fn evict(&mut self, flash: &mut Flash<'_>) -> Result<(), StoreFault> {
         let Some((_, is_dirty)) = self.cached.cmt.victim().filter(|_| self.cached.cmt.is_full()) else {
             return Ok(());
         };
@@ -431,7 +413,7 @@ impl Dftl {
     }
 
     /// Gives a logical page another place.
-    fn remap<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32, old: Option<Ppn>, new: Option<Ppn>) {
+    fn remap(&mut self, flash: &mut Flash<'_>, lpn: u32, old: Option<Ppn>, new: Option<Ppn>) {
         if let Some(old) = old {
             flash.invalidate(old);
         }
@@ -452,9 +434,9 @@ impl Collecting for Dftl {
         &mut self.data
     }
 
-    fn move_out<N: Nand>(
+    fn move_out(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         victim: Pbn,
         to: &mut Frontier,
         cause: Cause,

@@ -98,7 +98,8 @@ fn copying_is_lazy_and_updates_come_in_batches() {
     assert_eq!(table_io(&ftl), [0, 1]);
     let (flash, dftl) = ftl.parts_mut();
     let ppn = dftl.locate(flash, 0, Cause::Check).unwrap().unwrap();
-    assert!(dftl.evacuate(flash, flash.geometry().block_of(ppn)).unwrap());
+    let pbn = flash.geometry().block_of(ppn);
+    assert!(dftl.evacuate(flash, pbn).unwrap());
     assert_eq!(table_io(&ftl), [1, 2]);
     assert_eq!(ftl.scheme().cache_counters().batch_updates, 1);
     let counters = ftl.nand().counters();

@@ -1,6 +1,6 @@
 //! Blocks: taking, filling, erasing and retiring them, and the use of each.
 
-use super::{BlockTag, Flash, NOBODY, UNUSED};
+use super::{BlockTag, Chip, NOBODY, UNUSED};
 use crate::blocks::spare::PageKind;
 use crate::blocks::{BlockState, Wear};
 use crate::fault::StoreFault;
@@ -43,7 +43,7 @@ impl Upkeep {
     }
 }
 
-impl<N: Nand> Flash<N> {
+impl<N: Nand + ?Sized> Chip<N> {
     /// Takes an erased block for a purpose. Only blocks that held a checkpoint, or were left by a power cut,
     /// must still be erased here.
     pub fn take(&mut self, role: PageKind, owner: u32, wear: Wear) -> Result<Pbn, StoreFault> {

@@ -9,7 +9,7 @@
 use super::elect::{Key, Live};
 use super::scan::{Recovery, Scan, reserve};
 use super::state::State;
-use super::{Flash, Told};
+use super::{Chip, Told};
 use crate::blocks::spare::{PageKind, read_page};
 use crate::blocks::{BlockState, Validity};
 use crate::check::words;
@@ -41,7 +41,7 @@ struct Newest {
     is_new: bool,
 }
 
-impl<N: Nand> Flash<N> {
+impl<N: Nand + ?Sized> Chip<N> {
     /// Map in the record from which a mount started.
     pub(crate) fn told<'a>(&self, own: &'a [u8]) -> Result<Told<'a>, StoreFault> {
         self.state.told(own, self.records.area.version())

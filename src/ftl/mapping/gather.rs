@@ -3,7 +3,7 @@
 //! Copies are programmed first, and become valid together when the last one is on the chip. So a target that
 //! fails half-way is dropped, and nothing is lost.
 
-use super::Flash;
+use super::Chip;
 use super::state::State;
 use crate::blocks::Wear;
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
@@ -31,7 +31,7 @@ pub(super) fn merge_bytes(state: &State) -> usize {
     if merges { state.geometry.pages_per_block as usize * page } else { 0 }
 }
 
-impl<N: Nand> Flash<N> {
+impl<N: Nand + ?Sized> Chip<N> {
     /// Does a full merge: gathers a logical block in a new block, page `n` from `sources[n]`. Sources that
     /// cannot be read are lost. Pages that moved are invalid in the old blocks.
     pub fn gather(&mut self, lbn: Lbn, sources: &[Option<Source<'_>>]) -> Result<Pbn, StoreFault> {

@@ -137,7 +137,21 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Form of validity on a chip that was formatted with these numbers.
+    /// The rules of most schemes that keep pages where a table says.
+    pub const fn of(magic: [u8; 4]) -> Rules {
+        Rules {
+            magic,
+            one_data_block: false,
+            old_may_stay_valid: false,
+            has_owners: false,
+            fills_in_order: false,
+            has_map: false,
+            record_percent: 100,
+            counts: false,
+        }
+    }
+
+    /// How it is known which pages are valid on a chip that was formatted with these numbers.
     pub(crate) fn validity(&self, setup: [u32; 4]) -> Result<Validity, StoreFault> {
         let is_counted = self.counts && setup[2] == COUNTED;
         counted::built(if is_counted { Validity::Counts } else { Validity::Bits })
@@ -204,9 +218,8 @@ pub(crate) enum Mark {
     Base,
 }
 
-/// Chip under a mapping scheme.
-pub struct Flash<N> {
-    nand: UntilLost<N>,
+/// A chip under a mapping scheme.
+pub struct Chip<N: ?Sized> {
     pub(crate) state: State,
     pub(crate) records: Records,
     upkeep: Upkeep,
@@ -222,11 +235,15 @@ pub struct Flash<N> {
     loaded: Option<Ppn>,
     /// Counters of the scheme.
     pub counters: FlashCounters,
+    nand: UntilLost<N>,
 }
 
-impl<N: Nand> Flash<N> {
+/// A chip, whichever it is, as schemes see it.
+pub type Flash<'n> = Chip<dyn Nand + 'n>;
+
+impl<N: Nand> Chip<N> {
     /// Erases the chip. The scheme must write a base before anything else.
-    pub(crate) fn format(mut nand: N, rules: Rules, validity: Validity) -> Result<Flash<N>, StoreFault> {
+    pub(crate) fn format(mut nand: N, rules: Rules, validity: Validity) -> Result<Chip<N>, StoreFault> {
         let validity = counted::built(validity)?;
         let geometry = nand.geometry();
         let mut blocks = BlockTable::keeping(geometry, validity);
@@ -237,19 +254,11 @@ impl<N: Nand> Flash<N> {
                 blocks.release(pbn);
             }
         }
-        Ok(Flash::assemble(nand, area, State::new(rules, blocks)))
+        Ok(Chip::assemble(nand, area, State::new(rules, blocks)))
     }
 
-    /// Sets the numbers with which the scheme is formatted; called once, before the first base.
-    pub(crate) fn set_up(&mut self, page_count: u32, setup: [u32; 4]) {
-        let state = &mut self.state;
-        debug_assert!(page_count <= state.geometry.pages(), "more logical pages than the chip has");
-        debug_assert!(state.rules.validity(setup).is_ok_and(|kept| kept == state.blocks.validity()));
-        (state.page_count, state.setup) = (page_count, setup);
-    }
-
-    fn assemble(nand: N, area: CheckpointArea, state: State) -> Flash<N> {
-        Flash {
+    fn assemble(nand: N, area: CheckpointArea, state: State) -> Chip<N> {
+        Chip {
             nand: UntilLost::new(nand),
             records: Records::new(area, state.geometry),
             upkeep: Upkeep::none(),
@@ -261,6 +270,16 @@ impl<N: Nand> Flash<N> {
             loaded: None,
             counters: FlashCounters::default(),
         }
+    }
+}
+
+impl<N: Nand + ?Sized> Chip<N> {
+    /// Sets what the scheme was formatted with; once, before the first base.
+    pub(crate) fn set_up(&mut self, page_count: u32, setup: [u32; 4]) {
+        let state = &mut self.state;
+        debug_assert!(page_count <= state.geometry.pages(), "more logical pages than the chip has");
+        debug_assert!(state.rules.validity(setup).is_ok_and(|kept| kept == state.blocks.validity()));
+        (state.page_count, state.setup) = (page_count, setup);
     }
 
     /// Geometry of the chip.
@@ -349,7 +368,7 @@ impl<N: Nand> Flash<N> {
     pub(crate) fn ram_bytes_of_mount(&self, extra_bytes_max: usize) -> usize {
         let State { geometry, blocks, .. } = &self.state;
         let base = base::encoded_bytes(*geometry, blocks.validity(), extra_bytes_max);
-        size_of::<Self>()
+        size_of_val(self)
             + self.nand.ram_bytes()
             + self.state.table_bytes()
             + self.records.changed.ram_bytes()

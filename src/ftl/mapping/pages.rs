@@ -1,7 +1,7 @@
 //! Pages: reading, programming and copying them, and making them valid or invalid.
 
 use super::base::VERSION_BITS;
-use super::{Flash, Mark, WEAK_MAX};
+use super::{Chip, Mark, WEAK_MAX};
 use crate::blocks::BlockState;
 use crate::blocks::spare::{Found, Header, PageKind, read_page, read_weak_page};
 use crate::codec::numbers;
@@ -10,7 +10,7 @@ use crate::nand::{Cause, Nand, NandError};
 use crate::store::StoreError;
 use crate::units::Ppn;
 
-impl<N: Nand> Flash<N> {
+impl<N: Nand + ?Sized> Chip<N> {
     /// Reads a valid logical page, and checks that it is the requested one.
     pub(crate) fn read(
         &mut self,

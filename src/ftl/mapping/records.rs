@@ -4,7 +4,7 @@ use super::base::{BaseContents, NoteContents};
 use super::marks::Marks;
 use super::state::State;
 use super::trims::Trims;
-use super::{ERASES_PER_BASE_MAX, Flash, Mark, note_pages};
+use super::{Chip, ERASES_PER_BASE_MAX, Mark, note_pages};
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::fault::StoreFault;
 use crate::nand::{Geometry, Nand};
@@ -115,7 +115,7 @@ impl Records {
     }
 }
 
-impl<N: Nand> Flash<N> {
+impl<N: Nand + ?Sized> Chip<N> {
     /// Prepares the chip for the first program of an operation; every operation must call it. `extra` makes
     /// the scheme's own bytes, in case a base is written.
     pub fn begin(&mut self, extra: impl FnOnce() -> Vec<u8>) -> Result<(), StoreFault> {
@@ -146,7 +146,7 @@ impl<N: Nand> Flash<N> {
     /// Writes a base. If this fails, the previous one still holds.
     pub(crate) fn write_base(&mut self, is_clean: bool, extra: &[u8]) -> Result<(), StoreFault> {
         self.leave_begun_version();
-        self.records.write_base(&mut self.nand, &mut self.state, (is_clean, extra), &mut self.page)?;
+        self.records.write_base(&mut &mut self.nand, &mut self.state, (is_clean, extra), &mut self.page)?;
         self.counters.bases += 1;
         Ok(())
     }
@@ -158,7 +158,7 @@ impl<N: Nand> Flash<N> {
         let is_counted = self.state.is_counted();
         let (own, later) = if is_counted { (extra(), None) } else { (Vec::new(), Some(extra)) };
         let said = is_counted.then_some(&own[..]);
-        if self.records.write_note(&mut self.nand, &self.state, said, &mut self.page)? {
+        if self.records.write_note(&mut &mut self.nand, &self.state, said, &mut self.page)? {
             return Ok(());
         }
         self.write_base(false, &later.map_or(own, |extra| extra()))

@@ -20,7 +20,7 @@ use super::marks::Marks;
 use super::records::Records;
 use super::state::State;
 use super::tags::Kinds;
-use super::{Flash, Mounted, Rules, UNUSED};
+use super::{Chip, Mounted, Rules, UNUSED};
 use crate::blocks::BlockState;
 use crate::blocks::checkpoint::{CheckpointArea, NO_CHECKPOINT, Source};
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
@@ -115,9 +115,9 @@ pub(super) struct Recovery<'a> {
 
 const NEWER_CHECKPOINT: &str = "there are newer checkpoints than the newest reference says";
 
-impl<N: Nand> Flash<N> {
+impl<N: Nand> Chip<N> {
     /// Finds the store on a chip again. Nothing is programmed or erased.
-    pub(crate) fn mount(mut nand: N, rules: Rules) -> Result<(Flash<N>, Mounted), StoreFault> {
+    pub(crate) fn mount(mut nand: N, rules: Rules) -> Result<(Chip<N>, Mounted), StoreFault> {
         let geometry = nand.geometry();
         let mut decode =
             |base: Option<Box<Base>>, source: &mut dyn Source| base::decode(geometry, &rules, (base, source));
@@ -130,9 +130,9 @@ impl<N: Nand> Flash<N> {
         // An unreadable page may be the note that voids the clean base.
         let is_clean = base.is_clean && !newest.is_ragged;
         let extra = core::mem::take(&mut base.extra);
-        let mut flash = Flash::assemble(nand, area, base.state);
+        let mut flash = Chip::assemble(nand, area, base.state);
         let mut mounted = Mounted { extra, is_clean, ..Mounted::default() };
-        let Flash { nand, state, records, page, .. } = &mut flash;
+        let Chip { nand, state, records, page, .. } = &mut flash;
         let scan = Scan::new(state)?;
         let mut recovery = Recovery { nand, state, records, page, scan };
         mounted.is_clean = is_clean && recovery.is_newest()?;
@@ -149,9 +149,11 @@ impl<N: Nand> Flash<N> {
         mounted.map = core::mem::take(&mut recovery.scan.map);
         Ok((flash, mounted))
     }
+}
 
-    /// Valid pages of a block after a mount, with their numbers: from the pages that the mount holds, from
-    /// the place in a data block, or else from the page itself.
+impl<N: Nand + ?Sized> Chip<N> {
+    /// The valid pages of a block after a mount, and whose they are: by what the mount holds, by the place in
+    /// a data block, else by the page itself.
     pub fn live_in(&mut self, pbn: Pbn, held: &[Live]) -> Result<Vec<(u32, Ppn)>, StoreFault> {
         let mut live = Vec::new();
         reserve(&mut live, self.state.blocks.valid_count(pbn) as usize)?;
@@ -169,7 +171,7 @@ impl<N: Nand> Flash<N> {
             Ok(at) => Ok(held[at].number()),
             Err(_) => match self.state.number_in_place(ppn) {
                 Some(number) => Ok(number),
-                None => self.state.number_on_chip(&mut self.nand, ppn, &mut self.page),
+                None => self.state.number_on_chip(&mut &mut self.nand, ppn, &mut self.page),
             },
         }
     }
@@ -220,7 +222,7 @@ impl Recovery<'_> {
             let mut at = 0;
             while let Some(ppn) = self.state.blocks.next_valid(pbn, at) {
                 at = self.state.geometry.page_in_block(ppn) + 1;
-                let number = self.state.number_on_chip(&mut self.nand, ppn, self.page)?;
+                let number = self.state.number_on_chip(&mut &mut self.nand, ppn, self.page)?;
                 if is_map {
                     live.push(Live { key: Key::of(PageKind::Map, number), ppn, version: 0 });
                 } else if let Some(place) = self.scan.map.get_mut(number as usize) {

@@ -1,7 +1,7 @@
 //! Mapping scheme, and the page store that a scheme and a chip make.
 
 use super::plan::Needs;
-use super::{ChipPlan, Flash, FlashConfig, FlashCounters, Mounted, Rules};
+use super::{Chip, ChipPlan, Flash, FlashConfig, FlashCounters, Mounted, Rules};
 use crate::blocks::Validity;
 use crate::blocks::wear::{Move, WearLeveller};
 use crate::check::{CheckReport, Invariant, message, words};
@@ -54,44 +54,30 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
     }
 
     /// The tables of a store, empty if nothing is live. Must not program.
-    fn open<N: Nand>(
-        flash: &mut Flash<N>,
-        settings: &Self::Config,
-        mounted: Mounted,
-    ) -> Result<Self, StoreFault>;
+    fn open(flash: &mut Flash<'_>, settings: &Self::Config, mounted: Mounted) -> Result<Self, StoreFault>;
 
-    /// Finds the place of a logical page. `None` if it was never written, or was trimmed. With `Cause::Check`
-    /// nothing changes.
-    fn locate<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        lpn: u32,
-        cause: Cause,
-    ) -> Result<Option<Ppn>, StoreFault>;
+    /// Where a logical page is; none when it was never written, or was trimmed. With `Cause::Check` nothing
+    /// changes.
+    fn locate(&mut self, flash: &mut Flash<'_>, lpn: u32, cause: Cause) -> Result<Option<Ppn>, StoreFault>;
 
     /// Writes a logical page.
-    fn write<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        lpn: u32,
-        cause: Cause,
-        data: &[u8],
-    ) -> Result<(), StoreFault>;
+    fn write(&mut self, flash: &mut Flash<'_>, lpn: u32, cause: Cause, data: &[u8])
+    -> Result<(), StoreFault>;
 
     /// True if [`Scheme::renew`] moves a page through the buffer of the chip.
     const RENEWS: bool = false;
 
     /// Moves a logical page that was hard to read. A scheme without this has the page written again.
-    fn renew<N: Nand>(&mut self, _flash: &mut Flash<N>, _lpn: u32) -> Result<(), StoreFault> {
+    fn renew(&mut self, _flash: &mut Flash<'_>, _lpn: u32) -> Result<(), StoreFault> {
         Ok(())
     }
 
     /// Trims a logical page, and makes its page invalid. Returns the old place; `None` if there was none.
-    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault>;
+    fn trim(&mut self, flash: &mut Flash<'_>, lpn: u32) -> Result<Option<Ppn>, StoreFault>;
 
     /// Moves the valid pages of a full block to a worn block, and frees the full one. False if the block
     /// stays where it is.
-    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault>;
+    fn evacuate(&mut self, flash: &mut Flash<'_>, pbn: Pbn) -> Result<bool, StoreFault>;
 
     /// Encodes the state of the scheme that a base keeps.
     fn encode(&self) -> Vec<u8> {
@@ -100,7 +86,7 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
 
     /// Writes the state that [`Scheme::encode`] cannot hold to the chip. It is called before a base on which
     /// a mount may rely alone.
-    fn settle<N: Nand>(&mut self, _flash: &mut Flash<N>) -> Result<(), StoreFault> {
+    fn settle(&mut self, _flash: &mut Flash<'_>) -> Result<(), StoreFault> {
         Ok(())
     }
 
@@ -110,9 +96,9 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
     }
 
     /// Writes several different logical pages. All of them survive a power cut, or none.
-    fn write_group<N: Nand>(
+    fn write_group(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         pages: &[(Lpn, &[u8])],
         cause: Cause,
     ) -> Result<(), StoreFault> {
@@ -159,14 +145,14 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
 
     /// Checks the scheme's own invariants, with `Cause::Check` for reads. Returns the number of valid pages
     /// that are not logical pages, but pages of a mapping table.
-    fn check<N: Nand>(&self, _flash: &mut Flash<N>, _report: &mut CheckReport) -> Result<u32, StoreFault> {
+    fn check(&self, _flash: &mut Flash<'_>, _report: &mut CheckReport) -> Result<u32, StoreFault> {
         Ok(0)
     }
 }
 
 /// Page store made of a chip and a scheme.
 pub struct SchemeFtl<N, S> {
-    flash: Flash<N>,
+    flash: Chip<N>,
     scheme: S,
     leveller: WearLeveller,
     /// With fewer free blocks than this nothing is written any more.
@@ -180,7 +166,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     pub fn format(nand: N, settings: &S::Config) -> Result<SchemeFtl<N, S>, StoreError> {
         S::require_built(settings)?;
         let validity = S::validity(settings);
-        let mut flash = Flash::format(nand, S::RULES, validity)?;
+        let mut flash = Chip::format(nand, S::RULES, validity)?;
         let (geometry, good) = (flash.geometry(), flash.blocks().good_count());
         let setup = S::setup(settings, geometry, good);
         let needs = Needs {
@@ -202,12 +188,12 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     /// comes from the chip, whatever the settings say.
     pub fn mount(nand: N, settings: &S::Config) -> Result<SchemeFtl<N, S>, StoreError> {
         S::require_built(settings)?;
-        let (mut flash, mounted) = Flash::mount(nand, S::RULES)?;
+        let (mut flash, mounted) = Chip::mount(nand, S::RULES)?;
         let scheme = S::open(&mut flash, settings, mounted)?;
         Ok(SchemeFtl::assemble(flash, scheme, settings))
     }
 
-    fn assemble(mut flash: Flash<N>, scheme: S, settings: &S::Config) -> SchemeFtl<N, S> {
+    fn assemble(mut flash: Chip<N>, scheme: S, settings: &S::Config) -> SchemeFtl<N, S> {
         if S::common(settings).wear_levelling.asks_for_ages() {
             flash.blocks_mut().keep_ages();
         }
@@ -245,7 +231,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
     }
 
     /// Returns the chip with its blocks and tables.
-    pub fn flash(&self) -> &Flash<N> {
+    pub fn flash(&self) -> &Chip<N> {
         &self.flash
     }
 
@@ -256,7 +242,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
 
     /// Returns chip and scheme, for tests that call what a write calls.
     #[cfg(any(test, feature = "testing"))]
-    pub fn parts_mut(&mut self) -> (&mut Flash<N>, &mut S) {
+    pub fn parts_mut(&mut self) -> (&mut Chip<N>, &mut S) {
         (&mut self.flash, &mut self.scheme)
     }
 

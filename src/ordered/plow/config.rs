@@ -61,10 +61,9 @@ impl PlowConfig {
         require_ram(self.ram_bytes)?;
         let memtable_max = most::POOL_REQUESTS as usize;
         if let Some(records) = self.memtable.filter(|n| !(MEMTABLE_MIN..=memtable_max).contains(n)) {
-            return Err(IndexError::Unsupported(
-                message!("a memtable of {records} records: {MEMTABLE_MIN} to {memtable_max} are possible")
-                    .into(),
-            )
+            return Err(IndexError::unsupported(message!(
+                "a memtable of {records} records: {MEMTABLE_MIN} to {memtable_max} are possible"
+            ))
             .into());
         }
         match self.levels.filter(|levels| !(1..=LEVELS_MAX).contains(levels)) {
@@ -118,12 +117,9 @@ impl Shares {
             return Err(IndexError::Unsupported(what.into()).into());
         }
         if let Some(wanted) = wanted.filter(|&wanted| wanted > most) {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "pool_requests={wanted}: sealed pages of so many would fill the chip; at most {most} here"
-                )
-                .into(),
-            )
+            return Err(IndexError::unsupported(message!(
+                "pool_requests={wanted}: sealed pages of so many would fill the chip; at most {most} here"
+            ))
             .into());
         }
         // Two blocks of each level are half used. If blocks run short as the chip fills, levels go.
@@ -212,13 +208,10 @@ fn require_shape(record: RecordFormat, geometry: Geometry) -> Result<(), IndexFa
     // A page must hold a root with a few keys, or a few records.
     let needed = HEADER_BYTES + 64 + 6 * usize::from(record.key_bytes) + 2 * (entry + 12);
     if page < needed || geometry.blocks < 8 {
-        return Err(IndexError::Unsupported(
-            message!(
-                "plow needs pages of {needed} bytes for these records and 8 blocks; here are {page} and {}",
-                geometry.blocks
-            )
-            .into(),
-        )
+        return Err(IndexError::unsupported(message!(
+            "plow needs pages of {needed} bytes for these records and 8 blocks; here are {page} and {}",
+            geometry.blocks
+        ))
         .into());
     }
     Ok(())

@@ -56,8 +56,7 @@ impl<N: Nand> Core<N> {
         let (mut loaded, mut builder) = (0, None::<Builder>);
         let mut before = Before::default();
         for (key, value) in records {
-            self.medium.record.check_key(key)?;
-            self.medium.record.check_value(value)?;
+            self.medium.record.check(key, value)?;
             if loaded > 0 && key <= &before.last[..] {
                 return Err(IndexError::NotSorted { position: loaded }.into());
             }

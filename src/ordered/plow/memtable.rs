@@ -6,6 +6,7 @@ use super::coder::{TRIMS, is_trimmed};
 use super::commit::SEALS;
 use super::narrow::Narrow;
 use crate::ordered::RecordFormat;
+use crate::sort;
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -334,16 +335,7 @@ impl Memtable {
 
     /// Index of the first record whose key is not below `key`.
     pub(super) fn lower_bound(&self, key: &[u8]) -> usize {
-        let (mut low, mut high) = (0, self.len());
-        while low < high {
-            let middle = (low + high) / 2;
-            if self.key(middle) < key {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        sort::search(0..self.len(), |i| self.key(i).cmp(key)).unwrap_or_else(|above| above)
     }
 
     /// Index of the record of a key; `Err` with the index where it belongs.

@@ -259,8 +259,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         self.run(|core| {
-            core.medium.record.check_key(key)?;
-            core.medium.record.check_value(value)?;
+            core.medium.record.check(key, value)?;
             match core.stock.memtable.find(key) {
                 Ok(i) => Ok(core.stock.memtable.copy_value(i, value)),
                 Err(_) => core.get(key, value),
@@ -270,8 +269,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         self.run(|core| {
-            core.medium.record.check_key(key)?;
-            core.medium.record.check_value(value)?;
+            core.medium.record.check(key, value)?;
             let existed = core.exists(key)?;
             core.change(key, Some(value)).map(|()| existed)
         })
@@ -291,8 +289,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     /// Reads no level, since it does not tell if the key existed.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
         self.run(|core| {
-            core.medium.record.check_key(key)?;
-            core.medium.record.check_value(value)?;
+            core.medium.record.check(key, value)?;
             core.change(key, Some(value))
         })
     }

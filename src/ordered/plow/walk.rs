@@ -11,6 +11,7 @@ use super::sight::Sight;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::ordered::{Bounds, Direction, Visit, within};
+use crate::sort;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -306,18 +307,7 @@ fn step_on(rest: &mut Range<usize>, direction: Direction) {
 fn insert(records: &mut [u8], count: usize, record: &[u8], key_bytes: usize) -> usize {
     let stride = record.len();
     let key = |i: usize| &records[i * stride..i * stride + key_bytes];
-    let (mut low, mut high) = (0, count);
-    while low < high {
-        let middle = (low + high) / 2;
-        if key(middle) < &record[..key_bytes] {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    if low < count && key(low) == &record[..key_bytes] {
-        return count;
-    }
+    let Err(low) = sort::search(0..count, |i| key(i).cmp(&record[..key_bytes])) else { return count };
     records.copy_within(low * stride..count * stride, (low + 1) * stride);
     records[low * stride..(low + 1) * stride].copy_from_slice(record);
     count + 1

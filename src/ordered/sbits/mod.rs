@@ -188,13 +188,10 @@ impl<N: Nand> Sbits<N> {
         let page_bytes = geometry.page_bytes as usize;
         let capacity = (page_bytes - HEADER_BYTES) / record.entry_bytes();
         if capacity < 2 || geometry.blocks < 4 {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "SBITS needs pages that hold 2 records and 4 blocks; here are {capacity} and {}",
-                    geometry.blocks
-                )
-                .into(),
-            )
+            return Err(IndexError::unsupported(message!(
+                "SBITS needs pages that hold 2 records and 4 blocks; here are {capacity} and {}",
+                geometry.blocks
+            ))
             .into());
         }
         let knots = knots::<N>(config, geometry)?;
@@ -453,8 +450,7 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
-        self.record.check_key(key)?;
-        self.record.check_value(value)?;
+        self.record.check(key, value)?;
         self.usable()?;
         if self.filling.begins_by(self.record, key) {
             let found = search(&self.filling.page, self.record, self.filling.count, key);
@@ -475,8 +471,7 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
 
     /// Appends a record. A key that is not above all others is refused.
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.record.check_key(key)?;
-        self.record.check_value(value)?;
+        self.record.check(key, value)?;
         self.usable()?;
         self.append(key, value)?;
         Ok(false)

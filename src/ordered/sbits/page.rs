@@ -18,6 +18,7 @@
 
 use crate::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use crate::ordered::RecordFormat;
+use crate::sort;
 
 pub(super) const HEADER_BYTES: usize = 24;
 const MAGIC: u8 = 0xb6;
@@ -130,14 +131,5 @@ pub(super) fn entry(page: &[u8], record: RecordFormat, i: usize) -> (&[u8], &[u8
 
 /// Place of a key among the first `count` records; `Err` with the place where it would be.
 pub(super) fn search(page: &[u8], record: RecordFormat, count: usize, key: &[u8]) -> Result<usize, usize> {
-    let (mut low, mut high) = (0, count);
-    while low < high {
-        let middle = usize::midpoint(low, high);
-        match entry(page, record, middle).0.cmp(key) {
-            core::cmp::Ordering::Less => low = middle + 1,
-            core::cmp::Ordering::Greater => high = middle,
-            core::cmp::Ordering::Equal => return Ok(middle),
-        }
-    }
-    Err(low)
+    sort::search(0..count, |i| entry(page, record, i).0.cmp(key))
 }

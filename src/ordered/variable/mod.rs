@@ -125,10 +125,10 @@ impl<I: OrderedIndex> Variable<I> {
             return Ok(());
         }
         let most = (1..pieces).rev().find(|&fewer| self.index.takes_batch(fewer) == Some(true)).unwrap_or(1);
-        Err(IndexError::Unsupported(message!(
+        Err(IndexError::unsupported(message!(
             "a value takes up to {pieces} records of the index, as one batch, and there is room for {most}: it needs \
              more blocks, or longer records"
-        ).into()))
+        )))
     }
 
     /// Largest number of bytes of a key.

@@ -56,7 +56,7 @@ use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::fault::StoreFault;
 use nandex::ftl::mapping::{Flash, FlashConfig, Live, Mounted, Rules, Scheme, SchemeFtl};
-use nandex::nand::{Cause, Geometry, Nand};
+use nandex::nand::{Cause, Geometry};
 use nandex::rng::Rng;
 use nandex::units::{Lbn, Pbn, Ppn};
 
@@ -139,16 +139,7 @@ pub struct Bast {
 impl Scheme for Bast {
     type Config = BastConfig;
 
-    const RULES: Rules = Rules {
-        magic: *b"BAST",
-        one_data_block: true,
-        old_may_stay_valid: false,
-        has_owners: true,
-        fills_in_order: false,
-        has_map: false,
-        record_percent: 100,
-        counts: false,
-    };
+    const RULES: Rules = Rules { one_data_block: true, has_owners: true, ..Rules::of(*b"BAST") };
 
     fn common(settings: &BastConfig) -> FlashConfig {
         settings.common
@@ -167,11 +158,7 @@ impl Scheme for Bast {
         3
     }
 
-    fn open<N: Nand>(
-        flash: &mut Flash<N>,
-        settings: &BastConfig,
-        mounted: Mounted,
-    ) -> Result<Bast, StoreFault> {
+    fn open(flash: &mut Flash<'_>, settings: &BastConfig, mounted: Mounted) -> Result<Bast, StoreFault> {
         let mut bast = Bast {
             data: BlockMap::open(flash)?,
             logs: BTreeMap::new(),
@@ -185,18 +172,13 @@ impl Scheme for Bast {
         Ok(bast)
     }
 
-    fn locate<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        lpn: u32,
-        _: Cause,
-    ) -> Result<Option<Ppn>, StoreFault> {
+    fn locate(&mut self, flash: &mut Flash<'_>, lpn: u32, _: Cause) -> Result<Option<Ppn>, StoreFault> {
         Ok(self.find(flash, lpn))
     }
 
-    fn write<N: Nand>(
+    fn write(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lpn: u32,
         cause: Cause,
         data: &[u8],
@@ -211,13 +193,13 @@ impl Scheme for Bast {
         Ok(())
     }
 
-    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
+    fn trim(&mut self, flash: &mut Flash<'_>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         let old = self.find(flash, lpn);
         old.into_iter().for_each(|ppn| flash.invalidate(ppn));
         Ok(old)
     }
 
-    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
+    fn evacuate(&mut self, flash: &mut Flash<'_>, pbn: Pbn) -> Result<bool, StoreFault> {
         let by_log = self.logs.iter().find(|(_, log)| log.pbn == pbn).map(|(&lbn, _)| lbn);
         let is_data = flash.tag(pbn).role == Some(PageKind::Data);
         let Some(lbn) = by_log.or(is_data.then_some(Lbn(flash.tag(pbn).owner))) else { return Ok(false) };
@@ -240,7 +222,7 @@ impl Scheme for Bast {
         self.data.ram_bytes() + self.log_blocks as usize * log
     }
 
-    fn check<N: Nand>(&self, _: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
+    fn check(&self, _: &mut Flash<'_>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         if self.logs.len() > self.log_blocks as usize {
             let (found, most) = (self.logs.len(), self.log_blocks);
             report.violation(Invariant::B2, 0, message!("{found} log blocks, there may be {most}"));
@@ -256,7 +238,7 @@ impl Bast {
         self.logs.iter().map(|(&lbn, log)| (lbn, &log.places[..]))
     }
 
-    fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, live: &[Live]) -> Result<(), StoreFault> {
+    fn adopt(&mut self, flash: &mut Flash<'_>, live: &[Live]) -> Result<(), StoreFault> {
         let g = flash.geometry();
         for pbn in (0..g.blocks).map(Pbn) {
             if matches!(flash.live_role(pbn), None | Some(PageKind::Data)) {
@@ -284,7 +266,7 @@ impl Bast {
         Ok(())
     }
 
-    fn find<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
+    fn find(&self, flash: &Flash<'_>, lpn: u32) -> Option<Ppn> {
         let (lbn, place) = flash.split(lpn);
         let in_log = || {
             let log = self.logs.get(&lbn)?;
@@ -295,9 +277,9 @@ impl Bast {
     }
 
     /// Cases 2 to 4 of a write (see the module). Returns false if the program failed.
-    fn append<N: Nand>(
+    fn append(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lpn: u32,
         cause: Cause,
         data: &[u8],
@@ -326,7 +308,7 @@ impl Bast {
         Ok(true)
     }
 
-    fn start_log<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreFault> {
+    fn start_log(&mut self, flash: &mut Flash<'_>, lbn: Lbn) -> Result<(), StoreFault> {
         while self.logs.len() >= self.log_blocks as usize {
             let Some(victim) = self.choose() else { break };
             self.merge(flash, victim)?;
@@ -347,7 +329,7 @@ impl Bast {
         self.logs.iter().min_by_key(|(_, log)| log.stamp).map(|(&lbn, _)| lbn)
     }
 
-    fn merge<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreFault> {
+    fn merge(&mut self, flash: &mut Flash<'_>, lbn: Lbn) -> Result<(), StoreFault> {
         let Some(log) = self.logs.get(&lbn) else { return Ok(()) };
         let (pbn, pages) = (log.pbn, flash.geometry().pages_per_block);
         if flash.blocks().valid_count(pbn) == 0 {
@@ -374,7 +356,7 @@ impl Bast {
         self.data.switch(flash, lbn, pbn)
     }
 
-    fn merge_in_full<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreFault> {
+    fn merge_in_full(&mut self, flash: &mut Flash<'_>, lbn: Lbn) -> Result<(), StoreFault> {
         let sources = sources(flash, lbn, None, |lpn| self.find(flash, lpn));
         let old = self.data.gather(flash, lbn, &sources)?;
         let log = self.logs.remove(&lbn).map(|log| log.pbn);

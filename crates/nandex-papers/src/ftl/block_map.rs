@@ -6,7 +6,7 @@ use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::fault::StoreFault;
 use nandex::ftl::mapping::{Flash, Source};
-use nandex::nand::{Cause, Nand};
+use nandex::nand::Cause;
 use nandex::units::{Lbn, Pbn, Ppn};
 
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct BlockMap {
 
 impl BlockMap {
     /// Finds the data blocks after a mount by the tags of the blocks.
-    pub(super) fn open<N: Nand>(flash: &Flash<N>) -> Result<BlockMap, StoreFault> {
+    pub(super) fn open(flash: &Flash<'_>) -> Result<BlockMap, StoreFault> {
         let mut map = BlockMap::new(flash);
         for pbn in (0..flash.geometry().blocks).map(Pbn) {
             if flash.live_role(pbn) == Some(PageKind::Data) {
@@ -28,7 +28,7 @@ impl BlockMap {
         Ok(map)
     }
 
-    pub(super) fn new<N: Nand>(flash: &Flash<N>) -> BlockMap {
+    pub(super) fn new(flash: &Flash<'_>) -> BlockMap {
         let blocks = flash.page_count().div_ceil(flash.geometry().pages_per_block);
         BlockMap { data: vec![None; blocks as usize] }
     }
@@ -45,7 +45,7 @@ impl BlockMap {
         (0..).zip(&self.data).filter_map(|(lbn, pbn)| pbn.map(|pbn| (Lbn(lbn), pbn)))
     }
 
-    pub(super) fn get_or_take<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<Pbn, StoreFault> {
+    pub(super) fn get_or_take(&mut self, flash: &mut Flash<'_>, lbn: Lbn) -> Result<Pbn, StoreFault> {
         if let Some(pbn) = self.get(lbn) {
             return Ok(pbn);
         }
@@ -56,9 +56,9 @@ impl BlockMap {
 
     /// Programs a page in its place in the data block, and takes a data block if there is none. Returns
     /// false if the place cannot be programmed or the program failed.
-    pub(super) fn write_in_place<N: Nand>(
+    pub(super) fn write_in_place(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lpn: u32,
         cause: Cause,
         data: &[u8],
@@ -69,13 +69,13 @@ impl BlockMap {
         Ok(flash.is_open(pbn, page) && flash.write(ppn, (PageKind::Data, lpn), cause, data)?)
     }
 
-    pub(super) fn find<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
+    pub(super) fn find(&self, flash: &Flash<'_>, lpn: u32) -> Option<Ppn> {
         let (lbn, page) = flash.split(lpn);
         let ppn = flash.geometry().page_at(self.get(lbn)?, page);
         Some(ppn).filter(|&ppn| flash.is_valid(ppn))
     }
 
-    pub(super) fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn, pbn: Pbn) {
+    pub(super) fn adopt(&mut self, flash: &mut Flash<'_>, lbn: Lbn, pbn: Pbn) {
         flash.retag(pbn, PageKind::Data, lbn.0);
         self.data[lbn.index()] = Some(pbn);
     }
@@ -86,12 +86,8 @@ impl BlockMap {
         core::mem::replace(&mut self.data[lbn.index()], pbn)
     }
 
-    pub(super) fn switch<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        lbn: Lbn,
-        pbn: Pbn,
-    ) -> Result<(), StoreFault> {
+    /// A merged log block becomes the data block; the one before it is erased.
+    pub(super) fn switch(&mut self, flash: &mut Flash<'_>, lbn: Lbn, pbn: Pbn) -> Result<(), StoreFault> {
         flash.retag(pbn, PageKind::Data, lbn.0);
         match self.replace(lbn, Some(pbn)) {
             Some(old) => flash.free(old, Cause::Merge, Vec::new),
@@ -101,9 +97,9 @@ impl BlockMap {
 
     /// Gathers the live pages of a logical block in a new data block, if any are left. Returns the former
     /// data block, which the caller erases.
-    pub(super) fn gather<N: Nand>(
+    pub(super) fn gather(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lbn: Lbn,
         sources: &[Option<Source<'_>>],
     ) -> Result<Option<Pbn>, StoreFault> {

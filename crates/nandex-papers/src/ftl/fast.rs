@@ -45,7 +45,7 @@ use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::fault::StoreFault;
 use nandex::ftl::mapping::{Flash, FlashConfig, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
-use nandex::nand::{Cause, Geometry, Nand};
+use nandex::nand::{Cause, Geometry};
 use nandex::units::{Lbn, Pbn, Ppn};
 
 /// A FAST translation layer: all logical blocks share the random log blocks.
@@ -105,16 +105,7 @@ pub struct Fast {
 impl Scheme for Fast {
     type Config = FastConfig;
 
-    const RULES: Rules = Rules {
-        magic: *b"FAST",
-        one_data_block: true,
-        old_may_stay_valid: false,
-        has_owners: true,
-        fills_in_order: false,
-        has_map: false,
-        record_percent: 100,
-        counts: false,
-    };
+    const RULES: Rules = Rules { one_data_block: true, has_owners: true, ..Rules::of(*b"FAST") };
 
     fn common(settings: &FastConfig) -> FlashConfig {
         settings.common
@@ -133,11 +124,7 @@ impl Scheme for Fast {
         3
     }
 
-    fn open<N: Nand>(
-        flash: &mut Flash<N>,
-        settings: &FastConfig,
-        mounted: Mounted,
-    ) -> Result<Fast, StoreFault> {
+    fn open(flash: &mut Flash<'_>, settings: &FastConfig, mounted: Mounted) -> Result<Fast, StoreFault> {
         let log_blocks = flash.setup()[0];
         let mut fast = Fast {
             data: BlockMap::open(flash)?,
@@ -152,18 +139,13 @@ impl Scheme for Fast {
         Ok(fast)
     }
 
-    fn locate<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        lpn: u32,
-        _: Cause,
-    ) -> Result<Option<Ppn>, StoreFault> {
+    fn locate(&mut self, flash: &mut Flash<'_>, lpn: u32, _: Cause) -> Result<Option<Ppn>, StoreFault> {
         Ok(self.find(flash, lpn))
     }
 
-    fn write<N: Nand>(
+    fn write(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lpn: u32,
         cause: Cause,
         data: &[u8],
@@ -200,13 +182,13 @@ impl Scheme for Fast {
         }
     }
 
-    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
+    fn trim(&mut self, flash: &mut Flash<'_>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         let old = self.find(flash, lpn);
         self.rw_map.drop_copy(flash, lpn, old);
         Ok(old)
     }
 
-    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
+    fn evacuate(&mut self, flash: &mut Flash<'_>, pbn: Pbn) -> Result<bool, StoreFault> {
         let tag = flash.tag(pbn);
         if tag.role != Some(PageKind::Data) {
             return Ok(false);
@@ -234,7 +216,7 @@ impl Scheme for Fast {
         self.data.ram_bytes() + self.log_blocks as usize * log.max(least)
     }
 
-    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
+    fn check(&self, flash: &mut Flash<'_>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         let is_log = |_, pbn: Pbn| self.rw.iter().any(|block| block.pbn == pbn);
         for (lpn, ppn) in self.rw_map.strays(flash, is_log) {
             let what = message!("lpn {lpn} is mapped to {ppn}, in no log block");
@@ -263,7 +245,7 @@ impl Fast {
         self.rw_map.lpns()
     }
 
-    fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, live: &[Live]) -> Result<(), StoreFault> {
+    fn adopt(&mut self, flash: &mut Flash<'_>, live: &[Live]) -> Result<(), StoreFault> {
         let g = flash.geometry();
         for pbn in (0..g.blocks).map(Pbn) {
             if flash.live_role(pbn) != Some(PageKind::Sequential) {
@@ -296,7 +278,7 @@ impl Fast {
         Ok(())
     }
 
-    fn adopt_random<N: Nand>(&mut self, flash: &Flash<N>, number: u32, ppn: Ppn) {
+    fn adopt_random(&mut self, flash: &Flash<'_>, number: u32, ppn: Ppn) {
         let g = flash.geometry();
         let (pbn, place) = (g.block_of(ppn), g.page_in_block(ppn));
         if self.rw.back().is_none_or(|block| block.pbn != pbn) {
@@ -309,7 +291,7 @@ impl Fast {
         self.rw_map.insert(number, ppn);
     }
 
-    fn find<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
+    fn find(&self, flash: &Flash<'_>, lpn: u32) -> Option<Ppn> {
         let (lbn, page) = flash.split(lpn);
         let at = |pbn: Pbn| Some(flash.geometry().page_at(pbn, page)).filter(|&ppn| flash.is_valid(ppn));
         let in_sw = || self.sw.filter(|sw| sw.owner == lbn).and_then(|sw| at(sw.pbn));
@@ -317,9 +299,9 @@ impl Fast {
     }
 
     /// Case 1 of a write (see the module). Returns false if the case does not apply or the program failed.
-    fn write_in_place<N: Nand>(
+    fn write_in_place(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lpn: u32,
         cause: Cause,
         data: &[u8],
@@ -335,9 +317,9 @@ impl Fast {
     }
 
     /// Case 2 of a write: starts a new SW block.
-    fn start_sequence<N: Nand>(
+    fn start_sequence(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lpn: u32,
         cause: Cause,
         data: &[u8],
@@ -360,9 +342,9 @@ impl Fast {
 
     /// Ends the sequential log block by the cheapest merge that is possible. `incoming` is a page of its
     /// owner that the host writes now.
-    fn merge_owner<N: Nand>(
+    fn merge_owner(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         incoming: Option<Incoming<'_>>,
     ) -> Result<(), StoreFault> {
         let Some(sw) = self.sw else { return Ok(()) };
@@ -370,7 +352,7 @@ impl Fast {
         let place = incoming.map_or(pages, |page| flash.split(page.lpn).1);
         let is_open = sw.fill < pages && flash.is_open(sw.pbn, sw.fill);
         // After a mount the data block may hold the copy that counts of a page in SW.
-        let below = |flash: &Flash<N>, pbn: Pbn| {
+        let below = |flash: &Flash<'_>, pbn: Pbn| {
             flash.blocks().next_valid(pbn, 0).is_some_and(|p| flash.geometry().page_in_block(p) < sw.fill)
         };
         let covers = !old.is_some_and(|pbn| below(flash, pbn));
@@ -384,9 +366,9 @@ impl Fast {
     }
 
     /// Partial merge: copies the rest of the owner to SW. Returns false if a program failed.
-    fn complete<N: Nand>(
+    fn complete(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         sw: Sequential,
         incoming: Option<Incoming<'_>>,
     ) -> Result<bool, StoreFault> {
@@ -402,9 +384,9 @@ impl Fast {
         Ok(true)
     }
 
-    fn merge_owner_in_full<N: Nand>(
+    fn merge_owner_in_full(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         sw: Sequential,
         incoming: Option<Incoming<'_>>,
     ) -> Result<(), StoreFault> {
@@ -414,9 +396,9 @@ impl Fast {
         flash.free(sw.pbn, Cause::Merge, Vec::new)
     }
 
-    fn merge_in_full<N: Nand>(
+    fn merge_in_full(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lbn: Lbn,
         incoming: Option<Incoming<'_>>,
     ) -> Result<(), StoreFault> {
@@ -431,9 +413,9 @@ impl Fast {
     }
 
     /// Case 4 of a write: appends to the last RW block.
-    fn append<N: Nand>(
+    fn append(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lpn: u32,
         cause: Cause,
         data: &[u8],
@@ -454,7 +436,7 @@ impl Fast {
         }
     }
 
-    fn make_tail<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
+    fn make_tail(&mut self, flash: &mut Flash<'_>) -> Result<(), StoreFault> {
         let pages = flash.geometry().pages_per_block;
         if self.rw.back().is_some_and(|block| flash.next_page(block.pbn) < pages) {
             return Ok(());
@@ -467,7 +449,7 @@ impl Fast {
         Ok(())
     }
 
-    fn merge_victim<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
+    fn merge_victim(&mut self, flash: &mut Flash<'_>) -> Result<(), StoreFault> {
         let Some(victim) = self.rw.front().map(|block| block.pbn) else { return Ok(()) };
         while let Some(ppn) = flash.blocks().next_valid(victim, 0) {
             let lpn = self.rw[0].lpns[flash.geometry().page_in_block(ppn) as usize];

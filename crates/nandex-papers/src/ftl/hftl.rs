@@ -41,7 +41,7 @@ use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::fault::StoreFault;
 use nandex::ftl::mapping::{Flash, FlashConfig, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
-use nandex::nand::{Cause, Geometry, Nand};
+use nandex::nand::{Cause, Geometry};
 use nandex::sort;
 use nandex::units::{Lpn, Pbn, Ppn};
 
@@ -79,16 +79,7 @@ pub struct Hftl {
 impl Scheme for Hftl {
     type Config = HftlConfig;
 
-    const RULES: Rules = Rules {
-        magic: *b"HFTL",
-        one_data_block: true,
-        old_may_stay_valid: false,
-        has_owners: true,
-        fills_in_order: false,
-        has_map: false,
-        record_percent: 100,
-        counts: false,
-    };
+    const RULES: Rules = Rules { one_data_block: true, has_owners: true, ..Rules::of(*b"HFTL") };
 
     fn common(settings: &HftlConfig) -> FlashConfig {
         settings.common
@@ -109,11 +100,7 @@ impl Scheme for Hftl {
         Fast::blocks_per_write(setup) + 1
     }
 
-    fn open<N: Nand>(
-        flash: &mut Flash<N>,
-        settings: &HftlConfig,
-        mounted: Mounted,
-    ) -> Result<Hftl, StoreFault> {
+    fn open(flash: &mut Flash<'_>, settings: &HftlConfig, mounted: Mounted) -> Result<Hftl, StoreFault> {
         let mut area: Vec<Pbn> = Vec::new();
         let mut hot_map = BTreeMap::new();
         for pbn in (0..flash.geometry().blocks).map(Pbn) {
@@ -137,21 +124,16 @@ impl Scheme for Hftl {
         })
     }
 
-    fn locate<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        lpn: u32,
-        cause: Cause,
-    ) -> Result<Option<Ppn>, StoreFault> {
+    fn locate(&mut self, flash: &mut Flash<'_>, lpn: u32, cause: Cause) -> Result<Option<Ppn>, StoreFault> {
         match self.hot_map.get(&lpn) {
             Some(&ppn) => Ok(Some(ppn)),
             None => self.cold.locate(flash, lpn, cause),
         }
     }
 
-    fn write<N: Nand>(
+    fn write(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lpn: u32,
         cause: Cause,
         data: &[u8],
@@ -167,7 +149,7 @@ impl Scheme for Hftl {
         }
     }
 
-    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
+    fn trim(&mut self, flash: &mut Flash<'_>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         match self.hot_map.remove(&lpn) {
             None => self.cold.trim(flash, lpn),
             Some(ppn) => {
@@ -177,7 +159,7 @@ impl Scheme for Hftl {
         }
     }
 
-    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
+    fn evacuate(&mut self, flash: &mut Flash<'_>, pbn: Pbn) -> Result<bool, StoreFault> {
         self.cold.evacuate(flash, pbn)
     }
 
@@ -207,7 +189,7 @@ impl Scheme for Hftl {
         self.page.len()
     }
 
-    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
+    fn check(&self, flash: &mut Flash<'_>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         for (&lpn, &ppn) in &self.hot_map {
             if !self.area.contains(&flash.geometry().block_of(ppn)) {
                 let found = message!("lpn {lpn} is mapped to {ppn}, not in the hot area");
@@ -226,14 +208,14 @@ impl Hftl {
 
     /// Whether the hot area takes another page. It is refused if three quarters of the area are live:
     /// cleaning would then push out pages that are still hot.
-    fn has_room<N: Nand>(&self, flash: &Flash<N>) -> bool {
+    fn has_room(&self, flash: &Flash<'_>) -> bool {
         let places = self.hot_blocks * flash.geometry().pages_per_block as usize;
         4 * self.hot_map.len() < 3 * places
     }
 
-    fn write_cold<N: Nand>(
+    fn write_cold(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lpn: u32,
         cause: Cause,
         data: &[u8],
@@ -248,9 +230,9 @@ impl Hftl {
         written
     }
 
-    fn write_hot<N: Nand>(
+    fn write_hot(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lpn: u32,
         cause: Cause,
         data: &[u8],
@@ -270,7 +252,7 @@ impl Hftl {
         }
     }
 
-    fn hot_place<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<Ppn, StoreFault> {
+    fn hot_place(&mut self, flash: &mut Flash<'_>) -> Result<Ppn, StoreFault> {
         loop {
             if let Some(ppn) = self.area.last().and_then(|&pbn| flash.next_ppn(pbn)) {
                 return Ok(ppn);
@@ -283,7 +265,7 @@ impl Hftl {
         }
     }
 
-    fn clean<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
+    fn clean(&mut self, flash: &mut Flash<'_>) -> Result<(), StoreFault> {
         let live = |pbn: &Pbn| flash.blocks().valid_count(*pbn);
         let Some(victim) = self.area.iter().copied().min_by_key(live) else { return Ok(()) };
         let keeps = flash.blocks().valid_count(victim) < flash.geometry().pages_per_block;
@@ -300,9 +282,9 @@ impl Hftl {
     }
 
     /// Moves a page out of a victim: to another block of the area if it is still hot, else to FAST.
-    fn move_out<N: Nand>(
+    fn move_out(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         ppn: Ppn,
         (keeps, target): (bool, &mut Option<Pbn>),
         page: &mut [u8],

@@ -4,7 +4,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use nandex::ftl::mapping::{Flash, Source};
-use nandex::nand::{Cause, Nand};
+use nandex::nand::Cause;
 use nandex::units::{Lbn, Pbn, Ppn};
 
 /// Number of log blocks by default: 3 % of the good blocks, at least 2.
@@ -21,8 +21,8 @@ pub(super) struct Incoming<'a> {
 
 /// The sources of a merge. For each page of the logical block: the page that the host writes now, or the
 /// place of the newest copy.
-pub(super) fn sources<'a, N: Nand>(
-    flash: &Flash<N>,
+pub(super) fn sources<'a>(
+    flash: &Flash<'_>,
     lbn: Lbn,
     incoming: Option<Incoming<'a>>,
     find: impl Fn(u32) -> Option<Ppn>,
@@ -56,7 +56,7 @@ impl LogMap {
         self.places.insert(lpn, ppn);
     }
 
-    pub(super) fn drop_copy<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32, old: Option<Ppn>) {
+    pub(super) fn drop_copy(&mut self, flash: &mut Flash<'_>, lpn: u32, old: Option<Ppn>) {
         if let Some(old) = old {
             flash.invalidate(old);
             if self.places.get(&lpn) == Some(&old) {
@@ -65,15 +65,8 @@ impl LogMap {
         }
     }
 
-    /// Forgets the pages of a logical block from `first` on, if `is_gone` says that they left the log
-    /// blocks.
-    pub(super) fn forget<N: Nand>(
-        &mut self,
-        flash: &Flash<N>,
-        lbn: Lbn,
-        first: u32,
-        is_gone: impl Fn(Ppn) -> bool,
-    ) {
+    /// Forgets the pages of a logical block, from a page on, that are gone from the log blocks.
+    pub(super) fn forget(&mut self, flash: &Flash<'_>, lbn: Lbn, first: u32, is_gone: impl Fn(Ppn) -> bool) {
         for page in first..flash.geometry().pages_per_block {
             let lpn = flash.lpn_at(lbn, page);
             if self.places.get(&lpn).is_some_and(|&ppn| is_gone(ppn)) {
@@ -87,9 +80,9 @@ impl LogMap {
     }
 
     /// Entries that break the invariant: the block they name is no log block of their page's group.
-    pub(super) fn strays<N: Nand>(
+    pub(super) fn strays(
         &self,
-        flash: &Flash<N>,
+        flash: &Flash<'_>,
         is_log: impl Fn(u32, Pbn) -> bool,
     ) -> impl Iterator<Item = (u32, Ppn)> {
         let block_of = |ppn: Ppn| flash.geometry().block_of(ppn);

@@ -61,7 +61,7 @@ use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::fault::StoreFault;
 use nandex::ftl::mapping::{ChipPlan, Flash, FlashConfig, Mounted, Rules, Scheme, SchemeFtl, Source};
-use nandex::nand::{Cause, Geometry, Nand};
+use nandex::nand::{Cause, Geometry};
 use nandex::store::StoreError;
 use nandex::units::{Lbn, Pbn, Ppn};
 
@@ -113,16 +113,7 @@ pub struct Nftl {
 impl Scheme for Nftl {
     type Config = NftlConfig;
 
-    const RULES: Rules = Rules {
-        magic: *b"NFTL",
-        one_data_block: false,
-        old_may_stay_valid: false,
-        has_owners: true,
-        fills_in_order: false,
-        has_map: false,
-        record_percent: 100,
-        counts: false,
-    };
+    const RULES: Rules = Rules { has_owners: true, ..Rules::of(*b"NFTL") };
 
     fn common(settings: &NftlConfig) -> FlashConfig {
         settings.common
@@ -145,11 +136,7 @@ impl Scheme for Nftl {
         (setup[0] * RANK_BYTES) as usize
     }
 
-    fn open<N: Nand>(
-        flash: &mut Flash<N>,
-        settings: &NftlConfig,
-        mounted: Mounted,
-    ) -> Result<Nftl, StoreFault> {
+    fn open(flash: &mut Flash<'_>, settings: &NftlConfig, mounted: Mounted) -> Result<Nftl, StoreFault> {
         let g = flash.geometry();
         let units = flash.page_count().div_ceil(g.pages_per_block);
         let mut nftl = Nftl {
@@ -178,18 +165,13 @@ impl Scheme for Nftl {
         Ok(nftl)
     }
 
-    fn locate<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        lpn: u32,
-        _: Cause,
-    ) -> Result<Option<Ppn>, StoreFault> {
+    fn locate(&mut self, flash: &mut Flash<'_>, lpn: u32, _: Cause) -> Result<Option<Ppn>, StoreFault> {
         Ok(self.find(flash, lpn))
     }
 
-    fn write<N: Nand>(
+    fn write(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lpn: u32,
         cause: Cause,
         data: &[u8],
@@ -222,13 +204,13 @@ impl Scheme for Nftl {
         }
     }
 
-    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
+    fn trim(&mut self, flash: &mut Flash<'_>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         let old = self.find(flash, lpn);
         old.into_iter().for_each(|ppn| flash.invalidate(ppn));
         Ok(old)
     }
 
-    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
+    fn evacuate(&mut self, flash: &mut Flash<'_>, pbn: Pbn) -> Result<bool, StoreFault> {
         let unit = flash.tag(pbn).owner;
         let is_member = (unit as usize) < self.first.len() && self.chain(Lbn(unit)).any(|block| block == pbn);
         if flash.blocks().free_count() < self.floor || !is_member {
@@ -258,7 +240,7 @@ impl Scheme for Nftl {
         self.next.len() * RANK_BYTES as usize
     }
 
-    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
+    fn check(&self, flash: &mut Flash<'_>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         let mut seen = vec![false; self.next.len()];
         for unit in (0..self.first.len() as u32).map(Lbn) {
             for pbn in self.chain(unit).take(self.next.len()) {
@@ -316,12 +298,12 @@ impl Nftl {
         self.counters.longest_chain = self.counters.longest_chain.max(self.chain(unit).count() as u64);
     }
 
-    fn find<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
+    fn find(&self, flash: &Flash<'_>, lpn: u32) -> Option<Ppn> {
         let (unit, page) = flash.split(lpn);
         self.chain(unit).map(|pbn| flash.geometry().page_at(pbn, page)).find(|&ppn| flash.is_valid(ppn))
     }
 
-    fn append<N: Nand>(&mut self, flash: &mut Flash<N>, unit: Lbn) -> Result<(), StoreFault> {
+    fn append(&mut self, flash: &mut Flash<'_>, unit: Lbn) -> Result<(), StoreFault> {
         let pbn = flash.take(PageKind::Data, unit.0, Wear::Least)?;
         let last = self.chain(unit).last();
         self.counters.replacements += u64::from(last.is_some());
@@ -335,7 +317,7 @@ impl Nftl {
     }
 
     /// Folds the longest chain. Returns false if no chain has a block to give back.
-    fn fold_longest<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreFault> {
+    fn fold_longest(&mut self, flash: &mut Flash<'_>) -> Result<bool, StoreFault> {
         let Some(unit) = self.longest(flash) else { return Ok(false) };
         self.counters.folds_for_room += 1;
         self.fold(flash, unit)?;
@@ -343,7 +325,7 @@ impl Nftl {
     }
 
     /// The longest chain if it has at least two blocks, else a chain without live pages.
-    fn longest<N: Nand>(&self, flash: &Flash<N>) -> Option<Lbn> {
+    fn longest(&self, flash: &Flash<'_>) -> Option<Lbn> {
         let units = || (0..self.first.len() as u32).map(Lbn);
         // The first of equals.
         let longest = units().rev().max_by_key(|&unit| self.chain(unit).count())?;
@@ -354,7 +336,7 @@ impl Nftl {
         units().find(is_dead)
     }
 
-    fn fold<N: Nand>(&mut self, flash: &mut Flash<N>, unit: Lbn) -> Result<(), StoreFault> {
+    fn fold(&mut self, flash: &mut Flash<'_>, unit: Lbn) -> Result<(), StoreFault> {
         let Some(last) = self.chain(unit).last() else { return Ok(()) };
         let mut sources = sources(flash, unit, None, |lpn| self.find(flash, lpn));
         let mut is_in_place = true;
@@ -375,9 +357,9 @@ impl Nftl {
     }
 
     /// Folds out of place. `incoming` is a page of the unit that the host writes now.
-    fn fold_out<N: Nand>(
+    fn fold_out(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         unit: Lbn,
         incoming: Option<Incoming<'_>>,
     ) -> Result<(), StoreFault> {
@@ -392,12 +374,8 @@ impl Nftl {
         self.replace(flash, unit, Some(pbn))
     }
 
-    fn replace<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        unit: Lbn,
-        only: Option<Pbn>,
-    ) -> Result<(), StoreFault> {
+    /// Makes one block the chain of a unit and frees those that were in it.
+    fn replace(&mut self, flash: &mut Flash<'_>, unit: Lbn, only: Option<Pbn>) -> Result<(), StoreFault> {
         let former: Vec<Pbn> = self.chain(unit).filter(|&pbn| Some(pbn) != only).collect();
         self.link(unit, only.into_iter());
         for pbn in former {

@@ -59,7 +59,7 @@ use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message, words};
 use nandex::fault::StoreFault;
 use nandex::ftl::mapping::{Flash, FlashConfig, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
-use nandex::nand::{Cause, Geometry, Nand};
+use nandex::nand::{Cause, Geometry};
 use nandex::store::StoreError;
 use nandex::units::{Lbn, Pbn, Ppn};
 
@@ -137,16 +137,7 @@ pub struct Sast {
 impl Scheme for Sast {
     type Config = SastConfig;
 
-    const RULES: Rules = Rules {
-        magic: *b"SAST",
-        one_data_block: true,
-        old_may_stay_valid: false,
-        has_owners: true,
-        fills_in_order: false,
-        has_map: false,
-        record_percent: 100,
-        counts: false,
-    };
+    const RULES: Rules = Rules { one_data_block: true, has_owners: true, ..Rules::of(*b"SAST") };
 
     fn common(settings: &SastConfig) -> FlashConfig {
         settings.common
@@ -166,11 +157,7 @@ impl Scheme for Sast {
         3
     }
 
-    fn open<N: Nand>(
-        flash: &mut Flash<N>,
-        settings: &SastConfig,
-        mounted: Mounted,
-    ) -> Result<Sast, StoreFault> {
+    fn open(flash: &mut Flash<'_>, settings: &SastConfig, mounted: Mounted) -> Result<Sast, StoreFault> {
         let [log_blocks, group_blocks, logs_per_group, _] = flash.setup();
         if group_blocks == 0 {
             return Err(StoreError::Corrupted { what: words("groups of no logical block"), at: 0 }.into());
@@ -191,18 +178,13 @@ impl Scheme for Sast {
         Ok(sast)
     }
 
-    fn locate<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        lpn: u32,
-        _: Cause,
-    ) -> Result<Option<Ppn>, StoreFault> {
+    fn locate(&mut self, flash: &mut Flash<'_>, lpn: u32, _: Cause) -> Result<Option<Ppn>, StoreFault> {
         Ok(self.find(flash, lpn))
     }
 
-    fn write<N: Nand>(
+    fn write(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lpn: u32,
         cause: Cause,
         data: &[u8],
@@ -217,13 +199,13 @@ impl Scheme for Sast {
         Ok(())
     }
 
-    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
+    fn trim(&mut self, flash: &mut Flash<'_>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         let old = self.find(flash, lpn);
         self.log_map.drop_copy(flash, lpn, old);
         Ok(old)
     }
 
-    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
+    fn evacuate(&mut self, flash: &mut Flash<'_>, pbn: Pbn) -> Result<bool, StoreFault> {
         let tag = flash.tag(pbn);
         if tag.role == Some(PageKind::Data) {
             self.merge_in_full(flash, Lbn(tag.owner))?;
@@ -259,7 +241,7 @@ impl Scheme for Sast {
         self.data.ram_bytes() + self.log_blocks as usize * log.max(least)
     }
 
-    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
+    fn check(&self, flash: &mut Flash<'_>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         let is_log = |lpn: u32, pbn: Pbn| {
             let group = self.groups.get(&self.group_of(flash.split(lpn).0));
             group.is_some_and(|g| g.logs.iter().any(|log| log.pbn == pbn))
@@ -291,7 +273,7 @@ impl Sast {
         lbn.0 / self.group_blocks
     }
 
-    fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, live: &[Live]) -> Result<(), StoreFault> {
+    fn adopt(&mut self, flash: &mut Flash<'_>, live: &[Live]) -> Result<(), StoreFault> {
         let g = flash.geometry();
         for pbn in (0..g.blocks).map(Pbn) {
             if matches!(flash.live_role(pbn), None | Some(PageKind::Data)) {
@@ -326,14 +308,14 @@ impl Sast {
         Ok(())
     }
 
-    fn find<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> Option<Ppn> {
+    fn find(&self, flash: &Flash<'_>, lpn: u32) -> Option<Ppn> {
         self.log_map.get(lpn).or_else(|| self.data.find(flash, lpn))
     }
 
     /// Cases 2 and 3 of a write (see the module). Returns false if the program failed.
-    fn append<N: Nand>(
+    fn append(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lpn: u32,
         cause: Cause,
         data: &[u8],
@@ -357,7 +339,7 @@ impl Sast {
         Ok(true)
     }
 
-    fn make_room<N: Nand>(&mut self, flash: &mut Flash<N>, number: u32) -> Result<(), StoreFault> {
+    fn make_room(&mut self, flash: &mut Flash<'_>, number: u32) -> Result<(), StoreFault> {
         let pages = flash.geometry().pages_per_block;
         let logs = self.groups.get(&number).map(|group| &group.logs);
         if logs.and_then(|logs| logs.back()).is_some_and(|log| flash.next_page(log.pbn) < pages) {
@@ -382,7 +364,7 @@ impl Sast {
         Ok(())
     }
 
-    fn clean<N: Nand>(&mut self, flash: &mut Flash<N>, number: u32) -> Result<(), StoreFault> {
+    fn clean(&mut self, flash: &mut Flash<'_>, number: u32) -> Result<(), StoreFault> {
         let count = self.groups.get(&number).map_or(0, |group| group.logs.len());
         for _ in 0..if self.whole_group { count } else { count.min(1) } {
             self.clean_oldest(flash, number)?;
@@ -390,7 +372,7 @@ impl Sast {
         Ok(())
     }
 
-    fn clean_oldest<N: Nand>(&mut self, flash: &mut Flash<N>, number: u32) -> Result<(), StoreFault> {
+    fn clean_oldest(&mut self, flash: &mut Flash<'_>, number: u32) -> Result<(), StoreFault> {
         let Some(log) = self.groups.get(&number).and_then(|group| group.logs.front()) else { return Ok(()) };
         let pbn = log.pbn;
         if flash.blocks().valid_count(pbn) == 0 {
@@ -419,7 +401,7 @@ impl Sast {
 
     /// The logical block whose pages lie in order in a log block from its first page on, each the newest
     /// copy. `None` if there is no such logical block.
-    fn owner_in_place<N: Nand>(&self, flash: &Flash<N>, log: &Log) -> Option<Lbn> {
+    fn owner_in_place(&self, flash: &Flash<'_>, log: &Log) -> Option<Lbn> {
         let owner = flash.split(*log.lpns.iter().find(|&&lpn| lpn != NOBODY)?).0;
         let in_place = |(page, &lpn): (u32, &u32)| lpn == NOBODY || lpn == flash.lpn_at(owner, page);
         let here = |page: u32| {
@@ -430,21 +412,17 @@ impl Sast {
         all.then_some(owner)
     }
 
-    fn merge_all_in<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        number: u32,
-        index: usize,
-    ) -> Result<(), StoreFault> {
+    /// Gathers every logical block with a live page in a log block.
+    fn merge_all_in(&mut self, flash: &mut Flash<'_>, number: u32, index: usize) -> Result<(), StoreFault> {
         while let Some(log) = self.groups.get(&number).and_then(|group| group.logs.get(index)) {
             let Some(ppn) = flash.blocks().next_valid(log.pbn, 0) else { break };
-            let lpn = log.lpns[flash.geometry().page_in_block(ppn) as usize];
-            self.merge_in_full(flash, flash.split(lpn).0)?;
+            let lbn = flash.split(log.lpns[flash.geometry().page_in_block(ppn) as usize]).0;
+            self.merge_in_full(flash, lbn)?;
         }
         Ok(())
     }
 
-    fn merge_in_full<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreFault> {
+    fn merge_in_full(&mut self, flash: &mut Flash<'_>, lbn: Lbn) -> Result<(), StoreFault> {
         let sources = sources(flash, lbn, None, |lpn| self.find(flash, lpn));
         let old = self.data.gather(flash, lbn, &sources)?;
         // All of it is in the data block by now.
@@ -465,12 +443,8 @@ impl Sast {
         Some(log.pbn)
     }
 
-    fn erase_log<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        number: u32,
-        index: usize,
-    ) -> Result<(), StoreFault> {
+    /// Gives back a log block without live pages.
+    fn erase_log(&mut self, flash: &mut Flash<'_>, number: u32, index: usize) -> Result<(), StoreFault> {
         match self.remove_log(number, index) {
             Some(pbn) => flash.free(pbn, Cause::Merge, Vec::new),
             None => Ok(()),

@@ -60,7 +60,7 @@ use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message, words};
 use nandex::fault::StoreFault;
 use nandex::ftl::mapping::{ChipPlan, Flash, FlashConfig, Mounted, Rules, Scheme, SchemeFtl};
-use nandex::nand::{Cause, Geometry, Nand};
+use nandex::nand::{Cause, Geometry};
 use nandex::store::StoreError;
 use nandex::units::{Lbn, Pbn, Ppn};
 
@@ -148,16 +148,8 @@ enum Copies {
 impl Scheme for Superblock {
     type Config = SuperblockConfig;
 
-    const RULES: Rules = Rules {
-        magic: *b"SUPR",
-        one_data_block: false,
-        old_may_stay_valid: false,
-        has_owners: true,
-        fills_in_order: true,
-        has_map: true,
-        record_percent: 100,
-        counts: false,
-    };
+    const RULES: Rules =
+        Rules { has_owners: true, fills_in_order: true, has_map: true, ..Rules::of(*b"SUPR") };
 
     fn common(settings: &SuperblockConfig) -> FlashConfig {
         settings.common
@@ -176,8 +168,8 @@ impl Scheme for Superblock {
         2
     }
 
-    fn open<N: Nand>(
-        flash: &mut Flash<N>,
+    fn open(
+        flash: &mut Flash<'_>,
         settings: &SuperblockConfig,
         mounted: Mounted,
     ) -> Result<Superblock, StoreFault> {
@@ -206,13 +198,13 @@ impl Scheme for Superblock {
         Ok(superblock)
     }
 
-    fn locate<N: Nand>(&mut self, _: &mut Flash<N>, lpn: u32, _: Cause) -> Result<Option<Ppn>, StoreFault> {
+    fn locate(&mut self, _: &mut Flash<'_>, lpn: u32, _: Cause) -> Result<Option<Ppn>, StoreFault> {
         Ok(self.find(lpn))
     }
 
-    fn write<N: Nand>(
+    fn write(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lpn: u32,
         cause: Cause,
         data: &[u8],
@@ -244,7 +236,7 @@ impl Scheme for Superblock {
         }
     }
 
-    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
+    fn trim(&mut self, flash: &mut Flash<'_>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         let old = self.find(lpn);
         if let Some(old) = old {
             flash.invalidate(old);
@@ -253,7 +245,7 @@ impl Scheme for Superblock {
         Ok(old)
     }
 
-    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
+    fn evacuate(&mut self, flash: &mut Flash<'_>, pbn: Pbn) -> Result<bool, StoreFault> {
         let number = flash.tag(pbn).owner as usize;
         let is_closed = |s: &Super| s.blocks.contains(&pbn) && !s.is_open(pbn);
         if flash.blocks().free_count() < self.floor || !self.supers.get(number).is_some_and(is_closed) {
@@ -287,7 +279,7 @@ impl Scheme for Superblock {
         (pages + scan + self.map.len() * size_of::<u32>()).max(self.mapping_bytes_max(geometry))
     }
 
-    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
+    fn check(&self, flash: &mut Flash<'_>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         let mut live = vec![0; self.supers.len()];
         for lpn in 0..self.map.len() as u32 {
             let Some(ppn) = self.find(lpn) else { continue };
@@ -335,7 +327,7 @@ impl Superblock {
         self.floor
     }
 
-    fn super_of<N: Nand>(&self, flash: &Flash<N>, lpn: u32) -> usize {
+    fn super_of(&self, flash: &Flash<'_>, lpn: u32) -> usize {
         (flash.split(lpn).0.0 / self.group_blocks) as usize
     }
 
@@ -343,7 +335,7 @@ impl Superblock {
         Some(self.map[lpn as usize]).filter(|&at| at != NONE).map(Ppn)
     }
 
-    fn forget<N: Nand>(&mut self, flash: &Flash<N>, lpn: u32) {
+    fn forget(&mut self, flash: &Flash<'_>, lpn: u32) {
         self.map[lpn as usize] = NONE;
         self.set_hot(lpn, false);
         let number = self.super_of(flash, lpn);
@@ -362,7 +354,7 @@ impl Superblock {
 
     /// Updates U after a program in it. A full block that holds a logical block in order counts as a switch
     /// merge.
-    fn end_update<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize, update: Update) {
+    fn end_update(&mut self, flash: &mut Flash<'_>, number: usize, update: Update) {
         let pages = flash.geometry().pages_per_block;
         let is_full = flash.next_page(update.pbn) == pages;
         self.supers[number].update = (!is_full).then_some(update);
@@ -372,12 +364,8 @@ impl Superblock {
         }
     }
 
-    /// Makes sure that a superblock has an update block with room. Returns it with its next page.
-    fn make_room<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        number: usize,
-    ) -> Result<(Update, Ppn), StoreFault> {
+    /// Sees to it that a superblock has an update block with room, and says which page of it is next.
+    fn make_room(&mut self, flash: &mut Flash<'_>, number: usize) -> Result<(Update, Ppn), StoreFault> {
         loop {
             self.close_full(flash, number);
             let group = &self.supers[number];
@@ -398,7 +386,7 @@ impl Superblock {
 
     /// Takes a block back from the superblock that was not written for longest and has more blocks than it
     /// needs. Returns false if there is none.
-    fn reclaim_any<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreFault> {
+    fn reclaim_any(&mut self, flash: &mut Flash<'_>) -> Result<bool, StoreFault> {
         let pages = flash.geometry().pages_per_block;
         let has_slack = |s: &(usize, &Super)| s.1.blocks.len() > s.1.needs(pages);
         let oldest = self.supers.iter().enumerate().filter(has_slack).min_by_key(|(_, s)| s.written);
@@ -407,7 +395,7 @@ impl Superblock {
         Ok(true)
     }
 
-    fn take_update<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<Pbn, StoreFault> {
+    fn take_update(&mut self, flash: &mut Flash<'_>, number: usize) -> Result<Pbn, StoreFault> {
         let pbn = flash.take(PageKind::Log, number as u32, Wear::Least)?;
         let group = &mut self.supers[number];
         group.enter(pbn);
@@ -415,7 +403,7 @@ impl Superblock {
         Ok(pbn)
     }
 
-    fn take_cold<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<Pbn, StoreFault> {
+    fn take_cold(&mut self, flash: &mut Flash<'_>, number: usize) -> Result<Pbn, StoreFault> {
         let pbn = flash.take(PageKind::Log, number as u32, Wear::Most)?;
         let group = &mut self.supers[number];
         group.enter(pbn);
@@ -423,7 +411,7 @@ impl Superblock {
         Ok(pbn)
     }
 
-    fn collect<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<(), StoreFault> {
+    fn collect(&mut self, flash: &mut Flash<'_>, number: usize) -> Result<(), StoreFault> {
         // Both U and C may have to be taken, and blocks may fail.
         let is_ample = flash.blocks().free_count() > self.floor + 1;
         let (copies, group) = (if is_ample { Copies::Apart } else { Copies::Together }, &self.supers[number]);
@@ -443,7 +431,7 @@ impl Superblock {
     }
 
     /// Collects a superblock that has more blocks than its live pages need, until it has one block less.
-    fn reclaim<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<(), StoreFault> {
+    fn reclaim(&mut self, flash: &mut Flash<'_>, number: usize) -> Result<(), StoreFault> {
         let before = self.supers[number].blocks.len();
         while self.supers[number].blocks.len() >= before {
             let group = &self.supers[number];
@@ -461,9 +449,9 @@ impl Superblock {
         Ok(())
     }
 
-    fn collect_block<N: Nand>(
+    fn collect_block(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         number: usize,
         victim: Pbn,
         copies: Copies,
@@ -478,9 +466,9 @@ impl Superblock {
         self.release(flash, number, victim, Cause::GarbageCollection)
     }
 
-    fn move_pages<N: Nand>(
+    fn move_pages(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         (number, from): (usize, Pbn),
         copies: Copies,
         cause: Cause,
@@ -515,9 +503,9 @@ impl Superblock {
     }
 
     /// The open block that takes the next copy.
-    fn target<N: Nand>(
+    fn target(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         number: usize,
         copies: Copies,
         is_hot: bool,
@@ -543,7 +531,7 @@ impl Superblock {
     }
 
     /// Handles a live page that cannot be read: the logical page mapped to it is lost.
-    fn lose<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize, ppn: Ppn) -> Result<(), StoreFault> {
+    fn lose(&mut self, flash: &mut Flash<'_>, number: usize, ppn: Ppn) -> Result<(), StoreFault> {
         let pages = self.group_blocks.saturating_mul(flash.geometry().pages_per_block);
         let first = number as u32 * pages;
         let mut lpns = first..first.saturating_add(pages).min(self.map.len() as u32);
@@ -556,7 +544,7 @@ impl Superblock {
     }
 
     /// Closes the open blocks that have no page left to program.
-    fn close_full<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) {
+    fn close_full(&mut self, flash: &mut Flash<'_>, number: usize) {
         let Super { update, cold, .. } = self.supers[number];
         let open = [update.map(|update| update.pbn), cold];
         for pbn in open.into_iter().flatten() {
@@ -566,7 +554,7 @@ impl Superblock {
         }
     }
 
-    fn close<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize, pbn: Pbn) {
+    fn close(&mut self, flash: &mut Flash<'_>, number: usize, pbn: Pbn) {
         let group = &mut self.supers[number];
         if group.is_open(pbn) {
             group.cold = group.cold.filter(|&cold| cold != pbn);
@@ -575,9 +563,9 @@ impl Superblock {
         }
     }
 
-    fn release<N: Nand>(
+    fn release(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         number: usize,
         pbn: Pbn,
         cause: Cause,

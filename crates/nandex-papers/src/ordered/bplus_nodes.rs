@@ -14,6 +14,7 @@ use nandex::fault::IndexFault;
 use nandex::ordered::bplus::BPlusConfig;
 use nandex::ordered::bplus::ground::{CHILD_BYTES, HEADER_BYTES, Layout, level_and_entries, put_head};
 use nandex::ordered::node::NodeShape;
+use nandex::sort;
 use nandex::units::Lpn;
 
 /// The codec of B+-tree nodes with these capacities, for a node layer.
@@ -192,15 +193,8 @@ fn search(
     if first == 0 {
         return shape.search(area, count, key);
     }
-    let (mut low, mut high) = (first.min(count), count);
-    while low < high {
-        let middle = usize::midpoint(low, high);
-        match shape.key(area, middle).cmp(key) {
-            Ordering::Less => low = middle + 1,
-            Ordering::Greater => high = middle,
-            Ordering::Equal => return Ok(middle),
-        }
-    }
+    let found = sort::search(first.min(count)..count, |place| shape.key(area, place).cmp(key));
+    let Err(low) = found else { return found };
     debug_assert!(low >= first.min(count) && low <= count, "place {low} of {count}");
     debug_assert!(low == count || shape.key(area, low) > key, "B2: the key at place {low} is not above");
     Err(low)

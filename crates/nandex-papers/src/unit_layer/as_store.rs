@@ -6,8 +6,8 @@ use alloc::string::ToString;
 use nandex::check::{CheckReport, IndexError, Invariant, message};
 use nandex::codec::numbers;
 use nandex::nand::Cause;
-use nandex::store::{PageStore, StoreError, StoreStats};
-use nandex::units::{Lpn, Ppn};
+use nandex::store::{PageStore, StoreError};
+use nandex::units::Lpn;
 
 impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
     fn write_nodes(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
@@ -48,9 +48,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
 }
 
 impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
-    fn page_bytes(&self) -> usize {
-        self.sectors.store.page_bytes()
-    }
+    nandex::forward_store!(self => self.sectors.store; page_bytes maintain scrub stats live_page);
 
     fn page_count(&self) -> u32 {
         self.sectors.room.nodes
@@ -96,14 +94,6 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
         }
         self.sectors.store.sync()?;
         self.sectors.trim_dead()
-    }
-
-    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
-        self.sectors.store.maintain(budget)
-    }
-
-    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
-        self.sectors.store.scrub(budget)
     }
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {
@@ -164,13 +154,5 @@ impl<S: PageStore, C: NodeCodec> PageStore for NodeLayer<S, C> {
             + self.sectors.table.ram_bytes()
             + self.modes.ram_bytes()
             + self.sectors.writer.ram_bytes()
-    }
-
-    fn stats(&self) -> StoreStats {
-        self.sectors.store.stats()
-    }
-
-    fn live_page(&self, ppn: Ppn) -> Option<bool> {
-        self.sectors.store.live_page(ppn)
     }
 }

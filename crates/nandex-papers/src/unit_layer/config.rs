@@ -164,14 +164,14 @@ impl LayerConfig {
             return Err(IndexError::Unsupported(what.into()));
         }
         if self.tuning.read_ns.max(self.tuning.program_ns) > Tuning::NS_MAX {
-            return Err(IndexError::Unsupported(
-                message!("{:?}: at most {} ns are possible", self.tuning, Tuning::NS_MAX).into(),
-            ));
+            return Err(IndexError::unsupported(message!(
+                "{:?}: at most {} ns are possible",
+                self.tuning,
+                Tuning::NS_MAX
+            )));
         }
         if self.commit.placement().has_modes() && self.eliminates {
-            return Err(IndexError::Unsupported(
-                message!("{:?} does not eliminate units", self.commit).into(),
-            ));
+            return Err(IndexError::unsupported(message!("{:?} does not eliminate units", self.commit)));
         }
         if !self.commit.placement().has_sectors() {
             return Ok(Room { nodes: pages.saturating_sub(1), sectors: 0, mixed_max: 0 });
@@ -179,10 +179,10 @@ impl LayerConfig {
         let (entries, units) = (codec.entries_max(), sector_units(page_bytes, codec.body_bytes()));
         let possible = self.entries_max(page_bytes, codec.body_bytes());
         if entries > possible || self.list_length == 0 {
-            return Err(IndexError::Unsupported(message!(
+            return Err(IndexError::unsupported(message!(
                 "nodes of {entries} entries: at most {possible} fit into a list of {} sectors of {units} units",
                 self.list_length
-            ).into()));
+            )));
         }
         let (own, commit) = (self.own_sectors(entries, units), self.commit_sectors(entries, units));
         let sectors = pages.saturating_sub(SECTORS_FROM) as usize;
@@ -199,12 +199,9 @@ impl LayerConfig {
             }
         };
         if nodes < 4 {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "{pages} pages are too few: a commit may write {commit} sectors, and a node takes {own}"
-                )
-                .into(),
-            ));
+            return Err(IndexError::unsupported(message!(
+                "{pages} pages are too few: a commit may write {commit} sectors, and a node takes {own}"
+            )));
         }
         Ok(Room { nodes: nodes as u32, sectors: sectors as u32, mixed_max: mixed as u32 })
     }

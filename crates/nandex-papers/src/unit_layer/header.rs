@@ -93,15 +93,12 @@ pub(super) fn read(
     }
     let room = config.room(codec, page.len(), pages)?;
     if room.nodes < found.nodes || room.sectors != found.sectors {
-        return Err(IndexError::Unsupported(
-            message!(
-                "with {} units in the buffer the store has room for {} nodes, it was formatted for {}",
-                config.reservation_units,
-                room.nodes,
-                found.nodes
-            )
-            .into(),
-        ));
+        return Err(IndexError::unsupported(message!(
+            "with {} units in the buffer the store has room for {} nodes, it was formatted for {}",
+            config.reservation_units,
+            room.nodes,
+            found.nodes
+        )));
     }
     Ok(Room { mixed_max: found.mixed_max.max(room.mixed_max), ..found })
 }

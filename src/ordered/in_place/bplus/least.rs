@@ -201,8 +201,7 @@ impl Work<'_> {
         let last = &mut last[..usize::from(format.key_bytes)];
         let mut count = 0;
         for (key, value) in records {
-            format.check_key(key)?;
-            format.check_value(value)?;
+            format.check(key, value)?;
             if count > 0 && (*last).cmp(key) != Ordering::Less {
                 return Err(IndexError::NotSorted { position: count }.into());
             }

@@ -79,8 +79,7 @@ impl Loader<'_> {
         let mut count = 0;
         self.begin_level(1);
         give(&mut |key, value| {
-            format.check_key(key)?;
-            format.check_value(value)?;
+            format.check(key, value)?;
             if count > 0 && (*last).cmp(key) != Ordering::Less {
                 return Err(IndexError::NotSorted { position: count }.into());
             }

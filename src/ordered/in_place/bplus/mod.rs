@@ -435,8 +435,7 @@ impl<S: PageStore> BPlusTree<S> {
 impl Work<'_> {
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexFault> {
         self.core.mark.ready()?;
-        self.core.nodes.layout.record.check_key(key)?;
-        self.core.nodes.layout.record.check_value(value)?;
+        self.core.nodes.layout.record.check(key, value)?;
         if self.core.is_least() {
             return self.insert_least(key, value);
         }
@@ -466,8 +465,7 @@ impl Work<'_> {
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexFault> {
         self.core.mark.ready()?;
-        self.core.nodes.layout.record.check_key(key)?;
-        self.core.nodes.layout.record.check_value(value)?;
+        self.core.nodes.layout.record.check(key, value)?;
         let Ok(at) = self.find(key)? else { return Ok(false) };
         let nodes = &self.core.nodes;
         value.copy_from_slice(nodes.layout.leaf.value(nodes.leaf().area(), at));

@@ -89,21 +89,21 @@ impl Layout {
             let possible = shape.capacity;
             shape.capacity = wanted.unwrap_or(possible);
             if shape.capacity < least || shape.capacity > possible {
-                return Err(IndexError::Unsupported(message!(
+                return Err(IndexError::unsupported(message!(
                     "{name} of {} entries on pages of {page_bytes} bytes: {least} to {possible} entries of {} bytes \
                      are possible",
                     shape.capacity,
                     key + value,
-                ).into()));
+                )));
             }
             Ok(shape)
         };
         let leaf = shape("a leaf", value, config.leaf_capacity, 2)?;
         let internal = shape("an internal node", CHILD_BYTES, config.internal_capacity, 3)?;
         if page_bytes < SUPERBLOCK_BYTES || pages < 2 {
-            return Err(IndexError::Unsupported(message!(
+            return Err(IndexError::unsupported(message!(
                 "{pages} pages of {page_bytes} bytes: a B+-tree needs 2 pages of {SUPERBLOCK_BYTES} bytes at least"
-            ).into()).into());
+            )).into());
         }
         if config.overflow != Overflow::Split && config.underflow == Underflow::Merge {
             return Err(IndexError::Unsupported(

@@ -127,9 +127,9 @@ impl<C> RawConfig<C> {
             }
         }
         if write_pages > 0 && !divided {
-            return Err(IndexError::Unsupported(message!(
+            return Err(IndexError::unsupported(message!(
                 "write_pages = {write_pages} makes the tree durable at every sync only, and every operation is asked for"
-            ).into()).into());
+            )).into());
         }
         Ok(LogConfig {
             read_pages,

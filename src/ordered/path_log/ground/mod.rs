@@ -184,9 +184,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     ) -> Result<RawTree<N, S>, IndexFault> {
         let pages = nand.geometry().pages();
         if is_new && S::NAMES_WIDTHS && pages >= 1 << WIDTH_SHIFT {
-            return Err(
-                IndexError::Unsupported(message!("{pages} pages are too many for this tree").into()).into()
-            );
+            return Err(IndexError::unsupported(message!("{pages} pages are too many for this tree")).into());
         }
         let sizes = [record.key_bytes, record.value_bytes];
         let owner = [S::KIND, &sizes].concat();
@@ -416,8 +414,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         let nodes = &mut self.nodes;
-        nodes.record.check_key(key)?;
-        nodes.record.check_value(value)?;
+        nodes.record.check(key, value)?;
         nodes.usable()?;
         let found = match S::MAPS_MOVES {
             true => nodes.get_by_path(key, Some(value)),
@@ -427,8 +424,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.nodes.record.check_key(key)?;
-        self.nodes.record.check_value(value)?;
+        self.nodes.record.check(key, value)?;
         self.nodes.usable()?;
         self.update_began = false;
         let outcome = self.insert_entry(key, value);

@@ -70,9 +70,9 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
             return Ok(());
         }
         let blocks = self.log.geometry().blocks;
-        Err(IndexError::Unsupported(message!(
+        Err(IndexError::unsupported(message!(
             "{blocks} blocks have no room for a record: an insertion leaves {pages} pages free, and pages to collect"
-        ).into()).into())
+        )).into())
     }
 
     /// Refuses an insertion that would make a nearly full tree higher. A higher tree may have fewer valid

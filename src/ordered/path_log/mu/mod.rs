@@ -289,12 +289,9 @@ impl<C: LayoutChoice> RawScheme for PathPages<C> {
     fn new(page_bytes: usize, record: RecordFormat) -> Result<PathPages<C>, IndexFault> {
         let layout = Layout::of(page_bytes, record);
         if layout.height_max() < 2 {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "a mu-Tree needs pages that hold 8 records of this size; these have {page_bytes} bytes"
-                )
-                .into(),
-            )
+            return Err(IndexError::unsupported(message!(
+                "a mu-Tree needs pages that hold 8 records of this size; these have {page_bytes} bytes"
+            ))
             .into());
         }
         Ok(PathPages { layout, choice: C::new(&layout) })

@@ -127,13 +127,10 @@ impl LayoutChoice for Menu {
         if let LayoutPolicy::Fixed(share) = config.layout
             && share.id() >= self.layouts
         {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "layout {}: the inner nodes of pages and records of these sizes would be too small",
-                    share.name()
-                )
-                .into(),
-            )
+            return Err(IndexError::unsupported(message!(
+                "layout {}: the inner nodes of pages and records of these sizes would be too small",
+                share.name()
+            ))
             .into());
         }
         self.policy_of(config.layout);

@@ -13,6 +13,7 @@ use crate::ordered::change::{Change, change_one, check_batch, newest_by_key};
 use crate::ordered::{
     Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room, Visit, within,
 };
+use crate::sort;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
@@ -74,9 +75,9 @@ impl Waiting {
             return Err(IndexError::Unsupported(what.into()).into());
         }
         if log_pages > 0 && durability == Durability::EveryOperation {
-            return Err(IndexError::Unsupported(message!(
+            return Err(IndexError::unsupported(message!(
                 "log_pages = {log_pages} makes the tree durable at every sync only, and every operation is asked for"
-            ).into()).into());
+            )).into());
         }
         let capacity = log_pages as usize * page_bytes as usize / record.entry_bytes();
         let bytes = Vec::with_capacity(capacity * (record.entry_bytes() + 1));
@@ -117,18 +118,17 @@ impl Waiting {
     }
 
     fn search(&self, key: &[u8]) -> Result<usize, usize> {
-        let (mut low, mut high) = (0, self.len());
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            match self.get(middle).key.cmp(key) {
-                Ordering::Less => low = middle + 1,
-                Ordering::Greater => high = middle,
-                Ordering::Equal => return Ok(middle),
-            }
-        }
-        debug_assert!(low == 0 || self.get(low - 1).key < key, "the change before place {low} is not below");
-        debug_assert!(low == self.len() || self.get(low).key > key, "the change at place {low} is not above");
-        Err(low)
+        let found = sort::search(0..self.len(), |i| self.get(i).key.cmp(key));
+        let Err(place) = found else { return found };
+        debug_assert!(
+            place == 0 || self.get(place - 1).key < key,
+            "the change before place {place} is not below"
+        );
+        debug_assert!(
+            place == self.len() || self.get(place).key > key,
+            "the change at place {place} is not above"
+        );
+        found
     }
 
     fn note(&mut self, change: Change<'_>) {
@@ -207,10 +207,6 @@ impl<T: TakesBatches> Logged<T> {
 }
 
 impl<T: TakesBatches> OrderedIndex for Logged<T> {
-    fn record(&self) -> RecordFormat {
-        self.tree.record()
-    }
-
     fn durability(&self) -> Durability {
         if self.waiting.capacity == 0 { self.tree.durability() } else { Durability::EverySync }
     }
@@ -219,8 +215,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
         if self.waiting.bytes.is_empty() {
             return self.tree.get(key, value);
         }
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         match self.waiting.search(key) {
             Ok(i) => {
                 let waiting = self.waiting.get(i).value;
@@ -235,8 +230,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
         if self.waiting.capacity == 0 {
             return self.tree.insert(key, value);
         }
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         Ok(self.note(key, Some(value), self.answers)?)
     }
 
@@ -245,8 +239,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
         if self.waiting.capacity == 0 {
             return self.tree.put(key, value);
         }
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         Ok(self.note(key, Some(value), Answers::Pool).map(drop)?)
     }
 
@@ -278,7 +271,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
         Ok(())
     }
 
-    crate::forward_index!(tree: maintain, scrub);
+    crate::forward_index!(tree: maintain, scrub, record);
 
     fn free(&self) -> Option<Room> {
         let (room, waiting) = (self.tree.free()?, self.waiting.len() as u64);

@@ -191,13 +191,10 @@ impl MovedNodes for MappedPages {
         let share = ram_bytes.map_or(MAPPING_BYTES, |ram| MAPPING_BYTES_MIN.max(ram / 8));
         let bytes = config.bytes.unwrap_or_else(|| share.min(most / 8).max(TableConfig::BYTES_MIN));
         if !(TableConfig::BYTES_MIN..=most.max(TableConfig::BYTES_MIN)).contains(&bytes) {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "a table of moved nodes of {bytes} bytes: {} to {most} are possible on this chip",
-                    TableConfig::BYTES_MIN
-                )
-                .into(),
-            )
+            return Err(IndexError::unsupported(message!(
+                "a table of moved nodes of {bytes} bytes: {} to {most} are possible on this chip",
+                TableConfig::BYTES_MIN
+            ))
             .into());
         }
         Ok(Moves::new(geometry, bytes, config.keep, config.duplicates))
@@ -219,12 +216,9 @@ impl RawScheme for MappedPages {
     fn new(page_bytes: usize, record: RecordFormat) -> Result<MappedPages, IndexFault> {
         let scheme = MappedPages { page_bytes, record };
         if scheme.shape(0, 1, 2).capacity < 4 || scheme.shape(0, 2, 2).capacity < 4 {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "a VMTree needs pages that hold 4 records of this size; these have {page_bytes} bytes"
-                )
-                .into(),
-            )
+            return Err(IndexError::unsupported(message!(
+                "a VMTree needs pages that hold 4 records of this size; these have {page_bytes} bytes"
+            ))
             .into());
         }
         Ok(scheme)
@@ -317,9 +311,9 @@ fn set_up(nand: &impl Nand, config: &VmConfig) -> Result<(Waiting, RawConfig<Tab
     let records = waiting.capacity();
     let batch_blocks = if records > 0 { in_blocks(batch_pages(records + 1, height)) } else { 0 };
     if batch_blocks > geometry.blocks / 4 {
-        return Err(IndexError::Unsupported(message!(
+        return Err(IndexError::unsupported(message!(
             "a log buffer of {records} records may take {batch_blocks} blocks at once, more than a quarter of this chip"
-        ).into()).into());
+        )).into());
     }
     // Small blocks must be collected before an update finds too few.
     let needed = INSERT_RESERVE_BLOCKS + update_blocks.max(batch_blocks);

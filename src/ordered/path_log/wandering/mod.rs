@@ -65,9 +65,9 @@ impl OneNodePages {
     pub fn of(page_bytes: usize, record: RecordFormat) -> Result<OneNodePages, IndexError> {
         let scheme = OneNodePages { page_bytes, record, holds_one: false };
         if scheme.shape(0, 1, 2).capacity < 4 || scheme.shape(0, 2, 2).capacity < 4 {
-            return Err(IndexError::Unsupported(message!(
+            return Err(IndexError::unsupported(message!(
                 "a wandering B+-tree needs pages that hold 4 records of this size; these have {page_bytes} bytes"
-            ).into()));
+            )));
         }
         Ok(scheme)
     }

@@ -2,8 +2,9 @@
 
 use super::*;
 use alloc::vec;
+
 use nandex::nand::sim::SimChip;
-use nandex::nand::{Part, Timing};
+use nandex::nand::{Nand, Part, Timing};
 use nandex::store::PageStore;
 use nandex::testing::schemes as suite;
 use nandex::units::Lpn;

@@ -65,7 +65,7 @@ use nandex::ftl::cmt::Run;
 use nandex::ftl::collecting::{self, Collecting, Room};
 use nandex::ftl::mapping::{Flash, FlashConfig, Mounted, Rules, Scheme, SchemeFtl};
 use nandex::ftl::table::{Frontier, from_raw, to_raw};
-use nandex::nand::{Cause, Geometry, Nand};
+use nandex::nand::{Cause, Geometry};
 use nandex::units::{Lbn, Lpn, Pbn, Ppn};
 
 /// Cached entries that one write may add: its own, and the end of a run that it divides.
@@ -132,16 +132,7 @@ pub struct Cftl {
 impl Scheme for Cftl {
     type Config = CftlConfig;
 
-    const RULES: Rules = Rules {
-        magic: *b"CFTL",
-        one_data_block: false,
-        old_may_stay_valid: false,
-        has_owners: true,
-        fills_in_order: false,
-        has_map: false,
-        record_percent: 125,
-        counts: false,
-    };
+    const RULES: Rules = Rules { has_owners: true, record_percent: 125, ..Rules::of(*b"CFTL") };
 
     fn common(settings: &CftlConfig) -> FlashConfig {
         settings.common
@@ -168,15 +159,11 @@ impl Scheme for Cftl {
         collecting::extra_bytes_max(setup)
     }
 
-    fn open<N: Nand>(
-        flash: &mut Flash<N>,
-        settings: &CftlConfig,
-        mut mounted: Mounted,
-    ) -> Result<Cftl, StoreFault> {
+    fn open(flash: &mut Flash<'_>, settings: &CftlConfig, mut mounted: Mounted) -> Result<Cftl, StoreFault> {
         let (g, setup) = (flash.geometry(), flash.setup());
         flash.blocks_mut().follow(settings.victim);
         let in_place = place::block_map(flash, &mounted)?;
-        let elsewhere = |flash: &Flash<N>, lpn: u32| in_place.find(flash, lpn).is_some();
+        let elsewhere = |flash: &Flash<'_>, lpn: u32| in_place.find(flash, lpn).is_some();
         let cached = CachedTable::open(flash, &mut mounted, setup[0], (true, elsewhere))?;
         let mut data = Frontier::new(PageKind::Host, Wear::Least);
         data.resume(flash);
@@ -192,12 +179,7 @@ impl Scheme for Cftl {
         })
     }
 
-    fn locate<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        lpn: u32,
-        cause: Cause,
-    ) -> Result<Option<Ppn>, StoreFault> {
+    fn locate(&mut self, flash: &mut Flash<'_>, lpn: u32, cause: Cause) -> Result<Option<Ppn>, StoreFault> {
         if cause == Cause::Check {
             return self.find(flash, lpn, cause);
         }
@@ -219,9 +201,9 @@ impl Scheme for Cftl {
         Ok(ppn)
     }
 
-    fn write<N: Nand>(
+    fn write(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lpn: u32,
         cause: Cause,
         data: &[u8],
@@ -238,13 +220,13 @@ impl Scheme for Cftl {
 
     const RENEWS: bool = true;
 
-    fn renew<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<(), StoreFault> {
+    fn renew(&mut self, flash: &mut Flash<'_>, lpn: u32) -> Result<(), StoreFault> {
         self.make_room(flash)?;
         let from = self.look_up(flash, lpn)?;
         self.move_weak(flash, lpn, from)
     }
 
-    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
+    fn trim(&mut self, flash: &mut Flash<'_>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         self.reserve(flash, ENTRIES_PER_WRITE)?;
         let old = self.look_up(flash, lpn)?;
         if old.is_some() {
@@ -253,7 +235,7 @@ impl Scheme for Cftl {
         Ok(old)
     }
 
-    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
+    fn evacuate(&mut self, flash: &mut Flash<'_>, pbn: Pbn) -> Result<bool, StoreFault> {
         self.make_room(flash)?;
         if flash.blocks().state(pbn) != BlockState::Full || flash.blocks().valid_count(pbn) == 0 {
             return Ok(false);
@@ -272,7 +254,7 @@ impl Scheme for Cftl {
         Ok(true)
     }
 
-    fn settle<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
+    fn settle(&mut self, flash: &mut Flash<'_>) -> Result<(), StoreFault> {
         self.tell_all(flash)
     }
 
@@ -284,9 +266,9 @@ impl Scheme for Cftl {
         self.room.block_pages as usize
     }
 
-    fn write_group<N: Nand>(
+    fn write_group(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         pages: &[(Lpn, &[u8])],
         cause: Cause,
     ) -> Result<(), StoreFault> {
@@ -330,7 +312,7 @@ impl Scheme for Cftl {
         (self.cached.counters.hits + self.counters.in_place, self.cached.counters.misses)
     }
 
-    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
+    fn check(&self, flash: &mut Flash<'_>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         self.check_places(flash, report);
         self.cached.check(flash, report)
     }
@@ -364,7 +346,7 @@ impl Cftl {
     }
 
     /// Looks a page up in the cache and the block map only. `None` means that neither knows it.
-    fn in_ram<N: Nand>(&mut self, flash: &Flash<N>, lpn: u32) -> Option<Option<Ppn>> {
+    fn in_ram(&mut self, flash: &Flash<'_>, lpn: u32) -> Option<Option<Ppn>> {
         if let Some(ppn) = self.cached.touch(lpn) {
             self.cached.counters.hits += 1;
             return Some(from_raw(ppn));
@@ -374,13 +356,8 @@ impl Cftl {
         Some(Some(ppn))
     }
 
-    /// Looks a page up without a trace in the cache.
-    fn find<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        lpn: u32,
-        cause: Cause,
-    ) -> Result<Option<Ppn>, StoreFault> {
+    /// The physical page of any logical page, without a trace in the cache.
+    fn find(&mut self, flash: &mut Flash<'_>, lpn: u32, cause: Cause) -> Result<Option<Ppn>, StoreFault> {
         if let Some(ppn) = self.cached.known(lpn) {
             return Ok(from_raw(ppn));
         }
@@ -391,7 +368,7 @@ impl Cftl {
     }
 
     /// Looks up the copy of a page that is about to be superseded.
-    fn look_up<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
+    fn look_up(&mut self, flash: &mut Flash<'_>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         if let Some(found) = self.in_ram(flash, lpn) {
             return Ok(found);
         }
@@ -400,7 +377,7 @@ impl Cftl {
     }
 
     /// Caches the run around a logical page. The caller has loaded its translation page.
-    fn cache_run<N: Nand>(&mut self, flash: &Flash<N>, lpn: u32, ppn: Option<Ppn>) {
+    fn cache_run(&mut self, flash: &Flash<'_>, lpn: u32, ppn: Option<Ppn>) {
         let mut run = Run { lpn, ppn: to_raw(ppn), count: 1 };
         if let Some(ppn) = ppn {
             let table = &self.cached.table;
@@ -423,7 +400,7 @@ impl Cftl {
         self.cached.cmt.insert(run, false);
     }
 
-    fn supersede<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32, old: Option<Ppn>, new: Option<Ppn>) {
+    fn supersede(&mut self, flash: &mut Flash<'_>, lpn: u32, old: Option<Ppn>, new: Option<Ppn>) {
         if let Some(old) = old {
             flash.invalidate(old);
         }
@@ -436,7 +413,7 @@ impl Cftl {
 /// Room.
 impl Cftl {
     /// Evicts until `entries` more entries fit in the cache.
-    fn reserve<N: Nand>(&mut self, flash: &mut Flash<N>, entries: usize) -> Result<(), StoreFault> {
+    fn reserve(&mut self, flash: &mut Flash<'_>, entries: usize) -> Result<(), StoreFault> {
         while !self.cached.cmt.has_room(entries) {
             if self.cached.cmt.victim().is_some_and(|(_, is_dirty)| is_dirty) {
                 flash.begin(|| self.cached.encode())?;

@@ -11,11 +11,11 @@ use nandex::ftl::cached::CachedTable;
 use nandex::ftl::collecting::{Collecting, Room};
 use nandex::ftl::mapping::{Flash, Mounted, NOBODY, Source};
 use nandex::ftl::table::{Frontier, NONE, from_raw};
-use nandex::nand::{Cause, Nand};
+use nandex::nand::Cause;
 use nandex::units::{Lbn, Lpn, Pbn, Ppn};
 
 /// Rebuilds the block map after a mount (B1). A data block that finds no place in the map loses that role.
-pub(super) fn block_map<N: Nand>(flash: &mut Flash<N>, mounted: &Mounted) -> Result<BlockMap, StoreFault> {
+pub(super) fn block_map(flash: &mut Flash<'_>, mounted: &Mounted) -> Result<BlockMap, StoreFault> {
     let mut map = BlockMap::new(flash);
     for pbn in (0..flash.geometry().blocks).map(Pbn) {
         if flash.live_role(pbn) != Some(PageKind::Data) {
@@ -57,9 +57,9 @@ impl Collecting for Cftl {
 
     /// Frees a block after moving its logical pages to the frontier; these pages are mapped one by one from
     /// then on.
-    fn move_out<N: Nand>(
+    fn move_out(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         victim: Pbn,
         to: &mut Frontier,
         cause: Cause,
@@ -88,7 +88,7 @@ impl Collecting for Cftl {
 
 impl Cftl {
     /// Removes a block without valid pages from the block map.
-    fn dissolve<N: Nand>(&mut self, flash: &Flash<N>, pbn: Pbn) {
+    fn dissolve(&mut self, flash: &Flash<'_>, pbn: Pbn) {
         let owner = flash.tag(pbn).owner;
         if let Some(holder) = self.in_place.entry(Lbn(owner)).filter(|holder| **holder == Some(pbn)) {
             *holder = None;
@@ -96,7 +96,7 @@ impl Cftl {
         }
     }
 
-    fn lose<N: Nand>(&mut self, flash: &mut Flash<N>, ppn: Ppn) -> Result<(), StoreFault> {
+    fn lose(&mut self, flash: &mut Flash<'_>, ppn: Ppn) -> Result<(), StoreFault> {
         let tag = flash.tag(flash.geometry().block_of(ppn));
         if tag.role == Some(PageKind::Data) && tag.owner != NOBODY {
             let lpn = flash.lpn_at(Lbn(tag.owner), flash.geometry().page_in_block(ppn));
@@ -109,7 +109,7 @@ impl Cftl {
     }
 
     /// Converts the candidate if it is cold and there is room.
-    pub(super) fn convert_candidate<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
+    pub(super) fn convert_candidate(&mut self, flash: &mut Flash<'_>) -> Result<(), StoreFault> {
         let Some(lbn) = self.candidate.take() else { return Ok(()) };
         if !self.room.is_enough(flash) || !self.is_cold(flash, lbn)? {
             return Ok(());
@@ -120,7 +120,7 @@ impl Cftl {
     }
 
     /// Whether enough pages of a logical block exist and are cold, and few of them are in place already.
-    fn is_cold<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<bool, StoreFault> {
+    fn is_cold(&mut self, flash: &mut Flash<'_>, lbn: Lbn) -> Result<bool, StoreFault> {
         let (mut cold, mut in_place) = (0, 0);
         for (lpn, ppn) in self.places(flash, lbn)? {
             cold += u32::from(ppn.is_some() && !self.hot.is_hot(Lpn(lpn)));
@@ -129,12 +129,8 @@ impl Cftl {
         Ok(cold * 100 >= self.convert_percent.saturating_mul(self.room.block_pages) && in_place * 2 < cold)
     }
 
-    /// Finds where the pages of a logical block are. Reads each translation page at most once.
-    fn places<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        lbn: Lbn,
-    ) -> Result<Vec<(u32, Option<Ppn>)>, StoreFault> {
+    /// The logical pages of a logical block and where they are. Reads each translation page once at most.
+    fn places(&mut self, flash: &mut Flash<'_>, lbn: Lbn) -> Result<Vec<(u32, Option<Ppn>)>, StoreFault> {
         let mut places = Vec::with_capacity(self.room.block_pages as usize);
         let mut loaded = None;
         for page in 0..self.room.block_pages {
@@ -154,7 +150,7 @@ impl Cftl {
         Ok(places)
     }
 
-    pub(super) fn gather<N: Nand>(&mut self, flash: &mut Flash<N>, lbn: Lbn) -> Result<(), StoreFault> {
+    pub(super) fn gather(&mut self, flash: &mut Flash<'_>, lbn: Lbn) -> Result<(), StoreFault> {
         let places = self.places(flash, lbn)?;
         let sources: Vec<Option<Source<'_>>> = places.iter().map(|(_, ppn)| ppn.map(Source::Page)).collect();
         let pbn = flash.gather(lbn, &sources)?;
@@ -175,7 +171,7 @@ impl Cftl {
     }
 
     /// Checks B1 and B2.
-    pub(super) fn check_places<N: Nand>(&self, flash: &Flash<N>, report: &mut CheckReport) {
+    pub(super) fn check_places(&self, flash: &Flash<'_>, report: &mut CheckReport) {
         for (lbn, pbn) in self.in_place.iter() {
             let tag = flash.tag(pbn);
             if tag.role != Some(PageKind::Data) || tag.owner != lbn.0 {

@@ -116,7 +116,8 @@ fn pages_in_place_need_no_translation_page() {
     write(&mut ftl, &[42]);
     let (flash, cftl) = ftl.parts_mut();
     let place = cftl.find(flash, 40, Cause::Check).unwrap().unwrap();
-    assert!(cftl.evacuate(flash, flash.geometry().block_of(place)).unwrap());
+    let pbn = flash.geometry().block_of(place);
+    assert!(cftl.evacuate(flash, pbn).unwrap());
     assert_eq!(ftl.flash().blocks().valid_count(ftl.scheme().in_place.get(Lbn(10)).unwrap()), 4);
     assert!(ftl.check().unwrap().is_sound());
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use nandex::fault::StoreFault;
 use nandex::ftl::mapping::Flash;
 use nandex::ftl::table::MapTable;
-use nandex::nand::{Cause, Nand};
+use nandex::nand::Cause;
 use nandex::units::Ppn;
 
 /// Bytes of RAM that a cached page takes besides its contents.
@@ -37,7 +37,7 @@ impl Gmt {
     }
 
     /// Brings a page of the table into the chip's page buffer in RAM.
-    pub(super) fn bring<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
+    pub(super) fn bring(&mut self, flash: &mut Flash<'_>, page: u32) -> Result<(), StoreFault> {
         if let Some(cached) = self.pages.get_mut(&page) {
             self.hits += 1;
             self.clock += 1;
@@ -56,7 +56,7 @@ impl Gmt {
     }
 
     /// Writes the page buffer as the new version of a page of the table.
-    pub(super) fn save<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
+    pub(super) fn save(&mut self, flash: &mut Flash<'_>, page: u32) -> Result<(), StoreFault> {
         self.table.save(flash, page)?;
         match self.pages.get_mut(&page) {
             Some(cached) => cached.bytes.copy_from_slice(flash.page()),
@@ -65,17 +65,13 @@ impl Gmt {
         Ok(())
     }
 
-    /// Reads the table's entry of a logical page. `None` if the page it names is no longer live.
-    pub(super) fn entry<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        lpn: u32,
-    ) -> Result<Option<Ppn>, StoreFault> {
+    /// The table's entry of a logical page, if that is live still or nothing.
+    pub(super) fn entry(&mut self, flash: &mut Flash<'_>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         self.bring(flash, self.table.page_of(lpn))?;
         self.table.live(flash, lpn)
     }
 
-    fn keep<N: Nand>(&mut self, flash: &Flash<N>, page: u32) {
+    fn keep(&mut self, flash: &Flash<'_>, page: u32) {
         if self.pages_max == 0 {
             return;
         }

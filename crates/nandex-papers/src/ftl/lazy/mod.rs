@@ -71,7 +71,7 @@ use nandex::codec::get_u32;
 use nandex::fault::StoreFault;
 use nandex::ftl::mapping::{ChipPlan, Flash, FlashConfig, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
 use nandex::ftl::table::{Frontier, MapTable, NONE, blocks_for, from_raw};
-use nandex::nand::{Cause, Geometry, Nand};
+use nandex::nand::{Cause, Geometry};
 use nandex::store::StoreError;
 use nandex::units::{Lpn, Pbn, Ppn};
 pub use umt::ENTRY_BYTES;
@@ -139,16 +139,8 @@ pub struct Lazy {
 impl Scheme for Lazy {
     type Config = LazyConfig;
 
-    const RULES: Rules = Rules {
-        magic: *b"LAZY",
-        one_data_block: false,
-        old_may_stay_valid: true,
-        has_owners: false,
-        fills_in_order: true,
-        has_map: false,
-        record_percent: 200,
-        counts: false,
-    };
+    const RULES: Rules =
+        Rules { old_may_stay_valid: true, fills_in_order: true, record_percent: 200, ..Rules::of(*b"LAZY") };
 
     fn common(settings: &LazyConfig) -> FlashConfig {
         settings.common
@@ -178,7 +170,7 @@ impl Scheme for Lazy {
         ram_bytes as usize / ENTRY_BYTES * ENCODED_BYTES
     }
 
-    fn open<N: Nand>(flash: &mut Flash<N>, _: &LazyConfig, mut mounted: Mounted) -> Result<Lazy, StoreFault> {
+    fn open(flash: &mut Flash<'_>, _: &LazyConfig, mut mounted: Mounted) -> Result<Lazy, StoreFault> {
         let (g, setup) = (flash.geometry(), flash.setup());
         let [area_blocks, _, ram_bytes, _] = setup;
         if !(AREA_BLOCKS_MIN..=g.blocks.max(AREA_BLOCKS_MIN)).contains(&area_blocks) {
@@ -212,7 +204,7 @@ impl Scheme for Lazy {
             lazy.gmt.table.differences(
                 flash,
                 &mounted.live,
-                &mut |_: &Flash<N>, lpn, ppn: Option<Ppn>| match ppn {
+                &mut |_: &Flash<'_>, lpn, ppn: Option<Ppn>| match ppn {
                     Some(ppn) => umt.insert(lpn, entry(ppn.0)),
                     None if umt.get(lpn).is_none() => umt.insert(lpn, entry(NONE)),
                     None => {}
@@ -231,12 +223,7 @@ impl Scheme for Lazy {
         Ok(lazy)
     }
 
-    fn locate<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        lpn: u32,
-        cause: Cause,
-    ) -> Result<Option<Ppn>, StoreFault> {
+    fn locate(&mut self, flash: &mut Flash<'_>, lpn: u32, cause: Cause) -> Result<Option<Ppn>, StoreFault> {
         match self.umt.get(lpn) {
             Some(entry) => {
                 self.counters.umt_hits += u64::from(cause != Cause::Check);
@@ -247,9 +234,9 @@ impl Scheme for Lazy {
         }
     }
 
-    fn write<N: Nand>(
+    fn write(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         lpn: u32,
         cause: Cause,
         data: &[u8],
@@ -260,7 +247,7 @@ impl Scheme for Lazy {
         Ok(())
     }
 
-    fn trim<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
+    fn trim(&mut self, flash: &mut Flash<'_>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         if self.umt.get(lpn).is_some_and(|entry| entry.ppn == NONE) {
             return Ok(None);
         }
@@ -293,11 +280,11 @@ impl Scheme for Lazy {
         Ok(Some(Ppn(entry.ppn)))
     }
 
-    fn evacuate<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
+    fn evacuate(&mut self, flash: &mut Flash<'_>, pbn: Pbn) -> Result<bool, StoreFault> {
         self.level(flash, pbn)
     }
 
-    fn settle<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
+    fn settle(&mut self, flash: &mut Flash<'_>) -> Result<(), StoreFault> {
         if self.umt.len() <= self.entries_max {
             return Ok(());
         }
@@ -315,9 +302,9 @@ impl Scheme for Lazy {
         self.block_pages as usize
     }
 
-    fn write_group<N: Nand>(
+    fn write_group(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         pages: &[(Lpn, &[u8])],
         cause: Cause,
     ) -> Result<(), StoreFault> {
@@ -358,7 +345,7 @@ impl Scheme for Lazy {
         (self.counters.umt_hits + self.gmt.hits, self.gmt.misses)
     }
 
-    fn check<N: Nand>(&self, flash: &mut Flash<N>, report: &mut CheckReport) -> Result<u32, StoreFault> {
+    fn check(&self, flash: &mut Flash<'_>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         let older = self.check_entries(flash, report)?;
         Ok(older + self.gmt.table.check(flash, report))
     }
@@ -371,7 +358,7 @@ const DATA_BLOCK: PageKind = PageKind::Log;
 const TOMBSTONE: Entry = Entry { ppn: NONE, update: true, invalidate: false };
 
 /// Whether the entries of a UMT read from a base are possible on this chip.
-fn is_sound<N: Nand>(umt: &Umt, flash: &Flash<N>) -> bool {
+fn is_sound(umt: &Umt, flash: &Flash<'_>) -> bool {
     let fits = |(lpn, entry): (u32, Entry)| {
         let is_there = entry.ppn < flash.geometry().pages() && flash.is_valid(Ppn(entry.ppn));
         lpn < flash.page_count() && (is_there || entry == TOMBSTONE)
@@ -396,7 +383,7 @@ impl Lazy {
     }
 
     /// Notes in the UMT that a logical page was written to an update block.
-    fn supersede<N: Nand>(&mut self, flash: &mut Flash<N>, lpn: u32, ppn: Ppn) {
+    fn supersede(&mut self, flash: &mut Flash<'_>, lpn: u32, ppn: Ppn) {
         self.area.insert(flash.geometry().block_of(ppn));
         let old = self.umt.get(lpn);
         if let Some(old) = old.and_then(|entry| from_raw(entry.ppn)) {
@@ -406,12 +393,8 @@ impl Lazy {
         self.umt.insert(lpn, Entry { ppn: ppn.0, update: true, invalidate });
     }
 
-    /// Checks L1 to L3. Returns the number of superseded pages that still count as valid.
-    fn check_entries<N: Nand>(
-        &self,
-        flash: &mut Flash<N>,
-        report: &mut CheckReport,
-    ) -> Result<u32, StoreFault> {
+    /// Checks L1 to L3. The number of pages that count as valid and are superseded.
+    fn check_entries(&self, flash: &mut Flash<'_>, report: &mut CheckReport) -> Result<u32, StoreFault> {
         let mut older = 0;
         let mut held: Option<(u32, Vec<u8>)> = None;
         for (lpn, entry) in self.umt.iter() {

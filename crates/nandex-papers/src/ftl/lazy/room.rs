@@ -7,7 +7,7 @@ use nandex::blocks::{BlockState, Wear};
 use nandex::fault::StoreFault;
 use nandex::ftl::mapping::{Flash, NOBODY};
 use nandex::ftl::table::{Frontier, from_raw};
-use nandex::nand::{Cause, Nand};
+use nandex::nand::Cause;
 use nandex::store::StoreError;
 use nandex::units::{Pbn, Ppn};
 
@@ -17,12 +17,12 @@ const FREE_TO_CONVERT: u32 = 3;
 
 impl Lazy {
     /// Free blocks without those kept for the next base.
-    fn free_blocks<N: Nand>(&self, flash: &Flash<N>) -> u32 {
+    fn free_blocks(&self, flash: &Flash<'_>) -> u32 {
         flash.blocks().free_count().saturating_sub(self.kept_blocks)
     }
 
     /// Collects and converts until enough blocks are free and the quota of UBA allows `pages` more pages.
-    pub(super) fn make_room<N: Nand>(&mut self, flash: &mut Flash<N>, pages: u32) -> Result<(), StoreFault> {
+    pub(super) fn make_room(&mut self, flash: &mut Flash<'_>, pages: u32) -> Result<(), StoreFault> {
         loop {
             while self.free_blocks(flash) < FREE_BLOCKS {
                 self.collect(flash)?;
@@ -41,7 +41,7 @@ impl Lazy {
 
     /// Converts the full block of UBA or CBA that costs the fewest table pages. Returns false if there is
     /// none.
-    pub(super) fn convert<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreFault> {
+    pub(super) fn convert(&mut self, flash: &mut Flash<'_>) -> Result<bool, StoreFault> {
         let Some((pbn, pages)) = self.cheapest(flash) else { return Ok(false) };
         for page in pages {
             self.tell(flash, page)?;
@@ -55,7 +55,7 @@ impl Lazy {
     }
 
     /// The block to convert next, and the pages of the table to rewrite for it.
-    fn cheapest<N: Nand>(&self, flash: &Flash<N>) -> Option<(Pbn, Vec<u32>)> {
+    fn cheapest(&self, flash: &Flash<'_>) -> Option<(Pbn, Vec<u32>)> {
         let is_full = |pbn: &Pbn| flash.blocks().state(*pbn) == BlockState::Full;
         let full = self.area.iter().copied().filter(is_full);
         // Each with how many pages it costs, and the last of them.
@@ -85,7 +85,7 @@ impl Lazy {
         Some((cheapest, pages))
     }
 
-    fn tell<N: Nand>(&mut self, flash: &mut Flash<N>, page: u32) -> Result<(), StoreFault> {
+    fn tell(&mut self, flash: &mut Flash<'_>, page: u32) -> Result<(), StoreFault> {
         let updates = self.umt.updates(self.gmt.table.range(page));
         if updates.is_empty() {
             return Ok(());
@@ -106,14 +106,14 @@ impl Lazy {
     }
 
     /// Rewrites the page of the table of the first tombstone. Returns false if there is no tombstone.
-    pub(super) fn tell_of_first_trim<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<bool, StoreFault> {
+    pub(super) fn tell_of_first_trim(&mut self, flash: &mut Flash<'_>) -> Result<bool, StoreFault> {
         let first = self.umt.iter().find(|(_, entry)| *entry == TOMBSTONE);
         let Some((lpn, _)) = first else { return Ok(false) };
         self.tell(flash, self.gmt.table.page_of(lpn))?;
         Ok(true)
     }
 
-    fn collect<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreFault> {
+    fn collect(&mut self, flash: &mut Flash<'_>) -> Result<(), StoreFault> {
         let is_over = self.area.len() as u32 >= self.area_blocks;
         if is_over && self.free_blocks(flash) >= FREE_TO_CONVERT && self.convert(flash)? {
             return Ok(());
@@ -135,7 +135,7 @@ impl Lazy {
     }
 
     /// The block of DBA or MBA with the fewest pages that count as valid. Of equals, the least erased.
-    fn victim<N: Nand>(&self, flash: &Flash<N>) -> Option<Pbn> {
+    fn victim(&self, flash: &Flash<'_>) -> Option<Pbn> {
         let blocks = flash.blocks();
         let mut full = blocks.full_by_fewest_valid().filter(|pbn| !self.area.contains(pbn)).peekable();
         let fewest = blocks.valid_count(*full.peek()?);
@@ -145,9 +145,9 @@ impl Lazy {
         (fewest < self.block_pages).then_some(victim)
     }
 
-    fn move_out<N: Nand>(
+    fn move_out(
         &mut self,
-        flash: &mut Flash<N>,
+        flash: &mut Flash<'_>,
         victim: Pbn,
         to: &mut Frontier,
         cause: Cause,
@@ -170,13 +170,8 @@ impl Lazy {
         flash.free(victim, cause, || umt.encode())
     }
 
-    /// Drops a page of a data block if it has been superseded. Returns whether it was.
-    fn drop_superseded<N: Nand>(
-        &mut self,
-        flash: &mut Flash<N>,
-        lpn: u32,
-        ppn: Ppn,
-    ) -> Result<bool, StoreFault> {
+    /// Whether a page of a data block has been superseded; it does not count as valid then any more.
+    fn drop_superseded(&mut self, flash: &mut Flash<'_>, lpn: u32, ppn: Ppn) -> Result<bool, StoreFault> {
         let Some(entry) = self.umt.get(lpn) else { return Ok(false) };
         if !entry.invalidate {
             let what = "a page counts as live that has been superseded";
@@ -190,7 +185,7 @@ impl Lazy {
 
     /// Handles a page that counts as valid and cannot be read. Its logical page is found by reading the
     /// whole table.
-    fn lose<N: Nand>(&mut self, flash: &mut Flash<N>, ppn: Ppn) -> Result<(), StoreFault> {
+    fn lose(&mut self, flash: &mut Flash<'_>, ppn: Ppn) -> Result<(), StoreFault> {
         for page in 0..self.gmt.table.pages() {
             self.gmt.bring(flash, page)?;
             let names_it = |&lpn: &u32| self.gmt.table.get(flash, lpn) == Some(ppn);
@@ -209,7 +204,7 @@ impl Lazy {
         Err(StoreFault::corrupted("a valid page belongs to no logical page", ppn.0))
     }
 
-    pub(super) fn level<N: Nand>(&mut self, flash: &mut Flash<N>, pbn: Pbn) -> Result<bool, StoreFault> {
+    pub(super) fn level(&mut self, flash: &mut Flash<'_>, pbn: Pbn) -> Result<bool, StoreFault> {
         self.make_room(flash, 1)?;
         let is_data = flash.blocks().state(pbn) == BlockState::Full && !self.area.contains(&pbn);
         if !is_data || flash.blocks().valid_count(pbn) == 0 {

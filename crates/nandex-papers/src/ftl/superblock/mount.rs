@@ -4,13 +4,12 @@ use super::{Superblock, Update};
 use nandex::blocks::BlockState;
 use nandex::blocks::spare::PageKind;
 use nandex::ftl::mapping::Flash;
-use nandex::nand::Nand;
 use nandex::sort;
 use nandex::store::StoreError;
 
 impl Superblock {
     /// Gives each superblock the blocks that hold its pages, by the map.
-    pub(super) fn adopt_map<N: Nand>(&mut self, flash: &mut Flash<N>) -> Result<(), StoreError> {
+    pub(super) fn adopt_map(&mut self, flash: &mut Flash<'_>) -> Result<(), StoreError> {
         for lpn in 0..self.map.len() as u32 {
             let Some(ppn) = self.find(lpn) else { continue };
             let (pbn, number) = (flash.geometry().block_of(ppn), self.super_of(flash, lpn));
@@ -28,7 +27,7 @@ impl Superblock {
     }
 
     /// Decides after a mount which open blocks a superblock continues to fill.
-    fn adopt<N: Nand>(&mut self, flash: &mut Flash<N>, number: usize) -> Result<(), StoreError> {
+    fn adopt(&mut self, flash: &mut Flash<'_>, number: usize) -> Result<(), StoreError> {
         let group = &mut self.supers[number];
         sort::total(&mut group.blocks);
         for &pbn in &group.blocks {

@@ -300,9 +300,10 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         if blocks <= good.saturating_sub(SPARE_BLOCKS_MIN) {
             return Ok(());
         }
-        Err(StoreError::Unsupported(message!(
+        Err(StoreError::unsupported(message!(
             "a TBM of {blocks} buffer blocks needs {SPARE_BLOCKS_MIN} more; its range has {good} good ones"
-        ).into()).into())
+        ))
+        .into())
     }
 
     fn write_record(&mut self, void_below: u64) -> Result<(), StoreFault> {

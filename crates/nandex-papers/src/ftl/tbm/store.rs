@@ -10,6 +10,8 @@ use nandex::store::{PageStore, StoreError, StoreStats};
 use nandex::units::{Lpn, Ppn};
 
 impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
+    nandex::forward_store!(self => self.store; maintain scrub);
+
     fn page_bytes(&self) -> usize {
         self.page.len()
     }
@@ -67,14 +69,7 @@ impl<S: PageStore, N: Nand> PageStore for Tbm<S, N> {
         self.store.sync()
     }
 
-    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
-        self.store.maintain(budget)
-    }
-
-    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
-        self.store.scrub(budget)
-    }
-
+    /// Merges all buffer blocks, as a mount would.
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         self.ready()?;
         self.store.sync()?;

@@ -147,7 +147,27 @@ pub trait Buffered<S: PageStore>: OrderedIndex + Sized {
     fn class_below(&self) -> Durability;
 }
 
-/// The store of a journaled index. It lets no write pass before the journal has the updates that led to it.
+/// The ways to make and to open an index below a journal: those of the index, configured as published.
+macro_rules! opens_published {
+    ($tree:ident, $config:ty) => {
+        type Config = $config;
+
+        fn format(store: S, config: &$config) -> Result<Self, IndexError> {
+            $tree::format(store, &config.published())
+        }
+
+        fn mount(store: S, config: &$config) -> Result<Self, IndexError> {
+            $tree::mount(store, &config.published())
+        }
+
+        fn mount_after_cut(store: S, config: &$config) -> Result<Self, IndexError> {
+            $tree::mount_after_cut(store, &config.published())
+        }
+    };
+}
+pub(in crate::ordered) use opens_published;
+
+/// The store of a journaled index: it lets no write pass before the journal has the updates that led to it.
 pub type Below = Box<dyn PageStore>;
 
 /// The settings of a journal.
@@ -300,12 +320,12 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         if given >= config.durability && given > Durability::None {
             return Ok(self);
         }
-        Err(IndexError::Unsupported(message!(
+        Err(IndexError::unsupported(message!(
             "durability '{}' is wanted, but with a journal on this store the index gives '{}': below the journal it is '{}'",
             config.durability.name(),
             given.name(),
             self.inner.class_below().name(),
-        ).into()))
+        )))
     }
 
     /// The index below. It has all updates, some of them only in RAM.
@@ -337,14 +357,11 @@ fn layout(
     let page_records = layout.map_or(0, |layout| layout.page_records) as u64;
     let most = store.page_count().saturating_sub(INNER_PAGES_MIN);
     if page_records == 0 || most < PAGES_MIN {
-        return Err(IndexError::Unsupported(
-            message!(
-                "{} pages of {} bytes are too few or too small for a journal",
-                store.page_count(),
-                store.page_bytes()
-            )
-            .into(),
-        ));
+        return Err(IndexError::unsupported(message!(
+            "{} pages of {} bytes are too few or too small for a journal",
+            store.page_count(),
+            store.page_bytes()
+        )));
     }
     let suits = waiting.saturating_mul(ROUNDS).div_ceil(page_records);
     let suits = suits.min(u64::from(store.page_count() / 4)).max(u64::from(PAGES_MIN)) as u32;
@@ -381,10 +398,6 @@ pub fn refuse_journaled(store: &mut impl PageStore) -> Result<(), IndexError> {
 }
 
 impl<S: PageStore + 'static, T: Buffered<Below>> OrderedIndex for Journaled<S, T> {
-    fn record(&self) -> RecordFormat {
-        self.inner.record()
-    }
-
     fn durability(&self) -> Durability {
         let grouped = if self.group == 1 { Durability::EveryOperation } else { Durability::EverySync };
         self.inner.class_below().min(grouped)
@@ -393,21 +406,18 @@ impl<S: PageStore + 'static, T: Buffered<Below>> OrderedIndex for Journaled<S, T
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         self.journal.lock().ready()?;
         if !self.owed.is_empty() {
-            self.record().check_key(key)?;
-            self.record().check_value(value)?;
+            self.record().check(key, value)?;
         }
         self.look_up(key, value)
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         self.update(Change { key, value: Some(value) }, replay::apply)
     }
 
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         self.update(Change { key, value: Some(value) }, replay::apply_blind).map(drop)
     }
 
@@ -523,5 +533,5 @@ impl<S: PageStore + 'static, T: Buffered<Below>> OrderedIndex for Journaled<S, T
         self.below_or_revive(|inner| inner.scrub(budget))
     }
 
-    nandex::forward_index!(inner: free);
+    nandex::forward_index!(inner: free, record);
 }

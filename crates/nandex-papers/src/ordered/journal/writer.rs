@@ -10,8 +10,8 @@ use nandex::ordered::change::Change;
 use nandex::record_log::{Header, Layout, RecordLog};
 use nandex::shared::Shared;
 use nandex::store::slice::Slice;
-use nandex::store::{PageStore, StoreError, StoreStats};
-use nandex::units::{Lpn, Ppn};
+use nandex::store::{PageStore, StoreError};
+use nandex::units::Lpn;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct JournalCounts {
@@ -258,17 +258,9 @@ impl<S: PageStore> Guarded<S> {
 }
 
 impl<S: PageStore> PageStore for Guarded<S> {
-    fn page_bytes(&self) -> usize {
-        self.store.page_bytes()
-    }
-
-    fn page_count(&self) -> u32 {
-        self.store.page_count()
-    }
-
-    fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
-        self.store.read(lpn, cause, data)
-    }
+    nandex::forward_store!(self => self.store;
+        page_bytes page_count read atomic_pages_max begin_batch end_batch durable_writes prefix_consistent
+        ram_bytes stats live_page);
 
     fn write(&mut self, lpn: Lpn, cause: Cause, data: &[u8]) -> Result<(), StoreError> {
         self.journal_first()?;
@@ -287,30 +279,10 @@ impl<S: PageStore> PageStore for Guarded<S> {
         self.note(synced)
     }
 
-    fn atomic_pages_max(&self) -> usize {
-        self.store.atomic_pages_max()
-    }
-
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         self.journal_first()?;
         let written = self.store.write_atomic(pages, cause);
         self.note(written)
-    }
-
-    fn begin_batch(&mut self) {
-        self.store.begin_batch();
-    }
-
-    fn end_batch(&mut self) {
-        self.store.end_batch();
-    }
-
-    fn durable_writes(&self) -> bool {
-        self.store.durable_writes()
-    }
-
-    fn prefix_consistent(&self) -> bool {
-        self.store.prefix_consistent()
     }
 
     fn keeps_updates(&self) -> bool {
@@ -340,17 +312,5 @@ impl<S: PageStore> PageStore for Guarded<S> {
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         let done = self.store.checkpoint();
         self.note(done)
-    }
-
-    fn ram_bytes(&self) -> usize {
-        self.store.ram_bytes()
-    }
-
-    fn stats(&self) -> StoreStats {
-        self.store.stats()
-    }
-
-    fn live_page(&self, ppn: Ppn) -> Option<bool> {
-        self.store.live_page(ppn)
     }
 }

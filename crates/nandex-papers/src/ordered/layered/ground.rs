@@ -48,9 +48,10 @@ mod tests;
 
 use crate::ordered::bplus_nodes::BPlusNodes;
 use crate::ordered::journal::Buffered;
+use crate::ordered::pooled::require_none;
 use crate::unit_layer::{CommitPolicy, LayerConfig, NodeCodec, NodeLayer, Tuning};
 use alloc::vec;
-use nandex::check::{CheckReport, IndexError, message};
+use nandex::check::{CheckReport, IndexError};
 use nandex::fault::IndexFault;
 use nandex::nand::Cause;
 use nandex::ordered::bplus::ground::is_marked_clean;
@@ -98,15 +99,7 @@ impl LayeredConfig {
     }
 
     fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<LayeredSizes, IndexError> {
-        if self.tree.durability != Durability::None {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "durability '{}' is wanted, but units that wait in RAM are lost: it takes a journal",
-                    self.tree.durability.name()
-                )
-                .into(),
-            ));
-        }
+        require_none(self.tree.durability, "units")?;
         self.tree.require_for_groups()?;
         let (page_bytes, pages) = (store.page_bytes(), store.page_count());
         let mut layer = LayerConfig {
@@ -242,19 +235,7 @@ impl<S: PageStore> LayeredTree<S> {
 }
 
 impl<S: PageStore> Buffered<S> for LayeredTree<S> {
-    type Config = LayeredConfig;
-
-    fn format(store: S, config: &LayeredConfig) -> Result<Self, IndexError> {
-        LayeredTree::format(store, &config.published())
-    }
-
-    fn mount(store: S, config: &LayeredConfig) -> Result<Self, IndexError> {
-        LayeredTree::mount(store, &config.published())
-    }
-
-    fn mount_after_cut(store: S, config: &LayeredConfig) -> Result<Self, IndexError> {
-        LayeredTree::mount_after_cut(store, &config.published())
-    }
+    crate::ordered::journal::opens_published!(LayeredTree, LayeredConfig);
 
     fn record_of(config: &LayeredConfig) -> RecordFormat {
         config.tree.record

@@ -1,7 +1,10 @@
 //! Trees whose updates wait in RAM until many go to one leaf: the pool, and what each does when it is full.
 
 pub mod lazy_update;
+mod leaves;
 pub mod ls_lru;
 pub mod lsb;
 pub mod mb;
 pub mod pio;
+
+pub(in crate::ordered) use leaves::require_none;

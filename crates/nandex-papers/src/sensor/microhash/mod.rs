@@ -221,10 +221,11 @@ impl<N: Nand> MicroHash<N> {
         let page_bytes = geometry.page_bytes as usize;
         let (capacity, entries) = (readings_of(page_bytes), entries_of(page_bytes));
         if capacity < 2 || entries < 2 || geometry.blocks < 8 || geometry.pages_per_block < 4 {
-            return Err(IndexError::Unsupported(message!(
+            return Err(IndexError::unsupported(message!(
                 "MicroHash needs 8 blocks of 4 pages that hold 2 readings; here are {} of {} that hold {capacity}",
-                geometry.blocks, geometry.pages_per_block
-            ).into()));
+                geometry.blocks,
+                geometry.pages_per_block
+            )));
         }
         let mut settings = *settings;
         settings.buckets =
@@ -234,24 +235,18 @@ impl<N: Nand> MicroHash<N> {
             if settings.horizon == 0 { 2 * geometry.pages_per_block } else { settings.horizon };
         let width = i64::from(settings.values.1) - i64::from(settings.values.0) + 1;
         if settings.buckets > buckets_of(page_bytes) || width < settings.buckets as i64 {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "a directory page holds {} buckets and the values are {width}; {} buckets are asked for",
-                    buckets_of(page_bytes),
-                    settings.buckets
-                )
-                .into(),
-            ));
+            return Err(IndexError::unsupported(message!(
+                "a directory page holds {} buckets and the values are {width}; {} buckets are asked for",
+                buckets_of(page_bytes),
+                settings.buckets
+            )));
         }
         if settings.entries < 2 * capacity {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "the list in RAM must hold two data pages: {} entries, not {}",
-                    2 * capacity,
-                    settings.entries
-                )
-                .into(),
-            ));
+            return Err(IndexError::unsupported(message!(
+                "the list in RAM must hold two data pages: {} entries, not {}",
+                2 * capacity,
+                settings.entries
+            )));
         }
         let page = || vec![0xff; page_bytes];
         Ok(MicroHash {

@@ -57,10 +57,10 @@ impl<N: Nand> InPlace<N> {
         }
         let (log, pages) = (self.pages.pages_of(changes), shapes.batch_pages(changes, inner_nodes, height));
         if log > PAGES_MAX || pages + log as u32 > chip_pages / 2 {
-            return Err(IndexError::Unsupported(message!(
+            return Err(IndexError::unsupported(message!(
                 "a log buffer of {changes} records is written to {log} pages and may take {pages} more at once: at most \
                  {PAGES_MAX}, and half of this chip's {chip_pages}, are possible",
-            ).into()).into());
+            )).into());
         }
         Ok(())
     }

@@ -25,10 +25,10 @@ impl NodeShapes {
         let leaf = Shape::new(page_bytes, key_bytes, value_bytes, marks);
         let inner = Shape::new(page_bytes, key_bytes, ADDRESS_BYTES, marks);
         if leaf.capacity < 4 || inner.capacity < 8 {
-            return Err(IndexError::Unsupported(message!(
+            return Err(IndexError::unsupported(message!(
                 "a VMTree-OW needs pages of 4 records and 8 children; these of {page_bytes} bytes hold {} and {}",
                 leaf.capacity, inner.capacity
-            ).into()).into());
+            )).into());
         }
         Ok(NodeShapes { leaf, inner })
     }

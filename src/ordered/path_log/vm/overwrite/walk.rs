@@ -141,8 +141,7 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
-        self.pages.shapes.record().check_key(key)?;
-        self.pages.shapes.record().check_value(value)?;
+        self.pages.shapes.record().check(key, value)?;
         self.pages.usable()?;
         self.path.descend(&mut self.pages, key, false, 1)?;
         let slot = self.path.leaf_slot(&self.pages.shapes, key);
@@ -153,8 +152,7 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.pages.shapes.record().check_key(key)?;
-        self.pages.shapes.record().check_value(value)?;
+        self.pages.shapes.record().check(key, value)?;
         self.pages.usable()?;
         let mut existed = None;
         let outcome = self.insert_record(key, value, &mut existed);

@@ -13,8 +13,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use nandex::check::{CheckReport, IndexError, Invariant, message};
 use nandex::nand::Cause;
-use nandex::store::{PageStore, StoreError, StoreStats};
-use nandex::units::{Lpn, Ppn};
+use nandex::store::{PageStore, StoreError};
+use nandex::units::Lpn;
 
 /// Counters of a cluster layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -349,6 +349,8 @@ impl<S: PageStore> Layer<S> {
 }
 
 impl<S: PageStore> PageStore for Layer<S> {
+    nandex::forward_store!(self => self.store; begin_batch end_batch maintain scrub stats live_page);
+
     fn page_bytes(&self) -> usize {
         self.plan.page_bytes
     }
@@ -408,14 +410,7 @@ impl<S: PageStore> PageStore for Layer<S> {
         self.store.sync()
     }
 
-    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
-        self.store.maintain(budget)
-    }
-
-    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
-        self.store.scrub(budget)
-    }
-
+    /// Syncs with a checkpoint of the table.
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         self.sync()?;
         if self.plan.is_append() && self.ring.batch > 0 {
@@ -436,14 +431,6 @@ impl<S: PageStore> PageStore for Layer<S> {
         self.write_nodes(pages, cause)
     }
 
-    fn begin_batch(&mut self) {
-        self.store.begin_batch();
-    }
-
-    fn end_batch(&mut self) {
-        self.store.end_batch();
-    }
-
     fn durable_writes(&self) -> bool {
         false
     }
@@ -458,13 +445,5 @@ impl<S: PageStore> PageStore for Layer<S> {
             + self.batch.ram_bytes()
             + self.table.ram_bytes()
             + self.links.ram_bytes()
-    }
-
-    fn stats(&self) -> StoreStats {
-        self.store.stats()
-    }
-
-    fn live_page(&self, ppn: Ppn) -> Option<bool> {
-        self.store.live_page(ppn)
     }
 }

@@ -165,19 +165,7 @@ impl<S: PageStore> ClusteredTree<S> {
 }
 
 impl<S: PageStore> Buffered<S> for ClusteredTree<S> {
-    type Config = ClusteredConfig;
-
-    fn format(store: S, config: &ClusteredConfig) -> Result<Self, IndexError> {
-        ClusteredTree::format(store, &config.published())
-    }
-
-    fn mount(store: S, config: &ClusteredConfig) -> Result<Self, IndexError> {
-        ClusteredTree::mount(store, &config.published())
-    }
-
-    fn mount_after_cut(store: S, config: &ClusteredConfig) -> Result<Self, IndexError> {
-        ClusteredTree::mount_after_cut(store, &config.published())
-    }
+    crate::ordered::journal::opens_published!(ClusteredTree, ClusteredConfig);
 
     fn record_of(config: &ClusteredConfig) -> RecordFormat {
         config.tree.record
@@ -193,10 +181,6 @@ impl<S: PageStore> Buffered<S> for ClusteredTree<S> {
 }
 
 impl<S: PageStore> OrderedIndex for ClusteredTree<S> {
-    fn record(&self) -> RecordFormat {
-        self.tree.record()
-    }
-
     fn durability(&self) -> Durability {
         Durability::None
     }
@@ -274,9 +258,5 @@ impl<S: PageStore> OrderedIndex for ClusteredTree<S> {
         stats
     }
 
-    nandex::forward_index!(tree: maintain, scrub);
-
-    fn ram_bytes(&self) -> usize {
-        self.tree.ram_bytes()
-    }
+    nandex::forward_index!(tree: maintain, scrub, record, ram_bytes);
 }

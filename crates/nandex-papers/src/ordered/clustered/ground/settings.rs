@@ -3,6 +3,7 @@
 use super::superblock::SUPERBLOCK_BYTES;
 use super::{batch, extent, links, table};
 use crate::ordered::bplus_nodes::BPlusNodes;
+use crate::ordered::pooled::require_none;
 use nandex::check::{IndexError, message};
 use nandex::ordered::bplus::BPlusConfig;
 use nandex::ordered::{Durability, RecordFormat};
@@ -109,15 +110,7 @@ impl ClusteredConfig {
     /// The sizes on a store of `pages` pages. A W that is not set is the largest that leaves nodes half of
     /// their share of the pages, but at least 1.
     pub(super) fn on(&self, page_bytes: usize, pages: u32) -> Result<ClusteredSizes, IndexError> {
-        if self.tree.durability != Durability::None {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "durability '{}' is wanted, but nodes that wait in RAM are lost: it takes a journal",
-                    self.tree.durability.name()
-                )
-                .into(),
-            ));
-        }
+        require_none(self.tree.durability, "nodes")?;
         if page_bytes < SUPERBLOCK_BYTES.max(extent::HEADER_BYTES + extent::ENTRY_BYTES) {
             let what = message!("pages of {page_bytes} bytes: a superblock takes {SUPERBLOCK_BYTES}");
             return Err(IndexError::Unsupported(what.into()));
@@ -240,16 +233,13 @@ impl ClusteredSizes {
         if is_ring && nodes >= NODES_MIN {
             return Ok(());
         }
-        Err(IndexError::Unsupported(
-            message!(
-                "{} pages are too few for batches of {} nodes and segments of {} pages: they leave \
+        Err(IndexError::unsupported(message!(
+            "{} pages are too few for batches of {} nodes and segments of {} pages: they leave \
              room for {nodes} nodes, {NODES_MIN} are the least",
-                self.pages,
-                self.batch_nodes,
-                self.segment_pages
-            )
-            .into(),
-        ))
+            self.pages,
+            self.batch_nodes,
+            self.segment_pages
+        )))
     }
 
     fn divide(&mut self) {

@@ -191,9 +191,10 @@ pub(super) fn read(
         plan = config.on(page.len(), pages)?;
     }
     if nodes > plan.nodes_max {
-        return Err(IndexError::Unsupported(
-            message!("the store has room for {} nodes, it was formatted for {nodes}", plan.nodes_max).into(),
-        ));
+        return Err(IndexError::unsupported(message!(
+            "the store has room for {} nodes, it was formatted for {nodes}",
+            plan.nodes_max
+        )));
     }
     plan.nodes_max = nodes;
     let found = Superblock::decode(&page);

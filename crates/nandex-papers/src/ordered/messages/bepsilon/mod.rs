@@ -50,7 +50,7 @@
 
 use crate::ordered::messages::ground::{
     Ascending, Bounds, CommittedState, Common, Identity, Layout, MessageScheme, MessageTree, Node, NodeAt,
-    PUT, Run, Shadow, Shape, StorePages, Tally, Tour, Written, corrupted, make_room,
+    PUT, Run, Shadow, ShadowOn, Shape, StorePages, Tally, Tour, Written, corrupted, make_room,
 };
 use alloc::vec;
 use alloc::vec::Vec;
@@ -59,7 +59,6 @@ use nandex::codec::{get_u16, put_u32};
 use nandex::nand::Cause;
 use nandex::ordered::change::Change;
 use nandex::ordered::{Direction, RecordFormat, Visit};
-use nandex::store::PageStore;
 use nandex::units::Lpn;
 
 #[cfg(test)]
@@ -98,10 +97,11 @@ impl BEpsilonConfig {
         let (shape, pages) = (Shape::of(self.common.record), self.unit_pages(page_bytes));
         let layout = Layout::new(shape, page_bytes, pages, Some(self.fanout as usize))?;
         if layout.inner_records < layout.fanout {
-            return Err(IndexError::Unsupported(message!(
+            return Err(IndexError::unsupported(message!(
                 "a node of {pages} pages of {page_bytes} bytes has room for {} messages beside {} children",
-                layout.inner_records, layout.fanout
-            ).into()));
+                layout.inner_records,
+                layout.fanout
+            )));
         }
         Ok(layout)
     }
@@ -161,7 +161,7 @@ impl BEpsilon {
 
     /// Whether there are units for everything that one more message can lead to (E3). A new level is
     /// included, because later removals flush through it.
-    fn has_room<S: PageStore>(&self, shadow: &Shadow<S>, spare: u32) -> bool {
+    fn has_room(&self, shadow: &Shadow<'_>, spare: u32) -> bool {
         let puts = self.tally.puts + 1;
         let rises = self.layout.may_rise(puts, &self.root);
         let flush = self.flush_units_at(self.root.level + u8::from(rises));
@@ -170,7 +170,7 @@ impl BEpsilon {
     }
 
     /// Makes sure that one more value has room, by draining if needed.
-    fn admit<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
+    fn admit(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         // A root that is a leaf with room takes a record without any unit.
         let is_small = self.root.level == 1 && self.root.records.len() < self.layout.leaf_records;
         if is_small || self.has_room(shadow, 0) {
@@ -190,7 +190,7 @@ impl BEpsilon {
     }
 
     /// Flushes the child of the root with the most messages.
-    fn flush<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
+    fn flush(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         make_room(shadow, self, self.flush_units())?;
         let (slot, range) = self.root.heaviest();
         let (mut root, mut tally, layout) = (self.root.clone(), self.tally, self.layout);
@@ -209,7 +209,7 @@ impl BEpsilon {
     }
 
     /// Sends every message to its leaf, leaf by leaf, and joins leaves that are far from full.
-    fn drain<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
+    fn drain(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         self.counts.drains += 1;
         let mut from = Some(vec![0; self.layout.shape.key]);
         while let Some(key) = from.filter(|_| self.root.level > 1) {
@@ -222,7 +222,7 @@ impl BEpsilon {
     }
 
     /// Splits a root that is a full leaf into leaves below a new root.
-    fn grow<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
+    fn grow(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         make_room(shadow, self, 2)?;
         let (layout, mut tally) = (self.layout, self.tally);
         let records = &self.root.records;
@@ -240,9 +240,9 @@ impl BEpsilon {
 }
 
 /// Sends messages to a node, which takes as many as it has room for. Returns the rest.
-fn flush_into<S: PageStore>(
+fn flush_into(
     layout: &Layout,
-    shadow: &mut Shadow<S>,
+    shadow: &mut Shadow<'_>,
     tally: &mut Tally,
     NodeAt { unit, level }: NodeAt,
     batch: &mut Run,
@@ -293,7 +293,7 @@ impl MessageScheme for BEpsilon {
         })
     }
 
-    fn new<S: PageStore>(config: &BEpsilonConfig, shadow: &mut Shadow<S>) -> Result<BEpsilon, IndexError> {
+    fn new(config: &BEpsilonConfig, shadow: &mut Shadow<'_>) -> Result<BEpsilon, IndexError> {
         let layout = config.layout(shadow.page_bytes())?;
         let root_bytes = 5 + layout.node_bytes();
         let reserve = shadow.units_for_state(root_bytes).max(1);
@@ -301,9 +301,9 @@ impl MessageScheme for BEpsilon {
         Ok(BEpsilon::over(layout, Node::leaf(layout.shape)))
     }
 
-    fn restore<S: PageStore>(
+    fn restore(
         config: &BEpsilonConfig,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         state: CommittedState,
     ) -> Result<BEpsilon, IndexError> {
         let state = &state.rest(shadow)?[..];
@@ -342,12 +342,7 @@ impl MessageScheme for BEpsilon {
         found.or((self.root.level == 1).then_some(false))
     }
 
-    fn find<S: PageStore>(
-        &mut self,
-        shadow: &mut Shadow<S>,
-        key: &[u8],
-        value: &mut [u8],
-    ) -> Result<bool, IndexError> {
+    fn find(&mut self, shadow: &mut Shadow<'_>, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         if let Some((kind, found)) = self.root.records.all().find(key) {
             value.copy_from_slice(found);
             return Ok(kind == PUT);
@@ -367,9 +362,9 @@ impl MessageScheme for BEpsilon {
         }
     }
 
-    fn update<S: PageStore>(
+    fn update(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Result<(), IndexError> {
@@ -401,9 +396,9 @@ impl MessageScheme for BEpsilon {
         Ok(())
     }
 
-    fn range<S: PageStore>(
+    fn range(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         bounds: Bounds<'_>,
         direction: Direction,
         visit: Visit<'_>,
@@ -413,9 +408,9 @@ impl MessageScheme for BEpsilon {
         tour.walk(&self.layout, shadow, &self.root, nothing.all()).map(drop)
     }
 
-    fn load<S: PageStore>(
+    fn load(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         records: &mut Ascending<'_, '_, '_>,
     ) -> Result<(), IndexError> {
         let (layout, mut tally) = (self.layout, self.tally);
@@ -428,11 +423,7 @@ impl MessageScheme for BEpsilon {
         Ok(())
     }
 
-    fn check<S: PageStore>(
-        &mut self,
-        shadow: &mut Shadow<S>,
-        report: &mut CheckReport,
-    ) -> Result<u32, IndexError> {
+    fn check(&mut self, shadow: &mut Shadow<'_>, report: &mut CheckReport) -> Result<u32, IndexError> {
         let (root, layout) = (&self.root, &self.layout);
         if root.records.len() > self.root_records_max() || root.children.len() > layout.fanout {
             report.violation(Invariant::E1, 0, message!("{} records in the root", root.records.len()));
@@ -486,6 +477,6 @@ impl MessageScheme for BEpsilon {
         let unit_pages = config.unit_pages(page_bytes) as u32;
         let height = layout.height_max(pages / unit_pages) as usize;
         let nodes = (height + 4) * layout.node_bytes() + 2 * page_bytes;
-        Ok(nodes + Shadow::<()>::ram_bytes_for(pages, unit_pages, 2))
+        Ok(nodes + ShadowOn::<()>::ram_bytes_for(pages, unit_pages, 2))
     }
 }

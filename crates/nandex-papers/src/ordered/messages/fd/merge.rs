@@ -14,7 +14,6 @@ use nandex::check::{CheckReport, IndexError, Invariant, message};
 use nandex::codec::get_u32;
 use nandex::nand::Cause;
 use nandex::ordered::{Direction, Visit, within};
-use nandex::store::PageStore;
 
 /// The sort key of an entry in a run. The fences of a key come before its record.
 fn place(entry: &[u8], key_bytes: usize) -> (&[u8], bool) {
@@ -39,7 +38,7 @@ impl Fd {
     }
 
     /// Makes sure that one more value has room (F4), by merging everything if needed.
-    pub(super) fn admit<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
+    pub(super) fn admit(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         if self.fits(shadow, self.puts + 1) {
             return Ok(());
         }
@@ -53,13 +52,13 @@ impl Fd {
     }
 
     /// Whether a run of `puts` records leaves room for a second one with a full head merged in.
-    pub(super) fn fits<S: PageStore>(&self, shadow: &Shadow<S>, puts: u64) -> bool {
+    pub(super) fn fits(&self, shadow: &Shadow<'_>, puts: u64) -> bool {
         let more = puts + u64::from(self.plan.head_entries);
         self.plan.pages_for(puts) + self.plan.pages_for(more) <= u64::from(shadow.units.for_tree())
     }
 
     /// Empties the head by a merge with the first levels.
-    pub(super) fn merge_head<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
+    pub(super) fn merge_head(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         let mut level = 0;
         loop {
             // Afterwards the merge of everything must be possible still.
@@ -82,7 +81,7 @@ impl Fd {
     }
 
     /// Merges everything into one run.
-    fn merge_whole<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
+    fn merge_whole(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         let pages = self.merge_pages(self.levels.len().saturating_sub(1));
         // Deep enough that the first run, whose fences are in RAM, is no longer than it may be.
         let fits = |level: &usize| self.plan.level_pages(*level) >= pages || level + 1 == self.plan.levels;
@@ -98,7 +97,7 @@ impl Fd {
     }
 
     /// Merges the head and the runs down to `level` into the run of that level.
-    fn merge_into<S: PageStore>(&mut self, shadow: &mut Shadow<S>, level: usize) -> Result<(), IndexError> {
+    fn merge_into(&mut self, shadow: &mut Shadow<'_>, level: usize) -> Result<(), IndexError> {
         let has_lower = level + 1 < self.levels.len();
         let first = self.plan.first_pages(shadow.units.count());
         let mut writer = Writer::new((self.plan.shape, self.plan.page_bytes), level + 1, has_lower, first);
@@ -122,9 +121,9 @@ impl Fd {
     }
 
     /// Shows the writer all entries of the head and of the runs down to `level` that remain after a merge.
-    fn merge_entries<S: PageStore>(
+    fn merge_entries(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         level: usize,
         writer: &mut Writer,
     ) -> Result<(), IndexError> {
@@ -160,7 +159,7 @@ impl Fd {
 
     /// Gives up the pages of a run. The fences of the run above tell which pages these are; for the first run
     /// it is the fences of the head.
-    fn release_run<S: PageStore>(&self, shadow: &mut Shadow<S>, level: usize) -> Result<(), IndexError> {
+    fn release_run(&self, shadow: &mut Shadow<'_>, level: usize) -> Result<(), IndexError> {
         if level == 0 {
             for fence in self.fences.chunks(self.plan.shape.key + 4) {
                 shadow.units.release(get_u32(fence, self.plan.shape.key));
@@ -179,7 +178,7 @@ impl Fd {
     }
 
     /// Claims the pages of all runs at a mount, and builds the fences of the head.
-    pub(super) fn claim<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
+    pub(super) fn claim(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         let (key_bytes, levels) = (self.plan.shape.key, self.levels.len());
         let first = self.levels.first().map_or(0, |run| run.pages).min(shadow.units.count());
         self.fences.reserve_exact(first as usize * (key_bytes + 4));
@@ -230,9 +229,9 @@ impl Fd {
     }
 
     /// Visits the records of the head and of all runs.
-    pub(super) fn walk<S: PageStore>(
+    pub(super) fn walk(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         (low, high): Bounds<'_>,
         direction: Direction,
         visit: Visit<'_>,
@@ -269,9 +268,9 @@ impl Fd {
     }
 
     /// Builds the last run from sorted records.
-    pub(super) fn build<S: PageStore>(
+    pub(super) fn build(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         records: &mut Ascending<'_, '_, '_>,
     ) -> Result<(), IndexError> {
         // As many levels as there can be; those that would have few fences go again.
@@ -299,9 +298,9 @@ impl Fd {
     }
 
     /// Gives up a run that has only fences. Its fences become those of the head.
-    fn lift_fences<S: PageStore>(
+    fn lift_fences(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         run: &Level,
         fences: &mut Vec<u8>,
     ) -> Result<(), IndexError> {
@@ -321,9 +320,9 @@ impl Fd {
     }
 
     /// Checks F1 to F3 of every run. Returns the number of pages.
-    pub(super) fn check_runs<S: PageStore>(
+    pub(super) fn check_runs(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         report: &mut CheckReport,
     ) -> Result<u32, IndexError> {
         let width = self.plan.shape.key + 4;
@@ -341,9 +340,9 @@ impl Fd {
     }
 
     /// Checks a run against the fences that announce its pages. Returns the fences in the run.
-    fn check_run<S: PageStore>(
+    fn check_run(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         report: &mut CheckReport,
         level: usize,
         announced: &[Vec<u8>],
@@ -410,7 +409,7 @@ impl Fd {
 }
 
 impl Cursor {
-    fn skip_to_external<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
+    fn skip_to_external(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         while self.peek().is_some_and(|entry| entry[0] != EXTERNAL) {
             self.advance(shadow)?;
         }

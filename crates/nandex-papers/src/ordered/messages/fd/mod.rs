@@ -65,7 +65,7 @@ mod tests;
 
 use crate::ordered::messages::ground::{
     Ascending, Bounds, CommittedState, Common, Identity, MessageScheme, MessageTree, PUT, REMOVE, Shadow,
-    StorePages, corrupted,
+    ShadowOn, StorePages, corrupted,
 };
 use alloc::vec;
 use alloc::vec::Vec;
@@ -77,7 +77,6 @@ use nandex::check::{CheckReport, IndexError, Invariant, message};
 use nandex::codec::{get_u32, get_u64, put_u32};
 use nandex::nand::Cause;
 use nandex::ordered::{Direction, Visit};
-use nandex::store::PageStore;
 use nandex::units::Lpn;
 use run::{Cursor, EXTERNAL, Level, RunPage};
 pub use settings::FdConfig;
@@ -144,9 +143,9 @@ impl Fd {
     }
 
     /// Shows the page of each run that a key belongs to, from the top. Ends when `show` says so.
-    fn descend<S: PageStore>(
+    fn descend(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         key: &[u8],
         show: &mut dyn FnMut(usize, &RunPage) -> bool,
     ) -> Result<(), IndexError> {
@@ -166,9 +165,9 @@ impl Fd {
     }
 
     /// A cursor for each run, at the first record within the bounds.
-    fn cursors<S: PageStore>(
+    fn cursors(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         (low, high): Bounds<'_>,
         direction: Direction,
     ) -> Result<Vec<Cursor>, IndexError> {
@@ -231,27 +230,24 @@ impl MessageScheme for Fd {
         Ok(Identity { name: *b"NXFDTR01", record: config.common.record, unit_pages: 1, parameters })
     }
 
-    fn new<S: PageStore>(config: &FdConfig, shadow: &mut Shadow<S>) -> Result<Fd, IndexError> {
+    fn new(config: &FdConfig, shadow: &mut Shadow<'_>) -> Result<Fd, IndexError> {
         let plan = config.plan(StorePages { bytes: shadow.page_bytes(), count: shadow.units.count() + 1 })?;
         let state = 5 + LEVELS_MAX * LEVEL_BYTES + plan.head_entries as usize * plan.shape.bytes();
         shadow.set_reserve(shadow.units_for_state(state))?;
         let tree = Fd::over(config, plan);
         if !tree.fits(shadow, 1) {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "{} pages are too few for a head of {} records and one more",
-                    shadow.units.count(),
-                    plan.head_entries
-                )
-                .into(),
-            ));
+            return Err(IndexError::unsupported(message!(
+                "{} pages are too few for a head of {} records and one more",
+                shadow.units.count(),
+                plan.head_entries
+            )));
         }
         Ok(tree)
     }
 
-    fn restore<S: PageStore>(
+    fn restore(
         config: &FdConfig,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         mut state: CommittedState,
     ) -> Result<Fd, IndexError> {
         let wrong = || corrupted(Invariant::S1, "the state is no head", Lpn(0));
@@ -311,12 +307,7 @@ impl MessageScheme for Fd {
         found.or(self.levels.is_empty().then_some(false))
     }
 
-    fn find<S: PageStore>(
-        &mut self,
-        shadow: &mut Shadow<S>,
-        key: &[u8],
-        value: &mut [u8],
-    ) -> Result<bool, IndexError> {
+    fn find(&mut self, shadow: &mut Shadow<'_>, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         let mut copy = |record: &[u8]| {
             value.copy_from_slice(&record[1 + key.len()..][..value.len()]);
             record[0] == PUT
@@ -335,9 +326,9 @@ impl MessageScheme for Fd {
         Ok(found)
     }
 
-    fn update<S: PageStore>(
+    fn update(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Result<(), IndexError> {
@@ -366,9 +357,9 @@ impl MessageScheme for Fd {
         Ok(())
     }
 
-    fn range<S: PageStore>(
+    fn range(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         bounds: Bounds<'_>,
         direction: Direction,
         visit: Visit<'_>,
@@ -376,19 +367,15 @@ impl MessageScheme for Fd {
         self.walk(shadow, bounds, direction, visit)
     }
 
-    fn load<S: PageStore>(
+    fn load(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         records: &mut Ascending<'_, '_, '_>,
     ) -> Result<(), IndexError> {
         self.build(shadow, records)
     }
 
-    fn check<S: PageStore>(
-        &mut self,
-        shadow: &mut Shadow<S>,
-        report: &mut CheckReport,
-    ) -> Result<u32, IndexError> {
+    fn check(&mut self, shadow: &mut Shadow<'_>, report: &mut CheckReport) -> Result<u32, IndexError> {
         self.check_runs(shadow, report)
     }
 
@@ -431,7 +418,7 @@ impl MessageScheme for Fd {
             + fences
             + runs
             + (2 * plan.levels + 3) * page_bytes
-            + Shadow::<()>::ram_bytes_for(pages, 1, state as u32))
+            + ShadowOn::<()>::ram_bytes_for(pages, 1, state as u32))
     }
 }
 

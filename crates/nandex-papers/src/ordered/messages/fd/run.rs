@@ -22,7 +22,6 @@ use nandex::check::{IndexError, Invariant};
 use nandex::codec::{get_u16, get_u32, put_u16, put_u32};
 use nandex::nand::Cause;
 use nandex::ordered::Direction;
-use nandex::store::PageStore;
 use nandex::units::Lpn;
 
 pub(super) const EXTERNAL: u8 = 3;
@@ -58,9 +57,9 @@ impl RunPage {
         page_bytes.saturating_sub(HEAD_BYTES) / shape.bytes()
     }
 
-    pub(super) fn read<S: PageStore>(
+    pub(super) fn read(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         unit: u32,
         cause: Cause,
     ) -> Result<(), IndexError> {
@@ -122,11 +121,8 @@ impl Cursor {
         Cursor { page, at, direction, left, cause: Cause::Host }
     }
 
-    pub(super) fn first<S: PageStore>(
-        shadow: &mut Shadow<S>,
-        shape: Shape,
-        run: &Level,
-    ) -> Result<Cursor, IndexError> {
+    /// At the first entry of a run.
+    pub(super) fn first(shadow: &mut Shadow<'_>, shape: Shape, run: &Level) -> Result<Cursor, IndexError> {
         let mut page = RunPage::new(shape, shadow.page_bytes());
         page.read(shadow, run.first, Cause::Merge)?;
         let direction = Direction::Ascending;
@@ -143,13 +139,13 @@ impl Cursor {
         Some(self.page.entries().at(at))
     }
 
-    pub(super) fn advance<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
+    pub(super) fn advance(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         self.at += 1;
         self.turn(shadow)
     }
 
     /// Goes to the next page if the present one is exhausted.
-    pub(super) fn turn<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
+    pub(super) fn turn(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         let next = self.page.neighbour(self.direction);
         if self.at < self.page.count || next == NONE {
             return Ok(());
@@ -164,9 +160,9 @@ impl Cursor {
     }
 
     /// Skips fences up to the next record. With `keeps_external` only internal fences are skipped.
-    pub(super) fn skip_fences<S: PageStore>(
+    pub(super) fn skip_fences(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         keeps_external: bool,
     ) -> Result<(), IndexError> {
         while let Some(entry) = self.peek() {
@@ -231,9 +227,9 @@ impl Writer {
         entry
     }
 
-    pub(super) fn put<S: PageStore>(
+    pub(super) fn put(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         level: usize,
         entry: &[u8],
     ) -> Result<(), IndexError> {
@@ -254,13 +250,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Begins a new page of a level with a fence, and announces it to the level above.
-    fn begin<S: PageStore>(
-        &mut self,
-        shadow: &mut Shadow<S>,
-        level: usize,
-        entry: &[u8],
-    ) -> Result<(), IndexError> {
+    /// Announces a new page to the level above, and begins it with a fence.
+    fn begin(&mut self, shadow: &mut Shadow<'_>, level: usize, entry: &[u8]) -> Result<(), IndexError> {
         let is_first = self.open[level].run.pages == 0;
         if is_first {
             let unit = shadow.units.take()?;
@@ -286,13 +277,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes the page of a level; `next` is the unit of the page after it.
-    fn emit<S: PageStore>(
-        &mut self,
-        shadow: &mut Shadow<S>,
-        level: usize,
-        next: u32,
-    ) -> Result<(), IndexError> {
+    /// Writes the page of a level; `next` follows it.
+    fn emit(&mut self, shadow: &mut Shadow<'_>, level: usize, next: u32) -> Result<(), IndexError> {
         let open = &mut self.open[level];
         let page = &mut open.page;
         page.bytes[8] = MARK;
@@ -309,7 +295,7 @@ impl Writer {
     }
 
     /// Writes the open pages. Returns the levels from the top on, without those that stayed empty.
-    pub(super) fn finish<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<Vec<Level>, IndexError> {
+    pub(super) fn finish(&mut self, shadow: &mut Shadow<'_>) -> Result<Vec<Level>, IndexError> {
         for level in (0..self.open.len()).rev() {
             if self.open[level].page.count > 0 {
                 self.emit(shadow, level, NONE)?;

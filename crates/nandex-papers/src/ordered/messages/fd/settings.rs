@@ -55,9 +55,9 @@ impl FdConfig {
         let head_max = (pages / 16).saturating_mul(page_entries);
         let head_entries = self.head_entries.min(head_max);
         if page_entries < 5 || head_entries == 0 {
-            return Err(IndexError::Unsupported(message!(
+            return Err(IndexError::unsupported(message!(
                 "{pages} pages of {page_entries} entries and a head of {head_entries} are too few: 16 pages of 5, and 1"
-            ).into()));
+            )));
         }
         let most = u64::from(pages) * u64::from(page_entries) / 2;
         let k = match self.k {
@@ -66,10 +66,10 @@ impl FdConfig {
         };
         if k < 2 || k + 1 >= page_entries {
             let most = page_entries - 2;
-            return Err(IndexError::Unsupported(message!(
+            return Err(IndexError::unsupported(message!(
                 "k = {k}: 2 to {} are possible with {page_entries} entries in a page, or fences fill the levels",
                 most - 1
-            ).into()));
+            )));
         }
         let mut plan = FdSizes { shape, page_bytes, page_entries, head_entries, k, levels: 1 };
         while plan.levels < LEVELS_MAX && plan.level_pages(plan.levels - 1) < u64::from(pages) {

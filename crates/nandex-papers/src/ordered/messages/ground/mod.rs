@@ -40,7 +40,7 @@ mod walk;
 
 pub(in crate::ordered) use node::{Layout, Node, NodeAt, Tally, Written};
 pub(in crate::ordered) use record::{PUT, REMOVE, Records as Slice, Run, Shape};
-pub(crate) use shadow::{Identity, Shadow};
+pub(crate) use shadow::{Identity, Shadow, ShadowOn};
 pub(in crate::ordered) use shadow::{NONE, corrupted};
 pub(in crate::ordered) use state::CommittedState;
 pub(in crate::ordered) use walk::Tour;
@@ -111,13 +111,13 @@ pub trait MessageScheme: Sized + nandex::shared::MaybeSend {
     fn identity(config: &Self::Config, pages: StorePages) -> Result<Identity, IndexError>;
 
     /// Makes an empty tree.
-    fn new<S: PageStore>(config: &Self::Config, shadow: &mut Shadow<S>) -> Result<Self, IndexError>;
+    fn new(config: &Self::Config, shadow: &mut Shadow<'_>) -> Result<Self, IndexError>;
 
     /// Rebuilds the tree from a committed state, which is read to its end, and claims the units of the
     /// tree.
-    fn restore<S: PageStore>(
+    fn restore(
         config: &Self::Config,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         state: CommittedState,
     ) -> Result<Self, IndexError>;
 
@@ -130,44 +130,31 @@ pub trait MessageScheme: Sized + nandex::shared::MaybeSend {
     /// Whether a key exists. `None` if that cannot be told from RAM alone.
     fn known(&self, key: &[u8]) -> Option<bool>;
 
-    /// Looks up a key.
-    fn find<S: PageStore>(
-        &mut self,
-        shadow: &mut Shadow<S>,
-        key: &[u8],
-        value: &mut [u8],
-    ) -> Result<bool, IndexError>;
+    /// Looks a key up.
+    fn find(&mut self, shadow: &mut Shadow<'_>, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError>;
 
-    /// Carries out an update: a value for a key, or `None` to remove it.
-    fn update<S: PageStore>(
-        &mut self,
-        shadow: &mut Shadow<S>,
-        key: &[u8],
-        value: Option<&[u8]>,
-    ) -> Result<(), IndexError>;
+    /// Takes an update in: a value for a key, or none to remove it.
+    fn update(&mut self, shadow: &mut Shadow<'_>, key: &[u8], value: Option<&[u8]>)
+    -> Result<(), IndexError>;
 
     /// Visits the records within bounds, in the order of keys.
-    fn range<S: PageStore>(
+    fn range(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         bounds: Bounds<'_>,
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), IndexError>;
 
     /// Fills the empty tree with sorted records. After an error it is still empty.
-    fn load<S: PageStore>(
+    fn load(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         records: &mut Ascending<'_, '_, '_>,
     ) -> Result<(), IndexError>;
 
-    /// Checks the invariants of the tree. Returns the number of units that it uses.
-    fn check<S: PageStore>(
-        &mut self,
-        shadow: &mut Shadow<S>,
-        report: &mut CheckReport,
-    ) -> Result<u32, IndexError>;
+    /// Checks its own invariants; returns the units that it uses.
+    fn check(&mut self, shadow: &mut Shadow<'_>, report: &mut CheckReport) -> Result<u32, IndexError>;
 
     /// Whether the tree has no record at all, tombstones included.
     fn is_empty(&self) -> bool;
@@ -197,8 +184,7 @@ impl Ascending<'_, '_, '_> {
     /// Appends the next record to a run. Returns false at the end.
     pub(in crate::ordered) fn next_into(&mut self, run: &mut Run) -> Result<bool, IndexError> {
         let Some((key, value)) = self.records.next() else { return Ok(false) };
-        self.format.check_key(key)?;
-        self.format.check_value(value)?;
+        self.format.check(key, value)?;
         if self.count > 0 && self.last[..] >= *key {
             return Err(IndexError::NotSorted { position: self.count });
         }
@@ -212,7 +198,7 @@ impl Ascending<'_, '_, '_> {
 
 /// An index whose updates wait on flash.
 pub struct MessageTree<S, T: MessageScheme> {
-    shadow: Shadow<S>,
+    shadow: ShadowOn<S>,
     scheme: T,
     config: T::Config,
     common: Common,
@@ -220,10 +206,10 @@ pub struct MessageTree<S, T: MessageScheme> {
 }
 
 impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
-    /// Makes an empty index, and drops everything that the store held.
+    /// Makes an empty index; whatever the store held is dropped.
     pub fn format(store: S, config: &T::Config) -> Result<MessageTree<S, T>, IndexError> {
         let identity = identity::<T>(&store, config)?;
-        let mut shadow = Shadow::format(store, identity)?;
+        let mut shadow = ShadowOn::format(store, identity)?;
         let scheme = T::new(config, &mut shadow)?;
         let mut index = MessageTree::over(shadow, scheme, config.clone());
         commit(&mut index.shadow, &index.scheme)?;
@@ -239,16 +225,15 @@ impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
     }
 
     /// Opens what a sync, or a power cut after one, left, in every class.
-    #[doc(hidden)]
     pub fn mount_after_cut(store: S, config: &T::Config) -> Result<MessageTree<S, T>, IndexError> {
         let identity = identity::<T>(&store, config)?;
-        let (mut shadow, state) = Shadow::mount(store, identity)?;
+        let (mut shadow, state) = ShadowOn::mount(store, identity)?;
         let scheme = T::restore(config, &mut shadow, state)?;
         shadow.mounted();
         Ok(MessageTree::over(shadow, scheme, config.clone()))
     }
 
-    fn over(shadow: Shadow<S>, scheme: T, config: T::Config) -> MessageTree<S, T> {
+    fn over(shadow: ShadowOn<S>, scheme: T, config: T::Config) -> MessageTree<S, T> {
         let common = T::common(&config);
         let scratch = vec![0; usize::from(common.record.value_bytes)];
         MessageTree { shadow, scheme, config, common, scratch }
@@ -336,27 +321,24 @@ pub fn ram_bytes_on<T: MessageScheme>(
 fn identity<T: MessageScheme>(store: &impl PageStore, config: &T::Config) -> Result<Identity, IndexError> {
     let common = T::common(config);
     if common.durability > Durability::EverySync {
-        return Err(IndexError::Unsupported(
-            message!(
-                "durability '{}' is wanted, but updates wait in RAM until a sync: it takes a journal",
-                common.durability.name()
-            )
-            .into(),
-        ));
+        return Err(IndexError::unsupported(message!(
+            "durability '{}' is wanted, but updates wait in RAM until a sync: it takes a journal",
+            common.durability.name()
+        )));
     }
     T::identity(config, StorePages::of(store))
 }
 
-pub(in crate::ordered) fn commit<S: PageStore, T: MessageScheme>(
-    shadow: &mut Shadow<S>,
+pub(in crate::ordered) fn commit<T: MessageScheme>(
+    shadow: &mut Shadow<'_>,
     scheme: &T,
 ) -> Result<(), IndexError> {
     shadow.commit(scheme.state_bytes(), |put| scheme.save(put))
 }
 
 /// Makes sure that `units` units can be written, by a commit if that helps.
-pub(in crate::ordered) fn make_room<S: PageStore, T: MessageScheme>(
-    shadow: &mut Shadow<S>,
+pub(in crate::ordered) fn make_room<T: MessageScheme>(
+    shadow: &mut Shadow<'_>,
     scheme: &T,
     units: u32,
 ) -> Result<(), IndexError> {
@@ -404,22 +386,19 @@ impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         self.shadow.ready()?;
         self.scheme.find(&mut self.shadow, key, value)
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         self.update(Change { key, value: Some(value) })
     }
 
     /// Puts a value. Only a message is made, and nothing is looked up.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         self.shadow.ready()?;
         self.take_in(key, Some(value))
     }

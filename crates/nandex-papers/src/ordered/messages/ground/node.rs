@@ -25,7 +25,6 @@ use core::ops::Range;
 use nandex::check::{IndexError, Invariant, message};
 use nandex::codec::{get_u16, put_u16};
 use nandex::nand::Cause;
-use nandex::store::PageStore;
 
 const HEAD_BYTES: usize = 16;
 const MORE_HEAD_BYTES: usize = 12;
@@ -46,11 +45,11 @@ impl Node {
 
     /// Replaces a child by the nodes written for it. A child with no records left is removed, unless it is
     /// the only one.
-    pub(in crate::ordered) fn replace<S: PageStore>(
+    pub(in crate::ordered) fn replace(
         &mut self,
         slot: usize,
         written: &Written,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
     ) {
         debug_assert!(
@@ -146,10 +145,10 @@ impl Layout {
         layout.leaf_records = layout.capacity(0).min(usize::from(u16::MAX));
         layout.inner_records = layout.capacity(fanout).min(usize::from(u16::MAX));
         if fanout < 4 || layout.leaf_records < 4 {
-            return Err(IndexError::Unsupported(message!(
+            return Err(IndexError::unsupported(message!(
                 "nodes of {unit_pages} pages of {page_bytes} bytes hold {fanout} children or {} records: 4 are the least",
                 layout.leaf_records
-            ).into()));
+            )));
         }
         debug_assert!(layout.start(fanout) <= page_bytes, "the children of a node exceed its first page");
         Ok(layout)
@@ -253,9 +252,9 @@ impl Layout {
     }
 
     /// Reads the first page of a node and checks its head. Returns the numbers of children and records.
-    fn read_first<S: PageStore>(
+    fn read_first(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         NodeAt { unit, level }: NodeAt,
         cause: Cause,
         page: &mut [u8],
@@ -277,9 +276,9 @@ impl Layout {
         Ok((children, records))
     }
 
-    fn read_more<S: PageStore>(
+    fn read_more(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         (unit, place): (u32, usize),
         (cause, count): (Cause, usize),
         page: &mut [u8],
@@ -292,9 +291,9 @@ impl Layout {
         Ok(())
     }
 
-    pub(in crate::ordered) fn read<S: PageStore>(
+    pub(in crate::ordered) fn read(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         unit: u32,
         level: u8,
         cause: Cause,
@@ -327,9 +326,9 @@ impl Layout {
 
     /// Copies a key's value in a node to `value`, if it has one. Also returns the child to continue with,
     /// unless the node is a leaf.
-    pub(in crate::ordered) fn find<S: PageStore>(
+    pub(in crate::ordered) fn find(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         NodeAt { unit, level }: NodeAt,
         key: &[u8],
         value: &mut [u8],
@@ -361,9 +360,9 @@ impl Layout {
         Ok((found, child))
     }
 
-    fn write<S: PageStore>(
+    fn write(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         (level, children): (u8, &Children),
         records: Records<'_>,
     ) -> Result<u32, IndexError> {
@@ -416,9 +415,9 @@ impl Layout {
     }
 
     /// Writes the records of a leaf as one leaf. If they are too many, as several, each about half full.
-    pub(in crate::ordered) fn write_leaves<S: PageStore>(
+    pub(in crate::ordered) fn write_leaves(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
         records: Records<'_>,
     ) -> Result<Written, IndexError> {
@@ -429,9 +428,9 @@ impl Layout {
     }
 
     /// Writes an inner node as one node, or as several if it has too many children.
-    pub(in crate::ordered) fn write_inner<S: PageStore>(
+    pub(in crate::ordered) fn write_inner(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
         node: &Node,
     ) -> Result<Written, IndexError> {
@@ -442,9 +441,9 @@ impl Layout {
 
     /// Writes an inner node. If all that is left of it is one vacant child with the units `vacant_below`,
     /// the node is vacant too.
-    pub(in crate::ordered) fn write_above<S: PageStore>(
+    pub(in crate::ordered) fn write_above(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
         node: &Node,
         vacant_below: Option<Vec<u32>>,
@@ -461,9 +460,9 @@ impl Layout {
 
     /// Replaces a child of the root by the nodes written for it. Then the root may split, or be replaced by
     /// its only child.
-    pub(in crate::ordered) fn settle<S: PageStore>(
+    pub(in crate::ordered) fn settle(
         &self,
-        (shadow, tally): (&mut Shadow<S>, &mut Tally),
+        (shadow, tally): (&mut Shadow<'_>, &mut Tally),
         root: &mut Node,
         slot: usize,
         written: &Written,
@@ -474,9 +473,9 @@ impl Layout {
     }
 
     /// Splits a root with too many children. A root with one child is replaced by that child.
-    pub(in crate::ordered) fn settle_root<S: PageStore>(
+    pub(in crate::ordered) fn settle_root(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
         root: &mut Node,
     ) -> Result<(), IndexError> {
@@ -493,9 +492,9 @@ impl Layout {
         Ok(())
     }
 
-    fn write_parts<S: PageStore>(
+    fn write_parts(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
         (level, children): (u8, &Children),
         (records, parts): (Records<'_>, usize),
@@ -536,8 +535,8 @@ impl Layout {
     }
 
     /// Gives up the unit of a node that is written anew elsewhere.
-    pub(in crate::ordered) fn release<S: PageStore>(
-        shadow: &mut Shadow<S>,
+    pub(in crate::ordered) fn release(
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
         NodeAt { unit, level }: NodeAt,
     ) {

@@ -72,9 +72,8 @@ pub struct Identity {
     pub parameters: [u8; 16],
 }
 
-/// A store in which nothing that a commit needs is overwritten.
-pub struct Shadow<S> {
-    store: S,
+/// A store of which every write goes to a unit that nothing committed needs.
+pub struct ShadowOn<S: ?Sized> {
     identity: Identity,
     pub(in crate::ordered) units: Units,
     commit: u64,
@@ -88,25 +87,26 @@ pub struct Shadow<S> {
     pub(super) commits: u64,
     /// Whether a checker reads. Its reads are not counted.
     pub(super) is_checking: bool,
+    store: S,
 }
 
-impl<S: PageStore> Shadow<S> {
-    fn new(mut store: S, identity: Identity) -> Result<Shadow<S>, IndexError> {
+/// A store, whichever it is, as trees see it.
+pub(crate) type Shadow<'s> = ShadowOn<dyn PageStore + 's>;
+
+impl<S: PageStore> ShadowOn<S> {
+    fn new(mut store: S, identity: Identity) -> Result<ShadowOn<S>, IndexError> {
         let units = store.page_count().saturating_sub(1) / identity.unit_pages.max(1);
         if identity.unit_pages == 0 || units < 2 || store.page_bytes() < 2 * MANIFEST_BYTES {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "{} pages of {} bytes: at least 2 nodes of {} pages are needed, of {} bytes each",
-                    store.page_count(),
-                    store.page_bytes(),
-                    identity.unit_pages,
-                    2 * MANIFEST_BYTES
-                )
-                .into(),
-            ));
+            return Err(IndexError::unsupported(message!(
+                "{} pages of {} bytes: at least 2 nodes of {} pages are needed, of {} bytes each",
+                store.page_count(),
+                store.page_bytes(),
+                identity.unit_pages,
+                2 * MANIFEST_BYTES
+            )));
         }
         store.updates_shown(Some(0));
-        Ok(Shadow {
+        Ok(ShadowOn {
             store,
             identity,
             units: Units::new(units),
@@ -122,18 +122,21 @@ impl<S: PageStore> Shadow<S> {
     }
 
     /// Drops everything that the store held. Before the first commit it is blank.
-    pub(super) fn format(mut store: S, identity: Identity) -> Result<Shadow<S>, IndexError> {
+    pub(super) fn format(mut store: S, identity: Identity) -> Result<ShadowOn<S>, IndexError> {
         store.trim(MANIFEST)?;
         store.sync()?;
         for lpn in (1..store.page_count()).map(Lpn) {
             store.trim(lpn)?;
         }
-        Shadow::new(store, identity)
+        ShadowOn::new(store, identity)
     }
 
-    /// Opens what was committed. The units of its state are claimed as the state is read; the tree claims
-    /// the others.
-    pub(super) fn mount(mut store: S, identity: Identity) -> Result<(Shadow<S>, CommittedState), IndexError> {
+    /// Opens what was committed, with the state, whose units are claimed as it is read. The tree claims the
+    /// others.
+    pub(super) fn mount(
+        mut store: S,
+        identity: Identity,
+    ) -> Result<(ShadowOn<S>, CommittedState), IndexError> {
         let mut page = vec![0; store.page_bytes()];
         store.read(MANIFEST, Cause::Recovery, &mut page)?;
         let what = "page 0 is no manifest of such a tree";
@@ -155,7 +158,7 @@ impl<S: PageStore> Shadow<S> {
                 return Err(IndexError::other(differs, what));
             }
         }
-        let mut shadow = Shadow::new(store, identity)?;
+        let mut shadow = ShadowOn::new(store, identity)?;
         shadow.commit = get_u64(&page, 46);
         let (bytes, unit) = (get_u32(&page, 54) as usize, get_u32(&page, 58));
         let room = match unit {
@@ -171,7 +174,13 @@ impl<S: PageStore> Shadow<S> {
         Ok((shadow, CommittedState { page, read, left: bytes, unit: NONE, place: 0, next: unit }))
     }
 
-    /// Reads the next page of a state. With the first page of a unit, the unit is claimed.
+    pub(super) fn into_store(self) -> S {
+        self.store
+    }
+}
+
+impl<S: PageStore + ?Sized> ShadowOn<S> {
+    /// Reads the next page of a state, and claims its unit with the first one.
     pub(super) fn next_page(&mut self, state: &mut CommittedState) -> Result<(), IndexError> {
         if state.unit == NONE || state.place == self.identity.unit_pages {
             (state.unit, state.place) = (state.next, 0);
@@ -213,10 +222,7 @@ impl<S: PageStore> Shadow<S> {
         &mut self.store
     }
 
-    pub(super) fn into_store(self) -> S {
-        self.store
-    }
-
+    /// A page of a unit.
     pub(in crate::ordered) fn lpn(&self, unit: u32, page: u32) -> Lpn {
         Lpn(1 + unit * self.identity.unit_pages + page)
     }
@@ -256,15 +262,12 @@ impl<S: PageStore> Shadow<S> {
     /// Reserves `units` units for the states of commits.
     pub(in crate::ordered) fn set_reserve(&mut self, units: u32) -> Result<(), IndexError> {
         if self.units.count() < 3 * units + 4 {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "{} nodes of {} pages find room on the store: two commits take {}",
-                    self.units.count(),
-                    self.identity.unit_pages,
-                    2 * units
-                )
-                .into(),
-            ));
+            return Err(IndexError::unsupported(message!(
+                "{} nodes of {} pages find room on the store: two commits take {}",
+                self.units.count(),
+                self.identity.unit_pages,
+                2 * units
+            )));
         }
         self.units.reserve = units;
         Ok(())
@@ -447,7 +450,7 @@ impl<S: PageStore> Shadow<S> {
     }
 }
 
-impl Shadow<()> {
+impl ShadowOn<()> {
     pub(in crate::ordered) fn ram_bytes_for(pages: u32, unit_pages: u32, state_units: u32) -> usize {
         let words = (pages as usize / unit_pages.max(1) as usize).div_ceil(64);
         3 * words * size_of::<u64>() + 2 * state_units as usize * size_of::<u32>()

@@ -4,7 +4,6 @@ use super::shadow::{MANIFEST, Shadow, corrupted};
 use alloc::vec;
 use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
-use nandex::store::PageStore;
 
 /// The committed state. It is read page by page as its bytes are asked for.
 pub struct CommittedState {
@@ -26,9 +25,9 @@ impl CommittedState {
     }
 
     /// Reads the next bytes of the state. If it has fewer, the state is damaged.
-    pub(in crate::ordered) fn take<S: PageStore>(
+    pub(in crate::ordered) fn take(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         mut bytes: &mut [u8],
     ) -> Result<(), IndexError> {
         self.left = self.left.checked_sub(bytes.len()).ok_or(corrupted(
@@ -48,10 +47,8 @@ impl CommittedState {
         Ok(())
     }
 
-    pub(in crate::ordered) fn rest<S: PageStore>(
-        mut self,
-        shadow: &mut Shadow<S>,
-    ) -> Result<Vec<u8>, IndexError> {
+    /// All bytes that are left.
+    pub(in crate::ordered) fn rest(mut self, shadow: &mut Shadow<'_>) -> Result<Vec<u8>, IndexError> {
         let mut bytes = vec![0; self.left];
         self.take(shadow, &mut bytes)?;
         Ok(bytes)

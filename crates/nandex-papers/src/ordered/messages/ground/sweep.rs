@@ -7,7 +7,6 @@ use super::shadow::Shadow;
 use alloc::vec::Vec;
 use nandex::check::IndexError;
 use nandex::nand::Cause;
-use nandex::store::PageStore;
 
 /// A path down to the parent of a leaf: nodes, their units, and the slot of the next child in each. `low`
 /// and `high` are the bounds of the parent's keys.
@@ -18,12 +17,7 @@ struct Path {
 }
 
 impl Path {
-    fn to<S: PageStore>(
-        layout: &Layout,
-        shadow: &mut Shadow<S>,
-        root: &Node,
-        key: &[u8],
-    ) -> Result<Path, IndexError> {
+    fn to(layout: &Layout, shadow: &mut Shadow<'_>, root: &Node, key: &[u8]) -> Result<Path, IndexError> {
         let (mut path, mut next) =
             (Path { steps: Vec::new(), low: None, high: None }, Some((root.clone(), 0)));
         while let Some((node, unit)) = next.take() {
@@ -61,9 +55,9 @@ impl Layout {
     /// Sends all messages for the leaf of a key to it. Then joins it with the leaves after it in the same
     /// parent, as long as the result is at most seven eighths full. Returns the key where the next leaf
     /// begins.
-    pub(in crate::ordered) fn sweep<S: PageStore>(
+    pub(in crate::ordered) fn sweep(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
         root: &mut Node,
         key: &[u8],

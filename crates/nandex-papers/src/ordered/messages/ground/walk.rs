@@ -11,7 +11,6 @@ use core::ops::{Bound, ControlFlow};
 use nandex::check::{CheckReport, IndexError, Invariant};
 use nandex::nand::Cause;
 use nandex::ordered::{Direction, Visit};
-use nandex::store::PageStore;
 
 /// The part of a tree to visit, the direction, and the visitor.
 pub(in crate::ordered) struct Tour<'a, 'v> {
@@ -35,10 +34,10 @@ impl Tour<'_, '_> {
     }
 
     /// Visits a node and everything below it. Newer records replace those found.
-    pub(in crate::ordered) fn walk<S: PageStore>(
+    pub(in crate::ordered) fn walk(
         &mut self,
         layout: &Layout,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         node: &Node,
         newer: Records<'_>,
     ) -> Result<ControlFlow<()>, IndexError> {
@@ -65,9 +64,9 @@ impl Tour<'_, '_> {
 
 impl Layout {
     /// Claims and counts the nodes below one that is in RAM.
-    pub(in crate::ordered) fn claim_below<S: PageStore>(
+    pub(in crate::ordered) fn claim_below(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
         node: &Node,
     ) -> Result<(), IndexError> {
@@ -87,9 +86,9 @@ impl Layout {
     }
 
     /// Checks the nodes below a node: keys within bounds, and the counts.
-    pub(in crate::ordered) fn check_below<S: PageStore>(
+    pub(in crate::ordered) fn check_below(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         report: &mut CheckReport,
         node: (&Node, u32),
         bounds: (Option<&[u8]>, Option<&[u8]>),
@@ -120,9 +119,9 @@ impl Layout {
     }
 
     /// Builds a tree of full leaves from sorted records. Returns its root, which is not written yet.
-    pub(in crate::ordered) fn build<S: PageStore>(
+    pub(in crate::ordered) fn build(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
         records: &mut Ascending<'_, '_, '_>,
     ) -> Result<Node, IndexError> {
@@ -156,9 +155,9 @@ impl Layout {
 
     /// Adds a new leaf to the level above the leaves. If the node there is full, it is written first and
     /// added to the level above it.
-    fn announce<S: PageStore>(
+    fn announce(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         tally: &mut Tally,
         levels: &mut alloc::vec::Vec<Children>,
         (key, unit): (&[u8], u32),

@@ -18,7 +18,6 @@ use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
 use nandex::codec::{get_u16, get_u32, put_u16, put_u32};
 use nandex::nand::Cause;
-use nandex::store::PageStore;
 use nandex::units::Lpn;
 
 const HEAD_BYTES: usize = 16;
@@ -83,12 +82,8 @@ impl Buffer {
         *self = Buffer::new(self.fragment.shape, core::mem::take(&mut self.low));
     }
 
-    /// Writes `records` records of the fragment as a page of the chain.
-    pub(super) fn append<S: PageStore>(
-        &mut self,
-        shadow: &mut Shadow<S>,
-        records: usize,
-    ) -> Result<(), IndexError> {
+    /// Writes some records of the fragment as a page of the chain.
+    pub(super) fn append(&mut self, shadow: &mut Shadow<'_>, records: usize) -> Result<(), IndexError> {
         debug_assert!(0 < records && records <= self.fragment.len(), "L2: {records} records of the fragment");
         debug_assert!(
             records <= Buffer::page_records(self.fragment.shape, shadow.page_bytes()),
@@ -112,9 +107,9 @@ impl Buffer {
     }
 
     /// Shows the pages of the chain with their units, the newest first. Ends when `show` says so.
-    pub(super) fn scan<S: PageStore>(
+    pub(super) fn scan(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         cause: Cause,
         show: &mut dyn FnMut(u32, Slice<'_>) -> bool,
     ) -> Result<(), IndexError> {
@@ -145,9 +140,9 @@ impl Buffer {
     }
 
     /// All records of the buffer, the newest of each key, and the units of its chain.
-    pub(super) fn collect<S: PageStore>(
+    pub(super) fn collect(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         cause: Cause,
     ) -> Result<(Run, Vec<u32>), IndexError> {
         let (mut all, mut units) = (self.fragment.clone(), Vec::with_capacity(self.pages as usize));

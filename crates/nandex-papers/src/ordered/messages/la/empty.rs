@@ -12,14 +12,13 @@ use core::ops::{Bound, ControlFlow};
 use nandex::check::IndexError;
 use nandex::nand::Cause;
 use nandex::ordered::Direction;
-use nandex::store::PageStore;
 
 /// Nodes that were split: the level, and the key at which the new node begins.
 pub(super) type Splits = Vec<(u8, Vec<u8>)>;
 
-fn apply<S: PageStore>(
+fn apply(
     layout: &Layout,
-    (shadow, tally): (&mut Shadow<S>, &mut Tally),
+    (shadow, tally): (&mut Shadow<'_>, &mut Tally),
     NodeAt { unit, level }: NodeAt,
     records: Slice<'_>,
     splits: &mut Splits,
@@ -35,9 +34,9 @@ fn apply<S: PageStore>(
 
 /// Applies records to the leaves below a node in RAM. If its only child is vacant, returns the units of
 /// that child.
-fn apply_below<S: PageStore>(
+fn apply_below(
     layout: &Layout,
-    (shadow, tally): (&mut Shadow<S>, &mut Tally),
+    (shadow, tally): (&mut Shadow<'_>, &mut Tally),
     node: &mut Node,
     records: Slice<'_>,
     splits: &mut Splits,
@@ -102,19 +101,19 @@ impl La {
     }
 
     /// Whether there are pages to bring a removal to its leaf.
-    pub(super) fn has_room_to_remove<S: PageStore>(&self, shadow: &Shadow<S>) -> bool {
+    pub(super) fn has_room_to_remove(&self, shadow: &Shadow<'_>) -> bool {
         self.root.level == 1 || u64::from(shadow.units.free_after_commit()) >= self.portion_units(1) + 2
     }
 
     /// Whether there are pages for everything that one more record can lead to (L4).
-    pub(super) fn has_room<S: PageStore>(&self, shadow: &Shadow<S>, spare: u32) -> bool {
+    pub(super) fn has_room(&self, shadow: &Shadow<'_>, spare: u32) -> bool {
         let growth = self.layout.growth(&self.tally, self.tally.puts + 1, &self.root);
         let wanted = self.portion_units(1) + u64::from(growth) + u64::from(spare) + 2;
         u64::from(shadow.units.free_after_commit()) >= wanted
     }
 
     /// Makes sure that one more value has room, by draining if needed.
-    pub(super) fn admit<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
+    pub(super) fn admit(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         if self.has_room(shadow, 0) {
             return Ok(());
         }
@@ -130,7 +129,7 @@ impl La {
     }
 
     /// Empties all buffers into the leaves, from the bottom up, and joins leaves that are far from full.
-    pub(super) fn drain<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
+    pub(super) fn drain(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         let lowest = |tree: &La| {
             let floors = tree.floors.iter().enumerate().rev();
             floors
@@ -150,12 +149,8 @@ impl La {
         Ok(())
     }
 
-    /// Empties a buffer, and those below that become full by it.
-    pub(super) fn empty<S: PageStore>(
-        &mut self,
-        shadow: &mut Shadow<S>,
-        at: (usize, usize),
-    ) -> Result<(), IndexError> {
+    /// Empties a buffer.
+    pub(super) fn empty(&mut self, shadow: &mut Shadow<'_>, at: (usize, usize)) -> Result<(), IndexError> {
         let mut due = vec![at];
         while let Some((floor, slot)) = due.pop() {
             if floor + 1 == self.floors.len() {
@@ -175,9 +170,9 @@ impl La {
     }
 
     /// Sends the records of a buffer to the buffers below. Returns those of them that are full.
-    pub(super) fn distribute<S: PageStore>(
+    pub(super) fn distribute(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         (floor, slot): (usize, usize),
     ) -> Result<Vec<(usize, usize)>, IndexError> {
         let (records, units) = self.floors[floor].buffers[slot].collect(shadow, Cause::Merge)?;
@@ -227,9 +222,9 @@ impl La {
     }
 
     /// Applies the records of a buffer to the leaves. No buffer below may have any of its keys.
-    pub(super) fn apply_buffer<S: PageStore>(
+    pub(super) fn apply_buffer(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         (floor, slot): (usize, usize),
     ) -> Result<(), IndexError> {
         let (records, units) = self.floors[floor].buffers[slot].collect(shadow, Cause::Merge)?;
@@ -258,9 +253,9 @@ impl La {
         Ok(())
     }
 
-    pub(super) fn apply_portion<S: PageStore>(
+    pub(super) fn apply_portion(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         records: Slice<'_>,
         splits: &mut Splits,
     ) -> Result<(), IndexError> {
@@ -332,9 +327,9 @@ impl La {
     }
 
     /// Visits the buffers from a floor down and the nodes below. Newer records replace those found.
-    pub(super) fn walk<S: PageStore>(
+    pub(super) fn walk(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         floor: usize,
         tour: &mut Tour<'_, '_>,
         newer: Slice<'_>,
@@ -362,9 +357,9 @@ impl La {
         Ok(ControlFlow::Continue(()))
     }
 
-    pub(super) fn find_below<S: PageStore>(
+    pub(super) fn find_below(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         key: &[u8],
         value: &mut [u8],
     ) -> Result<bool, IndexError> {
@@ -380,9 +375,9 @@ impl La {
     }
 
     /// Collects the first keys of the nodes of a level below a node.
-    pub(super) fn keys_of<S: PageStore>(
+    pub(super) fn keys_of(
         &self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         node: &Node,
         level: u8,
         keys: &mut Splits,
@@ -404,7 +399,7 @@ impl La {
 impl La {
     /// Makes room in the root's buffer: writes a full fragment to its chain, and empties a chain of the
     /// greatest length.
-    pub(super) fn make_way<S: PageStore>(&mut self, shadow: &mut Shadow<S>) -> Result<(), IndexError> {
+    pub(super) fn make_way(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         if self.floors[0].buffers[0].pages >= self.config.buffer_pages {
             self.counts.full_empties += 1;
             self.empty(shadow, (0, 0))?;

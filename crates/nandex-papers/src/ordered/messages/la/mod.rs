@@ -62,7 +62,7 @@ pub use settings::LaConfig;
 
 use crate::ordered::messages::ground::{
     Ascending, Bounds, CommittedState, Common, Identity, Layout, MessageScheme, MessageTree, Node, PUT, Run,
-    Shadow, Slice, StorePages, Tally, Tour, corrupted,
+    Shadow, ShadowOn, Slice, StorePages, Tally, Tour, corrupted,
 };
 use alloc::string::ToString;
 use alloc::vec;
@@ -73,7 +73,6 @@ use nandex::codec::{get_u16, get_u32, put_u32};
 use nandex::nand::Cause;
 use nandex::ordered::change::Change;
 use nandex::ordered::{Direction, Visit};
-use nandex::store::PageStore;
 use nandex::units::Lpn;
 
 /// The LA-tree: subtrees share buffers on flash.
@@ -134,7 +133,7 @@ fn take<'a>(state: &mut &'a [u8], bytes: usize) -> Result<&'a [u8], IndexError> 
 }
 
 impl La {
-    fn empty_on<S: PageStore>(config: &LaConfig, shadow: &mut Shadow<S>) -> Result<La, IndexError> {
+    fn empty_on(config: &LaConfig, shadow: &mut Shadow<'_>) -> Result<La, IndexError> {
         let pages = StorePages { bytes: shadow.page_bytes(), count: shadow.units.count() + 1 };
         let layout = config.layout(pages.bytes)?;
         let most = LaConfig { buffers_max: config.buffers_max.min(shadow.units.count() / 16 + 4), ..*config };
@@ -193,7 +192,7 @@ impl MessageScheme for La {
         Ok(Identity { name: *b"NXLATR01", record: config.common.record, unit_pages: 1, parameters })
     }
 
-    fn new<S: PageStore>(config: &LaConfig, shadow: &mut Shadow<S>) -> Result<La, IndexError> {
+    fn new(config: &LaConfig, shadow: &mut Shadow<'_>) -> Result<La, IndexError> {
         let tree = La::empty_on(config, shadow)?;
         if tree.has_room(shadow, 0) {
             return Ok(tree);
@@ -205,11 +204,7 @@ impl MessageScheme for La {
         Err(IndexError::Unsupported(what.into()))
     }
 
-    fn restore<S: PageStore>(
-        config: &LaConfig,
-        shadow: &mut Shadow<S>,
-        state: CommittedState,
-    ) -> Result<La, IndexError> {
+    fn restore(config: &LaConfig, shadow: &mut Shadow<'_>, state: CommittedState) -> Result<La, IndexError> {
         let state = state.rest(shadow)?;
         let mut state = &state[..];
         let mut tree = La::empty_on(config, shadow)?;
@@ -289,12 +284,7 @@ impl MessageScheme for La {
         found.or(self.is_empty().then_some(false))
     }
 
-    fn find<S: PageStore>(
-        &mut self,
-        shadow: &mut Shadow<S>,
-        key: &[u8],
-        value: &mut [u8],
-    ) -> Result<bool, IndexError> {
+    fn find(&mut self, shadow: &mut Shadow<'_>, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         let mut due = Vec::new();
         let mut found = None;
         for floor in 0..self.floors.len() {
@@ -338,9 +328,9 @@ impl MessageScheme for La {
         Ok(found)
     }
 
-    fn update<S: PageStore>(
+    fn update(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Result<(), IndexError> {
@@ -359,9 +349,9 @@ impl MessageScheme for La {
         Ok(())
     }
 
-    fn range<S: PageStore>(
+    fn range(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         bounds: Bounds<'_>,
         direction: Direction,
         visit: Visit<'_>,
@@ -371,9 +361,9 @@ impl MessageScheme for La {
         self.walk(shadow, 0, &mut tour, nothing.all()).map(drop)
     }
 
-    fn load<S: PageStore>(
+    fn load(
         &mut self,
-        shadow: &mut Shadow<S>,
+        shadow: &mut Shadow<'_>,
         records: &mut Ascending<'_, '_, '_>,
     ) -> Result<(), IndexError> {
         let (layout, before) = (self.layout, self.tally);
@@ -397,11 +387,7 @@ impl MessageScheme for La {
         Ok(())
     }
 
-    fn check<S: PageStore>(
-        &mut self,
-        shadow: &mut Shadow<S>,
-        report: &mut CheckReport,
-    ) -> Result<u32, IndexError> {
+    fn check(&mut self, shadow: &mut Shadow<'_>, report: &mut CheckReport) -> Result<u32, IndexError> {
         let found = self.layout.check_below(shadow, report, (&self.root, 0), (None, None))?;
         let (is, was) = ((found.leaves, found.inner), (self.tally.leaves, self.tally.inner));
         if is != was {
@@ -485,6 +471,6 @@ impl MessageScheme for La {
             + 2 * records * layout.shape.bytes()
             + 2 * buffers
             + (2 * config.buffer_pages as usize + 2) * pages.bytes
-            + Shadow::<()>::ram_bytes_for(pages.count, 1, state as u32))
+            + ShadowOn::<()>::ram_bytes_for(pages.count, 1, state as u32))
     }
 }

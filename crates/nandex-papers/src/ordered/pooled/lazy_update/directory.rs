@@ -48,19 +48,7 @@ macro_rules! pooled_over_directory {
         }
 
         impl<S: nandex::store::PageStore> $crate::ordered::journal::Buffered<S> for $index<S> {
-            type Config = $config;
-
-            fn format(store: S, config: &$config) -> Result<Self, IndexError> {
-                $index::format(store, &config.published())
-            }
-
-            fn mount(store: S, config: &$config) -> Result<Self, IndexError> {
-                $index::mount(store, &config.published())
-            }
-
-            fn mount_after_cut(store: S, config: &$config) -> Result<Self, IndexError> {
-                $index::mount_after_cut(store, &config.published())
-            }
+            $crate::ordered::journal::opens_published!($index, $config);
 
             fn record_of(config: &$config) -> nandex::ordered::RecordFormat {
                 config.record

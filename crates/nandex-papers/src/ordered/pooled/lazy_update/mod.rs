@@ -308,19 +308,7 @@ impl<T: GroupTree> Pooled<T> {
 /// Above a store with a journal: the updates of the pool wait in RAM, and the tree is never torn if the
 /// store writes groups atomically.
 impl<S: PageStore> Buffered<S> for LazyUpdateTree<S> {
-    type Config = LazyUpdateConfig;
-
-    fn format(store: S, config: &LazyUpdateConfig) -> Result<Self, IndexError> {
-        LazyUpdateTree::format(store, &config.published())
-    }
-
-    fn mount(store: S, config: &LazyUpdateConfig) -> Result<Self, IndexError> {
-        LazyUpdateTree::mount(store, &config.published())
-    }
-
-    fn mount_after_cut(store: S, config: &LazyUpdateConfig) -> Result<Self, IndexError> {
-        LazyUpdateTree::mount_after_cut(store, &config.published())
-    }
+    crate::ordered::journal::opens_published!(LazyUpdateTree, LazyUpdateConfig);
 
     fn validate_below_journal(config: &LazyUpdateConfig) -> Result<(), IndexError> {
         config.validate_below_journal()
@@ -340,17 +328,12 @@ impl<S: PageStore> Buffered<S> for LazyUpdateTree<S> {
 }
 
 impl<T: GroupTree> OrderedIndex for Pooled<T> {
-    fn record(&self) -> RecordFormat {
-        self.tree.record()
-    }
-
     fn durability(&self) -> Durability {
         Durability::None
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         self.tree.ready()?;
         let Some(slot) = self.pool.requests.find(key) else {
             if T::COUNTS_READS {
@@ -366,15 +349,13 @@ impl<T: GroupTree> OrderedIndex for Pooled<T> {
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         self.update(Change { key, value: Some(value) }, self.answers)
     }
 
     /// Puts a value without reading the leaf of the key.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         self.update(Change { key, value: Some(value) }, Answers::Pool).map(drop)
     }
 
@@ -440,7 +421,7 @@ impl<T: GroupTree> OrderedIndex for Pooled<T> {
         self.tree.ram_bytes() + self.pool.held_bytes()
     }
 
-    nandex::forward_index!(tree: maintain, scrub);
+    nandex::forward_index!(tree: maintain, scrub, record);
 
     /// Free room, with every waiting request counted as new records.
     fn free(&self) -> Option<Room> {

@@ -99,11 +99,11 @@ impl LazyUpdateConfig {
         if self.tree.durability == Durability::None {
             return Ok(());
         }
-        Err(IndexError::Unsupported(message!(
+        Err(IndexError::unsupported(message!(
             "durability '{}' is wanted, but a lazy-update B+-tree gives 'none' without a journal: a power cut loses the \
              requests in its pool, and groups committed after the last sync stay without others that came before them",
             self.tree.durability.name()
-        ).into()))
+        )))
     }
 }
 

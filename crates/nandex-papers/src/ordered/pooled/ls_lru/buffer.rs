@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use nandex::nand::Cause;
 use nandex::ordered::bplus::ground::level_and_entries;
 use nandex::store::{PageStore, StoreError, StoreStats};
-use nandex::units::{Lpn, Ppn};
+use nandex::units::Lpn;
 
 #[derive(Debug)]
 struct Frame {
@@ -358,13 +358,9 @@ impl<S: PageStore> Buffer<S> {
 }
 
 impl<S: PageStore> PageStore for Buffer<S> {
-    fn page_bytes(&self) -> usize {
-        self.store.page_bytes()
-    }
-
-    fn page_count(&self) -> u32 {
-        self.store.page_count()
-    }
+    nandex::forward_store!(self => self.store;
+        page_bytes page_count sync atomic_pages_max begin_batch end_batch durable_writes prefix_consistent
+        keeps_updates checkpoint maintain scrub live_page);
 
     fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreError> {
         let unit = self.units.find(lpn);
@@ -404,50 +400,10 @@ impl<S: PageStore> PageStore for Buffer<S> {
         self.store.trim(lpn)
     }
 
-    fn sync(&mut self) -> Result<(), StoreError> {
-        self.store.sync()
-    }
-
-    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
-        self.store.maintain(budget)
-    }
-
-    fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
-        self.store.scrub(budget)
-    }
-
-    fn checkpoint(&mut self) -> Result<(), StoreError> {
-        self.store.checkpoint()
-    }
-
-    fn atomic_pages_max(&self) -> usize {
-        self.store.atomic_pages_max()
-    }
-
     fn write_atomic(&mut self, pages: &[(Lpn, &[u8])], cause: Cause) -> Result<(), StoreError> {
         self.store.write_atomic(pages, cause)?;
         pages.iter().for_each(|(lpn, data)| self.update(*lpn, data));
         Ok(())
-    }
-
-    fn begin_batch(&mut self) {
-        self.store.begin_batch();
-    }
-
-    fn end_batch(&mut self) {
-        self.store.end_batch();
-    }
-
-    fn durable_writes(&self) -> bool {
-        self.store.durable_writes()
-    }
-
-    fn prefix_consistent(&self) -> bool {
-        self.store.prefix_consistent()
-    }
-
-    fn keeps_updates(&self) -> bool {
-        self.store.keeps_updates()
     }
 
     fn ram_bytes(&self) -> usize {
@@ -457,10 +413,6 @@ impl<S: PageStore> PageStore for Buffer<S> {
     fn stats(&self) -> StoreStats {
         let below = self.store.stats();
         StoreStats { cache_hits: self.counts.hits, cache_misses: self.counts.misses, ..below }
-    }
-
-    fn live_page(&self, ppn: Ppn) -> Option<bool> {
-        self.store.live_page(ppn)
     }
 }
 

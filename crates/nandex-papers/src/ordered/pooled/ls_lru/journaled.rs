@@ -8,19 +8,7 @@ use nandex::ordered::{Durability, RecordFormat};
 use nandex::store::PageStore;
 
 impl<S: PageStore> Buffered<S> for LsLruTree<S> {
-    type Config = LsLruConfig;
-
-    fn format(store: S, config: &LsLruConfig) -> Result<Self, IndexError> {
-        LsLruTree::format(store, &config.published())
-    }
-
-    fn mount(store: S, config: &LsLruConfig) -> Result<Self, IndexError> {
-        LsLruTree::mount(store, &config.published())
-    }
-
-    fn mount_after_cut(store: S, config: &LsLruConfig) -> Result<Self, IndexError> {
-        LsLruTree::mount_after_cut(store, &config.published())
-    }
+    crate::ordered::journal::opens_published!(LsLruTree, LsLruConfig);
 
     fn record_of(config: &LsLruConfig) -> RecordFormat {
         config.tree.record

@@ -139,9 +139,7 @@ use nandex::check::{CheckReport, IndexError};
 use nandex::nand::Cause;
 use nandex::ordered::bplus::{BPlusTree, Fill};
 use nandex::ordered::change::Change;
-use nandex::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit,
-};
+use nandex::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, Records, Visit};
 use nandex::store::PageStore;
 use nandex::units::Lpn;
 use settings::REGROUPED_LEAVES;
@@ -455,17 +453,12 @@ fn buffer<S: PageStore>(store: S, config: &LsLruConfig) -> Result<Buffer<S>, Ind
 }
 
 impl<S: PageStore> OrderedIndex for LsLruTree<S> {
-    fn record(&self) -> RecordFormat {
-        self.tree.record()
-    }
-
     fn durability(&self) -> Durability {
         Durability::None
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         self.tree.ready()?;
         let lpn = self.find_leaf(key)?;
         let unit = self.buffer().units.find(lpn);
@@ -487,15 +480,13 @@ impl<S: PageStore> OrderedIndex for LsLruTree<S> {
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         self.update(Change { key, value: Some(value) }, self.answers)
     }
 
     /// Puts a value without reading the leaf of the key.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         self.update(Change { key, value: Some(value) }, Answers::Pool).map(drop)
     }
 
@@ -545,7 +536,7 @@ impl<S: PageStore> OrderedIndex for LsLruTree<S> {
         stats
     }
 
-    nandex::forward_index!(tree: maintain, scrub);
+    nandex::forward_index!(tree: maintain, scrub, record);
 
     fn ram_bytes(&self) -> usize {
         let (_, [_, _, lent, _]) = self.buffer().slab_use();

@@ -159,22 +159,17 @@ impl LsLruConfig {
         let most = (1usize << 31) / page_bytes.max(1) * 32;
         let record = self.tree.record;
         if page_bytes < SLOT_BYTES.max(cell_bytes(record)) {
-            return Err(IndexError::Unsupported(
-                message!("pages of {page_bytes} bytes are too small").into(),
-            ));
+            return Err(IndexError::unsupported(message!("pages of {page_bytes} bytes are too small")));
         }
         let slabs = self.buffer_bytes.saturating_sub(FIXED_BYTES) / slab_bytes(page_bytes);
         if slabs >= slabs_min(record, page_bytes) {
             return Ok(slabs.min(most));
         }
-        Err(IndexError::Unsupported(
-            message!(
-                "a buffer of {} bytes over pages of {page_bytes}: {} bytes are needed at least",
-                self.buffer_bytes,
-                LsLruConfig::buffer_bytes_min(record, page_bytes)
-            )
-            .into(),
-        ))
+        Err(IndexError::unsupported(message!(
+            "a buffer of {} bytes over pages of {page_bytes}: {} bytes are needed at least",
+            self.buffer_bytes,
+            LsLruConfig::buffer_bytes_min(record, page_bytes)
+        )))
     }
 
     /// These settings in the class *none*, as published.
@@ -187,14 +182,16 @@ impl LsLruConfig {
     /// Refuses settings that cannot work.
     pub(super) fn validate(&self) -> Result<(), IndexError> {
         if self.window_percent > 100 {
-            return Err(IndexError::Unsupported(
-                message!("window_percent = {}: 0 to 100 are possible", self.window_percent).into(),
-            ));
+            return Err(IndexError::unsupported(message!(
+                "window_percent = {}: 0 to 100 are possible",
+                self.window_percent
+            )));
         }
         if !(2..=15).contains(&self.split_factor) {
-            return Err(IndexError::Unsupported(
-                message!("split_factor = {}: 2 to 15 are possible", self.split_factor).into(),
-            ));
+            return Err(IndexError::unsupported(message!(
+                "split_factor = {}: 2 to 15 are possible",
+                self.split_factor
+            )));
         }
         // A leaf that is expelled leaves what waits for its keys to a neighbour, as one that merges does.
         let tree = match self.tree.underflow {
@@ -205,11 +202,11 @@ impl LsLruConfig {
         if self.tree.durability == Durability::None {
             return Ok(());
         }
-        Err(IndexError::Unsupported(message!(
+        Err(IndexError::unsupported(message!(
             "durability '{}' is wanted, but an LS-LRU tree gives 'none': a power cut loses the dirty parts in its \
              buffer, and those committed after the last sync stay without others that came before them",
             self.tree.durability.name()
-        ).into()))
+        )))
     }
 }
 

@@ -362,19 +362,7 @@ impl Pending for Entries<'_> {
 /// Above a store with a journal: the entries of open log nodes wait in RAM, and the tree is never torn if
 /// the store writes groups atomically.
 impl<S: PageStore> Buffered<S> for LsbTree<S> {
-    type Config = LsbConfig;
-
-    fn format(store: S, config: &LsbConfig) -> Result<Self, IndexError> {
-        LsbTree::format(store, &config.published())
-    }
-
-    fn mount(store: S, config: &LsbConfig) -> Result<Self, IndexError> {
-        LsbTree::mount(store, &config.published())
-    }
-
-    fn mount_after_cut(store: S, config: &LsbConfig) -> Result<Self, IndexError> {
-        LsbTree::mount_after_cut(store, &config.published())
-    }
+    crate::ordered::journal::opens_published!(LsbTree, LsbConfig);
 
     fn record_of(config: &LsbConfig) -> RecordFormat {
         config.tree.record
@@ -390,17 +378,12 @@ impl<S: PageStore> Buffered<S> for LsbTree<S> {
 }
 
 impl<S: PageStore> OrderedIndex for LsbTree<S> {
-    fn record(&self) -> RecordFormat {
-        self.tree.record()
-    }
-
     fn durability(&self) -> Durability {
         Durability::None
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         self.ready()?;
         if let Some(logged) = self.stranded.value(key) {
             return Ok(answer(logged, value));
@@ -419,8 +402,7 @@ impl<S: PageStore> OrderedIndex for LsbTree<S> {
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.record().check_key(key)?;
-        self.record().check_value(value)?;
+        self.record().check(key, value)?;
         self.update(Change { key, value: Some(value) })
     }
 
@@ -512,7 +494,7 @@ impl<S: PageStore> OrderedIndex for LsbTree<S> {
         stats
     }
 
-    nandex::forward_index!(tree: maintain, scrub);
+    nandex::forward_index!(tree: maintain, scrub, record);
 
     fn ram_bytes(&self) -> usize {
         let key_bytes = usize::from(self.record().key_bytes);

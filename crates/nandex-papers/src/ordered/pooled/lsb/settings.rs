@@ -3,6 +3,7 @@
 use super::area;
 use super::page::LogShape;
 use super::{LogNode, LsbTree};
+use crate::ordered::pooled::require_none;
 use nandex::check::{IndexError, message};
 use nandex::ordered::bplus::{BPlusConfig, Underflow};
 use nandex::ordered::{Durability, RecordFormat};
@@ -52,15 +53,7 @@ impl LsbConfig {
 
     /// The sizes of tree and log on this store.
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<LsbSizes, IndexError> {
-        if self.tree.durability != Durability::None {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "durability '{}' is wanted, but log nodes that wait in RAM are lost: it takes a journal",
-                    self.tree.durability.name()
-                )
-                .into(),
-            ));
-        }
+        require_none(self.tree.durability, "log nodes")?;
         if !(1..=LOG_NODES_MAX).contains(&self.log_nodes) {
             let what = message!("log_nodes = {}: 1 to {LOG_NODES_MAX} are possible", self.log_nodes);
             return Err(IndexError::Unsupported(what.into()));

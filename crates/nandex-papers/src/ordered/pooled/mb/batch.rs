@@ -45,10 +45,10 @@ impl BatchOutcome {
 
 impl<S: PageStore> WideTree<S> {
     /// Carries out an update that did not wait in the pool.
-    pub(super) fn apply_one(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<bool, IndexError> {
+    pub(super) fn apply_one(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         self.directory.ready()?;
-        let (existed, ..) = self.find(key, Cause::Host)?;
-        self.apply_group(core::iter::once(Change { key, value }), Hints::default())?;
+        let (existed, ..) = self.find(change.key, Cause::Host)?;
+        self.apply_group(core::iter::once(change), Hints::default())?;
         Ok(existed)
     }
 

@@ -60,7 +60,6 @@ mod tree;
 
 pub use settings::MbConfig;
 pub use tree::WideTree;
-pub(in crate::ordered) use tree::key_before;
 
 use crate::ordered::lazy_update::{Pooled, pooled_over_directory};
 use nandex::check::{IndexError, Invariant};

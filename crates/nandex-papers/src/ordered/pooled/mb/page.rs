@@ -67,10 +67,10 @@ impl LeafLayout {
                 return Ok(LeafLayout { page_bytes, pages_max, first, other });
             }
         }
-        Err(IndexError::Unsupported(message!(
+        Err(IndexError::unsupported(message!(
             "a leaf with a header on pages of {page_bytes} bytes: it takes {ENTRIES_MIN} entries of {} bytes at least",
             key + value
-        ).into()))
+        )))
     }
 
     pub(super) fn shape(&self, place: usize) -> &NodeShape {

@@ -3,6 +3,7 @@
 use super::page::LeafLayout;
 use super::tree::{WideTree, buffer_bytes, group_pages_max};
 use crate::ordered::lazy_update::{CommitPolicy, Pairs, Pool, PoolCount, PoolSetup, requests_in};
+use crate::ordered::pooled::require_none;
 use nandex::check::{IndexError, message};
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::buffered::Answers;
@@ -79,15 +80,7 @@ impl MbConfig {
     }
 
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<MbSizes, IndexError> {
-        if self.durability != Durability::None {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "durability '{}' is wanted, but requests that wait in RAM are lost: it takes a journal",
-                    self.durability.name()
-                )
-                .into(),
-            ));
-        }
+        require_none(self.durability, "requests")?;
         self.pool().validate()?;
         // Leaves so large that a store which takes atomic groups takes those of a split.
         let nodes = BPlusConfig::directory(self.record.key_bytes, self.order, [0; 4])
@@ -99,10 +92,9 @@ impl MbConfig {
         let layout = LeafLayout::new(self.record, store.page_bytes(), atomic)?;
         let pages = store.page_count();
         if pages < PAGES_MIN {
-            return Err(IndexError::Unsupported(
-                message!("{pages} pages are too few for a leaf and its directory: it takes {PAGES_MIN}")
-                    .into(),
-            ));
+            return Err(IndexError::unsupported(message!(
+                "{pages} pages are too few for a leaf and its directory: it takes {PAGES_MIN}"
+            )));
         }
         let above = [b'M', b'B', self.record.value_bytes, layout.pages_max as u8];
         let directory = BPlusConfig::directory(self.record.key_bytes, self.order, above);

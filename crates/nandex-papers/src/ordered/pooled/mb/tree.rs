@@ -3,6 +3,7 @@
 
 use super::corrupted;
 use super::page::{LeafLayout, PAGES_MAX, Rates};
+use crate::ordered::pooled::leaves::{LeafTree, Leaves, leaf_index, least_key};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec;
@@ -176,28 +177,7 @@ impl<S: PageStore> WideTree<S> {
 
     /// The span of all keys, which the first leaf will have.
     pub(super) fn everything(&self) -> LeafSpan {
-        LeafSpan { low: Some(self.least_key()), high: None }
-    }
-
-    pub(super) fn least_key(&self) -> Box<[u8]> {
-        vec![0; usize::from(self.record.key_bytes)].into()
-    }
-
-    fn neighbour(&mut self, name: &Name, direction: Direction) -> Result<Option<Name>, IndexError> {
-        match (direction, &name.span.high, &name.span.low) {
-            (Direction::Ascending, None, _) | (Direction::Descending, _, None) => Ok(None),
-            (Direction::Ascending, Some(high), _) => match self.directory.name_at(name.slot + 1)? {
-                Some(next) => Ok(Some(next)),
-                None => Ok(self.directory.name_of(high, Cause::Host)?),
-            },
-            (Direction::Descending, _, Some(low)) => match name.slot.checked_sub(1) {
-                Some(slot) => Ok(self.directory.name_at(slot)?),
-                None => match key_before(low) {
-                    Some(key) => Ok(self.directory.name_of(&key, Cause::Host)?),
-                    None => Ok(None),
-                },
-            },
-        }
+        LeafSpan { low: Some(least_key(self.record)), high: None }
     }
 
     /// Shows the records of a leaf between two bounds. Returns false if no further leaf can have any.
@@ -262,40 +242,31 @@ impl<S: PageStore> WideTree<S> {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
-        for bound in [bounds.0, bounds.1] {
-            if let Bound::Included(key) | Bound::Excluded(key) = bound {
-                self.record.check_key(key)?;
-            }
-        }
-        let start = match (direction, bounds.0, bounds.1) {
-            (Direction::Ascending, Bound::Included(key) | Bound::Excluded(key), _)
-            | (Direction::Descending, _, Bound::Included(key) | Bound::Excluded(key)) => key.into(),
-            (Direction::Ascending, ..) => self.least_key(),
-            (Direction::Descending, ..) => vec![0xff; usize::from(self.record.key_bytes)].into(),
-        };
-        let mut next = self.directory.name_of(&start, Cause::Host)?;
+        let mut next = self.first_leaf(bounds, direction)?;
         while let Some(name) = next {
             if self.show_leaf(&name, bounds, direction, visit)?.is_break() {
                 return Ok(());
             }
-            let beyond = match (direction, &name.span.high, &name.span.low) {
-                (Direction::Ascending, Some(high), _) => within(high, (Bound::Unbounded, bounds.1)),
-                (Direction::Descending, _, Some(low)) => match bounds.0 {
-                    // Keys of the leaf before are below its lower bound.
-                    Bound::Included(key) | Bound::Excluded(key) if &**low <= key => Ordering::Less,
-                    _ => Ordering::Equal,
-                },
-                _ => Ordering::Equal,
-            };
-            if beyond != Ordering::Equal {
-                return Ok(());
-            }
-            next = self.neighbour(&name, direction)?;
+            next = self.next_leaf(&name, bounds, direction)?;
         }
         Ok(())
     }
 
-    /// Checks M1 to M4 for one leaf.
+    fn check_all(&mut self) -> Result<CheckReport, IndexError> {
+        let (mut walk, _) = self.check_leaves()?;
+        self.directory.check_names_end(&mut walk);
+        Ok(walk.report)
+    }
+}
+
+impl<S: PageStore> LeafTree<S> for WideTree<S> {
+    const LEAF: Invariant = Invariant::M1;
+
+    fn directory(&mut self) -> &mut BPlusTree<S> {
+        &mut self.directory
+    }
+
+    /// M1 to M4 for one leaf.
     fn check_leaf(
         &mut self,
         low: &[u8],
@@ -327,26 +298,6 @@ impl<S: PageStore> WideTree<S> {
         }
         Ok(())
     }
-
-    fn check_all(&mut self) -> Result<CheckReport, IndexError> {
-        let mut names: Vec<(Box<[u8]>, Lpn)> = Vec::new();
-        let mut walk = self.directory.check_names(&mut |key, page| names.push((key.into(), page)))?;
-        for (i, (low, page)) in names.iter().enumerate() {
-            let high = names.get(i + 1).map(|(high, _)| &**high);
-            match self.check_leaf(low, high, *page, &mut walk) {
-                Err(IndexError::Corrupted { invariant, what, at }) => {
-                    let invariant = invariant.unwrap_or(Invariant::M1);
-                    walk.report.violation(invariant, at, what.to_string());
-                }
-                Err(IndexError::Store(error @ nandex::store::StoreError::Corrupted { .. })) => {
-                    walk.report.violation(Invariant::M1, u64::from(page.0), error.to_string());
-                }
-                other => other?,
-            }
-        }
-        self.directory.check_names_end(&mut walk);
-        Ok(walk.report)
-    }
 }
 
 /// Pages that a change of leaves writes, besides nodes of the directory.
@@ -354,43 +305,23 @@ pub(super) const fn group_pages_max(layout: &LeafLayout) -> usize {
     frames_max(layout)
 }
 
-/// The key just before another of the same length. `None` before the least key.
-pub(in crate::ordered) fn key_before(key: &[u8]) -> Option<Box<[u8]>> {
-    let mut before: Box<[u8]> = key.into();
-    for byte in before.iter_mut().rev() {
-        let (less, borrows) = byte.overflowing_sub(1);
-        *byte = less;
-        if !borrows {
-            return Some(before);
-        }
-    }
-    None
-}
-
 /// Bulk load.
 impl<S: PageStore> WideTree<S> {
     fn load_all(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
         self.make_empty()?;
         self.directory.begin_names()?;
-        let mut names = Vec::new();
+        let mut names = Leaves::new();
         let loaded = self.load_leaves(records, &mut names);
-        let named = loaded.and_then(|loaded| {
-            let pages: Vec<_> = names.iter().map(|(key, page)| (&key[..], page.0.to_le_bytes())).collect();
-            self.directory.bulk_load(pages, nandex::index::Fill::FULL)?;
-            Ok(loaded)
-        });
+        let named = self.name_loaded(loaded, &names);
         if named.is_err() {
             self.counts = LeafCounts { leaves: 0, leaf_pages: 0, ..self.counts };
-            if self.directory.ready().is_ok() {
-                self.directory.give_up_names()?;
-            }
         }
         named
     }
 
     /// Gives up the only leaf of an empty tree.
     fn make_empty(&mut self) -> Result<(), IndexError> {
-        let Some(name) = self.directory.name_of(&self.least_key(), Cause::Host)? else { return Ok(()) };
+        let Some(name) = self.directory.name_of(&least_key(self.record), Cause::Host)? else { return Ok(()) };
         self.load_header(0, name.page, Cause::Host)?;
         let is_only = name.slot == 0 && name.span.high.is_none();
         if !is_only || self.layout.entries(&self.frames[0].bytes) > 0 {
@@ -401,17 +332,12 @@ impl<S: PageStore> WideTree<S> {
         Ok(self.directory.change_names(nandex::ordered::bplus::ground::Edit::Remove(0), &[])?)
     }
 
-    /// Writes full leaves, the last two of equal size, and lists their names.
-    fn load_leaves(
-        &mut self,
-        records: Records<'_, '_>,
-        names: &mut Vec<(Box<[u8]>, Lpn)>,
-    ) -> Result<u64, IndexError> {
+    /// Writes full leaves, the last two evened out; notes their names.
+    fn load_leaves(&mut self, records: Records<'_, '_>, names: &mut Leaves) -> Result<u64, IndexError> {
         let full = self.layout.capacity(self.layout.pages_max);
         let (mut held, mut loaded) = (0, 0);
         for (key, value) in records {
-            self.record.check_key(key)?;
-            self.record.check_value(value)?;
+            self.record.check(key, value)?;
             if held > 0 && self.flat_shape.key(&self.flat, held - 1) >= key {
                 return Err(IndexError::NotSorted { position: loaded });
             }
@@ -436,7 +362,7 @@ impl<S: PageStore> WideTree<S> {
     }
 
     /// Writes a leaf with the first entries of the buffer.
-    fn load_leaf(&mut self, entries: usize, names: &mut Vec<(Box<[u8]>, Lpn)>) -> Result<(), IndexError> {
+    fn load_leaf(&mut self, entries: usize, names: &mut Leaves) -> Result<(), IndexError> {
         debug_assert!(entries > 0, "M2: an empty leaf is loaded");
         let pages = self.layout.pages_least(entries);
         for place in 0..pages {
@@ -446,7 +372,8 @@ impl<S: PageStore> WideTree<S> {
         for frame in &self.frames[..pages] {
             self.directory.store_mut().write(frame.lpn, Cause::Host, &frame.bytes)?;
         }
-        let key = if names.is_empty() { self.least_key() } else { self.flat_shape.key(&self.flat, 0).into() };
+        let key =
+            if names.is_empty() { least_key(self.record) } else { self.flat_shape.key(&self.flat, 0).into() };
         debug_assert_eq!(self.counts.leaves, names.len() as u64, "other leaves are counted than were loaded");
         names.push((key, self.frames[0].lpn));
         self.counts.leaves += 1;
@@ -504,14 +431,9 @@ impl<S: PageStore> OrderedIndex for WideTree<S> {
         self.record
     }
 
-    fn durability(&self) -> Durability {
-        Durability::None
-    }
-
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         self.directory.ready()?;
-        self.record.check_key(key)?;
-        self.record.check_value(value)?;
+        self.record.check(key, value)?;
         let Some((_, frame, place)) = self.seek(key, Cause::Host)? else { return Ok(false) };
         let found = self.search(frame, place, key);
         if let Ok(at) = found {
@@ -519,46 +441,6 @@ impl<S: PageStore> OrderedIndex for WideTree<S> {
             value.copy_from_slice(self.layout.shape(place).value(area, at));
         }
         Ok(found.is_ok())
-    }
-
-    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.record.check_key(key)?;
-        self.record.check_value(value)?;
-        self.apply_one(key, Some(value))
-    }
-
-    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
-        self.record.check_key(key)?;
-        self.apply_one(key, None)
-    }
-
-    fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
-        self.directory.ready()?;
-        self.load_all(records)
-    }
-
-    fn range(
-        &mut self,
-        low: Bound<&[u8]>,
-        high: Bound<&[u8]>,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> Result<(), IndexError> {
-        self.directory.ready()?;
-        self.walk_range((low, high), direction, visit)
-    }
-
-    fn sync(&mut self) -> Result<(), IndexError> {
-        self.directory.sync()
-    }
-
-    fn close(&mut self) -> Result<(), IndexError> {
-        self.directory.close()
-    }
-
-    fn check(&mut self) -> Result<CheckReport, IndexError> {
-        self.directory.ready()?;
-        self.check_all()
     }
 
     fn stats(&self) -> IndexStats {
@@ -581,7 +463,7 @@ impl<S: PageStore> OrderedIndex for WideTree<S> {
         stats
     }
 
-    nandex::forward_index!(directory: maintain, scrub);
+    leaf_index!();
 
     fn ram_bytes(&self) -> usize {
         self.directory.ram_bytes() + buffer_bytes(self.record, &self.layout) + size_of::<Self>()

@@ -13,6 +13,7 @@
 use super::page::LeafLayout;
 use super::tree::SegmentTree;
 use super::update::laid;
+use crate::ordered::pooled::leaves::least_key;
 use alloc::boxed::Box;
 use nandex::check::IndexError;
 use nandex::nand::Cause;
@@ -27,7 +28,7 @@ impl<S: PageStore> SegmentTree<S> {
             return Ok(false);
         }
         let before = self.leaves;
-        let mut next = Some(self.least_key());
+        let mut next = Some(least_key(self.layout.record));
         while let Some(key) = next {
             next = self.join_at(&key)?;
         }

@@ -61,10 +61,10 @@ impl LeafLayout {
         let bytes = record.entry_bytes() + 1;
         let records = (page_bytes.saturating_sub(HEAD) / bytes).min(usize::from(u16::MAX));
         if records < 2 || !(2..=SEGMENTS_MAX).contains(&segments) {
-            return Err(IndexError::Unsupported(message!(
+            return Err(IndexError::unsupported(message!(
                 "leaves of {segments} pages with {records} records of {bytes} bytes each: 2 to {SEGMENTS_MAX} pages, and 2 \
                  records at least, are possible"
-            ).into()));
+            )));
         }
         Ok(LeafLayout { record, page_bytes, segments, records })
     }

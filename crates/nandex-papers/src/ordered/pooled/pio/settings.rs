@@ -3,6 +3,7 @@
 use super::page::LeafLayout;
 use super::tree::{SegmentTree, buffer_bytes, group_pages_max};
 use crate::ordered::lazy_update::{CommitPolicy, Pairs, Pool, PoolCount, PoolSetup, requests_in};
+use crate::ordered::pooled::require_none;
 use nandex::check::{IndexError, message};
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::buffered::Answers;
@@ -81,15 +82,7 @@ impl PioConfig {
     }
 
     pub(super) fn on(&self, store: &(impl PageStore + ?Sized)) -> Result<PioSizes, IndexError> {
-        if self.durability != Durability::None {
-            return Err(IndexError::Unsupported(
-                message!(
-                    "durability '{}' is wanted, but operations that wait in RAM are lost: it takes a journal",
-                    self.durability.name()
-                )
-                .into(),
-            ));
-        }
+        require_none(self.durability, "operations")?;
         self.pool().validate()?;
         // Leaves so large that a store which takes atomic groups takes those of a split.
         let nodes = BPlusConfig::directory(self.record.key_bytes, self.order, [0; 4])
@@ -103,9 +96,9 @@ impl PioConfig {
         let (pages, needed) = (store.page_count() as usize, 2 + layout.segments);
         if pages < needed {
             let segments = layout.segments;
-            return Err(IndexError::Unsupported(message!(
+            return Err(IndexError::unsupported(message!(
                 "{pages} pages are too few for a leaf of {segments} pages and its directory: it takes {needed}"
-            ).into()));
+            )));
         }
         if self.requests == 0 {
             return Err(IndexError::Unsupported("no request may be submitted: requests = 0".into()));

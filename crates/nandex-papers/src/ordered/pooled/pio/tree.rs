@@ -3,7 +3,7 @@
 
 use super::corrupted;
 use super::page::LeafLayout;
-use crate::ordered::mb::key_before;
+use crate::ordered::pooled::leaves::{LeafTree, leaf_index};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec;
@@ -19,6 +19,7 @@ use nandex::ordered::node::NodeShape;
 use nandex::ordered::{
     Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit, within,
 };
+use nandex::sort;
 use nandex::store::space::Space;
 use nandex::store::{PageStore, StoreError, batch};
 use nandex::units::Lpn;
@@ -218,15 +219,8 @@ impl<S: PageStore> SegmentTree<S> {
             if let Some(change) = appended.find(|change| change.key == key) {
                 return change.value;
             }
-            let (mut low, mut high) = (0, head.sorted);
-            while low < high {
-                let middle = usize::midpoint(low, high);
-                let change = layout.record(page, middle);
-                match change.key.cmp(key) {
-                    Ordering::Less => low = middle + 1,
-                    Ordering::Greater => high = middle,
-                    Ordering::Equal => return change.value,
-                }
+            if let Ok(at) = sort::search(0..head.sorted, |at| layout.record(page, at).key.cmp(key)) {
+                return layout.record(page, at).value;
             }
         }
         None
@@ -273,59 +267,21 @@ impl<S: PageStore> SegmentTree<S> {
         LeafSpan { low: None, high: None }
     }
 
-    pub(super) fn least_key(&self) -> Box<[u8]> {
-        vec![0; usize::from(self.layout.record.key_bytes)].into()
-    }
-
-    fn neighbour(&mut self, name: &Name, direction: Direction) -> Result<Option<Name>, IndexError> {
-        match (direction, &name.span.high, &name.span.low) {
-            (Direction::Ascending, None, _) | (Direction::Descending, _, None) => Ok(None),
-            (Direction::Ascending, Some(high), _) => match self.directory.name_at(name.slot + 1)? {
-                Some(next) => Ok(Some(next)),
-                None => Ok(self.directory.name_of(high, Cause::Host)?),
-            },
-            (Direction::Descending, _, Some(low)) => match name.slot.checked_sub(1) {
-                Some(slot) => Ok(self.directory.name_at(slot)?),
-                None => match key_before(low) {
-                    Some(key) => Ok(self.directory.name_of(&key, Cause::Host)?),
-                    None => Ok(None),
-                },
-            },
-        }
-    }
-
-    fn start_of(&mut self, bounds: Bounds<'_>, direction: Direction) -> Result<Option<Name>, IndexError> {
-        let start: Box<[u8]> = match (direction, bounds.0, bounds.1) {
-            (Direction::Ascending, Bound::Included(key) | Bound::Excluded(key), _)
-            | (Direction::Descending, _, Bound::Included(key) | Bound::Excluded(key)) => key.into(),
-            (Direction::Ascending, ..) => self.least_key(),
-            (Direction::Descending, ..) => vec![0xff; usize::from(self.layout.record.key_bytes)].into(),
-        };
-        Ok(self.directory.name_of(&start, Cause::Host)?)
-    }
-
-    /// prange: reads the leaves of a range several at a time, and more at a time as the walk goes on.
+    /// prange: the leaves of the range are read several at a time, ever more as the walk goes on.
     fn walk_range(
         &mut self,
         bounds: Bounds<'_>,
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
-        for bound in [bounds.0, bounds.1] {
-            if let Bound::Included(key) | Bound::Excluded(key) = bound {
-                self.layout.record.check_key(key)?;
-            }
-        }
-        let mut next = self.start_of(bounds, direction)?;
+        let mut next = self.first_leaf(bounds, direction)?;
         let most = (self.requests_max / self.layout.segments).max(1);
         let mut together = 1;
         while next.is_some() {
             let mut leaves = Vec::new();
             while let Some(name) = next.take() {
                 leaves.push(name.page);
-                if reaches_beyond(&name.span, bounds, direction) {
-                    next = self.neighbour(&name, direction)?;
-                }
+                next = self.next_leaf(&name, bounds, direction)?;
                 if leaves.len() == together {
                     break;
                 }
@@ -357,6 +313,24 @@ impl<S: PageStore> SegmentTree<S> {
             }
         }
         ControlFlow::Continue(())
+    }
+
+    fn check_all(&mut self) -> Result<CheckReport, IndexError> {
+        let (mut walk, leaves) = self.check_leaves()?;
+        if leaves != self.leaves as usize {
+            let found = "leaves in the directory and leaves counted differ".to_string();
+            walk.report.violation(Invariant::O3, 0, found);
+        }
+        self.directory.check_names_end(&mut walk);
+        Ok(walk.report)
+    }
+}
+
+impl<S: PageStore> LeafTree<S> for SegmentTree<S> {
+    const LEAF: Invariant = Invariant::O1;
+
+    fn directory(&mut self) -> &mut BPlusTree<S> {
+        &mut self.directory
     }
 
     fn check_leaf(
@@ -399,49 +373,11 @@ impl<S: PageStore> SegmentTree<S> {
         walk.report.nodes += used as u64;
         Ok(())
     }
-
-    fn check_all(&mut self) -> Result<CheckReport, IndexError> {
-        let mut names: Vec<(Box<[u8]>, Lpn)> = Vec::new();
-        let mut walk = self.directory.check_names(&mut |key, page| names.push((key.into(), page)))?;
-        for (i, (low, page)) in names.iter().enumerate() {
-            let high = names.get(i + 1).map(|(high, _)| &**high);
-            match self.check_leaf(low, high, *page, &mut walk) {
-                Err(IndexError::Corrupted { invariant, what, at }) => {
-                    let invariant = invariant.unwrap_or(Invariant::O1);
-                    walk.report.violation(invariant, at, what.to_string());
-                }
-                Err(IndexError::Store(error @ StoreError::Corrupted { .. })) => {
-                    walk.report.violation(Invariant::O1, u64::from(page.0), error.to_string());
-                }
-                other => other?,
-            }
-        }
-        if names.len() != self.leaves as usize {
-            let found = "leaves in the directory and leaves counted differ".to_string();
-            walk.report.violation(Invariant::O3, 0, found);
-        }
-        self.directory.check_names_end(&mut walk);
-        Ok(walk.report)
-    }
 }
 
 /// Pages that a change of leaves writes, besides nodes of the directory.
 pub(super) const fn group_pages_max(layout: &LeafLayout) -> usize {
     2 * layout.segments
-}
-
-/// Whether leaves further on in a walk may have keys between the bounds.
-fn reaches_beyond(span: &LeafSpan, bounds: Bounds<'_>, direction: Direction) -> bool {
-    match (direction, &span.high, &span.low) {
-        (Direction::Ascending, Some(high), _) => {
-            within(high, (Bound::Unbounded, bounds.1)) == Ordering::Equal
-        }
-        (Direction::Descending, _, Some(low)) => match bounds.0 {
-            Bound::Included(key) | Bound::Excluded(key) => &**low > key,
-            Bound::Unbounded => true,
-        },
-        _ => false,
-    }
 }
 
 /// Whether a key is changed again after record `at` of the first of these pages.
@@ -482,60 +418,15 @@ impl<S: PageStore> OrderedIndex for SegmentTree<S> {
         self.layout.record
     }
 
-    fn durability(&self) -> Durability {
-        Durability::None
-    }
-
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         self.directory.ready()?;
-        self.layout.record.check_key(key)?;
-        self.layout.record.check_value(value)?;
+        self.layout.record.check(key, value)?;
         let Some((_, used)) = self.seek(key, Cause::Host)? else { return Ok(false) };
         let found = self.find_in(0, used, key);
         if let Some(found) = found {
             value.copy_from_slice(found);
         }
         Ok(found.is_some())
-    }
-
-    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.layout.record.check_key(key)?;
-        self.layout.record.check_value(value)?;
-        self.apply_one(Change { key, value: Some(value) })
-    }
-
-    fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
-        self.layout.record.check_key(key)?;
-        self.apply_one(Change { key, value: None })
-    }
-
-    fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
-        self.directory.ready()?;
-        self.load_all(records)
-    }
-
-    fn range(
-        &mut self,
-        low: Bound<&[u8]>,
-        high: Bound<&[u8]>,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> Result<(), IndexError> {
-        self.directory.ready()?;
-        self.walk_range((low, high), direction, visit)
-    }
-
-    fn sync(&mut self) -> Result<(), IndexError> {
-        self.directory.sync()
-    }
-
-    fn close(&mut self) -> Result<(), IndexError> {
-        self.directory.close()
-    }
-
-    fn check(&mut self) -> Result<CheckReport, IndexError> {
-        self.directory.ready()?;
-        self.check_all()
     }
 
     fn stats(&self) -> IndexStats {
@@ -561,7 +452,7 @@ impl<S: PageStore> OrderedIndex for SegmentTree<S> {
         stats
     }
 
-    nandex::forward_index!(directory: maintain, scrub);
+    leaf_index!();
 
     fn ram_bytes(&self) -> usize {
         let pages = self.directory.space().page_count();

@@ -16,6 +16,7 @@ use super::corrupted;
 use super::page::{Head, LeafLayout};
 use super::tree::{SegmentTree, upsert};
 use crate::ordered::lazy_update::{Demand, GroupTree, Hints};
+use crate::ordered::pooled::leaves::{LeafTree, Leaves, least_key};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
@@ -242,7 +243,7 @@ impl<S: PageStore> SegmentTree<S> {
         let start = |slot: usize| self.pages_of(slot).start;
         let pages = laid(&self.frames[..frames]);
         let (least, boundary): (Box<[u8]>, Box<[u8]>) = (
-            self.least_key(),
+            least_key(self.layout.record),
             self.flat_shape.key(&self.flat, if second.is_some() { first_share } else { 0 }).into(),
         );
         let edit = match (&name, second) {
@@ -308,7 +309,7 @@ impl<S: PageStore> SegmentTree<S> {
 
     /// Loads a tree: first the leaves, as full as a consolidation leaves them, then the directory.
     pub(super) fn load_all(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
-        if let Some((name, used)) = self.seek(&self.least_key(), Cause::Host)? {
+        if let Some((name, used)) = self.seek(&least_key(self.layout.record), Cause::Host)? {
             if name.slot > 0 || name.span.high.is_some() || self.gather(0, used) > 0 {
                 if !holds_none(self)? {
                     return Err(IndexError::Unsupported("a bulk load needs an empty tree".into()));
@@ -322,33 +323,21 @@ impl<S: PageStore> SegmentTree<S> {
             (self.leaves, self.first_free) = (0, 0);
         }
         self.directory.begin_names()?;
-        let mut names = Vec::new();
+        let mut names = Leaves::new();
         let loaded = self.load_leaves(records, &mut names);
-        let named = loaded.and_then(|loaded| {
-            let pages: Vec<_> = names.iter().map(|(key, page)| (&key[..], page.0.to_le_bytes())).collect();
-            self.directory.bulk_load(pages, nandex::index::Fill::FULL)?;
-            Ok(loaded)
-        });
+        let named = self.name_loaded(loaded, &names);
         if named.is_err() {
             self.leaves = 0;
             (0..self.segments.len()).for_each(|slot| self.forget_segments(slot));
-            if self.directory.ready().is_ok() {
-                self.directory.give_up_names()?;
-            }
         }
         named
     }
 
-    fn load_leaves(
-        &mut self,
-        records: Records<'_, '_>,
-        names: &mut Vec<(Box<[u8]>, Lpn)>,
-    ) -> Result<u64, IndexError> {
+    fn load_leaves(&mut self, records: Records<'_, '_>, names: &mut Leaves) -> Result<u64, IndexError> {
         let full = self.layout.keeps();
         let (mut held, mut loaded) = (0, 0);
         for (key, value) in records {
-            self.layout.record.check_key(key)?;
-            self.layout.record.check_value(value)?;
+            self.layout.record.check(key, value)?;
             if held > 0 && self.flat_shape.key(&self.flat, held - 1) >= key {
                 return Err(IndexError::NotSorted { position: loaded });
             }
@@ -370,7 +359,7 @@ impl<S: PageStore> SegmentTree<S> {
         Ok(loaded)
     }
 
-    fn load_leaf(&mut self, records: usize, names: &mut Vec<(Box<[u8]>, Lpn)>) -> Result<(), IndexError> {
+    fn load_leaf(&mut self, records: usize, names: &mut Leaves) -> Result<(), IndexError> {
         // Leaves are loaded one after the other into an empty store.
         let slot = self.leaves as usize;
         if slot >= self.segments.len() {
@@ -389,7 +378,11 @@ impl<S: PageStore> SegmentTree<S> {
                 .try_for_each(|(place, page)| store.write(Lpn(pages.start + place as u32), Cause::Host, page))
         })
         .map_err(|error: StoreError| IndexError::from(error))?;
-        let key = if names.is_empty() { self.least_key() } else { self.flat_shape.key(&self.flat, 0).into() };
+        let key = if names.is_empty() {
+            least_key(self.layout.record)
+        } else {
+            self.flat_shape.key(&self.flat, 0).into()
+        };
         names.push((key, Lpn(pages.start)));
         self.segments[slot] = used as u8;
         self.leaves += 1;

@@ -54,7 +54,7 @@ impl FlushPolicy {
             }
             _ => return Ok(()),
         };
-        Err(IndexError::Unsupported(message!("flush policy {}: {what}", self.name()).into()))
+        Err(IndexError::unsupported(message!("flush policy {}: {what}", self.name())))
     }
 }
 

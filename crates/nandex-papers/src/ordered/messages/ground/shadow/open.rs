@@ -1,7 +1,7 @@
 //! The word of the manifest that changes were taken in since the commit: in the class *none* a mount after a
 //! power cut tells that they are gone.
 
-use super::{MANIFEST, Shadow};
+use super::{MANIFEST, ShadowOn};
 use alloc::vec;
 use nandex::check::IndexError;
 use nandex::codec::{crc32, put_u32};
@@ -11,7 +11,7 @@ use nandex::store::PageStore;
 /// The byte of the manifest that says whether changes were made since the commit.
 pub(super) const OPEN_AT: usize = 62;
 
-impl<S: PageStore> Shadow<S> {
+impl<S: PageStore + ?Sized> ShadowOn<S> {
     /// Whether the manifest says that changes were made since the commit.
     pub(in super::super) const fn is_open(&self) -> bool {
         self.is_open

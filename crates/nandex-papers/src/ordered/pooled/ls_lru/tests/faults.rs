@@ -1,6 +1,7 @@
 //! Small buffers, full stores, power cuts, forged pages, settings that cannot work.
 
 use super::*;
+use nandex::ordered::RecordFormat;
 use nandex::store::StoreError;
 use nandex::testing::Call;
 

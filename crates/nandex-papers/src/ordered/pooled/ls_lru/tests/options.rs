@@ -4,6 +4,7 @@ use super::victims::figure_5;
 use super::*;
 use alloc::vec::Vec;
 use nandex::cache::{CacheConfig, Lru, PageCache, WriteMode};
+use nandex::ordered::RecordFormat;
 use nandex::store::ram::RamCounters;
 
 /// Number of combinations of inner nodes, commit policy, budget, splits and underfull leaves.

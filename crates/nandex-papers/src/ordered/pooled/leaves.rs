@@ -1,0 +1,192 @@
+//! Trees whose leaves are named by a directory: what does not depend on what a leaf is.
+
+use alloc::boxed::Box;
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Ordering;
+use core::ops::Bound;
+use nandex::check::{IndexError, Invariant, message};
+use nandex::index::Fill;
+use nandex::nand::Cause;
+use nandex::ordered::bplus::BPlusTree;
+use nandex::ordered::bplus::ground::{Name, Walk};
+use nandex::ordered::{Bounds, Direction, Durability, OrderedIndex, RecordFormat, within};
+use nandex::store::{PageStore, StoreError};
+use nandex::units::Lpn;
+
+/// Leaves with their least keys.
+pub(super) type Leaves = Vec<(Box<[u8]>, Lpn)>;
+
+/// A tree of such leaves.
+pub(super) trait LeafTree<S: PageStore>: OrderedIndex {
+    /// The invariant that a leaf breaks which cannot be read.
+    const LEAF: Invariant;
+
+    fn directory(&mut self) -> &mut BPlusTree<S>;
+
+    /// Checks the leaf of the keys from one on, below another.
+    fn check_leaf(
+        &mut self,
+        low: &[u8],
+        high: Option<&[u8]>,
+        first: Lpn,
+        walk: &mut Walk,
+    ) -> Result<(), IndexError>;
+
+    /// Checks directory and leaves; how many these are.
+    fn check_leaves(&mut self) -> Result<(Walk, usize), IndexError> {
+        let mut names = Leaves::new();
+        let mut walk = self.directory().check_names(&mut |key, page| names.push((key.into(), page)))?;
+        for (i, (low, page)) in names.iter().enumerate() {
+            let high = names.get(i + 1).map(|(high, _)| &**high);
+            match self.check_leaf(low, high, *page, &mut walk) {
+                Err(IndexError::Corrupted { invariant, what, at }) => {
+                    walk.report.violation(invariant.unwrap_or(Self::LEAF), at, what.to_string());
+                }
+                Err(IndexError::Store(error @ StoreError::Corrupted { .. })) => {
+                    walk.report.violation(Self::LEAF, u64::from(page.0), error.to_string());
+                }
+                other => other?,
+            }
+        }
+        Ok((walk, names.len()))
+    }
+
+    /// The leaf where a walk begins.
+    fn first_leaf(&mut self, bounds: Bounds<'_>, direction: Direction) -> Result<Option<Name>, IndexError> {
+        let record = self.record();
+        for bound in [bounds.0, bounds.1] {
+            if let Bound::Included(key) | Bound::Excluded(key) = bound {
+                record.check_key(key)?;
+            }
+        }
+        let start: Box<[u8]> = match (direction, bounds.0, bounds.1) {
+            (Direction::Ascending, Bound::Included(key) | Bound::Excluded(key), _)
+            | (Direction::Descending, _, Bound::Included(key) | Bound::Excluded(key)) => key.into(),
+            (Direction::Ascending, ..) => least_key(record),
+            (Direction::Descending, ..) => vec![0xff; usize::from(record.key_bytes)].into(),
+        };
+        Ok(self.directory().name_of(&start, Cause::Host)?)
+    }
+
+    /// The leaf after one in a walk, if it may have keys between the bounds.
+    fn next_leaf(
+        &mut self,
+        name: &Name,
+        bounds: Bounds<'_>,
+        direction: Direction,
+    ) -> Result<Option<Name>, IndexError> {
+        let directory = self.directory();
+        match (direction, &name.span.high, &name.span.low) {
+            (Direction::Ascending, Some(high), _) => {
+                if within(high, (Bound::Unbounded, bounds.1)) != Ordering::Equal {
+                    return Ok(None);
+                }
+                match directory.name_at(name.slot + 1)? {
+                    Some(next) => Ok(Some(next)),
+                    None => Ok(directory.name_of(high, Cause::Host)?),
+                }
+            }
+            (Direction::Descending, _, Some(low)) => {
+                // Keys of the leaf before are below its lower bound.
+                if let Bound::Included(key) | Bound::Excluded(key) = bounds.0
+                    && &**low <= key
+                {
+                    return Ok(None);
+                }
+                match (name.slot.checked_sub(1), key_before(low)) {
+                    (Some(slot), _) => Ok(directory.name_at(slot)?),
+                    (None, Some(key)) => Ok(directory.name_of(&key, Cause::Host)?),
+                    (None, None) => Ok(None),
+                }
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Names leaves that were loaded; after an error the directory is empty, and the tree has to be.
+    fn name_loaded(&mut self, loaded: Result<u64, IndexError>, names: &Leaves) -> Result<u64, IndexError> {
+        let directory = self.directory();
+        let named = loaded.and_then(|loaded| {
+            let pages: Vec<_> = names.iter().map(|(key, page)| (&key[..], page.0.to_le_bytes())).collect();
+            directory.bulk_load(pages, Fill::FULL)?;
+            Ok(loaded)
+        });
+        if named.is_err() && directory.ready().is_ok() {
+            directory.give_up_names()?;
+        }
+        named
+    }
+}
+
+/// The methods of an index that such a tree answers by what it calls so itself.
+macro_rules! leaf_index {
+    () => {
+        fn durability(&self) -> Durability {
+            Durability::None
+        }
+
+        fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
+            self.record().check(key, value)?;
+            self.apply_one(nandex::ordered::change::Change { key, value: Some(value) })
+        }
+
+        fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+            self.record().check_key(key)?;
+            self.apply_one(nandex::ordered::change::Change { key, value: None })
+        }
+
+        fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
+            self.directory.ready()?;
+            self.load_all(records)
+        }
+
+        fn range(
+            &mut self,
+            low: Bound<&[u8]>,
+            high: Bound<&[u8]>,
+            direction: Direction,
+            visit: Visit<'_>,
+        ) -> Result<(), IndexError> {
+            self.directory.ready()?;
+            self.walk_range((low, high), direction, visit)
+        }
+
+        fn check(&mut self) -> Result<CheckReport, IndexError> {
+            self.directory.ready()?;
+            self.check_all()
+        }
+
+        nandex::forward_index!(directory: maintain, scrub, sync, close);
+    };
+}
+pub(super) use leaf_index;
+
+pub(super) fn least_key(record: RecordFormat) -> Box<[u8]> {
+    vec![0; usize::from(record.key_bytes)].into()
+}
+
+/// The key before one of as many bytes; none before the least.
+fn key_before(key: &[u8]) -> Option<Box<[u8]>> {
+    let mut before: Box<[u8]> = key.into();
+    for byte in before.iter_mut().rev() {
+        let (less, borrows) = byte.overflowing_sub(1);
+        *byte = less;
+        if !borrows {
+            return Some(before);
+        }
+    }
+    None
+}
+
+/// Refuses a class that takes a journal, where this waits in RAM.
+pub(in crate::ordered) fn require_none(durability: Durability, what: &str) -> Result<(), IndexError> {
+    if durability == Durability::None {
+        return Ok(());
+    }
+    Err(IndexError::unsupported(message!(
+        "durability '{}' is wanted, but {what} that wait in RAM are lost: it takes a journal",
+        durability.name()
+    )))
+}

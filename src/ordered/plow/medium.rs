@@ -201,9 +201,9 @@ impl<N: Nand> Medium<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nand::{Geometry, Part};
     use crate::nand::catalogue::mlc_64m;
     use crate::nand::sim::SimChip;
+    use crate::nand::{Geometry, Part};
     use crate::ordered::plow::coder::{Builder, Expected};
 
     #[test]

@@ -54,6 +54,7 @@ use crate::ordered::messages::ground::{
 };
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Bound;
 use nandex::check::{CheckReport, IndexError, Invariant, message};
 use nandex::codec::{get_u16, put_u32};
 use nandex::nand::Cause;
@@ -199,7 +200,8 @@ impl BEpsilon {
             let node = NodeAt { unit: root.children.unit(slot), level: root.level - 1 };
             let written = flush_into(&layout, shadow, &mut tally, node, &mut batch)?;
             root.records = root.records.under(batch.all(), true);
-            layout.settle((shadow, &mut tally), &mut root, slot, &written)
+            root.replace(slot, &written, shadow, &mut tally);
+            layout.settle_root(shadow, &mut tally, &mut root)
         })?;
         (self.root, self.tally) = (root, tally);
         self.counts.flushes += 1;
@@ -436,7 +438,7 @@ impl MessageScheme for BEpsilon {
         if root.records.len() > self.root_records_max() || root.children.len() > layout.fanout {
             report.violation(Invariant::E1, 0, message!("{} records in the root", root.records.len()));
         }
-        let found = layout.check_below(shadow, report, (root, 0), (None, None))?;
+        let found = layout.check_below(shadow, report, root, (Bound::Unbounded, Bound::Unbounded))?;
         let was = (self.tally.leaves, self.tally.inner, self.tally.puts);
         if (found.leaves, found.inner, found.puts) != was {
             report.violation(Invariant::E2, 0, message!("{found:?} where {was:?} was counted"));

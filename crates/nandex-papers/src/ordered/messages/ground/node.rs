@@ -26,11 +26,18 @@ use nandex::check::{IndexError, Invariant, message};
 use nandex::codec::{get_u16, put_u16};
 use nandex::nand::Cause;
 use nandex::store::PageStore;
+use nandex::units::Lpn;
 
 const HEAD_BYTES: usize = 16;
 const MORE_HEAD_BYTES: usize = 12;
 const NODE_MARK: u8 = 0xB5;
 const MORE_MARK: u8 = 0xB6;
+
+/// The head of a further page behind its checksum and stamp: its place in the node, and its records.
+fn more_head(place: usize, count: usize) -> [u8; 4] {
+    let [low, high] = (count as u16).to_le_bytes();
+    [MORE_MARK, place as u8, low, high]
+}
 
 /// A node in RAM.
 #[derive(Clone, Debug)]
@@ -116,6 +123,13 @@ pub(in crate::ordered) struct Tally {
 pub(in crate::ordered) struct NodeAt {
     pub(in crate::ordered) unit: u32,
     pub(in crate::ordered) level: u8,
+}
+
+/// Contents of a node to be written, which may be too many for one.
+struct Content<'a> {
+    level: u8,
+    children: &'a Children,
+    records: Records<'a>,
 }
 
 /// How nodes lie in their units.
@@ -262,7 +276,7 @@ impl Layout {
         page: &mut [u8],
     ) -> Result<(usize, usize), IndexError> {
         if unit >= shadow.units.count() {
-            return Err(corrupted(Invariant::S3, "a node lies beyond the store", nandex::units::Lpn(unit)));
+            return Err(corrupted(Invariant::S3, "a node lies beyond the store", Lpn(unit)));
         }
         let lpn = shadow.lpn(unit, 0);
         shadow.read(lpn, cause, page)?;
@@ -279,15 +293,14 @@ impl Layout {
     }
 
     fn read_more<S: PageStore>(
-        &self,
         shadow: &mut Shadow<S>,
-        (unit, place): (u32, usize),
-        (cause, count): (Cause, usize),
+        lpn: Lpn,
+        head: [u8; 4],
+        cause: Cause,
         page: &mut [u8],
     ) -> Result<(), IndexError> {
-        let lpn = shadow.lpn(unit, place as u32);
         shadow.read(lpn, cause, page)?;
-        if page[8] != MORE_MARK || usize::from(page[9]) != place || usize::from(get_u16(page, 10)) != count {
+        if page[8..MORE_HEAD_BYTES] != head {
             return Err(corrupted(Invariant::S2, "the page does not belong to its node", lpn));
         }
         Ok(())
@@ -313,7 +326,8 @@ impl Layout {
                 0 => start,
                 _ if count == 0 => break,
                 _ => {
-                    self.read_more(shadow, (unit, place), (cause, count), &mut page)?;
+                    let lpn = shadow.lpn(unit, place as u32);
+                    Layout::read_more(shadow, lpn, more_head(place, count), cause, &mut page)?;
                     MORE_HEAD_BYTES
                 }
             };
@@ -351,7 +365,8 @@ impl Layout {
         let count = self.records_in(children, records, place).len();
         let mut area = start;
         if place > 0 {
-            self.read_more(shadow, (unit, place), (Cause::Host, count), &mut page)?;
+            let lpn = shadow.lpn(unit, place as u32);
+            Layout::read_more(shadow, lpn, more_head(place, count), Cause::Host, &mut page)?;
             area = MORE_HEAD_BYTES;
         }
         let found =
@@ -407,9 +422,7 @@ impl Layout {
                     break;
                 }
                 page.fill(0);
-                page[8] = MORE_MARK;
-                page[9] = place as u8;
-                put_u16(&mut page, 10, part.len() as u16);
+                page[8..MORE_HEAD_BYTES].copy_from_slice(&more_head(place, part.len()));
             }
             page[area..area + part.bytes.len()].copy_from_slice(part.bytes);
             let lpn = shadow.lpn(unit, place as u32);
@@ -428,7 +441,12 @@ impl Layout {
         let count = records.len();
         let parts =
             if count <= self.leaf_records { 1 } else { (count * 24 / (10 * self.leaf_records)).max(2) };
-        self.write_parts(shadow, tally, (1, &Children::new(self.shape.key)), (records, parts))
+        self.write_parts(
+            shadow,
+            tally,
+            Content { level: 1, children: &Children::new(self.shape.key), records },
+            parts,
+        )
     }
 
     /// Writes an inner node: one, or several if it has too many children.
@@ -440,7 +458,8 @@ impl Layout {
     ) -> Result<Written, IndexError> {
         debug_assert!(node.level > 1 && node.children.len() > 0, "an inner node without children");
         let parts = node.children.len().div_ceil(self.fanout);
-        self.write_parts(shadow, tally, (node.level, &node.children), (node.records.all(), parts))
+        let content = Content { level: node.level, children: &node.children, records: node.records.all() };
+        self.write_parts(shadow, tally, content, parts)
     }
 
     /// Writes an inner node, of which nothing may be left but one vacant child, of these units.
@@ -459,20 +478,6 @@ impl Layout {
             written.vacant_units = core::iter::once(written.children.unit(0)).chain(below).collect();
         }
         Ok(written)
-    }
-
-    /// Puts what was written in the place of a child of the root, which may split, or give way to its only
-    /// child.
-    pub(in crate::ordered) fn settle<S: PageStore>(
-        &self,
-        (shadow, tally): (&mut Shadow<S>, &mut Tally),
-        root: &mut Node,
-        slot: usize,
-        written: &Written,
-    ) -> Result<(), IndexError> {
-        debug_assert!(slot < root.children.len(), "child {slot} of the root's {}", root.children.len());
-        root.replace(slot, written, shadow, tally);
-        self.settle_root(shadow, tally, root)
     }
 
     /// Splits a root that has too many children; one with an only child gives way to it.
@@ -499,8 +504,8 @@ impl Layout {
         &self,
         shadow: &mut Shadow<S>,
         tally: &mut Tally,
-        (level, children): (u8, &Children),
-        (records, parts): (Records<'_>, usize),
+        Content { level, children, records }: Content<'_>,
+        parts: usize,
     ) -> Result<Written, IndexError> {
         debug_assert!(parts > 0 && (level == 1 || parts <= children.len()), "{parts} parts of a node");
         let mut written =

@@ -102,7 +102,8 @@ impl Layout {
             }
             if i == 0 {
                 *root = node;
-                layout.settle((shadow, tally), root, slot, &written)?;
+                root.replace(slot, &written, shadow, tally);
+                layout.settle_root(shadow, tally, root)?;
                 break;
             }
             node.replace(slot, &written, shadow, tally);

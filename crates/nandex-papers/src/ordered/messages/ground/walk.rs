@@ -7,7 +7,7 @@ use super::record::{PUT, Records, Run};
 use super::shadow::{NONE, Shadow};
 use super::{Ascending, Bounds};
 use alloc::string::ToString;
-use core::ops::{Bound, ControlFlow};
+use core::ops::{Bound, ControlFlow, RangeBounds};
 use nandex::check::{CheckReport, IndexError, Invariant};
 use nandex::nand::Cause;
 use nandex::ordered::{Direction, Visit};
@@ -91,27 +91,25 @@ impl Layout {
         &self,
         shadow: &mut Shadow<S>,
         report: &mut CheckReport,
-        node: (&Node, u32),
-        bounds: (Option<&[u8]>, Option<&[u8]>),
+        node: &Node,
+        bounds: Bounds<'_>,
     ) -> Result<Tally, IndexError> {
-        let ((node, unit), all) = (node, node.0.records.all());
-        let inside =
-            |key: &[u8]| bounds.0.is_none_or(|low| low <= key) && bounds.1.is_none_or(|high| key < high);
         report.nodes += 1;
-        let keys =
-            (0..all.len()).map(|i| all.key(i)).chain((1..node.children.len()).map(|i| node.children.key(i)));
-        if !keys.into_iter().all(inside) {
-            report.violation(Invariant::T2, unit.into(), "a key beyond the bounds of its node".to_string());
-        }
-        let mut tally =
-            Tally { puts: if node.level == 1 { 0 } else { all.puts() as i64 }, ..Tally::default() };
+        let puts = if node.level == 1 { 0 } else { node.records.all().puts() as i64 };
+        let mut tally = Tally { puts, ..Tally::default() };
         for slot in 0..node.children.len() {
             let unit = node.children.unit(slot);
-            let low = if slot == 0 { bounds.0 } else { Some(node.children.key(slot)) };
-            let high =
-                if slot + 1 == node.children.len() { bounds.1 } else { Some(node.children.key(slot + 1)) };
+            let low = if slot == 0 { bounds.0 } else { Bound::Included(node.children.key(slot)) };
+            let is_last = slot + 1 == node.children.len();
+            let high = if is_last { bounds.1 } else { Bound::Excluded(node.children.key(slot + 1)) };
             let child = self.read(shadow, unit, node.level - 1, Cause::Check)?;
-            let below = self.check_below(shadow, report, (&child, unit), (low, high))?;
+            let (all, own) = (child.records.all(), &child.children);
+            let mut keys = (0..all.len()).map(|i| all.key(i)).chain((1..own.len()).map(|i| own.key(i)));
+            if !keys.all(|key| (low, high).contains(key)) {
+                let found = "a key beyond the bounds of its node".to_string();
+                report.violation(Invariant::T2, unit.into(), found);
+            }
+            let below = self.check_below(shadow, report, &child, (low, high))?;
             tally.leaves += below.leaves + i64::from(child.level == 1);
             tally.inner += below.inner + i64::from(child.level > 1);
             tally.puts += below.puts;
@@ -132,14 +130,14 @@ impl Layout {
             if run.len() > self.leaf_records {
                 let full = run.take(0..self.leaf_records);
                 let written = self.write_leaves(shadow, tally, full.all())?.children;
-                self.announce(shadow, tally, &mut levels, (written.key(0), written.unit(0)))?;
+                self.announce(shadow, tally, &mut levels, &written)?;
             }
         }
         if levels.is_empty() {
             return Ok(Node { records: run, ..Node::leaf(self.shape) });
         }
         let written = self.write_leaves(shadow, tally, run.all())?.children;
-        self.announce(shadow, tally, &mut levels, (written.key(0), written.unit(0)))?;
+        self.announce(shadow, tally, &mut levels, &written)?;
         let mut level = 0;
         loop {
             let children = core::mem::replace(&mut levels[level], Children::new(self.shape.key));
@@ -160,9 +158,9 @@ impl Layout {
         shadow: &mut Shadow<S>,
         tally: &mut Tally,
         levels: &mut alloc::vec::Vec<Children>,
-        (key, unit): (&[u8], u32),
+        written: &Children,
     ) -> Result<(), IndexError> {
-        let (mut key, mut unit, mut level) = (alloc::vec::Vec::from(key), unit, 0);
+        let (mut key, mut unit, mut level) = (alloc::vec::Vec::from(written.key(0)), written.unit(0), 0);
         while unit != NONE {
             if level == levels.len() {
                 levels.push(Children::new(self.shape.key));

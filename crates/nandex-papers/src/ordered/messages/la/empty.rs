@@ -17,48 +17,47 @@ use nandex::store::PageStore;
 /// Nodes that split, by level and the key where the new one begins.
 pub(super) type Splits = Vec<(u8, Vec<u8>)>;
 
-/// Applies records to the leaves below a node.
-fn apply<S: PageStore>(
-    layout: &Layout,
-    (shadow, tally): (&mut Shadow<S>, &mut Tally),
-    NodeAt { unit, level }: NodeAt,
-    records: Slice<'_>,
-    splits: &mut Splits,
-) -> Result<Written, IndexError> {
-    let mut node = layout.read(shadow, unit, level, Cause::Merge)?;
-    Layout::release(shadow, tally, NodeAt { unit, level });
-    if level == 1 {
-        return layout.write_leaves(shadow, tally, node.records.under(records, false).all());
-    }
-    let vacant = apply_below(layout, (shadow, tally), &mut node, records, splits)?;
-    layout.write_above(shadow, tally, &node, vacant)
+/// Application of records to leaves.
+struct Portion<'a, S> {
+    layout: &'a Layout,
+    shadow: &'a mut Shadow<S>,
+    tally: &'a mut Tally,
+    splits: &'a mut Splits,
 }
 
-/// Applies records to the leaves below a node that is in RAM; returns the units of its only child if that is
-/// vacant.
-fn apply_below<S: PageStore>(
-    layout: &Layout,
-    (shadow, tally): (&mut Shadow<S>, &mut Tally),
-    node: &mut Node,
-    records: Slice<'_>,
-    splits: &mut Splits,
-) -> Result<Option<Vec<u32>>, IndexError> {
-    debug_assert!(node.level > 1, "L1: nothing lies below a leaf");
-    let mut vacant = None;
-    for slot in (0..node.children.len()).rev() {
-        let own = records.slice(node.children.records_of(slot, records));
-        if own.is_empty() {
-            continue;
+impl<S: PageStore> Portion<'_, S> {
+    /// Applies records to the leaves below a node.
+    fn apply(&mut self, NodeAt { unit, level }: NodeAt, records: Slice<'_>) -> Result<Written, IndexError> {
+        let mut node = self.layout.read(self.shadow, unit, level, Cause::Merge)?;
+        Layout::release(self.shadow, self.tally, NodeAt { unit, level });
+        if level == 1 {
+            let records = node.records.under(records, false);
+            return self.layout.write_leaves(self.shadow, self.tally, records.all());
         }
-        let child = NodeAt { unit: node.children.unit(slot), level: node.level - 1 };
-        let written = apply(layout, (&mut *shadow, &mut *tally), child, own, splits)?;
-        for i in 1..written.children.len() {
-            splits.push((node.level - 1, written.children.key(i).into()));
-        }
-        node.replace(slot, &written, shadow, tally);
-        vacant = (written.is_vacant && node.children.len() == 1).then_some(written.vacant_units);
+        let vacant = self.apply_below(&mut node, records)?;
+        self.layout.write_above(self.shadow, self.tally, &node, vacant)
     }
-    Ok(vacant)
+
+    /// Applies records to the leaves below a node that is in RAM; returns the units of its only child if that
+    /// is vacant.
+    fn apply_below(&mut self, node: &mut Node, records: Slice<'_>) -> Result<Option<Vec<u32>>, IndexError> {
+        debug_assert!(node.level > 1, "L1: nothing lies below a leaf");
+        let mut vacant = None;
+        for slot in (0..node.children.len()).rev() {
+            let own = records.slice(node.children.records_of(slot, records));
+            if own.is_empty() {
+                continue;
+            }
+            let child = NodeAt { unit: node.children.unit(slot), level: node.level - 1 };
+            let written = self.apply(child, own)?;
+            for i in 1..written.children.len() {
+                self.splits.push((node.level - 1, written.children.key(i).into()));
+            }
+            node.replace(slot, &written, self.shadow, self.tally);
+            vacant = (written.is_vacant && node.children.len() == 1).then_some(written.vacant_units);
+        }
+        Ok(vacant)
+    }
 }
 
 impl La {
@@ -268,7 +267,9 @@ impl La {
         let (layout, mut root, mut tally) = (self.layout, self.root.clone(), self.tally);
         shadow.attempt(|shadow| {
             if root.level > 1 {
-                apply_below(&layout, (&mut *shadow, &mut tally), &mut root, records, splits)?;
+                let mut portion =
+                    Portion { layout: &layout, shadow: &mut *shadow, tally: &mut tally, splits };
+                portion.apply_below(&mut root, records)?;
             } else {
                 let all = root.records.under(records, false);
                 if all.len() <= layout.leaf_records {

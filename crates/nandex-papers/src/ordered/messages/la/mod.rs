@@ -68,6 +68,7 @@ use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 use buffer::Buffer;
+use core::ops::Bound;
 use nandex::check::{CheckReport, IndexError, Invariant, message};
 use nandex::codec::{get_u16, get_u32, put_u32};
 use nandex::nand::Cause;
@@ -403,7 +404,8 @@ impl MessageScheme for La {
         shadow: &mut Shadow<S>,
         report: &mut CheckReport,
     ) -> Result<u32, IndexError> {
-        let found = self.layout.check_below(shadow, report, (&self.root, 0), (None, None))?;
+        let found =
+            self.layout.check_below(shadow, report, &self.root, (Bound::Unbounded, Bound::Unbounded))?;
         let (is, was) = ((found.leaves, found.inner), (self.tally.leaves, self.tally.inner));
         if is != was {
             let found = message!("{is:?} leaves and inner nodes where {was:?} were counted");

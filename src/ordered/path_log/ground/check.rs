@@ -96,9 +96,7 @@ impl<N: Nand, S: RawScheme> Walk<'_, N, S> {
             let found = message!("{count} entries at level {level}, width {width}, {named:?} named");
             report.violation(Invariant::R8, at, found);
         }
-        if level == 1 {
-            report.records += count as u64;
-        }
+        report.records += if level == 1 { count as u64 } else { 0 };
         if count > 0 {
             let (first, last) = (shape.key(node, 0), shape.key(node, count - 1));
             if visit.low.as_deref().is_some_and(|low| first < low)

@@ -14,7 +14,7 @@ use crate::check::{CheckReport, Invariant, message, words};
 use crate::codec::{get_u32, put_u32};
 use crate::fault::StoreFault;
 pub(crate) use crate::ftl::mapping::entries_per_page;
-use crate::ftl::mapping::{Flash, Live, NOBODY};
+use crate::ftl::mapping::{Flash, HostPage, Live, NOBODY, Way};
 use crate::nand::{Cause, Geometry};
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
@@ -104,7 +104,7 @@ impl Frontier {
     ) -> Result<Ppn, StoreFault> {
         loop {
             let to = self.slot(flash)?;
-            if flash.store((from, to), header, cause)? {
+            if flash.store(Way { from, to }, header, cause)? {
                 return Ok(to);
             }
         }
@@ -114,13 +114,13 @@ impl Frontier {
     pub fn write(
         &mut self,
         flash: &mut Flash<'_>,
-        (kind, lpn): (PageKind, u32),
+        page: HostPage,
         cause: Cause,
         data: &[u8],
     ) -> Result<Ppn, StoreFault> {
         loop {
             let ppn = self.slot(flash)?;
-            if flash.write(ppn, (kind, lpn), cause, data)? {
+            if flash.write(ppn, page, cause, data)? {
                 return Ok(ppn);
             }
         }
@@ -136,7 +136,7 @@ impl Frontier {
         let mut written = Vec::with_capacity(pages.len());
         for (i, (lpn, data)) in pages.iter().enumerate() {
             let kind = if i + 1 == pages.len() { PageKind::Host } else { PageKind::More };
-            match self.write(flash, (kind, lpn.0), cause, data) {
+            match self.write(flash, HostPage { kind, lpn: lpn.0 }, cause, data) {
                 Ok(ppn) => written.push(ppn),
                 Err(error) => {
                     flash.abandon(&written);
@@ -353,9 +353,18 @@ impl MapTable {
             let places = start..self.physical_pages.min(start + part);
             claims.fill(NONE);
             self.claim(flash, places.clone(), &mut claims, tell)?;
-            for ppn in places {
-                let claim = claims[(ppn - start) as usize];
-                self.compare(flash, (Ppn(ppn), live), claim, tell)?;
+            for (ppn, claim) in places.map(Ppn).zip(claims.iter().copied()) {
+                if !flash.is_valid(ppn) {
+                    continue;
+                }
+                let is_of_table = flash.tag(flash.geometry().block_of(ppn)).role == Some(PageKind::Map);
+                let number = if is_of_table { NONE } else { flash.number_of(ppn, live)? };
+                if claim != number && claim < self.page_count {
+                    tell(flash, claim, None);
+                }
+                if claim != number && number != NONE {
+                    tell(flash, number, Some(ppn));
+                }
             }
         }
         Ok(())
@@ -387,29 +396,6 @@ impl MapTable {
                     tell(flash, lpn, None);
                 }
             }
-        }
-        Ok(())
-    }
-
-    /// Tells the place of a valid page if the table lacks it, and that the logical page which the table has
-    /// there is not there.
-    fn compare(
-        &self,
-        flash: &mut Flash<'_>,
-        (ppn, live): (Ppn, &[Live]),
-        claim: u32,
-        tell: &mut impl Unsaid,
-    ) -> Result<(), StoreFault> {
-        if !flash.is_valid(ppn) {
-            return Ok(());
-        }
-        let is_of_table = flash.tag(flash.geometry().block_of(ppn)).role == Some(PageKind::Map);
-        let number = if is_of_table { NONE } else { flash.number_of(ppn, live)? };
-        if claim != number && claim < self.page_count {
-            tell(flash, claim, None);
-        }
-        if claim != number && number != NONE {
-            tell(flash, number, Some(ppn));
         }
         Ok(())
     }

@@ -12,11 +12,21 @@
 
 use crate::sort;
 use core::cmp::Ordering;
+use core::ops::Range;
 
 /// True if the processor compares keys of 8 bytes faster as numbers than byte by byte.
 const WIDE: bool = usize::BITS >= 64;
 
-/// Capacity of a node, and widths of its entries.
+/// Move of a node within a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// Where it begins.
+    pub from: usize,
+    /// Where it is to begin.
+    pub to: usize,
+}
+
+/// How many entries a node holds and how wide they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeShape {
     /// Most entries.
@@ -158,16 +168,10 @@ impl NodeShape {
         target[t..t + bytes].copy_from_slice(&node[s..s + bytes]);
     }
 
-    /// Moves `count` entries from place `from.1` of a node to the beginning of another, whose capacity may
-    /// differ. Both nodes lie in one buffer and may overlap. They begin at `from.0` and `into.1`.
-    pub fn move_entries(
-        &self,
-        buffer: &mut [u8],
-        from: (usize, usize),
-        count: usize,
-        into: (&NodeShape, usize),
-    ) {
-        let ((node, first), (shape, target)) = (from, into);
+    /// Moves entries of a node to the beginning of another, whose capacity may differ. Both lie in one
+    /// buffer, and may overlap.
+    pub fn move_entries(&self, buffer: &mut [u8], way: Move, entries: Range<usize>, shape: &NodeShape) {
+        let (Move { from: node, to: target }, first, count) = (way, entries.start, entries.len());
         assert!(first + count <= self.capacity && count <= shape.capacity);
         assert!((shape.key_bytes, shape.value_bytes) == (self.key_bytes, self.value_bytes), "other entries");
         let (keys, values) = (count * self.key_bytes, count * self.value_bytes);
@@ -275,7 +279,7 @@ mod tests {
             let (node, target) = (start(&mut rng, wide.bytes()), start(&mut rng, half.bytes()));
             let mut copied = vec![0; half.bytes()];
             wide.copy_entries((&buffer[node..], from), count, (&half, &mut copied, 0));
-            wide.move_entries(&mut buffer, (node, from), count, (&half, target));
+            wide.move_entries(&mut buffer, Move { from: node, to: target }, from..from + count, &half);
             for i in 0..count {
                 assert_eq!(half.key(&buffer[target..], i), half.key(&copied, i));
                 assert_eq!(half.value(&buffer[target..], i), half.value(&copied, i));

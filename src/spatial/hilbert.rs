@@ -84,7 +84,7 @@ impl<C: Coordinate, const D: usize> Rules<C, D> for HilbertRules<C, D> {
         let mut news = Some((at, entry));
         for depth in (0..path.len()).rev() {
             let Some((at, entry)) = news else { break };
-            news = self.add(op, (&path, depth), at, entry)?;
+            news = self.add(op, &path[..=depth], at, entry)?;
         }
         Ok(())
     }
@@ -158,10 +158,11 @@ impl<C: Coordinate, const D: usize> HilbertRules<C, D> {
     fn add<N: Nodes<C, D>>(
         &self,
         op: &mut Operation<'_, N>,
-        (path, depth): (&Path, usize),
+        path: &[(NodeId, usize)],
         at: usize,
         entry: Entry<C, D>,
     ) -> Result<Option<(usize, Entry<C, D>)>, IndexError> {
+        let depth = path.len() - 1;
         let id = path[depth].0;
         let format = *op.nodes.format();
         let node = op.nodes.read(id, Cause::Host)?;
@@ -318,7 +319,7 @@ impl<C: Coordinate, const D: usize> HilbertRules<C, D> {
     fn adjust<N: Nodes<C, D>>(
         &self,
         op: &mut Operation<'_, N>,
-        path: &Path,
+        path: &[(NodeId, usize)],
         depth: usize,
     ) -> Result<(), IndexError> {
         for above in (0..depth).rev() {

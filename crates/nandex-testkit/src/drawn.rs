@@ -367,6 +367,7 @@ fn rect_of(slot: u64) -> Rect<i32, 2> {
 
 /// The changes of a round.
 struct Mix {
+    slots: u64,
     changes: u64,
     removals: u64,
     syncs: u64,
@@ -399,7 +400,7 @@ impl Course<'_> {
                 let after = self.rng.below(1 << bits);
                 uncounted(|| plan(&chip, after));
             }
-            let (worked, held) = measure(|| self.work(&mut open, (slots, &mut next), &mix, &mut bytes));
+            let (worked, held) = measure(|| self.work(&mut open, &mut next, &mix, &mut bytes));
             if let Err(error) = worked
                 && chip.lock().is_powered()
             {
@@ -457,6 +458,7 @@ impl Course<'_> {
     fn mix(&mut self, slots: u64) -> Mix {
         let rng = &mut *self.rng;
         Mix {
+            slots,
             changes: slots / 2 + rng.below(slots),
             removals: [0, 2, 20, 50, 95][rng.below(5) as usize],
             syncs: [1, 10, 100, u64::MAX][rng.below(4) as usize],
@@ -467,10 +469,11 @@ impl Course<'_> {
     fn work(
         &mut self,
         open: &mut Open,
-        (slots, next): (u64, &mut u64),
+        next: &mut u64,
         mix: &Mix,
         bytes: &mut Bytes,
     ) -> Result<(), IndexError> {
+        let slots = mix.slots;
         let appends = matches!(self.setup.target, Target::Index(entry) if !entry.takes_any_key());
         let mut mark = 0;
         rises_above(&mut mark);

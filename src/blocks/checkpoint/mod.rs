@@ -396,16 +396,16 @@ impl CheckpointArea {
         &mut self,
         nand: &mut N,
         blocks: &BlockTable,
-        (record, page): &mut Draft<'_>,
+        draft: &mut Draft<'_>,
     ) -> Result<Option<Pbn>, StoreFault> {
-        let (first, pages) = (self.run.used, record.pages(self.geometry));
+        let (first, pages) = (self.run.used, draft.0.pages(self.geometry));
         // If this fails midway, nothing more is appended (C2).
         self.run.used = self.run.pages(self.geometry);
         for number in 0..pages {
             let ppn = self.run.page_at(self.geometry, first + number);
             let place = Place { kind: PageKind::Checkpoint, number, version: self.version + 1 };
             nand.barrier()?;
-            if !program(nand, ppn, place, (record, blocks, page))? {
+            if !program(nand, ppn, place, blocks, draft)? {
                 return Ok(Some(self.geometry.block_of(ppn)));
             }
         }
@@ -442,7 +442,7 @@ impl CheckpointArea {
         &self,
         nand: &mut N,
         blocks: &mut BlockTable,
-        (record, page): &mut Draft<'_>,
+        draft: &mut Draft<'_>,
         part: Range<u32>,
     ) -> Result<Pbn, StoreFault> {
         loop {
@@ -452,7 +452,7 @@ impl CheckpointArea {
             for number in part.clone() {
                 let ppn = self.geometry.page_at(pbn, number - part.start);
                 let place = Place { kind: PageKind::Checkpoint, number, version: self.version + 1 };
-                whole = program(nand, ppn, place, (record, blocks, page));
+                whole = program(nand, ppn, place, blocks, draft);
                 if whole != Ok(true) {
                     break;
                 }
@@ -491,7 +491,7 @@ impl CheckpointArea {
             // No version is used twice: a reference that failed may still be found by a mount.
             self.reference_version += 1;
             let draft = &mut (Record(&reference), &mut *page);
-            let copies = self.program_reference(nand, blocks, (anchor, first), draft)?;
+            let copies = self.program_reference(nand, blocks, self.geometry.page_at(anchor, first), draft)?;
             if copies > 0 {
                 self.anchor = Some(anchor);
                 let is_whole = copies == u32::from(self.copies);
@@ -528,15 +528,15 @@ impl CheckpointArea {
         &self,
         nand: &mut N,
         blocks: &BlockTable,
-        (anchor, first): (Pbn, u32),
-        (record, page): &mut Draft<'_>,
+        first: Ppn,
+        draft: &mut Draft<'_>,
     ) -> Result<u32, StoreFault> {
-        let pages = record.pages(self.geometry);
+        let pages = draft.0.pages(self.geometry);
         for at in 0..pages * u32::from(self.copies) {
-            let ppn = self.geometry.page_at(anchor, first + at);
+            let ppn = Ppn(first.0 + at);
             let place = Place { kind: PageKind::Anchor, number: at % pages, version: self.reference_version };
             nand.barrier()?;
-            if !program(nand, ppn, place, (record, blocks, page))? {
+            if !program(nand, ppn, place, blocks, draft)? {
                 return Ok(at / pages);
             }
         }

@@ -2,7 +2,7 @@
 //! again.
 
 use super::payload::{Contents, SHORT, Source, Window};
-use super::{CheckpointArea, Run};
+use super::{CheckpointArea, Draft, Run};
 use crate::blocks::BlockTable;
 use crate::blocks::spare::{Found, Header, PageKind, read_whole_page};
 use crate::codec::get_u32;
@@ -46,7 +46,8 @@ pub(super) fn program<N: Nand>(
     nand: &mut N,
     ppn: Ppn,
     place: Place,
-    (record, blocks, page): (&Record<'_>, &BlockTable, &mut [u8]),
+    blocks: &BlockTable,
+    (record, page): &mut Draft<'_>,
 ) -> Result<bool, StoreFault> {
     let Place { kind, number, version } = place;
     record.fill(number, blocks, page);

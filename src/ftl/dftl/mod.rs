@@ -84,7 +84,7 @@ pub use crate::ftl::cmt::ENTRY_BYTES;
 pub(crate) use crate::ftl::cmt::ENTRY_BYTES;
 use crate::ftl::cmt::Run;
 use crate::ftl::collecting::{self, Collecting, Room};
-use crate::ftl::mapping::{Flash, FlashConfig, FlashCounters, Mounted, Rules, Scheme, SchemeFtl};
+use crate::ftl::mapping::{Flash, FlashConfig, FlashCounters, HostPage, Mounted, Rules, Scheme, SchemeFtl};
 use crate::ftl::table::{Frontier, from_raw, to_raw};
 use crate::nand::{Cause, Geometry, Nand};
 use crate::shared::open_ground;
@@ -249,7 +249,7 @@ impl Scheme for Dftl {
     ) -> Result<(), StoreFault> {
         self.make_room(flash)?;
         let old = self.look_up(flash, lpn)?;
-        let ppn = self.data.write(flash, (PageKind::Host, lpn), cause, data)?;
+        let ppn = self.data.write(flash, HostPage { kind: PageKind::Host, lpn }, cause, data)?;
         self.remap(flash, lpn, old, Some(ppn));
         Ok(())
     }

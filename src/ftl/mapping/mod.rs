@@ -84,6 +84,7 @@ mod trims;
 
 pub use elect::Live;
 pub use gather::Source;
+pub use pages::{HostPage, Way};
 pub use plan::ChipPlan;
 pub use plan::FlashConfig;
 pub use scheme::{Scheme, SchemeFtl};

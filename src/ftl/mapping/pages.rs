@@ -10,6 +10,24 @@ use crate::nand::{Cause, Nand, NandError};
 use crate::store::StoreError;
 use crate::units::Ppn;
 
+/// Logical page to write, and the kind of its page on the chip.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostPage {
+    /// Kind of the page on the chip.
+    pub kind: PageKind,
+    /// Number of the logical page.
+    pub lpn: u32,
+}
+
+/// Way of a page to another place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Valid page that is copied.
+    pub from: Ppn,
+    /// Page that can be programmed.
+    pub to: Ppn,
+}
+
 impl<N: Nand + ?Sized> Chip<N> {
     /// Reads a valid logical page, and checks that it is the requested one.
     pub(crate) fn read(
@@ -45,7 +63,7 @@ impl<N: Nand + ?Sized> Chip<N> {
     pub fn write(
         &mut self,
         ppn: Ppn,
-        (kind, lpn): (PageKind, u32),
+        HostPage { kind, lpn }: HostPage,
         cause: Cause,
         data: &[u8],
     ) -> Result<bool, StoreFault> {
@@ -125,7 +143,7 @@ impl<N: Nand + ?Sized> Chip<N> {
     /// False if the program failed.
     pub fn store_from(
         &mut self,
-        (from, to): (Ppn, Ppn),
+        Way { from, to }: Way,
         header: Header,
         cause: Cause,
         page: &[u8],
@@ -151,17 +169,13 @@ impl<N: Nand + ?Sized> Chip<N> {
 
     /// Programs the buffer as [`Flash::store_from`] does. If the buffer was used for something else since the
     /// page was loaded, the page is loaded again.
-    pub fn store(
-        &mut self,
-        (from, to): (Ppn, Ppn),
-        header: Header,
-        cause: Cause,
-    ) -> Result<bool, StoreFault> {
+    pub fn store(&mut self, way: Way, header: Header, cause: Cause) -> Result<bool, StoreFault> {
+        let from = way.from;
         if self.loaded != Some(from) && self.load(from, cause)?.is_none() {
             return Err(StoreFault::corrupted("a page that is moved does not pass its checksum", from.0));
         }
         let page = self.lend_page();
-        let programmed = self.store_from((from, to), header, cause, &page);
+        let programmed = self.store_from(way, header, cause, &page);
         self.return_page(page);
         self.loaded = Some(from);
         programmed

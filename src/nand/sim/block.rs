@@ -8,6 +8,7 @@
 //! erased page has no slot; B4 every page at or beyond `next` is erased, unless the block is half-erased.
 
 use super::faults::TornModel;
+use super::record::Torn;
 use crate::nand::Geometry;
 use crate::rng::Rng;
 use alloc::boxed::Box;
@@ -139,12 +140,13 @@ impl Block {
         geometry: &Geometry,
         page: usize,
         payload: Payload<'_>,
-        torn: (TornModel, u64),
+        torn: Torn,
     ) {
-        let (model, mut rng) = (torn.0, Rng::new(torn.1));
-        match model {
+        let mut rng = Rng::new(torn.seed);
+        match torn.model {
             TornModel::Unreadable if geometry.overwrites() => {
-                self.program_torn(geometry, page, payload, (TornModel::RandomBits, torn.1));
+                let torn = Torn { model: TornModel::RandomBits, ..torn };
+                self.program_torn(geometry, page, payload, torn);
             }
             TornModel::LooksErased if geometry.overwrites() => {
                 self.program(geometry, page, Payload { data: &[], spare: &[] });

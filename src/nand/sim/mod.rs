@@ -32,11 +32,11 @@ pub use image::ImageError;
 #[cfg(feature = "unstable")]
 pub use image::ImagePlace;
 #[cfg(feature = "unstable")]
-pub use record::{PhysicalOp, Recorded, Recording};
+pub use record::{PhysicalOp, Recorded, Recording, Torn};
 #[cfg(not(feature = "unstable"))]
 pub(crate) use {
     image::ImagePlace,
-    record::{PhysicalOp, Recorded, Recording},
+    record::{PhysicalOp, Recorded, Recording, Torn},
 };
 
 use super::{Cause, Geometry, Nand, NandError, Part, PartError, ReadOutcome};
@@ -215,7 +215,7 @@ impl SimChip {
     /// not.
     #[cfg_attr(not(feature = "unstable"), doc(hidden))]
     pub fn apply_torn(&mut self, op: &PhysicalOp, torn: TornModel, seed: u64) -> Result<(), NandError> {
-        self.change(op, Some((torn, seed)))?;
+        self.change(op, Some(Torn { model: torn, seed }))?;
         if let PhysicalOp::Program { ppn, .. } = op {
             self.destroy_partner(*ppn, seed);
         }
@@ -233,7 +233,7 @@ impl SimChip {
         }
     }
 
-    fn change(&mut self, op: &PhysicalOp, torn: Option<(TornModel, u64)>) -> Result<(), NandError> {
+    fn change(&mut self, op: &PhysicalOp, torn: Option<Torn>) -> Result<(), NandError> {
         match op {
             PhysicalOp::Program { ppn, data, spare } => {
                 let page = self.check_program(*ppn, Payload { data, spare })?;
@@ -245,14 +245,14 @@ impl SimChip {
             }
             PhysicalOp::MarkBad { pbn } => {
                 self.check_block_number(*pbn)?;
-                self.bad[pbn.index()] |= torn.is_none_or(|(_, seed)| seed & 1 == 0);
+                self.bad[pbn.index()] |= torn.is_none_or(|torn| torn.seed & 1 == 0);
             }
         }
         self.operations += 1;
         Ok(())
     }
 
-    fn change_page(&mut self, ppn: Ppn, page: usize, payload: Payload<'_>, torn: Option<(TornModel, u64)>) {
+    fn change_page(&mut self, ppn: Ppn, page: usize, payload: Payload<'_>, torn: Option<Torn>) {
         let geometry = &self.part.geometry;
         if let Some(state) = &mut self.faults {
             state.note_programmed((ppn, geometry.block_of(ppn)), geometry);
@@ -265,7 +265,7 @@ impl SimChip {
         }
     }
 
-    fn change_block(&mut self, pbn: Pbn, torn: Option<(TornModel, u64)>) {
+    fn change_block(&mut self, pbn: Pbn, torn: Option<Torn>) {
         let geometry = &self.part.geometry;
         let place = &mut self.blocks[pbn.index()];
         if let Some(state) = &mut self.faults {
@@ -273,7 +273,7 @@ impl SimChip {
         }
         match torn {
             None => block::erase(place),
-            Some((model, seed)) => {
+            Some(Torn { model, seed }) => {
                 let block = place.get_or_insert_with(|| Arc::new(Block::erased(geometry)));
                 Arc::make_mut(block).erase_torn(geometry, model, seed);
             }
@@ -329,18 +329,17 @@ impl SimChip {
         if self.bad[pbn.index()] { Err(NandError::BadBlock(pbn)) } else { Ok(()) }
     }
 
-    /// Reads bytes of the data area from column `from` on, and the first bytes of the spare area.
+    /// Reads some columns of a page.
     fn read_columns(
         &mut self,
-        (ppn, cause): (Ppn, Cause),
-        from: usize,
-        data: &mut [u8],
-        spare: &mut [u8],
+        ppn: Ppn,
+        cause: Cause,
+        Columns { from, data, spare }: Columns<'_>,
     ) -> Result<ReadOutcome, NandError> {
         self.check_power()?;
         let pbn = self.check_page(ppn, from + data.len(), spare.len())?;
         count(&mut self.counters.page_reads, cause);
-        let read = (self.part.supply.read_ma, self.part.timing.read_ns);
+        let read = Work { ma: self.part.supply.read_ma, ns: self.part.timing.read_ns };
         self.charge(cause, Some(ppn), read, data.len() + spare.len());
         let geometry = &self.part.geometry;
         let page = geometry.page_in_block(ppn) as usize;
@@ -382,11 +381,11 @@ impl SimChip {
     }
 
     #[inline]
-    fn charge(&mut self, cause: Cause, page: Option<Ppn>, (ma, array_ns): (u32, u64), bytes: usize) {
+    fn charge(&mut self, cause: Cause, page: Option<Ppn>, work: Work, bytes: usize) {
         if cause != Cause::Check {
             let transfer_ns = self.part.timing.transfer_ns(bytes);
-            self.energy_pj += self.part.supply.energy_pj(ma, array_ns, transfer_ns);
-            self.take_time(page, array_ns + transfer_ns);
+            self.energy_pj += self.part.supply.energy_pj(work.ma, work.ns, transfer_ns);
+            self.take_time(page, work.ns + transfer_ns);
         }
     }
 
@@ -416,13 +415,26 @@ impl SimChip {
     }
 }
 
+/// Columns of a page that are read: bytes of the data area from `from` on, and the first of the spare area.
+struct Columns<'a> {
+    from: usize,
+    data: &'a mut [u8],
+    spare: &'a mut [u8],
+}
+
+/// Work of the cells: the current it draws, and the time it takes.
+struct Work {
+    ma: u32,
+    ns: u64,
+}
+
 /// Returns how the block is torn; `None` if the change is whole or did not happen. A failed operation leaves
 /// random bits.
 #[inline]
-fn torn_by(fate: Fate) -> Option<(TornModel, u64)> {
+fn torn_by(fate: Fate) -> Option<Torn> {
     match fate {
-        Fate::Failed { seed } => Some((TornModel::RandomBits, seed)),
-        Fate::LostInside { torn, seed } => Some((torn, seed)),
+        Fate::Failed { seed } => Some(Torn { model: TornModel::RandomBits, seed }),
+        Fate::LostInside { torn, seed } => Some(Torn { model: torn, seed }),
         Fate::Done | Fate::LostBefore | Fate::LostAfter => None,
     }
 }
@@ -439,7 +451,7 @@ impl Nand for SimChip {
         data: &mut [u8],
         spare: &mut [u8],
     ) -> Result<ReadOutcome, NandError> {
-        self.read_columns((ppn, cause), 0, data, spare)
+        self.read_columns(ppn, cause, Columns { from: 0, data, spare })
     }
 
     /// Only the bytes asked for are transferred.
@@ -450,7 +462,7 @@ impl Nand for SimChip {
         from: u32,
         data: &mut [u8],
     ) -> Result<ReadOutcome, NandError> {
-        self.read_columns((ppn, cause), from as usize, data, &mut [])
+        self.read_columns(ppn, cause, Columns { from: from as usize, data, spare: &mut [] })
     }
 
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError> {
@@ -466,7 +478,7 @@ impl Nand for SimChip {
             self.operations += 1;
             count(&mut self.counters.page_programs, cause);
             let bytes = self.part.geometry.raw_page_bytes();
-            let program = (self.part.supply.program_ma, self.part.timing.program_ns);
+            let program = Work { ma: self.part.supply.program_ma, ns: self.part.timing.program_ns };
             self.charge(cause, Some(ppn), program, bytes);
             let op = || PhysicalOp::Program { ppn, data: data.into(), spare: spare.into() };
             self.diary.note(Some(cause), torn, op);
@@ -484,7 +496,7 @@ impl Nand for SimChip {
             self.change_block(pbn, torn);
             self.operations += 1;
             count(&mut self.counters.block_erases, cause);
-            let erase = (self.part.supply.erase_ma, self.part.timing.erase_ns);
+            let erase = Work { ma: self.part.supply.erase_ma, ns: self.part.timing.erase_ns };
             self.charge(cause, None, erase, 0);
             self.diary.note(Some(cause), torn, || PhysicalOp::Erase { pbn });
         }
@@ -503,7 +515,7 @@ impl Nand for SimChip {
         let fate = self.fate(None, |_| 0);
         if fate != Fate::LostBefore {
             let torn = torn_by(fate);
-            self.bad[pbn.index()] |= torn.is_none_or(|(_, seed)| seed & 1 == 0);
+            self.bad[pbn.index()] |= torn.is_none_or(|torn| torn.seed & 1 == 0);
             self.operations += 1;
             self.diary.note(None, torn, || PhysicalOp::MarkBad { pbn });
         }

@@ -34,13 +34,22 @@ pub enum PhysicalOp {
     },
 }
 
+/// Way in which an operation is torn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Torn {
+    /// Model by which it is torn.
+    pub model: TornModel,
+    /// Seed of the random choices.
+    pub seed: u64,
+}
+
 /// Operation of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// Operation asked of the chip.
     pub op: PhysicalOp,
-    /// Model and seed by which a failure or a power cut tore the operation; `None` if it was done whole.
-    pub torn: Option<(TornModel, u64)>,
+    /// How a failure or a power cut tore the operation; `None` if it was done whole.
+    pub torn: Option<Torn>,
     /// Cause of the operation; `None` for a bad-block mark.
     pub cause: Option<Cause>,
     /// Label set last before the operation.
@@ -68,12 +77,7 @@ impl Clone for Diary {
 
 impl Diary {
     #[inline]
-    pub(super) fn note(
-        &mut self,
-        cause: Option<Cause>,
-        torn: Option<(TornModel, u64)>,
-        op: impl FnOnce() -> PhysicalOp,
-    ) {
+    pub(super) fn note(&mut self, cause: Option<Cause>, torn: Option<Torn>, op: impl FnOnce() -> PhysicalOp) {
         if let Some(recording) = &mut self.0 {
             let mark = recording.mark;
             recording.operations.push(Recorded { op: op(), torn, cause, mark });

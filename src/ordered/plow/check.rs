@@ -2,7 +2,7 @@
 
 use super::Core;
 use super::blocks::State;
-use super::level::Part;
+use super::level::{Part, Place};
 use super::sight::Sight;
 use super::space::Stock;
 use crate::check::{CheckReport, Invariant, message};
@@ -101,35 +101,29 @@ impl<N: Nand> Sight<'_, N> {
                 let found = message!("{ppn} reaches beyond the cursor of its level");
                 report.violation(Invariant::I3, ppn.0.into(), found);
             }
-            self.check_ways(level, (here, ppn), &keys[live..], report)?;
+            if level == 0 && keys[live..].iter().any(|key| self.stock.levels.is_filtered(level, key)) {
+                report.violation(Invariant::I9, ppn.0.into(), message!("a filter denies a key of {ppn}"));
+            }
+            if !self.leads_to(level, here, &keys[live..])? {
+                let found = message!("a look-up of a key of {ppn} does not come there");
+                report.violation(Invariant::I9, ppn.0.into(), found);
+            }
             before = keys.last().cloned();
             place = self.stock.levels[level].next(here);
         }
         Ok(())
     }
 
-    /// Checks that a look-up finds a page by its keys: no filter denies any of them, and the fences lead
-    /// there for the first and the last. Then they lead there for the keys between, too: for a higher key
-    /// they never name a lower group, and from a group on the search goes by the keys of its pages.
-    fn check_ways(
-        &mut self,
-        level: usize,
-        (place, ppn): ((Part, usize), Ppn),
-        keys: &[Vec<u8>],
-        report: &mut CheckReport,
-    ) -> Result<(), IndexFault> {
-        if level == 0 && keys.iter().any(|key| self.stock.levels.is_filtered(level, key)) {
-            report.violation(Invariant::I9, ppn.0.into(), message!("a filter denies a key of {ppn}"));
-        }
+    /// True if the fences lead to a page for the first and the last of its keys. Then they lead there for
+    /// the keys between, too: for a higher key they never name a lower group, and from a group on the search
+    /// goes by the keys of its pages.
+    fn leads_to(&mut self, level: usize, place: Place, keys: &[Vec<u8>]) -> Result<bool, IndexFault> {
         for key in keys.first().into_iter().chain(keys.last()) {
-            let found = self.seek(level, key)?;
-            if found != Some(place) {
-                let found = message!("a look-up of a key of {ppn} does not come there");
-                report.violation(Invariant::I9, ppn.0.into(), found);
-                break;
+            if self.seek(level, key)? != Some(place) {
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 }
 

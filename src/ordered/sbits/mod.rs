@@ -61,7 +61,9 @@ use crate::codec::{first_number, numbers};
 use crate::fault::IndexFault;
 use crate::index::require_ram;
 use crate::nand::{Cause, Geometry, Nand};
-use crate::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, within};
+use crate::ordered::{
+    Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, within,
+};
 use alloc::vec;
 use alloc::vec::Vec;
 use blocks::Blocks;
@@ -327,7 +329,7 @@ impl<N: Nand> Sbits<N> {
     fn show_page(
         &mut self,
         number: u64,
-        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        bounds: Bounds<'_>,
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<ControlFlow<()>, IndexFault> {

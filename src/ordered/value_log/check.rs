@@ -4,7 +4,7 @@ use super::ValueLog;
 use super::chunk::{Place, chunk_bytes};
 use super::walk::{Read, read_held};
 use crate::check::{CheckReport, IndexError, Invariant, message};
-use crate::nand::{Cause, Nand};
+use crate::nand::Nand;
 use crate::ordered::look_ups::{Asked, look_all_up};
 use crate::ordered::variable::Variable;
 use crate::ordered::{Direction, OrderedIndex, Visit};
@@ -24,7 +24,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         each_held(&mut self.index, &mut |key, held| {
             records += 1;
             value.clear();
-            read_held(log, key, held, (Cause::Check, Read::Chunks), &mut value)?;
+            read_held(log, key, held, Read::Check, &mut value)?;
             for place in log.decode(key, held)?.places() {
                 live[log.geometry.block_of(place.page).index()] +=
                     chunk_bytes(key.len(), place.bytes.into()) as u32;

@@ -218,18 +218,15 @@ impl<N: Nand> Log<N> {
             && usize::from(place.at) + chunk_bytes(key, place.bytes.into()) <= self.page.len()
     }
 
-    /// Appends the bytes of a chunk to a value. Only the chunk is read, unless its page is in the buffer.
-    /// Returns the mark of the value so far.
+    /// Returns the value bytes of a chunk. Only the chunk is read, unless its page is in the buffer.
     pub(super) fn read(
         &mut self,
-        (key, number, mark): (&[u8], u16, u32),
+        part: (&[u8], u16),
         place: Place,
         cause: Cause,
-        value: &mut Vec<u8>,
-    ) -> Result<u32, IndexError> {
-        let bytes = self.find((key, number), place, cause)?;
-        value.extend_from_slice(&self.page[bytes]);
-        Ok(self.mark_found(mark, place))
+    ) -> Result<&[u8], IndexError> {
+        let bytes = self.find(part, place, cause)?;
+        Ok(&self.page[bytes])
     }
 
     /// Mark of a value with the chunk that was found last.

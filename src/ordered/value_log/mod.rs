@@ -269,7 +269,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         if !self.index.get_into(key, &mut self.held)? {
             return Ok(false);
         }
-        read_held(&mut self.log, key, &self.held, (Cause::Host, Read::Chunks), value)?;
+        read_held(&mut self.log, key, &self.held, Read::Chunks, value)?;
         Ok(true)
     }
 

@@ -83,7 +83,7 @@ impl Waiting {
         value: &mut Vec<u8>,
     ) -> Result<(), IndexError> {
         for (number, &place) in self.placed.iter().enumerate() {
-            log.read((&self.key, number as u16, 0), place, cause, value)?;
+            value.extend_from_slice(log.read((&self.key, number as u16), place, cause)?);
         }
         if let Some(chunk) = self.tail {
             value.extend_from_slice(log.in_tail(self.key.len(), chunk));

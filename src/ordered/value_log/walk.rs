@@ -48,8 +48,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             }
             if !is_replaced {
                 value.clear();
-                done = read_held(log, key, held, (Cause::Host, Read::Pages), &mut value)
-                    .map(|()| visit(key, &value));
+                done = read_held(log, key, held, Read::Pages, &mut value).map(|()| visit(key, &value));
             }
             if matches!(done, Ok(ControlFlow::Continue(()))) {
                 ControlFlow::Continue(())
@@ -76,6 +75,8 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
 pub(super) enum Read {
     /// Each chunk alone.
     Chunks,
+    /// Each chunk alone, for a check.
+    Check,
     /// Whole pages, in which the next values may lie.
     Pages,
 }
@@ -85,10 +86,11 @@ pub(super) fn read_held<N: Nand>(
     log: &mut Log<N>,
     key: &[u8],
     held: &[u8],
-    (cause, how): (Cause, Read),
+    how: Read,
     value: &mut Vec<u8>,
 ) -> Result<(), IndexError> {
     let held = log.decode(key, held)?;
+    let cause = if how == Read::Check { Cause::Check } else { Cause::Host };
     let mut mark = 0;
     if let Held::Short(short) = held {
         value.extend_from_slice(short);
@@ -97,7 +99,8 @@ pub(super) fn read_held<N: Nand>(
         if how == Read::Pages && log.has(place, key.len()) {
             log.load(place.page, cause)?;
         }
-        mark = log.read((key, number as u16, mark), place, cause, value)?;
+        value.extend_from_slice(log.read((key, number as u16), place, cause)?);
+        mark = log.mark_found(mark, place);
     }
     if held.is_of(mark) { Ok(()) } else { Err(of_two(held)) }
 }

@@ -218,7 +218,7 @@ fn judge<S: Scheme>(
         }
         Err(error) => panic!("{what} {places:?}: {error:?}"),
     };
-    read_all(&mut ftl, image, (&image.model, &image.unasked), counts, what);
+    counts.corrupted += read_all(&mut ftl, image, (&image.model, &image.unasked), what);
     // The FTL goes on, or reports that it cannot.
     let (mut model, mut unasked) = (image.model.clone(), image.unasked.clone());
     let mut rng = Rng::new(u64::from(places[0].0));
@@ -237,7 +237,7 @@ fn judge<S: Scheme>(
             Err(error) => panic!("seed {} {what} {places:?}: {error:?}", image.seed),
         }
     }
-    read_all(&mut ftl, image, (&model, &unasked), counts, what);
+    counts.corrupted += read_all(&mut ftl, image, (&model, &unasked), what);
 }
 
 /// Describes every page of a chip: kind, number, version, erase count.
@@ -265,9 +265,9 @@ fn read_all<S: Scheme>(
     ftl: &mut SchemeFtl<Chip, S>,
     image: &Image,
     (model, unasked): (&Model, &BTreeSet<u32>),
-    counts: &mut Counts,
     what: &str,
-) {
+) -> u32 {
+    let mut corrupted = 0;
     let places: Vec<Ppn> = ftl.nand().spoilt().into_keys().collect();
     let mut data = vec![0; ftl.page_bytes()];
     for (lpn, &tag) in (0..).zip(&model.pages) {
@@ -286,10 +286,11 @@ fn read_all<S: Scheme>(
                 );
                 assert_eq!(data, page(found, data.len()), "seed {} {what} {places:?} lpn {lpn}", image.seed);
             }
-            Err(StoreError::Corrupted { .. }) => counts.corrupted += 1,
+            Err(StoreError::Corrupted { .. }) => corrupted += 1,
             Err(error) => panic!("{what} {places:?} lpn {lpn}: {error:?}"),
         }
     }
+    corrupted
 }
 
 fn sweep<S: Scheme>(end: End, settings: &impl Fn(u64) -> S::Config) -> Counts {

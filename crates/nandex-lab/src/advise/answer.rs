@@ -4,7 +4,7 @@
 use super::figures::Figures;
 use super::space::Candidate;
 use super::trial::Tried;
-use super::{Contender, Turn, Want};
+use super::{Contender, Request, Turn, Want};
 use crate::stats::{self, Summary};
 use nandex::nand::Part;
 
@@ -58,12 +58,13 @@ pub(super) fn choose(ranked: &[Ranked], want: Want, part: &Part) -> Option<usize
 }
 
 pub(super) fn contender(
+    request: &Request,
+    part: &Part,
     one: &Ranked,
     taken: &Ranked,
     best: &Ranked,
-    context: (Want, &Part, f64),
 ) -> Contender {
-    let (want, part, rate) = context;
+    let (want, rate) = (request.want, request.rate.unwrap_or(1.0));
     let base = taken.mean.cost(want, part);
     Contender {
         name: one.candidate.name(),

@@ -120,7 +120,7 @@ impl Search<'_> {
         }
         let taken = choose(&ranked, self.want(), self.part());
         let by_ram = self.by_ram(&ready, &screened, taken.map(|place| &ranked[place]));
-        Ok(self.advice(&parts.whole, screened, (&ranked, taken), by_ram))
+        Ok(self.advice(&parts.whole, screened, &ranked, by_ram))
     }
 
     /// Runs all stacks on growing parts of the operations.
@@ -258,11 +258,10 @@ impl Search<'_> {
         &self,
         whole: &[Workload],
         screened: Screened,
-        (ranked, taken): (&[Ranked], Option<usize>),
+        ranked: &[Ranked],
         by_ram: Vec<AtRam>,
     ) -> Advice {
         let ram = self.request.ram_bytes();
-        let context = (self.want(), self.part(), self.request.rate.unwrap_or(1.0));
         let mut advice = Advice {
             schema: ADVICE_SCHEMA,
             nandex_version: env!("CARGO_PKG_VERSION"),
@@ -282,9 +281,9 @@ impl Search<'_> {
             c: None,
             by_ram,
         };
-        let Some(place) = taken else { return advice };
+        let Some(place) = choose(ranked, self.want(), self.part()) else { return advice };
         let (best, chosen) = (&ranked[0], &ranked[place]);
-        let tell = |one: &Ranked| contender(one, chosen, best, context);
+        let tell = |one: &Ranked| contender(self.request, self.part(), one, chosen, best);
         let others: Vec<Ranked> =
             ranked.iter().enumerate().filter(|(at, _)| *at != place).map(|(_, one)| one.clone()).collect();
         if self.want() == Want::Time {

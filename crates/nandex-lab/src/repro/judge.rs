@@ -40,16 +40,17 @@ fn judged(rule: Rule, expected: &Expected, results: &ExperimentResults) -> Vec<S
             let label = format!("{figure}, {}", form.name("wandering", "mu"));
             let blank =
                 ScoreValue { cell: at.clone(), figure: label, paper: *paper, ..ScoreValue::default() };
-            vec![compared(rule, results, [&cells[0], &cells[1]], (figure, *form), blank)]
+            vec![by_direction(rule, *form, compared(results, [&cells[0], &cells[1]], (figure, *form), blank))]
         }
         Expected::Cells { against, cell, figure, form, paper } => {
-            vec![cells(rule, results, [against, cell], (figure, *form), Some(*paper))]
+            vec![by_direction(rule, *form, cells(results, [against, cell], (figure, *form), Some(*paper)))]
         }
         Expected::Contest { at, match_up } => {
             let MatchUp { figure, form, paper, rule: own, .. } = match_up;
             let judge = |pair: [&String; 2]| {
                 let [first, second] = pair.map(|name| format!("{at}/{name}"));
-                cells(own.unwrap_or(rule), results, [&first, &second], (figure, *form), *paper)
+                let value = cells(results, [&first, &second], (figure, *form), *paper);
+                by_direction(own.unwrap_or(rule), *form, value)
             };
             match_up.pairs().map(judge).collect()
         }
@@ -124,7 +125,6 @@ fn without_spread(number: Option<f64>, blank: ScoreValue) -> ScoreValue {
 }
 
 fn cells(
-    rule: Rule,
     results: &ExperimentResults,
     [first, second]: [&String; 2],
     (figure, form): (&str, Form),
@@ -132,7 +132,7 @@ fn cells(
 ) -> ScoreValue {
     let label = format!("{figure}, {}", form.name(first, second));
     let blank = ScoreValue { cell: second.clone(), figure: label, paper, ..ScoreValue::default() };
-    compared(rule, results, [first, second], (figure, form), blank)
+    compared(results, [first, second], (figure, form), blank)
 }
 
 /// The mean of a figure of a cell. A cell with a stand-in does not count as measured.
@@ -182,9 +182,7 @@ fn mean_over(
         paper: *paper,
         ..ScoreValue::default()
     };
-    let value = with_spread(summary.as_ref(), blank);
-    let agrees = agrees(*form, *paper, value.measured);
-    ScoreValue { verdict: verdict(rule, &value, agrees), ..value }
+    by_direction(rule, *form, with_spread(summary.as_ref(), blank))
 }
 
 /// Whether a comparison has the same direction as in the paper.
@@ -218,7 +216,6 @@ fn knee(rule: Rule, wanted: &Knee, results: &ExperimentResults) -> ScoreValue {
 }
 
 fn compared(
-    rule: Rule,
     results: &ExperimentResults,
     [first, second]: [&str; 2],
     (figure, form): (&str, Form),
@@ -226,7 +223,11 @@ fn compared(
 ) -> ScoreValue {
     let [first, second] = [first, second].map(|name| mean_of(results, name, figure));
     let mean = first.zip(second).map(|(first, second)| form.of(first, second));
-    let value = without_spread(mean, blank);
-    let agrees = agrees(form, value.paper, mean);
+    without_spread(mean, blank)
+}
+
+/// Judges a comparison.
+fn by_direction(rule: Rule, form: Form, value: ScoreValue) -> ScoreValue {
+    let agrees = agrees(form, value.paper, value.measured);
     ScoreValue { verdict: verdict(rule, &value, agrees), ..value }
 }

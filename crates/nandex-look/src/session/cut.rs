@@ -4,8 +4,8 @@
 use super::op::{Contents, Source, Subject};
 use super::watch::{Event, Watched, What};
 use super::{At, Live, Session, Step, changed_by, repeat};
-use nandex::nand::sim::SimChip;
 use nandex::nand::sim::{PhysicalOp, Recorded, TornModel};
+use nandex::nand::sim::{SimChip, Torn};
 use nandex::ordered::Durability;
 use nandex_stacks::registry::Open;
 use serde::{Deserialize, Serialize};
@@ -157,14 +157,15 @@ impl Session {
             self.chip_at(At { step: acknowledged, event: self.steps[acknowledged].events.len() })?;
         let mut left = self.steps.get(struck).map_or(Vec::new(), |step| step.changes[..made].to_vec());
         left.extend(met.map(|met| match mode.torn() {
-            Some(torn) => Recorded { torn: Some((torn, self.setup.seed)), ..met.clone() },
+            Some(model) => Recorded { torn: Some(Torn { model, seed: self.setup.seed }), ..met.clone() },
             None => met.clone(),
         }));
         repeat(&mut chip, &left)?;
         let in_flight = self.steps.get(struck).filter(|_| !left.is_empty() || mode != CutMode::Before);
         let in_flight = in_flight.map(|step| step.contents.clone());
         let met = self.next_change(at)?;
-        let mut cut = self.branch(acknowledged, (&met, mode), (chip, left))?;
+        let outcome = format!("{met}: {}", mode.words());
+        let mut cut = self.branch(acknowledged, outcome, (chip, left))?;
         cut.mount((met, mode), in_flight)?;
         Ok(cut)
     }
@@ -179,7 +180,7 @@ impl Session {
     fn branch(
         &self,
         acknowledged: usize,
-        (met, mode): (&str, CutMode),
+        outcome: String,
         (chip, left): (SimChip, Vec<Recorded>),
     ) -> Result<Session, String> {
         let events = left.iter().map(|recorded| {
@@ -195,7 +196,7 @@ impl Session {
         let step = Step {
             what: "the power is cut".into(),
             kind: "cut",
-            outcome: format!("{met}: {}", mode.words()),
+            outcome,
             failed: true,
             events: events.collect(),
             changes: left,

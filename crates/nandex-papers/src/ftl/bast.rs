@@ -55,7 +55,7 @@ use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::fault::StoreFault;
-use nandex::ftl::mapping::{Flash, FlashConfig, Live, Mounted, Rules, Scheme, SchemeFtl};
+use nandex::ftl::mapping::{Flash, FlashConfig, HostPage, Live, Mounted, Rules, Scheme, SchemeFtl};
 use nandex::nand::{Cause, Geometry};
 use nandex::rng::Rng;
 use nandex::units::{Lbn, Pbn, Ppn};
@@ -296,7 +296,12 @@ impl Bast {
         let Some(log) = self.logs.get_mut(&lbn) else { return Ok(false) };
         let page = flash.next_page(log.pbn);
         log.places.resize(page as usize, UNKNOWN);
-        if !flash.write(flash.geometry().page_at(log.pbn, page), (PageKind::Log, lpn), cause, data)? {
+        if !flash.write(
+            flash.geometry().page_at(log.pbn, page),
+            HostPage { kind: PageKind::Log, lpn },
+            cause,
+            data,
+        )? {
             return Ok(false);
         }
         log.places.push(place as u16);

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::fault::StoreFault;
-use nandex::ftl::mapping::{Flash, Source};
+use nandex::ftl::mapping::{Flash, HostPage, Source};
 use nandex::nand::Cause;
 use nandex::units::{Lbn, Pbn, Ppn};
 
@@ -66,7 +66,8 @@ impl BlockMap {
         let (lbn, page) = flash.split(lpn);
         let pbn = self.get_or_take(flash, lbn)?;
         let ppn = flash.geometry().page_at(pbn, page);
-        Ok(flash.is_open(pbn, page) && flash.write(ppn, (PageKind::Data, lpn), cause, data)?)
+        Ok(flash.is_open(pbn, page)
+            && flash.write(ppn, HostPage { kind: PageKind::Data, lpn }, cause, data)?)
     }
 
     pub(super) fn find(&self, flash: &Flash<'_>, lpn: u32) -> Option<Ppn> {

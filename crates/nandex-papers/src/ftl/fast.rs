@@ -44,7 +44,7 @@ use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::fault::StoreFault;
-use nandex::ftl::mapping::{Flash, FlashConfig, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
+use nandex::ftl::mapping::{Flash, FlashConfig, HostPage, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
 use nandex::nand::{Cause, Geometry};
 use nandex::units::{Lbn, Pbn, Ppn};
 
@@ -163,7 +163,7 @@ impl Scheme for Fast {
                 let old = self.find(flash, lpn);
                 if flash.write(
                     flash.geometry().page_at(sw.pbn, page),
-                    (PageKind::Sequential, lpn),
+                    HostPage { kind: PageKind::Sequential, lpn },
                     cause,
                     data,
                 )? {
@@ -331,7 +331,12 @@ impl Fast {
         loop {
             let pbn = flash.take(PageKind::Sequential, owner.0, Wear::Least)?;
             let old = self.find(flash, lpn);
-            if flash.write(flash.geometry().page_at(pbn, 0), (PageKind::Sequential, lpn), cause, data)? {
+            if flash.write(
+                flash.geometry().page_at(pbn, 0),
+                HostPage { kind: PageKind::Sequential, lpn },
+                cause,
+                data,
+            )? {
                 self.sw = Some(Sequential { pbn, owner, fill: 1 });
                 self.rw_map.drop_copy(flash, lpn, old);
                 return Ok(());
@@ -428,7 +433,7 @@ impl Fast {
             tail.lpns.resize(place as usize, NOBODY);
             tail.lpns.push(lpn);
             let old = self.find(flash, lpn);
-            if flash.write(ppn, (PageKind::Log, lpn), cause, data)? {
+            if flash.write(ppn, HostPage { kind: PageKind::Log, lpn }, cause, data)? {
                 self.rw_map.drop_copy(flash, lpn, old);
                 self.rw_map.insert(lpn, ppn);
                 return Ok(());

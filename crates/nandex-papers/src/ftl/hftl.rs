@@ -40,7 +40,7 @@ use nandex::blocks::hot::{HotConfig, HotFilter};
 use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::fault::StoreFault;
-use nandex::ftl::mapping::{Flash, FlashConfig, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
+use nandex::ftl::mapping::{Flash, FlashConfig, HostPage, Mounted, NOBODY, Rules, Scheme, SchemeFtl, Way};
 use nandex::nand::{Cause, Geometry};
 use nandex::sort;
 use nandex::units::{Lpn, Pbn, Ppn};
@@ -240,7 +240,7 @@ impl Hftl {
         loop {
             let ppn = self.hot_place(flash)?;
             let old = self.locate(flash, lpn, cause)?;
-            if !flash.write(ppn, (PageKind::Host, lpn), cause, data)? {
+            if !flash.write(ppn, HostPage { kind: PageKind::Host, lpn }, cause, data)? {
                 continue;
             }
             match (self.hot_map.insert(lpn, ppn), old) {
@@ -310,7 +310,7 @@ impl Hftl {
                     flash.geometry().page_at(pbn, 0)
                 }
             };
-            if flash.store_from((ppn, to), header, CAUSE, page)? {
+            if flash.store_from(Way { from: ppn, to }, header, CAUSE, page)? {
                 self.hot_map.insert(lpn, to);
                 return Ok(());
             }

@@ -60,7 +60,9 @@ use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message};
 use nandex::fault::StoreFault;
-use nandex::ftl::mapping::{ChipPlan, Flash, FlashConfig, Mounted, Rules, Scheme, SchemeFtl, Source};
+use nandex::ftl::mapping::{
+    ChipPlan, Flash, FlashConfig, HostPage, Mounted, Rules, Scheme, SchemeFtl, Source,
+};
 use nandex::nand::{Cause, Geometry};
 use nandex::store::StoreError;
 use nandex::units::{Lbn, Pbn, Ppn};
@@ -182,7 +184,7 @@ impl Scheme for Nftl {
         loop {
             if let Some(pbn) = self.chain(unit).find(|&pbn| flash.is_open(pbn, page)) {
                 let (old, ppn) = (self.find(flash, lpn), flash.geometry().page_at(pbn, page));
-                if flash.write(ppn, (PageKind::Data, lpn), cause, data)? {
+                if flash.write(ppn, HostPage { kind: PageKind::Data, lpn }, cause, data)? {
                     old.into_iter().for_each(|ppn| flash.invalidate(ppn));
                     return Ok(());
                 }

@@ -58,7 +58,7 @@ use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message, words};
 use nandex::fault::StoreFault;
-use nandex::ftl::mapping::{Flash, FlashConfig, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
+use nandex::ftl::mapping::{Flash, FlashConfig, HostPage, Live, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
 use nandex::nand::{Cause, Geometry};
 use nandex::store::StoreError;
 use nandex::units::{Lbn, Pbn, Ppn};
@@ -328,7 +328,7 @@ impl Sast {
         let page = flash.next_page(log.pbn);
         let ppn = flash.geometry().page_at(log.pbn, page);
         log.lpns.resize(page as usize, NOBODY);
-        if !flash.write(ppn, (PageKind::Log, lpn), cause, data)? {
+        if !flash.write(ppn, HostPage { kind: PageKind::Log, lpn }, cause, data)? {
             return Ok(false);
         }
         log.lpns.push(lpn);

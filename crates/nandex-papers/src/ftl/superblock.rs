@@ -59,7 +59,7 @@ use nandex::blocks::Wear;
 use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message, words};
 use nandex::fault::StoreFault;
-use nandex::ftl::mapping::{ChipPlan, Flash, FlashConfig, Mounted, Rules, Scheme, SchemeFtl};
+use nandex::ftl::mapping::{ChipPlan, Flash, FlashConfig, HostPage, Mounted, Rules, Scheme, SchemeFtl, Way};
 use nandex::nand::{Cause, Geometry};
 use nandex::store::StoreError;
 use nandex::units::{Lbn, Pbn, Ppn};
@@ -214,7 +214,7 @@ impl Scheme for Superblock {
         while flash.blocks().free_count() < self.floor && self.reclaim_any(flash)? {}
         loop {
             let (mut update, ppn) = self.make_room(flash, number)?;
-            if !flash.write(ppn, (PageKind::Log, lpn), cause, data)? {
+            if !flash.write(ppn, HostPage { kind: PageKind::Log, lpn }, cause, data)? {
                 self.supers[number].update = None;
                 continue;
             }
@@ -251,7 +251,7 @@ impl Scheme for Superblock {
         if flash.blocks().free_count() < self.floor || !self.supers.get(number).is_some_and(is_closed) {
             return Ok(false);
         }
-        self.move_pages(flash, (number, pbn), Copies::Cold, Cause::WearLevelling)?;
+        self.move_pages(flash, pbn, Copies::Cold, Cause::WearLevelling)?;
         self.release(flash, number, pbn, Cause::WearLevelling)?;
         Ok(true)
     }
@@ -460,7 +460,7 @@ impl Superblock {
             self.counters.empty_blocks += 1;
         } else {
             self.close(flash, number, victim);
-            self.move_pages(flash, (number, victim), copies, Cause::GarbageCollection)?;
+            self.move_pages(flash, victim, copies, Cause::GarbageCollection)?;
             flash.counters.collections += 1;
         }
         self.release(flash, number, victim, Cause::GarbageCollection)
@@ -469,10 +469,11 @@ impl Superblock {
     fn move_pages(
         &mut self,
         flash: &mut Flash<'_>,
-        (number, from): (usize, Pbn),
+        from: Pbn,
         copies: Copies,
         cause: Cause,
     ) -> Result<(), StoreFault> {
+        let number = flash.tag(from).owner as usize;
         while let Some(ppn) = flash.blocks().next_valid(from, 0) {
             let Some(header) = flash.load(ppn, cause)? else {
                 self.lose(flash, number, ppn)?;
@@ -487,7 +488,7 @@ impl Superblock {
                 let is_hot = copies == Copies::Apart && self.is_hot(lpn);
                 let target = self.target(flash, number, copies, is_hot)?;
                 let Some(to) = flash.next_ppn(target) else { continue };
-                let is_done = flash.store((ppn, to), header, cause)?;
+                let is_done = flash.store(Way { from: ppn, to }, header, cause)?;
                 if is_done {
                     self.map[lpn as usize] = to.0;
                     self.set_hot(lpn, false);

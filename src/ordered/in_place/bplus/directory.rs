@@ -242,7 +242,8 @@ impl Work<'_> {
         batch(&mut *self.store, |store| {
             let mut reads = wanted.iter().zip(nodes.extra.iter_mut());
             reads.try_for_each(|((lpn, _), frame)| {
-                load((&mut *store, None), &layout, (*lpn, Some(level)), Cause::Host, frame)
+                load(&mut *store, None, *lpn, Cause::Host, frame)?;
+                layout.verify(frame, *lpn, Some(level))
             })
         })
     }

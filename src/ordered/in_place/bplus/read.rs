@@ -2,7 +2,7 @@
 
 use super::Work;
 use super::nodes::frame_at;
-use super::page::{Frame, Layout, ROOT};
+use super::page::{Frame, ROOT};
 use super::staged::Staged;
 use crate::fault::IndexFault;
 use crate::nand::Cause;
@@ -29,7 +29,8 @@ impl Work<'_> {
             nodes.give_back(depth);
         }
         let frame = frame_at(&mut nodes.path, depth, &nodes.layout);
-        load((self.store, self.core.staged.as_ref()), &nodes.layout, (lpn, level), cause, frame)
+        load(self.store, self.core.staged.as_ref(), lpn, cause, frame)?;
+        nodes.layout.verify(frame, lpn, level)
     }
 
     /// Reads the root, with which an operation begins.
@@ -42,7 +43,8 @@ impl Work<'_> {
     pub(super) fn fetch_extra(&mut self, lpn: Lpn, level: usize, cause: Cause) -> Result<usize, IndexFault> {
         let nodes = &mut self.core.nodes;
         let frame = frame_at(&mut nodes.extra, nodes.extra_used, &nodes.layout);
-        load((self.store, self.core.staged.as_ref()), &nodes.layout, (lpn, Some(level)), cause, frame)?;
+        load(self.store, self.core.staged.as_ref(), lpn, cause, frame)?;
+        nodes.layout.verify(frame, lpn, Some(level))?;
         Ok(nodes.use_spare())
     }
 
@@ -93,7 +95,8 @@ impl Work<'_> {
         for depth in 0..wanted {
             let level = nodes.height - depth;
             let frame = frame_at(&mut nodes.path, depth, &nodes.layout);
-            load((self.store, self.core.staged.as_ref()), &nodes.layout, (lpn, Some(level)), cause, frame)?;
+            load(self.store, self.core.staged.as_ref(), lpn, cause, frame)?;
+            nodes.layout.verify(frame, lpn, Some(level))?;
             if level > 1 {
                 frame.slot = nodes.layout.internal.child_slot(frame.area(), frame.count(), key);
                 lpn = nodes.layout.child(frame, frame.slot)?;
@@ -103,18 +106,18 @@ impl Work<'_> {
     }
 }
 
-/// Reads a node, from the current batch or from the store, and verifies it.
+/// Reads a node, from the current batch or from the store. It is not verified yet.
 pub(super) fn load(
-    (store, staged): (&mut dyn PageStore, Option<&Staged>),
-    layout: &Layout,
-    node: (Lpn, Option<usize>),
+    store: &mut dyn PageStore,
+    staged: Option<&Staged>,
+    lpn: Lpn,
     cause: Cause,
     frame: &mut Frame,
 ) -> Result<(), IndexFault> {
-    match staged.and_then(|staged| staged.find(node.0)) {
+    match staged.and_then(|staged| staged.find(lpn)) {
         Some(page) => frame.bytes.copy_from_slice(page),
-        None => store.read(node.0, cause, &mut frame.bytes)?,
+        None => store.read(lpn, cause, &mut frame.bytes)?,
     }
     frame.is_dirty = false;
-    layout.verify(frame, node.0, node.1)
+    Ok(())
 }

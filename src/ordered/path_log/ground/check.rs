@@ -9,6 +9,7 @@ use crate::units::Ppn;
 use alloc::collections::BTreeMap;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::RangeInclusive;
 
 /// Walk over the nodes.
 struct Walk<'a, N, S> {
@@ -82,7 +83,11 @@ impl<N: Nand, S: RawScheme> Walk<'_, N, S> {
         if let Some(i) = shape.first_unsorted(node, count) {
             report.violation(Invariant::R1, at, message!("key {i} at level {level} does not rise"));
         }
-        check_filling(report, at, (level, height), (count, path.scheme.root_entries_max(tag.layout, height)));
+        let root_max = path.scheme.root_entries_max(tag.layout, height);
+        if !filling(level, height, root_max).contains(&count) {
+            let found = message!("{count} of {root_max} entries at level {level} of {height}");
+            report.violation(Invariant::R3, at, found);
+        }
         let width = path.width(level, &shape, node, count);
         if visit.width.is_some_and(|named| named != width)
             || (path.scheme.layouts() > 1 && !path.scheme.fits(width, (level, height), count))
@@ -91,9 +96,7 @@ impl<N: Nand, S: RawScheme> Walk<'_, N, S> {
             let found = message!("{count} entries at level {level}, width {width}, {named:?} named");
             report.violation(Invariant::R8, at, found);
         }
-        if level == 1 {
-            report.records += count as u64;
-        }
+        report.records += if level == 1 { count as u64 } else { 0 };
         if count > 0 {
             let (first, last) = (shape.key(node, 0), shape.key(node, count - 1));
             if visit.low.as_deref().is_some_and(|low| first < low)
@@ -156,19 +159,11 @@ impl<N: Nand, S: RawScheme> Walk<'_, N, S> {
     }
 }
 
-fn check_filling(
-    report: &mut CheckReport,
-    at: u64,
-    (level, height): (u8, u8),
-    (count, root_max): (usize, usize),
-) {
-    let least = match level == height {
-        true if level == 1 => 0,
-        true => 2,
-        false => 1,
-    };
-    if count < least || (level == height && count > root_max) {
-        let found = message!("{count} of {root_max} entries at level {level} of {height}");
-        report.violation(Invariant::R3, at, found);
+/// Numbers of entries that a node may have.
+fn filling(level: u8, height: u8, root_max: usize) -> RangeInclusive<usize> {
+    match level == height {
+        true if level == 1 => 0..=root_max,
+        true => 2..=root_max,
+        false => 1..=usize::MAX,
     }
 }

@@ -39,7 +39,7 @@ use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
 use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};
-use crate::ordered::node::NodeShape;
+use crate::ordered::node::{Move, NodeShape};
 use crate::ordered::path_log::ground::{
     Change, Key, Layouts, Leaf, LeafUse, MovedNodes, Nodes, RawScheme, RawTree, Shapes, Sibling, child_value,
 };
@@ -375,7 +375,8 @@ fn grow<N: Nand, C: LayoutChoice>(
     // The root lies at or near the place that the half on the path will have.
     let root = &tree.path.buffer[root_area.clone()];
     wide.copy_entries((root, moved), count - kept_count, (&half, &mut tree.path.detached[area.clone()], 0));
-    wide.move_entries(&mut tree.path.buffer, (root_area.start, kept), kept_count, (&half, area.start));
+    let way = Move { from: root_area.start, to: area.start };
+    wide.move_entries(&mut tree.path.buffer, way, kept..kept + kept_count, &half);
     tree.path.buffer[..area.start].fill(0xff);
     tree.path.step_mut(level).count = kept_count as u16;
     let tag = Tag { layout, ..tree.path.tag(lowest, level) };

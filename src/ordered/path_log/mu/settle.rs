@@ -29,6 +29,7 @@ use crate::ordered::node::NodeShape;
 use crate::ordered::path_log::ground::{ADDRESS_BYTES, Nodes, Shapes, Step, child_value};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 /// Largest number of pages that a conversion adds to an update.
 const CONVERSION_PAGES: u32 = 16;
@@ -164,7 +165,7 @@ fn convert<N: Nand, C: LayoutChoice>(
         let (node, slot) = gather(tree, level, below.take(), key);
         let limit = tree.path.limit_at(level);
         if tree.path.scheme.fits(limit, (level, tree.path.height), node.count) {
-            place(tree, level, &node, (0, node.count), slot);
+            place(tree, level, &node, 0..node.count, slot);
             continue;
         }
         let parts = parts_of(tree, limit, (level, tree.path.height), node.count);
@@ -215,10 +216,11 @@ fn place<N: Nand, C: LayoutChoice>(
     tree: &mut Tree<N, C>,
     level: u8,
     node: &Loose,
-    (from, count): (usize, usize),
+    entries: Range<usize>,
     slot: usize,
 ) {
-    debug_assert!(from + count <= node.count, "R1: entries {from} to {} of {}", from + count, node.count);
+    let (from, count) = (entries.start, entries.len());
+    debug_assert!(entries.end <= node.count, "R1: entries {entries:?} of {}", node.count);
     debug_assert!(slot >= from && slot < from + count.max(1), "R3: the path's entry {slot} is elsewhere");
     let layout = tree.path.layout;
     let step = tree.path.step_mut(level);
@@ -246,7 +248,7 @@ fn divide<N: Nand, C: LayoutChoice>(
         let head = node.shape.key(&node.bytes, from).to_vec();
         let child = if (from..from + count).contains(&slot) {
             divided.path_part = part;
-            place(tree, level, node, (from, count), slot);
+            place(tree, level, node, from..from + count, slot);
             [0xff; ADDRESS_BYTES]
         } else {
             let (shape, area) = (
@@ -303,7 +305,7 @@ pub(super) fn keep<N: Nand, C: LayoutChoice>(tree: &mut Tree<N, C>, lowest: u8) 
     for level in lowest..=height {
         let (source, count, slot) = (tree.path.shape(level), tree.path.count(level), tree.path.slot(level));
         let node = Loose { shape: source, bytes: tree.path.node(level).to_vec(), count };
-        place(tree, level, &node, (0, count), slot);
+        place(tree, level, &node, 0..count, slot);
     }
     Ok(())
 }

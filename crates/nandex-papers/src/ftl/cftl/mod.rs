@@ -63,7 +63,7 @@ use nandex::fault::StoreFault;
 use nandex::ftl::cached::{CacheCounters, CachedTable};
 use nandex::ftl::cmt::Run;
 use nandex::ftl::collecting::{self, Collecting, Room};
-use nandex::ftl::mapping::{Flash, FlashConfig, Mounted, Rules, Scheme, SchemeFtl};
+use nandex::ftl::mapping::{Flash, FlashConfig, HostPage, Mounted, Rules, Scheme, SchemeFtl};
 use nandex::ftl::table::{Frontier, from_raw, to_raw};
 use nandex::nand::{Cause, Geometry};
 use nandex::units::{Lbn, Lpn, Pbn, Ppn};
@@ -212,7 +212,7 @@ impl Scheme for Cftl {
         self.convert_candidate(flash)?;
         self.reserve(flash, ENTRIES_PER_WRITE)?;
         let old = self.look_up(flash, lpn)?;
-        let ppn = self.data.write(flash, (PageKind::Host, lpn), cause, data)?;
+        let ppn = self.data.write(flash, HostPage { kind: PageKind::Host, lpn }, cause, data)?;
         self.supersede(flash, lpn, old, Some(ppn));
         self.hot.note_write(Lpn(lpn));
         Ok(())

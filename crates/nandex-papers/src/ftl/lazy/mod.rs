@@ -69,7 +69,9 @@ use nandex::blocks::spare::PageKind;
 use nandex::check::{CheckReport, Invariant, message, words};
 use nandex::codec::get_u32;
 use nandex::fault::StoreFault;
-use nandex::ftl::mapping::{ChipPlan, Flash, FlashConfig, Mounted, NOBODY, Rules, Scheme, SchemeFtl};
+use nandex::ftl::mapping::{
+    ChipPlan, Flash, FlashConfig, HostPage, Mounted, NOBODY, Rules, Scheme, SchemeFtl,
+};
 use nandex::ftl::table::{Frontier, MapTable, NONE, blocks_for, from_raw};
 use nandex::nand::{Cause, Geometry};
 use nandex::store::StoreError;
@@ -242,7 +244,7 @@ impl Scheme for Lazy {
         data: &[u8],
     ) -> Result<(), StoreFault> {
         self.make_room(flash, 1)?;
-        let ppn = self.update.write(flash, (PageKind::Host, lpn), cause, data)?;
+        let ppn = self.update.write(flash, HostPage { kind: PageKind::Host, lpn }, cause, data)?;
         self.supersede(flash, lpn, ppn);
         Ok(())
     }

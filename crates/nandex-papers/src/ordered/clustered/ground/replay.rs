@@ -8,7 +8,7 @@ use super::extent::{Header, Listed, require_sound};
 use super::ring::Ring;
 use super::settings::ClusteredSizes;
 use super::superblock::{SLOTS, Superblock};
-use super::table::AddressTable;
+use super::table::{AddressTable, require_page};
 use alloc::vec;
 use alloc::vec::Vec;
 use nandex::check::{IndexError, Invariant};
@@ -23,13 +23,28 @@ pub(super) struct Replay {
     pub(super) ring: Ring,
 }
 
+/// Reader of the pages, into one buffer.
+struct Reader<'a, S> {
+    store: &'a mut S,
+    cause: Cause,
+    page: Vec<u8>,
+}
+
+impl<S: PageStore> Reader<'_, S> {
+    fn read(&mut self, at: Lpn) -> Result<&[u8], StoreError> {
+        self.store.read(at, self.cause, &mut self.page)?;
+        Ok(&self.page)
+    }
+}
+
+/// Reads the table and replays the batches after it.
 pub(super) fn replay(
     store: &mut impl PageStore,
     plan: &ClusteredSizes,
     superblock: &Superblock,
     cause: Cause,
 ) -> Result<Replay, IndexError> {
-    let mut page = vec![0; plan.page_bytes];
+    let mut reader = Reader { store, cause, page: vec![0; plan.page_bytes] };
     let mut found = Replay {
         table: AddressTable::new(plan.pages),
         ring: Ring::new(plan, superblock.anchor, superblock.tail),
@@ -38,18 +53,18 @@ pub(super) fn replay(
     let parts = (superblock.entries as usize).div_ceil(super::table::page_entries(plan.page_bytes));
     for part in 0..parts as u32 {
         let at = Lpn(area + part);
-        store.read(at, cause, &mut page)?;
-        let (possible, table) = (found.ring.pages_possible(), (superblock.epoch, superblock.entries));
-        found.table.decode(table, (part, at), &page, possible)?;
+        let page = reader.read(at)?;
+        require_page(page, superblock.epoch, at)?;
+        found.table.decode(part, superblock.entries, page, found.ring.pages_possible())?;
     }
-    let in_order = store.durable_writes() || store.prefix_consistent();
+    let in_order = reader.store.durable_writes() || reader.store.prefix_consistent();
     let mut newest: Option<(Vec<Listed>, Ring)> = None;
     loop {
         let start = newest.as_ref().map_or(found.ring, |(_, ring)| *ring);
-        let next = read_batch(store, plan, superblock.epoch, start, (cause, &mut page))?;
+        let next = read_batch(&mut reader, plan, superblock.epoch, start)?;
         let is_end = next.is_none();
         if let Some((nodes, ring)) = core::mem::replace(&mut newest, next) {
-            if (is_end || !in_order) && !is_whole(store, &nodes, cause, &mut page)? {
+            if (is_end || !in_order) && !is_whole(&mut reader, &nodes)? {
                 break;
             }
             for node in nodes {
@@ -72,16 +87,15 @@ pub(super) fn replay(
 
 /// The nodes listed by the next batch, and the ring after it. `None` if one of its headers is missing.
 fn read_batch(
-    store: &mut impl PageStore,
+    reader: &mut Reader<'_, impl PageStore>,
     plan: &ClusteredSizes,
     epoch: u64,
     mut ring: Ring,
-    (cause, page): (Cause, &mut [u8]),
 ) -> Result<Option<(Vec<Listed>, Ring)>, StoreError> {
     let mut nodes = Vec::new();
     for part in 0.. {
         let Some((at, room)) = ring.next_extent() else { break };
-        store.read(Lpn(at), cause, page)?;
+        let page = reader.read(Lpn(at))?;
         let expected = |header: &Header| {
             header.epoch == epoch && header.batch == ring.batch + 1 && header.part == part && header.nodes > 0
         };
@@ -103,14 +117,9 @@ fn read_batch(
 }
 
 /// Whether the pages of a batch are those that its headers list.
-fn is_whole(
-    store: &mut impl PageStore,
-    nodes: &[Listed],
-    cause: Cause,
-    page: &mut [u8],
-) -> Result<bool, StoreError> {
+fn is_whole(reader: &mut Reader<'_, impl PageStore>, nodes: &[Listed]) -> Result<bool, StoreError> {
     for node in nodes {
-        store.read(Lpn(node.page), cause, page)?;
+        let page = reader.read(Lpn(node.page))?;
         require_sound(page, Lpn(node.page))?;
         if get_u32(page, 0) != node.stamp {
             return Ok(false);

@@ -111,26 +111,36 @@ impl AddressTable {
     /// `possible` is an error.
     pub(super) fn decode(
         &mut self,
-        (epoch, entries): (u64, u32),
-        (part, at): (u32, Lpn),
+        part: u32,
+        entries: u32,
         page: &[u8],
         possible: core::ops::Range<u32>,
     ) -> Result<(), IndexError> {
-        let damaged = IndexError::broken(Invariant::C3, "a page of the table is damaged", u64::from(at.0));
-        if get_u32(page, 0) != crc32(&[&page[4..]]) || get_u32(page, 4) != at.0 || get_u64(page, 8) != epoch {
-            return Err(damaged);
-        }
         let share = page_entries(page.len()) as u32;
         let first = part * share;
         for id in first..entries.min(first + share) {
             let address = get_u32(page, HEADER_BYTES + 4 * (id - first) as usize);
             let is_right = address == 0 || possible.contains(&address);
             if !is_right || address != 0 && !self.set(id, Some(address)) {
-                return Err(damaged);
+                return Err(damaged(get_u32(page, 4)));
             }
         }
         Ok(())
     }
+}
+
+/// Refuses a page that is not the page of this checkpoint there.
+pub(super) fn require_page(page: &[u8], epoch: u64, at: Lpn) -> Result<(), IndexError> {
+    let is_sound = get_u32(page, 0) == crc32(&[&page[4..]]);
+    if is_sound && get_u32(page, 4) == at.0 && get_u64(page, 8) == epoch {
+        Ok(())
+    } else {
+        Err(damaged(at.0))
+    }
+}
+
+fn damaged(at: u32) -> IndexError {
+    IndexError::broken(Invariant::C3, "a page of the table is damaged", u64::from(at))
 }
 
 #[cfg(test)]
@@ -153,10 +163,11 @@ mod tests {
         let (mut page, mut found) = ([0; 128], AddressTable::new(100));
         for part in 0..table.pages(128) {
             table.encode(7, part, Lpn(part + 2), &mut page);
-            found.decode((7, table.len()), (part, Lpn(part + 2)), &page, 31..90).unwrap();
+            require_page(&page, 7, Lpn(part + 2)).unwrap();
+            found.decode(part, table.len(), &page, 31..90).unwrap();
         }
         assert_eq!((found.clone(), table.pages(128)), (table.clone(), 3));
-        assert!(found.decode((8, 64), (2, Lpn(4)), &page, 31..90).is_err());
-        assert!(AddressTable::new(100).decode((7, 64), (2, Lpn(4)), &page, 31..88).is_err());
+        assert!(require_page(&page, 8, Lpn(4)).is_err());
+        assert!(AddressTable::new(100).decode(2, 64, &page, 31..88).is_err());
     }
 }

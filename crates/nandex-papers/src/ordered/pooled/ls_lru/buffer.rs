@@ -82,14 +82,10 @@ pub(super) const fn slab_bytes(page_bytes: usize) -> usize {
 }
 
 impl<S: PageStore> Buffer<S> {
-    /// Makes an empty buffer of `slabs` slabs. If its budget counts records, it may grow to `slabs_max`.
-    pub(super) fn new(
-        store: S,
-        (slabs, slabs_max, kept): (usize, usize, usize),
-        ram: UnitRam,
-        sizes: Sizes,
-    ) -> Buffer<S> {
+    /// An empty buffer, whose slabs may become so many where its budget counts records.
+    pub(super) fn new(store: S, slabs_max: usize, kept: usize, ram: UnitRam, sizes: Sizes) -> Buffer<S> {
         let page_bytes = store.page_bytes();
+        let slabs = sizes.buffer_bytes / page_bytes;
         Buffer {
             store,
             units: Units::new(sizes, slabs_max, slabs_max * slab_buckets(page_bytes)),

@@ -449,7 +449,7 @@ fn buffer<S: PageStore>(store: S, config: &LsLruConfig) -> Result<Buffer<S>, Ind
         split: config.split,
     };
     let (most, kept) = (config.slabs_held_max(slabs, page_bytes), settings::kept_slabs(record, page_bytes));
-    Ok(Buffer::new(store, (slabs, most, kept), config.ram, sizes))
+    Ok(Buffer::new(store, most, kept, config.ram, sizes))
 }
 
 impl<S: PageStore> OrderedIndex for LsLruTree<S> {

@@ -73,11 +73,8 @@ fn live(seed: u64) -> u32 {
     let mut part = mlc_with(512, pages_per_block, blocks);
     part.geometry = Geometry::new([128, 512][rng.below(2) as usize], 64, pages_per_block, blocks);
     let chip: Chip = Shared::new(SimChip::new(&part).unwrap());
-    let settings = MicroHashConfig {
-        values: (0, 999),
-        buckets: 1 + rng.below(30) as usize,
-        ..MicroHashConfig::default()
-    };
+    let buckets = 1 + rng.below(30) as usize;
+    let settings = MicroHashConfig { values: (0, 999), buckets, ..MicroHashConfig::default() };
     let Ok(mut log) = Log::format(chip.clone(), &settings) else { return 0 };
     let (mut there, mut refused, mut time) = (Vec::new(), 0, 0);
     let full = u64::from(part.geometry.pages()) * u64::from(part.geometry.page_bytes) / 12;

@@ -158,7 +158,7 @@ impl<N: Nand + ?Sized> Chip<N> {
         Ok(true)
     }
 
-    /// Reads a page as [`Flash::load_into`] does, into the buffer.
+    /// Reads a page as [`Chip::load_into`] does, into the buffer.
     pub fn load(&mut self, ppn: Ppn, cause: Cause) -> Result<Option<Header>, StoreFault> {
         let mut page = self.lend_page();
         let header = self.load_into(ppn, cause, &mut page);
@@ -167,7 +167,7 @@ impl<N: Nand + ?Sized> Chip<N> {
         header
     }
 
-    /// Programs the buffer as [`Flash::store_from`] does. If the buffer was used for something else since the
+    /// Programs the buffer as [`Chip::store_from`] does. If the buffer was used for something else since the
     /// page was loaded, the page is loaded again.
     pub fn store(&mut self, way: Way, header: Header, cause: Cause) -> Result<bool, StoreFault> {
         let from = way.from;

@@ -128,12 +128,12 @@ macro_rules! named_tree {
         impl<N: crate::nand::Nand> $name<N> {
             /// Makes an empty tree on a chip; whatever it held is erased.
             pub fn format(nand: N, config: &$config) -> Result<$name<N>, crate::IndexError> {
-                Ok($name { ground: <$ground>::format(nand, config)? })
+                <$ground>::format(nand, config).map(|ground| $name { ground })
             }
 
             /// Finds the tree on the chip again and runs it as the configuration says.
             pub fn mount(nand: N, config: &$config) -> Result<$name<N>, crate::IndexError> {
-                Ok($name { ground: <$ground>::mount(nand, config)? })
+                <$ground>::mount(nand, config).map(|ground| $name { ground })
             }
 
             /// Gives the chip back; what was not synced is as after a power cut.

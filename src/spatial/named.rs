@@ -11,24 +11,24 @@ macro_rules! named_tree {
         impl<S: PageStore, C: Coordinate, const D: usize> $name<S, C, D> {
             /// Makes an empty tree whose nodes are pages; whatever the store held is dropped.
             pub fn format(store: S, config: &SpatialConfig<$rules>) -> Result<Self, IndexError> {
-                Ok($name { ground: Tree::format(store, config)? })
+                Tree::format(store, config).map(|ground| $name { ground })
             }
 
             /// Opens the tree that a store holds, and refuses one formatted otherwise or giving less
             /// durability.
             pub fn mount(store: S, config: &SpatialConfig<$rules>) -> Result<Self, IndexError> {
-                Ok($name { ground: Tree::mount(store, config)? })
+                Tree::mount(store, config).map(|ground| $name { ground })
             }
 
             /// Opens the tree that a store holds, however it was formatted.
             pub fn mount_found(store: S) -> Result<Self, IndexError> {
-                Ok($name { ground: Tree::mount_found(store)? })
+                Tree::mount_found(store).map(|ground| $name { ground })
             }
 
             /// This tree with so much RAM at most, besides what the store itself holds; refused when that is
             /// less than it needs.
             pub fn with_ram(self, ram_bytes: usize) -> Result<Self, IndexError> {
-                Ok($name { ground: self.ground.with_ram(ram_bytes)? })
+                self.ground.with_ram(ram_bytes).map(|ground| $name { ground })
             }
 
             /// The store below.

@@ -115,13 +115,13 @@ pub struct DftlFtl<N> {
 impl<N: Nand> DftlFtl<N> {
     /// Erases the chip and starts an empty store on it.
     pub fn format(nand: N, config: &DftlConfig) -> Result<DftlFtl<N>, StoreError> {
-        Ok(DftlFtl { ground: SchemeFtl::format(nand, config)? })
+        SchemeFtl::format(nand, config).map(|ground| DftlFtl { ground })
     }
 
     /// Finds the store on a chip again. Nothing is programmed or erased by this. What is fixed at format
     /// comes from the chip, whatever the configuration says.
     pub fn mount(nand: N, config: &DftlConfig) -> Result<DftlFtl<N>, StoreError> {
-        Ok(DftlFtl { ground: SchemeFtl::mount(nand, config)? })
+        SchemeFtl::mount(nand, config).map(|ground| DftlFtl { ground })
     }
 
     /// Writes a base, so that the next mount need not look for what came before, and gives the chip back.

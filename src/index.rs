@@ -181,6 +181,14 @@ pub fn require_ram(given: Option<usize>) -> Result<(), IndexError> {
 }
 
 /// Fill of the nodes after a bulk load.
+///
+/// ```
+/// use nandex::index::Fill;
+///
+/// assert_eq!(Fill::percent(70)?.of(100), 70);
+/// assert!(Fill::percent(10).is_err());
+/// # Ok::<(), nandex::IndexError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fill {
     percent: u8,

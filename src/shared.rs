@@ -35,6 +35,15 @@ pub trait MaybeSend {}
 impl<T: ?Sized> MaybeSend for T {}
 
 /// A value with several owners.
+///
+/// ```
+/// use nandex::Shared;
+///
+/// let mine = Shared::new(7);
+/// let other = mine.clone();
+/// *other.lock() += 1;
+/// assert!(*mine.lock() == 8);
+/// ```
 #[derive(Debug, Default)]
 pub struct Shared<T>(Owner<T>);
 

@@ -4,6 +4,13 @@ use crate::units::{Pbn, Ppn};
 use core::fmt;
 
 /// Shape of a chip, and the rules of programming that the chip enforces.
+///
+/// ```
+/// use nandex::Geometry;
+///
+/// let chip = Geometry::new(2048, 64, 64, 1024).with_random_order(true);
+/// assert_eq!(chip.data_bytes(), 128 << 20);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Geometry {

@@ -37,6 +37,13 @@ pub struct Part {
 }
 
 /// Duration of the operations of a chip.
+///
+/// ```
+/// use nandex::nand::Timing;
+///
+/// let timing = Timing::new(25_000, 200_000, 1_500_000, 25_000);
+/// assert_eq!(timing.page_read_ns(2048), 25_000 + 51_200);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Timing {

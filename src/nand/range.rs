@@ -8,6 +8,17 @@ use crate::shared::Shared;
 use crate::units::{Pbn, Ppn};
 
 /// A run of blocks of a chip, shown as a chip.
+///
+/// ```
+/// # use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+/// # let chip = SimChip::new(&mlc_64m().with_blocks(64))?;
+/// use nandex::nand::BlockRange;
+/// use nandex::{Nand, Pbn};
+///
+/// let log = BlockRange::new(chip, Pbn(48), 16);
+/// assert_eq!(log.geometry().blocks, 16);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct BlockRange<N> {
     nand: N,

@@ -81,6 +81,16 @@ impl fmt::Display for Unfit {
 /// programmed in any order, all pages count. A page that cannot be read is not erased.
 ///
 /// The search ends at the first page that is not erased.
+///
+/// ```
+/// # use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+/// # let chip = SimChip::new(&mlc_64m().with_blocks(64))?;
+/// use nandex::nand::is_blank;
+///
+/// let mut chip = chip;
+/// assert!(is_blank(&mut chip)?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[cold]
 pub fn is_blank<N: Nand + ?Sized>(nand: &mut N) -> Result<bool, NandError> {
     let geometry = nand.geometry();

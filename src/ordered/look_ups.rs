@@ -40,6 +40,17 @@ impl Asked for Ordered<'_> {
 
 /// Runs [`OrderedIndex::check`], and looks each record up. The look-ups count as operations of an
 /// application, and change the contents of caches.
+///
+/// ```
+/// use nandex::ordered::check_with_look_ups;
+/// use nandex::store::ram::RamStore;
+/// use nandex::{BPlusConfig, BPlusTree, RecordFormat};
+///
+/// let config = BPlusConfig::new(RecordFormat::new(1, 1));
+/// let mut tree = BPlusTree::format(RamStore::new(512, 100), &config)?;
+/// assert!(check_with_look_ups(&mut tree)?.is_sound());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn check_with_look_ups(index: &mut dyn OrderedIndex) -> Result<CheckReport, IndexError> {
     let mut report = index.check()?;
     look_all_up(&mut Ordered(index), &mut report)?;

@@ -38,6 +38,14 @@ use core::ops::{Bound, ControlFlow};
 /// Sizes of the records of an index. They are fixed when the index is formatted.
 ///
 /// Keys are byte strings in `memcmp` order. An unsigned integer key is stored big-endian.
+///
+/// ```
+/// use nandex::RecordFormat;
+///
+/// let record = RecordFormat::new(8, 4);
+/// assert_eq!(record.entry_bytes(), 12);
+/// assert!(record.check_key(&[0; 7]).is_err());
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordFormat {
     /// Bytes of a key, 1 to 255.
@@ -135,6 +143,20 @@ pub type Records<'a, 'r> = &'a mut dyn Iterator<Item = (&'r [u8], &'r [u8])>;
 /// An ordered index of fixed-size records with unique keys.
 ///
 /// An index owns its storage. Formatting and mounting are functions of each index type.
+///
+/// ```
+/// use nandex::ordered::Change;
+/// use nandex::store::ram::RamStore;
+/// use nandex::{BPlusConfig, BPlusTree, OrderedIndex, RecordFormat};
+///
+/// let config = BPlusConfig::new(RecordFormat::new(1, 1));
+/// let tree = BPlusTree::format(RamStore::new(512, 100), &config)?;
+/// let mut index: Box<dyn OrderedIndex> = Box::new(tree);
+/// index.apply(&[Change { key: &[1], value: Some(&[9]) }])?;
+/// assert!(index.get(&[1], &mut [0])? && index.remove(&[1])?);
+/// assert!(index.check()?.is_sound() && index.stats().height == 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait OrderedIndex: crate::shared::MaybeSend {
     /// Sizes of the records.
     fn record(&self) -> RecordFormat;

@@ -35,6 +35,14 @@ impl fmt::Display for RectError {
 impl core::error::Error for RectError {}
 
 /// A rectangle: all points from `low` to `high` on every axis, both included.
+///
+/// ```
+/// use nandex::spatial::Rect;
+///
+/// let rect = Rect::new([0, 0], [4, 2])?;
+/// assert!(rect.contains(&Rect::point([1, 1])?) && Rect::new([1], [0]).is_err());
+/// # Ok::<(), nandex::spatial::RectError>(())
+/// ```
 #[derive(Clone, Copy, PartialEq)]
 pub struct Rect<C, const D: usize> {
     low: [C; D],

@@ -121,6 +121,14 @@ use crate::index::{Durability, Fill, IndexStats};
 use core::ops::ControlFlow;
 
 /// Position of an entry in relation to a window.
+///
+/// ```
+/// use nandex::spatial::{Rect, Relation};
+///
+/// let (small, large) = (Rect::new([1], [2])?, Rect::new([0], [9])?);
+/// assert!(Relation::Within.holds(&small, &large) && Relation::Covers.holds(&large, &small));
+/// # Ok::<(), nandex::spatial::RectError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
     /// Entry and window share a point.

@@ -179,6 +179,15 @@ pub(crate) fn unless_full(done: Result<u32, StoreError>) -> Result<u32, StoreErr
 }
 
 /// Submits all reads or all writes of `work` together. Reads that depend on each other are no batch.
+///
+/// ```
+/// use nandex::store::{batch, ram::RamStore};
+/// use nandex::{Cause, Lpn, PageStore};
+///
+/// let mut store = RamStore::new(512, 10);
+/// batch(&mut store, |store| (0..5).try_for_each(|at| store.write(Lpn(at), Cause::Host, &[7; 512])))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn batch<S: PageStore + ?Sized, T>(store: &mut S, work: impl FnOnce(&mut S) -> T) -> T {
     store.begin_batch();
     let done = work(store);

@@ -28,6 +28,16 @@ pub struct RamCounters {
 }
 
 /// A store in memory.
+///
+/// ```
+/// use nandex::store::{PageStore, ram::RamStore};
+/// use nandex::{Cause, Lpn};
+///
+/// let mut store = RamStore::new(512, 10).with_atomic_pages(2);
+/// store.write_atomic(&[(Lpn(0), &[1; 512]), (Lpn(1), &[2; 512])], Cause::Host)?;
+/// assert_eq!(store.atomic_pages_max(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RamStore {
     page_bytes: usize,

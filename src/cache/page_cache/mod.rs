@@ -101,6 +101,20 @@ const fn trims_max(frames: usize) -> usize {
 const TRIM_BYTES: usize = 8;
 
 /// Page cache: frames over a store.
+///
+/// ```
+/// use nandex::cache::{CacheConfig, Lru, PageCache, WriteMode};
+/// use nandex::store::{PageStore, ram::RamStore};
+/// use nandex::{Cause, Lpn};
+///
+/// let config = CacheConfig::new(8).with_mode(WriteMode::Back);
+/// let mut cache = PageCache::new(RamStore::new(512, 100), Lru::new(8), config);
+/// cache.write(Lpn(3), Cause::Host, &[7; 512])?;
+/// cache.read(Lpn(3), Cause::Host, &mut [0; 512])?;
+/// assert_eq!((cache.counters().read_hits, cache.dirty_frames()), (1, 1));
+/// cache.sync()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct PageCache<S, P> {
     store: S,

@@ -129,6 +129,21 @@ pub struct FtlCounters {
 }
 
 /// Page-mapping FTL.
+///
+/// ```
+/// # use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+/// # let chip = SimChip::new(&mlc_64m().with_blocks(64))?;
+/// use nandex::{Cause, FtlConfig, Lpn, PageMapFtl, PageStore};
+///
+/// let config = FtlConfig::default().with_atomic_pages(4);
+/// let mut store = PageMapFtl::format(chip, &config)?;
+/// let mut page = vec![7; store.page_bytes()];
+/// store.write(Lpn(3), Cause::Host, &page)?;
+/// let mut store = PageMapFtl::mount(store.close()?, &config)?;
+/// store.read(Lpn(3), Cause::Host, &mut page)?;
+/// assert_eq!(page[0], 7);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct PageMapFtl<N> {
     nand: UntilLost<N>,
     core: Core,

@@ -47,6 +47,12 @@ pub fn parts() -> impl Iterator<Item = &'static Part> {
 }
 
 /// Returns the part with this name.
+///
+/// ```
+/// use nandex::nand::catalogue::{find, parts};
+///
+/// assert!(parts().all(|part| find(&part.name).is_some()));
+/// ```
 pub fn find(name: &str) -> Option<&'static Part> {
     parts().find(|part| part.name == name)
 }

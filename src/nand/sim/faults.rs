@@ -9,6 +9,14 @@ use super::disturb::{BlockReads, Disturb};
 use crate::rng::{Rng, split_mix};
 
 /// Kinds of faults, and their rates. The default is a chip that never fails.
+///
+/// ```
+/// use nandex::nand::sim::{Disturb, Faults};
+///
+/// let disturb = Disturb::default().with_reads_per_bit(10_000).with_ecc_strength(8);
+/// let faults = Faults::default().with_program_failures_ppm(50).with_disturb(disturb);
+/// assert_eq!(faults.disturb.ecc_strength, 8);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct Faults {
@@ -35,6 +43,20 @@ pub struct Faults {
 }
 
 /// A planned power cut.
+///
+/// ```
+/// # use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+/// # let chip = SimChip::new(&mlc_64m().with_blocks(64))?;
+/// use nandex::nand::sim::{CutWhen, PowerCut, TornModel};
+/// use nandex::{Cause, Nand, NandError, Pbn};
+///
+/// let mut chip = chip;
+/// chip.plan_power_cut(PowerCut::new(chip.operations(), CutWhen::Inside, TornModel::Prefix).with_seed(1));
+/// assert_eq!(chip.erase(Pbn(0), Cause::Host), Err(NandError::PowerLost));
+/// chip.power_on();
+/// assert!(chip.is_powered());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct PowerCut {

@@ -52,6 +52,19 @@ use faults::{Fate, FaultState};
 use record::Diary;
 
 /// A simulated chip in memory.
+///
+/// ```
+/// use nandex::nand::{catalogue::mlc_64m, sim::SimChip};
+/// use nandex::{Cause, Nand, Pbn, Ppn};
+///
+/// let mut chip = SimChip::new(&mlc_64m())?;
+/// let size = chip.geometry();
+/// let (data, spare) = (vec![7; size.page_bytes as usize], vec![0xff; size.spare_bytes as usize]);
+/// chip.program(Ppn(0), Cause::Host, &data, &spare)?;
+/// chip.erase(Pbn(0), Cause::Host)?;
+/// assert!(chip.is_erased(Ppn(0)) && chip.wear()[0] == 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct SimChip {
     part: Part,

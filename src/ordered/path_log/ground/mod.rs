@@ -123,6 +123,12 @@ struct Setup<S> {
 
 /// Number of spare bytes in a page that a tree with a log of its own needs on this chip. On a chip with
 /// fewer, part of the data area is lent ([`LentSpare`](crate::nand::LentSpare)).
+///
+/// ```
+/// use nandex::{Geometry, ordered::spare_bytes_needed};
+///
+/// assert!(spare_bytes_needed(&Geometry::new(2048, 64, 64, 1024)) <= 64);
+/// ```
 pub const fn spare_bytes_needed(geometry: &Geometry) -> u32 {
     crate::log::tag::spare_bytes_needed(geometry.pages_per_block) as u32
 }

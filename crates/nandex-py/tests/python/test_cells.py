@@ -55,7 +55,7 @@ class Cells(unittest.TestCase):
 
     def test_what_makes_no_sense_is_refused_by_name(self):
         for wrong, words in [
-            (dict(index="mo"), "there is no index 'mo'; known: mu, mu-star"),
+            (dict(index="nonsense"), "there is no index 'nonsense'; known: mu, mu-star"),
             (dict(index="mu", chip="mlc"), "there is no chip 'mlc'"),
             (dict(index="mu", options={"recrods": 1}), "option 'recrods'"),
             (dict(index="mu", ram="64KB"), "'KB' may mean two sizes"),

@@ -10,7 +10,7 @@ use super::check::Walk;
 use super::nodes::{Place, frame_at};
 use super::page::corrupted;
 use super::pages::Pages;
-use super::read::load;
+use super::read::{NodeAt, Source};
 use super::{BPlusTree, Work};
 use crate::check::Invariant;
 use crate::codec::get_u32;
@@ -242,8 +242,8 @@ impl Work<'_> {
         batch(&mut *self.store, |store| {
             let mut reads = wanted.iter().zip(nodes.extra.iter_mut());
             reads.try_for_each(|((lpn, _), frame)| {
-                load(&mut *store, None, *lpn, Cause::Host, frame)?;
-                layout.verify(frame, *lpn, Some(level))
+                let source = Source { store: &mut *store, staged: None };
+                source.load(&layout, NodeAt { lpn: *lpn, level: Some(level) }, Cause::Host, frame)
             })
         })
     }

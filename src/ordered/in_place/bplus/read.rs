@@ -2,7 +2,7 @@
 
 use super::Work;
 use super::nodes::frame_at;
-use super::page::{Frame, ROOT};
+use super::page::{Frame, Layout, ROOT};
 use super::staged::Staged;
 use crate::fault::IndexFault;
 use crate::nand::Cause;
@@ -29,8 +29,8 @@ impl Work<'_> {
             nodes.give_back(depth);
         }
         let frame = frame_at(&mut nodes.path, depth, &nodes.layout);
-        load(self.store, self.core.staged.as_ref(), lpn, cause, frame)?;
-        nodes.layout.verify(frame, lpn, level)
+        let source = Source { store: self.store, staged: self.core.staged.as_ref() };
+        source.load(&nodes.layout, NodeAt { lpn, level }, cause, frame)
     }
 
     /// Reads the root, with which an operation begins.
@@ -43,8 +43,8 @@ impl Work<'_> {
     pub(super) fn fetch_extra(&mut self, lpn: Lpn, level: usize, cause: Cause) -> Result<usize, IndexFault> {
         let nodes = &mut self.core.nodes;
         let frame = frame_at(&mut nodes.extra, nodes.extra_used, &nodes.layout);
-        load(self.store, self.core.staged.as_ref(), lpn, cause, frame)?;
-        nodes.layout.verify(frame, lpn, Some(level))?;
+        let source = Source { store: self.store, staged: self.core.staged.as_ref() };
+        source.load(&nodes.layout, NodeAt { lpn, level: Some(level) }, cause, frame)?;
         Ok(nodes.use_spare())
     }
 
@@ -95,8 +95,8 @@ impl Work<'_> {
         for depth in 0..wanted {
             let level = nodes.height - depth;
             let frame = frame_at(&mut nodes.path, depth, &nodes.layout);
-            load(self.store, self.core.staged.as_ref(), lpn, cause, frame)?;
-            nodes.layout.verify(frame, lpn, Some(level))?;
+            let source = Source { store: self.store, staged: self.core.staged.as_ref() };
+            source.load(&nodes.layout, NodeAt { lpn, level: Some(level) }, cause, frame)?;
             if level > 1 {
                 frame.slot = nodes.layout.internal.child_slot(frame.area(), frame.count(), key);
                 lpn = nodes.layout.child(frame, frame.slot)?;
@@ -106,18 +106,33 @@ impl Work<'_> {
     }
 }
 
-/// Reads a node, from the current batch or from the store. It is not verified yet.
-pub(super) fn load(
-    store: &mut dyn PageStore,
-    staged: Option<&Staged>,
-    lpn: Lpn,
-    cause: Cause,
-    frame: &mut Frame,
-) -> Result<(), IndexFault> {
-    match staged.and_then(|staged| staged.find(lpn)) {
-        Some(page) => frame.bytes.copy_from_slice(page),
-        None => store.read(lpn, cause, &mut frame.bytes)?,
+/// The pages of the tree as they are now: those of the current batch, then those of the store.
+pub(super) struct Source<'a> {
+    pub(super) store: &'a mut dyn PageStore,
+    pub(super) staged: Option<&'a Staged>,
+}
+
+/// A node to read.
+pub(super) struct NodeAt {
+    pub(super) lpn: Lpn,
+    /// Its level, unless only the node itself tells it.
+    pub(super) level: Option<usize>,
+}
+
+impl Source<'_> {
+    /// Reads a node and verifies it.
+    pub(super) fn load(
+        self,
+        layout: &Layout,
+        NodeAt { lpn, level }: NodeAt,
+        cause: Cause,
+        frame: &mut Frame,
+    ) -> Result<(), IndexFault> {
+        match self.staged.and_then(|staged| staged.find(lpn)) {
+            Some(page) => frame.bytes.copy_from_slice(page),
+            None => self.store.read(lpn, cause, &mut frame.bytes)?,
+        }
+        frame.is_dirty = false;
+        layout.verify(frame, lpn, level)
     }
-    frame.is_dirty = false;
-    Ok(())
 }

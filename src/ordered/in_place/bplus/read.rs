@@ -115,7 +115,7 @@ pub(super) struct Source<'a> {
 /// A node to read.
 pub(super) struct NodeAt {
     pub(super) lpn: Lpn,
-    /// Its level, unless only the node itself tells it.
+    /// Level of the node. `None` takes the level that the node itself tells.
     pub(super) level: Option<usize>,
 }
 

@@ -21,7 +21,7 @@ fn main() {
     }
 }
 
-/// The commit of the repository, with `+` where files differ from it.
+/// Commit of the repository, with `+` if files differ from the commit.
 fn of_repository(root: &Path) -> Option<String> {
     if !root.join(".git").exists() {
         return None;

@@ -38,7 +38,7 @@ impl Cursor {
         self.go(state, |place, index| place.step(index, direction))
     }
 
-    /// Where there is no record the cursor stays where it is.
+    /// Moves the cursor with `to`. If that finds no record, the cursor stays.
     fn go<N: Nand + Clone + 'static>(
         &mut self,
         state: &mut State<N>,
@@ -55,7 +55,7 @@ impl Cursor {
         Ok(NANDEX_NOT_FOUND)
     }
 
-    /// The record that it stands on, as it was when it was fetched.
+    /// The record at the cursor, as fetched by the last move.
     pub(crate) fn record<N: Nand + Clone + 'static>(
         &self,
         state: &State<N>,

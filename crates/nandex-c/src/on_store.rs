@@ -86,7 +86,7 @@ fn tree_on<S: PageStore + 'static>(
     }))
 }
 
-/// Batches of a tree: its pages and how it is opened on them.
+/// Batches of a tree: the pages, and the configuration with which the tree is opened on them.
 struct Grouped<S> {
     pages: Cached<S>,
     tree: BPlusConfig,

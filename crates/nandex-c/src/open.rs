@@ -15,7 +15,7 @@ use nandex::{Geometry, IndexError, Nand, OrderedIndex, StoreError};
 pub(crate) enum Open {
     /// Made anew, whatever was on the chip.
     Format,
-    /// Found again.
+    /// Mount the index that is on the chip.
     Mount,
 }
 
@@ -42,17 +42,17 @@ pub(crate) trait Batches: nandex::shared::MaybeSend {
     /// Operations wait in RAM from now on.
     fn begin(&mut self);
 
-    /// Writes what waits, all or nothing.
+    /// Writes the changes of the batch: all or, on any failure, none.
     fn commit(&mut self) -> Result<(), StoreError>;
 
-    /// Drops what waits. The index is to be opened again.
+    /// Drops the changes of the batch. The index must be opened again.
     fn abandon(&mut self);
 
     /// The index as the medium has it.
     fn reopen(&self) -> Result<Box<dyn OrderedIndex>, IndexError>;
 }
 
-/// An index with what its batches need, where it takes them.
+/// An open index, and its batches if it supports them.
 pub(crate) struct Opened {
     pub(crate) index: Option<Box<dyn OrderedIndex>>,
     pub(crate) batches: Option<Box<dyn Batches>>,

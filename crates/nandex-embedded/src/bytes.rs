@@ -14,7 +14,7 @@ use nandex::{Cause, Lpn, PageStore, StoreError};
 pub struct StoreBytes<S> {
     store: S,
     page: Vec<u8>,
-    /// Where a stream stands.
+    /// Offset of the next byte of the stream.
     position: u64,
 }
 
@@ -157,7 +157,7 @@ impl<S: PageStore> embedded_io::Write for StoreBytes<S> {
         Ok(count)
     }
 
-    /// A sync of the store: what was written survives a power cut then.
+    /// Syncs the store: earlier writes then survive a power cut.
     fn flush(&mut self) -> Result<(), BytesError> {
         self.store.sync().map_err(BytesError::Store)
     }

@@ -37,7 +37,8 @@ const ASKED: u32 = 16;
 pub struct Shape {
     /// Bytes of a page's data area.
     pub page_bytes: u32,
-    /// Bytes of its spare area, 16 for an FTL; an index says what it needs when it is refused.
+    /// Bytes of the spare area: 16 for an FTL. An index whose chip has too few names the number that it
+    /// needs.
     pub spare_bytes: u32,
 }
 
@@ -129,7 +130,8 @@ impl<F: NorFlash> NorChip<F> {
         self.fetch(at, self.page.len(), NandError::Uncorrectable(ppn))
     }
 
-    /// Reads bytes to the front of the buffer; `otherwise` where the part is there and they cannot be read.
+    /// Reads bytes to the front of the buffer. Fails with `otherwise` if the part answers but the bytes
+    /// cannot be read.
     fn fetch(&mut self, at: u32, bytes: usize, otherwise: NandError) -> Result<(), NandError> {
         for last in 1..=READS {
             match self.flash.read(at, &mut self.page[..bytes]) {
@@ -234,8 +236,8 @@ impl<F: NorFlash + MaybeSend> Nand for NorChip<F> {
         }
     }
 
-    /// The block is erased for it: a word that is written may not take a mark. `BadBlock` where it takes
-    /// none.
+    /// Marks a block as bad. The block is erased first, since a written word may not take a mark. Fails with
+    /// `BadBlock` if the mark cannot be written.
     fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
         let start = self.block_at(pbn)?;
         let (at, place) = self.mark_at(pbn, F::WRITE_SIZE)?;

@@ -71,7 +71,7 @@ fn take_memory(chip: &mut SimChip) -> Result<(), nandex::NandError> {
     Ok(())
 }
 
-/// In the class that the index is published with; with RAM for a buffer where it has one.
+/// Opens the index in the class in which it was published, with RAM for its buffer if it has one.
 fn open(
     index: &IndexEntry,
     chip: &Shared<SimChip>,

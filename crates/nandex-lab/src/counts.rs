@@ -54,7 +54,6 @@ pub enum PageOrder {
 }
 
 impl PageOrder {
-    /// Both orders.
     pub const ALL: [PageOrder; 2] = [PageOrder::Ascending, PageOrder::Any];
 
     /// The name in results.
@@ -89,7 +88,6 @@ pub enum Trace {
 }
 
 impl Trace {
-    /// All traces.
     pub const ALL: [Trace; 4] = [Trace::Sequential, Trace::Uniform, Trace::HotCold, Trace::Reverse];
 
     /// The name used in results and for files.
@@ -146,7 +144,7 @@ impl Trace {
 /// The counts of one FTL on one trace.
 #[derive(Clone, Debug, Serialize)]
 pub struct Counts {
-    /// The trace.
+    /// Name of the trace.
     pub trace: &'static str,
     /// The order in which pages of a block may be programmed: "ascending" or "any".
     pub page_order: &'static str,

@@ -35,7 +35,7 @@ impl Sysfs {
         Ok(text.trim().to_string())
     }
 
-    /// A number.
+    /// Reads a file that contains a number.
     pub(crate) fn number(&self, name: &str) -> Result<u64, MtdError> {
         let text = self.text(name)?;
         text.parse().map_err(|_| {

@@ -9,10 +9,10 @@ use embedded_hal::delay::DelayNs;
 use embedded_hal::spi::Operation;
 use nandex::Ppn;
 
-/// Counts of what the driver saw so far.
+/// Counts of events since the driver was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Reads in which the ECC corrected something.
+    /// Reads in which the ECC corrected bits.
     pub corrected_reads: u32,
     /// Reads near the limit of the ECC.
     pub weak_reads: u32,
@@ -40,12 +40,11 @@ pub struct SpiNand<S, D> {
 }
 
 impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
-    /// Resets the part on the bus, finds out which one it is, and makes it ready to be written: ECC on,
-    /// protection off.
+    /// Resets the part on the bus, identifies it, and prepares it for writing: ECC on, protection off.
     ///
     /// # Errors
     ///
-    /// A part that nobody knows and that does not describe itself, no answer, and faults of the bus.
+    /// An unknown part that does not describe itself, no answer, and faults of the bus.
     pub fn open(spi: S, delay: D) -> Result<SpiNand<S, D>, OpenError> {
         // What all parts understand, until it is known which one this is.
         let plain = SpiPart { quad: Quad::None, ..parts::W25N01GV };
@@ -84,7 +83,6 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         }
     }
 
-    /// The part.
     pub fn part(&self) -> &SpiPart {
         &self.part
     }
@@ -99,7 +97,7 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         self.weak.take()
     }
 
-    /// The last fault of bus or part: what a `Device` error was about.
+    /// The last fault of bus or part: the cause of a `Device` error.
     pub fn last_fault(&self) -> Option<Fault> {
         self.fault
     }
@@ -190,7 +188,7 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         self.parameter_page()?.ok_or(OpenError::Unknown { id })
     }
 
-    /// The part that the first whole one of three copies of the parameter page describes.
+    /// The part described by its parameter page. The first undamaged of three copies counts.
     fn parameter_page(&mut self) -> Result<Option<SpiPart>, OpenError> {
         let configuration = self.feature(feature::CONFIGURATION)?;
         self.set_feature(feature::CONFIGURATION, configuration | feature::PARAMETER_PAGES)?;
@@ -224,8 +222,8 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         Ok([self.feature(feature::PROTECTION)?, self.feature(feature::CONFIGURATION)?])
     }
 
-    /// Whether the part is as it was prepared. One that lost its power for a moment is not, and protects its
-    /// blocks: what it fails says nothing of them. Nor is one whose lines hang loose.
+    /// Fails unless the part is still as prepared. A part that lost its power for a moment protects its
+    /// blocks, so that its failures say nothing about them. A part with loose lines fails too.
     pub(crate) fn require_prepared(&mut self) -> Result<(), Fault> {
         if self.told_settings()? == self.settings { Ok(()) } else { Err(Fault::Reset) }
     }
@@ -278,7 +276,7 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         }
     }
 
-    /// Brings a page into the buffer of the part, and returns what the ECC says of it.
+    /// Loads a page into the buffer of the part. Returns the result of the ECC.
     pub(crate) fn fetch(&mut self, ppn: Ppn) -> Result<Verdict, Fault> {
         let row = self.row_of(ppn)?;
         self.row_command(command::PAGE_READ, row)?;

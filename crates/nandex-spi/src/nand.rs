@@ -59,7 +59,7 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         Ok(geometry.page_at(pbn, 0))
     }
 
-    /// Bytes of the spare area up to the last one that holds so many of the user's.
+    /// Length of the spare area's prefix that contains `user` free bytes.
     fn raw_end(&self, user: usize) -> usize {
         let (mut left, mut end) = (user, 0);
         for &(offset, length) in self.part.free {

@@ -19,7 +19,7 @@ pub struct Peaks {
     pub declared: usize,
     /// While it was formatted.
     pub format: usize,
-    /// During the work.
+    /// Peak bytes during the work.
     pub work: usize,
     /// During the mount after a power cut.
     pub mount_after_cut: usize,
@@ -34,13 +34,13 @@ impl Peaks {
     }
 }
 
-/// The index, its chip and its work: what is measured.
+/// The index to be measured, with its chip and its work.
 pub struct Subject<'a, C> {
-    /// Makes the index.
+    /// Formats the index.
     pub format: Open<C>,
-    /// Finds it again.
+    /// Mounts the index.
     pub mount: Open<C>,
-    /// The chip.
+    /// The chip's part.
     pub part: &'a Part,
     /// The settings, the budget of RAM among them.
     pub settings: &'a C,

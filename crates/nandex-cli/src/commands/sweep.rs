@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Most failures that are printed; the table has all of them.
+/// Most failures to print; the table contains all of them.
 const FAILURES_TOLD: usize = 10;
 
 /// Time between two lines of progress if no terminal shows a bar.

@@ -1,4 +1,4 @@
-//! A volume of SQLite databases on a chip: its files, its room, and whether all of it can be read.
+//! Prints the SQLite volume on a chip: its files, its free pages, and the faults found by reading all of it.
 
 #[cfg(unix)]
 pub(super) use known::{chip_of_image, look};

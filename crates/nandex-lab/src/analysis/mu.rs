@@ -55,9 +55,9 @@ pub fn mu_pages(f: f64, n: f64) -> f64 {
 /// Page reads and programs of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpCost {
-    /// Page reads.
+    /// Expected page reads.
     pub page_reads: u32,
-    /// Page programs.
+    /// Expected page programs.
     pub page_programs: u32,
 }
 

@@ -70,7 +70,7 @@ impl Default for RunPlan {
 }
 
 impl RunPlan {
-    /// The command that runs this experiment under this plan.
+    /// Command line that runs an experiment under this plan.
     pub fn command(&self, experiment: &Definition) -> String {
         let experiment = experiment.source.called.as_ref().unwrap_or(&experiment.name);
         let smoke = if self.smoke { " --smoke" } else { "" };

@@ -12,7 +12,7 @@ const SEEDS: [u64; 3] = [1, 2, 3];
 
 type Figures = Vec<(&'static str, u64)>;
 
-/// The cell of this name. `None` if the name is not one of these.
+/// Computes the cell `name`; `None` for a name of another experiment.
 pub(super) fn cell(name: &str, plan: &RunPlan) -> Result<Option<CellResult>, LabError> {
     let seeds = if plan.smoke { &SEEDS[..1] } else { &SEEDS };
     let of_seeds = |counts: &dyn Fn(u64) -> Result<Figures, LabError>| {

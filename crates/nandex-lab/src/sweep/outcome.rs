@@ -12,14 +12,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Version of the layout of a cell's file and of the text that is hashed.
 pub const CELL_SCHEMA: u32 = 1;
 
-/// The outcome of a cell: its results, or the reason why there are none.
+/// Outcome of a cell: its results, or the reason why it has none.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Outcome {
     /// Version of this layout.
     pub schema: u32,
     /// The hash of everything that influences the results.
     pub key: String,
-    /// The request.
+    /// Request of the cell.
     pub request: Request,
     /// Version of Nandex that ran the cell.
     pub nandex_version: String,
@@ -70,7 +70,7 @@ pub struct Figures {
     pub declared_durability: String,
     /// Number of operations.
     pub operations: u64,
-    /// Chip time.
+    /// Time of the chip, in nanoseconds.
     pub flash_time_ns: u64,
     /// Chip time of the slowest operation.
     pub flash_time_max_ns: u64,

@@ -1,4 +1,4 @@
-//! Runs what of a sweep is not in the store.
+//! Runs the cells of a sweep that are not in the store.
 
 use super::grid::Sweep;
 use super::outcome::{Outcome, Status};

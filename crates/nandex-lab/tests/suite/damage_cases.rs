@@ -1,5 +1,5 @@
-//! Damages that once went unnoticed, one for each cause: what comes of them now is right, told, or a refused
-//! mount.
+//! Damages that once went unnoticed, one per cause. Now the index answers correctly, reports an error, or
+//! refuses the mount.
 
 #![allow(clippy::unwrap_used)]
 

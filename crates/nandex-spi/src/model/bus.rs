@@ -91,8 +91,8 @@ impl Array {
         assert!(!self.is_busy(), "command {:02x} while the part is busy", sent[0]);
     }
 
-    /// Data over four lines: the command has to be one for them, the part has to know it, and four lines have
-    /// to be on where a part has a bit for that.
+    /// Checks a transfer over four lines: the command must be one for four lines, the part must know it, and
+    /// four lines must be enabled if the part has a bit for that.
     fn require_quad(&self, head: &[u8], known: bool) {
         assert!(head.first().is_some_and(|command| WIDE.contains(command)), "{head:02x?} on four lines");
         assert!(known, "{head:02x?}: the part has no such command");

@@ -55,7 +55,8 @@ impl<'a> Stand<'a> {
         }
     }
 
-    /// Insertions and removals until the power goes; what was acknowledged, and the operation in flight.
+    /// Inserts and removes until the power is cut. Returns the acknowledged records, and the operation in
+    /// flight.
     fn run(&self, tree: &mut dyn OrderedIndex, operations: u64) -> (Map, Option<(u64, Option<u64>)>) {
         let (mut held, mut rng) = (Map::new(), Rng::new(4));
         let ascends = !registry::index(self.index).unwrap().takes_any_key();

@@ -14,7 +14,8 @@ pub fn resolve(known: &[OptionInfo], set: &Options) -> Result<BTreeMap<String, S
     Ok(known.iter().map(|o| (o.name.to_string(), value(o))).collect())
 }
 
-/// Deals options to several takers. Each gets the options it knows; an option that none knows is refused.
+/// Divides options among several subjects. Each gets the options it knows; an option that none knows is
+/// refused.
 pub fn deal(set: &Options, takers: &[&[OptionInfo]]) -> Result<Vec<Options>, UnknownName> {
     let mut dealt = vec![Options::default(); takers.len()];
     for (name, value) in set.iter() {

@@ -23,7 +23,7 @@ pub enum Above {
 }
 
 impl Above {
-    /// Each tree with its name and the options that only it has.
+    /// All trees, each with its name and its own options.
     const ALL: [(Above, &'static str, &'static [OptionInfo]); 4] = [
         (Above::RTree, "r-tree", &R_TREE),
         (Above::RStar, "r-star", &R_STAR),

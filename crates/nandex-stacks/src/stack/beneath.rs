@@ -15,7 +15,7 @@ use nandex::ordered::{IndexStats, Metric, OrderedIndex};
 use nandex::store::store_nand::StoreNand;
 use nandex::{IndexError, Nand, PageStore};
 
-/// The FTL that these options put beneath a tree on raw NAND; `None` without one.
+/// Name of the FTL that the options put below a tree on raw NAND; `None` without one.
 pub(crate) fn beneath(options: &Options) -> Option<&str> {
     options.text(BENEATH.name).filter(|name| *name != BENEATH.default)
 }

@@ -22,7 +22,7 @@ impl Wpcb {
     pub(crate) const OPTIONS: &'static [OptionInfo] =
         options_of_tree!(options::bplus::OPTIONS, options::tbm::OPTIONS, options::wpcb::OPTIONS);
 
-    /// Opens the tree beside the FTL that its settings name.
+    /// Opens the tree next to the FTL that its settings name.
     pub(crate) fn open(
         nand: Box<dyn Nand>,
         settings: &Settings,

@@ -1,5 +1,5 @@
-//! The ends of what a chip and a record may be: every index, spatial index and FTL on the smallest and the
-//! largest pages and blocks works or refuses by name, and gives back what it took. Sizes overflow nowhere.
+//! Extreme chips and records: on the smallest and the largest pages and blocks, every index, spatial index
+//! and FTL works or refuses by name, and returns its contents. No size overflows.
 #![allow(clippy::unwrap_used)]
 
 use crate::sizes::stride;
@@ -21,7 +21,7 @@ const SHAPES: [(u32, u32, u32); 6] =
 /// Bytes of a key and of a value.
 const RECORDS: [(u8, u8); 4] = [(1, 0), (1, 255), (8, 8), (255, 255)];
 
-/// Bytes of RAM.
+/// RAM budgets in bytes.
 const RAM: [Option<usize>; 2] = [None, Some(1 << 20)];
 
 /// Records put at most.
@@ -214,7 +214,7 @@ fn every_ftl_works_or_refuses_at_the_ends_of_chips() {
     require_none(STORES.iter().enumerate().flat_map(of).collect());
 }
 
-/// Blocks of the smallest chips that an index takes: of those below each size is tried, beyond a part.
+/// Block counts of small chips: all up to the first number are tried, then up to the second in larger steps.
 const FEW_BLOCKS: u32 = 40;
 const MOST_BLOCKS: u32 = 1_500;
 

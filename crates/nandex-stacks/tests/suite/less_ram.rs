@@ -13,7 +13,7 @@ use nandex_stacks::registry::{INDEXES, STORES, StoreEntry};
 
 const RECORD: RecordFormat = RecordFormat::new(8, 8);
 const RECORDS: u64 = 60;
-/// Bytes that a stack takes beside its parts, at most.
+/// Most bytes that a stack takes beyond its parts.
 const OWN_BYTES: usize = 64;
 
 fn key(number: u64) -> [u8; 8] {

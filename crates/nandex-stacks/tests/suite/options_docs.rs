@@ -15,7 +15,7 @@ For example, `nandex compare --index ls-lru --set split=two-nodes --set cache_pa
 
 ";
 
-/// Indexes, or FTLs, that have an option in common, from which on it is said once.
+/// Number of indexes or FTLs with the same option from which on the page describes the option once.
 const SHARED: usize = 3;
 
 /// An index, ordered or spatial, or an FTL, and its options.
@@ -66,7 +66,7 @@ fn row(option: &OptionInfo) -> String {
     format!("| `{}` | {} | {}", option.name, option.default, option.help.replace('|', "\\|"))
 }
 
-/// The options that fewer than [`SHARED`] of `all` take, a line each; nothing where there are none.
+/// Options that fewer than [`SHARED`] of `all` take, one a line. Empty if there are none.
 fn rare(all: &[Taker], options: &[&OptionInfo]) -> String {
     let own = options.iter().filter(|option| who(all, option).len() < SHARED);
     let rows: Vec<String> = own.map(|o| format!("- `{}` ({}): {}\n", o.name, o.default, o.help)).collect();

@@ -18,11 +18,11 @@ use std::ops::{Bound, ControlFlow};
 /// Blocks of the log of a [`ValueLog`] in the corpus; the index has the others.
 const LOG_BLOCKS: u32 = 16;
 
-/// Something that lies on a chip of the corpus.
+/// A subject on a chip of the corpus: index, spatial index, store or log.
 pub(crate) trait Subject {
     fn step(&mut self, op: &Op) -> Result<(), IndexError>;
 
-    /// Everything, by walking.
+    /// All records, read by a scan.
     fn scan(&mut self) -> Result<Records, IndexError>;
 
     /// The value of a key, by looking it up.
@@ -44,7 +44,7 @@ pub(crate) enum How {
     Mount,
 }
 
-/// Opens what an image names on a chip.
+/// Opens the subject of an image on a chip.
 pub(crate) fn open(image: &Image, nand: Box<dyn Nand>, how: How) -> Result<Box<dyn Subject>, IndexError> {
     let settings = image.settings();
     let opened = |name: &str, nand: Box<dyn Nand>| -> Result<Boxed, IndexError> {

@@ -49,7 +49,7 @@ pub fn detect(chip: &mut dyn Nand, guess: RecordFormat) -> Result<Option<Detecte
     Ok(None)
 }
 
-/// Detects the families whose pages tell what they are: plow, SBITS, VMTree-OW.
+/// Detects the families whose pages identify themselves: plow, SBITS, VMTree-OW.
 fn by_page(geometry: &Geometry, (ppn, data): (Ppn, &[u8]), guess: RecordFormat) -> Option<Detected> {
     let known = |family, record| Some(Detected::new(family, record, true));
     match data {

@@ -1,4 +1,4 @@
-//! Which pages count: told by versions, as a mount would tell it, and by what the tree leads to.
+//! Which pages are valid: decided by versions, as a mount does, and by reachability from the root.
 
 use crate::decode::{Decoder, Family, Page, Record, Role};
 use crate::scan::{Found, Life};

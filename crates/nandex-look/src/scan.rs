@@ -88,7 +88,7 @@ pub fn read(chip: &mut dyn Nand, ppn: Ppn) -> Result<Bytes, NandError> {
 }
 
 impl Scan {
-    /// Scans a chip that holds this family of formats, without writing to it.
+    /// Scans a chip of this family of formats, without writing to it.
     pub fn of(chip: impl Nand, family: Family, record: RecordFormat) -> Result<Scan, NandError> {
         let mut chip = family.shown(chip);
         let mut decoder = Decoder::new(family, record, chip.geometry());

@@ -225,7 +225,7 @@ impl<S: PageStore> OrderedIndex for SortedPages<S> {
     }
 }
 
-/// The line that puts it beside the others.
+/// Entry that adds the index to the registry's list.
 static SORTED_PAGES: IndexEntry = IndexEntry {
     name: "sorted-pages",
     summary: "pages of sorted records, their least keys in RAM",
@@ -262,7 +262,7 @@ fn boxed(
     }
 }
 
-/// Nobody looks on.
+/// A progress listener that does nothing.
 struct Alone;
 
 impl Watch for Alone {

@@ -92,7 +92,7 @@ pub struct Lines<R> {
     number: u64,
 }
 
-/// The number of a faulty line, counted from 1, and what is wrong with it.
+/// Number of a faulty line, counted from 1, and its fault.
 pub type WrongLine = (u64, String);
 
 impl<R: BufRead> Lines<R> {

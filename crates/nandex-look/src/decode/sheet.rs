@@ -1,4 +1,4 @@
-//! The bytes of a page, read field by field; what is read is noted with its place and its meaning.
+//! The bytes of a page, read field by field; each field read is noted with its offset and its meaning.
 
 use serde::Serialize;
 

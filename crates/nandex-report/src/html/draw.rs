@@ -106,7 +106,7 @@ pub(super) enum Kind {
 pub(super) struct Series {
     pub(super) kind: Kind,
     pub(super) name: String,
-    /// The control that switches the series on and off; empty if there is none.
+    /// Name of the control that switches the series on and off; empty if there is none.
     pub(super) group: String,
     pub(super) colour: String,
     pub(super) mark: usize,
@@ -117,7 +117,7 @@ pub(super) struct Series {
     /// How far each value reaches down and up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) spread: Option<Spread>,
-    /// Words for each point; without them, words are made of its numbers.
+    /// Text for each point. If empty, texts are made from the numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) words: Vec<String>,
     /// For stacks by cause: the series of each bar.

@@ -63,7 +63,7 @@ impl Subject {
         })
     }
 
-    /// Opens what a cut left of an index that refuses a normal mount, if that is possible.
+    /// Opens an index that refuses a normal mount after a cut, if it has a way for that.
     pub(crate) fn mount_after_cut(
         target: Target,
         settings: &Settings,

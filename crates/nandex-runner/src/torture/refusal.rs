@@ -57,7 +57,7 @@ impl Refusals {
     }
 }
 
-/// Whether it brings something in.
+/// True if the operation adds or changes a record.
 fn is_write(op: &HostOp) -> bool {
     op.changes().iter().any(|(_, puts)| *puts)
 }

@@ -214,7 +214,8 @@ fn every_ftl_works_or_refuses_at_the_ends_of_chips() {
     require_none(STORES.iter().enumerate().flat_map(of).collect());
 }
 
-/// Block counts of small chips: all up to the first number are tried, then up to the second in larger steps.
+/// Block counts to try for small chips: every count up to the first number, then larger steps up to the
+/// second.
 const FEW_BLOCKS: u32 = 40;
 const MOST_BLOCKS: u32 = 1_500;
 

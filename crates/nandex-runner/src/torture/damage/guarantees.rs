@@ -47,7 +47,7 @@ pub fn table() -> String {
     out
 }
 
-/// The rows; those that are equal are merged.
+/// Rows of the table, equal ones merged.
 fn rows() -> Vec<(String, Vec<&'static str>)> {
     let indexes = subjects().map(Target::Index);
     let indexes = indexes.chain(SPATIAL.iter().map(Target::Spatial));

@@ -26,7 +26,7 @@ fn crc_8(entry: &[u8]) -> u8 {
     })
 }
 
-/// First bytes of checkpoints, after the length, and the offset of the version.
+/// First bytes of checkpoints, which follow the length, each with the place of the version in the checkpoint.
 const CHECKPOINTS: [(&[u8], usize); 11] = [
     (b"NXF4", 4),
     (b"NXI2", 4),

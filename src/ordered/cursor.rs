@@ -163,7 +163,7 @@ impl Place {
         }
     }
 
-    /// Record at the cursor, as it was when it was fetched. `format` is that of the index.
+    /// Record at the cursor, as fetched by the last move. `format` is that of the index.
     pub fn record(&self, format: RecordFormat) -> Option<(&[u8], &[u8])> {
         let entry = format.entry_bytes();
         let record = self.records.get(self.at * entry..(self.at + 1) * entry)?;

@@ -46,7 +46,7 @@ impl<N: Nand> Core<N> {
 }
 
 impl<N: Nand> Sight<'_, N> {
-    /// Checks that each clean record is what a look-up finds on flash (I10).
+    /// Checks that each clean record equals the record found on flash (I10).
     fn check_clean(
         &mut self,
         clean: Vec<(Vec<u8>, Vec<u8>)>,

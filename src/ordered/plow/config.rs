@@ -97,13 +97,13 @@ pub(super) struct Shares {
 
 /// With fewer pages to a block than this, a chip has about as many extents as blocks.
 const ROWS_BELOW: u32 = 64;
-/// With fewer blocks than this, the RAM has no room for a list that grows to be there twice.
+/// With fewer blocks than this, the RAM is too small for a growing list to be there twice.
 const BLOCKS_FEW: u32 = 64;
 /// Lists have room for at least this many extents, however few blocks there are.
 const EXTENTS_LEAST: usize = 32;
 
 impl Shares {
-    /// Shares out the RAM. `own` bytes of it are the index itself.
+    /// Divides the RAM. `own` bytes of it are the index itself.
     pub(super) fn new(config: &PlowConfig, geometry: Geometry, own: usize) -> Result<Shares, IndexFault> {
         let &PlowConfig { record, memtable: wanted, levels, answers, .. } = config;
         let page = geometry.page_bytes as usize;
@@ -187,9 +187,9 @@ fn lists_bytes(record: RecordFormat, geometry: Geometry) -> usize {
     blocks * 3 + 96 + 8 * usize::from(record.key_bytes) + values + rows
 }
 
-/// Largest number of records of a memtable. Without sealed pages these are the records that fit beside any
-/// root of the chip. With them: the records that fit into a commit page beside the root, or those whose
-/// sealed pages (three for each page of records, and a few more) take a quarter of the chip.
+/// Most records of a memtable. Without sealed pages: the records that fit beside any root of the chip. With
+/// them: the records that fit into a commit page beside the root, or those whose sealed pages (three for each
+/// page of records, and a few more) take a quarter of the chip.
 fn memtable_max(record: RecordFormat, geometry: Geometry) -> usize {
     let (page, entry) = (geometry.page_bytes as usize, record.entry_bytes() + 1);
     if !SEALS {

@@ -62,7 +62,7 @@ pub(super) struct Map {
 /// Bytes of a root with a map, without cursors: three levels, erased blocks, two runs of each part.
 const SHORT_ROOT_BYTES: usize = 160;
 
-/// True if there are maps on this chip: without one a root may outgrow a page, and with one it is so short
+/// True if this chip uses maps: without a map a root might outgrow a page, and with one the root is so short
 /// that two records always fit beside it.
 pub(super) fn is_kept(geometry: Geometry, record: RecordFormat) -> bool {
     let room = (geometry.page_bytes as usize).saturating_sub(HEADER_BYTES);
@@ -92,7 +92,7 @@ pub(super) fn per_page(geometry: Geometry) -> usize {
     (body / ENTRY_BYTES).max(1)
 }
 
-/// Page and program number of the map page before this one, whose program number is `sequence`.
+/// Page and program number of the previous map page. `sequence` is the program number of this one.
 pub(super) fn before(body: &[u8], sequence: u64) -> Option<(Ppn, u64)> {
     let page = get_u32(body, 0).checked_sub(1)?;
     Some((Ppn(page), widened(get_u40(body, 4), sequence)))
@@ -324,7 +324,7 @@ impl<N: Nand> Taking<'_, N> {
         row.ok_or_else(|| missing(ppn))
     }
 
-    /// Notes that the map lists the extent taken last, if that is exactly the extent in the map.
+    /// Notes that the map lists the extent taken last, if the two are equal.
     pub(super) fn note_listed(&mut self, (level, part): RunAt, row: Row, place: usize) {
         if self.levels[level].run_mut(part).list_last(row.first, row.pages)
             && let Some(map) = &mut self.map

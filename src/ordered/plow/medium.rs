@@ -19,7 +19,7 @@ struct Loaded {
     ppn: Ppn,
     count: u16,
     tombstones: bool,
-    /// Bits that its records take at the front of its body.
+    /// Bits of its records at the front of the body.
     front: u32,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Medium<N> {
     pub(super) sequence: u64,
     /// Cause to which reads are booked now.
     pub(super) cause: Cause,
-    /// Pages of a block of which one was hard to read: they are to be written anew.
+    /// Pages of the block of a weak page; they are to be rewritten.
     pub(super) weak: Option<Range<Ppn>>,
     /// Number of pages of the chip that this round of scrubbing has passed.
     pub(super) scrubbed: u32,

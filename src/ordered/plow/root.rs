@@ -297,7 +297,7 @@ pub(super) struct Kept<'a> {
     pub(super) map: Option<&'a Map>,
     /// Sealed commit pages that hold records of the memtable.
     pub(super) sealed: usize,
-    /// The newest of these, and the number of its program.
+    /// The newest of these pages, and its program number.
     pub(super) newest: Option<(Ppn, u64)>,
     /// Records of a full page.
     pub(super) page_records: u64,

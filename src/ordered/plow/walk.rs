@@ -17,8 +17,8 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow, Range};
 
-/// Position of a walk: the key from which it goes on, and whether that key is still to come. `None` at the
-/// end of the keys where the walk began.
+/// Position of a walk: the next key, and whether that key itself is still to be visited. `None` at the end of
+/// the keys.
 type At = Option<(Vec<u8>, bool)>;
 
 /// Order in which two keys follow each other in a walk.

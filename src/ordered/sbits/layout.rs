@@ -1,4 +1,4 @@
-//! Programming and reading pages, and the check of all of them.
+//! Programming, reading and checking pages.
 
 use super::page::{Header, SINCE_MAX, entry};
 use super::{NO_PAGE, Sbits, project};

@@ -401,7 +401,7 @@ impl Filling {
     }
 }
 
-/// Number of knots of the spline: as configured, or 300, or what the RAM leaves.
+/// Number of knots of the spline: as configured, or 300, or as many as the RAM allows.
 fn knots<N: Nand>(config: &SbitsConfig, geometry: Geometry) -> Result<usize, IndexFault> {
     const PUBLISHED: usize = 300;
     const POSSIBLE: RangeInclusive<usize> = 4..=1 << 20;

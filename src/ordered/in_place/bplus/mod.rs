@@ -319,7 +319,7 @@ impl<S: PageStore> BPlusTree<S> {
         BPlusTree::open_with(store, takes_unclean, 0)
     }
 
-    /// Opens the tree where so many pages of leaves may be written with nodes.
+    /// Opens the tree. At most `leaf_pages` pages of leaves are written in one operation with nodes.
     #[doc(hidden)]
     pub fn open_with(store: S, takes_unclean: bool, leaf_pages: usize) -> Result<BPlusTree<S>, IndexFault> {
         BPlusTree::open_if(store, TreeRam::Ample, &|store, layout| {

@@ -13,15 +13,15 @@ use crate::store::space::Space;
 use crate::units::Lpn;
 use alloc::vec::Vec;
 
-/// Pages in use.
+/// The pages in use, and those taken and freed by the current operation.
 pub struct Pages {
     pub(super) space: Space,
     /// Pages taken by the current operation.
     pub(super) taken: Vec<Lpn>,
     /// Pages given up by the current operation.
     pub(super) freed: Vec<Lpn>,
-    /// Numbers of pages in `taken` and in `freed` that are no nodes, but pages of leaves that the records
-    /// name.
+    /// How many of the pages in `taken`, and in `freed`, are pages of leaves that the records name, and not
+    /// nodes.
     leaf_pages: (usize, usize),
 }
 
@@ -51,8 +51,8 @@ impl Pages {
         Ok(lpn)
     }
 
-    /// Takes a free page for a leaf that the records of this tree name. If there is none, all pages taken by
-    /// the operation are free again.
+    /// Takes a free page for a leaf that a record will name. If there is none, the pages taken by the
+    /// operation are freed.
     pub fn take_for_leaf(&mut self) -> Result<Lpn, IndexFault> {
         match self.space.allocate() {
             Some(lpn) => {

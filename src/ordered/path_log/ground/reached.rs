@@ -10,7 +10,7 @@ use crate::nand::{Cause, Nand, NandError};
 use crate::store::StoreError;
 use crate::units::Ppn;
 
-/// Function that is called with each page to which the tree leads.
+/// Called with each page that the tree refers to.
 type Visit<'v, N> = &'v mut dyn FnMut(&mut Log<N>, Ppn) -> Result<(), IndexFault>;
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
@@ -49,7 +49,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Ok(damage)
     }
 
-    /// Subtree that follows the one below `level` of the path: its page, as it is named, and level.
+    /// The subtree after the one below `level` of the path: its page as named by the parent, and its level.
     fn subtree_after(&mut self, level: u8, cause: Cause) -> Result<Option<(Ppn, u8)>, IndexFault> {
         let mut above = level + 1..=self.path.height;
         let Some(above) = above.find(|&above| self.path.slot(above) + 1 < self.path.count(above)) else {

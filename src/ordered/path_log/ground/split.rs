@@ -1,4 +1,4 @@
-//! Adding entries to the nodes of a path, and the halves that are split off by that.
+//! Adding entries to the nodes of a path, and splitting full nodes.
 
 use super::path::{Key, Path};
 use super::{Nodes, RawScheme, Sibling, child_value};

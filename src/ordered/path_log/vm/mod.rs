@@ -363,7 +363,8 @@ impl MappedPages {
     }
 }
 
-/// Reads a node again that is to be changed, if there are only three buffers. The copy stays the same.
+/// Reads a node again before it is changed, as the published program with three buffers must. The copy in RAM
+/// stays the same.
 fn reread<N: Nand>(tree: &mut Nodes<N, MappedPages>, level: u8, cause: Cause) -> Result<(), IndexFault> {
     if tree.moves.keep() == Keep::ThreeBuffers {
         tree.log.read(Ppn(tree.path.step(level).page), cause)?;

@@ -1,4 +1,4 @@
-//! Clean records: never older than what is on flash, and lent for where they spare more than they cost.
+//! Clean records: never older than those on flash, and kept only while they save more than they cost.
 
 use super::*;
 
@@ -8,7 +8,8 @@ fn skewed(rng: &mut Rng, keys: u64, bytes: u8) -> Vec<u8> {
     key(rng.below(some) * 7919 % keys, bytes)
 }
 
-/// Look-ups mostly, between changes, batches, ranges and mounts; what is lent changes all the time.
+/// Mostly look-ups, with changes, batches, ranges and mounts in between, so that the lent share keeps
+/// changing.
 fn live_lending(set: &PlowConfig, keys: u64, seed: u64) -> u32 {
     let mut plow = Plow::format(chip(512, 8, 64), set).unwrap();
     let (key_bytes, value_bytes) = (set.record.key_bytes, usize::from(set.record.value_bytes));
@@ -111,7 +112,7 @@ fn ram_is_lent_where_keys_are_skewed_and_taken_back_where_they_are_not() {
     }
 }
 
-/// A copy that was taken to be older than it is would be told: the check compares all with the chip.
+/// An outdated clean record is reported: the check compares all of them with the chip.
 #[test]
 fn a_check_finds_a_clean_record_that_is_old() {
     let set = PlowConfig { memtable: Some(64), ..settings(4, 4, Durability::EverySync) };

@@ -15,12 +15,12 @@ impl<N: Nand> InPlace<N> {
         self.make_room_for(0)
     }
 
-    /// Pages that are wanted free for an operation that takes so many.
+    /// Free pages needed before an operation that takes `pages` pages.
     pub(super) fn wanted_for(&self, pages: u32) -> u32 {
         pages + self.path.pages_per_operation() + self.pages.space.geometry.pages_per_block
     }
 
-    /// Makes room for so many pages more.
+    /// Makes room for `pages` more pages.
     pub(super) fn make_room_for(&mut self, pages: u32) -> Result<(), IndexFault> {
         self.pages.writable()?;
         if u64::from(self.pages.sequence) >= numbers(SEQUENCE_BITS) {
@@ -98,7 +98,7 @@ impl<N: Nand> InPlace<N> {
         self.replace(level, &entries, Anew::AsIs, cause)
     }
 
-    /// Puts the path to a page of the tree in place; returns its level.
+    /// Loads the path to a page of the tree and returns the page's level.
     fn find(&mut self, ppn: u32, cause: Cause) -> Result<u8, IndexFault> {
         if ppn == self.path.root {
             let level = self.path.height;
@@ -154,7 +154,7 @@ impl<N: Nand> InPlace<N> {
         Ok(live.map(|slot| shape.key(bytes, slot).to_vec()))
     }
 
-    /// Empties blocks of which a program failed, and marks them bad.
+    /// Empties blocks in which a program failed, and marks them bad.
     fn retire_failing(&mut self) -> Result<(), IndexFault> {
         while let Some(&block) = self.pages.space.failing.first() {
             if self.pages.space.pinned.contains(&block) {

@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 /// The root, and the nodes that the last operation went down through.
 pub(super) struct NodePath {
-    /// Leaf first.
+    /// Nodes of the path, the leaf first.
     pub(super) nodes: Vec<Node>,
     pub(super) root: u32,
     pub(super) height: u8,
@@ -125,7 +125,7 @@ impl NodePath {
         })
     }
 
-    /// Pages that an operation may write, with those of one move.
+    /// Most pages that an operation may write, including those of one move.
     pub(super) fn pages_per_operation(&self) -> u32 {
         4 * u32::from(self.height) + 4
     }

@@ -53,7 +53,7 @@ fn settings(marks: Marks) -> OverwriteConfig {
     OverwriteConfig { marks, ..OverwriteConfig::new(RECORD) }
 }
 
-/// With a log buffer of so many pages, and what it has to be told.
+/// Settings with a log buffer of `log_pages` pages.
 fn logged(marks: Marks, log_pages: u32) -> OverwriteConfig {
     OverwriteConfig { durability: Durability::EverySync, log_pages, ..settings(marks) }
 }
@@ -138,7 +138,7 @@ struct Work {
     history: History,
 }
 
-/// Works on a chip that holds these records until it loses power.
+/// Changes a tree that contains these records until the power is cut.
 fn work_until_the_cut(nand: Chip, held: &Model, settings: &OverwriteConfig, operations: u32) -> Work {
     let Ok(mut tree) = OverwriteTree::mount(nand, settings) else { unreachable!("a formatted chip") };
     let (mut history, mut rng) = (History::new(held.clone()), Rng::new(5));
@@ -288,7 +288,7 @@ fn a_full_tree_with_a_log_buffer_keeps_what_it_accepted() {
     fill_and_shrink(&logged(Marks::Checked, 1), 100, 14_000);
 }
 
-/// Fills the chip with at least so many records of 4 + 4 bytes and removes most, three times.
+/// Fills the chip with at least `least` records of 4 + 4 bytes and removes most, three times.
 fn fill_and_shrink(settings: &OverwriteConfig, blocks: u32, least: usize) {
     let mut tree = OverwriteTree::format(chip(blocks), settings).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(9));

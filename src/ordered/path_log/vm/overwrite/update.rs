@@ -11,9 +11,9 @@ use alloc::vec::Vec;
 /// How many pages take the place of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anew {
-    /// One where the entries fill half of it at most, else two.
+    /// One page if the entries fill at most half of it, otherwise two.
     AsFull,
-    /// One if it holds them: a page is moved, or a program of it failed.
+    /// One page if it holds the entries: the page is moved, or a program of it failed.
     AsIs,
 }
 
@@ -153,8 +153,7 @@ impl<N: Nand> InPlace<N> {
         }
     }
 
-    /// Marks the entry of a child dead that others took the place of; what fails is only put off to the
-    /// page's next life.
+    /// Marks the entry of a replaced child dead. If that fails, it is done when the page is next rewritten.
     fn mark_child_dead(
         &mut self,
         level: u8,
@@ -173,7 +172,7 @@ impl<N: Nand> InPlace<N> {
         self.replace_up(level, &entries, (Anew::AsIs, cause), freed)
     }
 
-    /// Writes the entries to one or two new pages; returns what their parent is to hold.
+    /// Writes the entries to one or two new pages. Returns the entries for their parent.
     fn write_anew(
         &mut self,
         level: u8,
@@ -232,7 +231,8 @@ impl<N: Nand> InPlace<N> {
         self.pages.write_birth(shape, cause)
     }
 
-    /// Makes the new page, or one above the two, the root; `told` is what a parent would hold.
+    /// Makes a new root: the new page, or a page above the two new ones. `told` are the entries that a parent
+    /// would get.
     fn replace_root(&mut self, told: &[u8], cause: Cause) -> Result<(), IndexFault> {
         let old = (self.path.root, self.path.height);
         let at = self.pages.shapes.inner.entry_bytes - ADDRESS_BYTES;
@@ -251,7 +251,8 @@ impl<N: Nand> InPlace<N> {
         Ok(())
     }
 
-    /// Reads a parent that is to be changed, where three buffers are all there is. The copy is the same.
+    /// Reads a parent again before it is changed, as the published program with three buffers must. The copy
+    /// in RAM stays the same.
     fn reread(&mut self, level: u8, cause: Cause) -> Result<(), IndexFault> {
         if self.path.keep == Keep::ThreeBuffers && level < self.path.height {
             let ppn = self.path.node(level).ppn;

@@ -158,7 +158,7 @@ impl Blocks {
         }
     }
 
-    /// Notes that a chunk which was to be moved stays in its block.
+    /// Notes that a chunk to be moved stays in its block.
     pub(super) fn not_cleaned(&mut self, place: Place) {
         let block = self.geometry.block_of(place.page).index();
         if self.blocks[block].0 != BAD {

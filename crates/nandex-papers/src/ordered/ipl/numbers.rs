@@ -53,7 +53,7 @@ impl Numbers {
         debug_assert!(self.opened <= self.generation, "no block is opened before it is taken");
     }
 
-    /// The link that the next page carries to those before it.
+    /// Link of the next page to those programmed before it.
     pub(super) fn link(&self) -> Link {
         Link { opened: self.opened, generation: self.before.0, unit: self.before.1 }
     }

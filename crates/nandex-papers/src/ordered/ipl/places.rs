@@ -1,5 +1,5 @@
-//! Where the nodes are: their slots, the rows of the blocks they are in, and what they left since the last
-//! commit.
+//! Where the nodes are: their slots, the rows of their blocks, and the pages and blocks that they left since
+//! the last commit.
 
 use super::form::Form;
 use super::slots::{NO_BLOCK, Slot, Slots};
@@ -36,13 +36,13 @@ impl Number {
 pub(super) struct Block {
     /// Number in the order of opening.
     pub(super) generation: u32,
-    /// The next log unit; in a dynamic block the next image goes there as well.
+    /// Next log unit; in a dynamic block also the place of the next image.
     pub(super) cursor: u16,
     /// The next page for an image, in a fixed block.
     pub(super) data_next: u16,
     /// Nodes that are here.
     pub(super) live: u16,
-    /// Log units programmed.
+    /// Number of programmed log units.
     pub(super) units: u16,
     /// Nothing here is older than this number.
     pub(super) born: Number,
@@ -54,7 +54,7 @@ pub(super) struct Block {
 #[derive(Default)]
 pub(super) struct Places {
     pub(super) blocks: Vec<Block>,
-    /// By node number.
+    /// Place of each node, by number.
     pub(super) slots: Slots,
     /// Blocks whose nodes are elsewhere, kept until the next commit.
     pub(super) held: Vec<Pbn>,
@@ -77,7 +77,7 @@ impl IndexMut<Pbn> for Places {
 }
 
 impl Places {
-    /// Rows of so many blocks, which hold nothing.
+    /// Resets the rows to `blocks` empty blocks.
     pub(super) fn clear_blocks(&mut self, blocks: u32) {
         self.blocks = vec![Block::default(); blocks as usize];
     }
@@ -92,7 +92,7 @@ impl Places {
         self[pbn].live.into()
     }
 
-    /// Where a node is.
+    /// Place of a node.
     pub(super) fn slot(&self, id: u32) -> Result<Slot, IndexError> {
         match self.slots.get(id) {
             Some(slot) if slot.block != NO_BLOCK => Ok(*slot),
@@ -151,7 +151,7 @@ impl Places {
         Some(pbn)
     }
 
-    /// Keeps the page that a node leaves until the next commit, in place.
+    /// In the form in place: keeps the page that a node leaves until the next commit.
     pub(super) fn note_pending(&mut self, old: Slot, form: &Form) {
         if form.is_placed() && old.block != NO_BLOCK {
             self.pending.push(form.geometry.page_at(Pbn(old.block), old.base.into()));
@@ -164,7 +164,7 @@ impl Places {
         form.image_room(&self[pbn], pending as u32)
     }
 
-    /// The nodes of these blocks, in the order of their images.
+    /// Nodes of these blocks, in the order of their images.
     pub(super) fn nodes_of(&self, sources: &[Pbn]) -> Vec<u32> {
         let here = |slot: &Slot| sources.iter().any(|source| source.0 == slot.block);
         // At once: what grows is held twice.

@@ -1,5 +1,4 @@
-//! Nodes in blocks of a chip: the parts that together are a store of nodes, and the steps that take several
-//! of them.
+//! Nodes in blocks of a chip: the parts that form a store of nodes, and the steps that need several of them.
 
 use super::chain::Reader;
 use super::config::Config;
@@ -100,7 +99,7 @@ impl<N: Nand> Store<N> {
         self.numbers.tag(self.places[pbn].generation)
     }
 
-    /// Refuses what changes a tree that has given nearly all its numbers: it can be read, closed and mounted.
+    /// Refuses changes of a tree that has used nearly all its numbers. It can be read, closed and mounted.
     pub(super) fn require_numbers(&self) -> Result<(), IndexError> {
         let has_left = self.numbers.has_left() && self.space.area.has_numbers();
         if has_left { Ok(()) } else { Err(IndexError::WornOut) }
@@ -141,7 +140,7 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Frees what is only at hand for the next use.
+    /// Frees buffers that are only kept for reuse.
     pub(super) fn drop_scratch(&mut self) {
         self.moving = Node::default();
         self.places.held.shrink_to_fit();

@@ -1,4 +1,4 @@
-//! When the journal's last page goes out, and the store that lets nothing past it.
+//! Writing the journal's last page, and the store that lets no write of the index overtake it.
 
 use super::Below;
 use super::page::{Updates, put_record, record_of};
@@ -53,7 +53,7 @@ impl<S: PageStore> Writer<S> {
         }
     }
 
-    /// Continues the run that begins with this page, after showing its records.
+    /// Continues the run that begins with this page, after passing its records to `show`.
     pub(super) fn resume(&mut self, first: Header, show: &mut dyn FnMut(&[u8])) -> Result<(), IndexError> {
         self.log.resume(first.epoch, show)
     }
@@ -217,7 +217,7 @@ impl<S: PageStore> Writer<S> {
         self.log.ram_bytes() + size_of::<Self>() - size_of::<RecordLog<Slice<S>, Updates>>()
     }
 
-    /// The whole store, if no other slice of it is left.
+    /// The whole store, if no other slice of it exists.
     pub(super) fn into_whole(self) -> Option<S> {
         self.log.into_store().into_whole()
     }

@@ -348,7 +348,7 @@ pub(super) fn require_child(parent: &[u8], slot: usize, child: &[u8], ppn: u32) 
 
 /// The version of the settings that say on which chip the tree stands.
 const VERSION: u8 = 3;
-/// Version of pages without check bits.
+/// Version of the settings before they said on which chip the tree stands.
 const VERSION_BEFORE: u8 = 2;
 
 /// The shape of the page that holds the settings: three slots.

@@ -206,7 +206,7 @@ impl<S: PageStore> Layer<S> {
         Ok((!self.plan.is_append() && self.links.root != 0).then_some(Lpn(self.links.root)))
     }
 
-    /// Writes a superblock, after making durable what it names.
+    /// Makes the pages named by a superblock durable, and then writes the superblock.
     pub(super) fn write_checkpoint(&mut self, next: Superblock) -> Result<(), StoreError> {
         debug_assert!(
             next.epoch > self.superblock.epoch,

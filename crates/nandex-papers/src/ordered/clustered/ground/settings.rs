@@ -1,4 +1,4 @@
-//! How a tree over a cluster layer is set up, and what that comes to on a store.
+//! Settings of a tree over a cluster layer, and the sizes that follow from them on a store.
 
 use super::superblock::SUPERBLOCK_BYTES;
 use super::{batch, extent, links, table};
@@ -162,7 +162,7 @@ pub(super) struct ClusteredSizes {
     pub(super) grow: usize,
     /// Levels of the highest possible tree.
     pub(super) levels: usize,
-    /// W.
+    /// Nodes of a batch (W).
     pub(super) batch_nodes: u32,
     pub(super) segment_pages: u32,
     pub(super) segments: u32,

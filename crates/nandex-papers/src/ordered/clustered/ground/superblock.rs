@@ -96,7 +96,7 @@ impl Superblock {
         put_u32(page, 0, crc);
     }
 
-    /// Writes the superblock to the slot whose turn it is.
+    /// Writes the superblock to one of the two slots, alternately.
     pub(super) fn write(
         &self,
         store: &mut impl PageStore,

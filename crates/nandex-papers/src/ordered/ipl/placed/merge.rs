@@ -95,7 +95,7 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Writes a node as it is to a page. It is there at once: what follows may fail.
+    /// Writes a node unchanged to another page. Its place is updated at once, since later steps may fail.
     fn move_to(
         &mut self,
         id: u32,
@@ -113,7 +113,7 @@ impl<N: Nand> Store<N> {
         result
     }
 
-    /// Programs the image of a node, and notes where it is.
+    /// Programs the image of a node and notes its place.
     fn write_image(&mut self, node: &Node, pbn: Pbn, tag: IplTag, cause: Cause) -> Result<(), IndexError> {
         self.medium.set_image(node, tag);
         self.medium.program_over(self.medium.form.geometry.page_at(pbn, tag.page.into()), cause)?;
@@ -146,8 +146,7 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Makes everything durable where no record waits and no group has room for a unit that says so: by an
-    /// image over its older one.
+    /// Commits when no record waits and no group has room for a unit: writes an image over its older version.
     pub(in super::super) fn mark_by_image(&mut self) -> Result<(), IndexError> {
         let (geometry, slots) = (self.medium.form.geometry, &self.places.slots);
         let mut shared = vec![0u8; geometry.pages() as usize];

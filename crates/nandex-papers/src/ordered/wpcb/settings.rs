@@ -1,4 +1,4 @@
-//! How a WPCB-tree is set up: its nodes, its buffer blocks, and what its full leaves do.
+//! Settings of a WPCB-tree: its nodes, its buffer blocks, and its rule for full leaves.
 
 use crate::ftl::tbm::{self, SPARE_BLOCKS_MIN, TbmConfig};
 use nandex::check::IndexError;

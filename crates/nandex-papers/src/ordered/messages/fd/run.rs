@@ -86,7 +86,7 @@ impl RunPage {
         get_u32(&self.bytes, if direction == Direction::Ascending { 16 } else { 12 })
     }
 
-    /// Number of entries whose keys are not above this one.
+    /// Number of entries whose keys are at most this key.
     pub(super) fn up_to(&self, key: &[u8]) -> usize {
         let (entries, mut low, mut high) = (self.entries(), 0, self.count);
         while low < high {
@@ -109,7 +109,7 @@ pub(super) struct Cursor {
     page: RunPage,
     at: usize,
     direction: Direction,
-    /// Pages that may still come. A forged chain could be endless.
+    /// Most pages still to read. A forged chain could be endless.
     left: u32,
     cause: Cause,
 }

@@ -12,7 +12,7 @@ use nandex::ordered::{Durability, RecordFormat};
 /// The bytes that a request counts for when the RAM is divided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PoolCount {
-    /// All bytes that it takes: record, state, order, and a group of its own.
+    /// All bytes that a request takes: record, state, order, and a group of its own.
     #[default]
     Held,
     /// Key and value only, as the paper counts.

@@ -34,7 +34,7 @@ pub(super) struct BufferCounts {
     pub(super) misses: u64,
     /// Clean units that left the buffer.
     pub(super) clean_evictions: u64,
-    /// Semi-clean units that lost their clean part.
+    /// Number of semi-clean units that lost their clean part.
     pub(super) clean_part_commits: u64,
     /// Pages read by commits.
     pub(super) commit_reads: u64,
@@ -82,7 +82,7 @@ pub(super) const fn slab_bytes(page_bytes: usize) -> usize {
 }
 
 impl<S: PageStore> Buffer<S> {
-    /// An empty buffer, whose slabs may become so many where its budget counts records.
+    /// An empty buffer. If its budget counts records, it may grow to `slabs_max` slabs.
     pub(super) fn new(store: S, slabs_max: usize, kept: usize, ram: UnitRam, sizes: Sizes) -> Buffer<S> {
         let page_bytes = store.page_bytes();
         let slabs = sizes.buffer_bytes / page_bytes;

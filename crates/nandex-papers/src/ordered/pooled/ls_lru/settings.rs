@@ -12,7 +12,7 @@ use nandex::store::PageStore;
 /// The bytes that a unit counts for in the budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnitRam {
-    /// All bytes that it takes: its copy, its cells with headers and free places, and its slot in the
+    /// All bytes that a unit takes: its copy, its cells with headers and free places, and its slot in the
     /// tables.
     #[default]
     Held,
@@ -241,7 +241,7 @@ const fn parts_of_slab(record: RecordFormat, page_bytes: usize) -> (usize, usize
     (if slots == 0 { 1 } else { slots }, if cells == 0 { 1 } else { cells })
 }
 
-/// Slabs of the smallest buffer: those kept, one of unit slots, one of cells and one frame.
+/// Slabs of the smallest buffer: the kept ones, one of unit slots, one of cells and one frame.
 const fn slabs_min(record: RecordFormat, page_bytes: usize) -> usize {
     kept_slabs(record, page_bytes) + 3
 }

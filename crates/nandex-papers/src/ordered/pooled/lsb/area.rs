@@ -1,8 +1,7 @@
-//! The log area: pages at the end of the store, and which of them has the log of which leaf.
+//! The log area: pages at the end of the store, and the leaf of each log page.
 //!
-//! A page that is given up is trimmed at once where writes are durable at once, else at the next sync: before
-//! that the leaf that took its entries over may not be on the medium. It may be written again in the
-//! meantime.
+//! A freed page is trimmed at once if writes are durable at once, otherwise at the next sync: before that,
+//! the leaf that took its entries may not be on the medium. The page may be reused in the meantime.
 
 use super::page::LogShape;
 use alloc::vec;
@@ -30,7 +29,7 @@ pub(super) struct LogArea<S> {
     pub(super) writes: u64,
 }
 
-/// A log page found by a scan: its number less that of the first one found, its leaf, and its place.
+/// A log page found by a scan: its number minus that of the first one found, its leaf, and its place.
 pub(super) type FoundLog = (i32, Lpn, Lpn);
 
 /// The log pages found by a scan, the oldest first.
@@ -59,7 +58,7 @@ pub(super) const fn ram_bytes_max(pages: usize) -> usize {
 }
 
 impl<S: PageStore> LogArea<S> {
-    /// Makes an area without its lists. [`LogArea::open`] must come before the first write.
+    /// An area without its lists. Call [`LogArea::open`] before the first write.
     pub(super) fn closed(store: S, shape: LogShape) -> LogArea<S> {
         let (directory, free, dead) = (Vec::new(), Vec::new(), Vec::new());
         LogArea { store, shape, directory, free, dead, gone: 0, number: 1, writes: 0 }
@@ -98,7 +97,7 @@ impl<S: PageStore> LogArea<S> {
         (0..self.pages()).try_for_each(|page| Ok(self.store.trim(Lpn(page))?))
     }
 
-    /// Reads all pages, and returns those that are logs.
+    /// Reads all pages and returns those with logs.
     pub(super) fn scan(&mut self, page: &mut [u8], cause: Cause) -> Result<Found, IndexError> {
         let mut found = Found { logs: Vec::with_capacity(self.pages() as usize), base: 0 };
         for at in (0..self.pages()).map(Lpn) {

@@ -59,7 +59,7 @@ impl BlockTable {
         self.valid.counts().is_none_or(|counts| counts.knows(pbn))
     }
 
-    /// Begins to ask which pages are valid, in this block and in those likely to be collected next.
+    /// Starts to find out which pages are valid, in this block and in those likely to be collected next.
     pub fn ask_about(&mut self, victim: Pbn) {
         let Some(at_once) = self.valid.counts().map(|counts| counts.asked_at_once()) else { return };
         let mut blocks = Vec::with_capacity(at_once);

@@ -230,7 +230,7 @@ impl BlockTable {
         Some((pbn, needs_erase))
     }
 
-    /// Block of the pool that is taken next.
+    /// The next block that the pool gives.
     pub fn first_free(&self, wear: Wear) -> Option<Pbn> {
         self.uses.first_free(wear)
     }
@@ -458,8 +458,8 @@ impl BlockTable {
         }
     }
 
-    /// Erases the `wanted` blocks that are taken next, unless they are erased already: then taking them
-    /// cannot fail. Their order stays the same. `Full` if there are fewer.
+    /// Erases the next `wanted` blocks of the pool, unless they are erased already. Taking them then cannot
+    /// fail. Their order stays the same. `Full` if there are fewer.
     pub fn erase_ahead<N: Nand + ?Sized>(
         &mut self,
         nand: &mut N,

@@ -228,7 +228,7 @@ impl CachedTable {
         Ok(())
     }
 
-    /// Rewrites the translation pages of untold entries, at most `pages_max` of them.
+    /// Rewrites the translation pages of untold entries, at most `pages_max` pages.
     pub(crate) fn tell(&mut self, flash: &mut Flash<'_>, pages_max: u32) -> Result<(), StoreFault> {
         for _ in 0..pages_max {
             let Some(lpn) = self.untold.first() else { break };

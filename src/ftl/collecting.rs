@@ -24,7 +24,7 @@ const MORE_VALID: u32 = 32;
 /// Bytes of the lists that a collection or a record makes for a moment.
 const LISTS_BYTES: usize = 256;
 
-/// Numbers by which the collection goes.
+/// The limits that control collection.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     /// Policy that chooses the next block to collect.
@@ -109,13 +109,13 @@ pub const fn extra_bytes_max(setup: [u32; 4]) -> usize {
 
 /// Scheme that makes room by collecting blocks of data and of the table.
 pub trait Collecting {
-    /// Returns the numbers by which the collection goes.
+    /// The limits that control collection.
     fn room(&self) -> Room;
 
     /// Returns the table and its cache.
     fn cached(&mut self) -> &mut CachedTable;
 
-    /// Returns the frontier for logical pages, those that the host writes and those that move.
+    /// The frontier for logical pages, both written and moved.
     fn data(&mut self) -> &mut Frontier;
 
     /// Moves the logical pages out of a block, and frees it.
@@ -175,7 +175,7 @@ pub trait Collecting {
         self.cached().tell(flash, u32::MAX)
     }
 
-    /// Moves a logical page that was hard to read from where it is.
+    /// Moves a weak logical page from its place.
     fn move_weak(&mut self, flash: &mut Flash<'_>, lpn: u32, from: Option<Ppn>) -> Result<(), StoreFault> {
         let Some(from) = from else { return Ok(()) };
         // If the page cannot be read any more, its reader is told.

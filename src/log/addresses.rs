@@ -1,4 +1,4 @@
-//! Addresses of pages: the block that answers to each, the held ones, and those that an operation gives up.
+//! Addresses of pages: the block of each, the held addresses, and those freed by an operation.
 
 use super::held::Held;
 use crate::blocks::BlockTable;
@@ -19,7 +19,7 @@ pub(super) struct Addresses {
     pub(super) held: Held,
     /// Pages that die when the current operation is finished.
     pub(super) dying: Vec<Ppn>,
-    /// For pages that keep their places: no place below this one is free.
+    /// For pages that keep their places: every place below this one is in use.
     next_free: u32,
 }
 
@@ -86,7 +86,7 @@ impl Addresses {
         }
     }
 
-    /// Lowest place in which no page is valid, for pages that keep their places.
+    /// Lowest place without a valid page, for pages that keep their places.
     pub(super) fn free_place(&mut self, blocks: &BlockTable) -> Option<Ppn> {
         let mut places = (self.next_free..blocks.geometry().pages()).map(Ppn);
         let free = places.find(|ppn| !blocks.is_valid(*ppn))?;
@@ -94,7 +94,7 @@ impl Addresses {
         Some(free)
     }
 
-    /// Place of the first page that died in the operation, if any did: it is to be written over.
+    /// Place of the first page that died in the operation, if any did. The next page is written over it.
     pub(super) fn first_given_up(&mut self, blocks: &mut BlockTable) -> Option<Ppn> {
         let ppn = self.dying.first().copied()?;
         // A damaged tree may have led to it twice.

@@ -17,9 +17,9 @@ const BLOCKS_AHEAD: u32 = 2;
 /// Weak pages (hard to read), and the round of reads that finds others.
 #[derive(Default)]
 pub(super) struct Scrubbing {
-    /// Pages that were hard to read, to be written elsewhere.
+    /// Weak pages, to be written elsewhere.
     pub(super) weak: Vec<Ppn>,
-    /// True while one of them is being moved.
+    /// True while a weak page is being moved.
     pub(super) moves_weak: bool,
     /// Number of pages that the round has passed.
     passed: u32,

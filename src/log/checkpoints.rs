@@ -63,7 +63,7 @@ impl<N: Nand> Tape<N> {
         self.checkpoints.note = note;
     }
 
-    /// Takes the note: after a mount that of the newest checkpoint, else the one set last.
+    /// Takes the owner's note: that of the newest checkpoint after a mount, otherwise the one set last.
     pub(crate) fn take_note(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.checkpoints.note)
     }
@@ -100,9 +100,9 @@ impl<N: Nand> Tape<N> {
         Ok(())
     }
 
-    /// Writes the checkpoint that puts the state which a mount found behind it. If that is impossible, the
-    /// log can be read, but takes no page before one is written: else pages that a cut left would be taken
-    /// for part of what follows.
+    /// Writes a checkpoint of the state that a mount found. If that is impossible, the log can be read, but
+    /// takes no page before a checkpoint is written. Otherwise pages left by a cut would be mistaken for a
+    /// part of later operations.
     pub(crate) fn end_mount(&mut self, note: Note<'_>) -> Result<(), IndexFault> {
         self.checkpoints.is_needed = true;
         let closes = self.head.frontier.block.is_none();

@@ -34,7 +34,7 @@ pub enum WritePartLimit {
     Strict,
 }
 
-/// How a log is set up; none of it is stored on the chip.
+/// Configuration of a log; none of it is stored on the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogConfig {
     /// Pages of the read part; 0 for none.
@@ -51,9 +51,9 @@ pub struct LogConfig {
     pub checkpoint_blocks: u32,
     /// Whether its owner has addresses held (`Tape::hold`).
     pub holds: bool,
-    /// The cost of the next level where it lies in the page at hand.
+    /// Price of the next level if it is in the page at hand.
     pub same_page: SamePage,
-    /// Where pages are written.
+    /// Where a written page goes.
     pub placement: Placement,
     /// How it is known which pages are valid.
     pub validity: Validity,

@@ -23,7 +23,7 @@ pub(super) struct Frontier {
 /// Numbers of the blocks that the next mount needs.
 #[derive(Clone, Copy, Debug)]
 struct Needed {
-    /// A mount needs the block with this number and those opened after it.
+    /// Number of the first block that a mount needs; it needs all blocks opened later too.
     from: u32,
     /// Value of `from` once another flush with a root is programmed.
     next: u32,

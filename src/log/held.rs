@@ -61,7 +61,7 @@ impl Held {
         }
     }
 
-    /// Passes over one of the held addresses ahead.
+    /// Passes one of the held addresses ahead.
     pub(super) fn pass(&mut self) {
         debug_assert!(self.ahead > 0, "an address is passed over that none knew ahead");
         self.ahead -= 1;

@@ -69,7 +69,7 @@ impl WritePart {
         self.slots.iter().find(|slot| slot.ppn == ppn && slot.live)
     }
 
-    /// The page that waits for this address; there must be one.
+    /// The waiting page with this address. It must exist.
     pub(super) fn page(&self, ppn: Ppn) -> Page<'_> {
         match self.find(ppn) {
             Some(slot) => Page { tag: &slot.tag, data: &slot.data },
@@ -89,7 +89,7 @@ impl WritePart {
         *self = WritePart { has_failed: self.has_failed, ..WritePart::new(self.pages, self.page_bytes) };
     }
 
-    /// Address of a dead page, if there is one: it is alive again, for the page that takes its place.
+    /// Address of a dead page, if there is one. It becomes live again, for another page.
     pub(super) fn revive(&mut self) -> Option<Ppn> {
         let slot = self.slots.iter_mut().find(|slot| !slot.live)?;
         slot.live = true;

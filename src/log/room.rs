@@ -30,7 +30,7 @@ const GAIN: u32 = 8;
 pub(super) struct Capacity {
     /// Blocks that may hold log pages: all but bad and reserved ones.
     usable: u32,
-    /// Blocks that the next checkpoint takes before it gives back those of the last one.
+    /// Blocks that the next checkpoint takes before it frees those of the last one.
     for_checkpoint: u32,
     /// Blocks that failed since the chip was formatted.
     failed: u32,

@@ -23,7 +23,7 @@ pub(super) struct Place {
     pub(super) version: u64,
 }
 
-/// Record to be written. Its length stands in front.
+/// A record to be written, after its length.
 #[derive(Clone, Copy)]
 pub(super) struct Record<'a>(pub(super) &'a dyn Contents);
 
@@ -76,7 +76,7 @@ impl Start {
 /// Function that decodes a record.
 pub(super) type Decode<'a> = &'a mut dyn FnMut(&mut dyn Source);
 
-/// Incomplete record behind the last complete one, by the page at which it ends.
+/// An incomplete record behind the last complete one, and the page at which it ends.
 #[derive(Clone, Copy)]
 pub(super) struct Cut {
     pub(super) ppn: Ppn,
@@ -179,7 +179,7 @@ struct Reader<'a, N> {
     page: Vec<u8>,
     /// Page of the record that is read next.
     number: u32,
-    /// Part of the page in the buffer that was not taken yet.
+    /// Part of the page in the buffer that is not read yet.
     rest: Range<usize>,
     left: usize,
     /// Page at which the record ends before it is complete.
@@ -355,8 +355,7 @@ pub(super) struct Newest {
     pub(super) cut: Option<Cut>,
 }
 
-/// Finds the newest complete record of a run, which is the last one that `decode` gets, and what lies behind
-/// it.
+/// Finds the newest complete record of a run (the last one passed to `decode`), and the pages behind it.
 pub(super) fn newest_record<N: Nand>(
     nand: &mut N,
     geometry: Geometry,

@@ -32,7 +32,7 @@ pub enum WriteMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct CacheConfig {
-    /// Pages it holds; 0 for none.
+    /// Number of pages in the cache; 0 for no cache.
     pub frames: usize,
     /// When written pages reach the store.
     pub mode: WriteMode,
@@ -41,7 +41,7 @@ pub struct CacheConfig {
 }
 
 impl CacheConfig {
-    /// A cache of so many pages through which writes go at once.
+    /// A write-through cache of `frames` pages.
     pub const fn new(frames: usize) -> CacheConfig {
         CacheConfig { frames, mode: WriteMode::Through, dirty_frames_max: None }
     }

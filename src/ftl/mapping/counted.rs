@@ -47,7 +47,7 @@ impl<N: Nand + ?Sized> Chip<N> {
         self.state.told(own, self.records.area.version())
     }
 
-    /// Logical pages among these whose newest version cannot be read.
+    /// Logical pages in a range whose newest version cannot be read.
     pub(crate) fn lost_among(&self, lpns: core::ops::Range<u32>) -> impl Iterator<Item = u32> + '_ {
         self.state.lost.range(lpns).copied()
     }
@@ -78,7 +78,7 @@ impl Recovery<'_> {
         Ok(core::mem::take(&mut self.scan.pages))
     }
 
-    /// Goes through the pages that the map names: holds those that may lose, and counts the others.
+    /// Visits the pages named by the map: holds those that may lose, and counts the others.
     pub(super) fn scan_told(&mut self, own: &[u8]) -> Result<(), StoreFault> {
         let told = self.state.told(own, self.records.area.version())?;
         sort::unstable_by_key(&mut self.scan.pages, |page| (page.key, page.version, page.ppn));

@@ -57,8 +57,7 @@ pub(super) fn full_pages(geometry: Geometry) -> u32 {
     full_bytes(geometry).div_ceil(geometry.page_bytes as usize) as u32
 }
 
-/// Largest number of logical pages that change between two records: those of a full note, or those of a
-/// group.
+/// Most logical pages that change between two records: those of a full note, or those of a group.
 pub(super) fn changes_max(geometry: Geometry, atomic_pages: u32) -> usize {
     let room = full_bytes(geometry) - (4 + NOTE_BYTES + ROWS * ROW_BYTES);
     (room / pair_bytes(geometry)).min(PAIRS_MAX).max(atomic_pages as usize)
@@ -111,8 +110,8 @@ impl Changes {
         true
     }
 
-    /// Notes that a block is not as the record says: it was programmed, opened, closed or given back, or a
-    /// page of it was trimmed.
+    /// Notes that a block differs from the record: it was programmed, opened, closed or freed, or a page of
+    /// it was trimmed.
     pub(super) fn touch(&mut self, pbn: Pbn) {
         if !self.has_touched(pbn) {
             bits::set(&mut self.blocks, pbn.index());
@@ -196,8 +195,8 @@ impl Contents for NoteContents<'_> {
     }
 }
 
-/// Reads a record: a checkpoint if there was none before, else a note that makes it a newer one. Valid pages
-/// are left out ([`State::follow_map`]).
+/// Reads a record: a checkpoint if there was none before, otherwise a note that updates it. Valid pages are
+/// left out ([`State::follow_map`]).
 pub(super) fn decode(
     geometry: Geometry,
     before: Option<Box<State>>,

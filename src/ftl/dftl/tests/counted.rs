@@ -1,4 +1,4 @@
-//! Valid pages counted by block: what every scheme must pass, and that it does as with a bit for each page.
+//! Valid pages counted per block: the tests of every scheme, and a comparison with one bit per page.
 
 use super::*;
 

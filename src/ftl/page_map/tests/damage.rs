@@ -7,7 +7,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 
-/// A chip after some operations, and what its pages may hold.
+/// A chip after some operations, and the contents that its pages may have.
 struct Aged {
     chip: SimChip,
     /// The chip some operations earlier.

@@ -25,7 +25,7 @@ pub(super) struct Room {
 }
 
 impl<S: PageStore, N: Nand> Tbm<S, N> {
-    /// Writes a group. If it is refused, nothing of it was written, and a mount will find nothing of it.
+    /// Writes a group. A refused group leaves nothing behind, and a mount finds nothing of it.
     pub(super) fn append_group(&mut self, group: &[GroupPage<'_>], cause: Cause) -> Result<(), StoreFault> {
         let rooms = self.make_room(group)?;
         // Whether each page written was trimmed before and the chip did not say so.

@@ -112,8 +112,7 @@ pub(super) struct BufferTag {
 }
 
 impl BufferTag {
-    /// The highest version that this page proves to be whole. A group begins only after the one before it
-    /// has ended.
+    /// Highest version that this page proves to be whole. A group begins only after the one before has ended.
     pub(super) fn proves(&self) -> u64 {
         match (self.is_first, self.is_last) {
             (_, true) => self.version,

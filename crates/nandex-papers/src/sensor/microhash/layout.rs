@@ -13,8 +13,8 @@ use nandex::codec::{first_number, numbers};
 use nandex::nand::{Cause, Geometry, Nand, NandError, Reading as Outcome, read_again};
 use nandex::units::{Pbn, Ppn};
 
-/// Free blocks kept at least. Giving up a block takes a page in one of them that says so; if no block takes
-/// that page, nothing is given up.
+/// Free blocks that are always kept. Freeing a block takes a page in one of them that records it; if no block
+/// takes that page, nothing is freed.
 const FREE_MIN: usize = 3;
 
 /// The blocks of the chip, used in turn, and the pages of the log in them.
@@ -316,7 +316,7 @@ impl<N: Nand> Ring<N> {
         Ok(self.geometry.page_at(block, (number % self.pages_per_block()) as u32))
     }
 
-    /// Number of pages in the block of the log that `number` lies in.
+    /// Number of pages in the log block that contains page `number`.
     pub(super) fn pages_beside(&self, number: u64) -> u64 {
         let segment = (number / self.pages_per_block()).checked_sub(u64::from(self.oldest));
         let segment = segment.and_then(|at| self.kept.get(at as usize));

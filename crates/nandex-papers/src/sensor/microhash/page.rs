@@ -35,8 +35,7 @@ const CLOSED: u8 = 1;
 const FAILED: u8 = 2;
 const VERSION_AT: usize = 3;
 const CRC_AT: usize = 40;
-/// Bits by which the chip's number of blocks is shifted in a checksum, so that it lies above the page
-/// number.
+/// Bits by which the number of blocks is shifted in a checksum, so that it is above the page number.
 const BLOCKS_SHIFT: u32 = 8;
 /// Version of pages whose checksum includes their place and the number of blocks of their chip.
 const VERSION: u8 = 2;

@@ -84,7 +84,6 @@ impl WritePart {
         self.slots.iter_mut().find(|slot| slot.ppn == ppn)
     }
 
-    /// Drops all waiting pages.
     pub(super) fn clear(&mut self) {
         *self = WritePart { has_failed: self.has_failed, ..WritePart::new(self.pages, self.page_bytes) };
     }

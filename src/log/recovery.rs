@@ -53,7 +53,6 @@ use crate::units::Pbn;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A mount in progress.
 pub(super) struct Mount<'a, N> {
     pub(super) tape: &'a mut Tape<N>,
     /// Journal leaves after the newest root, oldest first.

@@ -12,7 +12,6 @@ use core::ops::{Bound, ControlFlow};
 /// Most records that a walk fetches.
 const RECORDS: usize = 16;
 
-/// Destination of a cursor.
 #[derive(Clone, Copy, Debug)]
 enum Goal<'k> {
     /// The record at the end at which the direction begins.

@@ -34,7 +34,6 @@ pub(crate) const KINDS: [(u32, &core::ffi::CStr, Kind); 7] = [
     (7, c"plow", Kind::Plow),
 ];
 
-/// The configuration as numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Numbers {
     pub(crate) index: u32,

@@ -145,7 +145,6 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// An empty message.
     pub(crate) const fn new() -> Message {
         Message { bytes: [0; MESSAGE_BYTES], used: 0 }
     }

@@ -30,7 +30,6 @@ impl<S: PageStore> Gather<S> {
         self.is_open = true;
     }
 
-    /// Drops the open batch.
     pub(crate) fn abandon(&mut self) {
         self.is_open = false;
         self.pages.clear();

@@ -61,13 +61,11 @@ impl<N: Nand + Clone + 'static> MapState<N> {
         }
     }
 
-    /// Inserts a box.
     pub(crate) fn insert(&mut self, place: &Plane, id: u64) -> Answer {
         self.tree()?.insert(place, id)?;
         Ok(NANDEX_OK)
     }
 
-    /// Takes a box out.
     pub(crate) fn remove(&mut self, place: &Plane, id: u64) -> Answer {
         Ok(if self.tree()?.remove(place, id)? { NANDEX_OK } else { NANDEX_NOT_FOUND })
     }

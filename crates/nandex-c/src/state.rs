@@ -59,7 +59,6 @@ impl<N: Nand + Clone + 'static> State<N> {
         }
     }
 
-    /// Sizes of the records.
     pub(crate) const fn record(&self) -> RecordFormat {
         self.config.record
     }
@@ -112,7 +111,6 @@ impl<N: Nand + Clone + 'static> State<N> {
         Ok(if self.index()?.get(key, value)? { NANDEX_OK } else { NANDEX_NOT_FOUND })
     }
 
-    /// Removes a key.
     pub(crate) fn remove(&mut self, key: &[u8]) -> Answer {
         let done = self.index()?.remove(key);
         self.changes += 1;
@@ -167,7 +165,6 @@ impl<N: Nand + Clone + 'static> State<N> {
         if self.in_batch { Err(BATCH_OPEN) } else { Ok(()) }
     }
 
-    /// Opens a batch.
     pub(crate) fn begin(&mut self) -> Answer {
         self.require_no_batch()?;
         // What waits in the index is no part of the batch.
@@ -201,7 +198,6 @@ impl<N: Nand + Clone + 'static> State<N> {
         Ok(NANDEX_OK)
     }
 
-    /// Drops the batch.
     pub(crate) fn abandon(&mut self) -> Answer {
         if !self.in_batch {
             return Err(NO_BATCH);

@@ -71,7 +71,6 @@ pub(crate) fn minutes(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A life to repeat.
 #[derive(Clone, Debug)]
 pub(crate) enum Replay {
     /// The life with this seed of this subject.

@@ -10,7 +10,6 @@ use nandex_lab::{LabError, experiment};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
-/// Names of the lists.
 const LISTS: [&str; 5] = ["indexes", "ftls", "workloads", "chips", "experiments"];
 
 /// A list as JSON: each entry with its name, a summary and its options, or the numbers of a chip.

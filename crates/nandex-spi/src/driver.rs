@@ -107,7 +107,6 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         (self.spi, self.delay)
     }
 
-    /// Remembers a fault.
     pub(crate) fn note_fault(&mut self, fault: Fault) {
         self.fault = Some(fault);
     }

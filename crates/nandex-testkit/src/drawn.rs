@@ -58,7 +58,6 @@ impl fmt::Display for Finding {
     }
 }
 
-/// An open subject.
 enum Open {
     Index(Box<dyn OrderedIndex>),
     Spatial(Box<dyn SpatialIndex<i32, 2>>),

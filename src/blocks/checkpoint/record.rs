@@ -14,7 +14,6 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Page of a record.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) kind: PageKind,

@@ -88,7 +88,6 @@ pub(super) struct State {
     pub(super) committed: u64,
 }
 
-/// Bytes of a checkpoint.
 pub(super) fn encoded_bytes(geometry: Geometry, page_count: u32) -> usize {
     FIXED_BYTES + encoded_rows(geometry, page_count, PageMap::bytes_each(geometry.pages()))
 }

@@ -19,7 +19,6 @@ const WEAR: u64 = 4;
 const SHORT_PAGES: u64 = 3;
 /// The value 1 in fixed-point numbers.
 pub(super) const ONE: u64 = 1024;
-/// Largest number of levels.
 pub(super) const LEVELS_MAX: usize = 3;
 
 /// Numbers from which the cost of a set-up is reckoned.

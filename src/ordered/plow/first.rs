@@ -25,7 +25,6 @@ impl<N: Nand> Medium<N> {
         2 * self.bit_bytes() <= self.output.len()
     }
 
-    /// Clears all findings.
     pub(super) fn keep_none(&mut self) {
         self.output.fill(0);
     }

@@ -44,7 +44,6 @@ const ENTRY_BYTES: usize = 10;
 /// Bytes of a root for each block, on the average.
 const BLOCK_BYTES: usize = 6;
 
-/// The newest map.
 #[derive(Debug, Default)]
 pub(super) struct Map {
     /// For each block: the place of its extent in the map + 1, or 0.
@@ -55,7 +54,6 @@ pub(super) struct Map {
     pub(super) extents: usize,
     /// Program number of the map's last page.
     pub(super) sequence: u64,
-    /// Number of maps written.
     pub(super) written: u64,
 }
 

@@ -35,7 +35,6 @@ pub(super) enum Found {
 #[derive(Debug)]
 pub(super) struct Medium<N> {
     pub(super) record: RecordFormat,
-    /// The page read last.
     pub(super) input: Vec<u8>,
     loaded: Option<Loaded>,
     /// Place of the record found last in the loaded page.

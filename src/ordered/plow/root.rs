@@ -348,7 +348,6 @@ pub(super) fn write(writer: &mut Writer<'_>, kept: &Kept<'_>) {
     }
 }
 
-/// Fault of a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
     /// The root is of another chip or of other records.

@@ -72,7 +72,6 @@ impl<N: Nand> Sbits<N> {
         Ok(())
     }
 
-    /// Checks every page.
     pub(super) fn check_all(&mut self) -> Result<CheckReport, IndexFault> {
         let mut report = CheckReport::default();
         let mut before: Option<Vec<u8>> = None;

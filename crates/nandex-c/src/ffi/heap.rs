@@ -35,7 +35,6 @@ pub(super) struct CallerHeap(UnsafeCell<Inner>);
 unsafe impl Sync for CallerHeap {}
 
 impl CallerHeap {
-    /// A heap without memory.
     pub(super) const fn new() -> CallerHeap {
         CallerHeap(UnsafeCell::new(Inner { source: Source::None, used: 0, peak: 0 }))
     }

@@ -13,7 +13,6 @@ use serde_json::Value;
 pub(super) struct Seen {
     /// The result in words, one line for each part.
     pub(super) text: String,
-    /// The result as JSON.
     pub(super) json: Value,
     /// Whether no fault was found.
     pub(super) is_sound: bool,

@@ -247,7 +247,7 @@ pub struct PatternPrices {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Follows {
-    /// A page counts as following if it comes next, in its block, after the last page of its kind.
+    /// The page comes next, in its block, after the last page of the same kind of operation.
     #[default]
     Block,
     /// As `Block`, and the last page of its kind on the whole chip was in the same block.

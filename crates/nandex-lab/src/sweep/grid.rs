@@ -150,7 +150,6 @@ pub struct Sweep {
 /// Largest grid file that is read, in bytes.
 const GRID_BYTES_MAX: u64 = 4 << 20;
 
-/// Largest number of cells.
 const CELLS_MAX: usize = 10_000_000;
 
 impl Grid {

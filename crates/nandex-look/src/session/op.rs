@@ -269,7 +269,6 @@ impl Subject {
         }
     }
 
-    /// Reads all contents.
     pub(crate) fn contents(&mut self) -> Result<Contents, IndexError> {
         let mut found = Contents::new();
         match self {

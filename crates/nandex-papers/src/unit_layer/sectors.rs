@@ -27,9 +27,7 @@ pub(super) struct Sectors<S, C> {
     /// Sectors for which a mount found no room in the list of their node, the oldest first. They wait until
     /// the nodes in use are known.
     pub(super) beyond: Vec<(u32, Lpn)>,
-    /// Buffer for a sector.
     pub(super) page: Vec<u8>,
-    /// Buffer for a node.
     pub(super) node: Vec<u8>,
     /// Number of the next commit. `number` is that of its first unit.
     pub(super) commit: u32,

@@ -33,7 +33,6 @@ pub(crate) struct Body<'a> {
     ram_bytes: Option<usize>,
     pub(super) expected: Expected,
     pub(super) refusals: Refusals,
-    /// Position of the cursor.
     pub(super) position: Position,
     /// Closed in an orderly way, and nothing was done since.
     is_closed: bool,

@@ -29,7 +29,6 @@ impl Expected {
         }
     }
 
-    /// Expected contents.
     pub(super) fn contents(&self) -> &[u64] {
         self.history.contents()
     }

@@ -7,7 +7,6 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 pub(super) type OfName = unsafe extern "C" fn(*const c_char) -> *const c_char;
 
-/// Functions of one SQLite.
 #[derive(Clone, Copy)]
 pub(super) struct Api {
     pub(super) vfs_find: unsafe extern "C" fn(*const c_char) -> *mut Vfs,

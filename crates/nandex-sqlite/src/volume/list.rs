@@ -243,7 +243,6 @@ pub(super) struct ListPage {
     has_pieces: bool,
     /// True if each home is stored as its distance from the one before.
     is_relative: bool,
-    /// Encoded entries.
     pub(super) entries: Vec<u8>,
 }
 

@@ -90,7 +90,6 @@ impl Slots {
         self.pages.is_empty()
     }
 
-    /// Number of slots.
     pub(super) fn len(&self) -> usize {
         self.pages.len()
     }

@@ -193,7 +193,7 @@ fn a_torn_erase_sets_bits_only_and_has_to_be_repeated() {
     }
 }
 
-/// An operation of the comparison with plain bytes: which, where, and with what bytes.
+/// An operation of the comparison with plain bytes: its kind, its offset, and its bytes.
 type Op = (u8, u32, Vec<u8>);
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {

@@ -347,7 +347,6 @@ impl Frame {
         self.is_dirty = true;
     }
 
-    /// Bytes of the entries.
     pub(crate) fn area(&self) -> &[u8] {
         &self.bytes[HEADER_BYTES..]
     }

@@ -11,7 +11,6 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-/// Walk over the nodes.
 struct Walk<'a, N, S> {
     nodes: &'a mut Nodes<N, S>,
     report: CheckReport,

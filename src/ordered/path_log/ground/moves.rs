@@ -241,7 +241,6 @@ impl Moves {
         self.places(named).find(|place| [at, other].contains(place)) == Some(at)
     }
 
-    /// Removes an entry.
     pub(crate) fn take(&mut self, named: u32) -> Option<u32> {
         if let Some((at, now)) = self.place_of(named) {
             debug_assert!(self.used > 0, "R9: a move in an empty table");

@@ -115,7 +115,6 @@ impl<S: RawScheme> Path<S> {
         self.forget();
     }
 
-    /// Forgets all copies.
     pub(crate) fn forget(&mut self) {
         self.steps = [Step { page: u32::MAX, ..Step::default() }; LEVELS_MAX];
         self.at_hand = 0;

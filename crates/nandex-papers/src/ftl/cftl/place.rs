@@ -170,7 +170,6 @@ impl Cftl {
         }
     }
 
-    /// Checks B1 and B2.
     pub(super) fn check_places(&self, flash: &Flash<'_>, report: &mut CheckReport) {
         for (lbn, pbn) in self.in_place.iter() {
             let tag = flash.tag(pbn);

@@ -126,7 +126,6 @@ impl ReadCache {
         self.frames[frame].split_at_mut(self.page_bytes)
     }
 
-    /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
         ReadCache::bytes_for(self.pages.len(), self.page_bytes)
     }

@@ -268,7 +268,6 @@ impl Look {
         self.flags[pbn.index()] |= flags;
     }
 
-    /// Blocks with these flags.
     pub(super) fn with(&self, flags: u16) -> impl Iterator<Item = Pbn> + '_ {
         (0..self.geometry.blocks).map(Pbn).filter(move |&pbn| self.has(pbn, flags))
     }

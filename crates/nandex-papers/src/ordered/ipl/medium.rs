@@ -44,7 +44,6 @@ pub(super) struct Medium<N> {
 /// Data of a page, and the bytes of its tag.
 type Page<'a> = (&'a [u8], &'a [u8]);
 
-/// Damage at a page.
 pub(super) fn corrupted(invariant: Invariant, what: &'static str, at: Ppn) -> IndexError {
     IndexError::broken(invariant, what, u64::from(at.0))
 }
@@ -96,7 +95,6 @@ impl<N: Nand> Medium<N> {
         self.at_hand = None;
     }
 
-    /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
         self.nand.ram_bytes() + self.cache.ram_bytes() + self.page.capacity() + self.spare.capacity()
     }

@@ -30,7 +30,6 @@ impl Path {
         &self.steps[0].node
     }
 
-    /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
         self.steps.iter().map(|step| step.node.bytes.capacity() + size_of::<PathStep>()).sum()
     }

@@ -87,12 +87,10 @@ impl Places {
         (0u32..).zip(&self.blocks).filter(|(_, block)| block.live > 0).map(|(pbn, _)| Pbn(pbn))
     }
 
-    /// Nodes of a block.
     pub(super) fn live(&self, pbn: Pbn) -> u32 {
         self[pbn].live.into()
     }
 
-    /// Place of a node.
     pub(super) fn slot(&self, id: u32) -> Result<Slot, IndexError> {
         match self.slots.get(id) {
             Some(slot) if slot.block != NO_BLOCK => Ok(*slot),
@@ -212,7 +210,6 @@ impl Places {
         pages.find(is_free).ok_or(IndexError::Full)
     }
 
-    /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
         self.blocks.capacity() * size_of::<Block>()
             + self.slots.ram_bytes()

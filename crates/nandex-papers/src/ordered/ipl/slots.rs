@@ -14,7 +14,6 @@ pub(super) const NO_BLOCK: u32 = u32::MAX;
 /// No number of a node.
 const NO_NODE: u32 = u32::MAX;
 
-/// Place of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     pub(super) block: u32,
@@ -38,10 +37,8 @@ impl Slot {
     }
 }
 
-/// Slots of a piece.
 pub(super) const PIECE: usize = 64;
 
-/// Bytes of a piece.
 pub(super) const PIECE_BYTES: usize = PIECE * size_of::<Slot>();
 
 /// The slots of all numbers given out so far.
@@ -117,7 +114,6 @@ impl Slots {
         pieces * PIECE_BYTES + list * size_of::<usize>()
     }
 
-    /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
         self.pieces.len() * PIECE_BYTES + self.pieces.capacity() * size_of::<usize>()
     }

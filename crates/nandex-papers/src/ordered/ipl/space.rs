@@ -100,7 +100,6 @@ impl Space {
         Ok(())
     }
 
-    /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
         self.table.ram_bytes() + self.area.ram_bytes(0) + self.failed.capacity() * 4
     }

@@ -73,7 +73,6 @@ impl<N: Nand> Store<N> {
         self.moving = Node::default();
     }
 
-    /// Shapes of the nodes.
     pub(super) fn shapes(&self) -> Shapes {
         self.medium.form.shapes
     }
@@ -105,7 +104,6 @@ impl<N: Nand> Store<N> {
         if has_left { Ok(()) } else { Err(IndexError::WornOut) }
     }
 
-    /// Puts a node somewhere.
     pub(super) fn set_slot(&mut self, id: u32, slot: Slot) {
         let left = self.places.set_slot(id, slot, self.numbers.sequence);
         left.into_iter().for_each(|pbn| self.queues.forget(pbn));
@@ -146,7 +144,6 @@ impl<N: Nand> Store<N> {
         self.places.held.shrink_to_fit();
     }
 
-    /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
         self.medium.ram_bytes()
             + self.places.ram_bytes()

@@ -67,7 +67,6 @@ impl View {
         self.gap |= before.is_some_and(|(last, session)| last + 1 < page && session == tag.session);
     }
 
-    /// Notes an image.
     pub(super) fn note_image(&mut self, page: u32, tag: &IplTag, start: u32) {
         self.note_page(page, tag, start);
         self.whole += u16::from(tag.merged > 0 && tag.merged == self.first.merged);
@@ -76,7 +75,6 @@ impl View {
         self.newest = self.newest.max(tag.sequence);
     }
 
-    /// Notes a log unit.
     pub(super) fn note_unit(&mut self, page: u32, unit: u16, head: &Head, session: u32) {
         self.begins |= unit == 0;
         self.gap |= head.ordinal != self.units;

@@ -109,7 +109,7 @@ impl<C: Coordinate, const D: usize> Family<C, D> {
         self.tallest() - shortest
     }
 
-    /// The node that has these entries.
+    /// Makes a node of these entries.
     pub(super) fn into_node(self) -> Node<C, D> {
         assert!(self.spread() <= 1, "subtrees that differ by {} levels", self.spread());
         let tallest = self.tallest();

@@ -1,4 +1,4 @@
-//! The FOR-tree: its table, its merging back, and what all trees are tested for.
+//! The FOR-tree: its table, its merging back, and the tests of all trees.
 
 use super::Pages;
 use super::model::{Kind, Model, Sample, assert_same, everything, random_rect, window};

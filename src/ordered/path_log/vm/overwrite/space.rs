@@ -196,7 +196,6 @@ impl<N: Nand> Pages<N> {
         }
     }
 
-    /// Marks a block bad.
     pub(super) fn discard(&mut self, block: u32) -> Result<(), IndexFault> {
         debug_assert_eq!(self.space.live_of(block), 0, "O5: block {block} is retired and holds live pages");
         self.space.bad[block as usize] = true;

@@ -48,7 +48,6 @@ pub struct Layer<S> {
     pub(super) table: AddressTable,
     pub(super) ring: Ring,
     pub(super) links: Links,
-    /// Buffer for a page.
     pub(super) page: Vec<u8>,
     /// Whether a checkpoint was made since the mount.
     pub(super) is_begun: bool,

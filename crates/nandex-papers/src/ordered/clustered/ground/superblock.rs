@@ -39,7 +39,6 @@ const TREE_BYTES: usize = 40;
 pub(super) const SUPERBLOCK_BYTES: usize = 64 + TREE_BYTES;
 const MAGIC: &[u8; 8] = b"NXCLUST1";
 
-/// A superblock, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Superblock {
     /// Number of superblocks written before this one.

@@ -20,7 +20,6 @@ use nandex::ordered::bplus::ground::LeafSpan;
 use nandex::ordered::change::Change;
 use requests::Requests;
 
-/// Counters of a pool.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PoolCounts {
     /// Requests whose group was in the pool.

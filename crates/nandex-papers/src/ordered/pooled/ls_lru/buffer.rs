@@ -25,7 +25,6 @@ struct Frame {
     unit: u32,
 }
 
-/// Counters of the buffer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BufferCounts {
     /// References answered by a unit.
@@ -36,7 +35,6 @@ pub(super) struct BufferCounts {
     pub(super) clean_evictions: u64,
     /// Number of semi-clean units that lost their clean part.
     pub(super) clean_part_commits: u64,
-    /// Pages read by commits.
     pub(super) commit_reads: u64,
 }
 

@@ -25,7 +25,6 @@ pub(super) struct LogArea<S> {
     gone: usize,
     /// Number of the next page written. Later pages have higher numbers.
     number: u64,
-    /// Pages written so far.
     pub(super) writes: u64,
 }
 

@@ -82,7 +82,6 @@ use nandex::units::Lpn;
 use page::LogShape;
 use settings::LsbSizes;
 
-/// An open log node.
 struct LogNode {
     leaf: Lpn,
     span: LeafSpan,

@@ -13,7 +13,7 @@ use core::fmt;
 pub struct Unopened<M> {
     /// Reason of the error.
     pub error: IndexError,
-    /// Medium; `None` if the function that mounts or formats kept it.
+    /// The medium; `None` if the function that mounts or formats kept it.
     pub medium: Option<M>,
 }
 

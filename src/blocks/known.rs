@@ -78,7 +78,7 @@ impl BlockTable {
         full.min_by_key(|&pbn| self.valid_count(pbn))
     }
 
-    /// Tells whether a block is among those asked about.
+    /// True if the valid pages of this block are being asked for.
     pub fn is_asked_about(&self, pbn: Pbn) -> bool {
         self.valid.counts().is_some_and(|counts| counts.asks_about(pbn))
     }

@@ -218,7 +218,7 @@ impl BlockTable {
         self.uses.places.by_most_wear()
     }
 
-    /// Iterates over the blocks of the pool, the least worn one first, which is taken next.
+    /// Iterates over the blocks of the pool in the order of use, the least worn one first.
     pub fn free_by_least_wear(&self) -> impl Iterator<Item = Pbn> + '_ {
         self.uses.places.by_least_wear()
     }
@@ -264,7 +264,7 @@ impl BlockTable {
         self.give_back(pbn, BlockState::Free);
     }
 
-    /// Gives back a block that still holds stale bytes; it becomes Unclean, and is erased when it is needed.
+    /// Frees a block with stale bytes. It becomes Unclean, and is erased when it is needed.
     pub fn discard(&mut self, pbn: Pbn) {
         self.give_back(pbn, BlockState::Unclean);
     }

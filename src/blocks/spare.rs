@@ -233,7 +233,7 @@ fn is_exchanged<N: Nand + ?Sized>(
     }
 }
 
-/// Place in which a page would be whole, whatever its bytes are: every checksum belongs to one place.
+/// Page number at which a page would be whole: every checksum belongs to one page number.
 fn written_at(data: &[u8], spare: &[u8; SPARE_BYTES]) -> Ppn {
     Ppn(crc32_before(checksum(spare), &[data, &spare[1..12]]))
 }

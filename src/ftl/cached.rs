@@ -283,7 +283,8 @@ impl CachedTable {
         self.table.directory_bytes() + self.cmt.ram_bytes() + untold
     }
 
-    /// Upper bound of these bytes, without untold entries beyond the plan, which a power cut may leave.
+    /// Upper bound of the bytes of [`mapping_bytes`](Self::mapping_bytes), without untold entries beyond the
+    /// plan, which a power cut may leave.
     pub fn mapping_bytes_max(&self) -> usize {
         self.table.directory_bytes() + self.cmt.ram_bytes_max() + self.untold.ram_bytes()
     }

@@ -18,7 +18,8 @@ use alloc::vec::Vec;
 /// Collection ends when this many blocks are free.
 const FREE_BLOCKS: u32 = 5;
 
-/// A known block may replace the emptiest one as victim if it has at most 1/32 of its pages more valid.
+/// A block whose valid pages are known may replace the emptiest one as victim if it has at most 1/32 of its
+/// pages more valid.
 const MORE_VALID: u32 = 32;
 
 /// Bytes of the lists that a collection or a record makes for a moment.

@@ -206,7 +206,7 @@ impl MapTable {
         page * self.per_page..((page + 1) * self.per_page).min(self.page_count)
     }
 
-    /// True if a page of the table exists. Otherwise all its entries are none.
+    /// True if a page of the table exists. Otherwise all its entries are empty.
     pub fn exists(&self, page: u32) -> bool {
         self.directory[page as usize] != NONE
     }
@@ -267,8 +267,8 @@ impl MapTable {
         self.live(flash, lpn)
     }
 
-    /// Entry of a logical page of which nothing newer is known, so it must name a valid page. Its page of the
-    /// table must be loaded.
+    /// Place of a logical page without a newer entry elsewhere, so that the table must name a valid page. Its
+    /// page of the table must be loaded.
     pub fn live(&self, flash: &Flash<'_>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         match self.get(flash, lpn) {
             Some(ppn) if !flash.is_valid(ppn) => {

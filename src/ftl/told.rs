@@ -16,8 +16,7 @@ use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Number of marks, one bit for several blocks each, by which most pages of blocks that are not asked about
-/// are passed over.
+/// Number of marks, one bit for several blocks each. By the marks most pages of other blocks are skipped.
 const MARKS: usize = 512;
 
 /// Largest number of bytes of the map in a record, on a chip with `good_blocks` good blocks. Entries outside

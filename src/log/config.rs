@@ -20,7 +20,7 @@ pub enum SamePage {
     Read,
 }
 
-/// Point at which the write part is programmed.
+/// When the write part is programmed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum WritePartLimit {
@@ -37,11 +37,11 @@ pub enum WritePartLimit {
 /// Configuration of a log; none of it is stored on the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogConfig {
-    /// Pages of the read part; 0 for none.
+    /// Pages of the read part; 0 for no read part.
     pub read_pages: usize,
     /// Pages of the write part, at most 200; 0 for none.
     pub write_pages: usize,
-    /// When it is programmed.
+    /// When the write part is programmed.
     pub write_part: WritePartLimit,
     /// Which block is collected.
     pub victim: VictimPolicy,

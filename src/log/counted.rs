@@ -22,7 +22,7 @@ impl LogConfig {
 }
 
 impl<N: Nand> Log<N> {
-    /// Drops a page to which nothing leads any more, whether or not it counts as valid.
+    /// Drops a page that the tree no longer refers to, whether or not it counts as valid.
     pub fn drop_unreached(&mut self, ppn: Ppn) {
         // In a block whose pages are not known, this one may never have counted.
         let block = self.geometry().block_of(ppn);
@@ -38,7 +38,7 @@ impl<N: Nand> Log<N> {
         self.tape.blocks.begin_count();
     }
 
-    /// Notes that the tree leads to this page. The tree calls this once for each page.
+    /// Notes that the tree refers to this page. The tree calls this once for each page.
     pub fn note_valid(&mut self, ppn: Ppn) {
         self.tape.blocks.note_valid(ppn);
     }

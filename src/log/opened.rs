@@ -170,8 +170,8 @@ impl<N: Nand> Mount<'_, N> {
         Ok(())
     }
 
-    /// Extent to which a block holds the pages of the block it stands in for: whether the checkpoint says
-    /// that it stands in, the last whole page, and the number of whole pages. The larger one counts.
+    /// How far a block has the pages of the block it stands in for: whether the checkpoint says that it
+    /// stands in, the last whole page, and the number of whole pages. The larger result counts.
     fn written_of(&mut self, block: Pbn, account: Account) -> Result<(bool, u32, u32), IndexFault> {
         let is_known = self.tape.addresses.home_of_stand_in(block) == Some(account.home);
         let (mut last, mut count) = (0, 0);

@@ -356,7 +356,7 @@ enum Sign {
     New,
 }
 
-/// Extent to which a block is written.
+/// How far a block is written.
 struct Written {
     /// Page behind the last one that does not look erased.
     end: u32,

@@ -213,7 +213,7 @@ impl Seen {
         }
     }
 
-    /// Counts a page: neither it nor its flush was cut.
+    /// Counts a page, since neither it nor its flush was cut.
     fn count(&mut self, (ppn, tag, sequence): (Ppn, Tag, u64), is_flush_torn: bool) {
         if tag.root && sequence > self.root_sequence {
             self.root = Some(Root { ppn, height: tag.height });

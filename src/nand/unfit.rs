@@ -42,7 +42,7 @@ pub enum Differs {
 }
 
 impl Unfit {
-    /// Returns the reason for a medium with something else.
+    /// Returns the reason for a medium that contains something else.
     pub const fn other(differs: Differs, what: &'static str) -> Unfit {
         Unfit::Other { differs, what }
     }

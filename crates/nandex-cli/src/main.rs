@@ -24,7 +24,7 @@ use nandex_lab::names::UnknownName;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// The end of a command that did its work.
+/// Status of a command that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     Done,

@@ -51,13 +51,13 @@ impl embedded_io::Error for BytesError {
 }
 
 impl<S: PageStore> StoreBytes<S> {
-    /// The bytes of a store, from its first page on. It holds one page of RAM.
+    /// The bytes of a store, from its first page on. Takes one page of RAM.
     pub fn new(store: S) -> StoreBytes<S> {
         let page = vec![0; store.page_bytes()];
         StoreBytes { store, page, position: 0 }
     }
 
-    /// The store below, to sync it for one.
+    /// The store below, for example to sync it.
     pub fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }

@@ -56,11 +56,7 @@ pub struct NorChip<F: ErrorType> {
 }
 
 impl<F: NorFlash> NorChip<F> {
-    /// A chip of all whole erase units of the part. What the pages leave of a unit stays unused.
-    ///
-    /// # Errors
-    ///
-    /// Pages that do not fit the part: too long for an erase unit, or no multiple of what it writes.
+    /// A chip of all whole erase units of the part. Bytes of a unit beyond its last page stay unused.
     pub fn new(flash: F, shape: Shape) -> Result<NorChip<F>, PartError> {
         let wrong = |field, reason, value: u32| PartError::new(field, reason, value.into());
         let (unit, write) = (F::ERASE_SIZE as u32, F::WRITE_SIZE as u32);
@@ -144,7 +140,7 @@ impl<F: NorFlash> NorChip<F> {
         Ok(())
     }
 
-    /// The fault that the driver means at a place: `otherwise`, unless there is more to it.
+    /// Error for a failed call of the driver: `otherwise`, unless the part is gone or the call was invalid.
     fn fault(&mut self, error: &F::Error, at: u32, otherwise: NandError) -> NandError {
         match error.kind() {
             NorFlashErrorKind::NotAligned => NandError::Device(1),
@@ -154,7 +150,7 @@ impl<F: NorFlash> NorChip<F> {
         }
     }
 
-    /// Whether any place but this one can be read.
+    /// True if any place except this one can be read.
     fn answers(&mut self, but: u32) -> bool {
         let Geometry { blocks, .. } = self.geometry;
         let asked = blocks.min(ASKED);

@@ -19,7 +19,8 @@ pub enum TornWord {
     ErrorAtTimes,
 }
 
-/// A power cut: the operation that it strikes, counting words written and units erased, and its remains.
+/// A power cut: the number of the operation that it interrupts, counting words written and units erased, and
+/// the remains of that operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RamCut {
     /// The number of the word or unit, from 0 on.
@@ -99,7 +100,7 @@ fn or_with(cells: &mut [u8], drawn: u64) {
 }
 
 impl Part {
-    /// Counts a word or a unit; the cut that strikes it, if one does.
+    /// Counts a word or a unit. Returns the cut that interrupts it, if there is one.
     fn step(&mut self) -> Option<RamCut> {
         let step = self.steps;
         self.steps += 1;

@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Lets a chip have the memory of all its blocks: a block has it from its first program on.
+/// Lets a chip allocate the memory of all its blocks: the simulator allocates a block at its first program.
 fn take_memory(chip: &mut SimChip) -> Result<(), nandex::NandError> {
     let geometry = chip.geometry();
     for block in (0..geometry.blocks).map(Pbn) {

@@ -50,8 +50,8 @@ fn holds_data(kind: u8) -> bool {
     matches!(kind, b'H' | b'h' | b'C' | b'D' | b'L' | b'S' | b'B')
 }
 
-/// The table in a checkpoint of the page map with its notes, and the version from which on it is out of
-/// date.
+/// The table in a checkpoint of the page map, updated by its notes, and the first version that is newer than
+/// the table.
 fn mapped(found: &Found) -> Option<(u64, Vec<u32>)> {
     let Record::PageMap { pages, mut next_version, .. } = found.record else { return None };
     let payload = &found.payload[..];

@@ -34,7 +34,7 @@ pub struct Facts {
 /// The findings of the ECC in one read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadStats {
-    /// Bits that were corrected.
+    /// Number of corrected bits.
     pub corrected: u32,
     /// Steps that could not be corrected.
     pub uncorrectable: u32,

@@ -24,7 +24,7 @@ pub struct DumpReport {
     pub bad_blocks: u32,
     /// Pages with corrected bits.
     pub corrected_pages: u64,
-    /// Pages with more errors than the ECC corrects, which are in the dump as they lie.
+    /// Pages with more errors than the ECC corrects; they are dumped as read.
     pub uncorrectable_pages: u64,
 }
 
@@ -34,7 +34,7 @@ pub struct DumpReport {
 pub struct RestoreReport {
     /// Blocks that were erased.
     pub blocks: u32,
-    /// Pages that were programmed, and read back as they should.
+    /// Pages programmed and read back correctly.
     pub pages: u64,
     /// Blocks that are bad in the dump or on the device, and erased or bad in the other.
     pub skipped: u32,

@@ -149,11 +149,7 @@ impl Lock {
         }
     }
 
-    /// Puts another file in the place of this one, which is then the one that is locked.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::InUse`] in a child of the owner; else what the system says: nothing was changed then.
+    /// Replaces the locked file by another one, which is then locked instead.
     pub fn replace_by(&mut self, beside: &Path) -> Result<(), LockError> {
         self.require_owner()?;
         let mut other = Lock::take(beside, Access::Change)?;

@@ -64,7 +64,7 @@ pub struct Comparison<C> {
     pub settings: Settings,
     /// The seeds of a generator.
     pub seeds: Vec<u64>,
-    /// The way in which each run is carried out.
+    /// How each run is done.
     pub run: RunOptions,
     /// Number of runs at the same time.
     pub threads: usize,
@@ -133,7 +133,7 @@ pub struct Turn<'a, W> {
     pub is_first: bool,
     /// Record sizes, RAM, durability, options of the index.
     pub settings: Settings,
-    /// The way in which the run is carried out.
+    /// How the run is done.
     pub options: RunOptions,
 }
 

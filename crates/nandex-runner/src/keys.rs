@@ -66,7 +66,7 @@ impl KeyTable {
         Ok(KeyTable { keys, tree_starts, width, numbered, ranked, trees })
     }
 
-    /// The way in which several indexes run.
+    /// How several indexes run.
     pub fn trees(&self) -> Trees {
         self.trees
     }

@@ -42,7 +42,7 @@ pub trait SerialBus {
     /// The kind of the bus's error.
     fn read_wide(&mut self, head: &[u8], answer: &mut [u8]) -> Result<(), ErrorKind>;
 
-    /// One transaction whose data go over all lines.
+    /// Does one transaction whose data go over all lines.
     ///
     /// # Errors
     /// The kind of the bus's error.

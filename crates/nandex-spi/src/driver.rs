@@ -30,7 +30,7 @@ pub struct SpiNand<S, D> {
     spi: S,
     delay: D,
     pub(crate) part: SpiPart,
-    /// The die that listens.
+    /// Number of the selected die.
     die: u8,
     /// Protection and configuration as the part tells them once it is prepared.
     settings: [u8; 2],
@@ -144,8 +144,8 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         self.send(&[command::SET_FEATURE, register, value])
     }
 
-    /// Waits until the array is idle, and returns the status. It is given twice the time that it may take,
-    /// and asked a dozen times within that.
+    /// Waits until the array is idle and returns the status. Waits at most twice the data sheet's time, and
+    /// polls a dozen times within that.
     fn wait(&mut self, wait: Wait) -> Result<u8, Fault> {
         let limit_us = match wait {
             Wait::Reset => 2_000,
@@ -171,8 +171,8 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         self.wait(Wait::Reset).map(drop)
     }
 
-    /// The part by its identification, which comes after a byte of nothing on most parts and at once on some;
-    /// or by its parameter page.
+    /// Identifies the part by its identification bytes, which most parts send after a dummy byte and some at
+    /// once. Otherwise by its parameter page.
     fn identify(&mut self) -> Result<SpiPart, OpenError> {
         let mut id = [0; 3];
         self.ask(&[command::READ_ID, 0], &mut id)?;

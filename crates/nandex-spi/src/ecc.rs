@@ -114,7 +114,7 @@ impl Ecc {
     }
 }
 
-/// A number that makes no sense counts as the most that can be corrected.
+/// Replaces an impossible number of bits by the most that the ECC corrects.
 const fn clamp(bits: u8, strength: u8) -> u8 {
     if bits == 0 || bits > strength { strength } else { bits }
 }

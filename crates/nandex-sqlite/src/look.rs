@@ -19,7 +19,7 @@ pub struct Look {
     pub pages: u32,
     /// Pages of the store for the directory.
     pub directory_pages: u32,
-    /// The files that survive, in the order of their names.
+    /// Files that survive, ordered by name.
     pub files: Vec<FileStats>,
     /// The numbers of `PRAGMA nandex_stats`, as after a mount.
     pub stats: VolumeStats,

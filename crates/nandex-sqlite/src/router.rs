@@ -431,7 +431,7 @@ impl State {
         self.devices.get(key).is_some_and(|opened| locked(&opened.shelf).exists(name))
     }
 
-    /// Whether a name of a journal is one of a database, which is no journal of anything.
+    /// True if a name that looks like a journal's is that of a database.
     fn is_database(&self, key: &str, name: &str) -> bool {
         self.devices.get(key).is_some_and(|opened| locked(&opened.shelf).is_database(name))
     }

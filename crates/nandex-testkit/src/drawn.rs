@@ -27,7 +27,7 @@ const RAM_MORE: u64 = 512 << 10;
 const DRAWS: u64 = 40;
 /// Changes of a batch at most.
 const GROUP_MAX: u64 = 64;
-/// Bytes beside the RAM for each change of a batch, while that is made (`docs/ram.md`).
+/// Bytes beyond the budget for each change of a batch while the batch is made (`docs/ram.md`).
 const CHANGE_BYTES: usize = 96;
 /// Bytes written in a life at most, each page counted once.
 const WRITTEN_MAX: u64 = 4 << 20;
@@ -43,7 +43,7 @@ pub struct Life {
     pub changes: u64,
 }
 
-/// A life in which more was held than was given, or that failed otherwise.
+/// A life that exceeded its RAM budget, or that failed otherwise.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// Message: the step of the failure and the failure.

@@ -17,7 +17,7 @@ pub type Work<'a> = &'a dyn Fn(&mut dyn OrderedIndex) -> Result<(), IndexError>;
 pub struct Peaks {
     /// The bytes that the index declares after the work.
     pub declared: usize,
-    /// While it was formatted.
+    /// Peak bytes while the index was formatted.
     pub format: usize,
     /// Peak bytes during the work.
     pub work: usize,

@@ -131,7 +131,7 @@ pub struct CheckpointArea {
     note_pages: u32,
     /// Number of times that each reference is written.
     copies: u8,
-    /// True if a mount found a page that cannot be read where a newer reference or checkpoint might stand.
+    /// True if a mount found an unreadable page where a newer reference or checkpoint might be.
     is_ragged: bool,
     /// True if a checkpoint was begun behind the newest one, and not completed.
     is_torn: bool,
@@ -311,7 +311,7 @@ impl CheckpointArea {
         (4 + payload_bytes).div_ceil(geometry.page_bytes as usize)
     }
 
-    /// Most blocks that a payload of this length takes at one time, old and new ones without the anchors.
+    /// Most blocks that a payload of this length takes at one time: old and new ones, without the anchors.
     pub const fn blocks_needed(geometry: Geometry, payload_bytes: usize) -> usize {
         let pages = CheckpointArea::pages_needed(geometry, payload_bytes);
         2 * pages.div_ceil(geometry.pages_per_block as usize)

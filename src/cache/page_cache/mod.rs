@@ -12,7 +12,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Time at which written pages reach the store below.
+/// When written pages reach the store below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum WriteMode {
@@ -283,7 +283,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         );
     }
 
-    /// Puts `data` into the page's frame, if it has one or one is unused.
+    /// Copies `data` into the page's frame, or into an unused one. Does nothing if there is neither.
     fn put(&mut self, lpn: Lpn, data: &[u8], dirty: bool) {
         debug_assert!(!dirty || !self.trimmed.contains(&lpn.0), "K1: a trim waits for a dirty page");
         let access = Access { lpn, write: true, dirty };

@@ -37,7 +37,7 @@ const LEFT_OUT: &str = "valid pages counted by block: left out when the engine w
 /// Newest page of the mapping table.
 struct Newest {
     ppn: Ppn,
-    /// True if it holds entries that the record does not.
+    /// True if there are entries that the record lacks.
     is_new: bool,
 }
 

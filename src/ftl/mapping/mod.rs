@@ -204,7 +204,7 @@ pub struct FlashCounters {
     pub retired_blocks: u64,
     /// Logical pages that could not be read when they were to be moved.
     pub lost_pages: u64,
-    /// Programs of a page below one that was programmed before in its block, on a chip that allows any order.
+    /// Programs of a page below an already programmed one of its block, on a chip that allows any order.
     pub out_of_order_programs: u64,
 }
 
@@ -239,7 +239,7 @@ pub struct Chip<N: ?Sized> {
     nand: UntilLost<N>,
 }
 
-/// A chip, whichever it is, as schemes see it.
+/// A chip of any type, as schemes use it.
 pub type Flash<'n> = Chip<dyn Nand + 'n>;
 
 impl<N: Nand> Chip<N> {

@@ -111,8 +111,8 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
     /// Bytes of RAM of the tables that tell where logical pages are.
     fn mapping_bytes(&self) -> usize;
 
-    /// Upper bound of these bytes over the whole life of the chip, the same at every mount. After a mount
-    /// that follows a power cut, before the first write, they may take more.
+    /// Upper bound of [`mapping_bytes`](Scheme::mapping_bytes) over the whole life of the chip, the same at
+    /// every mount. After a mount that follows a power cut, before the first write, the tables may take more.
     fn mapping_bytes_max(&self, _geometry: Geometry) -> usize {
         self.mapping_bytes()
     }

@@ -72,7 +72,7 @@ pub(super) fn told_at_once(geometry: Geometry, atomic_pages: u32) -> usize {
 
 /// Changes since the last record.
 pub(super) struct Changes {
-    /// Logical pages that changed, each as often as it did.
+    /// Logical pages that changed, each as often as it changed.
     lpns: Vec<u32>,
     room: usize,
     pair_bytes: usize,

@@ -34,7 +34,7 @@ pub enum PhysicalOp {
     },
 }
 
-/// Way in which an operation is torn.
+/// How an operation is torn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn {
     /// Model of the torn operation.

@@ -49,7 +49,7 @@ struct Form {
 }
 
 impl Form {
-    /// Form of a page, as its first bytes tell it. `None` if they make no sense.
+    /// Form of a page, decoded from its first bytes. `None` if they are impossible.
     fn of(body: &[u8], record: RecordFormat, tombstones: bool) -> Option<Form> {
         let (key, value) = (usize::from(record.key_bytes), usize::from(record.value_bytes));
         let (first, prefix) = (*body.first()?, usize::from(*body.get(1)?));

@@ -34,8 +34,8 @@ pub struct PlowConfig {
     /// Bytes of RAM, which are shared out between memtable, fences and filters. `None` means pages of each,
     /// and all fences.
     pub ram_bytes: Option<usize>,
-    /// Records of the memtable, 4 or more; `None` means what its share of the RAM holds, or 5/8 of a page
-    /// without a limit.
+    /// Records of the memtable, at least 4. `None` means as many as its share of the RAM holds, or 5/8 of a
+    /// page without a limit.
     pub memtable: Option<usize>,
     /// Levels on flash, 1 to 3; `None` means as many as cost least.
     pub levels: Option<usize>,

@@ -159,7 +159,7 @@ fn cost(given: &Given, levels: &[u64]) -> u64 {
     (puts * costs.steps / ONE * STEP * WEAR / 2 + gets * costs.reads * READ) / (256 * (gets + puts))
 }
 
-/// Calls `tell` with the sizes to be tried, each an eighth above the one before.
+/// Calls `tell` with the sizes to try, each an eighth above the one before.
 fn for_sizes(below: u64, tell: &mut dyn FnMut(u64)) {
     let mut size = 2;
     while size < below {

@@ -282,7 +282,7 @@ fn write_run(
     }
 }
 
-/// The numbers with which every root of this version begins, for these records on this chip.
+/// First numbers of every root of this version, for these records on this chip.
 fn shape(version: u32, geometry: Geometry, record: RecordFormat) -> [u32; 5] {
     let (key, value) = (record.key_bytes.into(), record.value_bytes.into());
     [version, geometry.pages_per_block, geometry.blocks, key, value]

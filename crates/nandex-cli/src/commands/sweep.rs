@@ -70,7 +70,7 @@ fn dry_run(sweep: &Sweep, store: &Store, plan: &SweepPlan) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// Prints how many cells ended in which way.
+/// Prints the number of cells for each status.
 fn tell(tally: &Tally) {
     let count = |status| tally.outcomes.iter().filter(|outcome| outcome.status == status).count();
     let Tally { kept, ran, left, of_other_commits, .. } = tally;

@@ -5,12 +5,12 @@
 //! alone would allow. So an index is not dropped for effects that a small part is too short to show, such as
 //! a cache that fills, or garbage collection.
 
-/// The rules by which candidates are given up.
+/// Rules by which candidates are dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Least number of candidates kept.
     pub kept_least: usize,
-    /// Beyond that one candidate in `one_of` is kept.
+    /// In addition, one candidate in `one_of` is kept.
     pub one_of: usize,
     /// Largest number of candidates kept of one family.
     pub of_family: usize,

@@ -74,7 +74,7 @@ pub struct Definition {
     /// Indexes that take part with options, under names of their own.
     #[serde(default, rename = "contender")]
     pub contenders: Vec<Contender>,
-    /// The way in which the runs are carried out.
+    /// How the runs are done.
     #[serde(default)]
     pub run: Conduct,
     /// Groups of phases whose costs are also wanted as a sum.

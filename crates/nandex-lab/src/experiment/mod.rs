@@ -48,7 +48,7 @@ use crate::{LabError, chip};
 use nandex::nand::Part;
 use std::path::PathBuf;
 
-/// The way in which experiments are carried out.
+/// How experiments are run.
 #[derive(Clone, Debug)]
 pub struct RunPlan {
     /// Whether to run the small size, which only shows that everything works.

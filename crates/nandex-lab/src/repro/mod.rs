@@ -26,7 +26,7 @@ pub struct ReproPlan {
     pub papers: Vec<String>,
     /// Whether experiments without claims run too, such as sweeps and plots of a report.
     pub whole: bool,
-    /// The way in which experiments are carried out.
+    /// How experiments are run.
     pub run: RunPlan,
     /// A folder that keeps the results of each complete experiment. The same command continues from there.
     pub keep: Option<PathBuf>,

@@ -26,7 +26,7 @@ pub struct Outcome {
     /// The commit that the program was built from, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// The way in which the cell ended.
+    /// How the cell ended.
     pub status: Status,
     /// The reason for a refusal or failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,7 +36,7 @@ pub struct Outcome {
     pub figures: Option<Figures>,
 }
 
-/// The way in which a cell ended.
+/// How a cell ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -100,7 +100,7 @@ pub struct Figures {
 /// The index as it was at the end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct AtEnd {
-    /// RAM held at most.
+    /// Most bytes of RAM held.
     pub ram_bytes: u64,
     /// Number of levels at the end.
     pub height_levels: u32,

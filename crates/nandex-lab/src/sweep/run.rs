@@ -43,7 +43,7 @@ impl FromStr for Shard {
     }
 }
 
-/// The way in which a sweep is carried out.
+/// How a sweep is run.
 #[derive(Clone, Debug)]
 pub struct SweepPlan {
     /// The part to run.

@@ -30,7 +30,7 @@ const LOOKED_AT_WITH: [(&str, &str, &str); 3] = [
     ("domain", "tree", "hilbert"),
 ];
 
-/// Makes something with settings, or says why not.
+/// Opens a subject with settings, or returns the reason of its refusal.
 type Open<'a> = dyn Fn(&Settings) -> Result<(), String> + 'a;
 
 fn settings(durability: Durability) -> Settings {

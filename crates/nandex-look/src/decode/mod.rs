@@ -149,7 +149,7 @@ impl Page {
         Page { note: note.to_string(), ..Page::new(Role::Unknown, what, sheet) }
     }
 
-    /// The page for one that the chip cannot read.
+    /// A page that the chip could not read.
     pub fn unreadable() -> Page {
         let sheet = Sheet::new(&[], &[], false);
         Page::torn(sheet, "The chip cannot read it: more bits are wrong than its ECC corrects.")

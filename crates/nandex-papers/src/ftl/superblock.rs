@@ -384,8 +384,8 @@ impl Superblock {
         }
     }
 
-    /// Takes a block back from the superblock that was not written for longest and has more blocks than it
-    /// needs. Returns false if there is none.
+    /// Frees a block of the superblock not written for longest, of those with more blocks than they need.
+    /// Returns false if there is none.
     fn reclaim_any(&mut self, flash: &mut Flash<'_>) -> Result<bool, StoreFault> {
         let pages = flash.geometry().pages_per_block;
         let has_slack = |s: &(usize, &Super)| s.1.blocks.len() > s.1.needs(pages);

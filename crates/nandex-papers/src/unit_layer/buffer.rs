@@ -42,7 +42,7 @@ pub struct ReservationBuffer {
     units: usize,
     /// Units that have arrived so far.
     arrived: u64,
-    /// Units saved: each met another for the same entry, and one or none of the two was left.
+    /// Units saved because two units of one entry were merged into one or none.
     eliminated: u64,
 }
 

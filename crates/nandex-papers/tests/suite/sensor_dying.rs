@@ -65,7 +65,7 @@ fn close_and_go_on(
     log
 }
 
-/// Lives until nothing is taken any more; appends refused.
+/// Appends until nothing is accepted any more. Returns the number of refused appends.
 fn live(seed: u64) -> u32 {
     let mut rng = Rng::new(seed);
     let pages_per_block = [4, 8, 16, 32][rng.below(4) as usize];

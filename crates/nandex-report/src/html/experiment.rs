@@ -184,7 +184,7 @@ fn figure_of_claims(id: &str, rows: &[ScoreRow]) -> Option<Figure> {
     })
 }
 
-/// Positions on the horizontal axis, in the order in which the series have them.
+/// Positions on the horizontal axis, in the order of the series.
 fn places(series: &[Series]) -> Vec<String> {
     let mut places: Vec<String> = Vec::new();
     for point in series.iter().flat_map(|series| &series.points) {

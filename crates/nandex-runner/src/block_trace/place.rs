@@ -107,7 +107,7 @@ impl Placement {
         self.shape
     }
 
-    /// The way in which extents are placed.
+    /// Rule by which extents are placed.
     pub fn placing(&self) -> Placing {
         self.placing
     }

@@ -74,7 +74,7 @@ pub struct Replay {
     pub trace_file: String,
     /// Devices, without duplicates.
     pub devices: Vec<Device>,
-    /// The way in which addresses become pages.
+    /// Rule by which addresses become pages.
     pub placing: Placing,
     /// The pages that are written before the trace begins.
     pub fill: Fill,

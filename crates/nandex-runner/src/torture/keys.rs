@@ -31,7 +31,7 @@ impl Keys {
     }
 }
 
-/// An index whose stored keys begin alike.
+/// An index whose stored keys have the same first bytes.
 struct SharedStart {
     record: RecordFormat,
     index: Box<dyn OrderedIndex>,

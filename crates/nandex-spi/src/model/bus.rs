@@ -11,7 +11,7 @@ use embedded_hal::spi::{ErrorType, Operation, SpiDevice};
 /// Time of a byte on the bus, in ns: 50 MHz, one line.
 const BYTE_NS: u64 = 160;
 
-/// Commands whose data go over four lines.
+/// Commands whose data are transferred over four lines.
 const WIDE: [u8; 3] = [command::READ_CACHE_X4, command::PROGRAM_LOAD_X4, command::PROGRAM_LOAD_MORE_X4];
 
 impl ErrorType for Bus {

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 type Map = BTreeMap<u64, u64>;
 
-/// The indexes of the firmware table, each with the options that it takes there.
+/// Indexes of the firmware table, each with its options there.
 const INDEXES: [(&str, &[(&str, &str)]); 7] = [
     ("mu", &[]),
     ("wandering", &[]),
@@ -94,7 +94,7 @@ impl<'a> Stand<'a> {
     }
 }
 
-/// Physical operations of a run that is not cut: those of the format, and all.
+/// Physical operations of a run without a cut: those of the format, and all of them.
 fn rehearse(stand: &Stand<'_>, operations: u64) -> (u64, u64) {
     let mut tree = stand.open(Open::Format).unwrap();
     let formatted = stand.model.operations();

@@ -191,7 +191,7 @@ const WAYS: [Way; 8] = [
     },
 ];
 
-/// The number that wrote each row, and with it the row.
+/// Number of the transaction that wrote each row, by key. The row follows from it.
 type Rows = BTreeMap<i64, i64>;
 
 /// First key of the rarely changed rows.

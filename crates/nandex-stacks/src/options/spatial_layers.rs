@@ -48,7 +48,7 @@ const TREE: Choice<Above> = Choice::new(
     ],
 );
 
-/// The tree that the option names; options that only other trees have are refused.
+/// The tree named by the option. Options of other trees are refused.
 fn above(options: &Options, tree: Choice<Above>) -> Result<Above, OptionError> {
     let wanted = tree.of(options)?;
     let name = Above::ALL.iter().find(|(above, ..)| *above == wanted).map_or("", |(_, name, _)| name);

@@ -77,7 +77,7 @@ impl OrderedIndex for OnFtl {
         Ok(self.chip.lock().store_mut().checkpoint()?)
     }
 
-    /// The statistics of the tree, whose pages are logical ones here, with the work of the FTL beneath it.
+    /// Statistics of the tree and of the FTL beneath it. The tree's pages are logical pages here.
     fn stats(&self) -> IndexStats {
         let mut stats = self.tree.stats();
         let ftl = self.chip.lock().store().stats();

@@ -14,7 +14,7 @@ use nandex_stacks::spatial::{SPATIAL, SpatialEntry};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Bytes of a page, pages of a block, blocks: the ends of each, and what fits between.
+/// Bytes of a page, pages of a block, and blocks: extreme shapes and some between.
 const SHAPES: [(u32, u32, u32); 6] =
     [(64, 2, 4), (64, 2, 9_000), (64, 4096, 8), (128, 1024, 64), (65_536, 2, 24), (32_768, 4080, 4)];
 
@@ -24,7 +24,7 @@ const RECORDS: [(u8, u8); 4] = [(1, 0), (1, 255), (8, 8), (255, 255)];
 /// RAM budgets in bytes.
 const RAM: [Option<usize>; 2] = [None, Some(1 << 20)];
 
-/// Records put at most.
+/// Most records inserted.
 const PUTS: u64 = 40;
 
 fn part((page_bytes, pages_per_block, blocks): (u32, u32, u32), spare_bytes: u32) -> Part {
@@ -219,7 +219,7 @@ fn every_ftl_works_or_refuses_at_the_ends_of_chips() {
 const FEW_BLOCKS: u32 = 40;
 const MOST_BLOCKS: u32 = 1_500;
 
-/// Where a chip that the index takes has no room for a record.
+/// Searches for a chip that the index accepts but that has no room for a record.
 fn without_room(
     entry: &IndexEntry,
     settings: &Settings,

@@ -34,8 +34,9 @@ fn assert_holds(tree: &mut dyn OrderedIndex, records: u64, what: &str) {
     assert!(report.is_sound() && report.records == records, "{what}: {report:?}");
 }
 
-/// A tree on an FTL with so much RAM that the FTL's mount alone takes a byte more, and that RAM; none where
-/// the tree needs more than the mount. Nothing here asks for the RAM of a mount, as no format did.
+/// Formats a tree on an FTL with so little RAM that the FTL's mount needs a byte more, and returns it with
+/// that RAM; `None` if the tree needs more than the mount. Older releases did not check the RAM of a mount at
+/// format.
 fn formatted_before(ftl: &StoreEntry, geometry: Geometry, closes: bool) -> Option<(Vec<u8>, usize)> {
     let mut part = mlc_with(geometry.page_bytes, geometry.pages_per_block, geometry.blocks);
     part.geometry = geometry;

@@ -45,12 +45,12 @@ fn ftls() -> Vec<Taker> {
     STORES.iter().map(|store| (store.name, store.options.iter().collect())).collect()
 }
 
-/// Entries of `all` that take an option in these very words.
+/// Entries of `all` that describe an option in the same words.
 fn who(all: &[Taker], option: &OptionInfo) -> Vec<&'static str> {
     all.iter().filter(|(_, own)| own.iter().any(|other| same(other, option))).map(|(name, _)| *name).collect()
 }
 
-/// The indexes that take an option in few words, where nearly every index over an FTL is meant.
+/// Short description of the indexes that take an option, if these are nearly all indexes over an FTL.
 fn who_in_words(all: &[Taker], option: &OptionInfo) -> String {
     let who = who(all, option);
     let over_ftl = all.iter().filter(|(_, own)| own.iter().any(|o| o.name == "ftl")).map(|(name, _)| *name);
@@ -73,7 +73,7 @@ fn rare(all: &[Taker], options: &[&OptionInfo]) -> String {
     if rows.is_empty() { String::new() } else { format!("{}\n", rows.concat()) }
 }
 
-/// The options that several of `all` take, each with those who do in the words of `takers`.
+/// Options that several of `all` take, each with the description of these by `takers`.
 fn shared(all: &[Taker], takers: impl Fn(&OptionInfo) -> String) -> String {
     let mut seen: Vec<&OptionInfo> = Vec::new();
     for option in all.iter().flat_map(|(_, options)| options) {

@@ -162,7 +162,7 @@ impl Driver<'_> {
         self.key_numbered(number)
     }
 
-    /// The key of this number among some two thousand, so that they meet again.
+    /// Key with this number, from some two thousand, so that keys repeat.
     fn key_numbered(&self, number: u16) -> Vec<u8> {
         let mut key = vec![0; self.settings.record.key_bytes.into()];
         let width = key.len();
@@ -208,7 +208,7 @@ impl Driver<'_> {
         assert!(given.is_none_or(|given| held <= given), "{}: {held} bytes held", self.entry.name);
     }
 
-    /// A key to insert: any, or one above all others for an index that takes no other.
+    /// A key to insert: a random one, or one above all others for an index of ascending keys.
     fn key_to_insert(&mut self) -> Option<Vec<u8>> {
         let key = self.key();
         if self.entry.takes_any_key() { Some(key) } else { key_above(&self.model, key) }
@@ -374,7 +374,7 @@ impl Driver<'_> {
         let _ = self.index.free();
     }
 
-    /// A cursor goes to and fro as the model does.
+    /// Moves a cursor back and forth, and compares it with the model.
     fn cursor(&mut self) {
         let (key, steps) = (self.key(), self.script.byte());
         let records: Vec<(&Vec<u8>, &Vec<u8>)> = self.model.iter().collect();
@@ -497,7 +497,7 @@ pub fn chip_image(bytes: &[u8]) {
     }
 }
 
-/// Mounts a chip with every index and store, and reads what can be read. Nothing may panic.
+/// Mounts a chip as every index and store, and reads its contents. Nothing may panic.
 pub fn mount_everything(chip: &SimChip) {
     for settings in RECORDS.map(|(k, v)| Settings::new(RecordFormat::new(k, v))) {
         for entry in INDEXES {

@@ -14,7 +14,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Numbers to try: 0, 1, and the limits of number types.
 const NUMBERS: [u64; 7] = [0, 1, 1 << 16, 1 << 31, 1 << 44, i64::MAX as u64, u64::MAX];
 
-/// Bytes of the heap that an index of so small a chip may take where it is not given more: sixteen times the
+/// Most bytes of heap that an index of so small a chip may take without a larger budget: sixteen times the
 /// chip.
 const HEAP_MAX: usize = 32 << 20;
 

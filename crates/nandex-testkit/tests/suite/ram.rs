@@ -287,7 +287,8 @@ fn a_table_of_blocks_takes_what_it_says() {
     }
 }
 
-/// Bytes that a batch of trees on pages of 2 KiB may hold for each change, beside the smallest RAM.
+/// Most bytes that a batch of trees on pages of 2 KiB may hold for each change, in addition to the smallest
+/// RAM.
 const CHANGE_BYTES: usize = 48;
 
 #[test]

@@ -28,7 +28,7 @@ fn part() -> Part {
     part
 }
 
-/// How often each kind of operation asked for memory, those apart that wrote a checkpoint.
+/// Number of allocations by kind of operation. Operations that wrote a checkpoint are counted apart.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Requests {
     get: usize,

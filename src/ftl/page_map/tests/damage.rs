@@ -146,7 +146,7 @@ fn roles(aged: &Aged, settings: FtlConfig, whole: bool) -> Vec<Role> {
     (0..g.pages()).map(|ppn| role(Ppn(ppn))).collect()
 }
 
-/// Whether a damage may lead to this; else the test has found something.
+/// True if a damage may have this outcome; otherwise the test has found a fault.
 fn is_allowed(end: End, found: Outcome, role: &Role) -> bool {
     match found {
         Outcome::Right | Outcome::Noticed | Outcome::Refused => true,

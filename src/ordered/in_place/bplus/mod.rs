@@ -327,7 +327,7 @@ impl<S: PageStore> BPlusTree<S> {
         })
     }
 
-    /// Opens the tree, without its clean mark too: the store below kept it whole all the same.
+    /// Opens the tree even without its clean mark: the store below kept it whole.
     #[doc(hidden)]
     pub fn open_whole(store: S) -> Result<BPlusTree<S>, IndexFault> {
         BPlusTree::open_if(store, TreeRam::Ample, &|_, _| true)

@@ -55,7 +55,7 @@ pub struct RawConfig<C = ()> {
     /// Leaves that may move before the nodes above them are written (JFFS3's journal tree), a 16th of the
     /// pages at most.
     pub journal: usize,
-    /// The settings that this kind of tree takes besides.
+    /// Further settings of this kind of tree.
     pub scheme: C,
 }
 

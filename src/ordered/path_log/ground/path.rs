@@ -84,7 +84,7 @@ pub struct Sibling {
     pub separator: Key,
     /// Page of the half that is not on the path.
     pub page: Ppn,
-    /// True if that half is the left one.
+    /// True if the split-off half is the left one.
     pub is_left: bool,
     /// Width of the half.
     pub width: u8,

@@ -109,8 +109,8 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Ok((self.path.step(level).page == ppn.0).then_some(level))
     }
 
-    /// True if an address in the tree leads to this page. A block whose erase was cut short may hold pages
-    /// that count as valid, since no mount can tell, and that cannot be read: no key in them tells where to
+    /// True if an address in the tree refers to this page. A block whose erase was cut short may have
+    /// unreadable pages that count as valid, since no mount can tell. No key in such a page tells where to
     /// look.
     fn is_reachable(&mut self, wanted: Ppn) -> Result<bool, IndexFault> {
         let mut is_met = false;

@@ -162,7 +162,7 @@ pub trait RawScheme: Layouts + MovedNodes {
     /// in a page.
     const TAKES_JOURNAL: bool = false;
 
-    /// Makes the scheme for pages and records of these sizes. `Unsupported` if a page holds too little.
+    /// Makes the scheme for pages and records of these sizes. `Unsupported` if a page is too small.
     fn new(page_bytes: usize, record: RecordFormat) -> Result<Self, IndexFault>;
 
     /// Applies a configuration to the scheme.
@@ -204,7 +204,7 @@ pub enum LeafUse {
 pub struct Leaf {
     /// Number of entries in the leaf.
     pub count: usize,
-    /// Number of entries for which the leaf has room.
+    /// Number of entries that fit into the leaf.
     pub capacity: usize,
     /// Number of pages that hold the path to the leaf.
     pub pages: u8,

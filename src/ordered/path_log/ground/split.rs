@@ -23,7 +23,7 @@ impl<S: RawScheme> Path<S> {
         if level == self.height { self.shape(level).capacity } else { self.limit(level) }
     }
 
-    /// Bytes of a half that left the node at `level`, within the detached page.
+    /// Bytes of the split-off half of the node at `level`, within the detached page.
     fn detached_node(&mut self, level: u8) -> &mut [u8] {
         let area = self.scheme.page_area(self.layout_at(level), level, self.height);
         &mut self.detached[area]

@@ -366,7 +366,8 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
         }
     }
 
-    /// A move costs a program, and its share of the parents that are written to empty the table for it.
+    /// True if collecting a block with `valid` valid pages gains. A move costs a program, and its share of
+    /// the parents written to empty the table.
     fn is_worth(&mut self, valid: u32) -> bool {
         if !S::MAPS_MOVES {
             return true;

@@ -25,7 +25,7 @@ use crate::ordered::path_log::ground::{Leaf, LeafUse};
 /// Number of operations from one decision to the next.
 pub const PERIOD: u64 = 1024;
 
-/// A step is made if it gains more than one part in this many.
+/// A step is made only if it gains more than one part in this many.
 pub const GAIN_PARTS: u128 = 20;
 
 /// Facts about the tree that a decision uses.

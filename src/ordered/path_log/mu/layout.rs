@@ -137,7 +137,7 @@ impl Layout {
         (1..=LEVELS_MAX as u8).take_while(|&level| half(level) >= 2).count() as u8
     }
 
-    /// Greatest height at which paths are brought into this layout. It leaves a level to grow by, except in
+    /// Greatest height at which paths are brought into this layout. It leaves one level for growth, except in
     /// the first layout.
     pub fn height_wanted_max(&self) -> u8 {
         self.height_max() - u8::from(self.share != LeafShare::HALF && self.height_max() > 0)

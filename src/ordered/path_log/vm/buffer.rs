@@ -154,7 +154,7 @@ impl Waiting {
     }
 }
 
-/// Largest number of changes in a batch: the pages that they replace stay until its end.
+/// Most changes of a batch: the pages that they replace stay until its end.
 const BATCH_MAX: usize = 256;
 
 /// Largest number of pages of a log buffer.
@@ -355,7 +355,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
     }
 }
 
-/// Changes between two bounds that were not shown yet.
+/// Changes between two bounds that were not visited yet.
 struct Within<'a> {
     waiting: &'a Waiting,
     direction: Direction,

@@ -5,9 +5,9 @@ use crate::ordered::buffered::Answers;
 use crate::ordered::path_log::ground::RawConfig;
 use crate::ordered::path_log::ground::moves::{Duplicates, Keep};
 
-/// The table of moved nodes, which a VMTree takes besides what all trees on raw NAND do.
+/// The table of moved nodes: settings of a VMTree besides those of all trees on raw NAND.
 ///
-/// An example stands at [`VmConfig`].
+/// See the example of [`VmConfig`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct TableConfig {

@@ -168,8 +168,8 @@ impl Shapes for MappedPages {
         2 * (2 * u32::from(height) + 1)
     }
 
-    /// A parent is seldom written. A move that would take more than is left is refused, which undoes none
-    /// before it.
+    /// Counts no parents, which are rarely written. A move that needs more programs than are left is refused,
+    /// and earlier moves stay.
     fn programs_per_move(&self, _height: u8) -> u32 {
         2
     }

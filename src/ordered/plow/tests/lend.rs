@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The key of a life: half of all are one of a few.
+/// Draws a key; half of all draws give one of a few keys.
 fn skewed(rng: &mut Rng, keys: u64, bytes: u8) -> Vec<u8> {
     let some = if rng.chance(1, 2) { keys / 80 + 1 } else { keys };
     key(rng.below(some) * 7919 % keys, bytes)
@@ -76,7 +76,7 @@ fn clean_records_are_never_old() {
     });
 }
 
-/// The look-ups that a clean record answered, of 40,000 operations of which a fifth are changes.
+/// Number of look-ups answered by a clean record, in 40,000 operations of which a fifth are changes.
 fn served(plow: &mut Plow<SimChip>, keys: u64, is_skewed: bool, rng: &mut Rng) -> u32 {
     let (mut value, before) = ([0; 4], plow.core.planner.lending.served);
     for i in 0..40_000u32 {

@@ -92,7 +92,7 @@ const SPARE_BLOCKS: u32 = 2;
 /// A LazyFTL translation layer: the table on flash is updated block by block.
 pub type LazyFtl<N> = SchemeFtl<N, Lazy>;
 
-/// The settings of LazyFTL. Fixed at format, but for the victim policy.
+/// Settings of LazyFTL. All but the victim policy are fixed at format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LazyConfig {
     /// The settings that every mapping scheme has.

@@ -184,8 +184,8 @@ const PATH_SLOTS: usize = 32;
 pub(in crate::ordered) struct Walk<'a, C> {
     order: &'a Order,
     compare: C,
-    /// Slots on the path from the root that come next, the last first. The array is a ring; `depth` counts
-    /// all slots put there.
+    /// The next slots on the path from the root, the last one first. The array is a ring; `depth` counts all
+    /// slots put there.
     path: [u32; PATH_SLOTS],
     depth: usize,
 }

@@ -16,7 +16,7 @@ pub(super) const AT_HAND: usize = 0;
 
 /// Frames for pages that were read.
 pub(super) struct ReadCache {
-    /// Page bytes, then the tag's. The page at hand first.
+    /// Frames, the page at hand first. Each has the bytes of a page, then those of its tag.
     frames: Vec<Vec<u8>>,
     pages: Vec<Option<Ppn>>,
     places: BTreeMap<Ppn, u32>,

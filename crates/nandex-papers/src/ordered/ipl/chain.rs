@@ -82,8 +82,8 @@ impl Walk {
         self.sources.contains(&node)
     }
 
-    /// Takes the records over of the node that is sought in one unit; whether it was born there as a ghost,
-    /// and its source is sought now.
+    /// Takes the records of the sought node in one unit. Returns whether the node was created there as a
+    /// ghost; then its source is sought next.
     fn take<'a, I: Iterator<Item = Record<'a>>>(&mut self, widths: Widths, found: impl Fn() -> I) -> bool {
         let Sought { node, limit } = self.sought;
         let counts = |record: &Record<'_>| record.0 < limit;

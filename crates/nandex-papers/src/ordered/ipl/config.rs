@@ -226,7 +226,7 @@ impl Form {
         1 + self.units_for(self.levels_max()) + self.units_for_image()
     }
 
-    /// Levels of a tree that fills the chip at most.
+    /// Most levels of a tree that fills the chip.
     fn levels_max(&self) -> u32 {
         let shapes = &self.shapes;
         let fanout = (shapes.leaf.capacity.min(shapes.inner.capacity) / 2) as u64;
@@ -238,7 +238,7 @@ impl Form {
         levels
     }
 
-    /// Bytes of the records that an operation makes at most, as they wait in RAM.
+    /// Most bytes of RAM that the waiting records of one operation take.
     fn operation_bytes(&self) -> usize {
         records_of(self.levels_max()) * (self.record_max() + WAITING_BYTES - RECORD_BYTES)
     }

@@ -67,8 +67,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Programs what waits for a block as one unit. With `mark`, everything up to now is durable thereby.
-    /// False: the program failed and the nodes moved to another block.
+    /// Programs the waiting records of a block as one unit. With `mark`, this commits all changes so far.
+    /// Returns false if the program failed and the nodes moved to another block.
     fn flush(&mut self, pbn: Pbn, mark: bool) -> Result<bool, IndexError> {
         if self.space.failed.contains(&pbn) {
             self.evacuate(pbn)?;
@@ -169,7 +169,7 @@ impl<N: Nand> Store<N> {
         released
     }
 
-    /// Programs a unit that only says that everything is durable.
+    /// Programs a unit without records, which commits all changes so far.
     fn mark(&mut self) -> Result<(), IndexError> {
         loop {
             let Some(pbn) = self.places.in_use().max_by_key(|&pbn| self.room(pbn)) else {

@@ -58,8 +58,8 @@ impl Row {
     const NONE: Row =
         Row { slot: Slot::NONE, sequence: Number::ZERO, logged: Number::ZERO, logged_in: NO_BLOCK };
 
-    /// Takes a version if it is the newest one so far: in one block a later image counts for its number, and
-    /// a ghost for a higher one.
+    /// Takes a version if it is the newest of its node so far. At equal numbers in one block a later image is
+    /// newer, and a ghost needs a higher number.
     fn offer(&mut self, (sequence, slot, is_ghost): (u64, Slot, bool), blocks: &[Block]) {
         let generation = |slot: &Slot| blocks.get(slot.block as usize).map_or(0, |block| block.generation);
         let is_newer = if self.slot.block == NO_BLOCK {

@@ -128,7 +128,7 @@ impl<N: Nand> Losses<'_, N> {
         Ok(IplTag::decode(self.medium.read(ppn, Cause::Recovery)?.1).map_or(0, |tag| tag.sequence))
     }
 
-    /// Log records that are newer than the version that was found of their node.
+    /// Checks for log records that are newer than the version found of their node.
     fn miss_records(&self) -> Result<(), IndexError> {
         match self.look.suspects.iter().find(|suspect| self.is_in_tree(suspect.0)) {
             Some(&(_, pbn)) => {

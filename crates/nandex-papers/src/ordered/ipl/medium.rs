@@ -164,7 +164,7 @@ impl<N: Nand> Medium<N> {
     }
 }
 
-/// Looks at pages of which nothing is known.
+/// Methods that read pages of unknown contents.
 impl<N: Nand> Medium<N> {
     pub(super) fn read_spare(&mut self, ppn: Ppn) -> Result<Option<IplTag>, IndexError> {
         let is_whole = |_: &[u8], spare: &[u8]| IplTag::decode(spare).is_some() || is_all(spare, 0xff);
@@ -213,7 +213,8 @@ impl<N: Nand> Medium<N> {
         }
     }
 
-    /// On a chip that tears no page, one that has no tag is of checkpoints, or damaged.
+    /// Checks a page without a tag on a chip that tears no pages: it must belong to a checkpoint, or it is
+    /// damaged.
     fn require_checkpoint(&mut self, ppn: Ppn) -> Result<Option<IplTag>, IndexError> {
         let mut spare = vec![0xff; self.spare.len()];
         let is_whole = |data: &[u8], spare: &[u8]| is_of_checkpoint(ppn, data, spare);

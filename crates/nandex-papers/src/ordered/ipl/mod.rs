@@ -258,8 +258,7 @@ impl<N: Nand> IplTree<N> {
         if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
     }
 
-    /// The error of an operation that was not done. Room is made before anything is changed: where it does
-    /// not last, blocks have failed.
+    /// Error of a refused operation. Room for it was made before; if there still is none, blocks have failed.
     fn refused(&self, error: IndexError) -> IndexError {
         match error {
             IndexError::Full if self.interrupted || self.store.space.read_only => IndexError::WornOut,

@@ -241,7 +241,7 @@ impl<N: Nand> Scan<'_, N> {
         }
     }
 
-    /// Offers the nodes of the merge that opened a block, all of whose pages were looked at.
+    /// Offers the nodes of the merge that opened a block, once all its pages were examined.
     fn offer_merged(&mut self, view: &View) {
         let merging = core::mem::take(&mut self.look.merging);
         if view.is_complete() {
@@ -380,7 +380,7 @@ impl<N: Nand> Scan<'_, N> {
         generation <= self.numbers.opened && page < merged
     }
 
-    /// Decides which last images were torn by a cut. True: there are some, and nothing of them counts.
+    /// Decides which last images were torn by a cut. Returns true if there are some; they do not count.
     fn judge_broken(&mut self) -> Result<bool, IndexError> {
         let mut has_torn = false;
         for Broken { pbn, page, merged } in core::mem::take(&mut self.look.broken) {

@@ -25,7 +25,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// An entry for the node of this step, behind its slot if that is an inner node.
+    /// A new entry for the node of this step; in an inner node it goes behind the step's slot.
     fn new(step: &PathStep, shapes: &Shapes, key: Vec<u8>, value: Vec<u8>) -> Entry {
         let node = &step.node;
         let misplaced = node.level > 1 && step.slot == 0 && key.as_slice() <= node.key(shapes, 0);

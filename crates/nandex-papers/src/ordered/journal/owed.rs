@@ -21,7 +21,7 @@ pub(in crate::ordered) struct Owed {
     debts: BTreeMap<Vec<u8>, Debt>,
 }
 
-/// Bytes that the map takes at most for an update besides its key and value.
+/// Most bytes that the map takes for an update, without its key and value.
 const DEBT_BYTES: usize = 2 * size_of::<(Vec<u8>, Debt)>();
 
 impl Owed {

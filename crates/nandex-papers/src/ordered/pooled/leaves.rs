@@ -105,7 +105,8 @@ pub(super) trait LeafTree<S: PageStore>: OrderedIndex {
         }
     }
 
-    /// Names leaves that were loaded; after an error the directory is empty, and the tree has to be.
+    /// Enters the names of loaded leaves. After an error the directory is empty, and the tree must be emptied
+    /// too.
     fn name_loaded(&mut self, loaded: Result<u64, IndexError>, names: &Leaves) -> Result<u64, IndexError> {
         let directory = self.directory();
         let named = loaded.and_then(|loaded| {

@@ -41,7 +41,7 @@ const BLOCKS_SHIFT: u32 = 8;
 const VERSION: u8 = 2;
 /// Version of pages whose checksum includes their place only.
 const VERSION_OF_PLACE: u8 = 1;
-/// Version of pages whose checksum includes neither.
+/// Version of pages whose checksum includes neither their place nor the number of blocks.
 const VERSION_BEFORE: u8 = 0;
 
 /// The place of a page, as its checksum includes it: the page's number, and the blocks of its chip.

@@ -97,7 +97,7 @@ fn one() -> Token {
     Token::Number("1".to_string(), false)
 }
 
-/// Puts the parameters that the log has in their places.
+/// Replaces placeholders by the parameters in the log.
 fn fill_in(tokens: &mut [Token], parameters: &[Option<Key>]) {
     let mut unnumbered = 0..;
     for token in tokens {

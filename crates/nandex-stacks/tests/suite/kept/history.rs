@@ -49,7 +49,7 @@ fn mixed(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Bytes of numbers that follow from one.
+/// Bytes that follow from a number.
 fn bytes_of(number: u64, length: usize) -> Vec<u8> {
     let numbers = (0..).map(|place| mixed(number.wrapping_add(place << 32)));
     numbers.flat_map(u64::to_be_bytes).take(length).collect()

@@ -62,10 +62,10 @@ const SMALL: [(&str, Set); 24] = [
     ("efind", &[("buffer_bytes", "4096")]),
 ];
 
-/// An index with settings that have pages of their own.
+/// An index with settings that give its pages another format.
 struct Variant {
     index: &'static str,
-    /// The word that its images are called by, after the index.
+    /// Word in the names of its images, after that of the index.
     word: &'static str,
     /// Key and value bytes.
     lengths: (usize, usize),
@@ -109,7 +109,7 @@ const VARIANTS: [Variant; 24] = [
     Variant { lengths: (16, 60), ..with("wpcb", "long", &[("tbm_spare_blocks", "4")]) },
 ];
 
-/// An image of an index in its usual setting, to be told apart by class and end.
+/// An image of an index with default settings; class and end are set later.
 fn image(kind: Kind, subject: &str, name: &str, shape: Shape) -> Image {
     let mut options = Options::default();
     let small = SMALL.iter().filter(|(small, _)| *small == subject && kind != Kind::ValueLog);

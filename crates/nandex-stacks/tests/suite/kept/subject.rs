@@ -146,7 +146,7 @@ impl Subject for Index {
     }
 }
 
-/// The pages of an FTL; one that reads as zeros is not there.
+/// The pages of an FTL. A page of zeros counts as absent.
 struct Pages {
     store: Box<dyn PageStore>,
     page: Vec<u8>,
@@ -196,7 +196,7 @@ impl Subject for Pages {
     }
 }
 
-/// A spatial index: each key is a place, whose value is the identifier there.
+/// A spatial index as records: each key is a place, and its value is the identifier there.
 struct Places(Box<dyn SpatialIndex<f64, 2>>);
 
 fn rect_of(key: &[u8]) -> Rect<f64, 2> {
@@ -234,7 +234,7 @@ impl Subject for Places {
         }
     }
 
-    /// By places: the corners of a rectangle are those of one key only.
+    /// Finds all records by their places: the corners of a rectangle belong to one key only.
     fn scan(&mut self) -> Result<Records, IndexError> {
         let everywhere = Rect::new([-1.0, -1.0], [1e6, 1e6]).unwrap();
         let mut records = Records::new();

@@ -14,7 +14,7 @@ const RECORDS: u64 = 200;
 /// The first number that is not changed by any of the two rounds of changes.
 const FRESH: u64 = 5000;
 
-/// The values of an option, as its refusal names them.
+/// Values of an option, as listed in its refusal.
 fn values(entry: Entry, settings: &Settings, option: &str) -> Vec<String> {
     let refusal = |text: &str| {
         let chip = SimChip::new(&entry.part()).unwrap();

@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 /// Operations of a history.
 const OPS: u64 = 60;
 
-/// Reads of a mount at which the bus fails.
+/// Number of reads of a mount at each of which the bus is made to fail.
 const READS: u64 = 24;
 
 /// One image of each subject, in the highest class that it has.
@@ -45,7 +45,7 @@ fn part_of(image: &Image, blocks: u32) -> Part {
     part
 }
 
-/// The chip of an image after a history and a close; `blocks` of it are the index's.
+/// The chip of an image after a history and a close. The index has `blocks` of its blocks.
 fn written(image: &Image, blocks: u32, all: u32) -> Chip {
     let chip = Chip::new(SimChip::new(&part_of(image, all)).unwrap());
     let range = BlockRange::new(chip.clone(), Pbn(0), blocks);

@@ -100,7 +100,7 @@ impl<N: Nand> InPlace<N> {
         Ok(())
     }
 
-    /// Enters those of the changes that belong to the leaf on the path and find a slot in it: how many.
+    /// Applies those changes that belong to the leaf on the path and find a slot in it. Returns their number.
     fn enter_into_leaf(&mut self, changes: &[Change<'_>]) -> Result<usize, IndexFault> {
         debug_assert!(!changes.is_empty(), "a leaf is read for no change");
         let bound = self.path.leaf_bound(&self.pages.shapes.inner);

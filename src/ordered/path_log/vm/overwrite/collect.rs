@@ -192,8 +192,8 @@ impl<N: Nand> InPlace<N> {
         Ok(())
     }
 
-    /// Refuses a chip on which an empty tree would take no record: root and settings, and what an insertion
-    /// wants free.
+    /// Refuses a chip that is too small for a single record: root, settings, and the free blocks that an
+    /// insertion needs.
     fn require_blocks(&self) -> Result<(), IndexFault> {
         let geometry = self.pages.space.geometry;
         let pages = 2 + self.path.pages_per_operation() + geometry.pages_per_block;

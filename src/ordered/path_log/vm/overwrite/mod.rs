@@ -196,7 +196,7 @@ impl<N: Nand> Logged<InPlace<N>> {
         Ok(Logged::new(tree, waiting, config.answers))
     }
 
-    /// Finds the tree on a chip that holds one.
+    /// Mounts the tree of a chip.
     pub fn mount(nand: N, config: &OverwriteConfig) -> Result<Self, IndexError> {
         let (mut tree, mut waiting) = assemble(nand, config)?;
         tree.mount()?;

@@ -252,8 +252,8 @@ impl<N: Nand> Pages<N> {
         Err(IndexError::WornOut.into())
     }
 
-    /// Clears the bits of a copy that are clear in its page: no check covers a dead slot, so that one may
-    /// have been read wrongly.
+    /// Clears the bits of a copy that are clear in its page. No check covers a dead slot, so it may have been
+    /// read wrongly.
     fn clear_what_is_clear(
         &mut self,
         ppn: u32,

@@ -132,7 +132,7 @@ fn it_is_a_map() {
     });
 }
 
-/// The operations that a chip went through until it lost power.
+/// Result of a run until the power was cut: the chip and its operations.
 struct Work {
     nand: Chip,
     history: History,
@@ -164,8 +164,8 @@ fn work_until_the_cut(nand: Chip, held: &Model, settings: &OverwriteConfig, oper
     Work { nand: tree.into_nand(), history }
 }
 
-/// Every operation of the chip is cut in every way; what is found then is a state that may be found, and is
-/// gone on from.
+/// Cuts every operation of the chip in every way. The state found must be an allowed one, and further work
+/// must succeed.
 fn cut_everywhere(settings: &OverwriteConfig, blocks: u32, operations: u32) {
     let formatted = OverwriteTree::format(small_chip(blocks), settings).unwrap().into_nand();
     let programs = cut_everywhere_from(&formatted, &Model::new(), settings, operations);
@@ -217,7 +217,7 @@ fn check_what_is_found(work: Work, settings: &OverwriteConfig, cut: PowerCut) {
     assert_holds(&mut remount(tree, settings), &model);
 }
 
-/// The chip after a mount that was cut; none when the mount writes nothing.
+/// The chip after a mount that was cut; `None` if the mount writes nothing.
 fn cut_mount(chip: Chip, settings: &OverwriteConfig) -> Option<Chip> {
     let mounted = OverwriteTree::mount(chip.clone(), settings).is_ok();
     chip.lock().power_on();

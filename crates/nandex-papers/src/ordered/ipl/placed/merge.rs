@@ -55,7 +55,7 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Writes the nodes that stayed in a group over their images, and empties its log.
+    /// Writes the nodes that stay in a group over their images, and begins its log again.
     fn merge_home(&mut self, home: Pbn, merge: u32, cause: Cause) -> Result<(), IndexError> {
         let form = self.medium.form;
         let mut images = self.places.images_in(home, &form);

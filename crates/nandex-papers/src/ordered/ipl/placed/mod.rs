@@ -49,7 +49,7 @@ const SETTLED: u8 = 0xff;
 /// Page of the header, which describes the groups.
 const HEADER: Ppn = Ppn(0);
 
-/// The block that it is in, and no group.
+/// Block of the header page; it is not a group.
 const HEADER_BLOCK: Pbn = Pbn(0);
 
 impl Format {

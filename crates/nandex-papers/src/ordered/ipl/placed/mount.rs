@@ -51,7 +51,7 @@ struct Logged {
 }
 
 impl Logged {
-    /// Whether the version needs these records: they are newer, or its own birth as a ghost.
+    /// True if the version needs these records: they are newer, or they created it as a ghost.
     fn is_newer(&self, version: &Version) -> bool {
         self.newest > version.sequence || self.ghost.is_some_and(|ghost| ghost.0 == version.sequence)
     }

@@ -68,7 +68,7 @@ pub(in crate::ordered) struct Pool {
     pub(super) counts: PoolCounts,
 }
 
-/// Groups that a regrouping may have before it has emptied the old ones, beyond one for each request.
+/// Groups, beyond one for each request, that a regrouping may need before it has emptied the old ones.
 const SPARE_GROUPS: usize = 2;
 
 impl Pool {

@@ -47,7 +47,7 @@ pub enum CommitPolicy {
     ExactFit,
 }
 
-/// The way to split a leaf whose changes do not fit into it.
+/// How to split a leaf whose changes do not fit into it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LeafSplit {
     /// Into as many leaves as it takes, in one atomic group (Section 3.2.2).
@@ -81,7 +81,7 @@ pub struct LsLruConfig {
     pub inner: Inner,
     /// The rule that picks the dirty units to leave a full buffer.
     pub commit: CommitPolicy,
-    /// The way to split a leaf whose changes do not fit into it.
+    /// How to split a leaf whose changes do not fit into it.
     pub split: LeafSplit,
     /// The bytes that a unit counts for in the budget.
     pub ram: UnitRam,

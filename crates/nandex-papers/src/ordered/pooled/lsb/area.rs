@@ -19,7 +19,7 @@ pub(super) struct LogArea<S> {
     /// Pairs of leaf and log page, sorted by leaf.
     directory: Vec<(Lpn, Lpn)>,
     free: Vec<Lpn>,
-    /// Pages given up that have not been trimmed yet.
+    /// Freed pages that are not trimmed yet.
     dead: Vec<Lpn>,
     /// Pages given up since the last sync. After a cut they may be back.
     gone: usize,

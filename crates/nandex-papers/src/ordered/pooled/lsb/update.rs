@@ -103,7 +103,7 @@ impl<S: PageStore> LsbTree<S> {
         logs as u64 + 2 * self.area.gone() as u64
     }
 
-    /// Makes it durable that log pages were given up.
+    /// Syncs if log pages were freed, so that they stay free after a cut.
     fn sync_what_is_gone(&mut self) -> Result<(), IndexError> {
         self.area.sync()?;
         self.area.sync_store()

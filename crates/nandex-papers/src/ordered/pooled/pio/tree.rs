@@ -66,7 +66,7 @@ fn flat_records(layout: &LeafLayout) -> usize {
     layout.capacity().max(2 * layout.keeps())
 }
 
-/// Buffers for pages: those read together, and two leaves.
+/// Number of page buffers: for the pages read together, and for two leaves.
 fn frames_for(layout: &LeafLayout, requests_max: usize) -> usize {
     requests_max + 2 * layout.segments
 }
@@ -380,7 +380,7 @@ pub(super) const fn group_pages_max(layout: &LeafLayout) -> usize {
     2 * layout.segments
 }
 
-/// Whether a key is changed again after record `at` of the first of these pages.
+/// True if a key is changed again by a record after record `at` of the first of these pages.
 fn is_changed_later(layout: &LeafLayout, pages: &[Box<[u8]>], at: usize, key: &[u8]) -> bool {
     let starts = core::iter::once(at + 1).chain(core::iter::repeat(0));
     pages.iter().zip(starts).any(|(page, start)| {

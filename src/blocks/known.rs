@@ -95,7 +95,7 @@ impl BlockTable {
         is_restored
     }
 
-    /// Begins to count the valid pages of all blocks anew.
+    /// Starts a new count of the valid pages of all blocks.
     pub fn begin_count(&mut self) {
         if let Some(counts) = self.valid.counts_mut() {
             counts.begin_anew();

@@ -112,7 +112,7 @@ impl Rows {
         }
     }
 
-    /// Ends a record: it is written, or given up.
+    /// Ends a record, whether it was written or not.
     pub(super) fn end_record(&mut self) {
         self.before = None;
     }

@@ -182,8 +182,7 @@ impl CachedTable {
         self.cmt.touch(lpn).or_else(|| self.untold.get(lpn))
     }
 
-    /// Gives a logical page another place. Its entry changes in the cache if it is there, and becomes untold
-    /// otherwise.
+    /// Changes the place of a logical page: in its cached entry, or else in an untold entry.
     pub fn update(&mut self, lpn: u32, ppn: u32) {
         if self.cmt.set(lpn, ppn) {
             return;

@@ -11,7 +11,8 @@ const KEPT: usize = 16;
 
 /// Which block answers to each address of the log, and which addresses are in use.
 pub(super) struct Addresses {
-    /// Pairs of a home and the block that answers to its addresses, sorted.
+    /// Pairs, sorted: a *home*, which is the block of an address by its number, and the block that replaces
+    /// it on the chip.
     pub(super) replaced: Vec<(Pbn, Pbn)>,
     /// Low half of each block's number in the order of opening, by home: a page with an older number is none
     /// of the block.

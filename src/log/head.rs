@@ -25,7 +25,7 @@ pub(super) struct Frontier {
 struct Needed {
     /// Number of the first block that a mount needs; it needs all blocks opened later too.
     from: u32,
-    /// Value of `from` once another flush with a root is programmed.
+    /// Value for `from` after the next flush with a root.
     next: u32,
 }
 
@@ -33,7 +33,7 @@ struct Needed {
 pub(super) struct Head {
     pub(super) frontier: Frontier,
     needed: Needed,
-    /// Newest number of a page.
+    /// Sequence number of the newest page.
     pub(super) sequence: u64,
     pub(super) root: Option<Root>,
     /// True while the current operation goes on after the next root: a page programmed until then is marked

@@ -350,7 +350,7 @@ const ASKED_FOR_SIGNS: usize = 3;
 enum Sign {
     /// The block reads as erased.
     None,
-    /// The block was not opened since.
+    /// The block was not opened since the checkpoint.
     Old,
     /// The block was opened since, or may have been.
     New,

@@ -69,7 +69,7 @@ fn refused(words: &'static core::ffi::CStr) -> Failure {
     Failure::Code(NANDEX_ERR_CONFIG, words)
 }
 
-/// The number, or none for 0, which stands for the default.
+/// The number if it is at most `most`; `None` for 0, which stands for the default.
 fn given(number: u32, most: u32, words: &'static core::ffi::CStr) -> Result<Option<u32>, Failure> {
     if number > most { Err(refused(words)) } else { Ok((number > 0).then_some(number)) }
 }

@@ -30,7 +30,7 @@ pub(crate) fn plane(low: [i32; 2], high: [i32; 2]) -> Result<Plane, Failure> {
 }
 
 impl<N: Nand + Clone + 'static> MapState<N> {
-    /// Not open yet; 0 stands for the defaults of the FTL.
+    /// The state before the map is opened. 0 stands for the defaults of the FTL.
     pub(crate) fn new(chip: N, over_provisioning_ppm: u32, bad_blocks_ppm: u32) -> MapState<N> {
         let default = FtlConfig::default();
         let given = |number: u32, default: u32| if number > 0 { number } else { default };

@@ -10,10 +10,10 @@ use alloc::boxed::Box;
 use nandex::nand::{LentSpare, is_blank};
 use nandex::{Geometry, IndexError, Nand, OrderedIndex, StoreError};
 
-/// Whether an index is made anew or found again.
+/// Whether an index is formatted or mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Open {
-    /// Made anew, whatever was on the chip.
+    /// Format an empty index, whatever is on the chip.
     Format,
     /// Mount the index that is on the chip.
     Mount,

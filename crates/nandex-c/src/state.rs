@@ -74,7 +74,7 @@ impl<N: Nand + Clone + 'static> State<N> {
         !self.in_batch && self.config.durability == Durability::EveryOperation
     }
 
-    /// A refusal for want of room means the group where a batch is open.
+    /// Converts an error during a batch: a refusal for want of room means that the batch exceeds the group.
     fn in_batch_full(&self, error: IndexError) -> Failure {
         match error {
             IndexError::Full if self.in_batch => Failure::Code(

@@ -8,7 +8,7 @@ use embedded_storage::nor_flash::{
 };
 use nandex::Shared;
 
-/// The reading of a word that a power cut tore.
+/// How a word torn by a power cut reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TornWord {
     /// Other bytes than it was to have.
@@ -36,7 +36,7 @@ pub struct RamCut {
 pub enum RamFault {
     /// The bus answers no more, or the power is off.
     Bus,
-    /// The ECC of a word does not correct it.
+    /// A word whose errors the ECC cannot correct.
     Ecc,
     /// A word was written since it was erased.
     Written,

@@ -336,7 +336,7 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         Ok(status & feature::PROGRAM_FAILED == 0)
     }
 
-    /// Programs bytes as they are, without an ECC of theirs.
+    /// Programs spare bytes without ECC.
     pub(crate) fn write_raw(&mut self, ppn: Ppn, spare: &[u8]) -> Result<bool, Fault> {
         self.row_of(ppn)?;
         self.set_ecc(false)?;

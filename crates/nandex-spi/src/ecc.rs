@@ -47,7 +47,7 @@ pub(crate) enum Verdict {
     Lost,
 }
 
-/// The question that must be asked besides the status before a page can be judged.
+/// Further query, besides the status, that is needed to judge a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
     Nothing,

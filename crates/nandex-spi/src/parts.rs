@@ -232,7 +232,7 @@ const TC58: SpiPart = SpiPart {
     ..W25N
 };
 
-/// Every part. Of two that share the beginning of an identification the longer one stands first.
+/// Every part. If two identifications begin alike, the longer one comes first.
 pub static PARTS: &[SpiPart] = &[
     W25N,
     SpiPart { name: "W25N512GV", id: &[0xef, 0xaa, 0x20], blocks: 512, ..W25N },

@@ -11,7 +11,7 @@ use nandex_sqlite::Commits;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Lives that a list of steps is lived anew to make it shorter.
+/// Most lives run to shorten a list of steps.
 const TRIES: usize = 300;
 
 /// A way to a SQLite.
@@ -80,7 +80,8 @@ impl Way {
         self.live_steps(&set_up, &steps).1.is_some()
     }
 
-    /// The least list of steps with which the life of a finding goes wrong, and how, in words.
+    /// The shortest list of steps with which the life of a finding still goes wrong, and the failure, as
+    /// text.
     pub fn least(&self, finding: &Finding) -> String {
         let set_up = &finding.set_up;
         let mut steps = finding.steps.clone();

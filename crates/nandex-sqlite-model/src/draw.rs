@@ -7,7 +7,7 @@ use nandex::nand::sim::{CutWhen, TornModel};
 use nandex::rng::Rng;
 use nandex_sqlite::VolumeConfig;
 
-/// The choices of a life.
+/// Chip, FTL, volume and modes drawn for a life.
 #[derive(Clone, Debug)]
 pub(crate) struct SetUp {
     /// The name of the VFS.

@@ -18,7 +18,7 @@ const OPEN_CREATE: c_int = 0x4;
 const OPEN_URI: c_int = 0x40;
 const OPEN_NOMUTEX: c_int = 0x8000;
 
-/// The shared library of SQLite that systems have.
+/// File name of the system's SQLite library.
 const LIBRARY: &str = if cfg!(target_os = "macos") { "libsqlite3.dylib" } else { "libsqlite3.so.0" };
 
 type Entry = unsafe extern "C" fn(*mut c_void, *mut *mut c_char, *const c_void) -> c_int;

@@ -247,7 +247,7 @@ type Unlabelled = (Slice<ImageFile>, Vec<u8>);
 enum Head {
     Label(Label),
     Zeros,
-    /// A database of SQLite as it is in a file.
+    /// An ordinary SQLite database in a file.
     Plain,
 }
 

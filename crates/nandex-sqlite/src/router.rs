@@ -201,7 +201,7 @@ impl Router {
         self.state().devices.get(OWN).map(|opened| Arc::clone(&opened.shelf))
     }
 
-    /// Lets go of the volume that the VFS was made with; `None` while files are open.
+    /// Closes the volume with which the VFS was made, and returns it; `None` while files are open.
     pub(crate) fn let_go(&self) -> Option<Volume> {
         let mut state = self.state();
         if state.devices.get(OWN)?.uses > 0 {

@@ -387,7 +387,7 @@ pub enum Waiver {
     RamBound,
 }
 
-/// The options and values that take a promise back.
+/// Options and values that withdraw a promise.
 const WAIVERS: [(&str, &str, Waiver); 3] = [
     ("answers", "pool", Waiver::UpdateAnswers),
     ("pool_count", "record", Waiver::RamBound),

@@ -23,7 +23,7 @@ use std::ops::{Bound, ControlFlow};
 
 /// RAM beyond the least, at most.
 const RAM_MORE: u64 = 512 << 10;
-/// Chips and settings drawn before a subject is given up that refuses them.
+/// Most chips and settings drawn before a subject that refuses all of them is dropped.
 const DRAWS: u64 = 40;
 /// Changes of a batch at most.
 const GROUP_MAX: u64 = 64;
@@ -216,7 +216,7 @@ fn opened<T>(mounted: Result<T, IndexError>, open: fn(T) -> Open) -> Result<Opti
 }
 
 impl Open {
-    /// The bytes that an FTL declares: as it is, and in a mount.
+    /// Bytes that an FTL declares: in use, and during a mount.
     fn declared(&self) -> Option<(usize, usize)> {
         match self {
             Open::Store(store) => Some((store.ram_bytes(), store.mount_ram_bytes())),

@@ -226,7 +226,7 @@ pub struct Chip<N: ?Sized> {
     upkeep: Upkeep,
     /// Logical pages that needed more than one read; they are to be rewritten.
     weak: Vec<u32>,
-    /// Logical page written last, since this was cleared.
+    /// Logical page written last, or `None` since this was cleared.
     last_written: Option<u32>,
     /// Old place of the page that is being written: it becomes invalid once the write is done.
     replaced: Option<Ppn>,

@@ -308,7 +308,7 @@ impl<'a> View<'a> {
         View { known: Some(known), ..self }
     }
 
-    /// Returns this view unchanged: without trimmed records every place is computed at once.
+    /// Returns this view unchanged. Without trimmed records no place need be remembered.
     #[cfg(not(feature = "full"))]
     pub(super) fn noting(self, _: &'a Cell<Known>) -> View<'a> {
         self

@@ -116,8 +116,8 @@ impl<I: OrderedIndex> Variable<I> {
         Ok(variable)
     }
 
-    /// Refuses a new index in which no value of the largest size finds room. One piece does in every index
-    /// that could be formatted; about several the index tells.
+    /// Refuses a new index without room for a value of the largest size. One piece fits every index that
+    /// could be formatted; for several pieces the index is asked.
     pub(in crate::ordered) fn require_room(&self) -> Result<(), IndexError> {
         let pieces = self.pieces_max();
         if pieces == 1 || self.index.takes_batch(pieces) != Some(false) {
@@ -369,7 +369,7 @@ impl<I: OrderedIndex> Asked for Variable<I> {
     }
 }
 
-/// Pieces of one value, as a range meets them.
+/// Pieces of one value, in the order in which a range search finds them.
 struct Parts {
     max_key: usize,
     piece_bytes: usize,

@@ -143,7 +143,7 @@ struct Entry {
     holds: Option<(&'static str, &'static str)>,
 }
 
-/// The storage that a subject stands on, in words.
+/// The storage below a subject, as text.
 fn ground(entry: &IndexEntry) -> &'static str {
     let knows = |name: &str| entry.options.iter().any(|option| option.name == name);
     match entry.hosting {

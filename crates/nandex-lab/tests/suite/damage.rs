@@ -19,7 +19,7 @@ fn settings() -> Settings {
     Settings::new(RecordFormat::new(8, 8))
 }
 
-/// Does this with every stack, on all cores.
+/// Calls `work` with every stack, on all cores.
 fn for_each_stack(work: impl Fn(Stack) + Sync) {
     let stacks: Vec<Stack> = stacks().collect();
     parallel::map(&stacks, parallel::cores(), |&stack| work(stack));

@@ -189,7 +189,7 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         Ok(())
     }
 
-    /// Ends a commit. If that fails, the commit is given up and nothing has changed.
+    /// Ends a commit. If that fails, the commit is dropped and nothing has changed.
     pub(super) fn end(&mut self, written: Result<(), StoreError>, cause: Cause) -> Result<(), StoreError> {
         let lasts_later = self.commits_each && !self.store.durable_writes();
         let Sectors { writer, store, table, .. } = self;

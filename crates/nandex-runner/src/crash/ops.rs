@@ -55,7 +55,7 @@ pub(crate) struct Mix {
     pub(crate) overwrites: bool,
     /// Whether puts go to the slot after the last one in use, and nothing is removed.
     pub(crate) appends: bool,
-    /// Whether the oldest entries are given up when there is no room.
+    /// True if the oldest entries are dropped when there is no room.
     pub(crate) gives_up: bool,
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Body<'a> {
     pub(super) position: Position,
     /// Closed in an orderly way, and nothing was done since.
     is_closed: bool,
-    /// Nothing is to be mounted: the contents were given up, and a new format was not finished.
+    /// True if there is nothing to mount: the contents were dropped, and a new format was not finished.
     pub(super) is_bare: bool,
     pub(crate) counts: Counts,
 }

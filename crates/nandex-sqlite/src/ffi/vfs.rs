@@ -53,7 +53,7 @@ impl App {
         code
     }
 
-    /// The last failure in words; nothing before there was one.
+    /// Message of the last failure; empty before the first.
     pub(super) fn told(&self) -> String {
         crate::router::locked(&self.last).clone()
     }
@@ -158,7 +158,7 @@ impl Registered {
         }
     }
 
-    /// The last failure in words; nothing before there was one.
+    /// Message of the last failure; empty before the first.
     pub(crate) fn told(&self) -> String {
         self.app.told()
     }
@@ -267,7 +267,7 @@ fn tells_of(api: Api, name: &str) -> OnProgress {
     })
 }
 
-/// The keys of a URI that SQLite and its own VFS take, besides ours.
+/// Keys of a URI that SQLite and its own VFS know, in addition to ours.
 const KEYS_OF_SQLITE: [&str; 7] = ["vfs", "mode", "cache", "psow", "nolock", "immutable", "modeof"];
 
 /// The device named by the parameters of a database's name, if any. Unknown keys and values are refused.
@@ -357,7 +357,7 @@ unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, _flags: c_int, o
     }
 }
 
-/// A name is as long as it is: a device has no folders.
+/// Copies a name unchanged: a device has no folders.
 unsafe extern "C" fn full_pathname(_: *mut Vfs, name: *const c_char, room: c_int, out: *mut c_char) -> c_int {
     // SAFETY: F3; the room is that of `out` (F4).
     unsafe {

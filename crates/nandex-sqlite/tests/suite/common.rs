@@ -19,7 +19,7 @@ pub(crate) type MakeStore = fn(Shared<SimChip>, bool) -> Result<Box<dyn PageStor
 pub(crate) struct Mode {
     pub(crate) name: &'static str,
     pub(crate) blocks: u32,
-    /// Run before anything is written.
+    /// Statements executed before anything is written.
     pub(crate) before: &'static str,
     /// Run when the tables are there.
     pub(crate) after: &'static str,

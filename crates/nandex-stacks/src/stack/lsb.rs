@@ -24,7 +24,8 @@ impl StoreTree for Lsb {
         settings.durability == Durability::None
     }
 
-    /// Every mount after a cut merges the logs of leaves, while the replay of the journal waits for it.
+    /// Number of journals replayed at once. Every mount after a cut merges the logs of leaves while the
+    /// replay of the journal waits.
     fn replays(settings: &Settings) -> usize {
         1 + usize::from(settings.durability != Durability::None)
     }

@@ -38,7 +38,7 @@ struct Life<'a> {
     /// The records after each change since the last sync, from that on.
     states: Vec<Records>,
     is_interrupted: bool,
-    /// Whether a change was refused for want of numbers.
+    /// True if a change was refused because a counter has ended.
     has_ended: bool,
 }
 

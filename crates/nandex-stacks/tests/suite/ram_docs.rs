@@ -76,7 +76,7 @@ fn asked(text: &str) -> String {
     text.split('\n').map(cut).collect::<Vec<_>>().join("\n")
 }
 
-/// Lines between two marks in README.
+/// Marks in README before and after the generated lines.
 const MARKS: [&str; 2] = ["<!-- small -->\n", "<!-- end -->"];
 
 fn named() -> String {

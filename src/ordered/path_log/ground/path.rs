@@ -48,8 +48,8 @@ pub(crate) struct Step {
     pub layout: u8,
     /// True if the copy is kept aside because it is too large for the path's layout.
     pub aside: bool,
-    /// Greatest width below the nodes of the path up to this one, without the path's own leaf. Reckoned for
-    /// insertions.
+    /// Greatest width below the nodes of the path up to this one, not counting the path's own leaf. Computed
+    /// for insertions only.
     pub width_beside: u8,
 }
 

@@ -195,7 +195,7 @@ enum Condition {
     /// Reading, and trying to merge all buffer blocks. Too few blocks are left to write to, here or in the
     /// store below.
     Worn,
-    /// None. An operation failed half-way, and only the next mount can tell what is on the chip.
+    /// No operation. One failed half-way, and only the next mount can tell the state of the chip.
     Interrupted,
 }
 

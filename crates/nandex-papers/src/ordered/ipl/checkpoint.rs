@@ -339,8 +339,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Writes the checkpoint at close, where it may be left out if no block is free for it: the next mount
-    /// looks at the chip then.
+    /// Writes the checkpoint at close. If no block is free for it, it is left out, and the next mount
+    /// examines the chip.
     pub(super) fn write_closing_checkpoint(&mut self) -> Result<(), IndexError> {
         let (form, space) = (&self.medium.form, &self.space);
         if space.closed || space.read_only || space.has_ended || form.is_placed() {

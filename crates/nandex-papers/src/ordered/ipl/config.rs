@@ -63,7 +63,7 @@ pub struct IplConfig {
     pub log_pages: Option<u32>,
     /// dIPL: nodes of a block that a merge keeps together; `None` means five eighths of a block.
     pub nodes_max: Option<u32>,
-    /// dIPL: log units after which a node is written anew in its block; 0 for never.
+    /// dIPL: number of log units after which a node gets a new image in its block; 0 for never.
     pub rewrite_units: u16,
     /// Pages of the read cache; `None` means all that the RAM allows.
     pub read_pages: Option<usize>,

@@ -16,7 +16,7 @@ const FIRST: usize = 4;
 /// Rows of blocks that a unit looks at for one to name.
 const ROWS: u32 = 64;
 
-/// A block given back that too few units name.
+/// A recently given back block that too few units name.
 #[derive(Clone, Copy, Debug)]
 struct Recent {
     generation: u32,

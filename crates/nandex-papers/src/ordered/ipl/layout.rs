@@ -167,7 +167,7 @@ impl IplTag {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub(super) generation: u32,
-    /// A block that was given back before, by its generation: no node is there any more.
+    /// Generation of a block that was given back before: it has no nodes any more.
     pub(super) dead: u32,
     /// Units programmed in the block before this one.
     pub(super) ordinal: u16,

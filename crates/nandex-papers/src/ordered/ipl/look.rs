@@ -30,7 +30,7 @@ pub(super) mod flag {
     pub(in super::super) const KNOWN: u16 = 1 << 7;
     /// The checkpoint knows of more log units.
     pub(in super::super) const FEWER: u16 = 1 << 8;
-    /// A log unit says that it was given back.
+    /// A log unit says that the block was given back.
     pub(in super::super) const DEAD: u16 = 1 << 9;
     /// A pass examined the block: the row no longer is that of the checkpoint.
     pub(in super::super) const SEEN: u16 = 1 << 10;

@@ -27,7 +27,7 @@ pub(super) struct KeyRows {
 }
 
 impl KeyRows {
-    /// Bytes of a row besides the key.
+    /// Bytes of a row in addition to its key.
     pub(super) const MORE: usize = 6;
 
     fn new(key_bytes: usize, nodes: usize) -> KeyRows {
@@ -91,8 +91,8 @@ impl<N: Nand> Store<N> {
         Ok(is_programmed)
     }
 
-    /// Writes a node's image anew: in its own block if there is room, in a fixed area also elsewhere. With
-    /// `mark`, everything up to now is durable thereby.
+    /// Writes a new image of a node: in its own block if there is room, in a fixed area also elsewhere. With
+    /// `mark`, this commits all changes so far.
     pub(super) fn place(&mut self, node: &Node, mark: bool) -> Result<(), IndexError> {
         debug_assert!(!mark || self.queues.is_empty(), "I7: records wait that an image calls durable");
         let form = self.medium.form;

@@ -40,7 +40,7 @@ pub(super) struct Block {
     pub(super) cursor: u16,
     /// The next page for an image, in a fixed block.
     pub(super) data_next: u16,
-    /// Nodes that are here.
+    /// Number of nodes in the block.
     pub(super) live: u16,
     /// Number of programmed log units.
     pub(super) units: u16,

@@ -23,8 +23,8 @@ pub(super) struct Space {
     pub(super) is_open: bool,
     /// The mount found no block to write to: nothing is changed any more.
     pub(super) read_only: bool,
-    /// A block could not be marked bad: nothing is changed any more, and what was not committed before cannot
-    /// be.
+    /// True if a block could not be marked bad. Then no more changes are allowed, and uncommitted ones cannot
+    /// be committed.
     pub(super) has_ended: bool,
 }
 

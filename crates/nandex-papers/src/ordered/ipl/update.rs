@@ -155,7 +155,7 @@ impl<N: Nand> IplTree<N> {
         self.store.config.durability == Durability::EveryOperation && self.store.queues.is_empty()
     }
 
-    /// Whether the node's chain has become so long that a change writes it anew.
+    /// True if the node's chain is so long that a change writes a new image.
     fn rewrites(&self, level: usize) -> bool {
         let long = self.store.config.rewrite_units;
         long > 0 && self.path.steps[level].node.units >= long

@@ -39,7 +39,7 @@ impl View {
         View { pbn, first, whole: 0, begins: false, last_image, last_log, units: 0, gap: false, newest: 0 }
     }
 
-    /// Whether the merge that opened the block is whole, as far as it was looked at.
+    /// True if the merge that opened the block is complete, as far as its pages were examined.
     pub(super) fn is_complete(&self) -> bool {
         self.whole == self.first.merged && self.begins
     }

@@ -119,7 +119,7 @@ pub(in crate::ordered) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// The present update and all after it.
+    /// The current update and all later ones.
     pub(in crate::ordered) fn rest(self) -> impl Iterator<Item = Change<'a>> {
         self.at.into_iter().chain(self.rest)
     }

@@ -31,7 +31,7 @@ pub(super) struct Writer<S> {
     shows: Option<u64>,
     /// The value of `heard` when the page was last written.
     written: u64,
-    /// Whether the store refused the index below a write; `true` if it takes no more writes at all.
+    /// Whether the store refused a write of the index below. `Some(true)` if it takes no more writes at all.
     refused: Option<bool>,
     /// Whether the medium says that the index was closed.
     is_closed: bool,
@@ -152,7 +152,7 @@ impl<S: PageStore> Writer<S> {
         self.log.store().before()
     }
 
-    /// Begins to count the updates heard anew, for an index that was opened again.
+    /// Restarts the count of updates heard, for an index that was opened again.
     pub(super) fn forget_heard(&mut self) {
         (self.heard, self.shows, self.written) = (0, None, 0);
     }

@@ -18,7 +18,7 @@ use nandex::units::Lpn;
 /// Leaves with their least keys.
 pub(super) type Leaves = Vec<(Box<[u8]>, Lpn)>;
 
-/// A tree of such leaves.
+/// A tree whose leaves are named by a directory.
 pub(super) trait LeafTree<S: PageStore>: OrderedIndex {
     /// The invariant that a leaf breaks which cannot be read.
     const LEAF: Invariant;

@@ -24,7 +24,7 @@ pub(super) struct Ring<N> {
     /// Blocks of the log, the oldest first. `oldest` is the number of the first.
     pub(super) kept: VecDeque<Segment>,
     pub(super) oldest: u32,
-    /// Number of the newest block with readings. It is never given up.
+    /// Number of the newest block with readings. That block is never freed.
     pub(super) newest_data: u32,
     /// How many of the oldest blocks the next programmed page gives up.
     giving: u32,
@@ -127,8 +127,8 @@ impl<N: Nand> Ring<N> {
         index.forget_before(self.first_page());
     }
 
-    /// Gives blocks up by a page without readings in the block of partly filled pages, for want of a free
-    /// block for another page. Returns false if that block takes no page.
+    /// Frees blocks by a page without readings in the block of partly filled pages, because no other page is
+    /// free. Returns false if that block takes no page.
     fn say_aside(&mut self, index: &mut Index) -> Result<bool, IndexError> {
         let end = self.geometry.pages_per_block;
         let Some((block, at)) = self.aside.filter(|aside| self.giving > 0 && aside.1 < end) else {

@@ -20,7 +20,7 @@ pub(crate) enum Op {
 pub(crate) enum Shape {
     /// Keys of a length in any order, values of a length.
     Fixed(usize, usize),
-    /// Lengths as before; each key is above all before, and none is removed.
+    /// Lengths as in `Varied`. Each key is above all earlier ones, and none is removed.
     Ascending(usize, usize),
     /// Records with keys of 1 to this many bytes and values of 0 to this many.
     Varied(usize, usize),
@@ -129,7 +129,7 @@ impl History {
         }
     }
 
-    /// The newest sync among the first `n` operations: how many there were up to it.
+    /// Number of operations up to the newest sync among the first `n`.
     pub(crate) fn synced(&self, n: u64) -> u64 {
         n / SYNC_EACH * SYNC_EACH
     }

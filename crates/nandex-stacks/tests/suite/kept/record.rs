@@ -21,8 +21,8 @@ pub(crate) enum End {
     Cut,
 }
 
-/// The classes and the ends of the images of a subject, each as the image is called. Class *none* promises
-/// nothing after a cut; a close in the class *every sync* is recorded where there is no higher class.
+/// Classes and endings of a subject's images, each with its word in the image's name. Class *none* promises
+/// nothing after a cut. A close in the class *every sync* is recorded if there is no higher class.
 const ENDS: [(Durability, End, &str); 5] = [
     (Durability::EveryOperation, End::Closed, "operation.closed"),
     (Durability::EveryOperation, End::Cut, "operation.cut"),

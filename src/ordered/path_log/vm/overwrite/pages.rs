@@ -113,7 +113,7 @@ impl<N: Nand> Pages<N> {
         Ok(())
     }
 
-    /// Programs a page; false when the chip says that it failed.
+    /// Programs a page. Returns false if the chip reports a failure.
     pub(super) fn program(nand: &mut N, ppn: u32, cause: Cause, bytes: &[u8]) -> Result<bool, IndexFault> {
         match nand.program(Ppn(ppn), cause, bytes, &[]) {
             Ok(()) => Ok(true),

@@ -42,7 +42,7 @@ fn chip(blocks: u32) -> Chip {
     watched(SimChip::new(&nor_2m().with_blocks(blocks)).unwrap())
 }
 
-/// A chip of so small pages that nodes of few records split and go.
+/// A chip of small pages, so that few records suffice to split and remove nodes.
 fn small_chip(blocks: u32) -> Chip {
     let mut part = nor_2m().with_blocks(blocks);
     part.geometry.page_bytes = 128;

@@ -215,7 +215,7 @@ impl<S: PageStore> Layer<S> {
         Ok(())
     }
 
-    /// Removes a node that the tree has given up.
+    /// Removes a node that the tree has freed.
     pub(super) fn unlink(&mut self, id: u32) {
         if let Some(page) = self.batch.remove(id) {
             self.links.keep(page);

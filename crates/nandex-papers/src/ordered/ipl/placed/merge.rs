@@ -123,8 +123,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Writes a node's image anew. With `mark` everything up to now is durable thereby, and the image may
-    /// stand over its older one, unless that is the image of a ghost as well; else it goes to a free page.
+    /// Writes a new image of a node. With `mark`, this commits all changes so far, and the image may
+    /// overwrite the older one, unless a ghost uses that. Otherwise the image goes to a free page.
     pub(in super::super) fn place_placed(&mut self, node: &Node, mark: bool) -> Result<(), IndexError> {
         let sequence = self.numbers.next();
         let old = self.places.slots[node.id as usize];

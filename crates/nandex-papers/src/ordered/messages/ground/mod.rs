@@ -133,7 +133,7 @@ pub trait MessageScheme: Sized + nandex::shared::MaybeSend {
     /// Looks a key up.
     fn find(&mut self, shadow: &mut Shadow<'_>, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError>;
 
-    /// Takes an update in: a value for a key, or none to remove it.
+    /// Enters an update: a value for a key, or `None` to remove the key.
     fn update(&mut self, shadow: &mut Shadow<'_>, key: &[u8], value: Option<&[u8]>)
     -> Result<(), IndexError>;
 

@@ -170,7 +170,7 @@ impl Layout {
         self.first_records(children) + (self.unit_pages - 1) * self.more_records()
     }
 
-    /// The range of a node's records that stand in one page of its unit.
+    /// Range of a node's records in one page of its unit.
     fn records_in(&self, children: usize, records: usize, page: usize) -> Range<usize> {
         debug_assert!(page < self.unit_pages, "page {page} of a node of {}", self.unit_pages);
         let first = self.first_records(children);
@@ -533,7 +533,7 @@ impl Layout {
         Ok(written)
     }
 
-    /// Gives up the unit of a node that is written anew elsewhere.
+    /// Frees the unit of a node that is rewritten elsewhere.
     pub(in crate::ordered) fn release(
         shadow: &mut Shadow<'_>,
         tally: &mut Tally,

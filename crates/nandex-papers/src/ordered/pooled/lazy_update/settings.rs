@@ -19,7 +19,7 @@ pub enum PoolCount {
     Record,
 }
 
-/// The requests of a key that cancel when they meet in the pool.
+/// Which requests of a key cancel each other in the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pairs {
     /// An insertion and a later removal, if the tree is known not to have the key. Always correct.

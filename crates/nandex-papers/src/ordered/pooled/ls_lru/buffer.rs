@@ -55,7 +55,7 @@ pub(super) struct Buffer<S> {
     /// Slabs that dirty parts and unit slots normally leave free, for the cells and units needed when
     /// entries move between leaves.
     kept: usize,
-    /// Slabs given up for unit slots.
+    /// Number of slabs used for unit slots.
     chunks: usize,
     /// Slabs lent for cells.
     lent: usize,
@@ -210,9 +210,8 @@ impl<S: PageStore> Buffer<S> {
         self.pop()
     }
 
-    /// The least recently used hot unit, if nothing is cold and it can leave without a commit. For inner
-    /// nodes that are units: these are missed in the middle of an operation and must come in, as under
-    /// plain LRU.
+    /// The least recently used hot unit, if no unit is cold and this one can leave without a commit. For
+    /// inner nodes as units, which are needed in the middle of an operation, as under plain LRU.
     fn last_hot_clean(&self) -> Option<u32> {
         if !self.units.inner_are_units() || self.units.dirty_len() > 0 {
             return None;

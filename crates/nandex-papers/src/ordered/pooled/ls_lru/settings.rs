@@ -27,7 +27,7 @@ const UNIT_RECORD_BYTES: usize = 8;
 /// The treatment of copies of inner nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Inner {
-    /// Inner nodes stand outside the regions. They are dropped last, and take at most half of the buffer.
+    /// Inner nodes are outside the regions. They are dropped last, and take at most half of the buffer.
     #[default]
     Kept,
     /// Inner nodes are units of the paper's lists. They age and leave by the rules of leaves.
@@ -50,7 +50,7 @@ pub enum CommitPolicy {
 /// How to split a leaf whose changes do not fit into it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LeafSplit {
-    /// Into as many leaves as it takes, in one atomic group (Section 3.2.2).
+    /// Splits into as many leaves as needed, in one atomic group (Section 3.2.2).
     #[default]
     Multi,
     /// In two, each time a leaf overflows, until all changes are in (*modify-two-node*, reference 16 of the
@@ -217,7 +217,7 @@ pub(super) struct Counted {
     pub(super) unit: usize,
     /// Bytes of a group of changes.
     pub(super) group: usize,
-    /// Changes that make a group.
+    /// Changes that fill a group.
     pub(super) entries: usize,
 }
 

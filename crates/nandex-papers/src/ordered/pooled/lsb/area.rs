@@ -21,7 +21,7 @@ pub(super) struct LogArea<S> {
     free: Vec<Lpn>,
     /// Freed pages that are not trimmed yet.
     dead: Vec<Lpn>,
-    /// Pages given up since the last sync. After a cut they may be back.
+    /// Number of pages freed since the last sync. After a cut they may be back.
     gone: usize,
     /// Number of the next page written. Later pages have higher numbers.
     number: u64,
@@ -183,8 +183,8 @@ impl<S: PageStore> LogArea<S> {
         Ok(())
     }
 
-    /// Gives up the log page of a leaf, if it has one. If the store refuses the trim, the next sync repeats
-    /// it; the entries are in the tree, as they were after the last sync.
+    /// Frees the log page of a leaf, if it has one. If the store refuses the trim, the next sync repeats it.
+    /// The entries are in the tree, as they were after the last sync.
     pub(super) fn give_up(&mut self, leaf: Lpn) -> Result<(), IndexError> {
         let Ok(place) = self.directory.binary_search_by_key(&leaf, |(leaf, _)| *leaf) else { return Ok(()) };
         let (_, at) = self.directory.remove(place);
@@ -200,7 +200,7 @@ impl<S: PageStore> LogArea<S> {
         self.directory.iter_mut().for_each(|(other, _)| *other = leaf);
     }
 
-    /// Trims the pages given up.
+    /// Trims the freed pages.
     pub(super) fn trim_dead(&mut self) -> Result<(), IndexError> {
         while let Some(at) = self.dead.last().copied() {
             match self.store.trim(at) {
@@ -215,7 +215,7 @@ impl<S: PageStore> LogArea<S> {
         Ok(())
     }
 
-    /// Makes the writes durable, and then trims the pages given up.
+    /// Makes the writes durable, and then trims the freed pages.
     pub(super) fn sync(&mut self) -> Result<(), IndexError> {
         if self.dead.is_empty() {
             return Ok(());
@@ -238,7 +238,7 @@ impl<S: PageStore> LogArea<S> {
         }
     }
 
-    /// Number of pages given up that a cut may bring back.
+    /// Number of freed pages that a cut may bring back.
     pub(super) fn gone(&self) -> usize {
         self.gone
     }

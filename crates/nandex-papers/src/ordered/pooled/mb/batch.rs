@@ -270,7 +270,7 @@ impl<S: PageStore> WideTree<S> {
         Ok(starts)
     }
 
-    /// Steps 2 and 3 if the leaf must be laid out anew.
+    /// Does steps 2 and 3 for a leaf that must be laid out again.
     fn repack<'a>(
         &mut self,
         name: &Name,

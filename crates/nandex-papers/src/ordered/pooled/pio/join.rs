@@ -100,7 +100,7 @@ impl<S: PageStore> SegmentTree<S> {
         Ok(true)
     }
 
-    /// Writes the gathered records to the first of two leaves in frames. The second is given up.
+    /// Writes the gathered records to the first of two leaves in the frames, and frees the second.
     fn join(&mut self, left: &Name, right: &Name, held: usize) -> Result<(), IndexError> {
         let (slot, gone) = (self.slot_of(left.page)?, self.slot_of(right.page)?);
         let epoch = LeafLayout::head(&self.frames[0]).epoch.wrapping_add(1);

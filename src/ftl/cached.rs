@@ -254,7 +254,7 @@ impl CachedTable {
         flash.free(victim, Cause::Mapping, || self.encode())
     }
 
-    /// Gives up a valid page that cannot be read. The whole table is searched for its logical page, which is
+    /// Drops a valid page that cannot be read. The whole table is searched for its logical page, which is
     /// then lost.
     pub fn lose(
         &mut self,

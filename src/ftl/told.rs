@@ -113,8 +113,8 @@ impl CachedTable {
         bytes
     }
 
-    /// Sees to it that it is known which pages of a victim are valid: the whole table is read, which tells of
-    /// the likeliest next victims too.
+    /// Finds out which pages of a victim are valid. The whole table is read for that, which tells the same
+    /// about the likeliest next victims.
     pub(super) fn know_pages(&mut self, flash: &mut Flash<'_>, victim: Pbn) -> Result<(), StoreFault> {
         if flash.blocks().knows_pages_of(victim) {
             return Ok(());

@@ -14,8 +14,8 @@ pub(super) struct Addresses {
     /// Pairs, sorted: a *home*, which is the block of an address by its number, and the block that replaces
     /// it on the chip.
     pub(super) replaced: Vec<(Pbn, Pbn)>,
-    /// Low half of each block's number in the order of opening, by home: a page with an older number is none
-    /// of the block.
+    /// Low half of each block's number in the order of opening, by home. A page with an older number does not
+    /// belong to the block.
     pub(super) openings: Vec<u16>,
     pub(super) held: Held,
     /// Pages that die when the current operation is finished.
@@ -46,7 +46,7 @@ impl Addresses {
         }
     }
 
-    /// Home for which a block stands in.
+    /// The home that a block replaces.
     pub(super) fn home_of_stand_in(&self, block: Pbn) -> Option<Pbn> {
         self.replaced.iter().find(|pair| pair.1 == block).map(|pair| pair.0)
     }
@@ -59,7 +59,7 @@ impl Addresses {
         }
     }
 
-    /// Ends the stand-in for a home.
+    /// Notes that a home is no longer replaced.
     pub(super) fn end_stand_in(&mut self, home: Pbn) {
         self.replaced.retain(|pair| pair.0 != home);
     }

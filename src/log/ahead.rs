@@ -91,8 +91,8 @@ impl<N: Nand> Tape<N> {
 }
 
 impl<N: Nand> Log<N> {
-    /// Looks at the next valid page of a round over the chip, and notes it if it is weak. `None` at the end
-    /// of the round. A lost page is reported to whoever asks for it.
+    /// Reads the next valid page of a round over the chip, and notes it if it is weak. `None` at the end of
+    /// the round. A lost page is not reported here but to its next reader.
     pub fn look_on(&mut self) -> Result<Option<Ppn>, IndexFault> {
         let pages = self.geometry().pages();
         while let Some(ppn) = self.tape.medium.scrubbing.next(pages) {

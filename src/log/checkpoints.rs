@@ -109,8 +109,8 @@ impl<N: Nand> Tape<N> {
         self.write_checkpoint(closes, note)
     }
 
-    /// Writes a checkpoint. If no block is left for it (most anchors failed, say), the previous one stays the
-    /// newest, and the next mount has more to follow; nothing is lost by that.
+    /// Writes a checkpoint. If no block is left for it (for example, because most anchors failed), the
+    /// previous one stays the newest. Then the next mount has more to read, and nothing is lost.
     pub(super) fn write_checkpoint(&mut self, closed: bool, note: Note<'_>) -> Result<(), IndexFault> {
         if let Some(note) = note.filter(|_| HAS_NOTES) {
             self.checkpoints.note_bound = note.byte_count();

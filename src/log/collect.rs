@@ -93,7 +93,7 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
     }
 }
 
-/// Writes a weak page elsewhere, if there is room besides `need`. A move that fails undoes nothing.
+/// Writes a weak page elsewhere, if there is room in addition to `need`. A failed move undoes nothing.
 fn move_weak<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexFault> {
     while let Some(weak) = tree.log().tape.take_weak() {
         let cost = tree.move_cost();

@@ -33,7 +33,7 @@ impl<N: Nand> Log<N> {
         self.finish();
     }
 
-    /// Begins to count the valid pages of all blocks anew.
+    /// Starts a new count of the valid pages of all blocks.
     pub fn begin_count(&mut self) {
         self.tape.blocks.begin_count();
     }

@@ -152,7 +152,7 @@ impl<N: Nand> Medium<N> {
         Ok(true)
     }
 
-    /// Programs a page of a block that stands in for another one. False if the program failed.
+    /// Programs a page of a block that replaces another one. Returns false if the program failed.
     pub(super) fn program_at(&mut self, ppn: Ppn, data: &[u8], spare: &[u8]) -> Result<bool, IndexFault> {
         match self.nand.program(ppn, Cause::Recovery, data, spare) {
             Ok(()) => Ok(true),

@@ -99,7 +99,7 @@ pub struct Root {
     pub height: u8,
 }
 
-/// Counters of the log, besides the chip's own.
+/// Counters of the log, in addition to the chip's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCounters {
     /// Reads answered by either part of the cache.
@@ -408,7 +408,7 @@ impl<N: Nand> Log<N> {
         self.writes.flush(&mut self.tape, cause)
     }
 
-    /// Drops the write part: its pages belong to a batch that is given up.
+    /// Drops the write part: its pages belong to an abandoned batch.
     pub fn drop_written(&mut self) {
         self.writes.clear();
     }

@@ -39,7 +39,7 @@ pub(super) struct WritePart {
     unused: Vec<Vec<u8>>,
     /// Number of addresses passed over since the last page that was programmed.
     pub(super) passed_over: u32,
-    /// True after the part could not be programmed whole: its pages can be read, but it takes no more.
+    /// True after a flush failed half-way: the part's pages can be read, but it takes no more.
     pub(super) has_failed: bool,
     /// True if the current operation has replaced a page of the part: unless it ends, the part holds no
     /// complete tree.

@@ -169,8 +169,8 @@ impl Seen {
         }
     }
 
-    /// Goes on with another block. Blocks numbered between it and the last one were filled and reclaimed:
-    /// their valid pages stand in later pages.
+    /// Continues with another block. Blocks numbered between it and the last one were filled and reclaimed:
+    /// their valid pages were written again in later pages.
     pub(super) fn block(&mut self, number: u32, pages_per_block: u32) {
         if self.numbers.block(number, pages_per_block) {
             // Blocks are reclaimed only between flushes: the flush that went on in this one was whole.

@@ -5,8 +5,8 @@ use crate::units::Pbn;
 use alloc::vec;
 use core::fmt;
 
-/// What a medium contains if the mount did not find its own data. A medium that does not answer gives another
-/// error.
+/// Contents of a medium on which the mount did not find its own data. A medium that does not answer gives
+/// another error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unfit {

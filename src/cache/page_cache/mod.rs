@@ -36,7 +36,8 @@ pub struct CacheConfig {
     pub frames: usize,
     /// When written pages reach the store.
     pub mode: WriteMode,
-    /// Back over a store with atomic groups: most dirty pages, if fewer than frames and group allow.
+    /// For write-back over a store with atomic groups: most dirty pages. `None` means as many as the frames
+    /// and a group allow.
     pub dirty_frames_max: Option<usize>,
 }
 

@@ -71,7 +71,7 @@ impl State {
 }
 
 impl Recovery<'_> {
-    /// Lists the pages of the mapping table after a clean end. Counts all blocks anew.
+    /// Lists the pages of the mapping table after a clean end. Starts a new count of all blocks.
     pub(super) fn list_told(&mut self, own: &[u8]) -> Result<Vec<Live>, StoreFault> {
         self.scan_told(own)?;
         self.scan.pages.iter().for_each(|page| self.state.blocks.mark_valid(page.ppn));

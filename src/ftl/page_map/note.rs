@@ -29,7 +29,7 @@ const MAGIC: [u8; 4] = *b"DXF4";
 /// Bytes of a note before its lists.
 const NOTE_BYTES: usize = 44;
 const ROW_BYTES: usize = 13;
-/// Number of blocks for which a note has room besides its logical pages.
+/// Number of blocks for which a note has room in addition to its logical pages.
 const ROWS: usize = 4;
 /// Largest number of logical pages in one note, unless a group has more.
 const PAIRS_MAX: usize = 256;
@@ -79,7 +79,7 @@ pub(super) struct Changes {
     full_bytes: usize,
     blocks: Vec<Word>,
     block_count: usize,
-    /// True if a page was trimmed: only a record tells that.
+    /// True if a page was trimmed, which only a record can tell a mount.
     pub(super) has_trims: bool,
 }
 
@@ -96,7 +96,7 @@ impl Changes {
         }
     }
 
-    /// Notes a logical page. False if only a checkpoint can tell of it.
+    /// Notes a logical page. Returns false if it needs a checkpoint instead of a note.
     #[must_use]
     pub(super) fn note(&mut self, lpn: u32) -> bool {
         if !self.has_room_for(1) {

@@ -38,7 +38,7 @@ impl Records {
         }
     }
 
-    /// Notes that a logical page has another place, or none, since the last record.
+    /// Notes that the place of a logical page has changed since the last record.
     pub(super) fn note(&mut self, lpn: Lpn) {
         self.due |= !self.changes.note(lpn.0);
     }

@@ -132,7 +132,7 @@ impl Limits {
         }
     }
 
-    /// Returns these limits with `note_pages` pages for notes besides a checkpoint.
+    /// Returns these limits with `note_pages` pages for notes after a checkpoint.
     pub(super) fn keeping(self, geometry: Geometry, note_pages: u32) -> Limits {
         let bytes = state::encoded_bytes(geometry, self.page_count);
         let pages = (CheckpointArea::pages_needed(geometry, bytes) as u32).saturating_add(note_pages);

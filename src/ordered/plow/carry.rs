@@ -30,8 +30,8 @@ use crate::ordered::RecordFormat;
 use crate::units::Ppn;
 use alloc::vec::Vec;
 
-/// Bytes carried besides cursor, key and value: numbers for three pages of the level above, and the bytes
-/// lost to rounding at the two ends.
+/// Bytes carried in addition to cursor, key and value: numbers for three pages of the level above, and the
+/// bytes lost to rounding at the two ends.
 const FIXED_BYTES: usize = 30;
 /// A page keeps at most 1/12 of its bytes for what it carries: with more, pages would hold too few records.
 const SHARE: usize = 12;

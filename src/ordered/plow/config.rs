@@ -91,7 +91,7 @@ pub(super) struct Shares {
     pub(super) levels: usize,
     pub(super) fixed: bool,
     pub(super) maps: bool,
-    /// True if the fences' share has room for a list twice, as it is while the list grows.
+    /// True if the fences' share of RAM has room for a list twice, as is needed while the list grows.
     pub(super) lists_twice: bool,
 }
 

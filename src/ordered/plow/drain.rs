@@ -25,7 +25,7 @@ use crate::nand::Nand;
 pub(super) enum Drain {
     /// No level is being removed.
     Off,
-    /// The sweep of the level goes on to the cursor of the last level.
+    /// The sweep of the level advances to the cursor of the last level.
     Align,
     /// The last level's sweep takes the level's records.
     Sweep(Since),

@@ -114,12 +114,12 @@ impl Stock {
         1 + self.pages_of(records).div_ceil(self.geometry.pages_per_block as usize)
     }
 
-    /// True if there are too many sealed pages: then the first sweep is made to go on.
+    /// True if there are too many sealed pages, so that the first sweep must advance.
     pub(super) fn is_much_sealed(&self) -> bool {
         self.commits.sealed_pages() > self.sealed_max()
     }
 
-    /// Number of sealed pages beyond which the first sweep is made to go on.
+    /// Number of sealed pages beyond which the first sweep must advance.
     pub(super) fn sealed_max(&self) -> usize {
         let record_bytes = self.memtable.record.entry_bytes() + 1;
         let of_a_page = (self.geometry.page_bytes as usize - HEADER_BYTES) / record_bytes;

@@ -29,7 +29,7 @@ pub(super) struct Narrow {
 }
 
 impl Narrow {
-    /// Room for `records` records whose values have no zeros at the end, or for more with zeros.
+    /// A table for `records` records whose values have no trailing zeros, or for more records with them.
     pub(super) fn new(record: RecordFormat, records: usize) -> Narrow {
         let most = Narrow::most(record, records);
         let bytes = vec![0; records * record.entry_bytes()];

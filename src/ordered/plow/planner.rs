@@ -90,7 +90,7 @@ impl Planner {
 }
 
 impl<N: Nand> Core<N> {
-    /// Chooses the sizes of the levels anew if the last level has grown or shrunk by an eighth.
+    /// Chooses the sizes of the levels again if the last level has grown or shrunk by an eighth.
     pub(super) fn replan(&mut self) {
         let planned_for = self.planner.planned_for;
         if self.stock.levels.last_pages().abs_diff(planned_for) * 8 > planned_for {

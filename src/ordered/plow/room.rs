@@ -293,7 +293,7 @@ impl<N: Nand> Core<N> {
         self.rewrite_weak()
     }
 
-    /// Makes a step of the level that holds weak pages, until its sweep has written their records anew. True
+    /// Makes a step of the level with weak pages, until its sweep has rewritten their records. Returns true
     /// if a step was made.
     pub(super) fn rewrite_weak(&mut self) -> Result<bool, IndexFault> {
         let Some(due) = self.medium.weak.clone().filter(|_| self.stock.has(Need::Ahead)) else {

@@ -40,7 +40,7 @@ use crate::ordered::Room;
 use crate::units::Pbn;
 use alloc::boxed::Box;
 
-/// Blocks with which sweeps can always go on.
+/// Number of blocks with which sweeps can always advance.
 const SWEEP_BLOCKS: usize = 4;
 /// Most pages of a level that one operation writes, including a summary.
 const OPERATION_PAGES: u32 = 4;
@@ -95,7 +95,7 @@ impl Space {
         self.blocks.free() + self.blocks.left()
     }
 
-    /// Gives back a block of levels if none of its pages is in use.
+    /// Frees a block of levels if none of its pages is in use.
     pub(super) fn leave_if_dead(&mut self, block: Pbn, levels: &Levels) {
         if levels.next_of(block).is_none()
             && !levels.use_block(block)
@@ -153,7 +153,7 @@ impl Stock {
         found >= terms.into_iter().sum() && is_root_short()
     }
 
-    /// Blocks with which sweeps can always go on, those of a new map included.
+    /// Number of blocks with which sweeps can always advance, including those of a new map.
     pub(super) fn sweeps(&self) -> usize {
         let apart = if self.levels.uppers_share() { 0 } else { self.levels.len().saturating_sub(2) };
         SWEEP_BLOCKS + apart + self.map_pages_next().div_ceil(self.geometry.pages_per_block as usize)
@@ -225,7 +225,7 @@ impl Stock {
         is_full && !self.has(Need::Sweep { level: 0 })
     }
 
-    /// True if steps of a level give back as many blocks as they begin.
+    /// True if steps of a level free as many blocks as they begin.
     pub(super) fn is_worth_it(&self, level: usize) -> bool {
         let pages = self.levels.pages_of_next_block(level) as u32 + OPERATION_PAGES;
         self.has(Need::Sweep { level }) || self.has(Need::Remove) && pages <= self.geometry.pages_per_block

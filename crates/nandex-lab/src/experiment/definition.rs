@@ -250,7 +250,7 @@ pub enum Follows {
     /// The page comes next, in its block, after the last page of the same kind of operation.
     #[default]
     Block,
-    /// As `Block`, and the last page of its kind on the whole chip was in the same block.
+    /// The condition of `Block`, and the last page of its kind on the whole chip was in the same block.
     Chip,
 }
 

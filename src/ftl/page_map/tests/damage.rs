@@ -261,7 +261,7 @@ fn a_dying_chip_ends_read_only_and_complete() {
     }
 }
 
-/// Reads that are wrong now and then lose nothing, and the pages are written anew.
+/// Occasional wrong reads lose nothing, and the pages are rewritten.
 #[test]
 fn transient_read_errors_lose_nothing() {
     for seed in 0..sized(4, 12) {

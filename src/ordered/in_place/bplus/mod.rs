@@ -96,7 +96,7 @@ pub use apart::StructureWrites;
 pub use config::{BPlusConfig, TreeRam};
 pub use rules::{Overflow, Underflow};
 
-/// Parts on which other trees stand.
+/// Parts on which other trees are built.
 #[cfg(feature = "unstable")]
 pub mod ground {
     pub use super::batch::{Applied, LeafSpan, Lookup, NewLeaf, Reshaped, merge};
@@ -176,9 +176,9 @@ pub struct NodeCounts {
     pub splits: u64,
     /// Full leaves left whole.
     pub overflows: u64,
-    /// Nodes given up: merged or expelled.
+    /// Nodes removed: merged or expelled.
     pub merges: u64,
-    /// Pairs of neighbours that shared out their entries anew.
+    /// Pairs of neighbours that divided their entries again.
     pub(crate) redistributions: u64,
 }
 

@@ -18,7 +18,7 @@ pub struct Pages {
     pub(super) space: Space,
     /// Pages taken by the current operation.
     pub(super) taken: Vec<Lpn>,
-    /// Pages given up by the current operation.
+    /// Pages freed by the current operation.
     pub(super) freed: Vec<Lpn>,
     /// How many of the pages in `taken`, and in `freed`, are pages of leaves that the records name, and not
     /// nodes.
@@ -109,7 +109,7 @@ impl Pages {
         (self.taken.len() - self.leaf_pages.0, self.freed.len() - self.leaf_pages.1)
     }
 
-    /// Frees the pages given up, after the writes.
+    /// Makes the pages freed by the operation available, after its writes.
     pub(super) fn settle(&mut self, store: &mut dyn PageStore) -> Result<(), IndexFault> {
         for &lpn in &self.freed {
             debug_assert!(lpn.0 > ROOT.0, "B6: {lpn} is never free");

@@ -83,7 +83,7 @@ impl<C: Copy + Default> RawConfig<C> {
     }
 }
 
-/// Bytes of cache bookkeeping for each page, besides the page.
+/// Bytes of cache bookkeeping for each page, in addition to the page.
 const FRAME_BYTES: usize = 96;
 
 impl<C> RawConfig<C> {
@@ -155,7 +155,7 @@ fn beyond_keys(record: RecordFormat) -> usize {
     3 * usize::from(record.key_bytes.saturating_sub(USUAL))
 }
 
-/// Bytes of a block in the checkpoints of a log, besides those of the table.
+/// Bytes of a block in the checkpoints of a log, in addition to those of the table.
 const LOG_BYTES: usize = size_of::<u16>();
 
 /// Blocks with fewer pages need longer lists: [`OPENED_BYTES`] more.

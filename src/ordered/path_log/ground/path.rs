@@ -108,7 +108,7 @@ impl<S: RawScheme> Path<S> {
         }
     }
 
-    /// Begins anew in a tree of this height, with an empty buffer.
+    /// Starts again with a tree of this height and an empty buffer.
     pub(super) fn restart(&mut self, height: u8) {
         (self.height, self.root_entries) = (height, u16::MAX);
         self.buffer.clear();

@@ -72,7 +72,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         }
     }
 
-    /// Counts the valid pages of every block anew.
+    /// Counts the valid pages of every block again.
     pub(super) fn count_reached(&mut self) -> Result<(), IndexFault> {
         self.log.begin_count();
         let answered = self.note_reached();

@@ -120,8 +120,8 @@ pub trait Layouts: Shapes {
     fn add_metrics(&self, _metrics: &mut Vec<Metric>) {}
 }
 
-/// Handling of nodes that may move while their parents go on naming the places they left
-/// ([`moves`](super::moves)). By default no node does.
+/// Handling of nodes that may move while their parents still name their old places ([`moves`](super::moves)).
+/// By default no node does.
 pub trait MovedNodes: Shapes {
     /// True if the tree keeps a table of moved nodes.
     const MAPS_MOVES: bool = false;

@@ -372,7 +372,7 @@ fn reread<N: Nand>(tree: &mut Nodes<N, MappedPages>, level: u8, cause: Cause) ->
     Ok(())
 }
 
-/// Programs the path's node at `level`. `named` is the place that leads to it.
+/// Programs the path's node at `level`. `named` is the address by which its parent names it.
 fn write_node<N: Nand>(
     tree: &mut Nodes<N, MappedPages>,
     (level, page): (u8, Ppn),

@@ -243,7 +243,7 @@ impl<N: Nand> Pages<N> {
     }
 }
 
-/// A batch as it is entered, and as a dying chip refuses it.
+/// Applying a batch, and refusing one on a dying chip.
 impl<N: Nand> InPlace<N> {
     fn write_and_enter(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault> {
         let places = if changes.len() > 1 { self.write_changes(changes)? } else { Vec::new() };

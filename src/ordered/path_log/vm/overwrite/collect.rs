@@ -45,15 +45,15 @@ impl<N: Nand> InPlace<N> {
         Err(IndexError::Full.into())
     }
 
-    /// Refuses an operation that writes no page unless a program fails, where programs do fail and no page is
-    /// left for that.
+    /// Refuses an operation that writes a page only if a program fails, if programs do fail and no page is
+    /// left.
     pub(super) fn require_spare_pages(&self) -> Result<(), IndexFault> {
         let may_take = 2 * u32::from(self.path.height) + 2;
         let has_room = self.pages.space.failing.is_empty() || self.pages.space.has_free(may_take);
         if has_room { Ok(()) } else { Err(IndexError::WornOut.into()) }
     }
 
-    /// Writes weak pages anew, while there is room in plenty.
+    /// Rewrites weak pages, while there is plenty of room.
     fn renew_weak(&mut self) -> Result<(), IndexFault> {
         while let Some(ppn) = self.pages.weak.pop() {
             let space = &self.pages.space;
@@ -67,7 +67,7 @@ impl<N: Nand> InPlace<N> {
         Ok(())
     }
 
-    /// Writes the live pages of a block anew elsewhere.
+    /// Rewrites the live pages of a block elsewhere.
     fn empty(&mut self, block: u32, cause: Cause) -> Result<(), IndexFault> {
         let per_block = self.pages.space.geometry.pages_per_block;
         for ppn in block * per_block..(block + 1) * per_block {

@@ -220,8 +220,8 @@ impl Shape {
         Ok(Frontier { used, soiled, is_halfway })
     }
 
-    /// Ends in RAM what a torn overwrite began: torn slots are dead, half marks are marks. The slots in use
-    /// then.
+    /// Completes in RAM a torn overwrite: torn slots become dead, half marks become marks. Returns the slots
+    /// in use then.
     pub(super) fn complete(&self, page: &mut [u8], frontier: Frontier) -> usize {
         debug_assert!(frontier.soiled <= self.capacity, "O1: {} slots of {}", frontier.soiled, self.capacity);
         (frontier.used..frontier.soiled).for_each(|slot| self.mark_dead(page, slot));
@@ -346,7 +346,7 @@ pub(super) fn require_child(parent: &[u8], slot: usize, child: &[u8], ppn: u32) 
         .into())
 }
 
-/// The version of the settings that say on which chip the tree stands.
+/// Version of settings that name the chip of the tree.
 const VERSION: u8 = 3;
 /// Version of the settings before they said on which chip the tree stands.
 const VERSION_BEFORE: u8 = 2;

@@ -11,7 +11,7 @@ use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Programs of a page before it is given up.
+/// Most attempts to program a page.
 const ATTEMPTS: u32 = 4;
 
 /// The chip, and the facts known of its pages.
@@ -26,7 +26,7 @@ pub(super) struct Pages<N> {
     /// Pages that had to be read more than once; they are to be rewritten.
     pub(super) weak: Vec<u32>,
     pub(super) interrupted: bool,
-    /// The mount could not end what a power cut or a failing block left undone: nothing is changed any more.
+    /// True if the mount could not finish interrupted work. Then no more changes are allowed.
     pub(super) read_only: bool,
 }
 

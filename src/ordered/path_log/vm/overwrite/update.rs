@@ -74,7 +74,7 @@ impl<N: Nand> InPlace<N> {
         done
     }
 
-    /// Overwrites the path's node, as it is in RAM.
+    /// Overwrites the path's node with its copy in RAM.
     fn overwrite_node(&mut self, level: u8, cause: Cause) -> Result<bool, IndexFault> {
         let shape = self.pages.shapes.at(level);
         let node = self.path.node_mut(level);
@@ -105,7 +105,7 @@ impl<N: Nand> InPlace<N> {
         self.replace(level, &entries, Anew::AsIs, cause)
     }
 
-    /// Writes the path's node anew with these entries, and tells its parent.
+    /// Writes new pages with these entries instead of the path's node, and updates the parent.
     pub(super) fn replace(
         &mut self,
         level: u8,

@@ -1,5 +1,5 @@
-//! The ways in which an index or an FTL comes to stand on a medium without anything being lost: opened, which
-//! formats a blank one only, and formatted, which refuses any other.
+//! Opening an index or an FTL on a medium without losing any data: `open` formats a blank medium only, and
+//! `format` refuses any other.
 
 use crate::check::IndexError;
 use crate::nand::{Nand, is_blank};

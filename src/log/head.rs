@@ -36,8 +36,8 @@ pub(super) struct Head {
     /// Sequence number of the newest page.
     pub(super) sequence: u64,
     pub(super) root: Option<Root>,
-    /// True while the current operation continues after the next root. A root programmed until then is not
-    /// marked as one.
+    /// True while the current operation continues after the next root. A page programmed until then is not
+    /// marked as a root.
     pub(super) goes_on: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Trees with names of their own.
+//! Macro that gives trees names of their own.
 
 /// Defines a tree whose nodes are pages under a name of its own.
 macro_rules! named_tree {

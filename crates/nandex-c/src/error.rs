@@ -1,4 +1,4 @@
-//! The answers of calls: codes, their names, and the words behind them.
+//! Failures of calls: codes, their names, and messages.
 
 use crate::ffi::codes::*;
 use core::ffi::CStr;

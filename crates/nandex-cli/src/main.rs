@@ -1,9 +1,8 @@
 //! The `nandex` program.
 //!
-//! `args` and the other files of arguments turn the command line into plain data, `commands` does what it
-//! says with the lab, `output` and `progress` talk to files and the terminal. Results go to stdout,
-//! everything else to stderr.
-//! Exit codes: see [`args::AFTER_HELP`].
+//! `args` and the other argument modules turn the command line into plain data. `commands` executes it with
+//! the lab. `output` and `progress` write to files and the terminal. Results go to stdout, everything else to
+//! stderr. Exit codes: see [`args::AFTER_HELP`].
 
 mod advise_args;
 mod args;

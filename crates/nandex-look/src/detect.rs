@@ -1,4 +1,4 @@
-//! Which family of formats a chip holds and how large its records are, told from its bytes.
+//! Finds the family of formats on a chip and the size of its records, from its bytes.
 
 use crate::decode::{Decoder, Family, LogKind, Record, Role, StoreShape};
 use crate::scan::read;

@@ -1,5 +1,4 @@
-//! A look at a whole chip: every page decoded, which of them count, the tree that the bytes make, the state
-//! of each block.
+//! A scan of a whole chip: every page decoded, which pages are valid, the tree, and the state of each block.
 
 use crate::decode::{Decoder, Family, Page, PlowRoot, Record, Role, StoreShape};
 use crate::life;

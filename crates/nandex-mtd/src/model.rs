@@ -1,4 +1,4 @@
-//! An MTD device in RAM for tests: it answers as nandsim does, and ages as it is told.
+//! An MTD device in RAM for tests. It answers like nandsim and ages on demand.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,4 @@
-//! The facts that Linux tells about a device in `/sys/class/mtd`, where the structures of the requests are
-//! too narrow.
+//! Facts about a device in `/sys/class/mtd` that do not fit the structures of the requests.
 
 use crate::error::MtdError;
 use std::fs;

@@ -1,4 +1,4 @@
-//! One owner of a file: opened twice, by threads and by processes; replaced; and what is no file.
+//! One owner of a file: opened twice, by threads and by processes; replaced; and paths that are no files.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! Where inputs that are not built into the program are looked for: the full traces of the repository, names
-//! of authors.
+//! Folders of inputs that are not built into the program: the full traces of the repository, names of
+//! authors.
 
 use std::path::{Path, PathBuf};
 

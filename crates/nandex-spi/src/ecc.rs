@@ -1,6 +1,6 @@
-//! The verdict of a part on the bits that it corrected: each maker has a way of its own.
+//! The result of a part's ECC for a page. Each maker encodes it in a way of its own.
 //!
-//! The ways are those of the drivers of Linux (`drivers/mtd/nand/spi`), which the makers maintain.
+//! The encodings are those of the drivers of Linux (`drivers/mtd/nand/spi`), which the makers maintain.
 
 /// How a part reports the work of its ECC, and how many bits that can correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The time of an insert into SQLite on an image of a chip beside that on an ordinary file of the same disk.
+//! Compares the time of an insert into SQLite on an image of a chip and on an ordinary file of the same disk.
 //!
 //! `cargo run --release -p nandex-sqlite --example image-speed [FOLDER]`
 

@@ -1,7 +1,7 @@
 //! The five locks of SQLite on one file, among the connections of a process.
 //!
-//! Any number may read. One of them may be about to write (reserved); it waits until the readers have gone
-//! (pending, which lets no new one in) and is then alone (exclusive).
+//! Any number of connections may read. One of them may hold the *reserved* lock, to write soon. It waits
+//! until the readers are gone (*pending*, which admits no new ones) and is then alone (*exclusive*).
 
 /// The level at which a connection holds a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,4 +1,4 @@
-//! Looking at a volume without changing anything: its files, its room, and a check.
+//! Examines a volume without changing it: its files, its free pages, and a check.
 
 use crate::stats::VolumeStats;
 use crate::volume;

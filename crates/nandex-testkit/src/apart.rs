@@ -1,4 +1,4 @@
-//! A chip whose memory is not the index's.
+//! A chip whose memory does not count as the index's.
 
 use crate::heap::uncounted;
 use nandex::nand::{Geometry, Nand, NandError, ReadOutcome};

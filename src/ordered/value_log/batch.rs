@@ -1,4 +1,4 @@
-//! Several changes as one.
+//! Batches: several changes as one operation.
 
 use super::ValueLog;
 use super::chunk::Held;

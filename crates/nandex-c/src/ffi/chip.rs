@@ -1,4 +1,4 @@
-//! A chip that C functions operate.
+//! A chip operated by C functions of the caller.
 
 use super::codes::NANDEX_ERR_CONFIG;
 use super::types::{

@@ -1,4 +1,4 @@
-//! Handles: what a C caller holds, and how every call gets at it.
+//! Handles: the pointers that a C caller holds, and the checks when a call uses one.
 
 use super::chip::CallbackChip;
 use super::codes::{NANDEX_ERR_BUSY, NANDEX_ERR_HANDLE, NANDEX_ERR_NULL, NANDEX_ERR_PANIC};

@@ -1,4 +1,4 @@
-//! The header is the one that the sources make: it is written anew with `NANDEX_BLESS=1`.
+//! The header agrees with the sources. `NANDEX_BLESS=1` generates it again.
 
 use std::path::Path;
 

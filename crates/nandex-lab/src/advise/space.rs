@@ -1,4 +1,4 @@
-//! The field that is searched: every index on everything it can stand on, and the options worth a try.
+//! The candidates to search: every index on every layer that it can use, and the options worth trying.
 
 use crate::names::OptionInfo;
 use crate::registry::{Hosting, INDEXES, IndexEntry, STORES, StoreEntry, store};

@@ -1,5 +1,5 @@
-//! Computed cells of the VMTree: what the authors' program counted, `vmtree/TABLE-LOG` in bytes of the table
-//! and pages of the log buffer, and `vmtree-ow/LOG`.
+//! Computed cells of the VMTree: the counts of the authors' program. `vmtree/TABLE-LOG` has the bytes of the
+//! table and the pages of the log buffer in its name, `vmtree-ow/LOG` the latter.
 
 use super::RunPlan;
 use super::results::CellResult;

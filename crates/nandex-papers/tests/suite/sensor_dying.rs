@@ -1,5 +1,5 @@
-//! Logs of sensor readings on chips that die: what is refused changes nothing, all that is there can be read
-//! and is sound, and a mount finds what was there, but for what no sync saw.
+//! Logs of sensor readings on dying chips: a refused append changes nothing, all readings can be read and are
+//! sound, and a mount finds them, except unsynced ones.
 
 #![allow(clippy::unwrap_used)]
 

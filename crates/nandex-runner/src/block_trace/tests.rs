@@ -1,4 +1,4 @@
-//! Every format: lines as its collections have them, lines that are wrong, and which format is guessed.
+//! Tests of every format: lines as in public collections, faulty lines, and the guess of the format.
 
 use super::*;
 use std::fs;

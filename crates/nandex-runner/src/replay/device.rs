@@ -1,4 +1,4 @@
-//! The devices that a trace can be replayed on, and how their time is told.
+//! The devices on which a trace can be replayed, and the clock of each.
 
 use super::Replay;
 use crate::disks::DiskEntry;

@@ -1,4 +1,4 @@
-//! How far a run is: told to whoever waits for it, who may end it.
+//! Progress of a run, reported to a listener, which may also end the run.
 
 use super::{Control, Failure};
 

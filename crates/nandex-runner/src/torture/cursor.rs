@@ -1,5 +1,5 @@
-//! The calls of a life that change no record: work ahead, scrubbing, and a cursor that walks while records
-//! change under it.
+//! Calls of a life that change no record: maintenance, scrubbing, and a cursor that moves while records
+//! change.
 
 use super::body::Body;
 use super::fault::{Fault, Kind};

@@ -1,4 +1,4 @@
-//! The chip of a life, and how its victim is made and opened on it.
+//! The chip of a life; formats and opens the victim on it.
 
 use super::leash::{CALL_MAX, Leash, Left};
 use super::setup::Setup;

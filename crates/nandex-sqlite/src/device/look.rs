@@ -1,4 +1,4 @@
-//! The chip in an image, for those who only look.
+//! Opens the chip in an image for reading only.
 
 use super::{Head, MAGIC, failed, read_label};
 use nandex::{Nand, StoreError};

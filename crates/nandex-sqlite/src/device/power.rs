@@ -1,5 +1,5 @@
-//! The power of the whole system goes while a database in an image is written: of the write under way any
-//! sectors are there.
+//! Crashes of the whole system while a database in an image is written: any sectors of the write in progress
+//! may be there.
 
 use super::{ATOMIC_PAGES, Label, SECTOR};
 use crate::open::Vfs;

@@ -1,4 +1,4 @@
-//! Structures and numbers of SQLite's C interface, which it keeps for ever (`sqlite3.h`).
+//! Structures and constants of SQLite's C interface (`sqlite3.h`), which SQLite never changes.
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 

@@ -1,4 +1,4 @@
-//! The VFS: registering it, and the calls that open, delete and look for files.
+//! The VFS: its registration, and the calls that open, delete and find files.
 
 use super::abi::{self, File, Vfs};
 use super::api::Api;

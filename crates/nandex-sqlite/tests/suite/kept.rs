@@ -1,8 +1,8 @@
-//! Volumes of former releases: each image in `tests/corpus/1/sqlite` is mounted, its database read whole,
-//! changed, and found again.
+//! Volumes of earlier releases: each image in `tests/corpus/1/sqlite` is mounted, and its database is read
+//! whole, changed, and read again.
 //!
-//! An image is never recorded anew. `NANDEX_RECORD=1 cargo test -p nandex-sqlite --test suite kept::` adds
-//! those that are missing.
+//! An image is never recorded again. `NANDEX_RECORD=1 cargo test -p nandex-sqlite --test suite kept::` adds
+//! missing ones.
 #![allow(clippy::unwrap_used)]
 #![cfg(feature = "bundled")]
 

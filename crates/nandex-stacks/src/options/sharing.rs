@@ -1,5 +1,5 @@
-//! Options set, held against the options known: resolved to the values of a run, or dealt out to those who
-//! take them.
+//! Options set by the user, compared with the known ones: resolved to the values of a run, or divided among
+//! several subjects.
 
 use super::Options;
 use crate::names::{OptionInfo, UnknownName, find};

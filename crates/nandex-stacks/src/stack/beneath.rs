@@ -1,7 +1,7 @@
 //! An FTL beneath a tree that places its pages itself: the option `beneath` of every tree on raw NAND.
 //!
-//! The FTL's pages are shown to the tree as a chip ([`StoreNand`]) whose blocks have as many pages as the
-//! real ones, so that a block of the tree is a logical block of an FTL that has such.
+//! The tree sees the FTL's pages as a chip ([`StoreNand`]). Its blocks have as many pages as the real ones,
+//! so that a block of the tree is a logical block of the FTL, if that has logical blocks.
 
 use super::{ftl_named, too_little};
 use crate::entry::{Open, OpenIndex};

@@ -1,5 +1,5 @@
-//! The WPCB-tree, which divides the chip with its FTL: the FTL has the first blocks, the Transit Buffer
-//! Manager the last ones, and a page cache above both what the RAM leaves.
+//! The WPCB-tree, which shares the chip with its FTL: the FTL has the first blocks, the Transit Buffer
+//! Manager the last ones. A page cache above both gets the remaining RAM.
 
 use super::{CachePlan, ftl};
 use crate::entry::Open;

@@ -1,5 +1,6 @@
-//! A chip that was formatted with less RAM than a format asks for today: an FTL beneath a tree takes more in
-//! a mount than later, which a format counts since. Such a chip mounts with what it had, and is written to.
+//! Chips formatted with less RAM than a format requires today: an FTL beneath a tree needs more RAM during a
+//! mount than later, which older releases did not count at format. Such a chip must mount with its old RAM
+//! and take writes.
 #![allow(clippy::unwrap_used)]
 
 use nandex::log::tag::spare_bytes_needed;

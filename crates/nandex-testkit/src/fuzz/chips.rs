@@ -1,7 +1,7 @@
-//! Any bytes as the pages of a chip, and any bytes as a power cut.
+//! Fuzz targets that take bytes as the pages of a chip, or as a power cut.
 //!
-//! An image of a chip has checksums of its own, which stop nearly every change to it. Here the pages are
-//! given bare, so that what is changed reaches whoever mounts them.
+//! An image of a chip has checksums of its own, which detect nearly every change. These inputs have bare
+//! pages, so that changes reach the code that mounts them.
 
 use super::{mount_everything, part};
 use nandex::nand::sim::SimChip;

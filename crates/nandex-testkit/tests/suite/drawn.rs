@@ -1,6 +1,7 @@
-//! The budget of RAM is a bound on chips of any geometry, with records of any size: by a counting allocator.
+//! The RAM budget is a bound on chips of any geometry with records of any size, measured by a counting
+//! allocator.
 //!
-//! More of them, with other seeds: the example `drawn`.
+//! The example `drawn` runs more lives with other seeds.
 
 use crate::sizes::sized;
 use nandex_lab::crash::Target;

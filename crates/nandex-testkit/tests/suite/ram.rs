@@ -1,4 +1,4 @@
-//! The budget of RAM is a bound: what each index holds at every moment, by a counting allocator.
+//! The RAM budget is a bound for each index at every moment, measured by a counting allocator.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! A mounted index that has collected garbage once asks the allocator for nothing, but while it writes a
+//! A mounted index that has collected garbage once makes no more allocations, except while it writes a
 //! checkpoint.
 
 #![allow(clippy::unwrap_used)]

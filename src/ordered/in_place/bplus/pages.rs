@@ -1,6 +1,6 @@
-//! The pages of the store that a tree uses, and those that the current operation takes and gives up.
+//! The pages of the store that a tree uses, and those that the current operation takes and frees.
 //!
-//! A page taken is in use at once, and free again if the operation is given up. A page given up stays in use
+//! A taken page is in use at once, and free again if the operation is abandoned. A freed page stays in use
 //! until the operation is written.
 
 use super::nodes::Nodes;

@@ -1,5 +1,5 @@
-//! Walk over all pages to which a tree leads, by its inner nodes: leaves are not read. It answers the
-//! question which pages are valid, for a log that counts valid pages and for a mount in doubt (`doubt`).
+//! Walk over all pages to which a tree refers, by its inner nodes; leaves are not read. The walk finds the
+//! valid pages, for a log that counts them and for a mount in doubt (`doubt`).
 
 use super::path::Key;
 use super::{Nodes, RawScheme};

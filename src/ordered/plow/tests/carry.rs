@@ -1,4 +1,4 @@
-//! Pages of steps that commit.
+//! Tests of step pages that commit.
 
 use super::*;
 use crate::ordered::plow::coder::{Builder, Expected};

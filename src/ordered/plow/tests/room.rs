@@ -1,5 +1,4 @@
-//! Chips that are filled until insertions are refused: removals are taken at all times, whatever was mounted
-//! in between.
+//! Chips filled until insertions are refused: removals must succeed at any time, with any mounts in between.
 
 use super::*;
 use crate::inputs::stride;

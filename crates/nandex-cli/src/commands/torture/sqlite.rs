@@ -1,4 +1,4 @@
-//! `nandex torture --sqlite`: random SQL on volumes, in every SQLite that is there.
+//! `nandex torture --sqlite`: random SQL on volumes, in every available SQLite.
 
 use super::order;
 use crate::Status;

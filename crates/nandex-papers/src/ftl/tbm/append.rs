@@ -1,4 +1,4 @@
-//! Writing a page: room for it in a buffer block, the program, and another block where a program fails.
+//! Writing a page: makes room in a buffer block, programs, and takes another block if a program fails.
 
 use super::page::{BufferTag, Content, Life};
 use super::summary::{Buffer, Newest};

@@ -1,4 +1,4 @@
-//! How a tree is set up: the form of the log area, the sizes, and what the RAM is for.
+//! Configuration of a tree: the form of the log area, the sizes, and the division of the RAM.
 
 use super::cache::ReadCache;
 use super::form::Form;

@@ -1,5 +1,5 @@
-//! The findings of a mount after a power cut: a few bytes a block, and tables of nodes and pages, which are
-//! made for a part of them at a time where RAM is short.
+//! Findings of a mount after a power cut: a few bytes for each block, and tables of nodes and pages. If RAM
+//! is short, the tables are made for a part of the nodes or pages at a time.
 
 use super::layout::{Link, NO_UNIT};
 use super::places::{Block, Number};

@@ -1,6 +1,6 @@
 //! The chip as the tree sees it: pages are read, verified by their tags, and programmed from one buffer.
 //!
-//! On a chip that tears no page one that is not whole is damaged.
+//! On a chip that tears no pages, a page that is not whole is damaged.
 
 use super::cache::{AT_HAND, ReadCache};
 use super::form::Form;

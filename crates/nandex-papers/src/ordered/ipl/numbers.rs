@@ -1,4 +1,4 @@
-//! The numbers that the tree counts by.
+//! Counters of changes, blocks and sessions, and the number of the last commit.
 
 use super::layout::{GENERATION_BITS, IplTag, Link, NO_GENERATION, NO_UNIT, PageKind, SEQUENCE_BITS};
 use super::slots::NO_BLOCK;

@@ -1,5 +1,5 @@
-//! The table of `docs/guarantees.md`: for each index, spatial index and FTL what a damage may do besides
-//! being told.
+//! The table of `docs/guarantees.md`: for each index, spatial index and FTL the effects that a damage may
+//! have besides being reported.
 
 use super::allowed::{EXCEPTIONS, Ends, Exception, May};
 use super::kinds::Kind;

@@ -1,5 +1,5 @@
-//! The images: one scripted life of a subject, recorded from its format on, and the chip at chosen ends of
-//! it.
+//! Images: one scripted life of a subject, recorded from its format on, and the chip at chosen ends of that
+//! life.
 
 use super::history::{History, Moment};
 use super::kinds::Version;

@@ -1,6 +1,6 @@
-//! The rule of the corpus: what a history of some seed does, operation by operation.
+//! The rule of the corpus: the operations that a history consists of, given its seed.
 //!
-//! Images were recorded by it, so it never changes. Another rule has another name in the list.
+//! Recorded images depend on the rule, so it never changes. Another rule gets another name in the list.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Changes of the tree: slots appended and marked dead in place, and pages written anew when they are full.
+//! Changes of the tree: slots are appended and marked dead in place, and full pages are replaced by new ones.
 
 use super::{ADDRESS_BYTES, InPlace, Keep, LEVELS_MAX};
 use crate::check::IndexError;

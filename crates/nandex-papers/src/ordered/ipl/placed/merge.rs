@@ -1,5 +1,5 @@
-//! Merges of groups: every image written over its older one, ghosts made real, nodes moved between groups.
-//! And images that are written one by one.
+//! Merges of groups: every image is written over its older one, ghosts get images, and nodes move between
+//! groups. Also images written one by one.
 
 use super::super::image::Node;
 use super::super::layout::{IplTag, NO_UNIT};

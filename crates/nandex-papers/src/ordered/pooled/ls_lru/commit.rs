@@ -1,4 +1,4 @@
-//! Commits: dirty parts on their way into the tree, and the entries that belong to other units after it.
+//! Commits: writing dirty parts to the tree, and moving entries whose leaf changed to other units.
 
 use super::buffer::Buffer;
 use super::settings::REGROUPED_LEAVES;

@@ -1,4 +1,4 @@
-//! The units of a store: which are in use, and where a free one is sought.
+//! The units of a store: which are in use, and the search for a free one.
 
 use super::corrupted;
 use crate::ordered::messages::ground::bits::Bits;

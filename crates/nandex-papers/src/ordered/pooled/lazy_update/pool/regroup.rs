@@ -1,4 +1,4 @@
-//! Requests find new groups where the tree moved keys between leaves.
+//! Regrouping: requests whose keys the tree moved to another leaf join another group.
 
 use super::Pool;
 use super::groups::Bounds;

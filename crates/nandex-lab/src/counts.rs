@@ -54,6 +54,7 @@ pub enum PageOrder {
 }
 
 impl PageOrder {
+    /// Both orders.
     pub const ALL: [PageOrder; 2] = [PageOrder::Ascending, PageOrder::Any];
 
     /// The name in results.
@@ -88,6 +89,7 @@ pub enum Trace {
 }
 
 impl Trace {
+    /// All traces.
     pub const ALL: [Trace; 4] = [Trace::Sequential, Trace::Uniform, Trace::HotCold, Trace::Reverse];
 
     /// The name used in results and for files.

@@ -83,6 +83,7 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         }
     }
 
+    /// The part that was identified.
     pub fn part(&self) -> &SpiPart {
         &self.part
     }

@@ -29,6 +29,7 @@ pub enum Journals {
 pub struct VolumeConfig {
     /// How a commit reaches the flash.
     pub commits: Commits,
+    /// Where rollback journals are kept.
     pub journals: Journals,
     /// True if SQLite is told that it may write atomically in batches. A SQLite built without the flag does
     /// not ask, and each sync is a group all the same.

@@ -49,7 +49,7 @@ impl Room {
         self.block_pages as usize * 2 * size_of::<u32>() + LISTS_BYTES
     }
 
-    /// True if enough blocks are free for a write.
+    /// True if enough blocks are free for a write to begin.
     pub fn is_enough(self, flash: &Flash<'_>) -> bool {
         self.free_blocks(flash) >= FREE_BLOCKS
     }

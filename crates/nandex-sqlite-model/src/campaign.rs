@@ -19,7 +19,7 @@ const TRIES: usize = 300;
 pub enum Way {
     /// A SQLite of this process, on a simulated chip whose power fails at any operation.
     InProcess(Sqlite),
-    /// One of another program, on an image; a cut is its end.
+    /// The SQLite of another program, on an image. A cut kills its process.
     Process(Program),
 }
 

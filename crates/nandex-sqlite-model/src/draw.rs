@@ -17,7 +17,8 @@ pub(crate) struct SetUp {
     pub(crate) group: Option<u32>,
     pub(crate) volume: VolumeConfig,
     pub(crate) journal: &'static str,
-    /// Before a database is read: one in WAL mode opens only so.
+    /// Statement that sets the locking mode, executed before a database is read: one in WAL mode cannot be
+    /// opened otherwise.
     pub(crate) locking: String,
     /// Before there are tables.
     pub(crate) first: Vec<String>,

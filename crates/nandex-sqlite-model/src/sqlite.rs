@@ -125,7 +125,8 @@ unsafe extern "C" {
     fn dlerror() -> *const c_char;
 }
 
-/// All symbols are found at once, and no others get to see them (`RTLD_NOW`, `RTLD_LOCAL`).
+/// Flags of `dlopen`: all symbols are resolved at once and are not visible to other libraries (`RTLD_NOW`,
+/// `RTLD_LOCAL`).
 const HOW: c_int = if cfg!(target_os = "macos") { 0x2 | 0x4 } else { 0x2 };
 
 /// The table of functions that SQLite hands to an entry point.

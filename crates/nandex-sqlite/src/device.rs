@@ -49,7 +49,7 @@ const HEAD_BYTES: u64 = 4096;
 /// Direct I/O and devices address whole sectors.
 const SECTOR: usize = 512;
 
-/// The most pages of a group that page mapping takes.
+/// Most pages of a group, as configured in the page-mapping FTL.
 const ATOMIC_PAGES: u32 = 256;
 
 /// A device to be opened, and the chip to make if there is none.
@@ -117,7 +117,7 @@ impl Device {
         self.name.starts_with("sim:")
     }
 
-    /// Refuses numbers that the chip of a volume which is open does not have.
+    /// Refuses stated numbers that differ from those of an open volume's chip.
     pub(crate) fn require(&self, volume: &Volume) -> Result<(), StoreError> {
         volume.chip_geometry().map_or(Ok(()), |geometry| self.stated.require(&self.name, geometry, None))
     }
@@ -271,7 +271,7 @@ impl Label {
         Geometry::new(self.page_bytes, spare_bytes, self.block_pages, self.blocks)
     }
 
-    /// The page of the label in a file, and the chip behind it.
+    /// Divides a file into the page of the label and the chip behind it.
     fn chip_in(
         self,
         file: FilePageStore,

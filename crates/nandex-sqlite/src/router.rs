@@ -28,7 +28,7 @@ pub(crate) enum Failure {
     NoDevice,
     /// The name of the database has an impossible parameter.
     Uri(String),
-    /// A database must not be called so.
+    /// The name looks like that of a journal, which a database must not have.
     NameOfJournal,
     /// A parent process opened the file; the id of that process.
     Inherited(u32),

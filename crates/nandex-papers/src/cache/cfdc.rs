@@ -267,7 +267,7 @@ mod tests {
     /// Each queue begins with the page that leaves next.
     struct Regions {
         working: Vec<(u32, Access)>,
-        /// Last use, frame and page.
+        /// Model of the clean queue: time of last use, frame and page.
         clean: Vec<(u64, u32, Access)>,
         heaps: Vec<Heap>,
         emptying: Option<u32>,

@@ -75,7 +75,7 @@ pub type NftlFtl<N> = SchemeFtl<N, Nftl>;
 pub struct NftlConfig {
     /// The settings that every mapping scheme has.
     pub common: FlashConfig,
-    /// Blocks of a chain at most, at least 2. `None` means no limit but the number of blocks.
+    /// Most blocks of a chain, at least 2. `None` means no limit except the number of blocks.
     pub chain_blocks_max: Option<u32>,
 }
 

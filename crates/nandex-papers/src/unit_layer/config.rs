@@ -13,7 +13,7 @@ use nandex::check::{IndexError, message};
 pub enum CommitPolicy {
     /// All units. The set of each node goes to the first sector with room for it, in order of arrival.
     FirstFit = 1,
-    /// All units. As first fit, but the largest set comes first.
+    /// All units. Like first fit, but the largest set comes first.
     FirstFitDecreasing = 2,
     /// All units, sorted by node, one after the other.
     Sorted = 3,

@@ -43,7 +43,7 @@ impl Counts {
         }
     }
 
-    /// The last word of a mount.
+    /// Reports the end of a mount to the listener.
     pub(super) fn mount_is_done(&self) {
         self.is_mounting.store(false, Ordering::Relaxed);
         self.tell(self.reads.load(Ordering::Relaxed), true);

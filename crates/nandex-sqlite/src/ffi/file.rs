@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 
-/// The state that an open file points to.
+/// State of an open file, to which SQLite's structure points.
 pub(super) struct Open {
     pub(super) handle: Handle,
     pub(super) app: &'static App,

@@ -394,7 +394,7 @@ unsafe extern "C" fn current_time(vfs: *mut Vfs, out: *mut c_double) -> c_int {
     }
 }
 
-/// Milliseconds of the Julian day.
+/// Returns the current time as a Julian day number, in milliseconds.
 unsafe extern "C" fn current_time_ms(vfs: *mut Vfs, out: *mut i64) -> c_int {
     // SAFETY: F1, F4; the field is there from version 2 on.
     unsafe {

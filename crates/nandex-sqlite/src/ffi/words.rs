@@ -52,7 +52,7 @@ pub(super) fn teach_all(teaching: Teaching) {
     }
 }
 
-/// Notes why a VFS of a SQLite refused or failed.
+/// Notes the message of a VFS's refusal or failure.
 pub(super) fn note(teaching: Teaching, text: &str) {
     if let Some(taught) = taught(teaching.table) {
         *locked(&taught.last) = String::from(text);

@@ -65,7 +65,7 @@ impl Life {
     }
 }
 
-/// The meaning of a page in a buffer block.
+/// What a page in a buffer block means for its logical page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Content {
     /// The page holds the contents of its logical page.

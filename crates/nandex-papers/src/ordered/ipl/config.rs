@@ -59,7 +59,8 @@ pub struct IplConfig {
     pub order: Option<usize>,
     /// The kind of log unit. The chip's at mount.
     pub log_unit: LogUnit,
-    /// IPL: pages of a block's log region; `None` means a 16th of the block. The chip's at mount.
+    /// IPL: pages of a block's log region; `None` means a 16th of the block. At a mount the chip's number is
+    /// used.
     pub log_pages: Option<u32>,
     /// dIPL: nodes of a block that a merge keeps together; `None` means five eighths of a block.
     pub nodes_max: Option<u32>,

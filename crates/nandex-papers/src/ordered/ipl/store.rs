@@ -64,7 +64,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Forgets everything that a mount finds, and the cache.
+    /// Clears the cache and all state that a mount finds on the chip.
     pub(super) fn reset(&mut self, space: Space) {
         (self.numbers, self.places, self.queues) = (Numbers::new(), Places::default(), Queues::default());
         self.space = space;

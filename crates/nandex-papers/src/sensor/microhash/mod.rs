@@ -104,7 +104,7 @@ pub enum TimeSearch {
     /// LBSearch: starts at a lower bound, for which all pages between count as full data pages, and goes
     /// up.
     LowerBound,
-    /// ScaleSearch: looks where the page would lie if readings came evenly.
+    /// ScaleSearch: starts where the page would be if readings came evenly.
     #[default]
     Scale,
 }

@@ -203,8 +203,7 @@ impl ClusteredSizes {
         (self.segment_pages as usize).div_ceil(self.extent_nodes() + 1)
     }
 
-    /// Pages at the end of the ring that a batch of `nodes` nodes takes at most. It begins within a
-    /// segment.
+    /// Most pages at the end of the ring taken by a batch of `nodes` nodes that begins within a segment.
     pub(super) fn appended(&self, nodes: usize) -> u64 {
         let segments = 1 + nodes.div_ceil(self.segment_pages as usize - self.overhead());
         (nodes + segments * self.overhead()) as u64

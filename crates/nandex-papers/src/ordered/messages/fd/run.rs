@@ -121,7 +121,7 @@ impl Cursor {
         Cursor { page, at, direction, left, cause: Cause::Host }
     }
 
-    /// At the first entry of a run.
+    /// A cursor at the first entry of a run.
     pub(super) fn first(shadow: &mut Shadow<'_>, shape: Shape, run: &Level) -> Result<Cursor, IndexError> {
         let mut page = RunPage::new(shape, shadow.page_bytes());
         page.read(shadow, run.first, Cause::Merge)?;

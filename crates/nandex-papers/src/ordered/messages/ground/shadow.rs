@@ -433,7 +433,7 @@ impl<S: PageStore + ?Sized> ShadowOn<S> {
         Ok(synced?)
     }
 
-    /// Trims the units that `gone` names, by words of bits. If the store refuses, it only keeps the pages
+    /// Trims the units that `gone` names, as words of bits. If the store refuses, it merely keeps the pages
     /// longer.
     fn trim_where(&mut self, gone: fn(&Units, usize) -> u64) {
         for word in 0..self.units.words() {

@@ -291,7 +291,7 @@ impl Counts {
         }
     }
 
-    /// Blocks that were asked about and are known.
+    /// Blocks whose valid pages were asked for and are known.
     pub(super) fn asked_about(&self) -> impl Iterator<Item = Pbn> + '_ {
         self.known[OPENED + 1..].iter().filter(|&&block| block != NONE).map(|&block| Pbn(block))
     }

@@ -49,9 +49,9 @@ impl Checkpoints {
         self.note_bound.max(self.note.len())
     }
 
-    /// True if the newest checkpoint is a closing one. Then the block opened first after it is the only sign
-    /// that anything was written. A reclaim could remove that sign, or cause another block to be opened
-    /// first, so a plain checkpoint must precede it.
+    /// True if the newest checkpoint was written at close. Then the first block opened afterwards is the only
+    /// sign of later writes. A reclaim might erase that block, or cause another block to be opened first. So
+    /// a plain checkpoint must be written before a reclaim.
     pub(super) fn is_closed(&self) -> bool {
         CLOSES && self.closed
     }

@@ -37,7 +37,7 @@ pub(crate) fn require_formattable(chip: &mut impl Nand, flags: u32) -> Result<()
     }
 }
 
-/// The indexes that take several operations as one.
+/// Batches of an index: several operations committed as one.
 pub(crate) trait Batches: nandex::shared::MaybeSend {
     /// Operations wait in RAM from now on.
     fn begin(&mut self);

@@ -125,7 +125,7 @@ pub struct Turn<'a, W> {
     pub index: usize,
     /// The chip.
     pub part: &'a Part,
-    /// Whether the chip is not the comparison's.
+    /// True if the chip differs from that of the comparison.
     pub is_other_part: bool,
     /// The operations.
     pub work: &'a W,

@@ -28,7 +28,7 @@ pub struct Peaks {
 }
 
 impl Peaks {
-    /// The most at any moment.
+    /// Peak bytes of heap over all phases.
     pub fn most(&self) -> usize {
         self.format.max(self.work).max(self.mount_after_cut).max(self.mount)
     }

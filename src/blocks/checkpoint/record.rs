@@ -141,8 +141,7 @@ fn starts<N: Nand>(
     Ok((found, cut))
 }
 
-/// Error for several unreadable pages: nothing is appended to a run behind a page that was torn, or that
-/// failed.
+/// Error for several unreadable pages in a run. A torn or failed page ends its run, so there is at most one.
 fn two_lost(ppn: Ppn) -> StoreFault {
     StoreFault::corrupted("several pages of the checkpoints cannot be read", ppn.0)
 }

@@ -436,7 +436,7 @@ fn keep_newest(pages: &mut Vec<Live>) {
     });
 }
 
-/// True if two pages are copies or versions of one.
+/// True if two pages have the same number: they are copies or versions of one page.
 fn same_key(a: &Live, b: &Live) -> bool {
     a.key == b.key
 }

@@ -62,7 +62,7 @@ impl Form {
         Some(Form { key, value, prefix, width, tombstones, trimmed, base })
     }
 
-    /// Bytes of the key that the number stands for, at most 8.
+    /// Number of key bytes that are coded as a number, at most 8.
     fn window(&self) -> usize {
         (self.key - self.prefix).min(8)
     }

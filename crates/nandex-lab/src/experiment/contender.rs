@@ -66,7 +66,7 @@ impl Contender {
 }
 
 impl Variant {
-    /// Who takes part of the experiment's contenders, each with the options it runs with.
+    /// The contenders of the experiment that take part, each with the options of its runs.
     pub(super) fn cast(&self, of: &Definition) -> Result<Vec<(Contender, Options)>, LabError> {
         let all = Contender::all(of);
         let known = |name: &str| all.iter().any(|contender| contender.name == name);

@@ -1,8 +1,9 @@
-//! Figures as data: what `plot.js` draws as SVG in the page.
+//! Figures as data for `plot.js`, which draws them as SVG in the page.
 //!
-//! A figure has axes and series; a series has two columns of numbers, on an axis of names places in them. An
-//! index has one colour, mark and dash in all figures, by its place in the order asked for; no two share
-//! colour and mark. Colours are tokens (`s0`, `c1`, ...) that the page's style has for light and dark.
+//! A figure has axes and series. A series has two columns of numbers. On an axis of names, the numbers are
+//! positions in the list of names. An index has the same colour, mark and dash in all figures, by its
+//! position in the order asked for; no two share colour and mark. Colours are tokens (`s0`, `c1`, ...) that
+//! the page's style defines for light and dark.
 
 use serde::{Serialize, Serializer};
 

@@ -25,7 +25,7 @@ const INDEXES: [(&str, &[(&str, &str)]); 7] = [
     ("sbits", &[]),
 ];
 
-/// A part as small as tests want it, with the 16 spare bytes of its kind.
+/// The part with few blocks of few pages, for tests.
 fn small(part: &SpiPart) -> SpiPart {
     SpiPart { pages_per_block: 16, blocks: 48, ..*part }
 }

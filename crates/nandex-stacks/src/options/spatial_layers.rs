@@ -105,7 +105,7 @@ pub(crate) const BUFFERED: [OptionInfo; 4] = [TREE.info, BUFFER_BYTES.info, UNIT
 /// RAM of a node buffer if RAM is not limited, in bytes.
 const UNLIMITED_BYTES: usize = 64 * 1024;
 
-/// The tree above a framework.
+/// The tree that the options choose to run above a framework.
 pub fn above_framework(options: &Options) -> Result<Above, OptionError> {
     above(options, TREE)
 }

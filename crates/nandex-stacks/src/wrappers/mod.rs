@@ -111,7 +111,7 @@ const fn over(
     IndexEntry { name, format, mount, mount_after_cut: None, forest: None, options, options_on_ftl, ..below }
 }
 
-/// The index with this name, at compile time.
+/// Finds the index with this name, at compile time.
 const fn index(name: &str) -> IndexEntry {
     let mut at = 0;
     while !is_same(indexes::ENTRIES[at].name.as_bytes(), name.as_bytes()) {

@@ -190,7 +190,7 @@ pub enum Change<'a> {
     Keep(u8),
 }
 
-/// Use that an operation made of a leaf.
+/// How an operation used a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeafUse {
     /// The operation searched the leaf.

@@ -88,7 +88,7 @@ impl<S: RawScheme> Path<S> {
         }
     }
 
-    /// Enters the half that a split below left over: see [`Nodes::enter_sibling`].
+    /// Adds the half that was split off below to this level: see [`Nodes::enter_sibling`].
     fn enter(&mut self, level: u8, half: &Sibling) -> Option<Half> {
         let (shape, slot) = (self.shape(level), self.slot(level));
         debug_assert!(level > 1, "R2: a leaf has no child to enter");

@@ -180,7 +180,8 @@ fn convert<N: Nand, C: LayoutChoice>(
     Ok(())
 }
 
-/// Node of the path at `level` with the parts of the node below entered, and the path's entry in it.
+/// Collects the node of the path at `level` with the entries of the parts split off below, and finds the
+/// path's entry in it.
 fn gather<N: Nand, C: LayoutChoice>(
     tree: &Tree<N, C>,
     level: u8,

@@ -22,7 +22,7 @@ pub(super) mod flag {
     pub(in super::super) const TAINTED: u16 = 1 << 3;
     /// The blocks that its merge took the nodes from were not kept for a cut.
     pub(in super::super) const UNPROTECTED: u16 = 1 << 4;
-    /// Something is missing between two pages or units.
+    /// A page or unit is missing between two others.
     pub(in super::super) const GAP: u16 = 1 << 5;
     /// A page that may have held sectors cannot be read.
     pub(in super::super) const UNREADABLE: u16 = 1 << 6;

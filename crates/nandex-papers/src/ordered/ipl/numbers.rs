@@ -10,7 +10,7 @@ pub(super) struct Numbers {
     pub(super) sequence: u64,
     pub(super) committed: u64,
     pub(super) generation: u32,
-    /// Blocks up to this generation are opened whole.
+    /// All blocks up to this generation were opened completely.
     pub(super) opened: u32,
     /// The generation when the newest checkpoint was written.
     pub(super) checkpointed: u32,

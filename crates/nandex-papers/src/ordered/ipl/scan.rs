@@ -253,7 +253,7 @@ impl<N: Nand> Scan<'_, N> {
         self.look.merging = merging;
     }
 
-    /// The units in the page buffer.
+    /// Examines the units in the page buffer.
     fn look_at_units(&mut self, view: &mut View, page: u32, tag: &IplTag) {
         view.newest = view.newest.max(self.medium.newest_in_page(view.first.generation));
         let units = self.medium.units_in_page(view.first.generation);

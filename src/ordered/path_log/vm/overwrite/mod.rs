@@ -183,7 +183,7 @@ pub struct InPlace<N> {
     /// Nodes above the leaves.
     inner_nodes: u32,
     settings_page: u32,
-    /// Changes of a batch that a mount found and could not enter: key, 1 for an insertion or 0, value.
+    /// Changes of a batch that a mount found and could not apply: key, 1 for an insertion or 0, value.
     left: Vec<u8>,
     counters: Counters,
 }

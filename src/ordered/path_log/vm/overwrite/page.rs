@@ -356,7 +356,7 @@ pub(super) fn settings_shape(page_bytes: usize) -> Shape {
     Shape { capacity: 3, ..Shape::new(page_bytes, 3, 1, Marks::Checked) }
 }
 
-/// The settings of the formatted tree, as the entries of that page.
+/// Settings of the formatted tree, encoded as the entries of the settings page.
 pub(super) fn settings(record: RecordFormat, marks: Marks, geometry: Geometry) -> [u8; 12] {
     let mut entries = [0; 12];
     entries[..4].copy_from_slice(&[

@@ -146,7 +146,8 @@ impl Space {
         !self.is_usable(block)
     }
 
-    /// Gives up the rest of the block being filled, and any other use of this block.
+    /// Stops using a block after a failed program. If it is the block being filled, its remaining pages stay
+    /// unused.
     fn fail(&mut self, block: u32) {
         if self.open == block {
             self.open = NONE;

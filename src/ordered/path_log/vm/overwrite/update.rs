@@ -38,8 +38,8 @@ impl<N: Nand> InPlace<N> {
         self.replace(1, &entries, anew, Cause::Host)
     }
 
-    /// Programs entries into the next slots of the path's node, then the mark that commits them; false when a
-    /// program failed.
+    /// Programs entries into the next slots of the path's node, and then the mark that commits them. Returns
+    /// false if a program failed.
     pub(super) fn append(&mut self, level: u8, entries: &[u8], cause: Cause) -> Result<bool, IndexFault> {
         let shape = self.pages.shapes.at(level);
         let node = &mut self.path.nodes[usize::from(level) - 1];

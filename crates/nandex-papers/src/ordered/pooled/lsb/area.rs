@@ -51,7 +51,8 @@ pub(super) const fn ram_bytes(pages: usize) -> usize {
     pages * 4 * size_of::<Lpn>()
 }
 
-/// Bytes of RAM for `pages` log pages at most. In a mount the pages found take RAM besides the directory.
+/// Most bytes of RAM for `pages` log pages. During a mount the pages found take RAM in addition to the
+/// directory.
 pub(super) const fn ram_bytes_max(pages: usize) -> usize {
     pages * (2 * size_of::<Lpn>() + size_of::<FoundLog>())
 }

@@ -65,7 +65,7 @@ impl Life {
     }
 }
 
-/// What a page in a buffer block means for its logical page.
+/// Meaning of a page in a buffer block for its logical page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Content {
     /// The page holds the contents of its logical page.

@@ -1,5 +1,5 @@
-//! Damages that once went unnoticed, one for each cause: what comes of them now is right, told, or a refused
-//! mount.
+//! Damages that once went unnoticed, one per cause. Now the index answers correctly, reports an error, or
+//! refuses the mount.
 
 #![allow(clippy::unwrap_used)]
 
@@ -120,6 +120,18 @@ fn old_notes_of_trims_are_not_taken_for_new_ones() {
 #[test]
 fn a_read_that_writes_onto_damage_names_it() {
     require_told(&[("flashdb@lazy", 1400017, "remounted", "block-ones:0+block-flip:5")]);
+}
+
+/// A close writes two commit pages in two blocks: each may be lost with its block. Both lost at once look
+/// like two power cuts, one in an erase.
+#[test]
+fn each_of_the_two_pages_that_a_close_writes_stands_for_both() {
+    let blows =
+        ["flip:332", "flip:336", "block-zero:20", "block-zero:21", "flip:332+flip:336", "flip:336+flip:332"];
+    blows.iter().for_each(|blow| require_told(&[("plow", 96002, "closed", blow)]));
+    let both = "flip:336+block-zero:20".parse().unwrap();
+    let found = replay("plow".parse().unwrap(), 96002, "closed".parse().unwrap(), &both).unwrap().unwrap();
+    assert!(found.exception().is_some(), "{found}");
 }
 
 /// Subjects that do not fit on the chip, or not on the FTL, say so at the format: nothing was found.

@@ -1,5 +1,5 @@
-//! What a crash test says of a chip that refuses something after a recovery: nothing if the same operations
-//! without any cut are refused too, else it is a finding.
+//! Refusals after a recovery, as a crash test judges them: nothing if the same operations without any cut are
+//! refused too, else a finding.
 
 #![allow(clippy::unwrap_used)]
 

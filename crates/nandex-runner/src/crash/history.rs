@@ -177,6 +177,27 @@ impl History {
         Err(Wrong::between(&moment.state, found))
     }
 
+    /// Number of operations after which the contents were exactly those found at this moment. `None` if they
+    /// never were since the last sync.
+    pub(super) fn done(&self, moment: &Moment, found: &[u64]) -> Option<usize> {
+        let (acknowledged, mut state) = (moment.acknowledged, moment.state.clone());
+        let end = self.len().min(acknowledged + moment.in_flight);
+        for op in acknowledged..end {
+            if state == found {
+                return Some(op);
+            }
+            self.redo(op, &mut state);
+        }
+        let floor = self.synced[acknowledged];
+        for op in (floor..end).rev() {
+            if state == found {
+                return Some(op + 1);
+            }
+            self.undo(op, &mut state);
+        }
+        (state == found).then_some(floor)
+    }
+
     pub(crate) fn changes_before(&self, moment: &Moment) -> u64 {
         match moment.acknowledged {
             0 => 0,
@@ -298,6 +319,19 @@ mod tests {
         assert_eq!(h.survivor(&now, &at(2), Promise::LastState), Ok(Survivor::InFlight));
         assert!(h.survivor(&now, &at(0), Promise::LastState).is_err());
         assert!(h.survivor(&now, &at(3), Promise::LastState).is_err());
+    }
+
+    #[test]
+    fn the_number_of_operations_done_is_told_by_the_contents_alone() {
+        let h =
+            history(&[HostOp::Put(0), HostOp::Sync, HostOp::Put(1), HostOp::Put(2), HostOp::Put(3)], false);
+        let (now, at) = (moment(&h, 4), |n| moment(&h, n).state);
+        assert_eq!([2, 3, 4, 5].map(|n| h.done(&now, &at(n))), [2, 3, 4, 5].map(Some));
+        // Before the sync, and a mixture.
+        assert_eq!(h.done(&now, &at(0)), None);
+        let mut mixed = at(4);
+        mixed[1] = 0;
+        assert_eq!(h.done(&now, &mixed), None);
     }
 
     #[test]

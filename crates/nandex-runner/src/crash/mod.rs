@@ -12,7 +12,8 @@
 //!    without a promise must refuse or be right. If it can be opened after a refusal, it must be whole, and
 //!    each key must be as at the last sync or later.
 //! 4. Some of the recovered chips go on working for a few dozen operations, and some of these are cut a
-//!    second time, during the recovery or after it.
+//!    second time, during the recovery or after it. If the workload never found the chip full, a recovered
+//!    chip may refuse only what the same operations without any cut are refused too.
 //!
 //! Threads divide the work by stretches of the recording. The report does not depend on their number.
 
@@ -22,6 +23,7 @@ mod point;
 mod report;
 pub(crate) mod subject;
 pub(crate) mod trial;
+mod uncut;
 
 pub use point::{Cut, CutPoint};
 pub use report::{CrashFailure, CrashReport, CrashSetup, CrashWork, Tally};
@@ -32,18 +34,18 @@ use crate::registry::{Holds, IndexEntry, StoreEntry};
 use crate::runner::Control;
 use crate::spatial::SpatialEntry;
 use history::{History, Moment};
-use nandex::Shared;
-use nandex::nand::sim::{Faults, Recording, SimChip};
+use nandex::nand::sim::{Recording, SimChip};
 use nandex::nand::{Part, catalogue};
 use nandex::ordered::Durability;
 use nandex::rng::Rng;
 use nandex::{Geometry, IndexError};
 use nandex_stacks::options::Settings;
-use ops::{HostOp, Mix, Source};
+use ops::Mix;
 use point::WAYS;
 use std::time::Instant;
-use subject::{Applied, Promise, SharedChip, Subject};
+use subject::{Promise, SharedChip, Subject};
 use trial::{Context, Outcome, Walk};
+use uncut::Uncut;
 
 /// The subject of a test.
 #[derive(Clone, Copy, Debug)]
@@ -229,9 +231,6 @@ pub struct Rehearsal {
     durability: Durability,
 }
 
-/// Percentage of the keys whose records are loaded before the workload.
-const LOADED_PERCENT: u64 = 60;
-
 /// Number of physical operations that a thread takes at a time.
 const STRETCH: usize = 48;
 
@@ -239,67 +238,14 @@ impl Rehearsal {
     /// Runs the workload and records it. An error means that the index refused it from the start; later
     /// failures are in the report.
     pub fn record(plan: CrashPlan) -> Result<Rehearsal, LabError> {
-        let chip = SimChip::new(&plan.part).map_err(|error| LabError::Chip {
-            file: plan.part.name.to_string(),
-            reason: error.to_string(),
-        })?;
-        let chip = chip.with_factory_bad_blocks(plan.failures.bad_blocks_ppm, plan.seed);
-        let chip: SharedChip = Shared::new(chip);
-        let mut subject = Subject::format(plan.target, &plan.settings, Box::new(chip.clone()))?;
-        let mix = subject.mix(plan.target, (plan.slots, plan.operations as u32 + 2));
+        let (mut uncut, subject) = Uncut::begin(&plan)?;
         let (promise, durability) = (subject.promise(plan.target), subject.durability());
-        let history = subject.load(mix, LOADED_PERCENT).map_err(|why| {
-            LabError::bad_option("keys", &plan.slots.to_string(), format!("with this chip: {why}"))
-        })?;
-        let start = chip.lock().clone();
-        chip.lock().start_recording();
-        chip.lock().set_faults(Faults {
-            seed: plan.seed,
-            program_failures_ppm: plan.failures.program_failures_ppm,
-            erase_failures_ppm: plan.failures.erase_failures_ppm,
-            ..Faults::default()
-        });
-        let recording = Recording::default();
-        let (stopped, refused) = (None, 0);
-        let mut rehearsal =
-            Rehearsal { plan, start, recording, history, stopped, refused, mix, promise, durability };
-        rehearsal.stopped = rehearsal.run_workload(subject, &chip).err();
-        rehearsal.recording = chip.lock().take_recording();
-        Ok(rehearsal)
-    }
-
-    fn run_workload(&mut self, mut subject: Subject, chip: &SharedChip) -> Result<(), String> {
-        let mut source = Source::new(self.plan.seed, self.mix);
-        for number in 0..self.plan.operations {
-            chip.lock().mark(number);
-            let op = source.next(self.history.contents());
-            let version = number as u32 + 1;
-            let at = |why: String| format!("operation {number}, without any cut: {why}");
-            match subject.apply(&op, version, self.history.contents()).map_err(at)? {
-                Applied::Done => {
-                    let trims = matches!(subject, Subject::Store(_));
-                    self.history.note(&op, version, subject.value_bytes(), trims);
-                }
-                refusal => {
-                    self.refused += u64::from(refusal != Applied::TooMany);
-                    self.history.note_nothing(false);
-                }
-            }
-            if matches!(op, HostOp::Remount { .. }) {
-                chip.lock().mark(number + 1);
-                drop(subject);
-                subject = self.plan.mount(chip).map_err(|error| at(format!("mount: {error}")))?;
-            }
-        }
-        chip.lock().mark(self.plan.operations);
-        let found = subject.contents(self.mix.slots as usize)?;
-        if found != self.history.contents() {
-            return Err(format!(
-                "at the end, without any cut: {}",
-                history::Wrong::between(self.history.contents(), &found)
-            ));
-        }
-        Ok(())
+        let start = uncut.chip.lock().clone();
+        uncut.chip.lock().start_recording();
+        let stopped = uncut.run_whole(subject).err();
+        let recording = uncut.chip.lock().take_recording();
+        let Uncut { mix, history, refused, .. } = uncut;
+        Ok(Rehearsal { plan, start, recording, history, stopped, refused, mix, promise, durability })
     }
 
     /// Number of physical operations recorded.

@@ -180,7 +180,7 @@ fn the_layout_of_one_half_is_the_mu_tree() {
     assert!(star_stats.height > 2 && star_stats.collections > 10);
     assert_eq!((star_stats.height, star_stats.live_pages), (mu_stats.height, mu_stats.live_pages));
     assert_eq!(metric(&star, "conversions"), 0);
-    let [star, mu] = chips.map(|chip| chip.lock().counters().clone());
+    let [star, mu] = chips.map(|chip| chip.lock().counters());
     assert_eq!(star.page_programs_total(), mu.page_programs_total());
     assert_eq!(star.block_erases_total(), mu.block_erases_total());
 }

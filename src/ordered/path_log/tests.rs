@@ -1,6 +1,8 @@
 //! The trees on raw NAND against a `BTreeMap`, with remounts, small chips and every form of their cache.
 
 mod left_out;
+#[cfg(feature = "full")]
+mod room_after_cut;
 // Pages wait in RAM from this tier on.
 #[cfg(feature = "embedded")]
 mod write_part;

@@ -152,7 +152,7 @@ pub struct Plow<N> {
 
 type Begin<N> = fn(&mut Core<N>) -> Result<(), IndexFault>;
 
-/// The parts of the index, each of which owns its fields.
+/// The parts of the index. Each owns its fields.
 struct Core<N> {
     stock: Stock,
     planner: Planner,
@@ -224,8 +224,8 @@ impl<N: Nand> Plow<N> {
         self.core.medium.nand
     }
 
-    /// Runs an operation. After an error that is neither a refusal nor damage, what is on the chip is not
-    /// known: only a mount finds out.
+    /// Runs an operation. After an error that is neither a refusal nor damage, the state of the chip is
+    /// unknown until a mount.
     fn run<T>(
         &mut self,
         operation: impl FnOnce(&mut Core<N>) -> Result<T, IndexFault>,

@@ -26,7 +26,7 @@ struct Effect {
     slot: u32,
     old: u64,
     new: u64,
-    /// Whether the slot is a page that was trimmed. Until the next sync its old contents may come back.
+    /// True if the slot is a trimmed page. Until the next sync its old contents may come back.
     trimmed: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct History {
     /// For each number of acknowledged operations: how many of them are followed by a sync.
     synced: Vec<usize>,
     last: Vec<u64>,
-    /// Number of slots that hold something now.
+    /// Number of slots with contents now.
     held: usize,
 }
 
@@ -143,8 +143,8 @@ impl History {
         self.effects_of(op).iter().rev().for_each(|effect| state[effect.slot as usize] = effect.old);
     }
 
-    /// The state found, among those that the promise allows at this moment. If it is none, the error has
-    /// the first slot that differs from the state after the last acknowledged operation.
+    /// The allowed state that equals the contents found. If there is none, the error has the first slot that
+    /// differs from the state after the last acknowledged operation.
     pub(crate) fn survivor(
         &self,
         moment: &Moment,
@@ -175,6 +175,27 @@ impl History {
             }
         }
         Err(Wrong::between(&moment.state, found))
+    }
+
+    /// Number of operations after which the contents were exactly those found at this moment. `None` if they
+    /// never were since the last sync.
+    pub(super) fn done(&self, moment: &Moment, found: &[u64]) -> Option<usize> {
+        let (acknowledged, mut state) = (moment.acknowledged, moment.state.clone());
+        let end = self.len().min(acknowledged + moment.in_flight);
+        for op in acknowledged..end {
+            if state == found {
+                return Some(op);
+            }
+            self.redo(op, &mut state);
+        }
+        let floor = self.synced[acknowledged];
+        for op in (floor..end).rev() {
+            if state == found {
+                return Some(op + 1);
+            }
+            self.undo(op, &mut state);
+        }
+        (state == found).then_some(floor)
     }
 
     pub(crate) fn changes_before(&self, moment: &Moment) -> u64 {
@@ -210,8 +231,8 @@ impl History {
         lost
     }
 
-    /// Whether these contents are the state. Pages trimmed in the operations `since` may hold what they
-    /// held before.
+    /// True if the contents found are this state. Pages trimmed in the operations `since` may have their old
+    /// contents.
     fn matches(&self, state: &[u64], found: &[u64], since: std::ops::Range<usize>) -> bool {
         let mut wrong = (0..state.len()).filter(|&slot| state[slot] != found[slot]).peekable();
         if wrong.peek().is_none() {
@@ -298,6 +319,19 @@ mod tests {
         assert_eq!(h.survivor(&now, &at(2), Promise::LastState), Ok(Survivor::InFlight));
         assert!(h.survivor(&now, &at(0), Promise::LastState).is_err());
         assert!(h.survivor(&now, &at(3), Promise::LastState).is_err());
+    }
+
+    #[test]
+    fn the_number_of_operations_done_is_told_by_the_contents_alone() {
+        let h =
+            history(&[HostOp::Put(0), HostOp::Sync, HostOp::Put(1), HostOp::Put(2), HostOp::Put(3)], false);
+        let (now, at) = (moment(&h, 4), |n| moment(&h, n).state);
+        assert_eq!([2, 3, 4, 5].map(|n| h.done(&now, &at(n))), [2, 3, 4, 5].map(Some));
+        // Before the sync, and a mixture.
+        assert_eq!(h.done(&now, &at(0)), None);
+        let mut mixed = at(4);
+        mixed[1] = 0;
+        assert_eq!(h.done(&now, &mixed), None);
     }
 
     #[test]

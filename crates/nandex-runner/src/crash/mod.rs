@@ -1,21 +1,21 @@
-//! The power is cut at every physical operation of a workload, and what comes back is compared with what was
-//! promised.
+//! Crash tests: the power is cut at every physical operation of a workload, and the recovered contents are
+//! compared with the promise.
 //!
 //! 1. The workload runs once on a small chip that records every program, erase and bad-block mark, labelled
 //!    with the number of operations acknowledged before it ([`Rehearsal::record`]).
-//! 2. A second chip walks along the recording. Before each physical operation it is cloned; the clone sees
-//!    the operation not at all, or torn in every way the chip can tear it. (A cut after an operation is one
+//! 2. A second chip walks along the recording. It is cloned before each physical operation. The clone sees
+//!    that operation not at all, or torn in every way possible on the chip. (A cut after an operation is one
 //!    before the next.)
-//! 3. The clone is mounted, its invariants are checked, and its whole contents compared: a class that keeps
-//!    every operation must come back with the acknowledged ones, or these and the one in flight; one that
-//!    keeps every sync with some prefix of the history that is no shorter than the last sync; one that
-//!    promises nothing must refuse or be right, and where it can be opened all the same it must be whole,
-//!    with each key as at the last sync or later.
-//! 4. Some of the recovered chips go on working for a few dozen operations, and of these some are cut a
-//!    second time, during the recovery or after it.
+//! 3. The clone is mounted, its invariants are checked, and its whole contents compared. A class that keeps
+//!    every operation must return the acknowledged ones, with or without the one in flight. A class that
+//!    keeps every sync must return some prefix of the history that is no shorter than the last sync. A class
+//!    without a promise must refuse or be right. If it can be opened after a refusal, it must be whole, and
+//!    each key must be as at the last sync or later.
+//! 4. Some of the recovered chips go on working for a few dozen operations, and some of these are cut a
+//!    second time, during the recovery or after it. If the workload never found the chip full, a recovered
+//!    chip may refuse only what the same operations without any cut are refused too.
 //!
-//! The work is divided over threads by stretches of the recording; the report is the same whatever their
-//! number.
+//! Threads divide the work by stretches of the recording. The report does not depend on their number.
 
 pub(crate) mod history;
 pub(crate) mod ops;
@@ -23,6 +23,7 @@ mod point;
 mod report;
 pub(crate) mod subject;
 pub(crate) mod trial;
+mod uncut;
 
 pub use point::{Cut, CutPoint};
 pub use report::{CrashFailure, CrashReport, CrashSetup, CrashWork, Tally};
@@ -33,18 +34,18 @@ use crate::registry::{Holds, IndexEntry, StoreEntry};
 use crate::runner::Control;
 use crate::spatial::SpatialEntry;
 use history::{History, Moment};
-use nandex::Shared;
-use nandex::nand::sim::{Faults, Recording, SimChip};
+use nandex::nand::sim::{Recording, SimChip};
 use nandex::nand::{Part, catalogue};
 use nandex::ordered::Durability;
 use nandex::rng::Rng;
 use nandex::{Geometry, IndexError};
 use nandex_stacks::options::Settings;
-use ops::{HostOp, Mix, Source};
+use ops::Mix;
 use point::WAYS;
 use std::time::Instant;
-use subject::{Applied, Promise, SharedChip, Subject};
+use subject::{Promise, SharedChip, Subject};
 use trial::{Context, Outcome, Walk};
+use uncut::Uncut;
 
 /// The subject of a test.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +82,7 @@ impl Target {
         if self.holds().is_some_and(Holds::any_length) { 80 } else { 1200 }
     }
 
-    /// The strongest durability class that it gives.
+    /// Strongest durability class of the target.
     pub fn strongest_class(&self) -> Durability {
         match self {
             Target::Index(entry) => entry.strongest_class(),
@@ -113,7 +114,7 @@ pub enum Cuts {
     All,
     /// At this number of places, evenly spread.
     Sample(u64),
-    /// At one place, to replay it.
+    /// One cut only, to repeat it.
     At(CutPoint),
 }
 
@@ -179,7 +180,7 @@ impl CrashPlan {
         Subject::mount(self.target, &self.settings, Box::new(chip.clone()))
     }
 
-    /// The command that repeats one cut of this test.
+    /// Command line that repeats one cut of this test.
     pub fn replay_command(&self, at: &str) -> String {
         let settings = &self.settings;
         let flag = match self.target {
@@ -230,9 +231,6 @@ pub struct Rehearsal {
     durability: Durability,
 }
 
-/// Percentage of the keys whose records are loaded before the workload.
-const LOADED_PERCENT: u64 = 60;
-
 /// Number of physical operations that a thread takes at a time.
 const STRETCH: usize = 48;
 
@@ -240,67 +238,14 @@ impl Rehearsal {
     /// Runs the workload and records it. An error means that the index refused it from the start; later
     /// failures are in the report.
     pub fn record(plan: CrashPlan) -> Result<Rehearsal, LabError> {
-        let chip = SimChip::new(&plan.part).map_err(|error| LabError::Chip {
-            file: plan.part.name.to_string(),
-            reason: error.to_string(),
-        })?;
-        let chip = chip.with_factory_bad_blocks(plan.failures.bad_blocks_ppm, plan.seed);
-        let chip: SharedChip = Shared::new(chip);
-        let mut subject = Subject::format(plan.target, &plan.settings, Box::new(chip.clone()))?;
-        let mix = subject.mix(plan.target, (plan.slots, plan.operations as u32 + 2));
+        let (mut uncut, subject) = Uncut::begin(&plan)?;
         let (promise, durability) = (subject.promise(plan.target), subject.durability());
-        let history = subject.load(mix, LOADED_PERCENT).map_err(|why| {
-            LabError::bad_option("keys", &plan.slots.to_string(), format!("with this chip: {why}"))
-        })?;
-        let start = chip.lock().clone();
-        chip.lock().start_recording();
-        chip.lock().set_faults(Faults {
-            seed: plan.seed,
-            program_failures_ppm: plan.failures.program_failures_ppm,
-            erase_failures_ppm: plan.failures.erase_failures_ppm,
-            ..Faults::default()
-        });
-        let recording = Recording::default();
-        let (stopped, refused) = (None, 0);
-        let mut rehearsal =
-            Rehearsal { plan, start, recording, history, stopped, refused, mix, promise, durability };
-        rehearsal.stopped = rehearsal.run_workload(subject, &chip).err();
-        rehearsal.recording = chip.lock().take_recording();
-        Ok(rehearsal)
-    }
-
-    fn run_workload(&mut self, mut subject: Subject, chip: &SharedChip) -> Result<(), String> {
-        let mut source = Source::new(self.plan.seed, self.mix);
-        for number in 0..self.plan.operations {
-            chip.lock().mark(number);
-            let op = source.next(self.history.contents());
-            let version = number as u32 + 1;
-            let at = |why: String| format!("operation {number}, without any cut: {why}");
-            match subject.apply(&op, version, self.history.contents()).map_err(at)? {
-                Applied::Done => {
-                    let trims = matches!(subject, Subject::Store(_));
-                    self.history.note(&op, version, subject.value_bytes(), trims);
-                }
-                refusal => {
-                    self.refused += u64::from(refusal != Applied::TooMany);
-                    self.history.note_nothing(false);
-                }
-            }
-            if matches!(op, HostOp::Remount { .. }) {
-                chip.lock().mark(number + 1);
-                drop(subject);
-                subject = self.plan.mount(chip).map_err(|error| at(format!("mount: {error}")))?;
-            }
-        }
-        chip.lock().mark(self.plan.operations);
-        let found = subject.contents(self.mix.slots as usize)?;
-        if found != self.history.contents() {
-            return Err(format!(
-                "at the end, without any cut: {}",
-                history::Wrong::between(self.history.contents(), &found)
-            ));
-        }
-        Ok(())
+        let start = uncut.chip.lock().clone();
+        uncut.chip.lock().start_recording();
+        let stopped = uncut.run_whole(subject).err();
+        let recording = uncut.chip.lock().take_recording();
+        let Uncut { mix, history, refused, .. } = uncut;
+        Ok(Rehearsal { plan, start, recording, history, stopped, refused, mix, promise, durability })
     }
 
     /// Number of physical operations recorded.
@@ -308,7 +253,7 @@ impl Rehearsal {
         self.recording.operations.len() as u64
     }
 
-    /// Number of cuts to be tried, without second ones.
+    /// Number of first cuts to try.
     pub fn cuts(&self) -> u64 {
         self.cut_numbers().len() as u64
     }

@@ -1,5 +1,4 @@
-//! One cut: mounts what it left, checks it, compares its contents in full, and at times goes on working with
-//! it.
+//! One cut: mounts the chip, checks the index, compares its whole contents, and sometimes goes on working.
 
 use super::CrashPlan;
 use super::history::{History, Moment, Wrong};
@@ -7,8 +6,9 @@ use super::ops::{HostOp, Mix, Source};
 use super::point::{Cut, CutPoint, WAYS};
 use super::report::{CrashFailure, Failure, Tally};
 use super::subject::{Applied, Promise, SharedChip, Subject, spots};
+use super::uncut::Uncut;
 use nandex::Shared;
-use nandex::nand::sim::{Recorded, SimChip};
+use nandex::nand::sim::{Faults, Recorded, SimChip};
 use nandex::ordered::Durability;
 use nandex::rng::{Rng, split_mix};
 use nandex::{IndexError, Nand, Pbn};
@@ -20,11 +20,12 @@ pub(super) struct Context<'a> {
     pub(super) mix: Mix,
     pub(super) promise: Promise,
     pub(super) durability: Durability,
-    /// Whether the workload ever found the chip full. If not, no recovered chip may be full.
+    /// Whether the workload ever found the chip full. If not, a recovered chip may be full only where one
+    /// without a cut is full too.
     pub(super) may_be_full: bool,
 }
 
-/// A recording with its history, and a chip that is moved along it.
+/// A recording with its history, and a chip that is moved along the recording.
 pub(super) struct Walk<'a> {
     pub(super) history: &'a History,
     pub(super) recording: &'a [Recorded],
@@ -53,12 +54,12 @@ enum Depth {
 const OPERATIONS_AFTER: usize = 40;
 /// One in this many recovered chips is used further.
 const GO_ON_EVERY: u64 = 6;
-/// One in this many of those chips is cut again, at several places.
+/// Every how many of the chips that go on are cut again, and at how many places.
 const CUT_AGAIN_EVERY: u64 = 12;
 const SECOND_CUTS: u64 = 8;
 
-/// One in this many blocks must have failed before a write may be refused for that. It is the share that
-/// FTLs reserve in these tests.
+/// One in this many blocks must have failed before a write may be refused for that reason. FTLs reserve this
+/// share in these tests.
 const FAILED_PER_WORN: u32 = 8;
 
 /// Whether enough blocks have failed that writes may be refused.
@@ -66,6 +67,11 @@ fn is_worn(chip: &mut SimChip) -> bool {
     let blocks = chip.geometry().blocks;
     let bad = (0..blocks).filter(|&pbn| chip.is_bad(Pbn(pbn)) == Ok(true)).count() as u32;
     bad * FAILED_PER_WORN >= blocks
+}
+
+/// The version of what the operation of this number after the recovery writes: none of the workload's.
+fn version_after(number: usize) -> u32 {
+    (1 << 30) + number as u32
 }
 
 impl Walk<'_> {
@@ -189,7 +195,8 @@ impl Trial<'_> {
         self.cut_again(walk, second, outcome)
     }
 
-    /// Mounts what the cut left and finds its state. `None` if the mount was refused and may be.
+    /// Mounts the chip and finds its state in the history. Returns `None` if the mount was refused and may
+    /// be.
     fn recover(
         &self,
         chip: &SharedChip,
@@ -245,6 +252,7 @@ impl Trial<'_> {
     /// Continues with the recovered contents, and syncs.
     fn go_on(&self, subject: &mut Subject, chip: &SharedChip, found: Vec<u64>) -> Result<History, String> {
         let context = self.context;
+        let done = self.history.done(self.moment, &found);
         let mut history = History::new(found);
         let mut source = Source::new(split_mix(self.cut.number()), context.mix);
         let mut ops: Vec<HostOp> = Vec::new();
@@ -253,28 +261,46 @@ impl Trial<'_> {
                 HostOp::Remount { .. } => HostOp::Sync,
                 op => op,
             };
-            // Values that the workload before the cut never wrote.
-            let version = (1 << 30) + ops.len() as u32;
+            let version = version_after(ops.len());
             chip.lock().mark(ops.len() as u64);
-            match subject.apply(&op, version, history.contents())? {
+            let applied = subject.apply(&op, version, history.contents())?;
+            ops.push(op);
+            let op = &ops[ops.len() - 1];
+            match applied {
                 Applied::Done => {
-                    history.note(&op, version, subject.value_bytes(), matches!(subject, Subject::Store(_)));
+                    history.note(op, version, subject.value_bytes(), matches!(subject, Subject::Store(_)));
                 }
                 Applied::TooMany => history.note_nothing(false),
                 _ if context.may_be_full => history.note_nothing(false),
                 Applied::WornOut if is_worn(&mut chip.lock()) => history.note_nothing(false),
+                _ if self.is_refused_uncut(done, &ops)? => history.note_nothing(false),
                 refusal => {
                     return Err(format!(
-                        "{op:?} after the recovery: {refusal:?}, though there was room before"
+                        "{op:?} after the recovery: {refusal:?}, though there is room without a cut"
                     ));
                 }
             }
-            ops.push(op);
         }
         chip.lock().mark(ops.len() as u64);
         subject.end(context.mix.always_close || self.cut.number().is_multiple_of(2))?;
         history.note_nothing(true);
         Ok(history)
+    }
+
+    /// Whether the last of these operations is refused without any cut too: on a chip that comes to the state
+    /// found, the first `done` operations of the workload, with the power on, and then goes on like this one.
+    /// Other operations than the workload's may fill a chip, or a tree of the greatest height.
+    fn is_refused_uncut(&self, done: Option<usize>, ops: &[HostOp]) -> Result<bool, String> {
+        // Nothing tells how to come to a mixture of states.
+        let Some(done) = done else { return Ok(false) };
+        let (mut uncut, subject) = Uncut::begin(self.context.plan).map_err(|error| error.to_string())?;
+        let mut subject = uncut.run(subject, done as u64)?;
+        uncut.chip.lock().set_faults(Faults::default());
+        let mut last = Applied::Done;
+        for (number, op) in ops.iter().enumerate() {
+            last = uncut.apply(&mut subject, op, version_after(number))?;
+        }
+        Ok(matches!(last, Applied::Full | Applied::WornOut))
     }
 
     fn mount_again(&self, chip: &SharedChip, history: &History) -> Result<(), Failure> {
@@ -288,7 +314,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Cuts the recovery and what followed it.
+    /// Cuts the power during the recovery and the work after it.
     fn cut_again(
         &self,
         mut walk: Walk<'_>,

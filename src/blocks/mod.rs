@@ -428,7 +428,7 @@ pub fn mark_bad<N: Nand + ?Sized>(nand: &mut N, pbn: Pbn) -> Result<(), StoreFau
 /// Operations on table and chip together.
 impl BlockTable {
     /// Retires every block that carries a bad-block mark.
-    pub fn retire_marked<N: Nand>(&mut self, nand: &mut N) -> Result<(), StoreFault> {
+    pub fn retire_marked<N: Nand + ?Sized>(&mut self, nand: &mut N) -> Result<(), StoreFault> {
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             if self.state(pbn) != BlockState::Bad && nand.is_bad(pbn)? {
                 self.retire(pbn);

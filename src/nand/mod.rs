@@ -215,6 +215,14 @@ pub trait Nand: MaybeSend {
     }
 }
 
+/// The chip behind `dyn`, so that a program holds code once for all kinds of chips. Firmware has one chip, and
+/// code for it alone is smaller: methods that do nothing vanish.
+pub(crate) fn once<N: Nand>(nand: &mut N) -> &mut (impl Nand + ?Sized) {
+    #[cfg(feature = "full")]
+    let nand: &mut dyn Nand = nand;
+    nand
+}
+
 /// Error of a chip: an operation was refused or failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

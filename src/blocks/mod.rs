@@ -330,7 +330,7 @@ impl BlockTable {
 
     /// Sets the erase count of a block, as an earlier session counted it.
     pub fn set_erase_count(&mut self, pbn: Pbn, erases: u32) {
-        self.uses.set_erases(pbn, erases, &|| self.valid.count(self.geometry, pbn));
+        self.uses.set_erases(pbn, erases, self.valid_count(pbn));
     }
 
     /// Makes a page valid.
@@ -408,7 +408,7 @@ impl BlockTable {
         if self.state(pbn) == BlockState::Full {
             self.order.remove(pbn.0);
         }
-        self.uses.set_state(pbn, state, &|| self.valid.count(self.geometry, pbn));
+        self.uses.set_state(pbn, state, self.valid_count(pbn));
         if state == BlockState::Full {
             self.order.add(pbn.0);
         }

@@ -226,7 +226,7 @@ mod tests {
         records.write_base(&mut nand, &mut state, (true, &[]), &mut page).unwrap();
         assert_eq!(records.mark, Mark::Note);
         records.changed.set(Pbn(9));
-        assert!(records.trimmed.insert(7) && records.write_note(nand, &state, None, &mut page).unwrap());
+        assert!(records.trimmed.insert(7) && records.write_note(&mut nand, &state, None, &mut page).unwrap());
         assert_eq!((records.mark, records.changed.has(Pbn(9))), (Mark::Nothing, false));
         assert!(records.trimmed.is_empty());
         for erase in 1..=ERASES_PER_BASE_MAX {

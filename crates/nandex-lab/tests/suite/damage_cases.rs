@@ -122,6 +122,18 @@ fn a_read_that_writes_onto_damage_names_it() {
     require_told(&[("flashdb@lazy", 1400017, "remounted", "block-ones:0+block-flip:5")]);
 }
 
+/// A close writes two commit pages in two blocks: each may be lost with its block. Both lost at once look like two power
+/// cuts, one in an erase.
+#[test]
+fn each_of_the_two_pages_that_a_close_writes_stands_for_both() {
+    let blows =
+        ["flip:332", "flip:336", "block-zero:20", "block-zero:21", "flip:332+flip:336", "flip:336+flip:332"];
+    blows.iter().for_each(|blow| require_told(&[("plow", 96002, "closed", blow)]));
+    let both = "flip:336+block-zero:20".parse().unwrap();
+    let found = replay("plow".parse().unwrap(), 96002, "closed".parse().unwrap(), &both).unwrap().unwrap();
+    assert!(found.exception().is_some(), "{found}");
+}
+
 /// Subjects that do not fit on the chip, or not on the FTL, say so at the format: nothing was found.
 #[test]
 fn what_does_not_fit_is_no_finding() {

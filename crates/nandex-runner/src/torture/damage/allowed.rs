@@ -198,11 +198,12 @@ pub const EXCEPTIONS: &[Exception] = &[
                  away (docs/indexes/ipl.md).",
     },
     Exception {
-        who: Who::Named(&["sbits"]),
+        who: Who::Named(&["sbits", "plow"]),
         damages: &Kind::ALL,
         ends: Ends::NewestOfTwo(1),
         may: May::BeOlder(u64::MAX),
-        reason: "The two pages that a close writes look like pages that two power cuts tore, one after the other (docs/indexes/sbits.md).",
+        reason: "The two pages that a close writes look like pages that two power cuts tore, one after the other; the block of one of them \
+                 like one that was being erased then (docs/indexes/sbits.md, docs/indexes/plow.md).",
     },
 ];
 

@@ -66,8 +66,8 @@
 //! | `Records` | the checkpoint area, the changes since the last record, when one is due | `record.rs` |
 //! | `Recovery` | the pages found by a mount; it lends the others meanwhile | `recovery.rs` |
 //!
-//! An operation is a `Work`: these parts and the chip behind `dyn`, so that one body of code serves every
-//! chip. [`PageMapFtl`] is a thin shell around it.
+//! An operation is a `Work`: these parts and the chip, in full builds behind `dyn`, so that one body of code
+//! serves every chip. [`PageMapFtl`] is a thin shell around it.
 
 mod ahead;
 mod event;
@@ -174,7 +174,7 @@ struct Core {
     counters: FtlCounters,
 }
 
-/// Operation under way: the FTL, and its chip behind `dyn` so that the code is compiled once.
+/// Operation under way: the FTL and its chip, in full builds behind `dyn` (`once`).
 struct Work<'a, N: ?Sized> {
     nand: &'a mut N,
     core: &'a mut Core,

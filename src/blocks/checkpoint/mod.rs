@@ -140,10 +140,7 @@ pub struct CheckpointArea {
 impl CheckpointArea {
     /// Prepares a chip: chooses and erases the anchors, which become Reserved. The table must know the bad
     /// blocks. Before the first write there is nothing to mount.
-    pub fn format<N: Nand + ?Sized>(
-        nand: &mut N,
-        blocks: &mut BlockTable,
-    ) -> Result<CheckpointArea, StoreFault> {
+    pub fn format<N: Nand + ?Sized>(nand: &mut N, blocks: &mut BlockTable) -> Result<Self, StoreFault> {
         let geometry = nand.geometry();
         require_spare(geometry)?;
         let mut area = CheckpointArea::empty(geometry);
@@ -486,7 +483,7 @@ impl CheckpointArea {
                 Some(anchor) if self.anchor_used + pages <= self.geometry.pages_per_block => {
                     (anchor, self.anchor_used)
                 }
-                _ => (self.next_anchor(nand, blocks)?, 0),
+                _ => (self.go_on(nand, blocks)?, 0),
             };
             if Some(anchor) == self.anchor {
                 self.anchor_used = self.geometry.pages_per_block;
@@ -548,17 +545,11 @@ impl CheckpointArea {
     }
 
     /// Erases the next anchor and returns it. `Full` if only the one with the newest reference is left.
-    fn next_anchor<N: Nand + ?Sized>(
-        &mut self,
-        nand: &mut N,
-        blocks: &mut BlockTable,
-    ) -> Result<Pbn, StoreFault> {
+    fn go_on<N: Nand + ?Sized>(&mut self, nand: &mut N, blocks: &mut BlockTable) -> Result<Pbn, StoreFault> {
         loop {
             let after = |a: &&Pbn| self.anchor.is_none_or(|current| **a > current);
             let candidate = self.anchors.iter().find(after).or(self.anchors.first()).copied();
-            let Some(anchor) = candidate.filter(|&a| Some(a) != self.anchor) else {
-                return Err(StoreError::Full.into());
-            };
+            let anchor = candidate.filter(|&a| Some(a) != self.anchor).ok_or(StoreError::Full)?;
             if blocks.erase(nand, anchor, Cause::Checkpoint)? {
                 return Ok(anchor);
             }

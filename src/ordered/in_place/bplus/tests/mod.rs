@@ -445,3 +445,24 @@ fn forged_pages_never_panic() {
         use_everything(pages, rng.next_u64());
     });
 }
+
+/// What the operations of a tree do not call is asked of the store itself, not of [`super::Below`].
+#[test]
+fn upkeep_and_numbers_are_those_of_the_store() {
+    let chip = testing::schemes::chip(crate::nand::Geometry::new(512, 16, 8, 40));
+    let store = crate::PageMapFtl::<crate::nand::sim::SimChip>::format(chip, &Default::default()).unwrap();
+    let mut tree = BPlusTree::format(store, &BPlusConfig::new(RecordFormat::new(4, 8))).unwrap();
+    assert!(tree.ram_bytes() > tree.store().ram_bytes());
+    for key in 0..3000_u32 {
+        tree.insert(&(key % 600 * 7919 % 600).to_be_bytes(), &[1; 8]).unwrap();
+    }
+    assert!(tree.stats().collections > 0, "the numbers of the store are told");
+    let checkpoints = tree.store().counters().checkpoints;
+    tree.close().unwrap();
+    assert!(tree.store().counters().checkpoints > checkpoints, "a close ends in one of the store");
+    let free = |tree: &BPlusTree<_>| crate::PageMapFtl::blocks(tree.store()).free_count();
+    let before = free(&tree);
+    while tree.maintain(8).unwrap() > 0 {}
+    assert!(free(&tree) > before, "blocks are collected ahead");
+    assert_eq!(tree.scrub(10).unwrap(), tree.store().page_count() - 10);
+}

@@ -215,8 +215,8 @@ pub trait Nand: MaybeSend {
     }
 }
 
-/// The chip behind `dyn`, so that a program holds code once for all kinds of chips. Firmware has one chip, and
-/// code for it alone is smaller: methods that do nothing vanish.
+/// Returns the chip behind `dyn`, so that a program holds code once for all kinds of chips. Firmware has one
+/// chip: there it is returned as it is, since code for it alone is smaller.
 pub(crate) fn once<N: Nand>(nand: &mut N) -> &mut (impl Nand + ?Sized) {
     #[cfg(feature = "full")]
     let nand: &mut dyn Nand = nand;

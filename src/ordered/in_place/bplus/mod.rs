@@ -147,8 +147,8 @@ pub struct BPlusTree<S> {
     core: Core,
 }
 
-/// The store as operations call it. What is asked of the store itself is in none of its tables of methods, so
-/// that a program links it only if it calls it.
+/// Store as operations call it. Upkeep and numbers are asked of the store inside: here they would be linked
+/// into every program, called or not.
 struct Below<S>(S);
 
 impl<S: PageStore> PageStore for Below<S> {

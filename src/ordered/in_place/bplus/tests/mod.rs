@@ -446,7 +446,7 @@ fn forged_pages_never_panic() {
     });
 }
 
-/// What the operations of a tree do not call is asked of the store itself, not of [`super::Below`].
+/// Upkeep and numbers are asked of the store itself, not of [`super::Below`], which has none of them.
 #[test]
 fn upkeep_and_numbers_are_those_of_the_store() {
     let chip = testing::schemes::chip(crate::nand::Geometry::new(512, 16, 8, 40));

@@ -90,7 +90,7 @@ pub enum IndexError {
     ChipTooSmall {
         /// Structure that needs the blocks.
         who: &'static str,
-        /// Number of good blocks that it needs.
+        /// Number of good blocks needed.
         needs: u32,
         /// Number of good blocks of the chip.
         has: u32,
@@ -99,14 +99,14 @@ pub enum IndexError {
     SpareTooSmall {
         /// Structure that needs the spare area.
         who: &'static str,
-        /// Spare bytes of a page that it needs.
+        /// Number of spare bytes needed in a page.
         needs: u32,
         /// Spare bytes of a page of the chip.
         has: u32,
     },
     /// The index cannot run with these settings on this chip, for the reason in words.
     Unsupported(Cow<'static, str>),
-    /// The medium holds no index of this kind, or one with other settings, but this.
+    /// The medium holds no index of this kind, or one with other settings.
     NotFormatted(Unfit),
     /// The medium to be formatted is not blank. It was not changed.
     NotBlank,
@@ -118,14 +118,14 @@ pub enum IndexError {
 }
 
 impl IndexError {
-    /// A refusal in words: what is needed and what there is.
+    /// A refusal with a message: the number needed and the number given.
     #[doc(hidden)]
     #[cold]
     pub fn unsupported(what: String) -> IndexError {
         IndexError::Unsupported(what.into())
     }
 
-    /// Bytes that contradict an invariant: which, in words, and the page or node where they are.
+    /// Error for bytes that contradict an invariant: the message, and the page or node.
     #[inline(always)]
     pub const fn broken(invariant: Invariant, what: &'static str, at: u64) -> IndexError {
         IndexError::Corrupted { invariant: Some(invariant), what: words(what), at }

@@ -90,7 +90,7 @@ impl StoreFault {
         StoreFault::corrupted_at(what, u64::from(page))
     }
 
-    /// Returns the fault of bytes that contradict themselves, with another number than that of a page.
+    /// Fault of bytes that contradict themselves. `at` is a number other than that of a page.
     #[cold]
     #[inline(never)]
     pub fn corrupted_at(what: &'static str, at: u64) -> StoreFault {

@@ -12,14 +12,14 @@ pub enum Durability {
     /// Nothing is promised. A mount after a cut reports the cut, unless nothing was changed since the last
     /// sync.
     None,
-    /// The state after a cut is that of the last sync or a later one, and is a prefix of the history.
+    /// After a cut the state is that of the last sync or a later one, and a prefix of the history.
     EverySync,
     /// Every acknowledged operation survives a cut.
     EveryOperation,
 }
 
 impl Durability {
-    /// Name in results.
+    /// Name of the class in results.
     pub const fn name(self) -> &'static str {
         match self {
             Durability::None => "none",
@@ -95,12 +95,12 @@ impl Metric {
 }
 
 impl Room {
-    /// Room of so many pages: for so many records, of which so many surely find a place.
+    /// Room of `pages` pages for `records` records, of which `surely` certainly find a place.
     pub const fn new(pages: u64, records: u64, surely: u64) -> Room {
         Room { pages, records, surely }
     }
 
-    /// The room that is left beside so many records that wait to be entered.
+    /// Room that is left after `waiting` records that are not entered yet.
     #[doc(hidden)]
     pub const fn without(self, waiting: u64) -> Room {
         let records = self.records.saturating_sub(waiting);
@@ -146,8 +146,8 @@ impl IndexStats {
     }
 }
 
-/// The largest numbers that may be set where neither chip nor store sets a bound: generous for any use, and
-/// small enough that what is allocated for them fits a machine.
+/// Upper limits of settings that neither chip nor store limits: generous for any use, and small enough that
+/// the memory for them fits a machine.
 #[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub mod most {
     /// Most entries of a node: one for each byte of the largest page.

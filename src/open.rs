@@ -1,5 +1,5 @@
-//! The ways in which an index or an FTL comes to stand on a medium without anything being lost: opened, which
-//! formats a blank one only, and formatted, which refuses any other.
+//! Opening an index or an FTL on a medium without losing any data: `open` formats a blank medium only, and
+//! `format` refuses any other.
 
 use crate::check::IndexError;
 use crate::nand::{Nand, is_blank};
@@ -13,7 +13,7 @@ use core::fmt;
 pub struct Unopened<M> {
     /// Reason of the error.
     pub error: IndexError,
-    /// Medium; `None` if the function that mounts or formats kept it.
+    /// The medium; `None` if the function that mounts or formats kept it.
     pub medium: Option<M>,
 }
 

@@ -10,8 +10,8 @@
 use core::cmp::Ordering;
 use core::ops::Range;
 
-/// Bisects places in ascending order: the one of which `order` says that it is the wanted one, or else where
-/// that belongs.
+/// Bisects ascending places. Returns the place for which `order` says equal, or as the error the place where
+/// it would be inserted.
 #[inline]
 pub fn search(places: Range<usize>, order: impl Fn(usize) -> Ordering) -> Result<usize, usize> {
     let (mut low, mut high) = (places.start, places.end);

@@ -1,5 +1,5 @@
-//! Configurations of other crates: built by their constructor and a method for each field, so that a new
-//! field breaks nobody.
+//! Configurations for other crates: made by a constructor and one method per field, so that a new field
+//! breaks no user.
 
 /// Gives a configuration a method for each of its public fields. A `const` before it makes them constant.
 macro_rules! with {

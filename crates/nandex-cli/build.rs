@@ -1,7 +1,7 @@
-//! Tells the program which commit it is built from, so that results can say it.
+//! Tells the program the commit from which it is built, for its results.
 //!
-//! Outside of a repository, as in a package, cargo's own note of the commit serves; without one the program
-//! does not know.
+//! Outside of a repository, as in a package, cargo's own note of the commit is used. Without that the commit
+//! is unknown.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,7 +21,7 @@ fn main() {
     }
 }
 
-/// The commit of the repository, with `+` where files differ from it.
+/// Commit of the repository, with `+` if files differ from the commit.
 fn of_repository(root: &Path) -> Option<String> {
     if !root.join(".git").exists() {
         return None;

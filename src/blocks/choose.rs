@@ -8,9 +8,9 @@ use crate::units::Pbn;
 use alloc::vec::Vec;
 
 impl BlockTable {
-    /// Keeps from now on the order that this policy needs, so that it knows the order in which blocks are
-    /// closed. Without this call the table learns of the policy at the first [`BlockTable::victim`], and
-    /// takes the order of the last changes instead.
+    /// Keeps from now on the order that this policy needs: that in which blocks are closed. Without this call
+    /// the table learns of the policy at the first [`BlockTable::victim`], and uses the order of the last
+    /// changes until then.
     pub fn follow(&mut self, policy: VictimPolicy) {
         if !cfg!(feature = "full") {
             return;

@@ -54,7 +54,7 @@ pub struct HotConfig {
 }
 
 impl HotConfig {
-    /// The paper's numbers.
+    /// Default numbers, those of the paper.
     pub const DEFAULT: HotConfig = HotConfig { counters: 4096, hashes: 2, threshold: 4, decay_writes: 5120 };
 }
 

@@ -59,7 +59,7 @@ impl BlockTable {
         self.valid.counts().is_none_or(|counts| counts.knows(pbn))
     }
 
-    /// Begins to ask which pages are valid, in this block and in those likely to be collected next.
+    /// Starts to find out which pages are valid, in this block and in those likely to be collected next.
     pub fn ask_about(&mut self, victim: Pbn) {
         let Some(at_once) = self.valid.counts().map(|counts| counts.asked_at_once()) else { return };
         let mut blocks = Vec::with_capacity(at_once);
@@ -78,7 +78,7 @@ impl BlockTable {
         full.min_by_key(|&pbn| self.valid_count(pbn))
     }
 
-    /// Tells whether a block is among those asked about.
+    /// True if the valid pages of this block are being asked for.
     pub fn is_asked_about(&self, pbn: Pbn) -> bool {
         self.valid.counts().is_some_and(|counts| counts.asks_about(pbn))
     }
@@ -95,7 +95,7 @@ impl BlockTable {
         is_restored
     }
 
-    /// Begins to count the valid pages of all blocks anew.
+    /// Starts a new count of the valid pages of all blocks.
     pub fn begin_count(&mut self) {
         if let Some(counts) = self.valid.counts_mut() {
             counts.begin_anew();

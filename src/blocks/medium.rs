@@ -76,8 +76,8 @@ impl BlockTable {
         }
     }
 
-    /// Reads a table from the next [`BlockTable::encoded_bytes`] of a checkpoint. Free blocks become Unclean:
-    /// a program may have been cut short in one of them since.
+    /// Reads a table from the next [`BlockTable::encoded_bytes`] of a checkpoint. Free blocks become Unclean,
+    /// because a program may have been cut short in one of them since.
     pub fn decode(geometry: Geometry, source: &mut dyn Source) -> Result<BlockTable, StoreFault> {
         BlockTable::decode_into(geometry, source, (Validity::Bits, Validity::Bits))
     }

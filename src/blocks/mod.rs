@@ -218,7 +218,7 @@ impl BlockTable {
         self.uses.places.by_most_wear()
     }
 
-    /// Iterates over the blocks of the pool, the least worn one first, which is taken next.
+    /// Iterates over the blocks of the pool in the order of use, the least worn one first.
     pub fn free_by_least_wear(&self) -> impl Iterator<Item = Pbn> + '_ {
         self.uses.places.by_least_wear()
     }
@@ -230,7 +230,7 @@ impl BlockTable {
         Some((pbn, needs_erase))
     }
 
-    /// Block of the pool that is taken next.
+    /// The next block that the pool gives.
     pub fn first_free(&self, wear: Wear) -> Option<Pbn> {
         self.uses.first_free(wear)
     }
@@ -264,7 +264,7 @@ impl BlockTable {
         self.give_back(pbn, BlockState::Free);
     }
 
-    /// Gives back a block that still holds stale bytes; it becomes Unclean, and is erased when it is needed.
+    /// Frees a block with stale bytes. It becomes Unclean, and is erased when it is needed.
     pub fn discard(&mut self, pbn: Pbn) {
         self.give_back(pbn, BlockState::Unclean);
     }
@@ -458,8 +458,8 @@ impl BlockTable {
         }
     }
 
-    /// Erases the `wanted` blocks that are taken next, unless they are erased already: then taking them
-    /// cannot fail. Their order stays the same. `Full` if there are fewer.
+    /// Erases the next `wanted` blocks of the pool, unless they are erased already. Taking them then cannot
+    /// fail. Their order stays the same. `Full` if there are fewer.
     pub fn erase_ahead<N: Nand + ?Sized>(
         &mut self,
         nand: &mut N,

@@ -140,7 +140,7 @@ impl Places {
         (self.pool..self.row.len()).rev().map(|at| Pbn(self.row.get(at)))
     }
 
-    /// Place of a free block; `Err` with the place where it would be.
+    /// Place of a free block. `Err` has the place at which it would be inserted.
     fn place_of_free(&self, rows: &Rows, pbn: Pbn) -> Result<usize, usize> {
         let wear = (rows.erases(pbn.index()), pbn.0);
         let (mut low, mut high) = (self.pool, self.row.len());

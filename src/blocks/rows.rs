@@ -66,13 +66,13 @@ impl Rows {
         self.set(at, state as u32, self.erases(at));
     }
 
-    /// Notes that a free block was erased before it is taken. The erase is counted when it is taken, so that
-    /// the block keeps its place in the order of wear.
+    /// Notes that a free block was erased ahead of use. The erase is counted when the block is taken, so that
+    /// it keeps its place in the order of wear.
     pub(super) fn set_ahead(&mut self, at: usize) {
         self.set(at, AHEAD, self.erases(at));
     }
 
-    /// Clears that note. True if the block was erased before it was taken.
+    /// Clears the note that a block was erased ahead of use. Returns whether there was one.
     pub(super) fn take_ahead(&mut self, at: usize) -> bool {
         let is_ahead = number(self.rows[at]) >> STATE_SHIFT == AHEAD;
         if is_ahead {
@@ -112,7 +112,7 @@ impl Rows {
         }
     }
 
-    /// Ends a record: it is written, or given up.
+    /// Ends a record, whether it was written or not.
     pub(super) fn end_record(&mut self) {
         self.before = None;
     }

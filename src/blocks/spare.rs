@@ -99,7 +99,7 @@ impl Header {
         Header::claimed(spare).filter(|_| whole)
     }
 
-    /// Fields as they stand, of a page that may not be whole.
+    /// Fields of a page that may not be whole, unchecked.
     pub(crate) fn claimed(spare: &[u8; SPARE_BYTES]) -> Option<Header> {
         let kind = PageKind::from_byte(spare[1])?;
         Some(Header { kind, number: get_u32(spare, 2), version: get_u40(spare, 6), extra: spare[11] })
@@ -138,8 +138,8 @@ pub fn checksum(spare: &[u8; SPARE_BYTES]) -> u32 {
 pub enum Found {
     /// Every bit is 1: never programmed, or a program or an erase was cut short.
     Erased,
-    /// The bytes are not as they were written: torn, half erased, flipped, or uncorrectable. The fields are
-    /// given if all bits but one are right.
+    /// The bytes differ from those written: torn, half erased, flipped, or uncorrectable. The fields are
+    /// given if exactly one bit is wrong.
     Unreadable(Option<Header>),
     /// Whole page: its fields and its checksum.
     Page(Header, u32),
@@ -233,7 +233,7 @@ fn is_exchanged<N: Nand + ?Sized>(
     }
 }
 
-/// Place in which a page would be whole, whatever its bytes are: every checksum belongs to one place.
+/// Page number at which a page would be whole: every checksum belongs to one page number.
 fn written_at(data: &[u8], spare: &[u8; SPARE_BYTES]) -> Ppn {
     Ppn(crc32_before(checksum(spare), &[data, &spare[1..12]]))
 }

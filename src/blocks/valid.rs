@@ -92,7 +92,7 @@ impl Valid {
         }
     }
 
-    /// Bytes of RAM on a chip of this geometry, including the counts that are made anew from time to time.
+    /// Bytes of RAM on a chip of this geometry, including the second set of counts that a new count needs.
     pub(super) fn ram_bytes(geometry: Geometry, validity: Validity) -> usize {
         match validity {
             #[cfg(feature = "in-parts")]
@@ -187,7 +187,7 @@ pub(super) struct Counts {
     bits: Vec<Word>,
     /// True while the owner is being asked: the bits of the blocks asked about are not complete yet.
     is_asking: bool,
-    /// Counts that are being made anew; empty at other times.
+    /// Counts of a new count in progress; empty at other times.
     anew: Vec<u8>,
 }
 
@@ -291,7 +291,7 @@ impl Counts {
         }
     }
 
-    /// Blocks that were asked about and are known.
+    /// Blocks whose valid pages were asked for and are known.
     pub(super) fn asked_about(&self) -> impl Iterator<Item = Pbn> + '_ {
         self.known[OPENED + 1..].iter().filter(|&&block| block != NONE).map(|&block| Pbn(block))
     }
@@ -301,12 +301,12 @@ impl Counts {
         self.known[OPENED + 1..].contains(&pbn.0)
     }
 
-    /// Begins to count the valid pages of all blocks anew.
+    /// Starts a new count of the valid pages of all blocks.
     pub(super) fn begin_anew(&mut self) {
         self.anew = vec![0; self.counts.len()];
     }
 
-    /// Takes the counts that were made anew, for [`Counts::new_count`].
+    /// Takes the result of a new count, for [`Counts::new_count`].
     pub(super) fn take_anew(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.anew)
     }
@@ -316,7 +316,7 @@ impl Counts {
         count_in(self.geometry, anew, pbn)
     }
 
-    /// Notes a valid page, once each.
+    /// Notes a valid page for the new count. Each page must be noted once.
     pub(super) fn note(&mut self, ppn: Ppn) {
         let pbn = self.geometry.block_of(ppn);
         if !self.anew.is_empty() {

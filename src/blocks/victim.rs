@@ -42,14 +42,14 @@ pub enum VictimPolicy {
     },
     /// Fewest valid pages among blocks drawn evenly at random. A block may be drawn twice.
     Choices {
-        /// Number of blocks drawn. 1 is a random victim; log2 of the chip's blocks is what others call random
-        /// greedy.
+        /// Number of blocks drawn. 1 means a random victim. The logarithm (base 2) of the number of blocks is
+        /// known as random greedy.
         count: u32,
     },
 }
 
 impl VictimPolicy {
-    /// Every policy; those with a number have its default.
+    /// Every policy. A policy with a number has its default here.
     pub const ALL: [VictimPolicy; 6] = [
         VictimPolicy::Greedy,
         VictimPolicy::CostBenefit,

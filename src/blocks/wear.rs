@@ -51,7 +51,7 @@ pub enum WearLevelling {
     None,
     /// The least worn full block moves once it lags too far behind the most worn block.
     Threshold {
-        /// Number of erases by which it may lag.
+        /// Erases by which a block may lag behind.
         gap_erases: u32,
     },
     /// Chang's dual pool.

@@ -42,7 +42,7 @@ impl SlotTable {
         (place + 1) & (self.places.len() - 1)
     }
 
-    /// Place of a number, or the empty one where it belongs.
+    /// Place of a key, or the empty place at which it would be inserted.
     fn find(&self, key: u32) -> usize {
         let mut place = self.home(key);
         while self.places[place] != EMPTY && self.places[place].0 != key {

@@ -1,4 +1,4 @@
-//! Tests of the cache over pages in memory: the pages it keeps, its counts and its promises.
+//! Tests of the cache over pages in memory: its pages, counts and promises.
 
 use super::*;
 use crate::nand::Cause;

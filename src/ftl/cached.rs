@@ -182,8 +182,7 @@ impl CachedTable {
         self.cmt.touch(lpn).or_else(|| self.untold.get(lpn))
     }
 
-    /// Gives a logical page another place. Its entry changes in the cache if it is there, and becomes untold
-    /// otherwise.
+    /// Changes the place of a logical page: in its cached entry, or else in an untold entry.
     pub fn update(&mut self, lpn: u32, ppn: u32) {
         if self.cmt.set(lpn, ppn) {
             return;
@@ -228,7 +227,7 @@ impl CachedTable {
         Ok(())
     }
 
-    /// Rewrites the translation pages of untold entries, at most `pages_max` of them.
+    /// Rewrites the translation pages of untold entries, at most `pages_max` pages.
     pub(crate) fn tell(&mut self, flash: &mut Flash<'_>, pages_max: u32) -> Result<(), StoreFault> {
         for _ in 0..pages_max {
             let Some(lpn) = self.untold.first() else { break };
@@ -255,7 +254,7 @@ impl CachedTable {
         flash.free(victim, Cause::Mapping, || self.encode())
     }
 
-    /// Gives up a valid page that cannot be read. The whole table is searched for its logical page, which is
+    /// Drops a valid page that cannot be read. The whole table is searched for its logical page, which is
     /// then lost.
     pub fn lose(
         &mut self,
@@ -283,7 +282,8 @@ impl CachedTable {
         self.table.directory_bytes() + self.cmt.ram_bytes() + untold
     }
 
-    /// Upper bound of these bytes, without untold entries beyond the plan, which a power cut may leave.
+    /// Upper bound of the bytes of [`mapping_bytes`](Self::mapping_bytes), without untold entries beyond the
+    /// plan, which a power cut may leave.
     pub fn mapping_bytes_max(&self) -> usize {
         self.table.directory_bytes() + self.cmt.ram_bytes_max() + self.untold.ram_bytes()
     }

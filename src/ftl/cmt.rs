@@ -119,7 +119,7 @@ impl Cmt {
         self.len() + entries <= self.capacity
     }
 
-    /// First place in the index whose entry begins with this logical page or a later one.
+    /// First index position whose entry begins with this logical page or a later one.
     fn place(&self, lpn: u32) -> usize {
         self.index.partition_point(|&at| self.slots[at as usize].lpn < lpn)
     }
@@ -151,7 +151,7 @@ impl Cmt {
         Some(self.slots[at as usize].at(lpn))
     }
 
-    /// Adds an entry for pages that have none. There must be room for it.
+    /// Adds an entry for pages without one. There must be room.
     pub fn insert(&mut self, run: Run, dirty: bool) {
         let Run { lpn, ppn, count } = run;
         assert!(!self.is_full(), "an entry is evicted before another comes");
@@ -198,8 +198,8 @@ impl Cmt {
         true
     }
 
-    /// Takes a page out of its run. The pages behind it become a run of their own. If there is no room for
-    /// that, the run is returned, unless it is clean.
+    /// Removes a page from its run. The pages behind it become a run of their own. If there is no room for
+    /// that, a dirty run is returned to the caller.
     pub(crate) fn carve(&mut self, lpn: u32) -> Option<Run> {
         let at = self.find(lpn)?;
         let slot = self.slots[at as usize];
@@ -221,7 +221,7 @@ impl Cmt {
         None
     }
 
-    /// Logical page whose entry goes next, and whether the entry is dirty.
+    /// First logical page of the next entry to be evicted, and whether the entry is dirty.
     pub fn victim(&self) -> Option<(u32, bool)> {
         let last = |segment: &Segment| Some(segment.last).filter(|&at| at != NONE);
         let at = self.segments.iter().find_map(last)?;

@@ -18,13 +18,14 @@ use alloc::vec::Vec;
 /// Collection ends when this many blocks are free.
 const FREE_BLOCKS: u32 = 5;
 
-/// A known block may replace the emptiest one as victim if it has at most 1/32 of its pages more valid.
+/// A block whose valid pages are known may replace the emptiest one as victim if it has at most 1/32 of its
+/// pages more valid.
 const MORE_VALID: u32 = 32;
 
 /// Bytes of the lists that a collection or a record makes for a moment.
 const LISTS_BYTES: usize = 256;
 
-/// Numbers by which the collection goes.
+/// The limits that control collection.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
     /// Policy that chooses the next block to collect.
@@ -48,7 +49,7 @@ impl Room {
         self.block_pages as usize * 2 * size_of::<u32>() + LISTS_BYTES
     }
 
-    /// True if enough blocks are free for a write.
+    /// True if enough blocks are free for a write to begin.
     pub fn is_enough(self, flash: &Flash<'_>) -> bool {
         self.free_blocks(flash) >= FREE_BLOCKS
     }
@@ -109,13 +110,13 @@ pub const fn extra_bytes_max(setup: [u32; 4]) -> usize {
 
 /// Scheme that makes room by collecting blocks of data and of the table.
 pub trait Collecting {
-    /// Returns the numbers by which the collection goes.
+    /// The limits that control collection.
     fn room(&self) -> Room;
 
     /// Returns the table and its cache.
     fn cached(&mut self) -> &mut CachedTable;
 
-    /// Returns the frontier for logical pages, those that the host writes and those that move.
+    /// The frontier for logical pages, both written and moved.
     fn data(&mut self) -> &mut Frontier;
 
     /// Moves the logical pages out of a block, and frees it.
@@ -175,7 +176,7 @@ pub trait Collecting {
         self.cached().tell(flash, u32::MAX)
     }
 
-    /// Moves a logical page that was hard to read from where it is.
+    /// Moves a weak logical page from its place.
     fn move_weak(&mut self, flash: &mut Flash<'_>, lpn: u32, from: Option<Ppn>) -> Result<(), StoreFault> {
         let Some(from) = from else { return Ok(()) };
         // If the page cannot be read any more, its reader is told.

@@ -126,7 +126,7 @@ impl Frontier {
         }
     }
 
-    /// Writes logical pages, all or none of which survive a power cut. Returns their places.
+    /// Writes logical pages; after a power cut all are there or none. Returns their places.
     pub fn write_group(
         &mut self,
         flash: &mut Flash<'_>,
@@ -148,8 +148,8 @@ impl Frontier {
     }
 }
 
-/// Function that hears of wrong entries in a table: a logical page and its true place. `None` means that it
-/// is not where the table has it, and nowhere unless a later call tells a place.
+/// Called with wrong entries of a table: a logical page and its true place. `None` means that the entry is
+/// wrong; the page is nowhere unless a later call tells its place.
 pub trait Unsaid: FnMut(&Flash<'_>, u32, Option<Ppn>) {}
 
 impl<F: FnMut(&Flash<'_>, u32, Option<Ppn>)> Unsaid for F {}
@@ -206,13 +206,13 @@ impl MapTable {
         page * self.per_page..((page + 1) * self.per_page).min(self.page_count)
     }
 
-    /// True if a page of the table exists. Otherwise all its entries are none.
+    /// True if a page of the table exists. Otherwise all its entries are empty.
     pub fn exists(&self, page: u32) -> bool {
         self.directory[page as usize] != NONE
     }
 
-    /// Loads a page of the table into the chip's buffer, and checks it. It stays there until something else
-    /// is read, moved or recorded.
+    /// Loads a page of the table into the chip's buffer and checks it. It stays there until another page is
+    /// read, moved or recorded.
     pub fn load(&mut self, flash: &mut Flash<'_>, page: u32, cause: Cause) -> Result<(), StoreFault> {
         let Some(ppn) = from_raw(self.directory[page as usize]) else {
             flash.page_mut().fill(0xff);
@@ -267,8 +267,8 @@ impl MapTable {
         self.live(flash, lpn)
     }
 
-    /// Entry of a logical page of which nothing newer is known, so it must name a valid page. Its page of the
-    /// table must be loaded.
+    /// Place of a logical page without a newer entry elsewhere, so that the table must name a valid page. Its
+    /// page of the table must be loaded.
     pub fn live(&self, flash: &Flash<'_>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         match self.get(flash, lpn) {
             Some(ppn) if !flash.is_valid(ppn) => {
@@ -370,8 +370,8 @@ impl MapTable {
         Ok(())
     }
 
-    /// Notes, for each of these places, the logical page that the table has there. Logical pages at a place
-    /// that is not valid, or that several claim, are told as nowhere until they are found.
+    /// Notes, for each of these places, the logical page that the table has there. Logical pages at an
+    /// invalid place, or at a place claimed by several, are reported as nowhere until they are found.
     fn claim(
         &mut self,
         flash: &mut Flash<'_>,

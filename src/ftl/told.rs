@@ -16,8 +16,7 @@ use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Number of marks, one bit for several blocks each, by which most pages of blocks that are not asked about
-/// are passed over.
+/// Number of marks, one bit for several blocks each. By the marks most pages of other blocks are skipped.
 const MARKS: usize = 512;
 
 /// Largest number of bytes of the map in a record, on a chip with `good_blocks` good blocks. Entries outside
@@ -114,8 +113,8 @@ impl CachedTable {
         bytes
     }
 
-    /// Sees to it that it is known which pages of a victim are valid: the whole table is read, which tells of
-    /// the likeliest next victims too.
+    /// Finds out which pages of a victim are valid. The whole table is read for that, which tells the same
+    /// about the likeliest next victims.
     pub(super) fn know_pages(&mut self, flash: &mut Flash<'_>, victim: Pbn) -> Result<(), StoreFault> {
         if flash.blocks().knows_pages_of(victim) {
             return Ok(());

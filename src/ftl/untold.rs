@@ -89,7 +89,7 @@ impl Untold {
         &self.row[self.places(lpns)]
     }
 
-    /// Drops the entries of these logical pages. With the last entry the RAM beyond the plan is given back.
+    /// Drops the entries of these logical pages. Once no entry is left, RAM beyond the plan is freed.
     pub(crate) fn told(&mut self, lpns: Range<u32>) {
         self.row.drain(self.places(lpns));
         if self.row.is_empty() && self.row.capacity() > self.planned as usize {

@@ -1,4 +1,4 @@
-//! Addresses of pages: the block that answers to each, the held ones, and those that an operation gives up.
+//! Addresses of pages: the block of each, the held addresses, and those freed by an operation.
 
 use super::held::Held;
 use crate::blocks::BlockTable;
@@ -11,15 +11,16 @@ const KEPT: usize = 16;
 
 /// Which block answers to each address of the log, and which addresses are in use.
 pub(super) struct Addresses {
-    /// Pairs of a home and the block that answers to its addresses, sorted.
+    /// Pairs, sorted: a *home*, which is the block of an address by its number, and the block that replaces
+    /// it on the chip.
     pub(super) replaced: Vec<(Pbn, Pbn)>,
-    /// Low half of each block's number in the order of opening, by home: a page with an older number is none
-    /// of the block.
+    /// Low half of each block's number in the order of opening, by home. A page with an older number does not
+    /// belong to the block.
     pub(super) openings: Vec<u16>,
     pub(super) held: Held,
     /// Pages that die when the current operation is finished.
     pub(super) dying: Vec<Ppn>,
-    /// For pages that keep their places: no place below this one is free.
+    /// For pages that keep their places: every place below this one is in use.
     next_free: u32,
 }
 
@@ -45,7 +46,7 @@ impl Addresses {
         }
     }
 
-    /// Home for which a block stands in.
+    /// The home that a block replaces.
     pub(super) fn home_of_stand_in(&self, block: Pbn) -> Option<Pbn> {
         self.replaced.iter().find(|pair| pair.1 == block).map(|pair| pair.0)
     }
@@ -58,7 +59,7 @@ impl Addresses {
         }
     }
 
-    /// Ends the stand-in for a home.
+    /// Notes that a home is no longer replaced.
     pub(super) fn end_stand_in(&mut self, home: Pbn) {
         self.replaced.retain(|pair| pair.0 != home);
     }
@@ -86,7 +87,7 @@ impl Addresses {
         }
     }
 
-    /// Lowest place in which no page is valid, for pages that keep their places.
+    /// Lowest place without a valid page, for pages that keep their places.
     pub(super) fn free_place(&mut self, blocks: &BlockTable) -> Option<Ppn> {
         let mut places = (self.next_free..blocks.geometry().pages()).map(Ppn);
         let free = places.find(|ppn| !blocks.is_valid(*ppn))?;
@@ -94,7 +95,7 @@ impl Addresses {
         Some(free)
     }
 
-    /// Place of the first page that died in the operation, if any did: it is to be written over.
+    /// Place of the first page that died in the operation, if any did. The next page is written over it.
     pub(super) fn first_given_up(&mut self, blocks: &mut BlockTable) -> Option<Ppn> {
         let ppn = self.dying.first().copied()?;
         // A damaged tree may have led to it twice.

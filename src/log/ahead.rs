@@ -17,9 +17,9 @@ const BLOCKS_AHEAD: u32 = 2;
 /// Weak pages (hard to read), and the round of reads that finds others.
 #[derive(Default)]
 pub(super) struct Scrubbing {
-    /// Pages that were hard to read, to be written elsewhere.
+    /// Weak pages, to be written elsewhere.
     pub(super) weak: Vec<Ppn>,
-    /// True while one of them is being moved.
+    /// True while a weak page is being moved.
     pub(super) moves_weak: bool,
     /// Number of pages that the round has passed.
     passed: u32,
@@ -91,8 +91,8 @@ impl<N: Nand> Tape<N> {
 }
 
 impl<N: Nand> Log<N> {
-    /// Looks at the next valid page of a round over the chip, and notes it if it is weak. `None` at the end
-    /// of the round. A lost page is reported to whoever asks for it.
+    /// Reads the next valid page of a round over the chip, and notes it if it is weak. `None` at the end of
+    /// the round. A lost page is not reported here but to its next reader.
     pub fn look_on(&mut self) -> Result<Option<Ppn>, IndexFault> {
         let pages = self.geometry().pages();
         while let Some(ppn) = self.tape.medium.scrubbing.next(pages) {

@@ -1,5 +1,5 @@
-//! Read part of the cache: whole pages as they are on the chip; the least recently used one goes first. A
-//! build without it has an empty stand-in.
+//! Read part of the cache: whole pages of the chip. The least recently used one is evicted. A build without
+//! it has an empty stand-in.
 
 #[cfg(feature = "embedded")]
 pub(super) use kept::ReadPart;

@@ -49,9 +49,9 @@ impl Checkpoints {
         self.note_bound.max(self.note.len())
     }
 
-    /// True if the newest checkpoint is a closing one. Then the block opened first after it is the only sign
-    /// that anything was written. A reclaim could remove that sign, or cause another block to be opened
-    /// first, so a plain checkpoint must precede it.
+    /// True if the newest checkpoint was written at close. Then the first block opened afterwards is the only
+    /// sign of later writes. A reclaim might erase that block, or cause another block to be opened first. So
+    /// a plain checkpoint must be written before a reclaim.
     pub(super) fn is_closed(&self) -> bool {
         CLOSES && self.closed
     }
@@ -63,7 +63,7 @@ impl<N: Nand> Tape<N> {
         self.checkpoints.note = note;
     }
 
-    /// Takes the note: after a mount that of the newest checkpoint, else the one set last.
+    /// Takes the owner's note: that of the newest checkpoint after a mount, otherwise the one set last.
     pub(crate) fn take_note(&mut self) -> Vec<u8> {
         core::mem::take(&mut self.checkpoints.note)
     }
@@ -100,17 +100,17 @@ impl<N: Nand> Tape<N> {
         Ok(())
     }
 
-    /// Writes the checkpoint that puts the state which a mount found behind it. If that is impossible, the
-    /// log can be read, but takes no page before one is written: else pages that a cut left would be taken
-    /// for part of what follows.
+    /// Writes a checkpoint of the state that a mount found. If that is impossible, the log can be read, but
+    /// takes no page before a checkpoint is written. Otherwise pages left by a cut would be mistaken for a
+    /// part of later operations.
     pub(crate) fn end_mount(&mut self, note: Note<'_>) -> Result<(), IndexFault> {
         self.checkpoints.is_needed = true;
         let closes = self.head.frontier.block.is_none();
         self.write_checkpoint(closes, note)
     }
 
-    /// Writes a checkpoint. If no block is left for it (most anchors failed, say), the previous one stays the
-    /// newest, and the next mount has more to follow; nothing is lost by that.
+    /// Writes a checkpoint. If no block is left for it (for example, because most anchors failed), the
+    /// previous one stays the newest. Then the next mount has more to read, and nothing is lost.
     pub(super) fn write_checkpoint(&mut self, closed: bool, note: Note<'_>) -> Result<(), IndexFault> {
         if let Some(note) = note.filter(|_| HAS_NOTES) {
             self.checkpoints.note_bound = note.byte_count();

@@ -6,7 +6,7 @@ use crate::log::{Log, parts};
 use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
 
-/// Tree whose pages the log may ask to be moved.
+/// A tree whose pages the log may ask it to move.
 pub trait Relocate<N: Nand> {
     /// Returns the log on which the tree lives.
     fn log(&mut self) -> &mut Log<N>;
@@ -18,7 +18,8 @@ pub trait Relocate<N: Nand> {
     /// Writes a checkpoint, after everything of the tree that a checkpoint does not hold.
     fn checkpoint(&mut self) -> Result<(), IndexFault>;
 
-    /// Makes sure that a mount does not need a block that is about to be erased. False if that is impossible.
+    /// Makes sure that a mount does not need a block that is about to be erased. Returns false if that is
+    /// impossible.
     fn let_go(&mut self, victim: Pbn) -> Result<bool, IndexFault>;
 
     /// Invalidates pages that count as valid after a power cut and cannot be reached. False if nothing was in
@@ -28,7 +29,7 @@ pub trait Relocate<N: Nand> {
     /// Notes every page that the tree leads to ([`Log::note_valid`]).
     fn note_valid_pages(&mut self) -> Result<(), IndexFault>;
 
-    /// Does other work that lets collection gain. False if it achieved nothing.
+    /// Does other work that helps collection. Returns false if it achieved nothing.
     fn help_collection(&mut self) -> Result<bool, IndexFault>;
 
     /// Current cost of moves.
@@ -43,7 +44,7 @@ pub trait Relocate<N: Nand> {
 pub struct MoveCost {
     /// Largest number of programs to move one page.
     pub programs: u32,
-    /// Pages still to be written for pages that moved already.
+    /// Pages still to be written for pages already moved.
     pub owed: u32,
     /// Pages that a collection leaves free, because the exact cost of its moves is not known.
     pub slack: u32,
@@ -52,7 +53,7 @@ pub struct MoveCost {
 /// Need of an operation before it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// Pages that must be free: those it may program and those that it leaves.
+    /// Pages that must be free: those to be programmed and those to be left free.
     pub pages: u32,
     /// Pages that are made free if possible, so that repeated power cuts do not use up the reserve.
     pub wanted: u32,
@@ -92,7 +93,7 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
     }
 }
 
-/// Writes a weak page elsewhere, if there is room besides `need`. A move that fails undoes nothing.
+/// Writes a weak page elsewhere, if there is room in addition to `need`. A failed move undoes nothing.
 fn move_weak<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexFault> {
     while let Some(weak) = tree.log().tape.take_weak() {
         let cost = tree.move_cost();
@@ -156,8 +157,8 @@ fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<(), IndexFa
     Ok(())
 }
 
-/// Collects while that gains. It stops after a few rounds that do not beat the highest number of free pages
-/// so far: a round may gain what the next one spends, for example if a journal is committed on the way.
+/// Collects as long as that gains free pages. Stops after a few rounds that do not exceed the highest number
+/// of free pages so far: one round may gain what the next spends, for example if a journal is committed.
 fn collect_while_it_pays<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<(), IndexFault> {
     let (mut futile_rounds, mut most_free) = (0, tree.log().free_pages());
     while tree.log().tape.wants_collection() && futile_rounds < 8 && collect_one(tree)? {

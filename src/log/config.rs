@@ -20,7 +20,7 @@ pub enum SamePage {
     Read,
 }
 
-/// Point at which the write part is programmed.
+/// When the write part is programmed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum WritePartLimit {
@@ -34,14 +34,14 @@ pub enum WritePartLimit {
     Strict,
 }
 
-/// How a log is set up; none of it is stored on the chip.
+/// Configuration of a log; none of it is stored on the chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogConfig {
-    /// Pages of the read part; 0 for none.
+    /// Pages of the read part; 0 for no read part.
     pub read_pages: usize,
     /// Pages of the write part, at most 200; 0 for none.
     pub write_pages: usize,
-    /// When it is programmed.
+    /// When the write part is programmed.
     pub write_part: WritePartLimit,
     /// Which block is collected.
     pub victim: VictimPolicy,
@@ -51,9 +51,9 @@ pub struct LogConfig {
     pub checkpoint_blocks: u32,
     /// Whether its owner has addresses held (`Tape::hold`).
     pub holds: bool,
-    /// The cost of the next level where it lies in the page at hand.
+    /// Price of the next level if it is in the page at hand.
     pub same_page: SamePage,
-    /// Where pages are written.
+    /// Where a written page goes.
     pub placement: Placement,
     /// How it is known which pages are valid.
     pub validity: Validity,

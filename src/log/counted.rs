@@ -22,7 +22,7 @@ impl LogConfig {
 }
 
 impl<N: Nand> Log<N> {
-    /// Drops a page to which nothing leads any more, whether or not it counts as valid.
+    /// Drops a page that the tree no longer refers to, whether or not it counts as valid.
     pub fn drop_unreached(&mut self, ppn: Ppn) {
         // In a block whose pages are not known, this one may never have counted.
         let block = self.geometry().block_of(ppn);
@@ -33,12 +33,12 @@ impl<N: Nand> Log<N> {
         self.finish();
     }
 
-    /// Begins to count the valid pages of all blocks anew.
+    /// Starts a new count of the valid pages of all blocks.
     pub fn begin_count(&mut self) {
         self.tape.blocks.begin_count();
     }
 
-    /// Notes that the tree leads to this page. The tree calls this once for each page.
+    /// Notes that the tree refers to this page. The tree calls this once for each page.
     pub fn note_valid(&mut self, ppn: Ppn) {
         self.tape.blocks.note_valid(ppn);
     }

@@ -23,9 +23,9 @@ pub(super) struct Frontier {
 /// Numbers of the blocks that the next mount needs.
 #[derive(Clone, Copy, Debug)]
 struct Needed {
-    /// A mount needs the block with this number and those opened after it.
+    /// Number of the first block that a mount needs; it needs all blocks opened later too.
     from: u32,
-    /// Value of `from` once another flush with a root is programmed.
+    /// Value for `from` after the next flush with a root.
     next: u32,
 }
 
@@ -33,11 +33,11 @@ struct Needed {
 pub(super) struct Head {
     pub(super) frontier: Frontier,
     needed: Needed,
-    /// Newest number of a page.
+    /// Sequence number of the newest page.
     pub(super) sequence: u64,
     pub(super) root: Option<Root>,
-    /// True while the current operation goes on after the next root: a page programmed until then is marked
-    /// as no root.
+    /// True while the current operation continues after the next root. A page programmed until then is not
+    /// marked as a root.
     pub(super) goes_on: bool,
 }
 

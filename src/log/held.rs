@@ -61,7 +61,7 @@ impl Held {
         }
     }
 
-    /// Passes over one of the held addresses ahead.
+    /// Passes one of the held addresses ahead.
     pub(super) fn pass(&mut self) {
         debug_assert!(self.ahead > 0, "an address is passed over that none knew ahead");
         self.ahead -= 1;
@@ -72,7 +72,7 @@ impl Held {
         if HAS_HOLDS { self.ahead } else { 0 }
     }
 
-    /// Counts the held addresses ahead anew, after blocks became free or were taken.
+    /// Counts the held addresses ahead again, after blocks became free or were taken.
     pub(super) fn recount(&mut self, geometry: Geometry, is_ahead: impl Fn(Ppn) -> bool) {
         if !self.is_empty() {
             self.ahead = self.iter(geometry).filter(|&ppn| is_ahead(ppn)).count() as u32;

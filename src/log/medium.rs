@@ -9,14 +9,14 @@ use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
-/// Chip, the buffer for one of its pages, and the owner of the pages.
+/// The chip, a buffer for one of its pages, and the name of the owner.
 pub(super) struct Medium<N> {
     pub(super) nand: N,
     pub(super) geometry: Geometry,
     /// Name that seals each page.
     pub(super) owner: Vec<u8>,
     pub(super) page: PageBuffer,
-    /// Page whose contents the buffer holds.
+    /// Page whose contents are in the buffer.
     pub(super) loaded: Option<Ppn>,
     pub(super) scrubbing: Scrubbing,
 }
@@ -152,7 +152,7 @@ impl<N: Nand> Medium<N> {
         Ok(true)
     }
 
-    /// Programs a page of a block that stands in for another one. False if the program failed.
+    /// Programs a page of a block that replaces another one. Returns false if the program failed.
     pub(super) fn program_at(&mut self, ppn: Ppn, data: &[u8], spare: &[u8]) -> Result<bool, IndexFault> {
         match self.nand.program(ppn, Cause::Recovery, data, spare) {
             Ok(()) => Ok(true),

@@ -87,7 +87,7 @@ use tape::Tape;
 /// mount always looks for pages written since.
 const CLOSES: bool = cfg!(feature = "closing");
 
-/// Bytes that the owner has a checkpoint keep. `None` keeps those that it gave the log before.
+/// Bytes that the owner wants in a checkpoint. `None` keeps the bytes given before.
 pub type Note<'a> = Option<&'a dyn Contents>;
 
 /// Root of the tree.
@@ -99,7 +99,7 @@ pub struct Root {
     pub height: u8,
 }
 
-/// Counters of the log, besides the chip's own.
+/// Counters of the log, in addition to the chip's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogCounters {
     /// Reads answered by either part of the cache.
@@ -148,7 +148,7 @@ impl PageBuffer {
 }
 
 impl<N: Nand> Log<N> {
-    /// Erases the chip and starts an empty log. `owner` says whose log it is; [`Log::mount`] gives it back.
+    /// Erases the chip and starts an empty log. `owner` tells whose log it is; [`Log::mount`] returns it.
     #[inline(never)]
     pub fn format(mut nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexFault> {
         if config.is_placed() {
@@ -389,8 +389,8 @@ impl<N: Nand> Log<N> {
         self.tape.addresses.finish(&mut self.tape.blocks, counts);
     }
 
-    /// Declares whether the operation goes on after the next root. While it does, a mount finds nothing of
-    /// it.
+    /// Declares whether the operation continues after the next root. While it does, a mount ignores the
+    /// operation.
     pub fn set_goes_on(&mut self, goes_on: bool) {
         self.tape.head.goes_on = goes_on;
     }
@@ -408,7 +408,7 @@ impl<N: Nand> Log<N> {
         self.writes.flush(&mut self.tape, cause)
     }
 
-    /// Drops the write part: its pages belong to a batch that is given up.
+    /// Drops the write part: its pages belong to an abandoned batch.
     pub fn drop_written(&mut self) {
         self.writes.clear();
     }
@@ -460,7 +460,7 @@ impl<N: Nand> Log<N> {
     }
 
     /// True if blocks that count as free, or pages that count as dead, may be damaged ones to which the tree
-    /// leads.
+    /// refers.
     pub fn is_in_doubt(&self) -> bool {
         self.tape.checkpoints.in_doubt
     }
@@ -471,7 +471,7 @@ impl<N: Nand> Log<N> {
         self.tape.recount();
     }
 
-    /// Keeps a page to which the tree leads: it is valid, whatever can be read of its block, and nothing is
+    /// Keeps a page to which the tree refers: it is valid, whatever can be read of its block, and nothing is
     /// written in its place.
     pub fn keep(&mut self, ppn: Ppn) -> Result<(), IndexFault> {
         let geometry = self.geometry();

@@ -24,7 +24,7 @@ pub(super) fn insert(opened: &mut Vec<Opened>, block: Option<Opened>) {
     }
 }
 
-/// Good blocks at which a mount looks twice: few, so no RAM is taken for each of the others.
+/// The few good blocks that a mount examines twice. No RAM is taken for each of the others.
 struct Good {
     /// Blocks with news, and blocks with the pages of another block, in ascending order.
     telling: Vec<(Pbn, Account)>,
@@ -38,7 +38,7 @@ impl Good {
         self.silent[word] |= bit;
     }
 
-    /// Account of a block. `None` if there is no news of it.
+    /// Account of a block; `None` if nothing is known of it.
     fn of(&self, block: Pbn) -> Option<Option<Account>> {
         if bits::is_set(&self.silent, block.index()) {
             return Some(None);
@@ -151,10 +151,10 @@ impl<N: Nand> Mount<'_, N> {
         Ok(opened)
     }
 
-    /// Passes over copies that a cut interrupted. Two blocks may hold the pages of a third one, which is
-    /// marked bad: one of them failed in turn while it stood in, and the other is its copy. If the cut came
-    /// before the failed one was marked bad, its copy holds less. A whole copy has one page more than the
-    /// failed block.
+    /// Ignores copies that a cut interrupted. Two blocks may hold the pages of a third one that is marked
+    /// bad: one of them failed while it stood in, and the other is its copy. If the cut came before the
+    /// failed one was marked bad, its copy is incomplete. A complete copy has one page more than the failed
+    /// block.
     fn pass_over_cut_copies(&mut self, good: &mut Good) -> Result<(), IndexFault> {
         for at in 1..good.telling.len() {
             for before in 0..at {
@@ -170,8 +170,8 @@ impl<N: Nand> Mount<'_, N> {
         Ok(())
     }
 
-    /// Extent to which a block holds the pages of the block it stands in for: whether the checkpoint says
-    /// that it stands in, the last whole page, and the number of whole pages. The larger one counts.
+    /// How far a block has the pages of the block it stands in for: whether the checkpoint says that it
+    /// stands in, the last whole page, and the number of whole pages. The larger result counts.
     fn written_of(&mut self, block: Pbn, account: Account) -> Result<(bool, u32, u32), IndexFault> {
         let is_known = self.tape.addresses.home_of_stand_in(block) == Some(account.home);
         let (mut last, mut count) = (0, 0);

@@ -39,7 +39,7 @@ pub(super) struct WritePart {
     unused: Vec<Vec<u8>>,
     /// Number of addresses passed over since the last page that was programmed.
     pub(super) passed_over: u32,
-    /// True after the part could not be programmed whole: its pages can be read, but it takes no more.
+    /// True after a flush failed half-way: the part's pages can be read, but it takes no more.
     pub(super) has_failed: bool,
     /// True if the current operation has replaced a page of the part: unless it ends, the part holds no
     /// complete tree.
@@ -69,7 +69,7 @@ impl WritePart {
         self.slots.iter().find(|slot| slot.ppn == ppn && slot.live)
     }
 
-    /// The page that waits for this address; there must be one.
+    /// The waiting page with this address. It must exist.
     pub(super) fn page(&self, ppn: Ppn) -> Page<'_> {
         match self.find(ppn) {
             Some(slot) => Page { tag: &slot.tag, data: &slot.data },
@@ -84,12 +84,11 @@ impl WritePart {
         self.slots.iter_mut().find(|slot| slot.ppn == ppn)
     }
 
-    /// Drops all waiting pages.
     pub(super) fn clear(&mut self) {
         *self = WritePart { has_failed: self.has_failed, ..WritePart::new(self.pages, self.page_bytes) };
     }
 
-    /// Address of a dead page, if there is one: it is alive again, for the page that takes its place.
+    /// Address of a dead page, if there is one. It becomes live again, for another page.
     pub(super) fn revive(&mut self) -> Option<Ppn> {
         let slot = self.slots.iter_mut().find(|slot| !slot.live)?;
         slot.live = true;

@@ -27,7 +27,7 @@ use crate::fault::IndexFault;
 use crate::nand::{Cause, Differs, Geometry, Nand};
 use crate::units::{Pbn, Ppn};
 
-/// Place to which pages are written.
+/// Where pages are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum Placement {

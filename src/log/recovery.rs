@@ -53,7 +53,6 @@ use crate::units::Pbn;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Mount at work.
 pub(super) struct Mount<'a, N> {
     pub(super) tape: &'a mut Tape<N>,
     /// Journal leaves after the newest root, oldest first.
@@ -166,7 +165,7 @@ impl<N: Nand> Mount<'_, N> {
         Ok(asked > 0)
     }
 
-    /// Sign that a block gives of a session since the checkpoint, at which it was free.
+    /// Sign, in a block, of a session since the checkpoint, which had the block as free.
     fn sign_in(&mut self, block: Pbn) -> Result<Sign, IndexFault> {
         let newest = self.tape.head.frontier.block_sequence;
         // A page with another home may be from a block that was opened since, in the wrong place.
@@ -347,17 +346,17 @@ pub(super) fn corrupted(what: &'static str, page: u32) -> IndexFault {
 /// This many blocks are asked in turn whether anything was written since a closing checkpoint.
 const ASKED_FOR_SIGNS: usize = 3;
 
-/// Sign that a block gives of a session since a checkpoint at which it was free.
+/// Sign, in a block, of a session since a checkpoint that had the block as free.
 enum Sign {
     /// The block reads as erased.
     None,
-    /// The block was not opened since.
+    /// The block was not opened since the checkpoint.
     Old,
     /// The block was opened since, or may have been.
     New,
 }
 
-/// Extent to which a block is written.
+/// How far a block is written.
 struct Written {
     /// Page behind the last one that does not look erased.
     end: u32,

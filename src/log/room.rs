@@ -30,7 +30,7 @@ const GAIN: u32 = 8;
 pub(super) struct Capacity {
     /// Blocks that may hold log pages: all but bad and reserved ones.
     usable: u32,
-    /// Blocks that the next checkpoint takes before it gives back those of the last one.
+    /// Blocks that the next checkpoint takes before it frees those of the last one.
     for_checkpoint: u32,
     /// Blocks that failed since the chip was formatted.
     failed: u32,
@@ -43,7 +43,7 @@ impl Capacity {
         Capacity { bad_at_format, ..Capacity::default() }
     }
 
-    /// Counts blocks anew. `payload` is the number of bytes of the next checkpoint.
+    /// Counts all blocks again. `payload` is the number of bytes of the next checkpoint.
     fn recount(&mut self, blocks: &BlockTable, payload: usize) {
         let geometry = blocks.geometry();
         let bad = blocks.in_state(BlockState::Bad).count() as u32;
@@ -78,7 +78,7 @@ impl<N: Nand> Tape<N> {
         if has_numbers { Ok(()) } else { Err(IndexError::WornOut.into()) }
     }
 
-    /// Counts blocks anew, after some were taken, given back or lost.
+    /// Counts all blocks again, after some were taken, freed or lost.
     pub(super) fn recount(&mut self) {
         self.addresses.held.recount(self.medium.geometry, |ppn| self.head.is_ahead(&self.blocks, ppn));
         let pairs = (self.addresses.replaced.len() + 1) * PAIR_BYTES;

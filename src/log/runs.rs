@@ -5,7 +5,7 @@ use crate::sort;
 use crate::units::Ppn;
 use alloc::vec::Vec;
 
-/// Pages that follow each other.
+/// A run of consecutive pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Run {
     /// Number of the first page.
@@ -19,7 +19,7 @@ struct Run {
 pub struct Runs(Vec<Run>);
 
 impl Runs {
-    /// Adds a page.
+    /// Adds a page at the end.
     pub(super) fn push(&mut self, number: u32, ppn: Ppn) {
         match self.0.last_mut() {
             Some(run) if number == run.number + run.count && ppn.0 == run.first.0 + run.count => {

@@ -34,7 +34,7 @@ pub(super) struct Seen {
 #[derive(Default)]
 struct Flush {
     pages: Vec<(Ppn, Tag, u64)>,
-    /// Number that the next page of that flush must have as pages still to come.
+    /// Number of pages still to come that the next page of the flush must name.
     still_to_come: Option<u8>,
 }
 
@@ -46,16 +46,16 @@ pub(super) struct Numbers {
     block_sequence: u32,
     /// Pages that may have been in blocks reclaimed before the one that is read.
     reclaimed: u64,
-    /// True if numbers of blocks are missing before the one that is read, and no page of it was read yet.
+    /// True if block numbers are missing before the block being read, and no page of it was read yet.
     is_after_gap: bool,
 }
 
-/// Places at which a page should be and none is whole.
+/// Places without a whole page where one is expected.
 #[derive(Default)]
 pub(super) struct Losses {
-    /// Pages that are not whole, since the last whole one: the first of them, and their number.
+    /// Pages since the last whole one that are not whole: the first, and their number.
     unreadable: Option<(Ppn, u32)>,
-    /// Pages that look erased, since the last one that does not: the first of them, and their number.
+    /// Pages since the last programmed one that look erased: the first, and their number.
     erased: Option<(Ppn, u32)>,
     /// Page that is missing since the newest root, though pages were programmed after it.
     lost: Option<Ppn>,
@@ -169,8 +169,8 @@ impl Seen {
         }
     }
 
-    /// Goes on with another block. Blocks numbered between it and the last one were filled and reclaimed:
-    /// their valid pages stand in later pages.
+    /// Continues with another block. Blocks numbered between it and the last one were filled and reclaimed:
+    /// their valid pages were written again in later pages.
     pub(super) fn block(&mut self, number: u32, pages_per_block: u32) {
         if self.numbers.block(number, pages_per_block) {
             // Blocks are reclaimed only between flushes: the flush that went on in this one was whole.
@@ -201,7 +201,7 @@ impl Seen {
         }
     }
 
-    /// Ends a flush whose end was not read: the pages read count, and the next pages may be the rest of it.
+    /// Ends a flush whose end was not read. The pages read count, and the next pages may belong to it too.
     fn break_flush(&mut self) {
         self.end_flush(self.losses.is_flush_torn);
     }
@@ -213,7 +213,7 @@ impl Seen {
         }
     }
 
-    /// Counts a page: neither it nor its flush was cut.
+    /// Counts a page, since neither it nor its flush was cut.
     fn count(&mut self, (ppn, tag, sequence): (Ppn, Tag, u64), is_flush_torn: bool) {
         if tag.root && sequence > self.root_sequence {
             self.root = Some(Root { ppn, height: tag.height });

@@ -24,7 +24,7 @@ pub(super) const VERSION_COUNTED: u8 = 4;
 pub(super) const HAS_NOTES: bool = cfg!(any(feature = "full", feature = "moved-nodes"));
 pub(super) const NONE: u32 = u32::MAX;
 pub(super) const FIXED_BYTES: usize = 40;
-/// Bytes of a pair: a replaced block, and the block that answers for it.
+/// Bytes of a pair: a replaced block, and the block that replaces it.
 pub(super) const PAIR_BYTES: usize = 8;
 
 /// State of a log as a checkpoint holds it.

@@ -47,7 +47,7 @@ pub const fn spare_bytes_needed(pages_per_block: u32) -> usize {
     VALID_AT + (pages_per_block as usize).div_ceil(8)
 }
 
-/// Description that the owner of a page gives of it.
+/// Description of a page by its owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tag {
     /// True if the page holds the root: the operation that wrote it is complete.
@@ -77,8 +77,7 @@ pub struct Place {
     pub home: u32,
     /// Bound for the addresses that the writer may have passed over before the next page.
     pub gaps: Gaps,
-    /// Number of addresses that it passed over just before this page, if these are counted
-    /// ([`Gaps::Narrow`]).
+    /// Addresses passed over just before this page, if these are counted ([`Gaps::Narrow`]).
     pub passed_over: u8,
 }
 

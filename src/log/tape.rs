@@ -64,7 +64,7 @@ impl<N: Nand> Tape<N> {
         self.blocks.valid_count(block)
     }
 
-    /// Error contents for a chip on which no root was found: what the chip holds instead.
+    /// Contents of a chip on which no root was found, for the error.
     #[cold]
     pub(crate) fn unfit(&mut self, what: &'static str) -> Result<Unfit, IndexFault> {
         Ok(unfit(&mut self.medium.nand, what)?)
@@ -193,7 +193,7 @@ impl<N: Nand> Tape<N> {
         self.program(ppn, data, cause)
     }
 
-    /// Fills the spare area for a page; its checksum comes with the program.
+    /// Fills the spare area of a page, except the checksum, which is added when it is programmed.
     pub(super) fn put_tag(&mut self, ppn: Ppn, tag: &Tag, place: &Place) {
         let g = self.medium.geometry;
         let mut bits = [0; BITS_BYTES_MAX];
@@ -271,7 +271,7 @@ impl<N: Nand> Tape<N> {
         }
     }
 
-    /// Erases a block whose pages have moved; none of its pages may wait in RAM.
+    /// Erases a block whose pages have moved. None of its pages may wait in RAM.
     pub(super) fn reclaim(&mut self, home: Pbn) -> Result<(), IndexFault> {
         let block = self.addresses.physical_block(home);
         self.addresses.end_stand_in(home);

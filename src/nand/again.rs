@@ -16,7 +16,7 @@ pub enum Reading {
     /// The first read was right.
     Whole,
     /// A read was right, but not the first one, or the chip reports that the page is weak. The caller should
-    /// write the page anew elsewhere.
+    /// rewrite the page elsewhere.
     Weak,
     /// No read was right, but the chip returned bytes. The buffers hold them: the same bytes at two reads, or
     /// those of the last read if all reads differ.

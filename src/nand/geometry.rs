@@ -46,7 +46,7 @@ pub struct PartError {
 }
 
 impl PartError {
-    /// This value of this field is impossible for this reason.
+    /// Error for an impossible value of a field, with the reason.
     pub const fn new(field: &'static str, reason: &'static str, value: u64) -> PartError {
         PartError { field, reason, value }
     }

@@ -125,7 +125,7 @@ impl<N: Nand> Nand for LentSpare<N> {
         self.nand.program(ppn, cause, &self.page[..at + rest.len()], own)
     }
 
-    /// A page where bytes are lent.
+    /// RAM of the chip below, and a page buffer if bytes are lent.
     fn ram_bytes(&self) -> usize {
         self.nand.ram_bytes() + self.page.len()
     }

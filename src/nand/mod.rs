@@ -110,7 +110,7 @@ pub struct ReadOutcome {
 }
 
 impl ReadOutcome {
-    /// Outcome of a read in which nothing was corrected, or of which nothing is known.
+    /// Outcome of a read without corrected bits, or of a driver that does not report them.
     pub const CLEAN: ReadOutcome = ReadOutcome { corrected: 0, is_weak: false };
 
     /// Outcome of a read in which an ECC that corrects `strength` bits corrected `corrected` bits. The page
@@ -310,8 +310,7 @@ impl fmt::Display for NandError {
 
 impl core::error::Error for NandError {}
 
-/// Implements methods of [`Nand`] by those of the chip inside: for a layer that changes some and none of the
-/// others.
+/// Implements methods of [`Nand`] by those of the chip inside, for a layer that changes only some of them.
 macro_rules! forward_nand {
     ($self:ident => $chip:expr; $($methods:ident)+) => { $( forward_nand!(@ $methods $self, $chip); )+ };
     (@ pages $self:ident, $chip:expr) => {

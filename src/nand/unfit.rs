@@ -5,8 +5,8 @@ use crate::units::Pbn;
 use alloc::vec;
 use core::fmt;
 
-/// Contents of a medium on which the mount did not find what it looks for. A medium that does not answer
-/// gives another error.
+/// Contents of a medium on which the mount did not find its own data. A medium that does not answer gives
+/// another error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unfit {
@@ -15,7 +15,7 @@ pub enum Unfit {
     /// Something else: another format, data of another program, or a format that was cut. Formatting the
     /// medium destroys it.
     Other {
-        /// First property that differs from what was asked for.
+        /// First property that differs from the expected one.
         differs: Differs,
         /// Description in words. Empty without the feature `messages`.
         what: &'static str,
@@ -27,7 +27,7 @@ pub enum Unfit {
     },
 }
 
-/// Property in which the medium differs from what was asked for.
+/// Property of the medium that differs from the expected one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Differs {
@@ -42,7 +42,7 @@ pub enum Differs {
 }
 
 impl Unfit {
-    /// Returns the reason for a medium with something else.
+    /// Returns the reason for a medium that contains something else.
     pub const fn other(differs: Differs, what: &'static str) -> Unfit {
         Unfit::Other { differs, what }
     }
@@ -118,7 +118,7 @@ pub fn is_blank<N: Nand + ?Sized>(nand: &mut N) -> Result<bool, NandError> {
     Ok(good > 0)
 }
 
-/// Returns the reason for a chip on which the mount did not find what it looks for.
+/// Returns the reason for a chip on which the mount did not find its own data.
 #[cold]
 pub fn unfit<N: Nand + ?Sized>(nand: &mut N, what: &'static str) -> Result<Unfit, NandError> {
     Ok(if is_blank(nand)? { Unfit::Blank } else { Unfit::other(Differs::Kind, what) })

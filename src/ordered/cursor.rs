@@ -12,7 +12,6 @@ use core::ops::{Bound, ControlFlow};
 /// Most records that a walk fetches.
 const RECORDS: usize = 16;
 
-/// Destination of a cursor.
 #[derive(Clone, Copy, Debug)]
 enum Goal<'k> {
     /// The record at the end at which the direction begins.
@@ -163,7 +162,7 @@ impl Place {
         }
     }
 
-    /// Record at the cursor, as it was when it was fetched. `format` is that of the index.
+    /// Record at the cursor, as fetched by the last move. `format` is that of the index.
     pub fn record(&self, format: RecordFormat) -> Option<(&[u8], &[u8])> {
         let entry = format.entry_bytes();
         let record = self.records.get(self.at * entry..(self.at + 1) * entry)?;

@@ -1,5 +1,4 @@
-//! Methods of an index that the index inside answers: for a wrapper that changes some answers and none of the
-//! others.
+//! Forwards methods to the index inside: for a wrapper that changes only some of them.
 
 /// Implements methods of [`OrderedIndex`](crate::OrderedIndex) by calls of the same methods of a field.
 ///

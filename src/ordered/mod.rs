@@ -76,7 +76,7 @@ impl RecordFormat {
         check_length("value", self.value_bytes, value.len())
     }
 
-    /// Refuses a record of which one is of the wrong length.
+    /// Refuses a record whose key or value has the wrong length.
     #[doc(hidden)]
     pub fn check(&self, key: &[u8], value: &[u8]) -> Result<(), IndexError> {
         self.check_key(key)?;

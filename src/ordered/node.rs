@@ -20,9 +20,9 @@ const WIDE: bool = usize::BITS >= 64;
 /// Move of a node within a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// Where it begins.
+    /// Old start, as an offset in the buffer.
     pub from: usize,
-    /// Where it is to begin.
+    /// New start, as an offset in the buffer.
     pub to: usize,
 }
 
@@ -168,8 +168,8 @@ impl NodeShape {
         target[t..t + bytes].copy_from_slice(&node[s..s + bytes]);
     }
 
-    /// Moves entries of a node to the beginning of another, whose capacity may differ. Both lie in one
-    /// buffer, and may overlap.
+    /// Moves entries of a node to the beginning of another, which may have another capacity. Both nodes are
+    /// in one buffer and may overlap.
     pub fn move_entries(&self, buffer: &mut [u8], way: Move, entries: Range<usize>, shape: &NodeShape) {
         let (Move { from: node, to: target }, first, count) = (way, entries.start, entries.len());
         assert!(first + count <= self.capacity && count <= shape.capacity);

@@ -50,7 +50,7 @@ pub const HEADER_BYTES: usize = 36;
 
 /// Kind of records that a log holds.
 pub trait RecordKind {
-    /// Characters that its pages carry.
+    /// Characters at the start of its pages.
     const MAGIC: &'static [u8; 8];
 
     /// Bytes of a record under this label. `None` if there is no such label.
@@ -190,7 +190,7 @@ pub struct RecordLog<S, K> {
     page: Vec<u8>,
     /// Number of records in that page.
     records: usize,
-    /// Number of those records that the medium has: J3.
+    /// Number of these records that are on the medium (J3).
     written: usize,
     /// Page 0, sealed, while the run is withheld. Empty until that page is full.
     withheld: Option<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! A log that is condensed: cut after each page, and on stores that refuse one.
+//! A log that is condensed: cut after each page, and on stores that refuse a page.
 
 use super::*;
 use crate::testing::Store;

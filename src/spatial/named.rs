@@ -1,6 +1,6 @@
-//! Trees with names of their own.
+//! Macro that gives trees names of their own.
 
-/// Gives a tree whose nodes are pages a name of its own.
+/// Defines a tree whose nodes are pages under a name of its own.
 macro_rules! named_tree {
     ($(#[$doc:meta])* $name:ident = $rules:ty) => {
         $(#[$doc])*
@@ -25,8 +25,8 @@ macro_rules! named_tree {
                 Tree::mount_found(store).map(|ground| $name { ground })
             }
 
-            /// This tree with so much RAM at most, besides what the store itself holds; refused when that is
-            /// less than it needs.
+            /// This tree with at most `ram_bytes` of RAM, not counting the store. Refused if that is less
+            /// than it needs.
             pub fn with_ram(self, ram_bytes: usize) -> Result<Self, IndexError> {
                 self.ground.with_ram(ram_bytes).map(|ground| $name { ground })
             }
@@ -36,7 +36,7 @@ macro_rules! named_tree {
                 self.ground.store()
             }
 
-            /// Gives the store back; what was not synced is as after a power cut.
+            /// Returns the store. Unsynced changes are as after a power cut.
             pub fn into_store(self) -> S {
                 self.ground.into_store()
             }

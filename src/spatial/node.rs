@@ -68,7 +68,7 @@ pub enum Pointer {
 pub struct Entry<C, const D: usize> {
     /// Rectangle of the object, or the union of the rectangles of the child.
     pub rect: Rect<C, D>,
-    /// Object or child.
+    /// The object or the child.
     pub pointer: Pointer,
     /// Greatest place on the Hilbert curve below a child entry, in trees that use the curve; else 0.
     pub key: CurveKey,
@@ -114,7 +114,7 @@ pub enum Change<C, const D: usize> {
     Add {
         /// Place of the new entry.
         at: usize,
-        /// New entry.
+        /// The new entry.
         entry: Entry<C, D>,
     },
     /// An entry was removed; the entries after it moved down by one.
@@ -144,7 +144,7 @@ impl<C: Coordinate, const D: usize> Node<C, D> {
         Node::with(1, Vec::with_capacity(entries))
     }
 
-    /// Changes the memory of the node to that of `entries` entries, or of those it has if they are more.
+    /// Changes the memory of the node to that of `entries` entries, or of its present ones if they are more.
     pub fn set_room(&mut self, entries: usize) {
         self.entries.reserve_exact(entries.saturating_sub(self.entries.len()));
         self.entries.shrink_to(entries);

@@ -106,7 +106,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> PagedNodes<S, C, D> {
         Ok(nodes)
     }
 
-    /// Opens what a store holds.
+    /// Mounts the nodes of whatever format the store has.
     pub fn mount_found(mut store: S) -> Result<PagedNodes<S, C, D>, IndexError> {
         let mut page = vec![0; store.page_bytes()];
         store.read(SUPERBLOCK, Cause::Recovery, &mut page)?;

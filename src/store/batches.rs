@@ -1,4 +1,4 @@
-//! State of a batch of writes, for layers that finish a batch in RAM after part of it was taken.
+//! State of a batch of writes, for layers that finish in RAM a batch of which a part was accepted.
 
 /// The open batch, if there is one. Batches may nest.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,7 +25,7 @@ impl Batch {
         self.depth = self.depth.saturating_sub(1);
     }
 
-    /// Notes that a write of the batch was taken.
+    /// Notes that a write of the batch was accepted.
     pub fn took(&mut self) {
         self.is_begun = true;
     }

@@ -48,7 +48,7 @@ pub enum DiskModel {
 pub struct Mechanics {
     /// Time of one turn, in ns.
     pub turn_ns: u64,
-    /// Bytes of a track: those that pass the head in one turn.
+    /// Bytes of a track, which pass the head in one turn.
     pub track_bytes: u64,
     /// Part of the time of a seek that does not depend on the distance, in ns.
     pub settle_ns: u64,

@@ -30,7 +30,7 @@ use crate::units::Lpn;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-/// A store that finishes each batch that it began.
+/// A store that finishes each batch begun.
 #[derive(Debug)]
 pub struct Finishing<S> {
     store: S,
@@ -125,7 +125,7 @@ impl<S: PageStore> PageStore for Finishing<S> {
         self.store.end_batch();
     }
 
-    /// Without the pages that wait: there are none before the chip refuses to go on.
+    /// RAM without waiting pages: there are none until the chip refuses to go on.
     fn ram_bytes(&self) -> usize {
         self.store.ram_bytes() + size_of::<Self>() - size_of::<S>()
     }

@@ -1,5 +1,4 @@
-//! Methods of a store that the store inside answers: for a layer that changes some answers and none of the
-//! others.
+//! Forwards methods of a store to the store inside, for a layer that changes only some of them.
 
 /// Implements methods of [`PageStore`](crate::PageStore) by those of a store that an expression names.
 ///

@@ -170,7 +170,7 @@ pub trait PageStore: MaybeSend {
     }
 }
 
-/// Returns 0 pages left if work that nobody waits for was refused for want of room.
+/// Turns a refusal for want of room into 0 pages left, for maintenance that nobody waits for.
 pub(crate) fn unless_full(done: Result<u32, StoreError>) -> Result<u32, StoreError> {
     match done {
         Err(error) if error.is_refusal() => Ok(0),
@@ -283,7 +283,7 @@ pub enum StoreError {
     ChipTooSmall {
         /// Name of the layer that needs the blocks.
         who: &'static str,
-        /// Number of good blocks that it needs.
+        /// Number of good blocks needed.
         needs: u32,
         /// Number of good blocks of the chip.
         has: u32,
@@ -292,7 +292,7 @@ pub enum StoreError {
     SpareTooSmall {
         /// Name of the layer that needs the spare area.
         who: &'static str,
-        /// Spare bytes of a page that it needs.
+        /// Number of spare bytes needed in a page.
         needs: u32,
         /// Spare bytes of a page of the chip.
         has: u32,
@@ -303,21 +303,21 @@ pub enum StoreError {
     NotFormatted(Unfit),
     /// An earlier write failed half-way: a page was damaged, or the chip lost power. Mount again to continue.
     Interrupted,
-    /// The device below failed; the text is that of its system. It is unknown if a write took effect.
+    /// The device below failed. The text is that of the system. It is unknown whether a write took effect.
     Device(String),
     /// The named device is open elsewhere, or was opened before this process was forked. Nothing was done.
     InUse(String),
 }
 
 impl StoreError {
-    /// A refusal in words: what is needed and what there is.
+    /// A refusal with a message: the number needed and the number given.
     #[doc(hidden)]
     #[cold]
     pub fn unsupported(what: String) -> StoreError {
         StoreError::Unsupported(what.into())
     }
 
-    /// Something else is on the medium than what was to be mounted.
+    /// Error for a medium that contains something else than expected.
     pub const fn other(differs: Differs, what: &'static str) -> StoreError {
         StoreError::NotFormatted(Unfit::other(differs, what))
     }
@@ -344,7 +344,7 @@ impl StoreError {
 }
 
 impl From<NandError> for StoreError {
-    /// A chip that refuses a page as not erased contradicts what was read of the page before.
+    /// A chip that refuses a page as not erased contradicts an earlier read of the page.
     fn from(error: NandError) -> StoreError {
         match error {
             NandError::NotErased(ppn) | NandError::OutOfOrder(ppn) => StoreError::Corrupted {

@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 /// A store that notes which pages were hard to read, and moves them.
 pub(crate) trait Patrol: PageStore {
-    /// Logical page at which the round goes on.
+    /// Logical page at which the round continues.
     fn at(&mut self) -> &mut u32;
 
     /// Moves a page that was noted as hard to read, if there is one.

@@ -118,7 +118,7 @@ impl Space {
         }
     }
 
-    /// Number of free pages that can be taken: those of the part in RAM.
+    /// Number of free pages that can be taken: the free ones in the part whose bits are in RAM.
     pub(crate) fn room(&self) -> u32 {
         if !cfg!(feature = "in-parts") {
             return self.free;

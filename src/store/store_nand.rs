@@ -55,7 +55,7 @@ const MARK: u8 = 0xa5;
 
 const MARK_BYTES: usize = 1;
 
-/// Value of `ends` for a block of which it is unknown how far it is programmed.
+/// Value of `ends` for a block whose last programmed page is unknown.
 const UNKNOWN: u16 = u16::MAX;
 
 /// A store shown as a chip.

@@ -11,7 +11,7 @@ use alloc::rc::Rc;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Contents that may come back if a power cut undoes a trim that no sync followed.
+/// Earlier contents that may come back if a power cut undoes a trim without a sync after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Undone {
     /// The contents when the page was trimmed.

@@ -1,5 +1,5 @@
-//! The store of the tests: pages in memory. It promises what a test asks, its power fails when the test
-//! wants, and a script may refuse calls.
+//! The store of the tests: pages in memory. A test chooses its promises, when its power fails, and a script
+//! that refuses calls.
 
 use crate::cache::{CacheConfig, Lru, PageCache, WriteMode};
 use crate::nand::{Cause, NandError};
@@ -276,7 +276,7 @@ impl Store {
         self.0.lock().largest_group
     }
 
-    /// Accesses so far, without those that a cache answered.
+    /// Accesses so far, without those answered by a cache.
     pub fn counters(&self) -> RamCounters {
         self.0.lock().pages.ram().counters()
     }

@@ -1,4 +1,4 @@
-//! The media keep their promises, and no more than these.
+//! The test media keep exactly their promises.
 
 use super::*;
 use crate::nand::catalogue;

@@ -1,4 +1,4 @@
-//! The configuration of an index, checked: that of a C caller as the engine understands it.
+//! Checks the configuration that a C caller passes and converts it for the engine.
 
 use crate::error::Failure;
 use crate::ffi::codes::NANDEX_ERR_CONFIG;
@@ -34,7 +34,6 @@ pub(crate) const KINDS: [(u32, &core::ffi::CStr, Kind); 7] = [
     (7, c"plow", Kind::Plow),
 ];
 
-/// The configuration as numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Numbers {
     pub(crate) index: u32,
@@ -48,7 +47,7 @@ pub(crate) struct Numbers {
     pub(crate) mapping_ram_bytes: u32,
 }
 
-/// The configuration, checked.
+/// A checked configuration.
 #[derive(Clone, Debug)]
 #[cfg_attr(
     not(all(feature = "bplus", feature = "bplus-dftl")),
@@ -59,7 +58,7 @@ pub(crate) struct Config {
     pub(crate) record: RecordFormat,
     pub(crate) durability: Durability,
     pub(crate) ram_bytes: Option<usize>,
-    /// For the FTL: physical pages beyond the logical ones, in a million of these.
+    /// Physical pages of the FTL beyond the logical ones, in millionths of the logical pages.
     pub(crate) over_provisioning_ppm: Option<u32>,
     pub(crate) bad_blocks_ppm: Option<u32>,
     pub(crate) atomic_pages: Option<u32>,
@@ -70,13 +69,13 @@ fn refused(words: &'static core::ffi::CStr) -> Failure {
     Failure::Code(NANDEX_ERR_CONFIG, words)
 }
 
-/// The number, or none for 0, which stands for the default.
+/// The number if it is at most `most`; `None` for 0, which stands for the default.
 fn given(number: u32, most: u32, words: &'static core::ffi::CStr) -> Result<Option<u32>, Failure> {
     if number > most { Err(refused(words)) } else { Ok((number > 0).then_some(number)) }
 }
 
 impl Config {
-    /// The configuration of these numbers; else the field that is wrong.
+    /// Checks the numbers of a configuration; an error names the wrong field.
     pub(crate) fn new(numbers: Numbers) -> Result<Config, Failure> {
         let known = KINDS.iter().find(|(number, ..)| *number == numbers.index);
         let (_, _, kind) = known.ok_or(refused(c"config.index: no index has this number"))?;

@@ -9,7 +9,7 @@ use nandex::{IndexError, Nand, OrderedIndex};
 
 const NOWHERE: Failure = Failure::Code(NANDEX_NOT_FOUND, c"the cursor stands on no record");
 
-/// A place in an index. It stands on a record or nowhere, and keeps its place while records change.
+/// A place in an index: on a record or before the first move. It stays while records change.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     place: Place,
@@ -18,7 +18,7 @@ pub(crate) struct Cursor {
 }
 
 impl Cursor {
-    /// A cursor that stands nowhere.
+    /// A cursor that is on no record.
     pub(crate) const fn new() -> Cursor {
         Cursor { place: Place::nowhere(), changes: 0 }
     }
@@ -38,7 +38,7 @@ impl Cursor {
         self.go(state, |place, index| place.step(index, direction))
     }
 
-    /// Where there is no record the cursor stays where it is.
+    /// Moves the cursor with `to`. If that finds no record, the cursor stays.
     fn go<N: Nand + Clone + 'static>(
         &mut self,
         state: &mut State<N>,
@@ -55,7 +55,7 @@ impl Cursor {
         Ok(NANDEX_NOT_FOUND)
     }
 
-    /// The record that it stands on, as it was when it was fetched.
+    /// The record at the cursor, as fetched by the last move.
     pub(crate) fn record<N: Nand + Clone + 'static>(
         &self,
         state: &State<N>,

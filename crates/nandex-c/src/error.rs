@@ -1,4 +1,4 @@
-//! The answers of calls: codes, their names, and the words behind them.
+//! Failures of calls: codes, their names, and messages.
 
 use crate::ffi::codes::*;
 use core::ffi::CStr;
@@ -53,7 +53,7 @@ names! {
     NANDEX_ERR_NOT_BLANK
 }
 
-/// Why a call failed: its code and what is to be said.
+/// Why a call failed: its code and its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// A code and fixed words.
@@ -75,7 +75,7 @@ impl From<StoreError> for Failure {
 }
 
 impl Failure {
-    /// The words of the failure, where they are fixed.
+    /// Message of the failure, if it is a fixed text.
     pub(crate) const fn fixed_words(&self) -> &'static CStr {
         match self {
             Failure::Code(_, words) => words,
@@ -134,7 +134,7 @@ fn of_index(error: &IndexError) -> i32 {
     }
 }
 
-/// Bytes of a message with its final NUL; what is longer is cut.
+/// Bytes of a message with its final NUL. Longer messages are cut.
 pub(crate) const MESSAGE_BYTES: usize = 192;
 
 /// The words of the last failure, as a C string.
@@ -145,12 +145,11 @@ pub(crate) struct Message {
 }
 
 impl Message {
-    /// No words.
     pub(crate) const fn new() -> Message {
         Message { bytes: [0; MESSAGE_BYTES], used: 0 }
     }
 
-    /// Puts other words in place of these. What does not fit is dropped.
+    /// Replaces the message. Text that does not fit is dropped.
     pub(crate) fn set(&mut self, words: impl fmt::Display) {
         self.used = 0;
         // `write_str` below never fails.

@@ -1,8 +1,8 @@
-//! Several operations of a tree as one atomic group: between the begin and the commit of a batch its pages
-//! wait in RAM.
+//! Several operations of a tree as one atomic group: from the begin to the commit of a batch the written
+//! pages are kept in RAM.
 //!
-//! The tree reads what waits, so it goes on as ever. At the commit all pages go to the store below as one
-//! group, of which a mount finds all or nothing; so a batch is as large as a group.
+//! The tree reads these pages as if they were written. The commit writes all of them to the store below as
+//! one group, of which a mount finds all or nothing. So a batch is as large as a group at most.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -15,7 +15,7 @@ use nandex::{Cause, Lpn, PageStore, Ppn, StoreError};
 pub(crate) struct Gather<S> {
     store: S,
     is_open: bool,
-    /// Pages of the open batch; None where one was trimmed.
+    /// Pages of the open batch; `None` for a trimmed one.
     pages: BTreeMap<Lpn, Option<Box<[u8]>>>,
 }
 
@@ -30,13 +30,12 @@ impl<S: PageStore> Gather<S> {
         self.is_open = true;
     }
 
-    /// Drops what waits.
     pub(crate) fn abandon(&mut self) {
         self.is_open = false;
         self.pages.clear();
     }
 
-    /// Writes what waits as one group, and ends the batch however that went.
+    /// Writes the batch as one group. The batch is over even if that fails.
     pub(crate) fn commit(&mut self) -> Result<(), StoreError> {
         self.is_open = false;
         let pages = core::mem::take(&mut self.pages);
@@ -48,7 +47,7 @@ impl<S: PageStore> Gather<S> {
         trimmed.map(|(lpn, _)| *lpn).try_for_each(|lpn| self.store.trim(lpn))
     }
 
-    /// Takes pages into the batch; refuses them all where they are more than a group.
+    /// Adds pages to the batch. Refuses all of them if the batch would exceed a group.
     fn take(&mut self, new: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
         let known = |lpn: &Lpn| matches!(self.pages.get(lpn), Some(Some(_)));
         let waiting = self.pages.values().flatten().count();

@@ -10,7 +10,7 @@ use nandex::nand::LentSpare;
 use nandex::spatial::r_tree::{RTree, Split, config};
 use nandex::spatial::{Rect, SpatialIndex};
 
-/// A box.
+/// A box in the plane.
 pub(crate) type Plane = Rect<i32, 2>;
 
 type Tree<N> = RTree<PageMapFtl<LentSpare<N>>, i32, 2>;
@@ -30,7 +30,7 @@ pub(crate) fn plane(low: [i32; 2], high: [i32; 2]) -> Result<Plane, Failure> {
 }
 
 impl<N: Nand + Clone + 'static> MapState<N> {
-    /// Not open yet; 0 stands for the defaults of the FTL.
+    /// The state before the map is opened. 0 stands for the defaults of the FTL.
     pub(crate) fn new(chip: N, over_provisioning_ppm: u32, bad_blocks_ppm: u32) -> MapState<N> {
         let default = FtlConfig::default();
         let given = |number: u32, default: u32| if number > 0 { number } else { default };
@@ -40,7 +40,7 @@ impl<N: Nand + Clone + 'static> MapState<N> {
         MapState { chip, message: Message::new(), settings, tree: None }
     }
 
-    /// Makes the tree anew or finds it again. What was open is dropped as a power cut would.
+    /// Formats or mounts the tree. An open tree is dropped as by a power cut.
     pub(crate) fn open(&mut self, how: Open) -> Answer {
         self.tree = None;
         let chip = LentSpare::new(self.chip.clone(), nandex::ftl::SPARE_BYTES as u32);
@@ -53,7 +53,7 @@ impl<N: Nand + Clone + 'static> MapState<N> {
         Ok(NANDEX_OK)
     }
 
-    /// The tree.
+    /// The open tree; fails if there is none.
     pub(crate) fn tree(&mut self) -> Result<&mut (dyn SpatialIndex<i32, 2> + 'static), Failure> {
         match &mut self.tree {
             Some(tree) => Ok(tree),
@@ -61,13 +61,11 @@ impl<N: Nand + Clone + 'static> MapState<N> {
         }
     }
 
-    /// Enters a box.
     pub(crate) fn insert(&mut self, place: &Plane, id: u64) -> Answer {
         self.tree()?.insert(place, id)?;
         Ok(NANDEX_OK)
     }
 
-    /// Takes a box out.
     pub(crate) fn remove(&mut self, place: &Plane, id: u64) -> Answer {
         Ok(if self.tree()?.remove(place, id)? { NANDEX_OK } else { NANDEX_NOT_FOUND })
     }

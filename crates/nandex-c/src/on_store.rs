@@ -10,7 +10,7 @@ use nandex::ordered::Durability;
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::{IndexError, Nand, OrderedIndex, PageStore, Shared, StoreError};
 
-/// The bytes that the cache holds per frame besides the page.
+/// Bytes of RAM of a cache frame in addition to its page.
 const FRAME_BYTES: usize = 40;
 
 type Cached<S> = Shared<Gather<PageCache<S, Lru>>>;
@@ -86,7 +86,7 @@ fn tree_on<S: PageStore + 'static>(
     }))
 }
 
-/// Batches of a tree: its pages and how it is opened on them.
+/// Batches of a tree: the pages, and the configuration with which the tree is opened on them.
 struct Grouped<S> {
     pages: Cached<S>,
     tree: BPlusConfig,

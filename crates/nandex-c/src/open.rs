@@ -10,12 +10,12 @@ use alloc::boxed::Box;
 use nandex::nand::{LentSpare, is_blank};
 use nandex::{Geometry, IndexError, Nand, OrderedIndex, StoreError};
 
-/// Whether an index is made anew or found again.
+/// Whether an index is formatted or mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Open {
-    /// Made anew, whatever was on the chip.
+    /// Format an empty index, whatever is on the chip.
     Format,
-    /// Found again.
+    /// Mount the index that is on the chip.
     Mount,
 }
 
@@ -37,22 +37,22 @@ pub(crate) fn require_formattable(chip: &mut impl Nand, flags: u32) -> Result<()
     }
 }
 
-/// The indexes that take several operations as one.
+/// Batches of an index: several operations committed as one.
 pub(crate) trait Batches: nandex::shared::MaybeSend {
     /// Operations wait in RAM from now on.
     fn begin(&mut self);
 
-    /// Writes what waits, all or nothing.
+    /// Writes the changes of the batch: all or, on any failure, none.
     fn commit(&mut self) -> Result<(), StoreError>;
 
-    /// Drops what waits. The index is to be opened again.
+    /// Drops the changes of the batch. The index must be opened again.
     fn abandon(&mut self);
 
     /// The index as the medium has it.
     fn reopen(&self) -> Result<Box<dyn OrderedIndex>, IndexError>;
 }
 
-/// An index with what its batches need, where it takes them.
+/// An open index, and its batches if it supports them.
 pub(crate) struct Opened {
     pub(crate) index: Option<Box<dyn OrderedIndex>>,
     pub(crate) batches: Option<Box<dyn Batches>>,

@@ -31,17 +31,17 @@ pub(crate) struct State<N> {
     pub(crate) message: Message,
     opened: Option<Opened>,
     in_batch: bool,
-    /// Counts what may have changed records, so that cursors know.
+    /// Number of calls that may have changed records. Cursors compare it.
     changes: u64,
 }
 
 impl<N: Nand + Clone + 'static> State<N> {
-    /// Not open yet.
+    /// The state before the index is opened.
     pub(crate) fn new(chip: N, config: Config) -> State<N> {
         State { chip, config, message: Message::new(), opened: None, in_batch: false, changes: 0 }
     }
 
-    /// Makes the index anew or finds it again. What was open is dropped as a power cut would.
+    /// Formats or mounts the index. An open index is dropped as by a power cut.
     pub(crate) fn open(&mut self, how: Open) -> Answer {
         self.opened = None;
         self.in_batch = false;
@@ -50,7 +50,7 @@ impl<N: Nand + Clone + 'static> State<N> {
         Ok(NANDEX_OK)
     }
 
-    /// The index.
+    /// The open index; fails if there is none.
     pub(crate) fn index(&mut self) -> Result<&mut dyn OrderedIndex, Failure> {
         let opened = self.opened.as_mut().ok_or(NOT_OPEN)?;
         match &mut opened.index {
@@ -59,12 +59,11 @@ impl<N: Nand + Clone + 'static> State<N> {
         }
     }
 
-    /// Sizes of the records.
     pub(crate) const fn record(&self) -> RecordFormat {
         self.config.record
     }
 
-    /// Counts what may have changed records.
+    /// Number of calls that may have changed records.
     pub(crate) const fn changes(&self) -> u64 {
         self.changes
     }
@@ -75,7 +74,7 @@ impl<N: Nand + Clone + 'static> State<N> {
         !self.in_batch && self.config.durability == Durability::EveryOperation
     }
 
-    /// A refusal for want of room means the group where a batch is open.
+    /// Converts an error during a batch: a refusal for want of room means that the batch exceeds the group.
     fn in_batch_full(&self, error: IndexError) -> Failure {
         match error {
             IndexError::Full if self.in_batch => Failure::Code(
@@ -93,7 +92,7 @@ impl<N: Nand + Clone + 'static> State<N> {
         done.map_err(|error| self.in_batch_full(error))
     }
 
-    /// Gives a key a value that it has not yet.
+    /// Inserts a record; fails if the key exists.
     pub(crate) fn insert(&mut self, key: &[u8], value: &[u8]) -> Answer {
         let record = self.record();
         record.check_key(key)?;
@@ -112,7 +111,6 @@ impl<N: Nand + Clone + 'static> State<N> {
         Ok(if self.index()?.get(key, value)? { NANDEX_OK } else { NANDEX_NOT_FOUND })
     }
 
-    /// Removes a key.
     pub(crate) fn remove(&mut self, key: &[u8]) -> Answer {
         let done = self.index()?.remove(key);
         self.changes += 1;
@@ -129,7 +127,7 @@ impl<N: Nand + Clone + 'static> State<N> {
         Ok(NANDEX_OK)
     }
 
-    /// Work ahead of time; the pages of it that are left.
+    /// Does maintenance on up to `budget` pages. Returns the pages left to do.
     pub(crate) fn maintain(&mut self, budget: u32) -> Result<u32, Failure> {
         self.require_no_batch()?;
         Ok(self.index()?.maintain(budget)?)
@@ -167,7 +165,6 @@ impl<N: Nand + Clone + 'static> State<N> {
         if self.in_batch { Err(BATCH_OPEN) } else { Ok(()) }
     }
 
-    /// Opens a batch.
     pub(crate) fn begin(&mut self) -> Answer {
         self.require_no_batch()?;
         // What waits in the index is no part of the batch.
@@ -182,7 +179,7 @@ impl<N: Nand + Clone + 'static> State<N> {
         Ok(NANDEX_OK)
     }
 
-    /// Writes the batch: all of it or, on any failure, nothing.
+    /// Commits the batch: all changes or, on any failure, none.
     pub(crate) fn commit(&mut self) -> Answer {
         if !self.in_batch {
             return Err(NO_BATCH);
@@ -201,7 +198,6 @@ impl<N: Nand + Clone + 'static> State<N> {
         Ok(NANDEX_OK)
     }
 
-    /// Drops the batch.
     pub(crate) fn abandon(&mut self) -> Answer {
         if !self.in_batch {
             return Err(NO_BATCH);

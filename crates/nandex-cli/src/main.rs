@@ -1,9 +1,8 @@
 //! The `nandex` program.
 //!
-//! `args` and the other files of arguments turn the command line into plain data, `commands` does what it
-//! says with the lab, `output` and `progress` talk to files and the terminal. Results go to stdout,
-//! everything else to stderr.
-//! Exit codes: see [`args::AFTER_HELP`].
+//! `args` and the other argument modules turn the command line into plain data. `commands` executes it with
+//! the lab. `output` and `progress` write to files and the terminal. Results go to stdout, everything else to
+//! stderr. Exit codes: see [`args::AFTER_HELP`].
 
 mod advise_args;
 mod args;
@@ -24,7 +23,7 @@ use nandex_lab::names::UnknownName;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// The end of a command that did its work.
+/// Status of a command that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     Done,

@@ -1,4 +1,4 @@
-//! Where results go: stdout, or files whose folder is looked for before anything is measured.
+//! Output of results: to stdout, or to files whose folders are checked before anything is measured.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;

@@ -1,7 +1,8 @@
 //! Tables as Parquet, for builds with the feature `parquet`.
 //!
-//! A table is made from the CSV that the command writes anyway, so both hold the same cells. A column is of
-//! whole numbers where all its cells are, else of numbers, else of text; an empty cell is null.
+//! A table is made from the CSV that the command writes anyway, so both have the same cells. A column has the
+//! type of whole numbers if all its cells are, otherwise of numbers, otherwise of text. An empty cell is
+//! null.
 
 use crate::output::Target;
 use anyhow::Result;

@@ -1,4 +1,4 @@
-//! Values as people type them. Every error says what is wrong; the flag is named by whoever called.
+//! Parses values of the command line. An error names the fault; the caller adds the flag.
 
 use nandex::nand::Part;
 use nandex::ordered::Durability;
@@ -71,10 +71,9 @@ pub(crate) fn minutes(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A life to repeat.
 #[derive(Clone, Debug)]
 pub(crate) enum Replay {
-    /// The life of this victim with this seed.
+    /// The life with this seed of this subject.
     Life(Victim, u64),
     /// The life in this file.
     File(PathBuf),
@@ -144,7 +143,7 @@ pub(crate) fn ftl(text: &str) -> Result<&'static StoreEntry, LabError> {
 pub(crate) enum ReplayTarget {
     All,
     AllBehindTbm,
-    /// No simulated target.
+    /// No FTL.
     None,
     Ftl(&'static StoreEntry),
     Disk(&'static DiskEntry),
@@ -222,7 +221,7 @@ pub(crate) fn crash_operations(text: &str) -> Result<u64, String> {
     count_to(text, 1_000_000)
 }
 
-/// Parses a count, such as that of requests in a trace. Its bound is so high that no real count exceeds it.
+/// Parses a count, for example of requests in a trace. The upper bound exceeds every real count.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
     count_to(text, 1 << 40)
 }

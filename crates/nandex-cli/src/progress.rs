@@ -34,7 +34,7 @@ impl Progress {
         Progress { bar, control }
     }
 
-    /// Sets the total, once it is known, and the word for what is counted.
+    /// Sets the total, and the name of the things counted.
     pub(crate) fn count(&self, total: u64, what: &'static str) {
         set_style(&self.bar, BAR);
         self.bar.set_length(total);

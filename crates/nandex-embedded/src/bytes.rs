@@ -14,7 +14,7 @@ use nandex::{Cause, Lpn, PageStore, StoreError};
 pub struct StoreBytes<S> {
     store: S,
     page: Vec<u8>,
-    /// Where a stream stands.
+    /// Offset of the next byte of the stream.
     position: u64,
 }
 
@@ -51,13 +51,13 @@ impl embedded_io::Error for BytesError {
 }
 
 impl<S: PageStore> StoreBytes<S> {
-    /// The bytes of a store, from its first page on. It holds one page of RAM.
+    /// The bytes of a store, from its first page on. Takes one page of RAM.
     pub fn new(store: S) -> StoreBytes<S> {
         let page = vec![0; store.page_bytes()];
         StoreBytes { store, page, position: 0 }
     }
 
-    /// The store below, to sync it for one.
+    /// The store below, for example to sync it.
     pub fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }
@@ -157,7 +157,7 @@ impl<S: PageStore> embedded_io::Write for StoreBytes<S> {
         Ok(count)
     }
 
-    /// A sync of the store: what was written survives a power cut then.
+    /// Syncs the store: earlier writes then survive a power cut.
     fn flush(&mut self) -> Result<(), BytesError> {
         self.store.sync().map_err(BytesError::Store)
     }

@@ -37,7 +37,8 @@ const ASKED: u32 = 16;
 pub struct Shape {
     /// Bytes of a page's data area.
     pub page_bytes: u32,
-    /// Bytes of its spare area, 16 for an FTL; an index says what it needs when it is refused.
+    /// Bytes of the spare area: 16 for an FTL. An index whose chip has too few names the number that it
+    /// needs.
     pub spare_bytes: u32,
 }
 
@@ -55,11 +56,7 @@ pub struct NorChip<F: ErrorType> {
 }
 
 impl<F: NorFlash> NorChip<F> {
-    /// A chip of all whole erase units of the part. What the pages leave of a unit stays unused.
-    ///
-    /// # Errors
-    ///
-    /// Pages that do not fit the part: too long for an erase unit, or no multiple of what it writes.
+    /// A chip of all whole erase units of the part. Bytes of a unit beyond its last page stay unused.
     pub fn new(flash: F, shape: Shape) -> Result<NorChip<F>, PartError> {
         let wrong = |field, reason, value: u32| PartError::new(field, reason, value.into());
         let (unit, write) = (F::ERASE_SIZE as u32, F::WRITE_SIZE as u32);
@@ -129,7 +126,8 @@ impl<F: NorFlash> NorChip<F> {
         self.fetch(at, self.page.len(), NandError::Uncorrectable(ppn))
     }
 
-    /// Reads bytes to the front of the buffer; `otherwise` where the part is there and they cannot be read.
+    /// Reads bytes to the front of the buffer. Fails with `otherwise` if the part answers but the bytes
+    /// cannot be read.
     fn fetch(&mut self, at: u32, bytes: usize, otherwise: NandError) -> Result<(), NandError> {
         for last in 1..=READS {
             match self.flash.read(at, &mut self.page[..bytes]) {
@@ -142,7 +140,7 @@ impl<F: NorFlash> NorChip<F> {
         Ok(())
     }
 
-    /// The fault that the driver means at a place: `otherwise`, unless there is more to it.
+    /// Error for a failed call of the driver: `otherwise`, unless the part is gone or the call was invalid.
     fn fault(&mut self, error: &F::Error, at: u32, otherwise: NandError) -> NandError {
         match error.kind() {
             NorFlashErrorKind::NotAligned => NandError::Device(1),
@@ -152,7 +150,7 @@ impl<F: NorFlash> NorChip<F> {
         }
     }
 
-    /// Whether any place but this one can be read.
+    /// True if any place except this one can be read.
     fn answers(&mut self, but: u32) -> bool {
         let Geometry { blocks, .. } = self.geometry;
         let asked = blocks.min(ASKED);
@@ -234,8 +232,8 @@ impl<F: NorFlash + MaybeSend> Nand for NorChip<F> {
         }
     }
 
-    /// The block is erased for it: a word that is written may not take a mark. `BadBlock` where it takes
-    /// none.
+    /// Marks a block as bad. The block is erased first, since a written word may not take a mark. Fails with
+    /// `BadBlock` if the mark cannot be written.
     fn mark_bad(&mut self, pbn: Pbn) -> Result<(), NandError> {
         let start = self.block_at(pbn)?;
         let (at, place) = self.mark_at(pbn, F::WRITE_SIZE)?;

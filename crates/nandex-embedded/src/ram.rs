@@ -8,7 +8,7 @@ use embedded_storage::nor_flash::{
 };
 use nandex::Shared;
 
-/// The reading of a word that a power cut tore.
+/// How a word torn by a power cut reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TornWord {
     /// Other bytes than it was to have.
@@ -19,14 +19,15 @@ pub enum TornWord {
     ErrorAtTimes,
 }
 
-/// A power cut: the operation that it strikes, counting words written and units erased, and its remains.
+/// A power cut: the number of the operation that it interrupts, counting words written and units erased, and
+/// the remains of that operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RamCut {
     /// The number of the word or unit, from 0 on.
     pub at_step: u64,
     /// The reading of the words that are torn.
     pub torn: TornWord,
-    /// Fixes what is random in that.
+    /// Seed of the bits that the cut leaves at random.
     pub seed: u64,
 }
 
@@ -35,7 +36,7 @@ pub struct RamCut {
 pub enum RamFault {
     /// The bus answers no more, or the power is off.
     Bus,
-    /// The ECC of a word does not correct it.
+    /// A word whose errors the ECC cannot correct.
     Ecc,
     /// A word was written since it was erased.
     Written,
@@ -72,9 +73,9 @@ struct Part {
     is_gone: bool,
     steps: u64,
     cut: Option<RamCut>,
-    /// Reads so far, of which each second one of a word that fails at times does.
+    /// Number of reads. Every second read of a word that fails at times fails.
     reads: u64,
-    /// Words that refuse to be written.
+    /// Numbers of words that cannot be written.
     dead: Vec<usize>,
 }
 
@@ -92,14 +93,14 @@ fn mixed(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Sets bits that are drawn: those that a program has not yet cleared, or an erase has set.
+/// Sets random bits: those that a program has not yet cleared, or that an erase has set already.
 fn or_with(cells: &mut [u8], drawn: u64) {
     let drawn = drawn.to_le_bytes();
     cells.iter_mut().zip(drawn.iter().cycle()).for_each(|(cell, drawn)| *cell |= drawn);
 }
 
 impl Part {
-    /// Counts a word or a unit; the cut that strikes it, if one does.
+    /// Counts a word or a unit. Returns the cut that interrupts it, if there is one.
     fn step(&mut self) -> Option<RamCut> {
         let step = self.steps;
         self.steps += 1;
@@ -114,7 +115,7 @@ impl Part {
 }
 
 impl<const WRITE: usize, const ERASE: usize> RamFlash<WRITE, ERASE> {
-    /// An erased part of so many bytes.
+    /// An erased part of `bytes` bytes.
     pub fn new(bytes: usize) -> RamFlash<WRITE, ERASE> {
         let words = vec![Word::Erased; bytes.div_ceil(WRITE)];
         let (cells, dead) = (vec![0xff; bytes], Vec::new());
@@ -133,7 +134,7 @@ impl<const WRITE: usize, const ERASE: usize> RamFlash<WRITE, ERASE> {
         (part.is_gone, part.cut) = (false, None);
     }
 
-    /// Whether it answers.
+    /// True if the part has power.
     pub fn is_on(&self) -> bool {
         !self.part.lock().is_gone
     }
@@ -143,7 +144,7 @@ impl<const WRITE: usize, const ERASE: usize> RamFlash<WRITE, ERASE> {
         self.part.lock().steps
     }
 
-    /// Cuts the power at a step to come.
+    /// Plans a power cut.
     pub fn plan(&self, cut: RamCut) {
         self.part.lock().cut = Some(cut);
     }

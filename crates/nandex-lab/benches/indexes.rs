@@ -58,7 +58,7 @@ impl Loaded {
         (counters.page_reads.iter().sum(), counters.page_programs.iter().sum())
     }
 
-    /// One operation; a removed key comes back by the next insertion of it.
+    /// Does one operation. A removed key comes back when it is next inserted.
     fn operate(&mut self, kind: Kind) {
         let number = self.rng.below(RECORDS);
         match kind {

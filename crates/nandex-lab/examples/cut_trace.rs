@@ -1,5 +1,5 @@
 //! Cuts a window out of an OPS1 trace: `cut_trace FULL.ops[.zst] FIRST COUNT NAME [ranked]` writes
-//! `NAME.ops.zst`, and `NAME.init.ops.zst` with the contents at its start when there are any. `ranked`
+//! `NAME.ops.zst`, and `NAME.init.ops.zst` with the contents at its start, if there are any. `ranked`
 //! replaces each key by its rank within its index, which makes small files.
 
 use nandex_lab::LabError;

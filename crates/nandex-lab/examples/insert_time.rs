@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Lets a chip have the memory of all its blocks: a block has it from its first program on.
+/// Lets a chip allocate the memory of all its blocks: the simulator allocates a block at its first program.
 fn take_memory(chip: &mut SimChip) -> Result<(), nandex::NandError> {
     let geometry = chip.geometry();
     for block in (0..geometry.blocks).map(Pbn) {
@@ -71,7 +71,7 @@ fn take_memory(chip: &mut SimChip) -> Result<(), nandex::NandError> {
     Ok(())
 }
 
-/// In the class that the index is published with; with RAM for a buffer where it has one.
+/// Opens the index in the class in which it was published, with RAM for its buffer if it has one.
 fn open(
     index: &IndexEntry,
     chip: &Shared<SimChip>,

@@ -146,7 +146,7 @@ impl Trace {
 /// The counts of one FTL on one trace.
 #[derive(Clone, Debug, Serialize)]
 pub struct Counts {
-    /// The trace.
+    /// Name of the trace.
     pub trace: &'static str,
     /// The order in which pages of a block may be programmed: "ascending" or "any".
     pub page_order: &'static str,

@@ -1,8 +1,8 @@
-//! Looks into the image of a chip: which index is on it, and whether its invariants hold.
+//! Finds out which index is in the image of a chip, and whether its invariants hold.
 //!
-//! Every index of the registry is tried with every record size offered, each on a copy of the chip, so the
-//! image stays as it is. An index that does not find its own mark there says so; any other error means that
-//! it is there but damaged.
+//! Every index of the registry is tried with every offered record size, each on a copy of the chip, so that
+//! the image does not change. An index whose mark is missing reports that; any other error means that the
+//! index is there but damaged.
 
 use crate::registry::{INDEXES, IndexEntry};
 use nandex::nand::sim::SimChip;
@@ -13,7 +13,7 @@ use nandex_stacks::options::Settings;
 /// An index found on a chip.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// The index.
+    /// The index found.
     pub index: &'static IndexEntry,
     /// The record sizes of the index.
     pub record: RecordFormat,

@@ -1,9 +1,9 @@
 //! The lab: experiments, sweeps, claims and advice about flash indexes.
 //!
-//! What drives one index through a workload is `nandex-runner`, whose rooms are shown here too: a
-//! [`workload`] made ready by [`runner::Prepared`] is run by [`runner::run`] on one simulated chip, by
-//! [`parallel::run_all`] on many at once. An [`experiment`] is a folder that says what to run and what the
-//! papers claim of it; its [`results`] go to files by [`record`].
+//! The crate `nandex-runner` drives one index through a workload; its modules are re-exported here. A
+//! [`workload`] is prepared by [`runner::Prepared`] and run by [`runner::run`] on one simulated chip, or by
+//! [`parallel::run_all`] on many at once. An [`experiment`] is a folder that defines runs and holds the
+//! papers' claims. Its [`results`] are written to files by [`record`].
 
 pub mod advise;
 pub mod analysis;

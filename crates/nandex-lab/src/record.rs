@@ -37,7 +37,7 @@ pub fn write_csv_of(all: &[Results], out: impl Write) -> io::Result<()> {
     csv.flush()
 }
 
-/// The columns before those of causes.
+/// Columns before those of the causes.
 const COLUMNS: [&str; 34] = [
     "workload",
     "chip",

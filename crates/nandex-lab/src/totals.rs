@@ -83,8 +83,8 @@ impl Totals {
         self.collections += phase.collections;
     }
 
-    /// Adds the samples of a phase. Must come before the phase's costs are added, since they start where
-    /// the phases before ended.
+    /// Adds the samples of a phase. Call this before the phase's costs are added: its samples start where the
+    /// phases before ended.
     fn extend_timeline(&mut self, phase: &Phase) {
         if self.timeline.is_empty() {
             self.timeline.push(Sample { operations: 0, flash_time_ns: 0 });

@@ -1,4 +1,4 @@
-//! Which family of formats a chip holds and how large its records are, told from its bytes.
+//! Finds the family of formats on a chip and the size of its records, from its bytes.
 
 use crate::decode::{Decoder, Family, LogKind, Record, Role, StoreShape};
 use crate::scan::read;
@@ -49,7 +49,7 @@ pub fn detect(chip: &mut dyn Nand, guess: RecordFormat) -> Result<Option<Detecte
     Ok(None)
 }
 
-/// Detects the families whose pages tell what they are: plow, SBITS, VMTree-OW.
+/// Detects the families whose pages identify themselves: plow, SBITS, VMTree-OW.
 fn by_page(geometry: &Geometry, (ppn, data): (Ppn, &[u8]), guess: RecordFormat) -> Option<Detected> {
     let known = |family, record| Some(Detected::new(family, record, true));
     match data {

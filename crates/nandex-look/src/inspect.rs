@@ -1,5 +1,5 @@
-//! `nandex inspect`: a chip as text or JSON: what is on it, the tree, free space, wear, the log, and a page
-//! or a block byte by byte.
+//! `nandex inspect`: describes a chip as text or JSON: contents, tree, free space, wear, log, and a page or
+//! block byte by byte.
 
 use crate::decode::{Area, Family, Page, Role, number_text};
 use crate::detect::{Detected, page_in_detail};

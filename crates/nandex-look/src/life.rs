@@ -1,4 +1,4 @@
-//! Which pages count: told by versions, as a mount would tell it, and by what the tree leads to.
+//! Which pages are valid: decided by versions, as a mount does, and by reachability from the root.
 
 use crate::decode::{Decoder, Family, Page, Record, Role};
 use crate::scan::{Found, Life};
@@ -50,8 +50,8 @@ fn holds_data(kind: u8) -> bool {
     matches!(kind, b'H' | b'h' | b'C' | b'D' | b'L' | b'S' | b'B')
 }
 
-/// The table in a checkpoint of the page map with its notes, and the version from which on it is out of
-/// date.
+/// The table in a checkpoint of the page map, updated by its notes, and the first version that is newer than
+/// the table.
 fn mapped(found: &Found) -> Option<(u64, Vec<u32>)> {
     let Record::PageMap { pages, mut next_version, .. } = found.record else { return None };
     let payload = &found.payload[..];

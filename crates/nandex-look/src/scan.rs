@@ -1,5 +1,4 @@
-//! A look at a whole chip: every page decoded, which of them count, the tree that the bytes make, the state
-//! of each block.
+//! A scan of a whole chip: every page decoded, which pages are valid, the tree, and the state of each block.
 
 use crate::decode::{Decoder, Family, Page, PlowRoot, Record, Role, StoreShape};
 use crate::life;
@@ -88,7 +87,7 @@ pub fn read(chip: &mut dyn Nand, ppn: Ppn) -> Result<Bytes, NandError> {
 }
 
 impl Scan {
-    /// Scans a chip that holds this family of formats, without writing to it.
+    /// Scans a chip of this family of formats, without writing to it.
     pub fn of(chip: impl Nand, family: Family, record: RecordFormat) -> Result<Scan, NandError> {
         let mut chip = family.shown(chip);
         let mut decoder = Decoder::new(family, record, chip.geometry());

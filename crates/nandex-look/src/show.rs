@@ -85,7 +85,7 @@ pub(crate) fn state(session: &Session, at: At) -> Result<Value, String> {
     }))
 }
 
-/// The figures of the index before those that are shown.
+/// Figures of the index before the step shown.
 fn before_figures(session: &Session, at: At, is_whole: bool) -> Vec<Value> {
     let step = at.step.checked_sub(if is_whole { 1 } else { 2 });
     let metrics = step.map_or(&[][..], |step| &session.steps()[step].metrics[..]);

@@ -1,4 +1,4 @@
-//! The tree that the pages of a chip make, walked from its root as a reader of `docs/format.md` would.
+//! The tree on a chip, walked from its root by the rules of `docs/format.md`.
 
 use crate::decode::{Decoder, Family, LogKind, Node, Page, PlowRoot, Role, number_text};
 use crate::life::Current;

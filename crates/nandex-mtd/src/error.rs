@@ -6,26 +6,26 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-/// Why a device or a dump cannot be used. The text names the file and what is wrong with it.
+/// Why a device or a dump cannot be used. The text names the file and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MtdError {
-    /// The system refused something.
+    /// The operating system refused a call.
     System {
         /// The device or file.
         name: String,
         /// The call that was tried, such as "open".
         doing: &'static str,
-        /// The system's number of the error, where it gave one.
+        /// Error number of the system, if known.
         errno: Option<i32>,
-        /// The system's words.
+        /// Message of the system.
         why: String,
     },
     /// The device, by its kind or contents, cannot be used so.
     Unsupported {
         /// The device or file.
         name: String,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// A dump cannot go onto this device as it is.
@@ -77,9 +77,9 @@ pub struct Fault {
     pub block: u32,
     /// The page within the block; `None` where the request was for the block.
     pub page: Option<u32>,
-    /// The system's number of the error, where it gave one.
+    /// Error number of the system, if known.
     pub errno: Option<i32>,
-    /// The system's words.
+    /// Message of the system.
     pub why: String,
 }
 
@@ -104,15 +104,15 @@ pub struct Counts {
     pub programs: u64,
     /// Blocks erased.
     pub erases: u64,
-    /// Reads in which the ECC corrected something.
+    /// Reads in which the ECC corrected bits.
     pub corrected_reads: u64,
-    /// Bits that it corrected.
+    /// Bits corrected by the ECC.
     pub corrected_bits: u64,
     /// Reads with more bit errors than it corrects.
     pub uncorrectable_reads: u64,
-    /// Programs that failed.
+    /// Failed programs.
     pub failed_programs: u64,
-    /// Erases that failed.
+    /// Failed erases.
     pub failed_erases: u64,
     /// Blocks that were marked bad.
     pub marked_bad: u64,

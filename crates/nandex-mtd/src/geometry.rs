@@ -47,7 +47,7 @@ impl RawGeometry {
         Ok(geometry)
     }
 
-    /// Refuses a layout that does not lie in the out-of-band area.
+    /// Refuses a layout that exceeds the out-of-band area.
     pub(crate) fn check_layout(&self, layout: &SpareLayout, name: &str) -> Result<(), MtdError> {
         if layout.end() > u64::from(self.oob_bytes) {
             let why =

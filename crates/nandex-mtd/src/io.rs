@@ -8,18 +8,18 @@ use rustix::io::Errno;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum OobMode {
-    /// All bytes as they lie; data are corrected.
+    /// All out-of-band bytes in the order of the chip; data are corrected.
     Place = 0,
     /// The free bytes only, in a row; data are corrected.
     Auto = 1,
-    /// All bytes as they lie, nothing is corrected.
+    /// All out-of-band bytes in the order of the chip; nothing is corrected.
     Raw = 2,
 }
 
 /// The facts that a device tells about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// Pages and blocks.
+    /// Geometry of the pages and blocks.
     pub raw: RawGeometry,
     /// Blocks of the device or partition.
     pub blocks: u32,
@@ -34,20 +34,20 @@ pub struct Facts {
 /// The findings of the ECC in one read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadStats {
-    /// Bits that were corrected.
+    /// Number of corrected bits.
     pub corrected: u32,
     /// Steps that could not be corrected.
     pub uncorrectable: u32,
 }
 
-/// The requests. Places are bytes of data areas from the start of the device; buffers are whole pages,
-/// out-of-band ones at most what the mode has. An error is the system's own; after [`Errno::UCLEAN`] and
-/// [`Errno::BADMSG`] of a read the buffers hold what was read.
+/// Requests to an MTD device. An offset counts bytes of data areas from the start of the device. Buffers hold
+/// whole pages; out-of-band buffers hold at most the bytes that the mode has. Errors are those of the system.
+/// After [`Errno::UCLEAN`] and [`Errno::BADMSG`] of a read the buffers hold the bytes read.
 pub trait MtdIo: Send {
     /// The facts of the device.
     fn facts(&self) -> &Facts;
 
-    /// Reads a page (MEMREAD). The answer of the ECC comes with it, and besides an error where there is one.
+    /// Reads a page (MEMREAD). Returns the result of the ECC, together with the error if there is one.
     fn read(
         &mut self,
         at: u64,

@@ -18,7 +18,8 @@ impl SpareLayout {
         SpareLayout { runs: vec![(2, free_bytes)] }
     }
 
-    /// These runs, each offset and length; empty ones are left out. Refused in words where they meet.
+    /// Makes a layout of runs, each an offset and a length. Empty runs are left out. Fails with a message if
+    /// two runs overlap.
     pub fn from_runs(runs: &[(u32, u32)]) -> Result<SpareLayout, String> {
         let runs: Vec<(u32, u32)> = runs.iter().copied().filter(|(_, length)| *length > 0).collect();
         let mut sorted = runs.clone();
@@ -46,8 +47,8 @@ impl SpareLayout {
         self.runs.iter().any(|(offset, length)| byte >= *offset && byte - offset < *length)
     }
 
-    /// The places of these bytes in the row that the free bytes of an area make. Refused in words where one
-    /// of them is not free.
+    /// The indexes of these bytes among the free bytes of an area. Fails with a message if one of them is not
+    /// free.
     pub fn within(&self, free: &SpareLayout) -> Result<SpareLayout, String> {
         let row: Vec<usize> = free.places().collect();
         let mut runs: Vec<(u32, u32)> = Vec::new();
@@ -129,8 +130,8 @@ impl Packing {
         1 + self.free_bytes
     }
 
-    /// The engine's bytes as those of the device: whole data area and free bytes; what is not given is
-    /// erased.
+    /// Converts a page of the engine to the bytes of the device: the whole data area and the free bytes.
+    /// Bytes not given stay erased.
     pub(crate) fn pack(&self, (data, spare): (&[u8], &[u8]), page: &mut [u8], free: &mut [u8]) {
         page.fill(0xff);
         free.fill(0xff);

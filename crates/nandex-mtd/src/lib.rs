@@ -1,13 +1,14 @@
 //! Raw NAND under Linux, as a chip for the engine.
 //!
-//! [`Mtd`] is a chip behind `/dev/mtdN`: pages with their spare areas are read and programmed by one request
-//! each, so that a tree or an FTL stands on a real part as on the simulated one. [`RawDump`] is a dump of
-//! such a device as `nanddump -o -n --bb=dumpbad` writes it, so that an image taken from a product is opened
-//! on a desk. [`Unchanged`] shows any chip so that what is programmed stays in RAM: looking at a device never
-//! changes it. [`transfer`] writes dumps and puts them back.
+//! [`Mtd`] is a chip behind `/dev/mtdN`. It reads and programs pages with their spare areas in one request
+//! each, so that a tree or an FTL runs on a real part as on the simulated one. [`RawDump`] is a dump of such
+//! a device as `nanddump -o -n --bb=dumpbad` writes it, so that an image taken from a product can be opened
+//! elsewhere. [`Unchanged`] wraps any chip and keeps programs in RAM: looking at a device never changes it.
+//! [`transfer`] writes dumps and restores them.
 //!
-//! An error of the engine names a page or a block of what it was given; the [`Events`] that a device shares
-//! with its owner have the device, the block and page of the whole chip, and the system's own words.
+//! An error of the engine names a page or block of the part of the chip that it was given. The [`Events`]
+//! that a device shares with its owner name the device, the block and page of the whole chip, and the
+//! system's own message.
 #![deny(missing_docs)]
 
 mod error;

@@ -1,4 +1,4 @@
-//! An MTD device in RAM for tests: it answers as nandsim does, and ages as it is told.
+//! An MTD device in RAM for tests. It answers like nandsim and ages on demand.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A device whose cells are ANDed by a program, and which refuses nothing that a real one does not refuse.
 pub(crate) struct Model {
     facts: Facts,
-    /// Data and out-of-band bytes, as they lie.
+    /// Data and out-of-band bytes of each page, in the order of the chip.
     pub(crate) pages: Vec<Vec<u8>>,
     pub(crate) bad: BTreeSet<u32>,
-    /// Pages with so many wrong bits in one step.
+    /// Wrong bits in one ECC step, by page.
     pub(crate) flips: BTreeMap<u32, u32>,
-    /// Pages whose program fails.
+    /// Pages whose programs fail.
     pub(crate) weak_pages: BTreeSet<u32>,
-    /// Blocks whose erase fails.
+    /// Blocks whose erases fail.
     pub(crate) weak_blocks: BTreeSet<u32>,
     /// Requests that are still answered before the device is gone.
     pub(crate) left: Option<u32>,

@@ -33,9 +33,8 @@ use std::path::Path;
 pub struct MtdOptions {
     /// Whether it may be programmed and erased.
     pub writable: bool,
-    /// The out-of-band bytes that are used, where a board without Linux wrote the part and used fewer than
-    /// Linux calls free: `4+4,20+4,36+4,52+4` for a W25N01GV of `nandex-spi`. All free ones where none is
-    /// given.
+    /// Out-of-band bytes to use, if a board without Linux wrote the part and used fewer than Linux calls
+    /// free: `4+4,20+4,36+4,52+4` for a W25N01GV of `nandex-spi`. `None` uses all free bytes.
     pub spare: Option<SpareLayout>,
 }
 
@@ -54,12 +53,13 @@ pub struct Mtd<I = Device> {
     packing: Packing,
     geometry: Geometry,
     marks: Vec<Mark>,
-    /// The end of each block: one more than the last page that this chip programmed since it erased it.
+    /// For each block the number of its pages up to the last one programmed by this chip since it erased the
+    /// block.
     ends: Vec<u16>,
     page: Vec<u8>,
     /// The free bytes of a page, all that the device has.
     free: Vec<u8>,
-    /// The used ones among them, by their places in `free`.
+    /// The used bytes among the free ones, as indexes in `free`.
     used: SpareLayout,
     kept: Vec<u8>,
     events: Events,
@@ -90,11 +90,11 @@ impl<I: MtdIo> Mtd<I> {
         Mtd::with_spare(io, name, &free)
     }
 
-    /// A chip that uses these bytes of the out-of-band area, all of which the device must call free.
+    /// A chip that uses these bytes of the out-of-band area. The device must call all of them free.
     ///
     /// # Errors
     ///
-    /// A shape that the engine does not take, and bytes that are not free.
+    /// A geometry that the engine does not support, and bytes that are not free.
     pub fn with_spare(io: I, name: &str, spare: &SpareLayout) -> Result<Mtd<I>, MtdError> {
         let Facts { raw, blocks, layout, .. } = io.facts();
         raw.check_layout(layout, name)?;
@@ -121,7 +121,7 @@ impl<I: MtdIo> Mtd<I> {
         self.io.facts()
     }
 
-    /// The device below, for what is no page of the engine: dumps.
+    /// The device below, for dumps.
     pub fn io(&mut self) -> &mut I {
         &mut self.io
     }
@@ -171,7 +171,7 @@ impl<I: MtdIo> Mtd<I> {
         if self.is_bad(pbn)? { Err(NandError::BadBlock(pbn)) } else { Ok(pbn) }
     }
 
-    /// Refuses what the part would take and spoil.
+    /// Refuses programs out of order, which would spoil pages of the part.
     fn check_order(&self, ppn: Ppn, pbn: Pbn) -> Result<(), NandError> {
         let (page, end) = (self.geometry.page_in_block(ppn), u32::from(self.ends[pbn.index()]));
         match page + 1 {

@@ -47,24 +47,24 @@ pub struct RawDump {
 }
 
 impl RawDump {
-    /// Opens a dump to look at it, beside others who look. Programs and erases are refused;
-    /// [`crate::Unchanged`] around it takes them into RAM.
+    /// Opens a dump for reading, together with other readers. Programs and erases are refused;
+    /// [`crate::Unchanged`] around the dump keeps them in RAM.
     ///
     /// # Errors
     ///
-    /// [`MtdError::InUse`] where somebody changes it; a file that cannot be read, whose length is no whole
-    /// number of blocks, or a shape that the engine does not take.
+    /// [`MtdError::InUse`] if another process changes the dump. Also a file that cannot be read, a length
+    /// that is no whole number of blocks, or a geometry that the engine does not support.
     pub fn open(path: &Path, raw: RawGeometry, layout: SpareLayout) -> Result<RawDump, MtdError> {
         let lock = Lock::take(path, Access::Look)?;
         let file = File::open(path).map_err(|e| MtdError::system(path, "open", &e))?;
         RawDump::of(file, lock, raw, layout)
     }
 
-    /// Opens a dump to write to it, in place and alone.
+    /// Opens a dump for writing, alone.
     ///
     /// # Errors
     ///
-    /// As for [`RawDump::open`]; [`MtdError::InUse`] where somebody looks at it, too.
+    /// As for [`RawDump::open`]; [`MtdError::InUse`] also if another process reads the dump.
     pub fn edit(path: &Path, raw: RawGeometry, layout: SpareLayout) -> Result<RawDump, MtdError> {
         let lock = Lock::take(path, Access::Change)?;
         let file = OpenOptions::new().read(true).write(true).open(path);
@@ -109,7 +109,7 @@ impl RawDump {
         Ok(dump)
     }
 
-    /// Pages and blocks.
+    /// Geometry of the pages and blocks.
     pub fn raw(&self) -> RawGeometry {
         self.raw
     }
@@ -124,7 +124,7 @@ impl RawDump {
         self.events.clone()
     }
 
-    /// A page's data and its free bytes, as they lie; `None` where all of it is erased.
+    /// Data and free bytes of a page, uncorrected; `None` if the whole page is erased.
     pub(crate) fn page(&mut self, ppn: Ppn) -> Result<Option<RawPage<'_>>, MtdError> {
         self.load(ppn).map_err(|e| MtdError::system(Path::new(&self.name), "read", &e))?;
         let (data, oob) = self.page.split_at(self.raw.page_bytes as usize);

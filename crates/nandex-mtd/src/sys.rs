@@ -1,14 +1,14 @@
 //! The calls into the kernel, and the only unsafe code: the structures of `mtd/mtd-abi.h` and the requests
 //! that take them.
 //!
-//! What the kernel promises, and what this relies on:
-//! - K1: a request reads and writes the structure whose size its number has, nothing else of ours but buffers
-//!   that it names.
+//! The code relies on these promises of the kernel:
+//! - K1: a request reads and writes the structure whose size its number has, and otherwise only the buffers
+//!   named there.
 //! - K2: MEMREAD writes at most `len` bytes to `usr_data` and `ooblen` to `usr_oob`; MEMWRITE only reads
 //!   them.
 //!
-//! So each structure is plain numbers of the kernel's layout, checked by its size, and buffers are borrowed
-//! for the whole call.
+//! So each structure consists of plain numbers in the kernel's layout, checked by its size, and buffers are
+//! borrowed for the whole call.
 
 use crate::error::MtdError;
 use crate::geometry::RawGeometry;
@@ -146,12 +146,12 @@ pub struct Device {
 }
 
 impl Device {
-    /// Opens a NAND device, to look at beside others who look, or alone to write to it as well.
+    /// Opens a NAND device, for reading together with other readers, or alone for reading and writing.
     ///
     /// # Errors
     ///
-    /// [`MtdError::InUse`] where somebody has it open; what is no NAND device, and a kernel before 6.1, which
-    /// cannot read a page with its spare area and say what the ECC found.
+    /// [`MtdError::InUse`] if another process has the device open. Also a device that is no NAND, and a
+    /// kernel before 6.1, which cannot read a page with its spare area and the result of the ECC.
     pub fn open(path: &Path, writable: bool) -> Result<Device, MtdError> {
         let name = path.display().to_string();
         let system = |doing, errno: Errno| MtdError::system(path, doing, &errno.into());
@@ -203,8 +203,8 @@ impl Device {
     }
 }
 
-/// The free bytes as the driver lays them out. The request that tells has room for eight runs; where they do
-/// not add up, or the driver does not answer, it is taken that they follow the mark.
+/// The free bytes according to the driver. The request has room for eight runs. If these do not add up, or
+/// the driver does not answer, the free bytes are assumed to follow the mark.
 fn layout(file: &File, sysfs: &Sysfs, name: &str) -> Result<SpareLayout, MtdError> {
     let free_bytes = u32::try_from(sysfs.number("oobavail")?).unwrap_or(u32::MAX);
     let mut layout = EccLayout { ecc_bytes: 0, ecc_places: [0; 64], free_bytes: 0, free: [[0; 2]; 8] };

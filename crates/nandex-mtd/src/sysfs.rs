@@ -1,5 +1,4 @@
-//! The facts that Linux tells about a device in `/sys/class/mtd`, where the structures of the requests are
-//! too narrow.
+//! Facts about a device in `/sys/class/mtd` that do not fit the structures of the requests.
 
 use crate::error::MtdError;
 use std::fs;
@@ -35,7 +34,7 @@ impl Sysfs {
         Ok(text.trim().to_string())
     }
 
-    /// A number.
+    /// Reads a file that contains a number.
     pub(crate) fn number(&self, name: &str) -> Result<u64, MtdError> {
         let text = self.text(name)?;
         text.parse().map_err(|_| {

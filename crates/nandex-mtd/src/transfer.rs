@@ -1,8 +1,8 @@
-//! Dumps of a device, and back onto a device.
+//! Dumps a device, and restores a dump.
 //!
-//! A dump has the format of `nanddump -o -n --bb=dumpbad`, with two differences in what it holds: bits that
-//! the ECC corrects are corrected, and the first page of a block that is bad has its mark even where the
-//! device keeps marks in a table. Pages that cannot be corrected are as they lie.
+//! A dump has the format of `nanddump -o -n --bb=dumpbad`, with two differences. Bits that the ECC can
+//! correct are corrected. The first page of a bad block has its mark even if the device keeps marks in a
+//! table. Pages that cannot be corrected are dumped as read.
 #![cfg_attr(not(target_os = "linux"), allow(unused))]
 
 use crate::error::MtdError;
@@ -18,13 +18,13 @@ use std::io::{self, Write};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DumpReport {
-    /// Blocks that were dumped, bad ones among them.
+    /// Blocks dumped, including bad ones.
     pub blocks: u32,
     /// Blocks that are marked bad.
     pub bad_blocks: u32,
-    /// Pages in which bits were corrected.
+    /// Pages with corrected bits.
     pub corrected_pages: u64,
-    /// Pages with more errors than the ECC corrects, which are in the dump as they lie.
+    /// Pages with more errors than the ECC corrects; they are dumped as read.
     pub uncorrectable_pages: u64,
 }
 
@@ -34,7 +34,7 @@ pub struct DumpReport {
 pub struct RestoreReport {
     /// Blocks that were erased.
     pub blocks: u32,
-    /// Pages that were programmed, and read back as they should.
+    /// Pages programmed and read back correctly.
     pub pages: u64,
     /// Blocks that are bad in the dump or on the device, and erased or bad in the other.
     pub skipped: u32,
@@ -47,12 +47,12 @@ fn failed(name: &str, doing: &'static str, at: (u32, Option<u32>), errno: Errno)
     MtdError::unsupported(name, why)
 }
 
-/// Dumps so many blocks of a device from one on; `name` is what errors call it.
+/// Dumps `blocks` blocks of a device from block `first` on. Errors use `name` for the device.
 ///
 /// # Errors
 ///
-/// A device that does not answer, with block, page and the system's words; `out` that cannot be written;
-/// blocks that are not there.
+/// A device that does not answer (with block, page and the system's message), `out` that cannot be written,
+/// and blocks that do not exist.
 #[cfg(target_os = "linux")]
 pub fn dump(
     io: &mut impl MtdIo,

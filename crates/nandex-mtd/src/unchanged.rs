@@ -1,7 +1,7 @@
-//! A chip that is looked at and not changed: what is programmed, erased and marked stays in RAM.
+//! A chip that is read but not changed: programs, erases and marks stay in RAM.
 //!
-//! Mounting an index may write: it finishes what a power cut left. Whoever only wants to look at a device, or
-//! at a dump of one, mounts it through this, and the device is asked for reads alone.
+//! Mounting an index may write, because it finishes work that a power cut interrupted. A program that only
+//! wants to look at a device or a dump mounts it through this chip, so that the device gets reads only.
 
 use nandex::nand::{NandError, ReadOutcome};
 use nandex::{Cause, Geometry, Nand, Pbn, Ppn};

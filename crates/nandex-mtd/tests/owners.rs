@@ -1,7 +1,7 @@
-//! One owner of a node: whoever is second hears so before a request reaches the kernel's driver.
+//! One owner of a device node: a second one is refused before a request reaches the kernel's driver.
 //!
-//! A terminal of its own stands for the node: it is a character device that nobody else has, and no MTD. The
-//! same on nandsim in a virtual machine is `tests/mtd`.
+//! The test uses a terminal of its own as the node: a character device that no other process has, and no MTD.
+//! The same test on nandsim in a virtual machine is `tests/mtd`.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 

@@ -8,17 +8,16 @@ use std::path::Path;
 /// Pages of a block of the chip that a file's pages become.
 const BLOCK_PAGES: u32 = 64;
 
-/// Bytes of its spare areas: what every tree needs for blocks of that size, and with the mark of a page a
+/// Bytes of a spare area: enough for every tree with blocks of that size. With the mark of a page it is a
 /// multiple of 64.
 const SPARE_BYTES: u32 = 63;
 
-/// Opens the chip in a file or on a block device that is there, to change it alone or to look at it beside
-/// others who look. Every program is on the medium when it returns; what one such opening wrote, another one
-/// of the same page size finds.
+/// Opens the chip in an existing file or block device, alone for changing it or together with other readers.
+/// Every program is durable when it returns. A later opening with the same page size finds the same chip.
 ///
 /// # Errors
 ///
-/// Those of [`FilePageStore::open`]: [`StoreError::InUse`] where somebody has it open.
+/// Those of [`FilePageStore::open`], such as [`StoreError::InUse`] if another process has the file open.
 pub fn open_chip(
     path: &Path,
     page_bytes: usize,

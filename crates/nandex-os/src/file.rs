@@ -1,30 +1,30 @@
 //! Pages in a file or on a block device.
 //!
-//! Page `n` is the bytes from `n * page_bytes` on; nothing else is kept. Reads and writes go past the
-//! system's page cache (O_DIRECT) where the system, the file system and the page size allow it; else through
-//! it, which [`FilePageStore::is_direct`] tells.
+//! Page `n` is the bytes from `n * page_bytes` on; the file contains nothing else. Reads and writes bypass
+//! the system's page cache (O_DIRECT) if the system, the file system and the page size allow that.
+//! [`FilePageStore::is_direct`] tells whether they do.
 //!
 //! # What survives a power cut
 //!
-//! - *Sync* is fdatasync: what was written and trimmed before is then on the medium, as far as the medium
+//! - *Sync* is fdatasync: afterwards all earlier writes and trims are on the medium, as far as the medium
 //!   tells the truth.
-//! - Without it nothing is promised: direct I/O passes the system's cache, not the device's. Writes may come
-//!   through in any order. So [`PageStore::durable_writes`] and [`PageStore::prefix_consistent`] are false.
-//!   Opened with [`FileOptions::every_write_synced`] (O_DSYNC) a write is on the medium when it returns; both
-//!   are then true.
-//! - A page is torn by a power cut unless the device writes whole pages or sectors of that size; the store
-//!   cannot know. What is above should have checksums, as the trees have.
+//! - Without a sync nothing is promised: direct I/O bypasses the system's cache but not the device's. Writes
+//!   may reach the medium in any order. So [`PageStore::durable_writes`] and [`PageStore::prefix_consistent`]
+//!   are false. With [`FileOptions::every_write_synced`] (O_DSYNC) a write is on the medium when it returns,
+//!   and both are true.
+//! - A power cut tears a page unless the device writes whole pages, or sectors of that size; the store cannot
+//!   know. The layer above should have checksums, as the trees have.
 //!
 //! # Trim
 //!
-//! A hole is punched (fallocate), which reads as zeros and lets an SSD forget the page. Where that is not
-//! supported zeros are written instead, which costs as much as a write. [`FilePageStore::punching`] tells
-//! which, once there was a trim.
+//! A trim punches a hole (fallocate), which reads as zeros and lets an SSD forget the page. If that is not
+//! supported, zeros are written, at the cost of a write. After the first trim [`FilePageStore::punching`]
+//! tells which.
 //!
 //! # One owner
 //!
-//! The file is locked ([`Lock`]) as long as it is open: by one alone who may change it, or by all who look. A
-//! child of `fork` that inherits the store can do nothing with it.
+//! The file is locked ([`Lock`]) as long as it is open: by one process that may change it, or by several that
+//! read. A child of `fork` that inherits the store cannot use it.
 
 use crate::aligned::{ALIGNMENT, Aligned};
 use crate::{Access, Lock};
@@ -40,11 +40,11 @@ use std::path::Path;
 pub struct FileOptions {
     /// Bytes of a page.
     pub page_bytes: usize,
-    /// Go past the system's page cache where that is possible.
+    /// Bypass the system's page cache if possible.
     pub direct: bool,
     /// Each write is on the medium when it returns (O_DSYNC).
     pub every_write_synced: bool,
-    /// Whether pages are written; where they are only read, others may read beside.
+    /// Whether pages are written. If they are only read, other processes may read too.
     pub access: Access,
 }
 
@@ -58,7 +58,7 @@ impl FileOptions {
 /// The outcome of trims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Punching {
-    /// There was none yet.
+    /// There was no trim yet.
     Unknown,
     /// The trims punch holes.
     Works,
@@ -80,11 +80,11 @@ pub struct FilePageStore {
 }
 
 impl FilePageStore {
-    /// Makes a new file of so many pages of zeros. A file that is there is refused, unless it is empty.
+    /// Makes a new file of `page_count` pages of zeros. An existing file is refused unless it is empty.
     ///
     /// # Errors
     ///
-    /// Those of [`FilePageStore::open`], and [`StoreError::Device`] for a file that holds something.
+    /// Those of [`FilePageStore::open`], and [`StoreError::Device`] for a file that is not empty.
     pub fn create(path: &Path, page_count: u32, options: FileOptions) -> Result<FilePageStore, StoreError> {
         check_page(options.page_bytes)?;
         let lock = Lock::take_or_make(path)?;
@@ -155,7 +155,7 @@ impl FilePageStore {
         })
     }
 
-    /// Uses the first so many pages only.
+    /// Limits the store to its first `page_count` pages.
     #[must_use]
     pub fn limited_to(mut self, page_count: u32) -> FilePageStore {
         self.page_count = self.page_count.min(page_count);
@@ -204,7 +204,7 @@ impl FilePageStore {
     ///
     /// # Errors
     ///
-    /// Those of [`PageStore::write`]; then any of them may be written.
+    /// Those of [`PageStore::write`]. Any of the pages may then be written.
     pub fn write_run(&mut self, first: Lpn, data: &[u8]) -> Result<(), StoreError> {
         let page_bytes = self.options.page_bytes;
         let pages = data.len() / page_bytes;

@@ -1,8 +1,8 @@
-//! Page stores on what an operating system offers.
+//! Page stores on files and devices of an operating system.
 //!
-//! [`FilePageStore`] keeps pages in a file or on a block device of a Unix system, so that a tree, a cache or
-//! a trace that runs on the simulated chip runs on real hardware too. Its time is that of the wall clock.
-//! [`open_chip`] makes a chip of such pages. A [`Lock`] keeps a file or device to one owner.
+//! [`FilePageStore`] keeps pages in a file or on a block device of a Unix system. So a tree, a cache or a
+//! trace that runs on the simulated chip runs on real hardware too, timed by the wall clock. [`open_chip`]
+//! makes a chip of such pages. A [`Lock`] keeps a file or device to one owner.
 #![deny(missing_docs)]
 
 #[cfg(unix)]

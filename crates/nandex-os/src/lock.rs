@@ -1,14 +1,16 @@
-//! One owner of a file or device: a lock that whoever changes it holds alone, and those who look share.
+//! One owner of a file or device: a lock held by the one process that changes it, or shared by its readers.
 //!
-//! The lock is the system's advisory one (`flock`), which device nodes have, too. It belongs to an open file,
-//! so a second opening is refused in the same process as well.
+//! The lock is the system's advisory one (`flock`), which works on device nodes too. It belongs to an open
+//! file, so that a second opening in the same process is refused as well.
 //!
-//! A child of `fork` inherits descriptors, and with them the lock. It is no owner:
+//! A child of `fork` inherits descriptors, and with them the lock, but is no owner:
 //! - its calls are refused ([`Lock::require_owner`]);
-//! - what it drops stays locked for its parent, and what its parent drops is free, whatever the child holds;
-//! - it lets go of all that it inherited when it takes a lock of its own, and then meets its parent's.
+//! - a file that the child drops stays locked for its parent, and a file that the parent drops is free,
+//!   whatever the child holds;
+//! - when the child takes a lock of its own, it first closes all inherited files, and then meets its parent's
+//!   lock.
 //!
-//! So a parent that is killed leaves its locks to its children, until they end or open something.
+//! So a parent that is killed leaves its locks to its children until they end or open a file.
 
 use nandex::StoreError;
 use std::collections::BTreeMap;
@@ -24,7 +26,7 @@ use std::time::{Duration, Instant};
 /// The use that is made of a file or device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Reading, beside others who read.
+    /// Reading, shared with other readers.
     Look,
     /// Writing, by one alone.
     Change,
@@ -41,7 +43,7 @@ pub enum LockError {
         name: String,
         /// The call that was tried, such as "open".
         doing: &'static str,
-        /// The system's answer.
+        /// Error of the system.
         error: io::Error,
     },
 }
@@ -66,7 +68,7 @@ impl From<LockError> for StoreError {
     }
 }
 
-/// The locked files of this process and those that it inherited: the process that locked each, and the file.
+/// Locked files of this process and inherited ones, each with the id of the process that locked it.
 static HELD: Mutex<Held> = Mutex::new(Held { next: 0, files: BTreeMap::new() });
 
 struct Held {
@@ -80,7 +82,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A file or device that is locked as long as this is there.
+/// A lock on a file or device, held until this is dropped.
 #[derive(Debug)]
 pub struct Lock {
     id: u64,
@@ -101,7 +103,7 @@ impl Lock {
         Lock::with(path, access, |path| OpenOptions::new().read(true).write(writes).open(path))
     }
 
-    /// Locks a file to change it, and makes an empty one where there is none.
+    /// Locks a file for changing. Makes an empty file if there is none.
     ///
     /// # Errors
     ///
@@ -147,11 +149,7 @@ impl Lock {
         }
     }
 
-    /// Puts another file in the place of this one, which is then the one that is locked.
-    ///
-    /// # Errors
-    ///
-    /// [`LockError::InUse`] in a child of the owner; else what the system says: nothing was changed then.
+    /// Replaces the locked file by another one, which is then locked instead.
     pub fn replace_by(&mut self, beside: &Path) -> Result<(), LockError> {
         self.require_owner()?;
         let mut other = Lock::take(beside, Access::Change)?;
@@ -207,7 +205,7 @@ fn in_use(path: &Path) -> LockError {
     LockError::InUse(format!("{} is in use: {who}", path.display()))
 }
 
-/// The process that locked what is at a path, where the system tells.
+/// Id of the process that has locked a path, if the system tells.
 #[cfg(target_os = "linux")]
 fn holder(path: &Path) -> Option<u32> {
     use std::os::linux::fs::MetadataExt;
@@ -222,9 +220,9 @@ fn holder(_: &Path) -> Option<u32> {
     None
 }
 
-/// The process that has a lock of `flock` on a file, in the lines of `/proc/locks`: `1: FLOCK ADVISORY WRITE
-/// PROCESS MAJOR:MINOR:INODE 0 EOF`. What waits for one has `->` behind its number, and a process that this
-/// one cannot see is no number above 0.
+/// Finds, in the text of `/proc/locks`, the process that has a `flock` on a file. A line is `1: FLOCK
+/// ADVISORY WRITE PROCESS MAJOR:MINOR:INODE 0 EOF`. A process that waits for a lock has `->` after the
+/// number. A process that this one cannot see has no number above 0.
 #[cfg(any(target_os = "linux", test))]
 fn holder_in(locks: &str, (major, minor): (u32, u32), inode: u64) -> Option<u32> {
     let of = format!("{major:02x}:{minor:02x}:{inode}");
@@ -251,14 +249,14 @@ fn held(path: &Path, until: Instant) -> Result<MutexGuard<'static, Held>, LockEr
     }
 }
 
-/// Closes what this process inherited; nothing is unlocked by that.
+/// Closes the inherited files, which unlocks nothing.
 fn let_go_inherited(path: &Path, until: Instant) -> Result<(), LockError> {
     let own = process::id();
     held(path, until)?.files.retain(|_, (owner, _)| *owner == own);
     Ok(())
 }
 
-/// Refuses what would wait for somebody to open its other end, and what has no bytes.
+/// Refuses paths whose opening would wait (a pipe, say) and paths without bytes.
 fn require_pages(path: &Path) -> io::Result<()> {
     let kind = match fs::metadata(path) {
         Ok(metadata) => metadata.file_type(),

@@ -1,4 +1,4 @@
-//! One owner of a file: opened twice, by threads and by processes; replaced; and what is no file.
+//! One owner of a file: opened twice, by threads and by processes; replaced; and paths that are no files.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used)]
 
@@ -70,7 +70,7 @@ fn of_many_threads_one_wins() {
     }
 }
 
-/// The other process: it tries to open the file, and says what came of it.
+/// Runs in the other process: tries to open the file and reports the result by its exit code.
 #[test]
 fn another_process() {
     let Some(path) = std::env::var_os(PATH) else { return };

@@ -76,7 +76,7 @@ fn insert(index: &mut dyn OrderedIndex, rng: &mut Rng, count: u64) {
     }
 }
 
-/// Insertions, the first of which meet an empty tree.
+/// Insertions, beginning with an empty tree.
 #[divan::bench(args = cases(), sample_count = 3, sample_size = 1)]
 fn load(bencher: Bencher<'_, '_>, case: Case) {
     bencher.counter(ItemsCount::new(RECORDS)).bench_local(|| case.full(&mut Rng::new(1)));

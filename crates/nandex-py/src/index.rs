@@ -17,7 +17,7 @@ use std::ops::{Bound, ControlFlow};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// An open index and what it stands on.
+/// An open index, and the chip or file below.
 struct Session {
     index: Option<Box<dyn OrderedIndex>>,
     entry: &'static IndexEntry,
@@ -29,7 +29,7 @@ struct Session {
 #[pyclass(frozen, module = "nandex._native")]
 pub(crate) struct RawIndex {
     session: Mutex<Session>,
-    /// The process that opened it, where what it stands on is that process's alone.
+    /// Id of the process that opened the index, if only that process may use the chip below.
     owner: Option<u32>,
 }
 
@@ -37,8 +37,8 @@ pub(crate) struct RawIndex {
 type Record = (Vec<u8>, Vec<u8>);
 
 impl Session {
-    /// Opens the index; one that is made anew replaces what is there where that is allowed. Unless it is said
-    /// what is wanted, what is there is mounted, and a blank chip is formatted.
+    /// Opens the index. With `format` it is formatted, which replaces an existing one if `overwrite` allows.
+    /// Without `format` an existing index is mounted, and a blank chip is formatted.
     fn open(&mut self, format: Option<bool>, overwrite: bool) -> PyResult<()> {
         self.index = None;
         self.place.take_again()?;
@@ -63,7 +63,7 @@ impl Session {
 }
 
 impl RawIndex {
-    /// The session, unless this process was forked from the one that it belongs to.
+    /// The session; fails in a process forked from the one that opened it.
     fn session(&self) -> PyResult<MutexGuard<'_, Session>> {
         match self.owner {
             Some(owner) if owner != std::process::id() => Err(InUseError::new_err(format!(
@@ -100,7 +100,7 @@ fn word<T: Copy>(what: &'static str, name: &str, known: &[(&'static str, T)]) ->
     found.map(|(_, value)| *value).ok_or_else(unknown)
 }
 
-/// Where an index is opened.
+/// Arguments of Python that tell where an index is opened.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Where {
@@ -114,7 +114,7 @@ struct Where {
 }
 
 impl Where {
-    /// The place, whether the index is made anew there, if that is said, and whether over what is there.
+    /// The place, whether to format (`None` if not said), and whether to overwrite.
     fn open(self) -> PyResult<(Place, Option<bool>, bool)> {
         let Where { chip, blocks, image, device, page_bytes, format, overwrite } = self;
         if let Some(device) = device {

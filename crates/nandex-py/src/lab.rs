@@ -108,7 +108,7 @@ pub(crate) fn run_cells(py: Python<'_>, jsons: Vec<String>, threads: Option<usiz
     outcomes.map_err(of_lab)?.iter().map(json_of).collect()
 }
 
-/// Nobody looks on.
+/// A progress listener that does nothing.
 struct Unseen;
 
 impl Watch for Unseen {

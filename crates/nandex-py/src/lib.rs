@@ -1,8 +1,7 @@
-//! The module that Python loads as `nandex._native`: the lab and the indexes, with text and bytes at the
-//! border.
+//! The module that Python loads as `nandex._native`: the lab and the indexes behind plain text and bytes.
 //!
-//! Requests and results cross as JSON, keys and values as bytes; the package in `python/nandex` makes of them
-//! what people use. Without the feature `python` there is nothing here.
+//! Requests and results cross the border as JSON, keys and values as bytes. The package in `python/nandex`
+//! wraps them for users. Without the feature `python` the module is empty.
 #![cfg(feature = "python")]
 
 mod errors;

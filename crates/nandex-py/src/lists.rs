@@ -1,4 +1,4 @@
-//! Lists of what there is by name.
+//! Lists of the names that users can choose from.
 
 use crate::errors::of_lab;
 use nandex::nand::catalogue;
@@ -10,7 +10,6 @@ use nandex_lab::{LabError, experiment};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
-/// The lists that there are.
 const LISTS: [&str; 5] = ["indexes", "ftls", "workloads", "chips", "experiments"];
 
 /// A list as JSON: each entry with its name, a summary and its options, or the numbers of a chip.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub(crate) enum Place {
     /// A simulated chip, with the file that it is kept in, if any.
     Sim(Shared<SimChip>, Option<Image>),
-    /// A device or a file of pages of so many bytes.
+    /// A device or a file, and the bytes of its pages.
     Device(PathBuf, usize),
 }
 
@@ -25,14 +25,14 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// Locks the file; one that is not there is made.
+    /// Locks the file of an image. A missing file is made.
     pub(crate) fn lock(path: PathBuf) -> PyResult<Image> {
         let lock = Lock::take_or_make(&path).map_err(|error| of_lock(&error))?;
         let is_empty = std::fs::metadata(&path).is_ok_and(|metadata| metadata.len() == 0);
         Ok(Image { path, lock: Some(lock), is_empty })
     }
 
-    /// Whether it holds no chip yet.
+    /// True if the image has no chip yet.
     pub(crate) fn is_empty(&self) -> bool {
         self.is_empty
     }
@@ -80,7 +80,7 @@ impl Place {
         Ok(Place::Sim(Shared::new(image.load()?), Some(image)))
     }
 
-    /// Whether it belongs to the process that opened it, and to none that was forked from it.
+    /// True if only the process that opened the place may use it.
     pub(crate) fn has_owner(&self) -> bool {
         !matches!(self, Place::Sim(_, None))
     }
@@ -102,7 +102,7 @@ impl Place {
         }
     }
 
-    /// The simulated chip, where it is one.
+    /// The simulated chip; fails for a device.
     pub(crate) fn sim(&self) -> PyResult<&Shared<SimChip>> {
         match self {
             Place::Sim(chip, _) => Ok(chip),
@@ -121,7 +121,7 @@ impl Place {
         }
     }
 
-    /// Refuses to format a chip that holds something.
+    /// Refuses to format a chip that is not blank.
     pub(crate) fn require_empty(&self, nand: &mut dyn Nand) -> PyResult<()> {
         let Place::Device(path, _) = self else { return Ok(()) };
         match nandex::nand::is_blank(nand) {
@@ -134,7 +134,7 @@ impl Place {
         }
     }
 
-    /// Writes the image, where there is one.
+    /// Writes the image, if there is one.
     pub(crate) fn save(&mut self) -> PyResult<()> {
         let Place::Sim(chip, Some(image)) = self else { return Ok(()) };
         image.save(&chip.lock())

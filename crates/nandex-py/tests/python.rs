@@ -1,13 +1,13 @@
-//! The package as Python sees it: its own tests, with the module that was built beside this one.
+//! The package as Python sees it: runs its own tests with the module built beside this one.
 //!
-//! Where Python is not installed, nothing is run.
+//! Without Python nothing is run.
 #![cfg(unix)]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The newest module beside the executable of this test.
+/// The newest module in the folder of this test.
 fn module() -> PathBuf {
     let executable = std::env::current_exe().expect("this test has a path");
     let folder = executable.parent().expect("in a folder");

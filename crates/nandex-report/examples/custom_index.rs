@@ -88,7 +88,8 @@ impl<S: PageStore> SortedPages<S> {
         (self.store.page_bytes() - 2) / self.record.entry_bytes()
     }
 
-    /// Where the page of a key stands in the directory, and its records; nothing in an empty index.
+    /// Position in the directory of the page for a key, and the records of the page; `None` in an empty
+    /// index.
     fn find(&mut self, key: &[u8]) -> Result<Option<(usize, Lpn, Page)>, IndexError> {
         self.record.check_key(key)?;
         if self.is_interrupted {
@@ -225,7 +226,7 @@ impl<S: PageStore> OrderedIndex for SortedPages<S> {
     }
 }
 
-/// The line that puts it beside the others.
+/// Entry that adds the index to the registry's list.
 static SORTED_PAGES: IndexEntry = IndexEntry {
     name: "sorted-pages",
     summary: "pages of sorted records, their least keys in RAM",
@@ -262,7 +263,7 @@ fn boxed(
     }
 }
 
-/// Nobody looks on.
+/// A progress listener that does nothing.
 struct Alone;
 
 impl Watch for Alone {

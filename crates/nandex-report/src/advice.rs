@@ -1,5 +1,5 @@
-//! An answer for a terminal: what to take first, then what it costs, what is as good, and where it would be
-//! another.
+//! An answer for a terminal: the index to take, then its costs, the indexes that are as good, and the
+//! conditions under which another would win.
 
 use super::grid::{Side, grid};
 use super::table::wrap;

@@ -1,5 +1,5 @@
-//! A crash test for a terminal: what was cut, what came back, what was lost, and how to see the first failure
-//! again.
+//! A crash test for a terminal: the cuts, their outcomes, the losses, and the command that repeats the first
+//! failure.
 
 use super::table::wrap;
 use crate::summary::scale::show_count;

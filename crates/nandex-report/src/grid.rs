@@ -10,7 +10,7 @@ pub(super) const GAP: usize = 2;
 /// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Left, for words.
+    /// Left, for text.
     Left,
     /// Left, for prose that is broken into lines if the table would be too wide.
     Prose,

@@ -1,5 +1,5 @@
-//! The pages in a browser: every control is pressed and does what it says, at the width of a desk and of a
-//! phone. Skipped, with a word, where there is no Chromium.
+//! The pages in a browser, at desktop and phone widths: every control is pressed and must have its effect.
+//! Skipped with a note without Chromium.
 
 #![allow(clippy::unwrap_used, clippy::print_stderr, clippy::print_stdout)]
 
@@ -13,7 +13,7 @@ use nandex_report::summary::over_ram::Sets;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Where browsers are called what.
+/// Names of the browser's program.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
 fn browser() -> Option<&'static str> {

@@ -1,5 +1,4 @@
-//! Traces that come with the program, for those who have not the full ones. `data/README.md` says where they
-//! are from.
+//! Traces bundled with the program, for users without the full ones. `data/README.md` names their sources.
 
 use crate::LabError;
 use crate::block_trace::{BlockTrace, BlockTraceOptions};

@@ -57,14 +57,14 @@ pub struct Comparison<C> {
     pub part: Part,
     /// The indexes and their operations.
     pub contest: C,
-    /// The durability classes. Every index runs in each of them. An index that promises more than asked for
-    /// has its row in the class that it declares, once only.
+    /// Durability classes. Every index runs in each of them. An index that gives a higher class than asked
+    /// for has one row only, in the class that it declares.
     pub classes: Vec<Class>,
     /// Record sizes, RAM and options for all. The durability comes from the classes.
     pub settings: Settings,
     /// The seeds of a generator.
     pub seeds: Vec<u64>,
-    /// The way in which each run is carried out.
+    /// How each run is done.
     pub run: RunOptions,
     /// Number of runs at the same time.
     pub threads: usize,
@@ -92,7 +92,7 @@ pub trait Contest: Sync {
     /// The options that the operations know.
     fn work_options(&self) -> &'static [OptionInfo];
 
-    /// The options that each index knows, in the order of the rows. `set` has those that were set.
+    /// Options known to each index, in the order of the rows. `set` are the options set.
     fn index_options(&self, set: &Options) -> Vec<&'static [OptionInfo]>;
 
     /// The operations of each seed.
@@ -125,7 +125,7 @@ pub struct Turn<'a, W> {
     pub index: usize,
     /// The chip.
     pub part: &'a Part,
-    /// Whether the chip is not the comparison's.
+    /// True if the chip differs from that of the comparison.
     pub is_other_part: bool,
     /// The operations.
     pub work: &'a W,
@@ -133,7 +133,7 @@ pub struct Turn<'a, W> {
     pub is_first: bool,
     /// Record sizes, RAM, durability, options of the index.
     pub settings: Settings,
-    /// The way in which the run is carried out.
+    /// How the run is done.
     pub options: RunOptions,
 }
 
@@ -144,7 +144,7 @@ impl<C: Contest> Comparison<C> {
         self.run_and_keep(control, watch).map(|(results, _)| results)
     }
 
-    /// Carries out every run. Returns the results and what the runs left.
+    /// Does all runs. Returns the results and the chips that the runs left.
     pub fn run_and_keep(
         &self,
         control: &Control,

@@ -1,5 +1,5 @@
-//! Where inputs that are not built into the program are looked for: the full traces of the repository, names
-//! of authors.
+//! Folders of inputs that are not built into the program: the full traces of the repository, names of
+//! authors.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,8 @@ pub const DATA_VARIABLE: &str = "NANDEX_DATA";
 /// Places of the folder in the repository, relative to its root and to a crate.
 const USUAL_FOLDERS: [&str; 2] = ["data/full", "../../data/full"];
 
-/// Finds a file in `folder`. Without a folder it is looked for in that of [`DATA_VARIABLE`], then in the
-/// repository's. The error tells where it is not.
+/// Finds a file in `folder`. Without a folder it is searched in that of [`DATA_VARIABLE`], then in the
+/// repository's. The error lists the places searched.
 pub fn find(file: &str, folder: Option<&Path>) -> Result<PathBuf, String> {
     let usual = USUAL_FOLDERS.iter().map(PathBuf::from);
     let places: Vec<PathBuf> = match folder {

@@ -1,4 +1,4 @@
-//! The errors of the lab, in words that say what to do next.
+//! Errors of the lab. The messages tell what to do next.
 
 use nandex::IndexError;
 use nandex_stacks::names::UnknownName;
@@ -28,7 +28,7 @@ pub enum LabError {
     },
     /// A trace that cannot be read.
     Trace {
-        /// The file.
+        /// Name of the file.
         file: String,
         /// The place in the file, such as "record 17" or "line 3".
         place: Option<String>,
@@ -37,14 +37,14 @@ pub enum LabError {
     },
     /// A chip file or an image of a chip that cannot be used.
     Chip {
-        /// The file.
+        /// Name of the file.
         file: String,
         /// The field or place, and the reason.
         reason: String,
     },
     /// An experiment or a grid that is invalid.
     Experiment {
-        /// The file.
+        /// Name of the file.
         file: String,
         /// The line, from 1, if known.
         line: Option<usize>,
@@ -57,7 +57,7 @@ pub enum LabError {
     Index(IndexError),
     /// A file that could not be read or written.
     Io {
-        /// The file.
+        /// Name of the file.
         file: String,
         /// The error of the system.
         error: std::io::Error,

@@ -1,8 +1,8 @@
-//! Files of others, read within bounds: what never ends, unpacks without end or has lines without end is
-//! refused and named.
+//! Foreign files, read within limits. A file that never ends, unpacks without end or has endless lines is
+//! refused by name.
 //!
-//! Only files are read. A pipe, a terminal or a device may never end or never begin, and a trace is read once
-//! for its form and once for its contents.
+//! Only regular files are read. A pipe, a terminal or a device may never end or never begin, and a trace is
+//! read twice: for its format and for its contents.
 
 use crate::error::LabError;
 use crate::machine;
@@ -92,7 +92,7 @@ pub struct Lines<R> {
     number: u64,
 }
 
-/// The number of a faulty line, counted from 1, and what is wrong with it.
+/// Number of a faulty line, counted from 1, and its fault.
 pub type WrongLine = (u64, String);
 
 impl<R: BufRead> Lines<R> {

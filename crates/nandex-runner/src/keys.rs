@@ -14,7 +14,7 @@ use crate::forest::TreeShare;
 use crate::workload::{Op, OpKind, Workload};
 use serde::{Deserialize, Serialize};
 
-/// The way in which a workload that addresses several indexes runs.
+/// How a workload that addresses several indexes runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trees {
@@ -66,7 +66,7 @@ impl KeyTable {
         Ok(KeyTable { keys, tree_starts, width, numbered, ranked, trees })
     }
 
-    /// The way in which several indexes run.
+    /// How several indexes run.
     pub fn trees(&self) -> Trees {
         self.trees
     }

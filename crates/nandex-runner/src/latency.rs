@@ -1,7 +1,7 @@
-//! How long operations took: a histogram with steps of 3 %, of which each keeps the longest time it saw.
+//! Latencies of operations: a histogram with steps of 3 %. Each step keeps its longest time.
 //!
-//! Times of a chip are sums of a few latencies, so most steps hold one value and percentiles are exact there;
-//! elsewhere they are too long by 3 % at most.
+//! Times of a chip are sums of a few latencies, so most steps have one value and percentiles are exact. Other
+//! percentiles are too long by at most 3 %.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -1,7 +1,7 @@
-//! The limits of this machine. Sizes that people ask for are held against it before anything is allocated:
-//! an allocation that fails ends a program without a word of which option was too large.
+//! The limits of this machine. Requested sizes are compared with them before anything is allocated: a failed
+//! allocation would end the program without telling which option was too large.
 //!
-//! It decides what is refused and nothing else: no result depends on it.
+//! The limits only decide what is refused; no result depends on them.
 
 use crate::error::LabError;
 use std::fs;
@@ -10,8 +10,8 @@ use std::sync::OnceLock;
 /// Assumed memory of a system that does not report it, in bytes.
 const UNKNOWN_BYTES: u64 = 16 << 30;
 
-/// Bytes of memory that were free at the first call: those that the system reports as available, or those
-/// left below the limit of this process if that is less.
+/// Bytes of memory that were free at the first call: the bytes available on the system, or below the limit of
+/// this process if that is less.
 pub fn memory_bytes() -> u64 {
     static FREE: OnceLock<u64> = OnceLock::new();
     *FREE.get_or_init(|| {

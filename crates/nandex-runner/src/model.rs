@@ -1,9 +1,8 @@
-//! The model of an index: for each slot of a workload whether its key is present, and the version of its
+//! The model of an index: for each slot of a workload, whether its key is present, and the version of its
 //! value.
 //!
-//! Values follow from slot and version, so that none need be kept: every write of a key gives it the next
-//! version, also after a removal, and a value that was lost, is stale or belongs to another key shows in its
-//! bytes.
+//! A value follows from slot and version, so no values are stored. Every write of a key gives it the next
+//! version, even after a removal. So the bytes show if a value is lost, stale or belongs to another key.
 
 use crate::workload::{Values, reading};
 use nandex::rng::split_mix;

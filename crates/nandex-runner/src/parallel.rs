@@ -1,4 +1,4 @@
-//! Independent work over the cores. Results come back in the order of the work, whatever the number of
+//! Runs independent work on several cores. Results are in the order of the work, whatever the number of
 //! threads.
 
 use crate::results::Run;

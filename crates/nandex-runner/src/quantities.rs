@@ -1,5 +1,5 @@
-//! Sizes, records and classes as people write them, in command lines and files. Every error says what is
-//! wrong.
+//! Parses sizes, record formats and durability classes, from command lines and files. Every error names the
+//! fault.
 
 use crate::LabError;
 use crate::machine;

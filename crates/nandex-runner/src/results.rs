@@ -15,7 +15,7 @@ pub const KINDS: [&str; 9] =
 /// Suffix of the storage's name if the index runs on pages of another size than the chip's.
 pub const AS_NOR: &str = ", as NOR";
 
-/// Everything that one command measured, with everything needed to repeat it.
+/// Everything that one command measured, and everything needed to repeat it.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Results {
     /// Version of this layout. It rises when a field changes its meaning.
@@ -109,7 +109,7 @@ pub struct Run {
     pub phases: Vec<Phase>,
     /// Number of erases of each block since the format, in block order.
     pub wear_erases: Vec<u32>,
-    /// Figures that only this index has, by the names it gives them.
+    /// Figures that only this index has, by name.
     pub metrics: BTreeMap<String, u64>,
     /// Costs of mounting the index after a power cut at the end; absent if that was not tried or failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,7 +157,7 @@ pub struct Phase {
     pub collections: u64,
     /// Number of pages with live data at the end of the phase.
     pub live_pages: u64,
-    /// Figures that only this index has at the end of the phase, by the names it gives them.
+    /// Figures that only this index has at the end of the phase, by name.
     pub metrics: BTreeMap<String, u64>,
     /// Flash time accumulated over the operations, as a few hundred samples at most.
     pub timeline: Vec<Sample>,
@@ -214,8 +214,8 @@ impl ChipFacts {
 }
 
 impl WorkloadFacts {
-    /// The facts about a workload that runs with these settings. The options are those of the workload and
-    /// those set for indexes.
+    /// Facts about a workload that runs with these settings. The options are those of the workload and of the
+    /// indexes.
     pub fn of(workload: &Workload, settings: &Settings) -> WorkloadFacts {
         WorkloadFacts::with(settings, &workload.name, workload.operations(), &workload.options)
     }
@@ -272,22 +272,22 @@ pub struct CauseCounts {
     pub block_erases: u64,
 }
 
-/// Number of programs and reads, and of those that follow the previous one of their kind. One follows *in
-/// its block* if it goes to the next page of that block; it follows *on the chip* if no other block was
-/// used in between.
+/// Numbers of programs and reads, and how many of them follow the previous one of their kind. An operation
+/// follows *in its block* if it is on the next page of that block. It follows *on the chip* if no other block
+/// was used in between either.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct PatternCounts {
     /// Number of page programs.
     pub page_programs: u64,
     /// Number of programs to the page after the one programmed last in the same block since its erase.
     pub programs_next_in_block: u64,
-    /// Number of those programs that go to the block programmed last.
+    /// Programs that follow in their block, which was also the last one programmed.
     pub programs_next_on_chip: u64,
     /// Number of page reads.
     pub page_reads: u64,
     /// Number of reads of the page after the one read last in the same block since its erase.
     pub reads_next_in_block: u64,
-    /// Number of those reads that go to the block read last.
+    /// Reads that follow in their block, which was also the last one read.
     pub reads_next_on_chip: u64,
 }
 

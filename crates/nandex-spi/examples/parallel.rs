@@ -9,7 +9,7 @@ pub trait Controller {
     fn read_page(&mut self, row: u32, data: &mut [u8], spare: &mut [u8]) -> Result<u32, Fault>;
     fn program_page(&mut self, row: u32, data: &[u8], spare: &[u8]) -> Result<(), Fault>;
     fn erase_block(&mut self, row: u32) -> Result<(), Fault>;
-    /// The bytes as they are, without ECC.
+    /// Reads the spare bytes without ECC.
     fn read_raw_spare(&mut self, row: u32, spare: &mut [u8]) -> Result<(), Fault>;
     fn program_raw_spare(&mut self, row: u32, spare: &[u8]) -> Result<(), Fault>;
 }

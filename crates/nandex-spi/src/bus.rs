@@ -1,8 +1,8 @@
-//! The bus: one line as `embedded-hal` has it, or four where a board has them.
+//! The bus: one line by the traits of `embedded-hal`, or four if the board supports them.
 //!
-//! Commands, addresses and registers go over one line everywhere. The data of a page, nearly all of the time
-//! on the bus, goes over four lines where the bus and the part can: 2 KiB take 328 us at 50 MHz on one line
-//! and 82 us on four. `embedded-hal` 1.0 has no trait for that, so a board brings [`QuadDevice`].
+//! Commands, addresses and registers always use one line. The data of a page, which take nearly all of the
+//! time on the bus, use four lines if bus and part can: 2 KiB take 328 us at 50 MHz on one line and 82 us on
+//! four. `embedded-hal` 1.0 has no trait for four lines, so a board implements [`QuadDevice`].
 
 use embedded_hal::spi::{Error, ErrorKind, Operation, SpiDevice};
 
@@ -36,13 +36,13 @@ pub trait SerialBus {
     /// The kind of the bus's error.
     fn transaction(&mut self, steps: &mut [Operation<'_, u8>]) -> Result<(), ErrorKind>;
 
-    /// One transaction whose answer comes over all lines.
+    /// Does one transaction whose answer comes over all lines.
     ///
     /// # Errors
     /// The kind of the bus's error.
     fn read_wide(&mut self, head: &[u8], answer: &mut [u8]) -> Result<(), ErrorKind>;
 
-    /// One transaction whose data go over all lines.
+    /// Does one transaction whose data go over all lines.
     ///
     /// # Errors
     /// The kind of the bus's error.

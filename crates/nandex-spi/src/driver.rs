@@ -9,10 +9,10 @@ use embedded_hal::delay::DelayNs;
 use embedded_hal::spi::Operation;
 use nandex::Ppn;
 
-/// Counts of what the driver saw so far.
+/// Counts of events since the driver was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Reads in which the ECC corrected something.
+    /// Reads in which the ECC corrected bits.
     pub corrected_reads: u32,
     /// Reads near the limit of the ECC.
     pub weak_reads: u32,
@@ -30,7 +30,7 @@ pub struct SpiNand<S, D> {
     spi: S,
     delay: D,
     pub(crate) part: SpiPart,
-    /// The die that listens.
+    /// Number of the selected die.
     die: u8,
     /// Protection and configuration as the part tells them once it is prepared.
     settings: [u8; 2],
@@ -40,12 +40,11 @@ pub struct SpiNand<S, D> {
 }
 
 impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
-    /// Resets the part on the bus, finds out which one it is, and makes it ready to be written: ECC on,
-    /// protection off.
+    /// Resets the part on the bus, identifies it, and prepares it for writing: ECC on, protection off.
     ///
     /// # Errors
     ///
-    /// A part that nobody knows and that does not describe itself, no answer, and faults of the bus.
+    /// An unknown part that does not describe itself, no answer, and faults of the bus.
     pub fn open(spi: S, delay: D) -> Result<SpiNand<S, D>, OpenError> {
         // What all parts understand, until it is known which one this is.
         let plain = SpiPart { quad: Quad::None, ..parts::W25N01GV };
@@ -84,7 +83,7 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         }
     }
 
-    /// The part.
+    /// The part that was identified.
     pub fn part(&self) -> &SpiPart {
         &self.part
     }
@@ -99,7 +98,7 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         self.weak.take()
     }
 
-    /// The last fault of bus or part: what a `Device` error was about.
+    /// The last fault of bus or part: the cause of a `Device` error.
     pub fn last_fault(&self) -> Option<Fault> {
         self.fault
     }
@@ -109,7 +108,6 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         (self.spi, self.delay)
     }
 
-    /// Remembers a fault.
     pub(crate) fn note_fault(&mut self, fault: Fault) {
         self.fault = Some(fault);
     }
@@ -147,8 +145,8 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         self.send(&[command::SET_FEATURE, register, value])
     }
 
-    /// Waits until the array is idle, and returns the status. It is given twice the time that it may take,
-    /// and asked a dozen times within that.
+    /// Waits until the array is idle and returns the status. Waits at most twice the data sheet's time, and
+    /// polls a dozen times within that.
     fn wait(&mut self, wait: Wait) -> Result<u8, Fault> {
         let limit_us = match wait {
             Wait::Reset => 2_000,
@@ -174,8 +172,8 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         self.wait(Wait::Reset).map(drop)
     }
 
-    /// The part by its identification, which comes after a byte of nothing on most parts and at once on some;
-    /// or by its parameter page.
+    /// Identifies the part by its identification bytes, which most parts send after a dummy byte and some at
+    /// once. Otherwise by its parameter page.
     fn identify(&mut self) -> Result<SpiPart, OpenError> {
         let mut id = [0; 3];
         self.ask(&[command::READ_ID, 0], &mut id)?;
@@ -190,7 +188,7 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         self.parameter_page()?.ok_or(OpenError::Unknown { id })
     }
 
-    /// The part that the first whole one of three copies of the parameter page describes.
+    /// The part described by its parameter page. The first undamaged of three copies counts.
     fn parameter_page(&mut self) -> Result<Option<SpiPart>, OpenError> {
         let configuration = self.feature(feature::CONFIGURATION)?;
         self.set_feature(feature::CONFIGURATION, configuration | feature::PARAMETER_PAGES)?;
@@ -224,8 +222,8 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         Ok([self.feature(feature::PROTECTION)?, self.feature(feature::CONFIGURATION)?])
     }
 
-    /// Whether the part is as it was prepared. One that lost its power for a moment is not, and protects its
-    /// blocks: what it fails says nothing of them. Nor is one whose lines hang loose.
+    /// Fails unless the part is still as prepared. A part that lost its power for a moment protects its
+    /// blocks, so that its failures say nothing about them. A part with loose lines fails too.
     pub(crate) fn require_prepared(&mut self) -> Result<(), Fault> {
         if self.told_settings()? == self.settings { Ok(()) } else { Err(Fault::Reset) }
     }
@@ -278,7 +276,7 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         }
     }
 
-    /// Brings a page into the buffer of the part, and returns what the ECC says of it.
+    /// Loads a page into the buffer of the part. Returns the result of the ECC.
     pub(crate) fn fetch(&mut self, ppn: Ppn) -> Result<Verdict, Fault> {
         let row = self.row_of(ppn)?;
         self.row_command(command::PAGE_READ, row)?;
@@ -339,7 +337,7 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         Ok(status & feature::PROGRAM_FAILED == 0)
     }
 
-    /// Programs bytes as they are, without an ECC of theirs.
+    /// Programs spare bytes without ECC.
     pub(crate) fn write_raw(&mut self, ppn: Ppn, spare: &[u8]) -> Result<bool, Fault> {
         self.row_of(ppn)?;
         self.set_ecc(false)?;

@@ -1,8 +1,8 @@
-//! The verdict of a part on the bits that it corrected: each maker has a way of its own.
+//! The result of a part's ECC for a page. Each maker encodes it in a way of its own.
 //!
-//! The ways are those of the drivers of Linux (`drivers/mtd/nand/spi`), which the makers maintain.
+//! The encodings are those of the drivers of Linux (`drivers/mtd/nand/spi`), which the makers maintain.
 
-/// How a part tells what its ECC did, and what it can do.
+/// How a part reports the work of its ECC, and how many bits that can correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecc {
     /// One bit of 512 bytes: status 1 is corrected, 2 and 3 are not (W25N01GV).
@@ -30,8 +30,8 @@ pub enum Ecc {
     /// Three bits: 1 is up to three, 3 up to six, 5 up to eight, others are not corrected (MT29F with eight
     /// bits).
     InSteps,
-    /// Status 1 is corrected, nobody knows how many bits; others are not: a part known by its parameter page
-    /// only.
+    /// Known by its parameter page only: status 1 means corrected, by an unknown number of bits; any other
+    /// status means not correctable.
     Unknown {
         /// Bits that can be corrected.
         strength: u8,
@@ -41,17 +41,17 @@ pub enum Ecc {
 /// The verdict on a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Bits corrected at most; 0 if none.
+    /// Corrected at most this many bits; 0 if there were no wrong ones.
     Corrected(u8),
     /// More than can be corrected.
     Lost,
 }
 
-/// The question that must be asked besides the status before a page can be judged.
+/// Further query, besides the status, that is needed to judge a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
     Nothing,
-    /// A register.
+    /// Set this register.
     Register(u8),
     /// The command of Macronix.
     Command,
@@ -68,9 +68,8 @@ impl Ecc {
         }
     }
 
-    /// Bits from which a page should be written elsewhere soon: three quarters of those that can be
-    /// corrected, two at least. A part that corrects a single bit gives no warning: it would be of every
-    /// flip.
+    /// Number of wrong bits from which a page should be moved soon: three quarters of the correctable ones,
+    /// at least two. A part that corrects a single bit gives no warning, since every flip would be one.
     pub const fn weak_from(self) -> u8 {
         let most = self.strength() - self.strength() / 4;
         if most < 2 { 2 } else { most }
@@ -115,7 +114,7 @@ impl Ecc {
     }
 }
 
-/// A number that makes no sense counts as the most that can be corrected.
+/// Replaces an impossible number of bits by the most that the ECC corrects.
 const fn clamp(bits: u8, strength: u8) -> u8 {
     if bits == 0 || bits > strength { strength } else { bits }
 }
@@ -125,7 +124,7 @@ mod tests {
     use super::*;
     use Verdict::{Corrected, Lost};
 
-    /// Status, answer, verdict.
+    /// Rows of status, answer, and expected verdict.
     type Cases = &'static [(u8, u8, Verdict)];
 
     /// The tables of the makers: status, answer, verdict.

@@ -27,7 +27,7 @@ pub enum Fault {
     /// The part does not take a write-enable: its write-protect pin is held low, perhaps.
     WriteDisabled,
     /// The part is not as the driver prepared it: it lost its power or was reset, and protects its blocks, or
-    /// it is no longer connected. Open it again.
+    /// it is no longer connected. Open the driver again.
     Reset,
 }
 
@@ -82,8 +82,8 @@ impl core::error::Error for Fault {}
 pub enum OpenError {
     /// Bus or part failed.
     Fault(Fault),
-    /// No part of the table has this identification, and there is no ONFI parameter page that can be read.
-    /// All 0x00 or 0xFF: nobody answers.
+    /// No part of the table has this identification, and there is no readable ONFI parameter page. All bytes
+    /// 0x00 or 0xFF: no part answers.
     Unknown {
         /// The first bytes of the identification.
         id: [u8; 3],

@@ -87,7 +87,7 @@ pub(crate) mod feature {
     pub(crate) const PROTECTION: u8 = 0xa0;
     pub(crate) const CONFIGURATION: u8 = 0xb0;
     pub(crate) const STATUS: u8 = 0xc0;
-    /// Micron: bit 6 is the die that listens.
+    /// Micron: bit 6 selects the die.
     pub(crate) const DIE: u8 = 0xd0;
     /// GigaDevice: a second status.
     pub(crate) const STATUS_2: u8 = 0xf0;

@@ -22,8 +22,8 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         })
     }
 
-    /// The word of the ECC on a page, which is then in the buffer of the part. A page is lost only if the
-    /// part is as it was prepared.
+    /// Loads a page into the buffer of the part. Returns the result of the ECC. A page counts as lost only if
+    /// the part is still as prepared.
     fn fetched(&mut self, ppn: Ppn) -> Result<ReadOutcome, NandError> {
         let verdict = self.fetch(ppn);
         let verdict = self.gone(verdict)?;
@@ -59,7 +59,7 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         Ok(geometry.page_at(pbn, 0))
     }
 
-    /// Bytes of the spare area up to the last one that holds so many of the user's.
+    /// Length of the spare area's prefix that contains `user` free bytes.
     fn raw_end(&self, user: usize) -> usize {
         let (mut left, mut end) = (user, 0);
         for &(offset, length) in self.part.free {
@@ -78,7 +78,7 @@ impl<S: SerialBus, D: DelayNs> SpiNand<S, D> {
         self.part.free.iter().flat_map(|&(offset, length)| usize::from(offset)..usize::from(offset + length))
     }
 
-    /// The first spare byte of a block's first page, as it is: the ECC knows nothing of a mark.
+    /// Reads the first spare byte of a block's first page without ECC, which does not cover the mark.
     fn mark(&mut self, first: Ppn) -> Result<u8, Fault> {
         let mut mark = [0];
         self.fetch(first)?;

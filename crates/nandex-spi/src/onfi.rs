@@ -1,4 +1,4 @@
-//! The ONFI parameter page: what a part that is in no table says of itself.
+//! The ONFI parameter page: the description that a part gives of itself if the table does not have it.
 
 use crate::ecc::Ecc;
 use crate::parts::{Column, DieSelect, Quad, SpiPart, Times};
@@ -7,8 +7,8 @@ use crate::parts::{Column, DieSelect, Quad, SpiPart, Times};
 pub(crate) const BYTES: usize = 256;
 const CRC_AT: usize = 254;
 
-/// The part that a copy of the page describes, if that copy is whole; or why it cannot be used. Its spare
-/// bytes are left alone: the page does not say which of them the ECC covers.
+/// Decodes a copy of the page. Returns `None` if the copy is damaged, or why the part cannot be used. Spare
+/// bytes are not used: the page does not say which of them the ECC covers.
 pub(crate) fn part(page: &[u8; BYTES]) -> Result<Option<SpiPart>, &'static str> {
     let word = |at: usize| u32::from(page[at]) | u32::from(page[at + 1]) << 8;
     let long = |at: usize| word(at) | word(at + 2) << 16;

@@ -1,17 +1,17 @@
-//! The table of parts: how each is known, how it is organised, and what its ECC leaves to the user.
+//! The table of parts: identification, organisation, and the spare bytes that the ECC leaves free.
 //!
 //! Identifications, organisation, free spare bytes, ECC and lines are those of the drivers of Linux
-//! (`drivers/mtd/nand/spi`); times are the largest of the data sheets, rounded up, and only limit how long
-//! the driver waits. None of the parts was at hand: what was run is the model (feature `model`).
+//! (`drivers/mtd/nand/spi`). Times are the largest of the data sheets, rounded up, and only limit how long
+//! the driver waits. No part was available for testing; only the model (feature `model`) was run.
 
 use crate::ecc::Ecc;
 use crate::feature;
 use nandex::Geometry;
 
-/// How one of several dies of a part is made to listen.
+/// How to select one of the dies of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DieSelect {
-    /// There is one.
+    /// The part has one die.
     None,
     /// A command with the number of the die (Winbond).
     Command,
@@ -31,11 +31,12 @@ pub enum Column {
 /// Transfers of a part that can go over four lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quad {
-    /// Nothing, or nobody knows.
+    /// No transfers over four lines, or unknown.
     None,
     /// Reads from its buffer.
     Reads,
-    /// Reads, and loads of what is programmed; with a bit of the configuration to be set first or not.
+    /// Reads and program loads over four lines. The flag tells if a bit of the configuration register must be
+    /// set first.
     ReadsAndLoads {
         /// Whether there is such a bit.
         has_enable: bool,
@@ -65,9 +66,9 @@ impl Quad {
 pub struct Times {
     /// A page read, ECC included.
     pub read_us: u32,
-    /// A page program.
+    /// Longest time of a page program, in microseconds.
     pub program_us: u32,
-    /// A block erase.
+    /// Longest time of a block erase, in microseconds.
     pub erase_us: u32,
 }
 
@@ -76,7 +77,7 @@ impl Times {
     pub(crate) const SLOW: Times = Times { read_us: 400, program_us: 2_000, erase_us: 20_000 };
 }
 
-/// A part.
+/// An SPI NAND part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpiPart {
     /// The maker's name of the part.
@@ -93,20 +94,20 @@ pub struct SpiPart {
     pub blocks: u32,
     /// Planes, between which blocks alternate: a column address names the plane.
     pub planes: u8,
-    /// Dies.
+    /// Number of dies.
     pub dies: u8,
     /// How a die is chosen.
     pub die_select: DieSelect,
     /// The spare bytes that are the user's and covered by the ECC: runs of offset and length, ascending,
     /// within the first 128.
     pub free: &'static [(u16, u16)],
-    /// The way in which the part tells of the bits that it corrected.
+    /// How the part reports corrected bits.
     pub ecc: Ecc,
-    /// Bits of the configuration register that are set besides that of the ECC.
+    /// Bits of the configuration register to set, besides that of the ECC.
     pub set: u8,
     /// Bits of the configuration register that are cleared.
     pub clear: u8,
-    /// How long it takes at most.
+    /// Longest times of the operations.
     pub times: Times,
     /// How a read from the buffer writes the column.
     pub column: Column,
@@ -231,7 +232,7 @@ const TC58: SpiPart = SpiPart {
     ..W25N
 };
 
-/// Every part. Of two that share the beginning of an identification the longer one stands first.
+/// Every part. If two identifications begin alike, the longer one comes first.
 pub static PARTS: &[SpiPart] = &[
     W25N,
     SpiPart { name: "W25N512GV", id: &[0xef, 0xaa, 0x20], blocks: 512, ..W25N },

@@ -1,4 +1,4 @@
-//! Lives by their seeds: each is lived, and one that goes wrong is made shorter.
+//! Runs lives by seed. A life that goes wrong is shortened to the fewest steps that still go wrong.
 
 use crate::counts::Counts;
 use crate::draw::{self, SetUp, Step};
@@ -11,7 +11,7 @@ use nandex_sqlite::Commits;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Lives that a list of steps is lived anew to make it shorter.
+/// Most lives run to shorten a list of steps.
 const TRIES: usize = 300;
 
 /// A way to a SQLite.
@@ -19,7 +19,7 @@ const TRIES: usize = 300;
 pub enum Way {
     /// A SQLite of this process, on a simulated chip whose power fails at any operation.
     InProcess(Sqlite),
-    /// One of another program, on an image; a cut is its end.
+    /// The SQLite of another program, on an image. A cut kills its process.
     Process(Program),
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for Way {
 pub struct Finding {
     /// The seed of the life.
     pub seed: u64,
-    /// How it went wrong.
+    /// Message about the failure.
     pub what: String,
     set_up: SetUp,
     steps: Vec<Step>,
@@ -53,7 +53,7 @@ impl Way {
         })
     }
 
-    /// The life of a list of steps: its counts, and what went wrong.
+    /// Runs a life with these steps. Returns its counts and the failure, if any.
     fn live_steps(&self, set_up: &SetUp, steps: &[Step]) -> (Counts, Option<String>) {
         let engine = match self.engine(set_up) {
             Ok(Some(engine)) => engine,
@@ -72,7 +72,7 @@ impl Way {
         (counts, what.map(|what| Finding { seed, what, set_up, steps }))
     }
 
-    /// Whether the life of a seed goes wrong on a volume that writes its pages one by one.
+    /// True if the life of a seed goes wrong on a volume that writes its pages one by one.
     pub fn finds_out(&self, seed: u64) -> bool {
         let (mut set_up, steps) = draw::life(seed);
         set_up.volume.commits = Commits::PageByPage;
@@ -80,7 +80,8 @@ impl Way {
         self.live_steps(&set_up, &steps).1.is_some()
     }
 
-    /// The least list of steps with which the life of a finding goes wrong, and how, in words.
+    /// The shortest list of steps with which the life of a finding still goes wrong, and the failure, as
+    /// text.
     pub fn least(&self, finding: &Finding) -> String {
         let set_up = &finding.set_up;
         let mut steps = finding.steps.clone();

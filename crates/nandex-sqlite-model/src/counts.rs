@@ -1,32 +1,32 @@
-//! Counts of lives.
+//! Counts of one or more lives.
 
 use std::fmt;
 
 /// The counts of lives, one or many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Lives.
+    /// Number of lives.
     pub lives: u64,
-    /// Set-ups whose FTL does not fit on their chip.
+    /// Lives not run, because the FTL does not fit the chip drawn.
     pub unfit: u64,
-    /// Statements that both took.
+    /// Statements that both databases executed.
     pub changes: u64,
-    /// Statements that both refused in the same words.
+    /// Statements that both databases refused with the same message.
     pub agreed_errors: u64,
-    /// Statements for which the volume had no room.
+    /// Statements that the volume refused for want of room.
     pub refused: u64,
     /// Backups and `VACUUM INTO` that had room.
     pub copies: u64,
-    /// Mounts.
+    /// Number of mounts.
     pub mounts: u64,
     /// Power cuts, or processes that were killed.
     pub cuts: u64,
-    /// Cuts in a commit that was there, whole.
+    /// Power cuts during a commit whose changes were all there afterwards.
     pub whole: u64,
 }
 
 impl Counts {
-    /// Adds those of another life.
+    /// Adds the counts of another life.
     pub fn add(&mut self, one: Counts) {
         self.lives += one.lives;
         self.unfit += one.unfit;
@@ -39,7 +39,7 @@ impl Counts {
         self.whole += one.whole;
     }
 
-    /// Statements, those that were refused among them.
+    /// Statements executed or refused.
     pub fn statements(&self) -> u64 {
         self.changes + self.agreed_errors + self.refused
     }

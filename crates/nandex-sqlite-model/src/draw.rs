@@ -1,5 +1,5 @@
-//! The set-up and the steps of a life, drawn from its seed. No step asks what another one did, so that a list
-//! with fewer steps is a life, too.
+//! Draws the set-up and the steps of a life from its seed. No step depends on the outcome of another, so that
+//! a list with fewer steps is a life too.
 
 use crate::engine::Cut;
 use nandex::Geometry;
@@ -7,23 +7,24 @@ use nandex::nand::sim::{CutWhen, TornModel};
 use nandex::rng::Rng;
 use nandex_sqlite::VolumeConfig;
 
-/// The choices of a life.
+/// Chip, FTL, volume and modes drawn for a life.
 #[derive(Clone, Debug)]
 pub(crate) struct SetUp {
     /// The name of the VFS.
     pub(crate) name: String,
     pub(crate) geometry: Geometry,
-    /// Pages of a group; none is an FTL that writes one page atomically.
+    /// Pages of a group; `None` for an FTL that writes single pages atomically.
     pub(crate) group: Option<u32>,
     pub(crate) volume: VolumeConfig,
     pub(crate) journal: &'static str,
-    /// Before a database is read: one in WAL mode opens only so.
+    /// Statement that sets the locking mode, executed before a database is read: one in WAL mode cannot be
+    /// opened otherwise.
     pub(crate) locking: String,
     /// Before there are tables.
     pub(crate) first: Vec<String>,
-    /// After every mount.
+    /// Statements executed after every mount.
     pub(crate) always: Vec<String>,
-    /// Thousandths of the volume that a file fills which is no one's.
+    /// Thousandths of the volume taken by a file that no database uses.
     pub(crate) filled: u64,
 }
 
@@ -38,13 +39,13 @@ impl SetUp {
 pub(crate) enum Step {
     /// A statement for both.
     Sql(String),
-    /// The power fails so many operations later, in mounts, too.
+    /// Cuts the power after a number of operations, which may be in a mount.
     Cut(Cut),
     /// An orderly end, and a mount.
     Mount,
     /// All is compared, in the middle of a transaction, too.
     Look,
-    /// A copy of the main database beside it, compared and removed.
+    /// Copies the main database into another file, compares the two and removes the copy.
     BackUp,
     /// A copy by `VACUUM INTO`, compared and removed.
     Into,
@@ -296,7 +297,7 @@ impl Draw {
     }
 }
 
-/// An expression of so many bytes that follow from the row.
+/// An SQL expression for `length` bytes that depend on the row and on `value`.
 fn blob(length: u64, value: u64) -> String {
     format!("CAST(substr(replace(printf('%0{length}d', id * 31 + {value}), '0', 'z'), 1, {length}) AS BLOB)")
 }

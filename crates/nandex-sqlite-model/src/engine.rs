@@ -3,14 +3,14 @@
 use nandex::nand::sim::{CutWhen, TornModel};
 use std::fmt;
 
-/// Which database.
+/// One of the two databases that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
     Flash,
     Plain,
 }
 
-/// Why something was not done.
+/// Reason why a request was not done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum No {
     /// The volume has no room.
@@ -31,7 +31,7 @@ impl fmt::Display for No {
     }
 }
 
-/// A cut, so many operations of the chip from here.
+/// A power cut after a number of operations of the chip.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cut {
     pub(crate) after: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Cut {
 pub(crate) trait Engine {
     /// Runs a statement; the first column of every row.
     fn read(&mut self, side: Side, sql: &str) -> Result<Vec<String>, No>;
-    /// Runs a statement.
+    /// Runs a statement and drops its rows.
     fn run(&mut self, side: Side, sql: &str) -> Result<(), No> {
         self.read(side, sql).map(drop)
     }

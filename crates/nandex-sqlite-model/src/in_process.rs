@@ -1,4 +1,4 @@
-//! A SQLite of this process, on a simulated chip whose power fails.
+//! A SQLite in this process, on a simulated chip whose power can be cut.
 
 use crate::draw::SetUp;
 use crate::engine::{Cut, Engine, No, Side};
@@ -21,7 +21,7 @@ pub(crate) struct InProcess {
 }
 
 impl InProcess {
-    /// A chip with an empty volume; `None` where the FTL does not fit on it.
+    /// Formats an empty volume on a new chip; `None` if the FTL does not fit the chip.
     pub(crate) fn new(sqlite: Sqlite, set_up: &SetUp) -> Result<Option<InProcess>, String> {
         let mut part = catalogue::find("k9f1g08u0f").ok_or("no such part")?.clone();
         part.geometry = set_up.geometry;
@@ -44,7 +44,7 @@ impl InProcess {
         }
     }
 
-    /// The database of a side; the power is off where it could not be opened.
+    /// The open database of a side; [`No::Off`] if a power cut kept it from being opened.
     fn database(&self, side: Side) -> Result<&Database, No> {
         match side {
             Side::Plain => Ok(&self.plain),

@@ -17,7 +17,7 @@ const NONE: &str = "no room for what takes none";
 
 /// Why a step ended early.
 enum Stop {
-    /// The power went; the state that may be there besides the one before.
+    /// The power was cut. The state is the one that a mount may find instead of the state before.
     Off(Option<State>),
     /// No room; in a transaction reads write pages that the cache has no room for.
     Full,
@@ -105,7 +105,7 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// Mounts, opens both databases, and sets what a connection has for itself.
+    /// Mounts, opens both databases, and sets the pragmas of the connections.
     fn open(&mut self) -> Result<(), Stop> {
         self.counts.mounts += 1;
         self.engine.mount("main.db")?;
@@ -183,7 +183,7 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// Compares a copy with its original, and removes it.
+    /// Compares a copy of the main database with it and removes the copy.
     fn copied(&mut self, done: Result<(), No>) -> Result<(), Stop> {
         match done {
             Ok(()) => {
@@ -237,8 +237,8 @@ impl<'a> Life<'a> {
         }
     }
 
-    /// The state that a statement would have led to which the power cut; what is in memory stays in a
-    /// transaction until it is known.
+    /// Finds the state to which a statement leads that the power cut interrupted. The plain database stays in
+    /// a transaction until the outcome is known.
     fn state_after(&mut self, sql: &str) -> Result<Option<State>, Stop> {
         if self.engine.in_transaction(Side::Plain) {
             if !sql.starts_with("COMMIT") && !sql.starts_with("RELEASE") {
@@ -252,7 +252,8 @@ impl<'a> Life<'a> {
         Ok(Some(self.state(Side::Plain)?))
     }
 
-    /// There was no room: nothing of the statement is there, and what is left of its transaction ends.
+    /// Handles a statement refused for want of room: checks that nothing of it is there, and ends its
+    /// transaction.
     fn refused(&mut self, sql: &str) -> Result<(), Stop> {
         self.counts.refused += 1;
         // The RELEASE of an outermost savepoint commits; refused, it leaves a transaction with nothing in it.
@@ -273,9 +274,9 @@ impl<'a> Life<'a> {
         self.give_up()
     }
 
-    /// Whether a COMMIT that was refused did its work all the same. Where each database commits for itself,
-    /// IMMEDIATE begins both, and one that is empty gets its first page: there may be no room for that page
-    /// when the other database is done.
+    /// True if a COMMIT was done although it was refused. This can happen if each database commits by itself.
+    /// `BEGIN IMMEDIATE` begins both, and an empty database gets its first page at its commit, for which
+    /// there may be no room once the other has committed.
     fn is_done_apart(&mut self) -> Result<bool, Stop> {
         let has_ended = !self.engine.in_transaction(Side::Flash) && self.engine.in_transaction(Side::Plain);
         if !has_ended || self.set_up.is_joint() {
@@ -354,7 +355,7 @@ impl<'a> Life<'a> {
     }
 }
 
-/// Where two lists of facts part.
+/// Message about the first difference between two lists of facts.
 fn differ(found: &[String], wanted: &[String], what: &str) -> Option<String> {
     if found == wanted {
         return None;

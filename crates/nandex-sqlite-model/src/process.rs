@@ -10,7 +10,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// A program that serves: how it is started.
+/// How to start a program that serves a database.
 #[derive(Clone, Debug)]
 pub struct Program {
     name: OsString,
@@ -37,11 +37,12 @@ impl Program {
         Program::tried(Program { name: python.into(), arguments, environment: None, version: String::new() })
     }
 
-    /// Another run of this program, which [`serve`](crate::serve)s where it is started so; it is tried.
+    /// Runs this program again as a server: it must call [`serve`](crate::serve) with these arguments and
+    /// this environment. Starts it once as a trial.
     ///
     /// # Errors
     ///
-    /// In words, where it does not.
+    /// A message if the trial fails.
     pub fn own(arguments: &[&str], environment: (&'static str, &'static str)) -> Result<Program, String> {
         let name = std::env::current_exe().map_err(|error| error.to_string())?.into_os_string();
         let arguments = arguments.iter().map(OsString::from).collect();
@@ -53,16 +54,16 @@ impl Program {
         Ok(self)
     }
 
-    /// The version of the SQLite that it has.
+    /// Version of the program's SQLite.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Starts it.
+    /// Starts the program.
     ///
     /// # Errors
     ///
-    /// In words.
+    /// A message.
     pub fn start(&self) -> Result<Process, String> {
         let mut command = Command::new(&self.name);
         command.args(&self.arguments).envs(self.environment).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -86,7 +87,7 @@ impl Program {
     }
 }
 
-/// A process with one database. It is killed when it is dropped.
+/// A process with one database, killed when dropped.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -105,14 +106,14 @@ impl Process {
         }
     }
 
-    /// Ends the process, whatever it does. What it answered before can still be heard.
+    /// Kills the process. Its earlier answers can still be read.
     pub fn kill(&mut self) {
         // It may be gone.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Sends a request.
+    /// Sends a request without waiting for the answer.
     pub fn send(&mut self, request: &str) {
         // One that is gone does nothing more either.
         let _ = writeln!(self.to, "{}", request.replace('\n', " "));

@@ -1,15 +1,15 @@
-//! A process that does what it is told with the SQLite of its program: `server.py` in Rust.
+//! A server process with the SQLite of its program; `server.py` in Rust.
 
 use crate::sqlite::{Database, Refusal, Sqlite};
 use nandex_sqlite::VolumeConfig;
 use std::io::{self, BufRead, Write};
 
-/// Does what lines of stdin say until there are no more, and answers each on stdout; databases are
+/// Executes requests, one a line of stdin, and answers each on stdout. Databases are opened as
 /// `file:NAME?vfs=nandex&device=PATH`.
 ///
 /// # Errors
 ///
-/// In words, where the VFS cannot be registered or nobody listens.
+/// A message if the VFS cannot be registered or stdout is closed.
 pub fn serve(sqlite: Sqlite) -> Result<(), String> {
     let vfs = sqlite.register_for_devices("nandex", VolumeConfig::default());
     let _vfs = vfs.map_err(|error| error.to_string())?;

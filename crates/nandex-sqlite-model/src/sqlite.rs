@@ -18,7 +18,7 @@ const OPEN_CREATE: c_int = 0x4;
 const OPEN_URI: c_int = 0x40;
 const OPEN_NOMUTEX: c_int = 0x8000;
 
-/// The shared library of SQLite that systems have.
+/// File name of the system's SQLite library.
 const LIBRARY: &str = if cfg!(target_os = "macos") { "libsqlite3.dylib" } else { "libsqlite3.so.0" };
 
 type Entry = unsafe extern "C" fn(*mut c_void, *mut *mut c_char, *const c_void) -> c_int;
@@ -34,7 +34,7 @@ macro_rules! functions {
         impl Functions {
             /// # Safety
             ///
-            /// What is found is null, or SQLite's function of that name, for as long as the process lives.
+            /// `found` returns null or SQLite's function of that name, valid as long as the process lives.
             unsafe fn find(found: impl Fn(&CStr) -> *const c_void) -> Result<Functions, String> {
                 Ok(Functions { $($name: {
                     let name = concat!(stringify!($name), "\0");
@@ -92,7 +92,7 @@ pub struct Sqlite {
     is_linked: bool,
 }
 
-/// A refusal of SQLite: the code without what extends it, and the words.
+/// A refusal of SQLite: its primary result code and its message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     code: c_int,
@@ -105,7 +105,7 @@ impl Refusal {
         self.code == FULL
     }
 
-    /// Whether somebody else has the database, or its device.
+    /// True if another connection has locked the database or its device.
     pub fn is_busy(&self) -> bool {
         self.code == BUSY
     }
@@ -125,7 +125,8 @@ unsafe extern "C" {
     fn dlerror() -> *const c_char;
 }
 
-/// All symbols are found at once, and no others get to see them (`RTLD_NOW`, `RTLD_LOCAL`).
+/// Flags of `dlopen`: all symbols are resolved at once and are not visible to other libraries (`RTLD_NOW`,
+/// `RTLD_LOCAL`).
 const HOW: c_int = if cfg!(target_os = "macos") { 0x2 | 0x4 } else { 0x2 };
 
 /// The table of functions that SQLite hands to an entry point.
@@ -147,11 +148,11 @@ impl Sqlite {
         Sqlite::of(Functions::linked(), true)
     }
 
-    /// The SQLite of a shared library, that of the system if none is named. It stays loaded.
+    /// Loads the SQLite of a shared library, the system's if none is named. It stays loaded.
     ///
     /// # Errors
     ///
-    /// In words, where there is none, or not all that is needed.
+    /// A message if the library or one of the needed functions is missing.
     pub fn shared(library: Option<&Path>) -> Result<Sqlite, String> {
         let name = library.map_or(LIBRARY.to_string(), |path| path.display().to_string());
         let path = CString::new(name.as_str()).map_err(|_| format!("{name:?} is no name"))?;
@@ -200,7 +201,7 @@ impl Sqlite {
         Vfs::register_with(self.routines, name, volume)
     }
 
-    /// Registers a VFS whose databases name their devices.
+    /// Registers a VFS that finds the device in the name of each database.
     ///
     /// # Errors
     ///
@@ -306,7 +307,7 @@ impl Database {
 
     /// # Safety
     ///
-    /// The statement is one of this database.
+    /// The statement belongs to this database.
     unsafe fn rows_of(&self, statement: *mut c_void, rows: &mut Vec<String>) -> Result<(), Refusal> {
         // SAFETY: as the caller promises; a text has so many bytes until the next step, and is null where the
         // value is, or has no bytes.
@@ -325,7 +326,7 @@ impl Database {
         }
     }
 
-    /// Runs statements.
+    /// Runs statements and drops their rows.
     ///
     /// # Errors
     ///
@@ -340,7 +341,7 @@ impl Database {
         unsafe { (self.functions.sqlite3_get_autocommit)(self.raw) == 0 }
     }
 
-    /// Waits so many milliseconds at most where somebody else has a lock.
+    /// Sets how long to wait for locks of other connections, in milliseconds.
     pub fn wait_for(&self, milliseconds: u32) {
         let most = c_int::try_from(milliseconds).unwrap_or(c_int::MAX);
         // SAFETY: the database is open.

@@ -1,4 +1,4 @@
-//! rusqlite with its own SQLite, on a chip: `nandex-sqlite` has none here.
+//! rusqlite with its own SQLite on a chip: here `nandex-sqlite` is built without one.
 //!
 //! ```toml
 //! nandex-sqlite = { version = "0.2", default-features = false }
@@ -14,7 +14,7 @@ use nandex_sqlite::{Vfs, Volume, VolumeConfig, routines};
 use rusqlite::Connection;
 use std::error::Error;
 
-/// A VFS on what is on the chip; a blank one becomes a volume.
+/// Registers a VFS on the volume of the chip. A blank chip is formatted.
 fn mount(chip: &Shared<SimChip>) -> Result<Vfs, Box<dyn Error>> {
     let settings = FtlConfig::default().with_atomic_pages(256);
     let store = nandex::open(chip.clone(), &settings, PageMapFtl::mount, PageMapFtl::format)?;

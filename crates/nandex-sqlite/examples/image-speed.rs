@@ -1,4 +1,4 @@
-//! The time of an insert into SQLite on an image of a chip beside that on an ordinary file of the same disk.
+//! Compares the time of an insert into SQLite on an image of a chip and on an ordinary file of the same disk.
 //!
 //! `cargo run --release -p nandex-sqlite --example image-speed [FOLDER]`
 
@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// Commits of so many rows for a while, in a table with an index; microseconds a row.
+/// Commits rows for a while, `rows_per_commit` at a time, in a table with an index. Returns microseconds per
+/// row.
 fn measure(database: &Connection, rows_per_commit: u32) -> rusqlite::Result<f64> {
     database.execute_batch(
         "CREATE TABLE t(id INTEGER PRIMARY KEY, name, value BLOB); CREATE INDEX i ON t(name)",

@@ -1,11 +1,10 @@
-//! SQLite on a flash device of Linux, without a file system, or in a file of one: a table is filled, found
-//! again and checked.
+//! SQLite on a flash device of Linux without a file system, or in a file.
 //!
-//! `mtd-sqlite PLACE write ROWS [PER_COMMIT [JOURNAL]]` commits so many rows, one at a time unless told
-//! otherwise, onto a device `/dev/mtdN` that is erased or has a volume, or into the file PLACE, by SQLite's
-//! own means; `mtd-sqlite PLACE check ROWS` looks at each. `mtd-sqlite PLACE acknowledge JOURNAL` commits the
-//! row of each number that it is told, and says so; `mtd-sqlite PLACE list` tells which rows are there. Of
-//! these PLACE may be `image:FILE`, a copy of a block device.
+//! `mtd-sqlite PLACE write ROWS [PER_COMMIT [JOURNAL]]` creates a table and commits rows, PER_COMMIT at a
+//! time (1 by default). PLACE is a device `/dev/mtdN` that is erased or has a volume, or a file, which SQLite
+//! opens without Nandex. `mtd-sqlite PLACE check ROWS` checks each row. `mtd-sqlite PLACE acknowledge
+//! JOURNAL` commits a row for each number that it reads, and prints the number then. `mtd-sqlite PLACE list`
+//! prints the rows. For the last two, PLACE may be `image:FILE`, a copy of a block device.
 
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 

@@ -1,10 +1,9 @@
-//! Devices by name: a simulated chip, a chip in an image file or on a block device, or one behind an MTD
+//! Devices by name: a simulated chip, a chip in an image (a file or a block device), or one behind an MTD
 //! device.
 //!
-//! `sim:PART` is a chip in memory, fresh and gone with the process. Anything else is a path. A new file
-//! becomes a chip of erased blocks, and so does a file or a block device that begins with zeros; anything
-//! else must be one that was made so, or it is refused. An MTD device is formatted where all its blocks are
-//! erased.
+//! `sim:PART` is a new chip in memory, lost with the process. Any other name is a path. A new file, and a
+//! file or block device that begins with zeros, becomes a chip of erased blocks. Any other file must be an
+//! image made so, or is refused. An MTD device is formatted if all its blocks are erased.
 //!
 //! ```text
 //! image   a label of one stored page | page 0 of the chip | page 1 | ..      a stored page: data | spare area | mark
@@ -12,9 +11,9 @@
 //! ```
 //!
 //! Programs go through the page cache. A commit waits for the medium (fdatasync) before its last page and
-//! after it, and the system may write in any order between two such barriers: the page-mapping FTL says why
-//! that suffices. Single writes of a large commit are gathered into groups. A device that was opened without
-//! `sync` has no barriers: what is written survives the end of the process, not that of the system.
+//! after it. Between two such barriers the system may write in any order; the page-mapping FTL explains why
+//! that suffices. Single writes of a large commit are gathered into groups. A device opened without `sync`
+//! has no barriers: committed data survives the end of the process, but not a crash of the system.
 
 mod counted;
 mod gathering;
@@ -50,10 +49,10 @@ const HEAD_BYTES: u64 = 4096;
 /// Direct I/O and devices address whole sectors.
 const SECTOR: usize = 512;
 
-/// The most pages of a group that page mapping takes.
+/// Most pages of a group, as configured in the page-mapping FTL.
 const ATOMIC_PAGES: u32 = 256;
 
-/// A device to be opened, and the chip to make where there is none.
+/// A device to be opened, and the chip to make if there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     /// `sim:PART` with a part's name from the catalogue, or a path.
@@ -68,11 +67,11 @@ pub struct Device {
     pub create: bool,
     /// Whether a commit is on the medium when it returns.
     pub sync: bool,
-    /// The numbers that what is there must have.
+    /// Numbers that an existing chip must have.
     pub stated: Stated,
 }
 
-/// Numbers that were said of a chip: one that is there and has others is refused.
+/// Numbers stated for a chip. An existing chip with other numbers is refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stated {
     /// Bytes that an image holds.
@@ -84,7 +83,8 @@ pub struct Stated {
 }
 
 impl Stated {
-    /// Refuses a chip that is there with other numbers; a file of so many bytes may have become it.
+    /// Refuses an existing chip whose numbers differ from those stated. `file_bytes` is the size of the file,
+    /// if the chip is in one.
     fn require(&self, name: &str, geometry: Geometry, file_bytes: Option<u64>) -> Result<(), StoreError> {
         let is = |what: &str, stated: Option<u64>, there: u64| match stated.filter(|stated| *stated != there)
         {
@@ -117,7 +117,7 @@ impl Device {
         self.name.starts_with("sim:")
     }
 
-    /// Refuses numbers that the chip of a volume which is open does not have.
+    /// Refuses stated numbers that differ from those of an open volume's chip.
     pub(crate) fn require(&self, volume: &Volume) -> Result<(), StoreError> {
         volume.chip_geometry().map_or(Ok(()), |geometry| self.stated.require(&self.name, geometry, None))
     }
@@ -214,7 +214,8 @@ impl Device {
         Ok((chip, old.is_none().then(|| (head, label.encode(stored)))))
     }
 
-    /// The label of a new image, if a chip can be so. What is there already decides how many blocks it has.
+    /// Label for a new image, if a chip of this shape is valid. An existing file decides how many blocks it
+    /// has.
     fn label(&self, is_there: bool) -> Result<Label, StoreError> {
         let (page_bytes, block_pages) = (self.page_bytes, self.block_pages);
         let block_bytes = (u64::from(page_bytes) * u64::from(block_pages)).max(1);
@@ -232,25 +233,25 @@ type ChipInFile = StoreNand<Slice<ImageFile>>;
 /// A chip in a file whose operations are counted.
 type ImageChip = Counted<ChipInFile>;
 
-/// A volume whose mount is done, with its chip's shape as a name of a device states it, and its counters.
+/// Finishes a mount: gives the volume the shape of its chip and its counters.
 fn finish(volume: Volume, geometry: Geometry, counts: Arc<Counts>) -> Result<Volume, StoreError> {
     counts.mount_is_done();
     let volume = volume.on_chip(geometry).mounted_in(counts.get().page_reads);
     Ok(volume.watching(move || counts.get()))
 }
 
-/// Where the label of a new image goes, and the label.
+/// A slice of the file where the label of a new image goes, and the label.
 type Unlabelled = (Slice<ImageFile>, Vec<u8>);
 
 /// The kind of file by its first bytes.
 enum Head {
     Label(Label),
     Zeros,
-    /// A database of SQLite as it is in a file.
+    /// An ordinary SQLite database in a file.
     Plain,
 }
 
-/// The label of an image: what it says of its chip.
+/// Label of an image: the shape of its chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Label {
     page_bytes: u32,
@@ -270,7 +271,7 @@ impl Label {
         Geometry::new(self.page_bytes, spare_bytes, self.block_pages, self.blocks)
     }
 
-    /// The page of the label in a file, and the chip behind it.
+    /// Divides a file into the page of the label and the chip behind it.
     fn chip_in(
         self,
         file: FilePageStore,
@@ -297,7 +298,7 @@ impl Label {
         Ok(StoreNand::new(pages, self.block_pages, self.geometry().spare_bytes)?.waiting())
     }
 
-    /// Pages of the file: the chip's, and the one of the label.
+    /// Pages of the image file: those of the chip, and one for the label.
     fn pages(self) -> Result<u32, StoreError> {
         let pages = u64::from(self.blocks) * u64::from(self.block_pages) + 1;
         u32::try_from(pages)

@@ -1,9 +1,9 @@
 //! SQLite on raw flash: each commit is one atomic group of pages, written once, without a journal.
 //!
-//! A [`Volume`] holds files on any [`PageStore`](nandex::PageStore): the page-mapping FTL on a chip, say,
-//! simulated or in an image file ([`Device`]). A [`Vfs`] shows it to SQLite. What was committed survives a
-//! power cut, whole; what was not is absent. This holds in every journal mode and at every `synchronous`
-//! setting, since the VFS itself makes each commit one group.
+//! A [`Volume`] holds files on any [`PageStore`](nandex::PageStore), for example the page-mapping FTL on a
+//! chip, simulated or in an image file ([`Device`]). A [`Vfs`] shows the volume to SQLite. After a power cut,
+//! each committed transaction is whole and every other one is absent. This holds in every journal mode and at
+//! every `synchronous` setting, since the VFS itself makes each commit one group.
 //!
 //! ```
 //! # #[cfg(feature = "bundled")] {
@@ -20,8 +20,9 @@
 //! # }
 //! ```
 //!
-//! Without the feature `bundled` there is no SQLite in it, and any SQLite of the process takes a volume:
-//! [`routines!`] and [`Vfs::register_with`]. The feature `extension` is for the library that SQLite loads.
+//! Without the feature `bundled` the crate links no SQLite, and any SQLite of the process can use a volume:
+//! see [`routines!`] and [`Vfs::register_with`]. The feature `extension` builds the library that SQLite
+//! loads.
 #![deny(missing_docs)]
 #![cfg(unix)]
 

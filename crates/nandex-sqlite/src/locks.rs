@@ -1,12 +1,12 @@
 //! The five locks of SQLite on one file, among the connections of a process.
 //!
-//! Any number may read. One of them may be about to write (reserved); it waits until the readers have gone
-//! (pending, which lets no new one in) and is then alone (exclusive).
+//! Any number of connections may read. One of them may hold the *reserved* lock, to write soon. It waits
+//! until the readers are gone (*pending*, which admits no new ones) and is then alone (*exclusive*).
 
 /// The level at which a connection holds a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
-    /// Nothing.
+    /// No lock.
     #[default]
     None,
     /// The connection may read.
@@ -35,14 +35,14 @@ impl Level {
 /// The locks of one file.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
-    /// Connections that hold any.
+    /// Connections that hold a lock.
     holders: u32,
     /// The level of the writer, or [`Level::None`].
     writer: Level,
 }
 
 impl Locks {
-    /// Raises what a connection holds; `held` is kept up to date. Returns whether it has now what it wanted.
+    /// Raises the lock of a connection and updates `held`. Returns true if the connection now has `wanted`.
     pub(crate) fn raise(&mut self, held: &mut Level, wanted: Level) -> bool {
         if *held >= wanted {
             return true;
@@ -74,7 +74,7 @@ impl Locks {
         level >= wanted
     }
 
-    /// Lowers what a connection holds to shared or to nothing.
+    /// Lowers the lock of a connection to shared or none.
     pub(crate) fn lower(&mut self, held: &mut Level, wanted: Level) {
         if *held <= wanted {
             return;

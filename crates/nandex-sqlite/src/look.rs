@@ -1,4 +1,4 @@
-//! Looking at a volume without changing anything: its files, its room, and a check.
+//! Examines a volume without changing it: its files, its free pages, and a check.
 
 use crate::stats::VolumeStats;
 use crate::volume;
@@ -9,7 +9,7 @@ use nandex::{Nand, PageStore, StoreError};
 use nandex_mtd::Unchanged;
 use std::fmt;
 
-/// A volume as it was found, every page of which was read.
+/// The state of a volume, every page of which was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Look {
@@ -17,15 +17,15 @@ pub struct Look {
     pub page_bytes: usize,
     /// Pages of the store.
     pub pages: u32,
-    /// The pages of these that are for the directory.
+    /// Pages of the store for the directory.
     pub directory_pages: u32,
-    /// The files that survive, in the order of their names.
+    /// Files that survive, ordered by name.
     pub files: Vec<FileStats>,
     /// The numbers of `PRAGMA nandex_stats`, as after a mount.
     pub stats: VolumeStats,
     /// A power cut left a large commit half applied: it counts, and the next mount finishes it.
     pub is_unfinished: bool,
-    /// Everything that is wrong.
+    /// All faults found.
     pub faults: Vec<FileFault>,
 }
 
@@ -56,7 +56,7 @@ impl Look {
         Look::of(PageMapFtl::mount(chip, &FtlConfig::default())?)
     }
 
-    /// Looks at the volume on any store. A mount may write to it: give it a store whose changes stay in RAM.
+    /// Examines the volume on any store. A mount may write: pass a store whose changes stay in RAM.
     ///
     /// # Errors
     ///
@@ -96,17 +96,17 @@ impl FileKind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileStats {
-    /// The file's name.
+    /// Name of the file.
     pub name: String,
     /// The kind of file.
     pub kind: FileKind,
     /// Bytes of the file; of a database whole pages of the store.
     pub bytes: u64,
-    /// Pages of the store that these take.
+    /// Pages of the store for these bytes.
     pub pages: u32,
-    /// Pages of the store that the file has, those by which it may grow included.
+    /// Pages of the store that the file has, including those for growth.
     pub room_pages: u32,
-    /// The header of a database, where a [`Look`] read one.
+    /// Header of a database, if a [`Look`] read one.
     pub header: Option<Header>,
 }
 
@@ -114,16 +114,17 @@ pub struct FileStats {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Header {
-    /// The database's `page_size`.
+    /// `page_size` of the database, in bytes.
     pub page_bytes: u32,
-    /// Pages of the database, where the header tells them.
+    /// Pages of the database, if the header tells them.
     pub pages: u32,
     /// Whether it opens with a write-ahead log.
     pub is_logged: bool,
 }
 
 impl Header {
-    /// The header at the beginning of a database; none where there is none, of an encrypted one say.
+    /// Decodes the header at the start of a database; `None` if there is none, for example in an encrypted
+    /// one.
     pub(crate) fn decode(page: &[u8]) -> Option<Header> {
         let rest = page.strip_prefix(b"SQLite format 3\0")?;
         let page_bytes = u32::from(u16::from_be_bytes(*rest.first_chunk()?));
@@ -140,9 +141,9 @@ impl Header {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FileFault {
-    /// The file's name.
+    /// Name of the file.
     pub file: String,
-    /// The page of the store within the file, from 0 on; none where it is about the whole file.
+    /// Page of the file, counted from 0 in pages of the store; `None` if the fault concerns the whole file.
     pub page: Option<u32>,
     /// The reason in words.
     pub why: String,

@@ -10,7 +10,7 @@ use crate::volume::Volume;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use std::fmt;
 
-/// A VFS of SQLite over one volume. Its name goes when it is dropped; connections that are open stay usable.
+/// A VFS of SQLite over one volume. Dropping it unregisters its name; open connections stay usable.
 pub struct Vfs {
     registered: Registered,
     name: String,
@@ -27,14 +27,14 @@ impl Vfs {
         Vfs::of(Registered::linked(name, Router::new(volume.settings(), Some(volume))), name)
     }
 
-    /// Registers a VFS of this name with any SQLite of the process, whose databases are then opened by
-    /// `file:NAME?vfs=VFS` in whatever way it has. [`routines!`](crate::routines) finds its functions. Every
-    /// connection that this SQLite opens from then on has the SQL function `nandex_error()`; where a process
-    /// has several, those of the first.
+    /// Registers a VFS of this name with any SQLite of the process. Its databases are then opened as
+    /// `file:NAME?vfs=VFS`. [`routines!`](crate::routines) finds the functions of that SQLite. Every
+    /// connection that it opens from then on has the SQL function `nandex_error()`. If a process has several
+    /// SQLites, only the first has that function.
     ///
     /// # Errors
     ///
-    /// [`OpenError::Vfs`] where the name is taken.
+    /// [`OpenError::Vfs`] if the name is taken.
     pub fn register_with(routines: Routines, name: &str, volume: Volume) -> Result<Vfs, OpenError> {
         Vfs::of(Registered::with(routines, name, Router::new(volume.settings(), Some(volume))), name)
     }
@@ -89,33 +89,32 @@ impl Vfs {
         Ok(connection)
     }
 
-    /// The reason, in words, why the VFS refused or failed last; `None` before that. `SELECT nandex_error()`
-    /// answers it in connections of [`Vfs::open`], and in all that its SQLite opens once there is a VFS of
-    /// [`Vfs::register_with`] or the extension: of these VFSes the one that failed last.
+    /// Message of the last refusal or failure of the VFS; `None` before the first. `SELECT nandex_error()`
+    /// returns it in connections of [`Vfs::open`]. With [`Vfs::register_with`] or the extension, all later
+    /// connections of that SQLite have the function, and it tells of the VFS that failed last.
     pub fn last_error(&self) -> Option<String> {
         Some(self.registered.told()).filter(|text| !text.is_empty())
     }
 
-    /// Whether its SQLite asks for atomic batches. Where it does not, each sync is an
-    /// atomic group.
+    /// True if the VFS's SQLite asks for atomic batches. Otherwise each sync is an atomic group.
     pub fn has_batches(&self) -> bool {
         self.registered.has_batches()
     }
 
-    /// The counters of the volume; `None` where the VFS has none of its own.
+    /// Counters of the volume; `None` if the VFS has no volume of its own.
     pub fn stats(&self) -> Option<VolumeStats> {
         self.with_volume(|volume| volume.stats())
     }
 
-    /// Does something with the volume, which no connection uses meanwhile; `None` where the VFS has none of
-    /// its own.
+    /// Calls `work` with the volume, which no connection uses meanwhile. Returns `None` if the VFS has no
+    /// volume of its own.
     pub fn with_volume<T>(&self, work: impl FnOnce(&mut Volume) -> T) -> Option<T> {
         let shelf = self.registered.router().own()?;
         let done = work(&mut locked(&shelf));
         Some(done)
     }
 
-    /// Lets the volume write what makes the next mount cheap. Nothing depends on it.
+    /// Lets the volume write a checkpoint that makes the next mount cheap. Durability does not depend on it.
     ///
     /// # Errors
     ///

@@ -1,8 +1,7 @@
-//! Which volume a file is on, and what SQLite's calls come to: everything of the VFS that needs no unsafe
-//! code.
+//! Finds the volume of each file and executes SQLite's calls: all of the VFS that needs no unsafe code.
 //!
-//! Names belong to one device each. SQLite tells the device only when it opens a database; its journals are
-//! then known by the addresses of their names, which stay while the database is open.
+//! A name belongs to one device. SQLite tells the device only when it opens a database. The names of its
+//! journals are then recognised by their addresses, which do not change while the database is open.
 
 use crate::device::{Device, OnProgress};
 use crate::locks::Level;
@@ -21,20 +20,19 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// No file of that name, and none was to be made.
+    /// There is no file of that name, and none was to be created.
     Missing,
     /// No device was named.
     NoDevice,
-    /// The name of the database says what cannot be.
+    /// The name of the database has an impossible parameter.
     Uri(String),
-    /// A database must not be called so.
+    /// The name looks like that of a journal, which a database must not have.
     NameOfJournal,
-    /// The process that opened it, of which this one is a child.
+    /// A parent process opened the file; the id of that process.
     Inherited(u32),
-    /// The store.
+    /// An error of the store.
     Store(StoreError),
 }
 
@@ -72,7 +70,7 @@ pub(crate) enum Kind {
     Wal,
     /// The journal that ties journals of several databases together.
     SuperJournal,
-    /// Anything that only one connection needs, as long as it is open.
+    /// A file that only one connection needs, as long as it is open.
     Temporary,
 }
 
@@ -84,18 +82,18 @@ pub(crate) struct Request<'a> {
     pub(crate) device: Option<Device>,
     /// Hears of the mount of the device.
     pub(crate) told: Option<OnProgress>,
-    /// Where SQLite keeps the name.
+    /// Address of the name in SQLite's memory.
     pub(crate) address: usize,
-    /// Where it keeps the names of the journals of a database.
+    /// Addresses of the names of the database's journals.
     pub(crate) journals: [usize; 2],
 }
 
 /// A device in use.
 struct Opened {
     shelf: Shelf,
-    /// Open files.
+    /// Number of open files on the device.
     uses: usize,
-    /// The file stays where no connection has it open.
+    /// True if the volume stays open when no connection uses it.
     stays: bool,
 }
 
@@ -108,14 +106,14 @@ struct State {
     journals: BTreeMap<usize, String>,
 }
 
-/// Finds volumes.
+/// Finds the volume of each file.
 pub(crate) struct Router {
     settings: VolumeConfig,
     first: Generation,
 }
 
-/// The volumes that one process has open. A child of `fork` begins anew: what it inherited is its parent's,
-/// and may be locked for ever by a thread that was left behind.
+/// The volumes that one process has open. A child of `fork` begins anew: the inherited ones belong to its
+/// parent and may be locked for ever by a thread that the child does not have.
 struct Generation {
     process: u32,
     state: Mutex<State>,
@@ -128,7 +126,7 @@ impl Generation {
     }
 }
 
-/// A database on a device that somebody else has open: it is opened when SQLite wants a lock on it, so that
+/// A database on a device that another process has open. It is opened when SQLite wants a lock on it, so that
 /// a busy handler waits.
 pub(crate) struct Waiting {
     name: Option<String>,
@@ -159,14 +157,14 @@ fn is_of_journal(name: &str) -> bool {
     ["-journal", "-wal", "-shm"].iter().any(|end| name.ends_with(end)) || is_super_journal(name)
 }
 
-/// Super-journals whose end has committed, the last ones of the process. Journals that name one go right
-/// after it, so that nobody asks for an older one.
+/// The last super-journals of the process that were deleted as a commit. Journals that name one are deleted
+/// right after it, so that nobody asks for an older one.
 static ENDED: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
 
-/// Names kept there.
+/// Most names in [`ENDED`].
 const ENDED_MAX: usize = 64;
 
-/// Whether a name is that of a super-journal, as SQLite makes them.
+/// True if a name has the form of SQLite's super-journals.
 fn is_super_journal(name: &str) -> bool {
     let end = name.rsplit_once("-mj").map(|(_, end)| end).unwrap_or_default();
     end.len() == 9 && end.bytes().all(|byte| byte.is_ascii_hexdigit())
@@ -176,7 +174,7 @@ fn is_super_journal(name: &str) -> bool {
 const OWN: &str = "";
 
 impl Router {
-    /// A router to one volume, or to those that the names of databases tell.
+    /// A router to one volume, or to the volumes that the names of databases tell.
     pub(crate) fn new(settings: VolumeConfig, volume: Option<Volume>) -> Router {
         let mut state = State::default();
         if let Some(volume) = volume {
@@ -203,7 +201,7 @@ impl Router {
         self.state().devices.get(OWN).map(|opened| Arc::clone(&opened.shelf))
     }
 
-    /// Lets go of the volume that the VFS was made with; `None` while files are open.
+    /// Closes the volume with which the VFS was made, and returns it; `None` while files are open.
     pub(crate) fn let_go(&self) -> Option<Volume> {
         let mut state = self.state();
         if state.devices.get(OWN)?.uses > 0 {
@@ -225,7 +223,7 @@ impl Router {
         }
     }
 
-    /// Opens a file. A database whose device somebody else has open is one that waits.
+    /// Opens a file. If another process has the device open, a waiting handle is returned.
     pub(crate) fn open(&self, request: &Request<'_>) -> Result<Handle, Failure> {
         match (self.open_now(request), &request.device) {
             (Err(Failure::Store(StoreError::InUse(_))), Some(device)) => {
@@ -243,11 +241,11 @@ impl Router {
         }
     }
 
-    /// Opens a database that waited for its device.
+    /// Opens a database that waits for its device.
     ///
     /// # Errors
     ///
-    /// [`StoreError::InUse`] where the device still is, and those of [`Router::open`].
+    /// [`StoreError::InUse`] if another process still has the device, and those of [`Router::open`].
     pub(crate) fn arrive(&self, handle: &mut Handle) -> Result<(), Failure> {
         if let Handle::Waiting(waiting) = handle {
             *handle = self.open_now(&waiting.request())?;
@@ -348,7 +346,7 @@ impl Router {
         found.ok_or(Failure::NoDevice)
     }
 
-    /// Closes a device that nobody uses.
+    /// Closes a device that has no open file.
     fn close_idle(&self, state: &mut State, key: &str) -> Result<(), Failure> {
         let is_idle = state.devices.get(key).is_some_and(|opened| opened.uses == 0 && !opened.stays);
         if !is_idle {
@@ -376,11 +374,11 @@ impl Router {
         self.close_idle(&mut state, &file.key).and(done.map_err(Failure::from))
     }
 
-    /// Whether there is a file of this name, which stands at this address.
+    /// True if a file of this name exists. `address` is where SQLite keeps the name.
     ///
-    /// SQLite asks for a super-journal when it is to roll back a part of its transaction, and does so where
-    /// there is one. So there is, whoever leads, as long as a journal here names it and its end has not
-    /// committed: a journal here never outlives the process.
+    /// SQLite asks for a super-journal before it rolls back a part of its transaction, and does so only if
+    /// the super-journal exists. So this returns true as long as a journal here names it and its deletion has
+    /// not committed. A journal here never outlives the process.
     pub(crate) fn exists(&self, name: &str, address: usize) -> bool {
         let state = self.state();
         if is_super_journal(name) {
@@ -395,7 +393,8 @@ impl Router {
         state.device_with(name, address).is_some_and(|key| is_there(&key))
     }
 
-    /// Deletes a name. The end of a super-journal commits what waited for it, if that is what it ends for.
+    /// Deletes a name. If the deletion of a super-journal commits (`commits`), the files that waited for it
+    /// are committed.
     pub(crate) fn delete(&self, name: &str, address: usize, commits: bool) -> Result<(), Failure> {
         let mut state = self.state();
         if is_super_journal(name) {
@@ -421,7 +420,7 @@ impl Router {
         }
     }
 
-    /// Whether there is a super-journal of this name.
+    /// True if a super-journal of this name is known.
     pub(crate) fn has_super(&self, name: &str) -> bool {
         self.state().supers.contains_key(name)
     }
@@ -432,12 +431,12 @@ impl State {
         self.devices.get(key).is_some_and(|opened| locked(&opened.shelf).exists(name))
     }
 
-    /// Whether a name of a journal is one of a database, which is no journal of anything.
+    /// True if a name that looks like a journal's is that of a database.
     fn is_database(&self, key: &str, name: &str) -> bool {
         self.devices.get(key).is_some_and(|opened| locked(&opened.shelf).is_database(name))
     }
 
-    /// The device that has a name: by the address of the name, else the first that has it.
+    /// The device of a name: found by the address of the name, or the first device that has the name.
     fn device_with(&self, name: &str, address: usize) -> Option<String> {
         let known = self.journals.get(&address).cloned();
         known.or_else(|| self.devices.keys().find(|key| self.has(key, name)).cloned())
@@ -460,7 +459,7 @@ pub(crate) enum Handle {
     File(OpenFile),
     /// A super-journal: the process itself needs it, for as long as it commits.
     Super(Arc<Mutex<Vec<u8>>>),
-    /// A database whose device somebody else has open.
+    /// A database whose device another process has open.
     Waiting(Box<Waiting>),
 }
 
@@ -512,13 +511,13 @@ impl Handle {
         self.with(|volume, file| volume.size(file.id), 0)
     }
 
-    /// Commits what was written, unless it waits for a super-journal.
+    /// Commits the file unless it waits for a super-journal.
     pub(crate) fn sync(&mut self) -> Result<(), Failure> {
         self.with(|volume, file| Ok(volume.commit(&[file.id])?), Ok(()))
     }
 
-    /// SQLite is about to sync a database, or would be were it not told to omit that. Part of a commit of
-    /// several databases waits for the end of their super-journal, where this VFS has it.
+    /// Called before SQLite syncs a database, or would if it were not told to omit syncs. In a commit of
+    /// several databases each waits for the deletion of the super-journal, if this VFS has that.
     pub(crate) fn begin_sync(&mut self, router: &Router, super_journal: Option<&str>) -> Result<(), Failure> {
         let held = super_journal.filter(|name| router.has_super(name));
         let commit = |volume: &mut Volume, file: &mut OpenFile| {

@@ -1,26 +1,26 @@
 //! Settings of a volume.
 
-/// How what a file was told to sync reaches the flash.
+/// How the pages of a synced file are written to the flash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Commits {
     /// All or nothing, in every journal mode: one atomic group, or a list of pages that is applied after it
     /// was written whole.
     #[default]
     Grouped,
-    /// Page by page. **Unsafe** unless SQLite keeps its journal on the flash: for measuring what safety
-    /// costs, and as the control of tests that cut the power.
+    /// Page by page. **Unsafe** unless SQLite keeps its journal on the flash. For measuring the price of
+    /// safety, and as the control of tests that cut the power.
     PageByPage,
 }
 
 /// Where SQLite's rollback journals are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Journals {
-    /// In RAM (where that runs short, what they save is read from its place): a cut finds the database as the
-    /// last commit left it, so that only the process itself ever needs one.
+    /// In RAM. If RAM runs short, the saved pages are read from the flash instead. After a power cut the
+    /// database is as the last commit left it, so that only the process itself ever needs a journal.
     #[default]
     Ram,
-    /// On the flash, as files: for measuring what SQLite costs where the storage has no groups. A transaction
-    /// over several databases is then whole in each of them, and no more.
+    /// On the flash, as files: for measuring SQLite on storage without groups. A transaction over several
+    /// databases is then atomic in each of them only.
     Flash,
 }
 
@@ -31,14 +31,15 @@ pub struct VolumeConfig {
     pub commits: Commits,
     /// Where rollback journals are kept.
     pub journals: Journals,
-    /// Whether SQLite is told that it may write atomically in batches. Where it was built without the flag it
-    /// does not ask, and each sync is a group all the same.
+    /// True if SQLite is told that it may write atomically in batches. A SQLite built without the flag does
+    /// not ask, and each sync is a group all the same.
     pub batch_atomic: bool,
-    /// Bytes of RAM for pages not committed yet, journals and temporary files, together. What is beyond is
-    /// kept as pieces of what lies in its place, or goes to free pages of the store. A group needs its pages
-    /// in RAM, so the least is what one group takes.
+    /// Bytes of RAM for uncommitted pages, journals and temporary files together. Pages beyond that are kept
+    /// as differences from their committed contents, or go to free pages of the store. At least the pages of
+    /// one group are allowed, since a group is written from RAM.
     pub ram_bytes: usize,
-    /// Pages by which a database grows at least: the size on the flash changes once in so many.
+    /// Pages of the store by which a database grows at least. The directory is rewritten only once per so
+    /// many pages.
     pub growth_pages: u32,
 }
 

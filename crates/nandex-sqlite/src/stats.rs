@@ -29,13 +29,13 @@ impl From<nandex::nand::sim::Counters> for ChipCounts {
 pub struct VolumeStats {
     /// Commits that wrote something.
     pub commits: u64,
-    /// The commits that were one atomic group.
+    /// Commits that were one atomic group.
     pub groups: u64,
-    /// Pages of these, the directory's included.
+    /// Pages of the groups, those of the directory included.
     pub group_pages: u64,
     /// Pages of the largest.
     pub largest_group: u64,
-    /// Pages by which files may grow.
+    /// Pages of the store by which files may grow.
     pub free_pages: u64,
     /// Free pages that are kept back for commits too large for a group, so that a full volume can delete.
     pub kept_back_pages: u64,
@@ -43,25 +43,25 @@ pub struct VolumeStats {
     pub group_pages_max: u64,
     /// Commits too large for a group.
     pub large_commits: u64,
-    /// Pages of these. Those that did not fit beside the directory were written twice, or packed.
+    /// Pages of large commits. Those that did not fit the directory's group were written twice, or packed.
     pub large_commit_pages: u64,
-    /// The pages of large commits that were kept as pieces of what was in their places, many in a page.
+    /// Pages of large commits that were kept as differences from their committed contents.
     pub packed_pages: u64,
-    /// Commits that wrote the directory as well.
+    /// Commits that wrote the directory too.
     pub directories: u64,
     /// Pages moved from RAM to free pages of the store.
     pub spilled_pages: u64,
     /// Pages trimmed.
     pub trimmed_pages: u64,
-    /// Pages left out of commits because they lay on the flash as they were to be.
+    /// Pages left out of commits because the flash had the same contents already.
     pub unchanged_pages: u64,
     /// Atomic batches that SQLite asked for.
     pub batches: u64,
-    /// Pages of the chip that the mount read, where the volume was opened with its device.
+    /// Pages of the chip read by the mount, if the volume was opened with its device.
     pub mount_page_reads: Option<u64>,
     /// The statistics of the store below.
     pub store: StoreStats,
-    /// The counters of the chip below, where they are known.
+    /// Counters of the chip below, if they are known.
     pub chip: Option<ChipCounts>,
 }
 

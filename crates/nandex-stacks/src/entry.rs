@@ -1,4 +1,4 @@
-//! The shapes of the lists: what an entry says of an index or of an FTL, and how it opens one.
+//! Entries of the lists: the facts of an index or an FTL, and the functions that open it.
 
 use crate::forest::TreeShare;
 use crate::names::OptionInfo;
@@ -37,7 +37,7 @@ impl Hosting {
 pub enum Open {
     /// Makes it anew; the contents of the chip are ignored.
     Format,
-    /// Mounts it from a chip that holds it.
+    /// Mounts the index or FTL that is on the chip.
     Mount,
     /// Mounts it after a power cut although its class promises nothing after one.
     MountAfterCut,

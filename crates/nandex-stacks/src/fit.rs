@@ -1,5 +1,5 @@
-//! The FTL below an index where none is named: page mapping, or where its table does not fit in the RAM one
-//! that keeps the table on the chip.
+//! Chooses the FTL below an index if none is named: page mapping, or one that keeps its table on the chip if
+//! the table does not fit the RAM.
 
 use crate::entry::{Hosting, IndexEntry};
 use crate::options::Settings;

@@ -44,7 +44,7 @@ impl Forest {
         Ok(Forest { trees, record: RecordFormat::new(key_bytes, inner.value_bytes) })
     }
 
-    /// The tree that a key belongs to, if there is one, and the key within that tree.
+    /// The tree of a key, if there is one, and the key within that tree.
     fn tree<'a>(&mut self, key: &'a [u8]) -> Result<(Option<&mut dyn OrderedIndex>, &'a [u8]), IndexError> {
         self.record.check_key(key)?;
         let found = self.trees.binary_search_by_key(&key[0], |(number, _)| *number);
@@ -163,7 +163,7 @@ impl OrderedIndex for Forest {
         Ok(all)
     }
 
-    /// Sums over the trees; the height is that of the highest tree.
+    /// Sums of the statistics of all trees; the height is that of the highest tree.
     fn stats(&self) -> IndexStats {
         let mut all = IndexStats::default();
         for stats in self.trees.iter().map(|(_, tree)| tree.stats()) {

@@ -378,7 +378,7 @@ pub fn index(name: &str) -> Result<&'static IndexEntry, UnknownName> {
     names::find("index", name, INDEXES, |e| e.name)
 }
 
-/// A promise that the value of an option takes back, so that a run does not check it.
+/// A promise that an option can withdraw, so that a run does not check it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiver {
     /// Insertions and removals return whether the key existed.
@@ -387,7 +387,7 @@ pub enum Waiver {
     RamBound,
 }
 
-/// The options and values that take a promise back.
+/// Options and values that withdraw a promise.
 const WAIVERS: [(&str, &str, Waiver); 3] = [
     ("answers", "pool", Waiver::UpdateAnswers),
     ("pool_count", "record", Waiver::RamBound),

@@ -1,5 +1,4 @@
-//! Names as people type them: options with their defaults, look-up in a list, and the nearest when there is
-//! none.
+//! Names typed by users: options with their defaults, look-up in a list, and the nearest known name.
 
 use std::fmt;
 

@@ -21,7 +21,7 @@ const STEP: usize = 64;
 /// The RAM that an index needs, with its FTL if it stands on one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needed {
-    /// The name of the FTL; if several need the same, the first of them.
+    /// Name of the FTL; the first if several need the same RAM.
     pub ftl: Option<&'static str>,
     /// RAM in bytes.
     pub bytes: usize,

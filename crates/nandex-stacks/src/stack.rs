@@ -327,8 +327,8 @@ fn bytes_of_journal(store: &dyn PageStore) -> usize {
     JournalConfig::ram_bytes(store.page_bytes()) + 2 * store.page_bytes()
 }
 
-/// RAM in bytes in which one replay of a tree sorts updates: a page, and its share of the RAM that was
-/// left.
+/// RAM in bytes for the replay of one tree's journal, which sorts updates: a page, and the tree's share of
+/// the remaining RAM.
 fn replay_ram<T: StoreTree>(
     settings: &Settings,
     store: &dyn PageStore,
@@ -338,8 +338,8 @@ fn replay_ram<T: StoreTree>(
     settings.ram_bytes.map(|_| store.page_bytes() + shared_bytes / others)
 }
 
-/// Opens a tree that keeps updates back in RAM. In the class *none* it is as published; in other classes it
-/// has a journal, which is replayed in the given RAM.
+/// Opens a tree that buffers updates in RAM. In the class *none* it is as published. In other classes it has
+/// a journal, which a mount replays with `replay_ram` bytes.
 fn buffered<T>(
     mut store: Box<dyn PageStore>,
     settings: &Settings,

@@ -1,4 +1,4 @@
-//! The list of FTLs: each with how well its sources pin it down, how it is opened, and its options.
+//! The list of FTLs: how exactly the sources specify each, how it is opened, and its options.
 
 use crate::entry::{Confidence, Open, StoreEntry};
 use crate::ftls;

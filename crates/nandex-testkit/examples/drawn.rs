@@ -1,4 +1,4 @@
-//! The RAM of every index, spatial index and FTL on chips of any geometry, against what each is given: `cargo
+//! Compares the RAM of every index, spatial index and FTL with its budget, on chips of any geometry: `cargo
 //! run --profile campaign -p nandex-testkit --example drawn -- 7 3 mu` (seed, minutes, subjects or all).
 
 use nandex_lab::crash::Target;

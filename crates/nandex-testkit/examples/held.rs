@@ -1,5 +1,5 @@
-//! The heap bytes that each index holds, beside what it was given: `cargo run --release -p nandex-testkit
-//! --example held -- w25n01gv 128 20000` (chip, KiB of RAM, insertions).
+//! Prints the heap bytes that each index holds, compared with its RAM budget: `cargo run --release -p
+//! nandex-testkit --example held -- w25n01gv 128 20000` (chip, KiB of RAM, insertions).
 
 use nandex::nand::catalogue;
 use nandex::ordered::{Durability, RecordFormat};

@@ -16,7 +16,7 @@ use std::io::Write;
 #[global_allocator]
 static HEAP: Heap = Heap;
 
-/// Trees, and the FTL below where there is one.
+/// Names of trees, each with the FTL below, if any.
 const TREES: [(&str, Option<&str>); 5] = [
     ("mu", None),
     ("wandering", None),

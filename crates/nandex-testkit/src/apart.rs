@@ -1,4 +1,4 @@
-//! A chip whose memory is not the index's.
+//! A chip whose memory does not count as the index's.
 
 use crate::heap::uncounted;
 use nandex::nand::{Geometry, Nand, NandError, ReadOutcome};
@@ -12,7 +12,7 @@ pub struct Apart<N> {
 }
 
 impl<N> Apart<N> {
-    /// Keeps a chip apart. Make the chip itself outside of what is measured.
+    /// Wraps a chip whose memory is not counted. Make the chip itself outside of the measured code.
     pub fn new(chip: N) -> Apart<N> {
         Apart { chip: Some(chip) }
     }

@@ -23,32 +23,32 @@ use std::ops::{Bound, ControlFlow};
 
 /// RAM beyond the least, at most.
 const RAM_MORE: u64 = 512 << 10;
-/// Chips and settings drawn before a subject is given up that refuses them.
+/// Most chips and settings drawn before a subject that refuses all of them is dropped.
 const DRAWS: u64 = 40;
 /// Changes of a batch at most.
 const GROUP_MAX: u64 = 64;
-/// Bytes beside the RAM for each change of a batch, while that is made (`docs/ram.md`).
+/// Bytes beyond the budget for each change of a batch while the batch is made (`docs/ram.md`).
 const CHANGE_BYTES: usize = 96;
 /// Bytes written in a life at most, each page counted once.
 const WRITTEN_MAX: u64 = 4 << 20;
 
-/// A life: a pure function of its subject, its seed and its length.
+/// A random test run, determined by its subject, seed and length.
 #[derive(Clone, Copy, Debug)]
 pub struct Life {
     /// The index, spatial index or FTL.
     pub victim: Victim,
     /// Fixes chip, settings and changes.
     pub seed: u64,
-    /// Changes at most.
+    /// Most changes.
     pub changes: u64,
 }
 
-/// A life in which more was held than was given, or that failed otherwise.
+/// A life that exceeded its RAM budget, or that failed otherwise.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// When, and what.
+    /// Message: the step of the failure and the failure.
     pub what: String,
-    /// Where.
+    /// Place of the failure in the source.
     pub place: String,
 }
 
@@ -58,14 +58,13 @@ impl fmt::Display for Finding {
     }
 }
 
-/// An open subject.
 enum Open {
     Index(Box<dyn OrderedIndex>),
     Spatial(Box<dyn SpatialIndex<i32, 2>>),
     Store(Box<dyn PageStore>),
 }
 
-/// Where a life takes place.
+/// Chip and settings drawn for a life.
 struct Setup {
     target: Target,
     part: Part,
@@ -79,7 +78,7 @@ struct Bytes {
 }
 
 impl Life {
-    /// Lives it. `None` where the subject takes none of the chips that were drawn.
+    /// Runs the life. Returns `None` if the subject fits none of the drawn chips.
     pub fn live(&self) -> Option<Result<(), Finding>> {
         let mut rng = Rng::new(split_mix(self.seed));
         for attempt in 0..DRAWS {
@@ -189,7 +188,8 @@ impl Setup {
         })
     }
 
-    /// Finds it again; none where it refuses for want of a clean end, and cannot be opened otherwise.
+    /// Mounts the subject again. Returns `None` if it refuses because the power was cut, and cannot be opened
+    /// otherwise.
     fn mount(&self, chip: &Chip) -> Result<Option<Open>, IndexError> {
         let entry = match self.target {
             Target::Index(entry) => entry,
@@ -216,7 +216,7 @@ fn opened<T>(mounted: Result<T, IndexError>, open: fn(T) -> Open) -> Result<Opti
 }
 
 impl Open {
-    /// The bytes that an FTL declares: as it is, and in a mount.
+    /// Bytes that an FTL declares: in use, and during a mount.
     fn declared(&self) -> Option<(usize, usize)> {
         match self {
             Open::Store(store) => Some((store.ram_bytes(), store.mount_ram_bytes())),
@@ -346,7 +346,7 @@ impl Open {
 }
 
 impl Bytes {
-    /// The key of a slot: its number at its end, with the same bytes before that.
+    /// Sets the key of a slot: the slot's number in its last bytes, the same bytes before.
     fn fill(&mut self, slot: u64) {
         let number = (slot as u32).to_be_bytes();
         let width = self.key.len().min(4);
@@ -378,7 +378,7 @@ struct Course<'a> {
     setup: &'a Setup,
     rng: &'a mut Rng,
     most: u64,
-    /// The operation in which most was held.
+    /// Name of the operation that held the most bytes.
     held_in: &'static str,
 }
 

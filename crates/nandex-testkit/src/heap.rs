@@ -1,9 +1,9 @@
-//! The bytes that are taken from the allocator, counted thread by thread.
+//! Counts bytes taken from the allocator, thread by thread.
 //!
-//! A test makes [`Heap`] its global allocator. [`measure`] then says what a piece of code held at its peak
-//! and what it kept, and [`uncounted`] leaves out what it calls. Bytes are those that were asked for; what an
-//! allocator adds to each piece is its own. That no allocation beyond a budget would have been granted is the
-//! same as a peak within the budget.
+//! A test makes [`Heap`] its global allocator. [`measure`] then tells how many bytes a piece of code held at
+//! its peak and kept at its end. [`uncounted`] runs code that does not count. The bytes are those requested,
+//! without what the allocator adds. A peak within a budget also proves that no single allocation exceeded the
+//! budget.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -15,9 +15,9 @@ pub struct Heap;
 /// The bytes that a piece of code took from the allocator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// The most that it held at one moment, above what was there before.
+    /// Peak of the bytes held, above those held before.
     pub peak: usize,
-    /// The bytes that it still held at its end.
+    /// Bytes still held at the end.
     pub kept: usize,
     /// How often it asked the allocator for memory, or for a piece to become larger or smaller.
     pub requests: usize,
@@ -78,8 +78,8 @@ unsafe impl GlobalAlloc for Heap {
     }
 }
 
-/// Runs something and says what it held on this thread. Zeros unless [`Heap`] is the global allocator. It
-/// does not nest.
+/// Runs code and counts the bytes that it holds on this thread. The counts are zero unless [`Heap`] is the
+/// global allocator. Calls must not be nested.
 pub fn measure<T>(run: impl FnOnce() -> T) -> (T, Held) {
     let before = NOW.get();
     PEAK.set(before);
@@ -89,15 +89,15 @@ pub fn measure<T>(run: impl FnOnce() -> T) -> (T, Held) {
     (result, Held { peak: above(PEAK.get()), kept: above(NOW.get()), requests: REQUESTS.get() - requests })
 }
 
-/// Whether this thread holds more than ever since the mark, which then moves there: for the name of what an
-/// operation of [`measure`] held most in.
+/// True if this thread now holds more bytes than `mark`, which is then raised to that. Finds the operation in
+/// which [`measure`] saw the peak.
 pub fn rises_above(mark: &mut isize) -> bool {
     let rises = PEAK.get() > *mark;
     *mark = PEAK.get();
     rises
 }
 
-/// Runs something whose allocations do not count, neither those it makes nor those it frees.
+/// Runs code whose allocations and frees do not count.
 pub fn uncounted<T>(run: impl FnOnce() -> T) -> T {
     UNCOUNTED.set(UNCOUNTED.get() + 1);
     let result = run();

@@ -17,9 +17,9 @@ pub type Work<'a> = &'a dyn Fn(&mut dyn OrderedIndex) -> Result<(), IndexError>;
 pub struct Peaks {
     /// The bytes that the index declares after the work.
     pub declared: usize,
-    /// While it was formatted.
+    /// Peak bytes while the index was formatted.
     pub format: usize,
-    /// During the work.
+    /// Peak bytes during the work.
     pub work: usize,
     /// During the mount after a power cut.
     pub mount_after_cut: usize,
@@ -28,19 +28,19 @@ pub struct Peaks {
 }
 
 impl Peaks {
-    /// The most at any moment.
+    /// Peak bytes of heap over all phases.
     pub fn most(&self) -> usize {
         self.format.max(self.work).max(self.mount_after_cut).max(self.mount)
     }
 }
 
-/// The index, its chip and its work: what is measured.
+/// The index to be measured, with its chip and its work.
 pub struct Subject<'a, C> {
-    /// Makes the index.
+    /// Formats the index.
     pub format: Open<C>,
-    /// Finds it again.
+    /// Mounts the index.
     pub mount: Open<C>,
-    /// The chip.
+    /// The chip's part.
     pub part: &'a Part,
     /// The settings, the budget of RAM among them.
     pub settings: &'a C,

@@ -109,9 +109,9 @@ pub struct Found<T> {
 pub struct Newest<T> {
     /// Result of decoding consecutive checkpoints, from the last base record on.
     pub made: T,
-    /// True if something was programmed after them that cannot be read: cut short, or gone bad.
+    /// True if pages after these were programmed and cannot be read: cut short, or damaged.
     pub is_ragged: bool,
-    /// Page at which that stands, if it cannot be read.
+    /// The first page after them, if it cannot be read.
     pub unreadable: Option<Ppn>,
 }
 
@@ -131,7 +131,7 @@ pub struct CheckpointArea {
     note_pages: u32,
     /// Number of times that each reference is written.
     copies: u8,
-    /// True if a mount found a page that cannot be read where a newer reference or checkpoint might stand.
+    /// True if a mount found an unreadable page where a newer reference or checkpoint might be.
     is_ragged: bool,
     /// True if a checkpoint was begun behind the newest one, and not completed.
     is_torn: bool,
@@ -200,7 +200,7 @@ impl CheckpointArea {
         Ok(Some(Found { area, newest }))
     }
 
-    /// Notes an incomplete record, cut or damaged, in a place where a newer record may lie.
+    /// Notes an incomplete record, cut or damaged, at a place where a newer record may be.
     fn note_cut<N: Nand + ?Sized>(&mut self, nand: &N, cut: Option<Cut>) -> Result<(), StoreFault> {
         let Some(cut) = cut else { return Ok(()) };
         if cut.is_unreadable && !nand.tears() {
@@ -211,8 +211,8 @@ impl CheckpointArea {
         Ok(())
     }
 
-    /// True if the mount found a page that cannot be read where a newer checkpoint, or the way to it, may
-    /// lie. Changes may then have followed the checkpoint that was found, even a closing one.
+    /// True if the mount found an unreadable page where a newer checkpoint, or a reference to it, may be.
+    /// Then changes may have followed the checkpoint found, even one written at close.
     pub const fn is_ragged(&self) -> bool {
         self.is_ragged
     }
@@ -311,7 +311,7 @@ impl CheckpointArea {
         (4 + payload_bytes).div_ceil(geometry.page_bytes as usize)
     }
 
-    /// Most blocks that a payload of this length takes at one time, old and new ones without the anchors.
+    /// Most blocks that a payload of this length takes at one time: old and new ones, without the anchors.
     pub const fn blocks_needed(geometry: Geometry, payload_bytes: usize) -> usize {
         let pages = CheckpointArea::pages_needed(geometry, payload_bytes);
         2 * pages.div_ceil(geometry.pages_per_block as usize)

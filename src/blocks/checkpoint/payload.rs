@@ -1,8 +1,8 @@
-//! Bytes of a checkpoint, page by page: nobody holds them all.
+//! Bytes of a checkpoint, written and read page by page, never held as a whole.
 //!
-//! The writer of a checkpoint tells all its contents again for each of its pages ([`Contents`]), and a
-//! [`Window`] keeps the part that falls into the page; of a list of rows only those are made. The reader
-//! takes the contents from a [`Source`] as the pages come.
+//! The writer of a checkpoint repeats its whole contents for each page ([`Contents`]), and a [`Window`] keeps
+//! the part that falls into the page. Of a list of rows only those of the page are made. The reader takes the
+//! contents from a [`Source`] as the pages come.
 
 use crate::blocks::BlockTable;
 use crate::check::words;

@@ -14,7 +14,6 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Page of a record.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) kind: PageKind,
@@ -23,7 +22,7 @@ pub(super) struct Place {
     pub(super) version: u64,
 }
 
-/// Record to be written. Its length stands in front.
+/// A record to be written, after its length.
 #[derive(Clone, Copy)]
 pub(super) struct Record<'a>(pub(super) &'a dyn Contents);
 
@@ -76,7 +75,7 @@ impl Start {
 /// Function that decodes a record.
 pub(super) type Decode<'a> = &'a mut dyn FnMut(&mut dyn Source);
 
-/// Incomplete record behind the last complete one, by the page at which it ends.
+/// An incomplete record behind the last complete one, and the page at which it ends.
 #[derive(Clone, Copy)]
 pub(super) struct Cut {
     pub(super) ppn: Ppn,
@@ -142,8 +141,7 @@ fn starts<N: Nand + ?Sized>(
     Ok((found, cut))
 }
 
-/// Error for several unreadable pages: nothing is appended to a run behind a page that was torn, or that
-/// failed.
+/// Error for several unreadable pages in a run. A torn or failed page ends its run, so there is at most one.
 fn two_lost(ppn: Ppn) -> StoreFault {
     StoreFault::corrupted("several pages of the checkpoints cannot be read", ppn.0)
 }
@@ -184,7 +182,7 @@ struct Reader<'a, N: ?Sized> {
     page: Vec<u8>,
     /// Page of the record that is read next.
     number: u32,
-    /// Part of the page in the buffer that was not taken yet.
+    /// Part of the page in the buffer that is not read yet.
     rest: Range<usize>,
     left: usize,
     /// Page at which the record ends before it is complete.
@@ -360,8 +358,7 @@ pub(super) struct Newest {
     pub(super) cut: Option<Cut>,
 }
 
-/// Finds the newest complete record of a run, which is the last one that `decode` gets, and what lies behind
-/// it.
+/// Finds the newest complete record of a run (the last one passed to `decode`), and the pages behind it.
 pub(super) fn newest_record<N: Nand + ?Sized>(
     nand: &mut N,
     geometry: Geometry,

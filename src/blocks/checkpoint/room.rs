@@ -1,4 +1,4 @@
-//! RAM of checkpoints.
+//! RAM that checkpoints need.
 
 use super::{CheckpointArea, anchor_count};
 use crate::blocks::BlockTable;

@@ -25,7 +25,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         done
     }
 
-    /// True if the table names this frame as that of its page.
+    /// True if the table leads from the frame's page to this frame.
     fn is_used(&self, frame: u32) -> bool {
         self.table.get(self.frames[frame as usize].lpn.0) == Some(frame)
     }

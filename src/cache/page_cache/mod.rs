@@ -12,7 +12,7 @@ use alloc::collections::BTreeSet;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Time at which written pages reach the store below.
+/// When written pages reach the store below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum WriteMode {
@@ -32,16 +32,17 @@ pub enum WriteMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct CacheConfig {
-    /// Pages it holds; 0 for none.
+    /// Number of pages in the cache; 0 for no cache.
     pub frames: usize,
     /// When written pages reach the store.
     pub mode: WriteMode,
-    /// Back over a store with atomic groups: most dirty pages, if fewer than frames and group allow.
+    /// For write-back over a store with atomic groups: most dirty pages. `None` means as many as the frames
+    /// and a group allow.
     pub dirty_frames_max: Option<usize>,
 }
 
 impl CacheConfig {
-    /// A cache of so many pages through which writes go at once.
+    /// A write-through cache of `frames` pages.
     pub const fn new(frames: usize) -> CacheConfig {
         CacheConfig { frames, mode: WriteMode::Through, dirty_frames_max: None }
     }
@@ -283,7 +284,7 @@ impl<S: PageStore, P: Replacement> PageCache<S, P> {
         );
     }
 
-    /// Puts `data` into the page's frame, if it has one or one is unused.
+    /// Copies `data` into the page's frame, or into an unused one. Does nothing if there is neither.
     fn put(&mut self, lpn: Lpn, data: &[u8], dirty: bool) {
         debug_assert!(!dirty || !self.trimmed.contains(&lpn.0), "K1: a trim waits for a dirty page");
         let access = Access { lpn, write: true, dirty };

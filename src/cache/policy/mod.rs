@@ -1,8 +1,8 @@
-//! Trait of replacement policies: the questions that a cache asks, and the events of which it tells.
+//! Trait of replacement policies: the questions that a cache asks, and the events that it reports.
 //!
-//! The cache keeps pages, frames and dirtiness; the policy keeps an order over the frames that hold a page.
-//! It chooses a victim but does not remove it: the cache may have to write it first, and that may fail.
-//! [`lru`] is the policy of this crate; those of the literature are in `nandex-papers`.
+//! The cache keeps pages, frames and dirty marks. The policy keeps the frames in use in an order. It chooses
+//! a victim but does not remove it: the cache may have to write the victim first, and that may fail. [`lru`]
+//! is the policy of this crate; those of the literature are in `nandex-papers`.
 
 pub mod lru;
 
@@ -23,7 +23,7 @@ pub struct Access {
     pub dirty: bool,
 }
 
-/// Reason for which a page left its frame.
+/// Why a page left its frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// The page made room for another, and may be asked for again.
@@ -32,7 +32,7 @@ pub enum Exit {
     Trimmed,
 }
 
-/// Policy that chooses the frame whose page leaves next.
+/// Policy that chooses the next frame to be emptied.
 pub trait Replacement: crate::shared::MaybeSend {
     /// Name in configurations and results, in kebab case.
     fn name(&self) -> &'static str;
@@ -53,7 +53,7 @@ pub trait Replacement: crate::shared::MaybeSend {
     /// removed, and asking again may give another frame.
     fn victim(&mut self) -> Option<u32>;
 
-    /// Appends the frames whose pages leave together with that of the victim, in any order.
+    /// Appends the frames whose pages leave together with the victim, in any order.
     fn companions(&self, victim: u32, frames: &mut Vec<u32>) {
         let _ = (victim, frames);
     }

@@ -118,8 +118,8 @@ impl<N: Nand> DftlFtl<N> {
         SchemeFtl::format(nand, config).map(|ground| DftlFtl { ground })
     }
 
-    /// Finds the store on a chip again. Nothing is programmed or erased by this. What is fixed at format
-    /// comes from the chip, whatever the configuration says.
+    /// Mounts the store. Nothing is programmed or erased. Settings fixed at format come from the chip,
+    /// whatever the configuration says.
     pub fn mount(nand: N, config: &DftlConfig) -> Result<DftlFtl<N>, StoreError> {
         SchemeFtl::mount(nand, config).map(|ground| DftlFtl { ground })
     }
@@ -164,8 +164,8 @@ open_ground!([N] DftlFtl<N> = SchemeFtl<N, Dftl>);
 pub struct DftlConfig {
     /// The settings that every mapping scheme has.
     pub common: FlashConfig,
-    /// Bytes of RAM for cached entries, [`ENTRY_BYTES`] each, at least two of them; `None`: 1/64 of what a
-    /// map of all pages in RAM takes, and room for 16 entries at least. Fixed at format.
+    /// Bytes of RAM for cached entries, [`ENTRY_BYTES`] each, at least two entries. `None` means 1/64 of a
+    /// map of all pages, and at least 16 entries. Fixed at format.
     pub cache_bytes: Option<u32>,
     /// Which block is collected next.
     pub victim: VictimPolicy,

@@ -1,4 +1,4 @@
-//! Counts by hand, the budget, and what every scheme must pass.
+//! Counts calculated by hand, the RAM budget, and the tests of every scheme.
 
 use super::*;
 use crate::ftl::mapping::record_interval;
@@ -165,7 +165,7 @@ fn the_cache_stays_within_its_budget() {
     }
 }
 
-/// All entries are untold after a cut; the base that is written at once must do without them.
+/// After a cut all entries are untold; the base written at once must do without them.
 #[test]
 fn a_clean_end_right_after_a_cut_loses_no_entry() {
     let mut ftl = DftlFtl::format(chip(Geometry::new(128, 16, 4, 100)), &with_entries(2)).unwrap();

@@ -19,7 +19,7 @@ pub(super) struct Upkeep {
     /// Block to take for cold data if it is still free, or [`NOBODY`].
     worn: u32,
     is_levelling: bool,
-    /// True if blocks were taken since this was last read.
+    /// True if blocks were taken since this flag was last read.
     pub(super) has_opened: bool,
 }
 

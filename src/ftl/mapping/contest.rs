@@ -21,8 +21,8 @@ use crate::units::Pbn;
 use alloc::vec::Vec;
 
 impl State {
-    /// Most pages that a scan holds: those of a record interval and of one write, those of a victim that they
-    /// contest, those of the mapping table, and those that may be valid beside an older version.
+    /// Most pages that a scan holds: those of a record interval and of one write; those of a victim that
+    /// these may replace; those of the mapping table; and those that may be valid beside an older version.
     pub(super) fn held_max(&self) -> usize {
         let is_held = |&pbn: &Pbn| self.tag(pbn).role == Some(PageKind::Map) || self.may_supersede(pbn);
         let held = (0..self.geometry.blocks).map(Pbn).filter(is_held);
@@ -34,7 +34,7 @@ impl State {
         (self.record_interval() + 3 * self.geometry.pages_per_block) as usize + known
     }
 
-    /// Bytes of a scan: for the pages that it holds, if the record knows `known` of them, and for the rest.
+    /// Bytes of RAM of a scan: for its pages, if the record knows `known` of them, and for the rest.
     pub(super) fn scan_bytes(&self, known: usize) -> (usize, usize) {
         let blocks = self.geometry.blocks;
         let marks = 2 * Marks::none(blocks).ram_bytes();
@@ -85,7 +85,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Holds a page that may be valid, or drops it if it has lost.
+    /// Holds a page that may be valid, or drops it if it lost against a newer one.
     pub(super) fn hold_page(&mut self, page: Live) -> Result<(), StoreFault> {
         let (scan, state) = (&mut self.scan, &mut *self.state);
         if scan.since.is_some() {

@@ -37,7 +37,7 @@ const LEFT_OUT: &str = "valid pages counted by block: left out when the engine w
 /// Newest page of the mapping table.
 struct Newest {
     ppn: Ppn,
-    /// True if it holds entries that the record does not.
+    /// True if there are entries that the record lacks.
     is_new: bool,
 }
 
@@ -47,7 +47,7 @@ impl<N: Nand + ?Sized> Chip<N> {
         self.state.told(own, self.records.area.version())
     }
 
-    /// Logical pages among these whose newest version cannot be read.
+    /// Logical pages in a range whose newest version cannot be read.
     pub(crate) fn lost_among(&self, lpns: core::ops::Range<u32>) -> impl Iterator<Item = u32> + '_ {
         self.state.lost.range(lpns).copied()
     }
@@ -71,14 +71,14 @@ impl State {
 }
 
 impl Recovery<'_> {
-    /// Lists the pages of the mapping table after a clean end. Counts all blocks anew.
+    /// Lists the pages of the mapping table after a clean end. Starts a new count of all blocks.
     pub(super) fn list_told(&mut self, own: &[u8]) -> Result<Vec<Live>, StoreFault> {
         self.scan_told(own)?;
         self.scan.pages.iter().for_each(|page| self.state.blocks.mark_valid(page.ppn));
         Ok(core::mem::take(&mut self.scan.pages))
     }
 
-    /// Goes through the pages that the map names: holds those that may lose, and counts the others.
+    /// Visits the pages named by the map: holds those that may lose, and counts the others.
     pub(super) fn scan_told(&mut self, own: &[u8]) -> Result<(), StoreFault> {
         let told = self.state.told(own, self.records.area.version())?;
         sort::unstable_by_key(&mut self.scan.pages, |page| (page.key, page.version, page.ppn));

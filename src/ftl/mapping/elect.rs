@@ -140,7 +140,7 @@ impl Recovery<'_> {
         self.adopt()
     }
 
-    /// Invalidates the pages that may lose. Those that are chosen become valid again.
+    /// Makes the pages invalid that may lose. The elected ones become valid again.
     fn take_out(&mut self) {
         for ppn in self.scan.pages.iter().map(|page| page.ppn).chain(self.scan.rotten.iter().map(|r| r.ppn)) {
             if self.state.blocks.is_valid(ppn) {
@@ -231,8 +231,8 @@ impl Recovery<'_> {
 }
 
 impl Scan {
-    /// Versions since the record of which no page was found, without those of a group that was cut. They were
-    /// acknowledged, and nothing programmed since the record was erased (F5).
+    /// Versions since the record without a page, except those of a cut group. They were acknowledged, and no
+    /// page programmed since the record was erased (F5).
     fn missing(&mut self, state: &State) -> Result<BTreeSet<u64>, StoreFault> {
         let since = state.next_version..self.committed + 1;
         if since.end.saturating_sub(since.start) > u64::from(state.geometry.pages()) {
@@ -334,8 +334,8 @@ impl Scan {
         done
     }
 
-    /// Prefers copies in other blocks to those in a block with an unreadable page that the base knows: it may
-    /// be half erased.
+    /// Prefers copies in other blocks to copies in a block with an unreadable page known to the base: that
+    /// block may be half erased.
     fn shun_half_erased(&mut self, g: Geometry) {
         let block = |ppn: Ppn| g.block_of(ppn);
         let suspects: BTreeSet<Pbn> = self.rotten.iter().filter(|r| r.is_old).map(|r| block(r.ppn)).collect();
@@ -436,7 +436,7 @@ fn keep_newest(pages: &mut Vec<Live>) {
     });
 }
 
-/// True if two pages are copies or versions of one.
+/// True if two pages have the same number: they are copies or versions of one page.
 fn same_key(a: &Live, b: &Live) -> bool {
     a.key == b.key
 }

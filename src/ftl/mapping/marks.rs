@@ -29,7 +29,6 @@ impl Marks {
         self.words.fill(0);
     }
 
-    /// Number of marked blocks.
     pub(super) fn count(&self) -> u32 {
         self.words.iter().map(|word| word.count_ones()).sum()
     }

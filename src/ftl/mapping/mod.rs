@@ -108,7 +108,7 @@ use tags::UNUSED;
 /// count.
 const ERASES_PER_BASE_MAX: u8 = 200;
 
-/// At most this many logical pages wait to be written anew.
+/// Most logical pages that wait to be rewritten.
 const WEAK_MAX: usize = 16;
 
 /// Rules of a scheme that the mount must know.
@@ -138,7 +138,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// The rules of most schemes that keep pages where a table says.
+    /// Rules of most schemes whose pages are found by a table.
     pub const fn of(magic: [u8; 4]) -> Rules {
         Rules {
             magic,
@@ -168,7 +168,7 @@ pub const NOBODY: u32 = u32::MAX;
 /// State that a mount found.
 #[derive(Clone, Debug, Default)]
 pub struct Mounted {
-    /// Valid pages, by place: those of the mapping table, and after an unclean end those programmed since the
+    /// Valid pages by place: those of the mapping table and, after an unclean end, those programmed since the
     /// last record and those that might have lost against them. `Flash::live_in` tells the valid pages of any
     /// block.
     pub live: Vec<Live>,
@@ -202,9 +202,9 @@ pub struct FlashCounters {
     pub bases: u64,
     /// Blocks that failed and were retired.
     pub retired_blocks: u64,
-    /// Logical pages found unreadable when they were to be moved.
+    /// Logical pages that could not be read when they were to be moved.
     pub lost_pages: u64,
-    /// Programs of a page below one that was programmed before in its block, on a chip that allows any order.
+    /// Programs of a page below an already programmed one of its block, on a chip that allows any order.
     pub out_of_order_programs: u64,
 }
 
@@ -224,22 +224,22 @@ pub struct Chip<N: ?Sized> {
     pub(crate) state: State,
     pub(crate) records: Records,
     upkeep: Upkeep,
-    /// Logical pages that needed more than one read, to be written anew.
+    /// Logical pages that needed more than one read; they are to be rewritten.
     weak: Vec<u32>,
-    /// Logical page written last, since this was cleared.
+    /// Logical page written last, or `None` since this was cleared.
     last_written: Option<u32>,
     /// Old place of the page that is being written: it becomes invalid once the write is done.
     replaced: Option<Ppn>,
     /// Buffer of one page, used in turn for copies, for pages of the mapping table and for records.
     page: Vec<u8>,
-    /// Page of the chip that was loaded into the buffer to be copied, while it is there.
+    /// Page of the chip that is in the buffer, to be copied.
     loaded: Option<Ppn>,
     /// Counters of the scheme.
     pub counters: FlashCounters,
     nand: UntilLost<N>,
 }
 
-/// A chip, whichever it is, as schemes see it.
+/// A chip of any type, as schemes use it.
 pub type Flash<'n> = Chip<dyn Nand + 'n>;
 
 impl<N: Nand> Chip<N> {
@@ -277,7 +277,7 @@ impl<N: Nand> Chip<N> {
 }
 
 impl<N: Nand + ?Sized> Chip<N> {
-    /// Sets what the scheme was formatted with; once, before the first base.
+    /// Sets the numbers fixed at format. Called once, before the first base.
     pub(crate) fn set_up(&mut self, page_count: u32, setup: [u32; 4]) {
         let state = &mut self.state;
         debug_assert!(page_count <= state.geometry.pages(), "more logical pages than the chip has");
@@ -390,7 +390,7 @@ impl<N: Nand + ?Sized> Chip<N> {
         &self.page
     }
 
-    /// Takes the buffer for a while, in which nothing else may need it. [`Flash::return_page`] gives it back.
+    /// Lends the page buffer. Nothing else may use it until [`Flash::return_page`].
     fn lend_page(&mut self) -> Vec<u8> {
         self.loaded = None;
         debug_assert!(!self.page.is_empty(), "the page of RAM is lent twice");

@@ -21,7 +21,7 @@ pub struct FlashConfig {
     /// Physical pages beyond the logical ones, in a million of the logical ones. Small chips keep more back,
     /// as much as it takes to work.
     pub over_provisioning_ppm: u32,
-    /// Blocks set aside for those that will fail, in a million.
+    /// Blocks reserved for failures, in millionths of all blocks.
     pub bad_blocks_ppm: u32,
     /// Static wear levelling: whether and when blocks with cold data move. Takes effect at a mount, too.
     pub wear_levelling: WearLevelling,

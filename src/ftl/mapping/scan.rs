@@ -35,8 +35,8 @@ use alloc::vec::Vec;
 /// and one for the base itself, which that base could not know.
 const ERASES_MAX: u8 = 2;
 
-/// If a block is filled page by page, nothing was programmed behind this many pages in a row that read as
-/// erased: one of them may be damaged.
+/// In a block filled page by page, nothing is programmed behind this many consecutive pages that read as
+/// erased. More than one, since a page may be damaged.
 const ERASED_IN_A_ROW: u32 = 2;
 
 /// Pages that a scan found.
@@ -104,7 +104,7 @@ impl Scan {
     }
 }
 
-/// Mount that looks at the chip, with the pages that it found.
+/// A mount that reads the chip, with the pages found.
 pub(super) struct Recovery<'a> {
     pub(super) nand: &'a mut UntilLost<dyn Nand + 'a>,
     pub(super) state: &'a mut State,
@@ -154,8 +154,8 @@ impl<N: Nand> Chip<N> {
 }
 
 impl<N: Nand + ?Sized> Chip<N> {
-    /// The valid pages of a block after a mount, and whose they are: by what the mount holds, by the place in
-    /// a data block, else by the page itself.
+    /// Valid pages of a block after a mount, and their owners: known from the pages held by the mount, from
+    /// the place in a data block, or from the page itself.
     pub fn live_in(&mut self, pbn: Pbn, held: &[Live]) -> Result<Vec<(u32, Ppn)>, StoreFault> {
         let mut live = Vec::new();
         reserve(&mut live, self.state.blocks.valid_count(pbn) as usize)?;
@@ -180,7 +180,7 @@ impl<N: Nand + ?Sized> Chip<N> {
 }
 
 impl Recovery<'_> {
-    /// True if no base was begun after this clean one, as far as the block shows that it would have taken.
+    /// True if no base was begun after this clean one, judging by the block that it would have taken.
     fn is_newest(&mut self) -> Result<bool, StoreFault> {
         for pbn in self.state.blocks.free_by_least_wear() {
             if self.nand.is_bad(pbn)? {

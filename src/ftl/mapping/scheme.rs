@@ -37,15 +37,15 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
         Validity::Bits
     }
 
-    /// Makes the numbers that are fixed when a chip is formatted, from its number of good blocks. They come
-    /// back to [`Scheme::open`].
+    /// Numbers fixed when a chip is formatted, computed from its number of good blocks. [`Scheme::open`] gets
+    /// them again.
     fn setup(settings: &Self::Config, geometry: Geometry, good_blocks: u32) -> [u32; 4];
 
     /// Number of blocks needed besides those of the data: logs, frontiers, and the blocks of a merge or a
     /// collection.
     fn blocks_needed(setup: [u32; 4]) -> u32;
 
-    /// Number of free blocks that one write may take before it gives any back, with a block that fails.
+    /// Most free blocks that one write takes before it frees any, including a block that fails.
     fn blocks_per_write(setup: [u32; 4]) -> u32;
 
     /// Largest number of bytes of [`Scheme::encode`].
@@ -56,7 +56,7 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
     /// The tables of a store, empty if nothing is live. Must not program.
     fn open(flash: &mut Flash<'_>, settings: &Self::Config, mounted: Mounted) -> Result<Self, StoreFault>;
 
-    /// Where a logical page is; none when it was never written, or was trimmed. With `Cause::Check` nothing
+    /// Place of a logical page; `None` if it was never written, or was trimmed. With `Cause::Check` nothing
     /// changes.
     fn locate(&mut self, flash: &mut Flash<'_>, lpn: u32, cause: Cause) -> Result<Option<Ppn>, StoreFault>;
 
@@ -111,13 +111,13 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
     /// Bytes of RAM of the tables that tell where logical pages are.
     fn mapping_bytes(&self) -> usize;
 
-    /// Upper bound of these bytes over the whole life of the chip, the same at every mount. After a mount
-    /// that follows a power cut, before the first write, they may take more.
+    /// Upper bound of [`mapping_bytes`](Scheme::mapping_bytes) over the whole life of the chip, the same at
+    /// every mount. After a mount that follows a power cut, before the first write, the tables may take more.
     fn mapping_bytes_max(&self, _geometry: Geometry) -> usize {
         self.mapping_bytes()
     }
 
-    /// Pages that a mount holds besides those programmed since the last record.
+    /// Most pages that a mount holds besides those programmed since the last record.
     fn known_pages_max(&self) -> usize {
         0
     }
@@ -184,8 +184,8 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         Ok(ftl)
     }
 
-    /// Finds the store on a chip again. Nothing is programmed or erased by this. What is fixed at format
-    /// comes from the chip, whatever the settings say.
+    /// Mounts the store. Nothing is programmed or erased. Settings fixed at format come from the chip,
+    /// whatever `settings` says.
     pub fn mount(nand: N, settings: &S::Config) -> Result<SchemeFtl<N, S>, StoreError> {
         S::require_built(settings)?;
         let (mut flash, mounted) = Chip::mount(nand, S::RULES)?;
@@ -240,7 +240,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         &self.scheme
     }
 
-    /// Returns chip and scheme, for tests that call what a write calls.
+    /// Chip and scheme, for tests of functions used by a write.
     #[cfg(any(test, feature = "testing"))]
     pub fn parts_mut(&mut self) -> (&mut Chip<N>, &mut S) {
         (&mut self.flash, &mut self.scheme)

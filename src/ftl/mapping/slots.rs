@@ -67,7 +67,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// All blocks erased.
+    /// Slots of a chip whose blocks are all erased.
     pub(super) fn new(geometry: Geometry) -> Slots {
         let words = (geometry.pages() as usize).div_ceil(64);
         Slots {

@@ -92,7 +92,7 @@ impl State {
         }
     }
 
-    /// Number of a page that lies in its place in a data block.
+    /// Number of a page that is in its place in a data block.
     pub(super) fn number_in_place(&self, ppn: Ppn) -> Option<u32> {
         let tag = self.tag(self.geometry.block_of(ppn));
         let place = self.geometry.page_in_block(ppn);
@@ -101,7 +101,7 @@ impl State {
         first.checked_add(place).filter(|&number| number < self.page_count)
     }
 
-    /// Largest number of pages that are programmed between two records, without those of one write.
+    /// Most pages programmed between two records, without those of one write.
     pub(crate) fn record_interval(&self) -> u32 {
         // With few blocks no note is long.
         let percent = if note_pages(self.geometry) == 0 { 100 } else { self.rules.record_percent };

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 /// Bytes of a block's use on the medium: role u8, owner u32.
 pub(super) const TAG_BYTES: usize = 5;
 
-/// Use of a block, as its pages tell it.
+/// Use of a block, as recorded in its pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockTag {
     /// Kind of its pages. `None` for a block that is not in use.

@@ -11,7 +11,7 @@ const ROOM_MIN: usize = 32;
 pub(super) struct Trims {
     lpns: Vec<u32>,
     room: usize,
-    /// True if some had no room: then only a base tells that they were trimmed.
+    /// True if some trims found no room here: then only a base records them.
     is_short: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Work ahead of time: groups for which nothing waits, collection before blocks run short, and moves of pages
-//! that a patrol found weak.
+//! Work ahead of time: groups written without waiting for them, collection before blocks run short, and moves
+//! of pages that a patrol found weak.
 
 use super::state::NONE;
 use super::{PageMapFtl, Work, note};

@@ -139,8 +139,8 @@ impl<N: Nand + ?Sized> Recovery<'_, N> {
         Ok(first)
     }
 
-    /// Finding about a block whose first page cannot be read: another page of it may have been programmed
-    /// after the checkpoint.
+    /// Finding about a block whose first page cannot be read. Another page of the block may have been
+    /// programmed after the checkpoint.
     fn look_past_first(&mut self, pbn: Pbn, claim: Option<Header>) -> Result<First, StoreFault> {
         let open = self.state.frontier_in(pbn);
         let continued_at = open.map_or(self.geometry.pages_per_block, |f| f.next);

@@ -4,8 +4,8 @@ use super::state::{LOST, NONE};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Largest number of pages of a chip whose page numbers take two bytes. The first block is an anchor or bad
-/// and never holds a logical page, so its first two numbers can stand for none and lost.
+/// Most pages of a chip whose page numbers take two bytes. The first block is an anchor or bad and never has
+/// a logical page, so its first two numbers can stand for *none* and *lost*.
 const NARROW_MAX: u32 = 1 << 16;
 
 /// Physical page of each logical one, or [`NONE`] or [`LOST`].

@@ -106,7 +106,7 @@ use recovery::Recovery;
 use settings::Limits;
 use state::{LOST, NONE, State, VERSION_BITS, lost};
 
-/// Counters of the FTL's work besides reading and writing, since it was formatted or mounted.
+/// Counters of the FTL's work apart from reading and writing, since it was formatted or mounted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct FtlCounters {
@@ -159,11 +159,11 @@ struct Core {
     /// Full blocks in which a program failed, to be emptied and retired.
     doomed: Vec<Pbn>,
     leveller: WearLeveller,
-    /// Filter that tells hot pages, if the separation asks for it.
+    /// Filter that recognises hot pages, if the separation needs one.
     hot: Option<HotFilter>,
-    /// True if the last group was written ahead, and nothing waited for it.
+    /// True if the last group was written ahead, without a barrier after it.
     owes_barrier: bool,
-    /// Logical page that was hard to read and is to be written anew, or [`NONE`].
+    /// Logical page that was hard to read and must be rewritten, or [`NONE`].
     weak: u32,
     /// Number of logical pages that the round of scrubbing has passed.
     scrubbed: u32,

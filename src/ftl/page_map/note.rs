@@ -29,7 +29,7 @@ const MAGIC: [u8; 4] = *b"DXF4";
 /// Bytes of a note before its lists.
 const NOTE_BYTES: usize = 44;
 const ROW_BYTES: usize = 13;
-/// Number of blocks for which a note has room besides its logical pages.
+/// Number of blocks for which a note has room in addition to its logical pages.
 const ROWS: usize = 4;
 /// Largest number of logical pages in one note, unless a group has more.
 const PAIRS_MAX: usize = 256;
@@ -57,8 +57,7 @@ pub(super) fn full_pages(geometry: Geometry) -> u32 {
     full_bytes(geometry).div_ceil(geometry.page_bytes as usize) as u32
 }
 
-/// Largest number of logical pages that change between two records: those of a full note, or those of a
-/// group.
+/// Most logical pages that change between two records: those of a full note, or those of a group.
 pub(super) fn changes_max(geometry: Geometry, atomic_pages: u32) -> usize {
     let room = full_bytes(geometry) - (4 + NOTE_BYTES + ROWS * ROW_BYTES);
     (room / pair_bytes(geometry)).min(PAIRS_MAX).max(atomic_pages as usize)
@@ -73,14 +72,14 @@ pub(super) fn told_at_once(geometry: Geometry, atomic_pages: u32) -> usize {
 
 /// Changes since the last record.
 pub(super) struct Changes {
-    /// Logical pages that changed, each as often as it did.
+    /// Logical pages that changed, each as often as it changed.
     lpns: Vec<u32>,
     room: usize,
     pair_bytes: usize,
     full_bytes: usize,
     blocks: Vec<Word>,
     block_count: usize,
-    /// True if a page was trimmed: only a record tells that.
+    /// True if a page was trimmed, which only a record can tell a mount.
     pub(super) has_trims: bool,
 }
 
@@ -97,7 +96,7 @@ impl Changes {
         }
     }
 
-    /// Notes a logical page. False if only a checkpoint can tell of it.
+    /// Notes a logical page. Returns false if it needs a checkpoint instead of a note.
     #[must_use]
     pub(super) fn note(&mut self, lpn: u32) -> bool {
         if !self.has_room_for(1) {
@@ -111,8 +110,8 @@ impl Changes {
         true
     }
 
-    /// Notes that a block is not as the record says: it was programmed, opened, closed or given back, or a
-    /// page of it was trimmed.
+    /// Notes that a block differs from the record: it was programmed, opened, closed or freed, or a page of
+    /// it was trimmed.
     pub(super) fn touch(&mut self, pbn: Pbn) {
         if !self.has_touched(pbn) {
             bits::set(&mut self.blocks, pbn.index());
@@ -196,8 +195,8 @@ impl Contents for NoteContents<'_> {
     }
 }
 
-/// Reads a record: a checkpoint if there was none before, else a note that makes it a newer one. Valid pages
-/// are left out ([`State::follow_map`]).
+/// Reads a record: a checkpoint if there was none before, otherwise a note that updates it. Valid pages are
+/// left out ([`State::follow_map`]).
 pub(super) fn decode(
     geometry: Geometry,
     before: Option<Box<State>>,

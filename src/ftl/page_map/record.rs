@@ -38,7 +38,7 @@ impl Records {
         }
     }
 
-    /// Notes that a logical page has another place, or none, since the last record.
+    /// Notes that the place of a logical page has changed since the last record.
     pub(super) fn note(&mut self, lpn: Lpn) {
         self.due |= !self.changes.note(lpn.0);
     }
@@ -70,7 +70,7 @@ impl Records {
         self.needs_checkpoint() || self.blocks_since_checkpoint >= interval
     }
 
-    /// True if a record must come before this block is given back (P6).
+    /// True if a record must be written before this block is freed (P6).
     pub(super) fn precedes_return_of(&self, pbn: Pbn) -> bool {
         self.changes.has_touched(pbn) || self.needs_checkpoint()
     }
@@ -84,7 +84,7 @@ impl Records {
         self.area.version()
     }
 
-    /// True if a page that cannot be read lies where a newer record might stand.
+    /// True if there is an unreadable page where a newer record might be.
     pub(super) fn is_ragged(&self) -> bool {
         self.area.is_ragged()
     }

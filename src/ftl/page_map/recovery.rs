@@ -52,7 +52,7 @@ struct LostTrims {
     ppn: Ppn,
     version: u64,
     number: u32,
-    /// True if nothing follows it in its block: then it may have been cut.
+    /// True if no page follows in its block: then it may have been cut.
     is_last: bool,
 }
 
@@ -80,8 +80,8 @@ struct Scan {
     found_any: bool,
 }
 
-/// Mount under way, with the parts that it may touch: the chip, which it only reads; the state of the newest
-/// record, which it brings up to date; and the records, for where the next one stands.
+/// A mount in progress, with the parts that it uses. It only reads the chip. It brings the state of the
+/// newest record up to date, and tells the records where the next one goes.
 pub(super) struct Recovery<'a, N: ?Sized> {
     pub(super) nand: &'a mut N,
     pub(super) geometry: Geometry,
@@ -289,8 +289,8 @@ impl<'a, N: Nand + ?Sized> Recovery<'a, N> {
         Ok(())
     }
 
-    /// Does step 3: changes the map in place, and fills `alternatives` with logical pages that also lie
-    /// elsewhere.
+    /// Does step 3: changes the map in place, and collects in `alternatives` the logical pages with another
+    /// copy.
     fn take_newest(&mut self, alternatives: &mut Vec<(u32, Ppn)>) -> Result<(), StoreFault> {
         let g = self.geometry;
         let gone = |ppn: u32| ppn < LOST && bits::is_set(&self.scan.gone, g.block_of(Ppn(ppn)).index());
@@ -410,13 +410,12 @@ impl<'a, N: Nand + ?Sized> Recovery<'a, N> {
     }
 }
 
-/// Largest number of pages that can have been programmed since the last record: those for which it has room,
-/// and those of a group that was cut.
+/// Most pages programmed since the last record: those for which it has room, and those of a cut group.
 fn events_max(geometry: Geometry, limits: &Limits) -> usize {
     changes_max(geometry, limits.atomic_pages) + limits.atomic_pages as usize
 }
 
-/// Bytes of RAM that a mount takes besides those of the store.
+/// Bytes of RAM that a mount takes besides the store.
 pub(super) fn mount_bytes(g: Geometry, limits: &Limits) -> usize {
     let blocks = g.blocks as usize;
     // Events, the list of those that also lie elsewhere, and the set of versions found.

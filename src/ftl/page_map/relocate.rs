@@ -188,8 +188,7 @@ impl<N: Nand + ?Sized> Work<'_, N> {
         Ok(())
     }
 
-    /// Moves the page that was hard to read, if there is room for it. A page that is lost by now stays where
-    /// it is.
+    /// Moves the weak page, if there is room for it. A page that is lost by now stays.
     pub(super) fn rewrite_weak(&mut self) -> Result<(), StoreFault> {
         let stream = self.core.stream_of_moves();
         let Core { state, limits, .. } = &*self.core;

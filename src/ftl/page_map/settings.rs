@@ -57,7 +57,7 @@ pub struct FtlConfig {
     /// Physical pages beyond the logical ones, in a million of the logical ones. Small chips keep more back,
     /// as much as it takes to work.
     pub over_provisioning_ppm: u32,
-    /// Blocks set aside for those that will fail, in a million.
+    /// Blocks reserved for failures, in millionths of all blocks.
     pub bad_blocks_ppm: u32,
     /// Most pages of an atomic group, up to 256; not more than a sixteenth of the chip is granted.
     pub atomic_pages: u32,
@@ -132,7 +132,7 @@ impl Limits {
         }
     }
 
-    /// Returns these limits with `note_pages` pages for notes besides a checkpoint.
+    /// Returns these limits with `note_pages` pages for notes after a checkpoint.
     pub(super) fn keeping(self, geometry: Geometry, note_pages: u32) -> Limits {
         let bytes = state::encoded_bytes(geometry, self.page_count);
         let pages = (CheckpointArea::pages_needed(geometry, bytes) as u32).saturating_add(note_pages);
@@ -168,8 +168,8 @@ impl Limits {
         self.floor_blocks - RELOCATION_BLOCKS
     }
 
-    /// Number of pages for notes on a chip of a former release, which kept none: as many as there is room
-    /// for.
+    /// Pages for notes on a chip formatted by an earlier release, which had no notes: as many as there is
+    /// room for.
     pub(super) fn note_pages_of(state: &State, settings: &FtlConfig) -> u32 {
         let geometry = state.blocks.geometry();
         let plain = Limits::new(geometry, settings, state.map.len() as u32, state.atomic_pages);

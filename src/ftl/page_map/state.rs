@@ -60,7 +60,7 @@ pub(super) struct Frontier {
     pub(super) next: u32,
 }
 
-/// Frontier to which a page goes.
+/// The frontier for a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stream {
     /// For pages that the host writes, or only the hot ones; or for all pages.
@@ -88,7 +88,6 @@ pub(super) struct State {
     pub(super) committed: u64,
 }
 
-/// Bytes of a checkpoint.
 pub(super) fn encoded_bytes(geometry: Geometry, page_count: u32) -> usize {
     FIXED_BYTES + encoded_rows(geometry, page_count, PageMap::bytes_each(geometry.pages()))
 }
@@ -208,7 +207,7 @@ impl State {
         if self.blocks.live_pages() == count { Ok(()) } else { Err(corrupted(FIXED_BYTES as u32)) }
     }
 
-    /// Makes exactly those pages valid that the map names.
+    /// Makes exactly the pages named by the map valid.
     pub(super) fn follow_map(&mut self) -> Result<(), StoreFault> {
         let (map, blocks) = (&self.map, &mut self.blocks);
         let g = blocks.geometry();
@@ -271,7 +270,7 @@ impl State {
         self.page_of(lpn) == Ok(ppn.0) && self.is_of(header, lpn, ppn)
     }
 
-    /// Gives back the full blocks without valid pages, except those that failed.
+    /// Frees the full blocks without valid pages, except failed ones.
     pub(super) fn discard_empty(&mut self, doomed: &[Pbn]) {
         let blocks = &mut self.blocks;
         for pbn in (0..blocks.geometry().blocks).map(Pbn) {
@@ -351,8 +350,8 @@ impl Contents for StateContents<'_> {
     }
 }
 
-/// Number of parts of a chip whose pages are looked at one part after the other, so that a set of them takes
-/// little RAM.
+/// Number of parts into which a chip is divided. Pages are examined part after part, so that a set of them
+/// takes little RAM.
 const PARTS: u32 = 16;
 
 /// Set of physical pages of a part of the chip, a bit for each.

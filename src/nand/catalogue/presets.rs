@@ -1,4 +1,4 @@
-//! Defaults of simulators that name no part.
+//! Defaults of simulators that do not name a part.
 
 use super::{Numbers, assumed, part, simulator};
 use crate::nand::Part;

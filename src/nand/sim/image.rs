@@ -200,7 +200,7 @@ fn put_u64s(out: &mut Vec<u8>, values: &[u64]) {
     values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()));
 }
 
-/// Keeps its position, which errors report.
+/// Reader of an encoded image. Errors report its position.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -503,7 +503,7 @@ mod tests {
         assert_eq!(SimChip::from_image(&longer).unwrap_err(), ImageError::Corrupted { what, place });
     }
 
-    /// Whoever computes the checksums anew can still not make the loader panic or take much memory.
+    /// Damaged images with recomputed checksums must neither make the loader panic nor take much memory.
     #[test]
     fn every_changed_byte_under_a_right_checksum_is_refused_or_loads() {
         let image = eventful().to_image();

@@ -34,10 +34,10 @@ pub enum PhysicalOp {
     },
 }
 
-/// Way in which an operation is torn.
+/// How an operation is torn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn {
-    /// Model by which it is torn.
+    /// Model of the torn operation.
     pub model: TornModel,
     /// Seed of the random choices.
     pub seed: u64,

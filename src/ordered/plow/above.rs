@@ -28,7 +28,7 @@ pub(super) struct Above {
     /// Source of the copies: the page, the index behind the last record copied, and whether that record was
     /// the page's last.
     copied: Option<(Place, usize, bool)>,
-    /// Page and record from which copying goes on.
+    /// Page and record at which copying continues.
     pub(super) next: Option<(Place, usize)>,
     /// Pages whose records were all copied, each with its last key.
     pub(super) passed: Vec<(Part, Ppn, Vec<u8>)>,
@@ -65,7 +65,8 @@ impl Above {
         true
     }
 
-    /// Moves the only copy from the page to `record`. False if it is there already, or if there is none.
+    /// Moves the only copy from the page to `record`. Returns false if it is there already, or if there is
+    /// none.
     pub(super) fn keep_last(&mut self, body: &mut [u8], stride: usize) -> bool {
         if self.held != 1 {
             return false;

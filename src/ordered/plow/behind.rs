@@ -11,8 +11,8 @@ use crate::nand::Nand;
 use crate::units::Pbn;
 
 impl<N: Nand> Survey<'_, N> {
-    /// Looks at all such blocks. `sequence` is the number of the newest commit page's program, `worn` the
-    /// erase counts in its root.
+    /// Examines all blocks in which the root names no page. `sequence` is the program number of the newest
+    /// commit page, `worn` has the erase counts in its root.
     pub(super) fn look_behind_root(&mut self, sequence: u64, worn: &Worn) -> Result<(), IndexFault> {
         let mut least: Option<(u16, Pbn)> = None;
         for block in (0..self.geometry.blocks).map(Pbn) {

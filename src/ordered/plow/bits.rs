@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-/// Bytes in which a field lies, and the bit of the first byte with which the field begins.
+/// Bytes of a field, and the bit in the first byte at which the field begins.
 fn place(at: usize, width: u32) -> (Range<usize>, usize) {
     (at / 8..(at + width as usize).div_ceil(8), at % 8)
 }

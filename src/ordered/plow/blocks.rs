@@ -183,7 +183,7 @@ impl Blocks {
         self.set(block, State::Failing);
     }
 
-    /// Frees the blocks that were left. A commit page without them is written.
+    /// Frees the blocks in the state *left*, after a commit page without them is written.
     pub(super) fn settle(&mut self, nand: &mut impl Nand) -> Result<(), IndexFault> {
         for block in (0..self.states.len() as u32).map(Pbn) {
             match self.state(block) {

@@ -30,13 +30,13 @@ use crate::ordered::RecordFormat;
 use crate::units::Ppn;
 use alloc::vec::Vec;
 
-/// Bytes carried besides cursor, key and value: numbers for three pages of the level above, and the bytes
-/// lost to rounding at the two ends.
+/// Bytes carried in addition to cursor, key and value: numbers for three pages of the level above, and the
+/// bytes lost to rounding at the two ends.
 const FIXED_BYTES: usize = 30;
 /// A page keeps at most 1/12 of its bytes for what it carries: with more, pages would hold too few records.
 const SHARE: usize = 12;
 
-/// Bytes of a page that are kept for what it carries. 0 if these would be too many, or if values are empty.
+/// Bytes of a page kept for the carried change. 0 if that were too many, or if values are empty.
 pub(super) fn bytes_kept(record: RecordFormat, page_bytes: usize) -> usize {
     let needed = FIXED_BYTES + record.entry_bytes() + usize::from(record.key_bytes);
     let is_worth_it = cfg!(feature = "full") && needed * SHARE <= page_bytes && record.value_bytes > 0;

@@ -131,8 +131,8 @@ impl<N: Nand> Core<N> {
         done
     }
 
-    /// Erases free blocks, writes weak pages anew, and makes the steps of full levels. `budget` bounds the
-    /// units of work; returns the units done.
+    /// Erases free blocks, rewrites weak pages, and makes the steps of full levels. `budget` bounds the units
+    /// of work. Returns the units done.
     pub(super) fn work_ahead(&mut self, budget: u32) -> Result<u32, IndexFault> {
         if !self.medium.has_numbers() {
             return Ok(0);
@@ -151,8 +151,8 @@ impl<N: Nand> Core<N> {
         Ok(unready as u32 + u32::from(self.medium.weak.is_some()))
     }
 
-    /// Scrubs: reads pages of levels in the order of their places, and writes weak ones anew. Returns the
-    /// pages read, 0 once the chip is passed.
+    /// Scrubs: reads pages of levels in the order of their places, and rewrites weak ones. Returns the pages
+    /// read, 0 at the end of the chip.
     pub(super) fn look_on(&mut self, budget: u32) -> Result<u32, IndexFault> {
         if !self.medium.has_numbers() {
             return Ok(0);

@@ -46,7 +46,7 @@ impl<N: Nand> Core<N> {
 }
 
 impl<N: Nand> Sight<'_, N> {
-    /// Checks that each clean record is what a look-up finds on flash (I10).
+    /// Checks that each clean record equals the record found on flash (I10).
     fn check_clean(
         &mut self,
         clean: Vec<(Vec<u8>, Vec<u8>)>,
@@ -114,9 +114,9 @@ impl<N: Nand> Sight<'_, N> {
         Ok(())
     }
 
-    /// True if the fences lead to a page for the first and the last of its keys. Then they lead there for
-    /// the keys between, too: for a higher key they never name a lower group, and from a group on the search
-    /// goes by the keys of its pages.
+    /// True if the fences lead to a page for its first and its last key. Then they do so for the keys
+    /// between, too: they never lead a higher key to a lower group, and within a group the search uses the
+    /// keys of its pages.
     fn leads_to(&mut self, level: usize, place: Place, keys: &[Vec<u8>]) -> Result<bool, IndexFault> {
         for key in keys.first().into_iter().chain(keys.last()) {
             if self.seek(level, key)? != Some(place) {

@@ -1,22 +1,23 @@
-//! The packed form of sorted records: a part of each key in few bits, in a form that is searched as it
-//! stands.
+//! The packed form of sorted records: a part of each key is stored in few bits, and can be searched without
+//! unpacking.
 //!
 //! ```text
 //! | low bits' width | prefix's length | base | prefix | record 0 | record 1 | ...      ... | high bits |
 //! ```
 //!
-//! Of a key, the prefix that it shares with the page's other keys is stored once, the next eight bytes are a
-//! number, and what is left stays as it is. The numbers less that of the first key (base) are coded as Elias
-//! and Fano did: of each the low bits are in its record, and the high bits of all are one string, which grows
-//! down from the end of the page: for each record as many zeros as its high part is above that of the record
-//! before it, then a one. With the width chosen for the mean gap this takes some two bits a key more than the
-//! logarithm of the gap. A record is: whether it is a tombstone (on levels that may have such), the low bits,
-//! the rest of the key, the value. So a page is filled record by record, until the two ends meet.
+//! A key is divided into three parts. The prefix that all keys of the page share is stored once. The next
+//! eight bytes are a number. The rest is stored unchanged. The numbers, minus that of the first key (base),
+//! are coded by the method of Elias and Fano: the low bits of each are in its record; the high parts of all
+//! are one string that grows down from the end of the page. For each record the string has as many zeros as
+//! its high part exceeds that of the record before, then a one. With the width chosen for the mean gap, this
+//! takes some two bits per key more than the logarithm of the gap. A record is: the tombstone flag (on levels
+//! that may have tombstones), the low bits, the rest of the key, the value. So a page is filled record by
+//! record until the two ends meet.
 //!
-//! A search counts zeros to the high part, which leads to the few records that share it.
+//! A search counts zeros up to the high part, which leads to the few records that share it.
 //!
-//! Records of more than 32 bytes are *trimmed* (`trim`): zeros at the end of a value, and those before the
-//! end of a key, are left out.
+//! Records of more than 32 bytes are *trimmed* (`trim`): zeros at the end of a value and before the end of a
+//! key are left out.
 
 mod trim;
 
@@ -48,7 +49,7 @@ struct Form {
 }
 
 impl Form {
-    /// Form of a page, as its first bytes tell it. `None` if they make no sense.
+    /// Form of a page, decoded from its first bytes. `None` if they are impossible.
     fn of(body: &[u8], record: RecordFormat, tombstones: bool) -> Option<Form> {
         let (key, value) = (usize::from(record.key_bytes), usize::from(record.value_bytes));
         let (first, prefix) = (*body.first()?, usize::from(*body.get(1)?));
@@ -61,7 +62,7 @@ impl Form {
         Some(Form { key, value, prefix, width, tombstones, trimmed, base })
     }
 
-    /// Bytes of the key that the number stands for, at most 8.
+    /// Number of key bytes that are coded as a number, at most 8.
     fn window(&self) -> usize {
         (self.key - self.prefix).min(8)
     }
@@ -301,13 +302,13 @@ impl<'a> View<'a> {
         View { body, form, count, front }
     }
 
-    /// Returns this view. It notes in `known` the place of the record that it found last.
+    /// Returns this view, which then notes in `known` the place of the record found last.
     #[cfg(feature = "full")]
     pub(super) fn noting(self, known: &'a Cell<Known>) -> View<'a> {
         View { known: Some(known), ..self }
     }
 
-    /// Returns this view unchanged: without trimmed records every place is computed at once.
+    /// Returns this view unchanged. Without trimmed records no place need be remembered.
     #[cfg(not(feature = "full"))]
     pub(super) fn noting(self, _: &'a Cell<Known>) -> View<'a> {
         self

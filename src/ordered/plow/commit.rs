@@ -74,7 +74,8 @@ impl Stand {
     }
 }
 
-/// A sealed page that may be needed, or several of one block, needed as long as the newest of them is.
+/// A sealed page that may still be needed. Or several pages of one block, needed as long as the newest of
+/// them.
 #[derive(Clone, Debug)]
 pub(super) struct Sealed {
     /// The newest of these pages.
@@ -84,7 +85,7 @@ pub(super) struct Sealed {
     pub(super) pages: u32,
 }
 
-/// The commit pages, and what the newest one does not hold.
+/// The commit pages, and the changes that the newest one does not contain.
 #[derive(Debug)]
 pub(super) struct Commits {
     pub(super) durability: Durability,
@@ -194,7 +195,7 @@ impl<N: Nand> Core<N> {
         Ok(())
     }
 
-    /// Commits, and says that no change of the class *none* follows.
+    /// Commits and notes that no change of the class *none* follows.
     pub(super) fn commit_last(&mut self, clean: bool) -> Result<(), IndexFault> {
         let was_open = core::mem::replace(&mut self.stock.commits.followed, false);
         let committed = self.commit(clean);
@@ -287,8 +288,8 @@ impl Commits {
         self.blocks = listed;
     }
 
-    /// Makes room in the list of sealed pages. It gets its full length, `most`, at once: while it grew, it
-    /// would be in RAM twice. Once it is full, two entries of one block become one.
+    /// Makes room in the list of sealed pages. The list gets its full length, `most`, at once: a list that
+    /// grows is in RAM twice for a moment. Once it is full, two entries of one block are joined.
     pub(super) fn make_room_for_sealed(&mut self, most: usize, geometry: Geometry) {
         let held = self.sealed.len();
         if held < self.sealed.capacity() {
@@ -299,8 +300,8 @@ impl Commits {
         }
     }
 
-    /// Joins the two neighbours in the list that lie in one block and have the fewest pages. False if there
-    /// are none.
+    /// Joins the two neighbours in the list that are in one block and have the fewest pages. Returns false if
+    /// there are none.
     fn join_sealed(&mut self, geometry: Geometry) -> bool {
         let sealed = &mut self.sealed;
         let of_pair = |i: usize| [&sealed[i - 1], &sealed[i]];

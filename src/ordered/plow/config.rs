@@ -34,8 +34,8 @@ pub struct PlowConfig {
     /// Bytes of RAM, which are shared out between memtable, fences and filters. `None` means pages of each,
     /// and all fences.
     pub ram_bytes: Option<usize>,
-    /// Records of the memtable, 4 or more; `None` means what its share of the RAM holds, or 5/8 of a page
-    /// without a limit.
+    /// Records of the memtable, at least 4. `None` means as many as its share of the RAM holds, or 5/8 of a
+    /// page without a limit.
     pub memtable: Option<usize>,
     /// Levels on flash, 1 to 3; `None` means as many as cost least.
     pub levels: Option<usize>,
@@ -91,19 +91,19 @@ pub(super) struct Shares {
     pub(super) levels: usize,
     pub(super) fixed: bool,
     pub(super) maps: bool,
-    /// True if the fences' share has room for a list twice, as it is while the list grows.
+    /// True if the fences' share of RAM has room for a list twice, as is needed while the list grows.
     pub(super) lists_twice: bool,
 }
 
 /// With fewer pages to a block than this, a chip has about as many extents as blocks.
 const ROWS_BELOW: u32 = 64;
-/// With fewer blocks than this, the RAM has no room for a list that grows to be there twice.
+/// With fewer blocks than this, the RAM is too small for a growing list to be there twice.
 const BLOCKS_FEW: u32 = 64;
 /// Lists have room for at least this many extents, however few blocks there are.
 const EXTENTS_LEAST: usize = 32;
 
 impl Shares {
-    /// Shares out the RAM. `own` bytes of it are the index itself.
+    /// Divides the RAM. `own` bytes of it are the index itself.
     pub(super) fn new(config: &PlowConfig, geometry: Geometry, own: usize) -> Result<Shares, IndexFault> {
         let &PlowConfig { record, memtable: wanted, levels, answers, .. } = config;
         let page = geometry.page_bytes as usize;
@@ -187,9 +187,9 @@ fn lists_bytes(record: RecordFormat, geometry: Geometry) -> usize {
     blocks * 3 + 96 + 8 * usize::from(record.key_bytes) + values + rows
 }
 
-/// Largest number of records of a memtable. Without sealed pages these are the records that fit beside any
-/// root of the chip. With them: the records that fit into a commit page beside the root, or those whose
-/// sealed pages (three for each page of records, and a few more) take a quarter of the chip.
+/// Most records of a memtable. Without sealed pages: the records that fit beside any root of the chip. With
+/// them: the records that fit into a commit page beside the root, or those whose sealed pages (three for each
+/// page of records, and a few more) take a quarter of the chip.
 fn memtable_max(record: RecordFormat, geometry: Geometry) -> usize {
     let (page, entry) = (geometry.page_bytes as usize, record.entry_bytes() + 1);
     if !SEALS {

@@ -19,7 +19,6 @@ const WEAR: u64 = 4;
 const SHORT_PAGES: u64 = 3;
 /// The value 1 in fixed-point numbers.
 pub(super) const ONE: u64 = 1024;
-/// Largest number of levels.
 pub(super) const LEVELS_MAX: usize = 3;
 
 /// Numbers from which the cost of a set-up is reckoned.
@@ -160,7 +159,7 @@ fn cost(given: &Given, levels: &[u64]) -> u64 {
     (puts * costs.steps / ONE * STEP * WEAR / 2 + gets * costs.reads * READ) / (256 * (gets + puts))
 }
 
-/// Calls `tell` with the sizes to be tried, each an eighth above the one before.
+/// Calls `tell` with the sizes to try, each an eighth above the one before.
 fn for_sizes(below: u64, tell: &mut dyn FnMut(u64)) {
     let mut size = 2;
     while size < below {

@@ -1,14 +1,14 @@
-//! Removal of a level: if look-ups prevail, each level that holds anything costs them a read.
+//! Removal of a level. If look-ups prevail, each level that is not empty costs them a read.
 //!
-//! The level above the last is drained into it, step by step, paid for by reads that look-ups made in vain.
-//! The level can go only when it is empty *and* its cursor is that of the last level, because the page of the
-//! level above that lies around the cursor of the next one is dead below it: with equal cursors that stays
-//! true. So first its own sweep goes on to where the last level's stands, and then the last level's goes
-//! round once.
+//! The level above the last is drained into the last, step by step. The budget is the time of look-ups' reads
+//! that found nothing there. The level is removed only when it is empty *and* its cursor equals that of the
+//! last level. The reason: the part of the level's page behind the next level's cursor is dead, and this
+//! stays true only with equal cursors. So first the level's own sweep advances to the last level's cursor,
+//! and then the last level's sweep goes round once.
 //!
-//! Meanwhile records change and bring the level new pages. So it takes no step if the one above it can wait,
-//! and the last level's sweep does not pass the cursor of the level: it follows it, so that new pages always
-//! lie before it, never behind.
+//! Meanwhile changed records bring the level new pages. So it takes no step if the level above it can wait,
+//! and the last level's sweep does not pass the level's cursor but follows it. New pages then always lie
+//! before the sweep.
 
 use super::Core;
 use super::cost::READ;
@@ -25,7 +25,7 @@ use crate::nand::Nand;
 pub(super) enum Drain {
     /// No level is being removed.
     Off,
-    /// The sweep of the level goes on to the cursor of the last level.
+    /// The sweep of the level advances to the cursor of the last level.
     Align,
     /// The last level's sweep takes the level's records.
     Sweep(Since),
@@ -48,7 +48,7 @@ impl Since {
         Since { ahead: upper.round.wrapping_sub(last.round) as u8, round: last.round as u8 }
     }
 
-    /// True if the sweep of the level being removed stands before that of the last level.
+    /// True if the sweep of the level being removed is before that of the last level.
     fn is_ahead(self, upper: &Level, last: &Level) -> bool {
         match (upper.round.wrapping_sub(last.round) as u8).wrapping_sub(self.ahead) as i8 {
             0 => upper.cursor > last.cursor,
@@ -137,7 +137,7 @@ impl<N: Nand> Core<N> {
 
 impl Levels {
     /// The level whose step is next. If records may change meanwhile (`follows`), the sweep of the last level
-    /// follows that of the other level; else it passes it.
+    /// stays behind that of the other level; otherwise it passes it.
     pub(super) fn drains_next(&self, follows: bool) -> usize {
         let last = self.len() - 1;
         let is_upper = match self.drain {

@@ -15,7 +15,7 @@ pub(super) fn position(key: &[u8]) -> u64 {
     key.iter().take(8).fold(0, |number, &byte| number << 8 | u64::from(byte))
 }
 
-/// Pages that follow each other on the chip. The extent's fences lie among those of its run.
+/// A range of consecutive pages on the chip. The fences of an extent are among those of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     /// Lower bound of the positions of its keys.
@@ -225,8 +225,8 @@ impl Run {
         Some((page + start(group), page + last))
     }
 
-    /// Calls `tell` for each group of pages that lies from `from` on and before `to`, with its first page
-    /// there and its position.
+    /// Calls `tell` for each group of pages between `from` and `to`, with its first page there and its
+    /// position.
     pub(super) fn for_groups(&self, from: Ppn, to: Ppn, tell: &mut dyn FnMut(Ppn, u64)) {
         let mut fence = 0;
         for extent in &self.extents {

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 /// Answer of a filter about a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// The key lies before the page's first key.
+    /// The key is before the page's first key.
     Before,
     /// The page does not hold the key.
     No,
@@ -24,7 +24,8 @@ pub(super) struct Filters {
     bytes: Vec<u8>,
 }
 
-/// True if this build has filters. Without them a look-up may read a page of the first level in vain.
+/// True if this build has filters. Without them a look-up may read a page of the first level that lacks the
+/// key.
 pub(super) const FILTERS: bool = cfg!(feature = "full");
 
 /// Bytes of a filter before its bits: the page, the position of its first key, the number of bits set for

@@ -1,9 +1,9 @@
-//! Findings about the first pages of blocks, kept during a mount so that few of them are read twice.
+//! Facts about the first pages of blocks, kept during a mount so that few of them are read twice.
 //!
-//! They lie in the output buffer, which a mount needs for nothing else until the levels are read. Each block
-//! has two bits: whether its first page is whole, and whether it is blank. Then follow the program numbers of
-//! the whole first pages, the lowest 5 bytes of each, as many as there is room for. A chip of many blocks is
-//! mostly blank, or as full as its buffer allows; the numbers for all of its blocks would not fit.
+//! They are in the output buffer, which a mount does not otherwise use until the levels are read. Each block
+//! has two bits: whether its first page is whole, and whether it is blank. The program numbers of the whole
+//! first pages follow, the lowest 5 bytes of each, as many as there is room for. The numbers of all blocks
+//! would not fit, but a chip of many blocks is mostly blank.
 
 use super::medium::{Found, Medium};
 use super::page::{low, widened};
@@ -25,7 +25,6 @@ impl<N: Nand> Medium<N> {
         2 * self.bit_bytes() <= self.output.len()
     }
 
-    /// Clears all findings.
     pub(super) fn keep_none(&mut self) {
         self.output.fill(0);
     }

@@ -1,4 +1,4 @@
-//! Size of the root, and the records of the memtable that fit into a commit page beside it.
+//! Size of the root, and the number of memtable records that fit into a commit page beside the root.
 
 use super::commit::{ROOT_BLOCK_BYTES, SEALS, STEP_ROOT_BYTES, commit_room_of, root_bytes_of};
 use super::cost::LEVELS_MAX;
@@ -76,8 +76,8 @@ impl Stock {
         self.fits_beside(records, most.max(self.root_bytes() + STEP_ROOT_BYTES))
     }
 
-    /// True if the memtable takes no more record: it is full, or another would not fit beside the root and
-    /// none can be sealed.
+    /// True if the memtable takes no more records: it is full, or another record would not fit beside the
+    /// root and cannot be sealed.
     pub(super) fn is_memtable_full(&self) -> bool {
         let more = self.memtable.len() + 1;
         self.memtable.is_full()
@@ -114,12 +114,12 @@ impl Stock {
         1 + self.pages_of(records).div_ceil(self.geometry.pages_per_block as usize)
     }
 
-    /// True if there are too many sealed pages: then the first sweep is made to go on.
+    /// True if there are too many sealed pages, so that the first sweep must advance.
     pub(super) fn is_much_sealed(&self) -> bool {
         self.commits.sealed_pages() > self.sealed_max()
     }
 
-    /// Number of sealed pages beyond which the first sweep is made to go on.
+    /// Number of sealed pages beyond which the first sweep must advance.
     pub(super) fn sealed_max(&self) -> usize {
         let record_bytes = self.memtable.record.entry_bytes() + 1;
         let of_a_page = (self.geometry.page_bytes as usize - HEADER_BYTES) / record_bytes;

@@ -1,8 +1,7 @@
 //! Forecast of the set-up of a plow and its costs for a number of records, before anything is written.
 //!
-//! The model is that of `cost`, with a guess of what is not known until there are pages: how many records a
-//! page takes. Keys are supposed to be in no order and spread over all possible keys, and so are the keys
-//! asked for.
+//! The model is that of `cost`, with a guess of the records per page, which is unknown until there are pages.
+//! Keys are assumed to be in random order and spread over all possible keys, in changes and look-ups.
 
 use super::config::Shares;
 use super::cost::{self, Given, LEVELS_MAX, Mix, ONE, Plan};
@@ -22,7 +21,7 @@ pub struct Forecast {
     pub filter_bytes: u64,
     /// Number of levels.
     pub levels: usize,
-    /// Pages of each level, the last level behind those above it.
+    /// Pages of each level, the last level at the end.
     pub pages: [u64; LEVELS_MAX],
     /// Programs for a change of an existing record: steps and summaries, without the commit.
     pub programs: u64,

@@ -30,8 +30,7 @@ impl<N: Nand> Core<N> {
         }
     }
 
-    /// Programs the page in the output buffer, whose contents are in place. If a program fails, it is tried
-    /// again in another block.
+    /// Programs the page in the output buffer. If the program fails, another block is tried.
     pub(super) fn program(&mut self, target: Target, header: Header) -> Result<Ppn, IndexFault> {
         let mut failed = false;
         loop {

@@ -33,7 +33,7 @@ const LOOKUPS_FOR_MOST: u32 = 8;
 /// With fewer look-ups than this for each change, no more than [`LENT_FIRST`] eighths are lent.
 const LOOKUPS_FOR_MORE: u32 = 3;
 
-/// The share of the memtable to be lent, and the counts from which it is judged.
+/// The lent share of the memtable, and the counts by which it is judged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Lending {
     /// Look-ups in this window that found a record below the memtable, clean or on flash.
@@ -45,7 +45,7 @@ pub(super) struct Lending {
     changes: u16,
     /// Look-ups since the mount that found a clean record.
     pub(super) served: u32,
-    /// Eighths of the memtable to be lent.
+    /// Eighths of the memtable to lend.
     pub(super) eighths: u8,
     /// Number of keys remembered; in `keys`, the one looked up last is in front.
     count: u8,
@@ -135,7 +135,7 @@ fn more_steps(given: Given, levels: &Levels, memtable: &Memtable, eighths: u32) 
 }
 
 impl<N: Nand> Core<N> {
-    /// Copies the value of a clean record; false if there is none of this key.
+    /// Copies the value of a clean record. Returns false if there is none of this key.
     pub(super) fn clean_value(&mut self, key: &[u8], value: &mut [u8]) -> bool {
         if !LENDS || !self.stock.memtable.clean_value(key, value) {
             return false;

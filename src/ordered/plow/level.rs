@@ -22,7 +22,7 @@ pub(super) enum Part {
 /// The run of pages that a level and its part name.
 pub(super) type RunAt = (usize, Part);
 
-/// A page of a level: its part and its number there.
+/// A page of a level: its part (run), and its number in the part.
 pub(super) type Place = (Part, usize);
 
 /// A level: its two runs and its sweep.
@@ -108,7 +108,7 @@ impl Level {
         self.round = self.round.wrapping_add(1);
     }
 
-    /// Blocks that the level's pages lie in, each once.
+    /// Blocks with pages of the level, each once.
     pub(super) fn blocks(&self, pages_per_block: u32) -> Vec<Pbn> {
         let (mut blocks, mut noted) = (Vec::new(), Vec::new());
         let mut note = |block: Pbn| {

@@ -1,4 +1,4 @@
-//! The levels, their filters, and facts about all of them.
+//! The levels, their filters, and facts that concern all levels.
 
 use super::coder::View;
 use super::commit::Stand;
@@ -59,8 +59,8 @@ impl Levels {
         }
     }
 
-    /// Adds an empty level above the last one. It begins where the last level's sweep stands, so that records
-    /// taken from the level above stay taken.
+    /// Adds an empty level above the last one. Its cursor begins at that of the last level, so that records
+    /// already taken from the level above are not taken again.
     pub(super) fn add(&mut self) {
         let level = match self.row.last() {
             Some(last) => Level { cursor: last.cursor.clone(), round: last.round, ..Level::default() },
@@ -80,7 +80,7 @@ impl Levels {
         self.row.push(level);
     }
 
-    /// Removes a level that is empty and whose cursor is that of the next one. Returns its open block.
+    /// Removes an empty level whose cursor equals that of the next one. Returns its open block.
     pub(super) fn leave_out(&mut self, level: usize) -> Option<Pbn> {
         let gone = self.row.remove(level);
         if level == 0 {
@@ -112,7 +112,7 @@ impl Levels {
         Pbn(ppn.0 / self.pages_per_block)
     }
 
-    /// Next page of a block that a level is filling. `None` if none fills it.
+    /// Next page of a block that a level is filling; `None` if no level fills it.
     pub(super) fn next_of(&self, block: Pbn) -> Option<u32> {
         self.row.iter().filter_map(|level| level.open).find(|open| open.0 == block).map(|open| open.1)
     }
@@ -124,8 +124,8 @@ impl Levels {
         self.row.iter().any(|level| level.uses(from, to))
     }
 
-    /// Pages that must be rewritten together with a weak one: those of its block, since reads disturb them
-    /// all alike. Pages programmed later are fresh.
+    /// Pages to be rewritten together with a weak one: those of its block, since reads disturb all of them
+    /// alike. Pages programmed later are fresh.
     pub(super) fn disturbed_with(&self, ppn: Ppn) -> Range<Ppn> {
         let block = self.block_of(ppn);
         let first = block.0 * self.pages_per_block;
@@ -150,16 +150,16 @@ impl Levels {
         }
     }
 
-    /// True if the levels above the last are so small that they write to one block when blocks are short. A
-    /// block with pages of several levels is dead only when the sweeps of all of them have passed it: with
-    /// levels of many blocks, many would be half dead.
+    /// True if the levels above the last are so small that they write to one block when blocks are short.
+    /// Such a block is dead only after the sweeps of all its levels have passed it. With levels of many
+    /// blocks, many would be half dead.
     pub(super) fn uppers_share(&self) -> bool {
         let most = SHARED_BLOCKS * self.pages_per_block as usize;
         let last = self.row.len().saturating_sub(1);
         self.row[..last].iter().all(|level| level.pages() <= most)
     }
 
-    /// The level that takes at least one block more than its pages need and whose next block is free after
+    /// The level that uses at least one block more than its pages need, and whose next block is free after
     /// the fewest steps.
     pub(super) fn with_holes(&self) -> Option<usize> {
         let pages_per_block = self.pages_per_block as usize;

@@ -44,7 +44,6 @@ const ENTRY_BYTES: usize = 10;
 /// Bytes of a root for each block, on the average.
 const BLOCK_BYTES: usize = 6;
 
-/// The newest map.
 #[derive(Debug, Default)]
 pub(super) struct Map {
     /// For each block: the place of its extent in the map + 1, or 0.
@@ -55,14 +54,13 @@ pub(super) struct Map {
     pub(super) extents: usize,
     /// Program number of the map's last page.
     pub(super) sequence: u64,
-    /// Number of maps written.
     pub(super) written: u64,
 }
 
 /// Bytes of a root with a map, without cursors: three levels, erased blocks, two runs of each part.
 const SHORT_ROOT_BYTES: usize = 160;
 
-/// True if there are maps on this chip: without one a root may outgrow a page, and with one it is so short
+/// True if this chip uses maps: without a map a root might outgrow a page, and with one the root is so short
 /// that two records always fit beside it.
 pub(super) fn is_kept(geometry: Geometry, record: RecordFormat) -> bool {
     let room = (geometry.page_bytes as usize).saturating_sub(HEADER_BYTES);
@@ -92,7 +90,7 @@ pub(super) fn per_page(geometry: Geometry) -> usize {
     (body / ENTRY_BYTES).max(1)
 }
 
-/// Page and program number of the map page before this one, whose program number is `sequence`.
+/// Page and program number of the previous map page. `sequence` is the program number of this one.
 pub(super) fn before(body: &[u8], sequence: u64) -> Option<(Ppn, u64)> {
     let page = get_u32(body, 0).checked_sub(1)?;
     Some((Ppn(page), widened(get_u40(body, 4), sequence)))
@@ -324,7 +322,7 @@ impl<N: Nand> Taking<'_, N> {
         row.ok_or_else(|| missing(ppn))
     }
 
-    /// Notes that the map lists the extent taken last, if that is exactly the extent in the map.
+    /// Notes that the map lists the extent taken last, if the two are equal.
     pub(super) fn note_listed(&mut self, (level, part): RunAt, row: Row, place: usize) {
         if self.levels[level].run_mut(part).list_last(row.first, row.pages)
             && let Some(map) = &mut self.map

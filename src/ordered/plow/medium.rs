@@ -19,7 +19,7 @@ struct Loaded {
     ppn: Ppn,
     count: u16,
     tombstones: bool,
-    /// Bits that its records take at the front of its body.
+    /// Bits of its records at the front of the body.
     front: u32,
 }
 
@@ -35,7 +35,6 @@ pub(super) enum Found {
 #[derive(Debug)]
 pub(super) struct Medium<N> {
     pub(super) record: RecordFormat,
-    /// The page read last.
     pub(super) input: Vec<u8>,
     loaded: Option<Loaded>,
     /// Place of the record found last in the loaded page.
@@ -46,7 +45,7 @@ pub(super) struct Medium<N> {
     pub(super) sequence: u64,
     /// Cause to which reads are booked now.
     pub(super) cause: Cause,
-    /// Pages of a block of which one was hard to read: they are to be written anew.
+    /// Pages of the block of a weak page; they are to be rewritten.
     pub(super) weak: Option<Range<Ppn>>,
     /// Number of pages of the chip that this round of scrubbing has passed.
     pub(super) scrubbed: u32,

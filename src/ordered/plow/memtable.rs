@@ -154,12 +154,12 @@ impl Memtable {
         self.narrow().map_or(self.count as usize, Narrow::len)
     }
 
-    /// Number of records for which there is always room, whatever their values.
+    /// Number of records for which there is room, whatever their values are.
     pub(super) fn capacity(&self) -> usize {
         self.capacity as usize
     }
 
-    /// Number of records for which there is room if those to come are like those present.
+    /// Number of records for which there is room if new ones are like those present.
     pub(super) fn likely_capacity(&self) -> usize {
         match self.narrow() {
             Some(narrow) if narrow.len() > 0 => {
@@ -175,8 +175,8 @@ impl Memtable {
         if LENDS { self.lent as usize } else { 0 }
     }
 
-    /// Number of records in `eighths` eighths of the memtable. 0 for a small memtable, and for one that holds
-    /// records without zeros, whose values lie where the lent room would be.
+    /// Number of records in `eighths` eighths of the memtable. 0 for a small memtable, and for one that
+    /// stores records without trailing zeros, whose values use the room to be lent.
     pub(super) fn lendable(&self, eighths: u32) -> usize {
         if self.narrow().is_some() || self.capacity < LENDER_MIN {
             return 0;
@@ -215,7 +215,7 @@ impl Memtable {
         found.is_some()
     }
 
-    /// Keeps a record that was found on flash, of which there is no copy yet.
+    /// Keeps a clean copy of a record found on flash. There must be no copy yet.
     pub(super) fn keep_clean(&mut self, key: &[u8], value: &[u8]) {
         if self.lent() > 0 {
             self.clean().keep(key, value);
@@ -231,8 +231,8 @@ impl Memtable {
         records
     }
 
-    /// True if there is room for `more` records. The one that a change may bring before a step makes room
-    /// counts as one of them.
+    /// True if there is room for `more` records. A change that is entered before a step makes room counts as
+    /// one of them.
     pub(super) fn takes(&self, more: usize) -> bool {
         match self.narrow() {
             Some(narrow) => narrow.takes(more, self.stride(), (0, 0)),
@@ -259,8 +259,8 @@ impl Memtable {
         !self.takes(2 + (self.capacity() / 16).min(2) + besides)
     }
 
-    /// Upper bound of the bytes that `records` records take in pages: those present, or some of them, and
-    /// others. The bound does not grow when the others are there.
+    /// Upper bound of the bytes in pages for `records` records: those present, or some of them and others.
+    /// The bound does not grow when the others are added.
     pub(super) fn packed_bytes_max(&self, records: usize) -> usize {
         let of_any = records * (self.stride() + 1);
         let Some(narrow) = self.narrow() else { return of_any };
@@ -338,7 +338,7 @@ impl Memtable {
         sort::search(0..self.len(), |i| self.key(i).cmp(key)).unwrap_or_else(|above| above)
     }
 
-    /// Index of the record of a key; `Err` with the index where it belongs.
+    /// Index of the record of a key. `Err` has the index at which it would be inserted.
     pub(super) fn find(&self, key: &[u8]) -> Result<usize, usize> {
         let at = self.lower_bound(key);
         if at < self.len() && self.key(at) == key { Ok(at) } else { Err(at) }
@@ -433,7 +433,7 @@ impl Memtable {
         self.bytes.len() + narrow + self.flags.capacity()
     }
 
-    /// Largest number of changes in a batch: the memtable must take them together, beside others.
+    /// Most changes of a batch: half of the memtable, since it must hold them together beside others.
     pub(super) fn changes_max(&self) -> usize {
         (self.capacity() / 2).max(1)
     }

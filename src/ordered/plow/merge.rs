@@ -16,7 +16,7 @@ use core::cmp::Ordering;
 use core::mem;
 use core::ops::RangeInclusive;
 
-/// A step that has read this many pages writes the page it has.
+/// A step that has read this many pages writes its page, full or not.
 const READS_MAX: usize = 16;
 
 /// The old pages of the level, read one after the other.
@@ -328,7 +328,7 @@ impl Below {
     }
 }
 
-/// The lowest key above this one; `None` if this is the highest.
+/// The next higher key of the same length; `None` for the highest.
 fn after(key: &[u8]) -> Option<Vec<u8>> {
     let mut next = key.to_vec();
     let place = next.iter().rposition(|&byte| byte != 0xff)?;

@@ -152,7 +152,7 @@ pub struct Plow<N> {
 
 type Begin<N> = fn(&mut Core<N>) -> Result<(), IndexFault>;
 
-/// The parts of the index, each of which owns its fields.
+/// The parts of the index. Each owns its fields.
 struct Core<N> {
     stock: Stock,
     planner: Planner,

@@ -300,8 +300,8 @@ impl<N: Nand> Taking<'_, N> {
         }
     }
 
-    /// Takes over the pages of a row of the level: adds them to its fences, by the summary of their block if
-    /// there is one, else by reading them.
+    /// Takes over the pages of a row of the level: adds them to the fences, from the summary of their block
+    /// if there is one, otherwise by reading them.
     fn row(&mut self, root: &LevelRoot, part: Part, row: Row, is_filtered: bool) -> Result<(), IndexFault> {
         let level = self.levels.len() - 1;
         let block = self.chip.geometry.block_of(row.first);

@@ -13,8 +13,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// At most this many times the records for which there is room with the longest values: a byte of RAM is
-/// taken for each possible record.
+/// At most this many times as many records as fit with the longest values: each possible record takes a byte
+/// of RAM.
 const MORE: usize = 4;
 
 /// Sorted keys and their values, without the zeros at the values' ends.
@@ -29,7 +29,7 @@ pub(super) struct Narrow {
 }
 
 impl Narrow {
-    /// Room for `records` records whose values have no zeros at the end, or for more with zeros.
+    /// A table for `records` records whose values have no trailing zeros, or for more records with them.
     pub(super) fn new(record: RecordFormat, records: usize) -> Narrow {
         let most = Narrow::most(record, records);
         let bytes = vec![0; records * record.entry_bytes()];
@@ -92,14 +92,14 @@ impl Narrow {
         end
     }
 
-    /// Moves the values that follow these records over theirs.
+    /// Removes the values of these records by moving later values over them.
     fn close(&mut self, records: Range<usize>) {
         let (from, end, gone) = (self.bytes.len() - self.used, self.end(records.start), self.sum(records));
         self.bytes.copy_within(from..end - gone, from + gone);
         self.used -= gone;
     }
 
-    /// Adds a record, for which there is room.
+    /// Inserts a record. There must be room.
     pub(super) fn insert(&mut self, i: usize, key: &[u8], value: &[u8]) {
         let keys = self.len() * self.key_bytes;
         let at = i * self.key_bytes;
@@ -108,7 +108,7 @@ impl Narrow {
         self.bytes[at..at + self.key_bytes].copy_from_slice(key);
     }
 
-    /// Gives a record another value, for which there is room.
+    /// Replaces the value of a record. There must be room.
     pub(super) fn replace(&mut self, i: usize, value: &[u8]) {
         self.close(i..i + 1);
         self.put_value(i, value, false);

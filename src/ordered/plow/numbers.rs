@@ -19,13 +19,13 @@ pub(super) fn none() -> u64 {
 }
 
 impl<N: Nand> Medium<N> {
-    /// Upper bound of the numbers that programs may have taken beyond the newest that a mount sees.
+    /// Upper bound of the program numbers used after the newest one that a mount sees.
     ///
-    /// In each block begun after the newest commit page the last whole page is read, and so it is in each
-    /// block that the root calls open. A block takes no more pages once another one is begun in its place. So
-    /// pages that are not seen lie in blocks that were open: one for each level, one of commit pages and one
-    /// of sealed pages. Those pages may be sealed behind the newest commit page, torn, or damaged since. A
-    /// program that fails ends its block, so there are no more of them than blocks.
+    /// A mount reads the last whole page of each block begun after the newest commit page, and of each block
+    /// that the root calls open. A block gets no more pages once another is begun in its place. So unseen
+    /// pages are in blocks that were open: one per level, one of commit pages and one of sealed pages. Unseen
+    /// pages are sealed ones behind the newest commit page, torn ones, and ones damaged since. A failed
+    /// program ends its block, so there are at most as many of them as blocks.
     fn unseen(&self) -> u64 {
         let (open, geometry) = (LEVELS_MAX as u64 + 2, self.nand.geometry());
         open * u64::from(geometry.pages_per_block) + u64::from(geometry.blocks)
@@ -45,8 +45,8 @@ impl<N: Nand> Medium<N> {
         numbers(BITS).saturating_sub(self.sequence) / CHANGE_PROGRAMS
     }
 
-    /// True if there are numbers for changes. The last numbers are kept for mounts, and for commits of what
-    /// was acknowledged.
+    /// True if there are numbers left for changes. The last numbers are reserved for mounts and for commits
+    /// of acknowledged changes.
     pub(super) fn has_numbers(&self) -> bool {
         self.sequence < numbers(BITS)
     }

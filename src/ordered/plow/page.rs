@@ -31,7 +31,7 @@ pub(super) enum After {
     Unsaid,
     /// No change follows: a close wrote the page.
     Nothing,
-    /// Changes of the class *none* follow: a power cut takes them, and a mount misses them.
+    /// Changes of the class *none* follow: a power cut loses them, and a mount notices that.
     Changes,
 }
 
@@ -45,7 +45,7 @@ pub(super) enum Kind {
     Sealed,
     /// Positions of the pages of a block.
     Summary,
-    /// Extents, for roots.
+    /// A map page: extents for roots.
     Map,
 }
 
@@ -145,7 +145,7 @@ pub(super) fn displaced(page: &[u8], pages: u32) -> Option<Header> {
     if home < pages { Header::decode(page, Ppn(home)) } else { None }
 }
 
-/// Low bits of a program number, by which other pages name it.
+/// Low bits of a program number, as stored in references from other pages.
 pub(super) fn low(sequence: u64) -> u64 {
     sequence & LOW
 }

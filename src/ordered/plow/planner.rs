@@ -25,8 +25,8 @@ pub(super) struct Planner {
     pub(super) mix: Mix,
     planned_mix: Mix,
     pub(super) lending: Lending,
-    /// Time of reads that look-ups made in vain, in 256ths of a program: it pays for steps that make look-ups
-    /// cheaper.
+    /// Time of look-ups' reads that found nothing, in 256ths of a program. It pays for steps that make
+    /// look-ups cheaper.
     pub(super) credit: u32,
 }
 
@@ -44,7 +44,7 @@ impl Planner {
         }
     }
 
-    /// Books `pages` pages of levels that a look-up read in vain.
+    /// Books `pages` pages of levels that a look-up read without finding its key.
     pub(super) fn book_in_vain(&mut self, pages: u32) {
         // If nothing changes any more, a step saves reads for good.
         let worth = if self.mix.only_reads() { 2 } else { 1 };
@@ -90,7 +90,7 @@ impl Planner {
 }
 
 impl<N: Nand> Core<N> {
-    /// Chooses the sizes of the levels anew if the last level has grown or shrunk by an eighth.
+    /// Chooses the sizes of the levels again if the last level has grown or shrunk by an eighth.
     pub(super) fn replan(&mut self) {
         let planned_for = self.planner.planned_for;
         if self.stock.levels.last_pages().abs_diff(planned_for) * 8 > planned_for {
@@ -98,7 +98,7 @@ impl<N: Nand> Core<N> {
         }
     }
 
-    /// Counts operations, and plans anew if the mix differs from that of the plan.
+    /// Counts operations. Plans again if the mix has changed since the plan.
     pub(super) fn count(&mut self, gets: u32, puts: u32) {
         let Planner { mix, planned_mix, .. } = &mut self.planner;
         if mix.count(gets, puts) && mix.differs(planned_mix) {

@@ -17,7 +17,7 @@ pub(super) const READY: usize = 2;
 const RECORDS_MIN: usize = 4;
 
 impl<N: Nand> Core<N> {
-    /// In the class *none*, commits before the first change that a power cut may take, so that the newest
+    /// In the class *none*: commits before the first change that a power cut may lose, so that the newest
     /// commit page says that changes follow.
     pub(super) fn admit_change(&mut self) -> Result<(), IndexFault> {
         if self.stock.commits.durability != Durability::None || self.stock.commits.followed {
@@ -145,11 +145,11 @@ impl<N: Nand> Core<N> {
         Ok(())
     }
 
-    /// Sweeps the levels until `changes` changes find room. The last level is swept first: it takes the
-    /// records of the level above, so that pages are given back from the first step on. Then more levels are
-    /// swept, from the last one up, until all records are in the last level and dead or double ones are gone.
-    /// Before all that comes any level above the last whose pages lie in many blocks, as they do after some
-    /// mounts: otherwise the sweep of the last level may take many of these pages before a block is dead.
+    /// Sweeps the levels until `changes` changes find room. First, levels above the last are swept whose
+    /// pages are spread over many blocks, as they are after some mounts: otherwise the last level's sweep
+    /// might take many of these pages before a block is dead. Next comes the last level: it takes the records
+    /// of the level above, so that pages become free from the first step on. Then more levels are swept, from
+    /// the last one up, until all records are in the last level and dead or double ones are gone.
     fn sweep_all(&mut self, changes: usize) -> Result<(), IndexFault> {
         self.counters.sweeps += 1;
         self.stock.space.changes = 0;
@@ -233,8 +233,8 @@ impl<N: Nand> Core<N> {
     }
 
     /// Makes a step of each level that let the level above grow to half more pages than it may have, and two.
-    /// If pages hold few records, changes take more than a step each: a level that never had its turn would
-    /// make the steps of those above it dearer still.
+    /// If pages hold few records, changes need more than a step each. A level that never gets a step would
+    /// make the steps of those above it even more expensive.
     fn catch_up(&mut self) -> Result<bool, IndexFault> {
         let mut stepped = false;
         for below in 1..self.stock.levels.len() {
@@ -293,7 +293,7 @@ impl<N: Nand> Core<N> {
         self.rewrite_weak()
     }
 
-    /// Makes a step of the level that holds weak pages, until its sweep has written their records anew. True
+    /// Makes a step of the level with weak pages, until its sweep has rewritten their records. Returns true
     /// if a step was made.
     pub(super) fn rewrite_weak(&mut self) -> Result<bool, IndexFault> {
         let Some(due) = self.medium.weak.clone().filter(|_| self.stock.has(Need::Ahead)) else {

@@ -282,7 +282,7 @@ fn write_run(
     }
 }
 
-/// The numbers with which every root of this version begins, for these records on this chip.
+/// First numbers of every root of this version, for these records on this chip.
 fn shape(version: u32, geometry: Geometry, record: RecordFormat) -> [u32; 5] {
     let (key, value) = (record.key_bytes.into(), record.value_bytes.into());
     [version, geometry.pages_per_block, geometry.blocks, key, value]
@@ -297,7 +297,7 @@ pub(super) struct Kept<'a> {
     pub(super) map: Option<&'a Map>,
     /// Sealed commit pages that hold records of the memtable.
     pub(super) sealed: usize,
-    /// The newest of these, and the number of its program.
+    /// The newest of these pages, and its program number.
     pub(super) newest: Option<(Ppn, u64)>,
     /// Records of a full page.
     pub(super) page_records: u64,
@@ -348,7 +348,6 @@ pub(super) fn write(writer: &mut Writer<'_>, kept: &Kept<'_>) {
     }
 }
 
-/// Fault of a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wrong {
     /// The root is of another chip or of other records.

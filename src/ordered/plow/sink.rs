@@ -1,9 +1,9 @@
 //! Records above all others: ascending keys go to the end of the last level at once, not through every level.
 //!
-//! If at least half of the memtable lies above every key on flash, those records become a page. While the
-//! page is not full it belongs to the first level, and each following one replaces it (the *tail*). Once
-//! full, it goes to the end of the last level, so that full pages lie one behind the other there. No level
-//! holds anything of that range, nor an older version.
+//! If at least half of the memtable is above every key on flash, those records become a page. While the page
+//! is not full it belongs to the first level, and each new version replaces it (the *tail*). A full page goes
+//! to the end of the last level, so that full pages are consecutive there. No level has another record in
+//! that range of keys.
 
 use super::Core;
 use super::coder::{Builder, Expected};
@@ -34,9 +34,9 @@ impl<N: Nand> Core<N> {
         Ok(())
     }
 
-    /// Moves the records of the memtable that lie above all others to the tail or to the last level, as many
-    /// as a page takes. It does so only if they are many, and no sealed page holds a version of one of them:
-    /// a mount would take that version again. True if records were moved.
+    /// Moves the records of the memtable that are above all others to the tail or to the last level, as many
+    /// as fit a page. Does so only if they are many and no sealed page has a version of one of them, which a
+    /// mount would take again. Returns true if records were moved.
     pub(super) fn sink(&mut self) -> Result<bool, IndexFault> {
         let last = self.stock.levels.len() - 1;
         if !cfg!(feature = "full")

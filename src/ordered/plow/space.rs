@@ -40,9 +40,9 @@ use crate::ordered::Room;
 use crate::units::Pbn;
 use alloc::boxed::Box;
 
-/// Blocks with which sweeps can always go on.
+/// Number of blocks with which sweeps can always advance.
 const SWEEP_BLOCKS: usize = 4;
-/// Pages of a level that one operation may write, its summary included.
+/// Most pages of a level that one operation writes, including a summary.
 const OPERATION_PAGES: u32 = 4;
 
 /// Purpose that takes blocks.
@@ -95,7 +95,7 @@ impl Space {
         self.blocks.free() + self.blocks.left()
     }
 
-    /// Gives back a block of levels if none of its pages is in use.
+    /// Frees a block of levels if none of its pages is in use.
     pub(super) fn leave_if_dead(&mut self, block: Pbn, levels: &Levels) {
         if levels.next_of(block).is_none()
             && !levels.use_block(block)
@@ -153,7 +153,7 @@ impl Stock {
         found >= terms.into_iter().sum() && is_root_short()
     }
 
-    /// Blocks with which sweeps can always go on, those of a new map included.
+    /// Number of blocks with which sweeps can always advance, including those of a new map.
     pub(super) fn sweeps(&self) -> usize {
         let apart = if self.levels.uppers_share() { 0 } else { self.levels.len().saturating_sub(2) };
         SWEEP_BLOCKS + apart + self.map_pages_next().div_ceil(self.geometry.pages_per_block as usize)
@@ -170,7 +170,7 @@ impl Stock {
     }
 
     /// The level to whose open block this level's pages go, if it has no open block. If blocks are short,
-    /// that is another level above the last; if none are left, any other.
+    /// that is another level above the last; without free blocks, any other.
     pub(super) fn lender(&self, level: usize) -> Option<usize> {
         let last = self.levels.len() - 1;
         if self.levels[level].open.is_some() {
@@ -225,13 +225,13 @@ impl Stock {
         is_full && !self.has(Need::Sweep { level: 0 })
     }
 
-    /// True if steps of a level give back as many blocks as they begin.
+    /// True if steps of a level free as many blocks as they begin.
     pub(super) fn is_worth_it(&self, level: usize) -> bool {
         let pages = self.levels.pages_of_next_block(level) as u32 + OPERATION_PAGES;
         self.has(Need::Sweep { level }) || self.has(Need::Remove) && pages <= self.geometry.pages_per_block
     }
 
-    /// True if `levels` levels are too many for the blocks, given what their sweeps leave half used.
+    /// True if `levels` levels are too many for the blocks, counting the blocks half used by their sweeps.
     fn is_crowded_with(&self, levels: usize) -> bool {
         let pages_per_block = self.geometry.pages_per_block as usize;
         let last = self.levels.last_pages().div_ceil(pages_per_block.saturating_sub(1).max(1)) + 1;
@@ -254,8 +254,8 @@ impl Stock {
         (2..=most).rev().find(|&n| !self.is_crowded_with(n) && !spared(n)).unwrap_or(1)
     }
 
-    /// True if a level of few pages lies in two blocks more than they need, and the next block dies before
-    /// those that are free are full. Levels of many blocks always lie so; they are swept with one block more.
+    /// True if a level of few pages uses two blocks more than they need, and its next block dies before the
+    /// free blocks are full. Levels of many blocks are always spread so; they are swept with one block more.
     pub(super) fn is_spread(&self, level: usize) -> bool {
         let pages_per_block = self.geometry.pages_per_block as usize;
         let of_level = &self.levels[level];
@@ -266,8 +266,8 @@ impl Stock {
             && self.levels.pages_of_next_block(level) < free * pages_per_block
     }
 
-    /// Room for records that share nothing with others, if `numbered` changes still have program numbers. It
-    /// is in pages of the last level, without those in which steps must begin.
+    /// Room for records that share nothing with others, if `numbered` changes still have program numbers. The
+    /// room is in pages of the last level, without those needed to begin steps.
     pub(super) fn room(&self, numbered: u64) -> Room {
         let kept = self.blocks_for(Need::Insert { records: 1 }) + 2 * self.levels.len();
         let blocks = self.space.available().saturating_sub(kept);
@@ -327,9 +327,9 @@ mod tests {
         }
     }
 
-    /// Simulates a sweep over a level with these numbers of pages in its blocks. After every `more_each`
-    /// pages one page more is written than taken. `commits` pages of the commit block are written already.
-    /// True if the sweep comes to its end.
+    /// Simulates a sweep over a level; `level` has the number of its pages in each block. After every
+    /// `more_each` pages one more page is written than taken. `commits` pages of the commit block are already
+    /// written. Returns true if the sweep ends.
     fn ends(level: &[u32], pages_per_block: u32, mut free: u32, more_each: u32, commits: u32) -> bool {
         let (mut open, mut open_commits, mut left, mut written) = (0, pages_per_block - commits, 0, 0);
         for &pages in level {

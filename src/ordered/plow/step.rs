@@ -15,7 +15,7 @@ use crate::units::Ppn;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-/// A page is begun this many times at most, if its code was chosen for other gaps than those met.
+/// Most attempts to build a page, if its code was chosen for other gaps between keys than those met.
 const TRIES: usize = 3;
 
 #[derive(Debug, Default)]
@@ -82,7 +82,7 @@ impl<N: Nand> Core<N> {
         self.finish(step)
     }
 
-    /// Programs the page, and removes its records from where they were.
+    /// Programs the page and removes its records from their old places.
     fn finish(&mut self, step: Step) -> Result<bool, IndexFault> {
         let level = step.out.level;
         let count = step.builder.map_or(0, |builder| builder.count());
@@ -125,8 +125,8 @@ impl<N: Nand> Core<N> {
         Ok(is_short)
     }
 
-    /// Enters the page of a step (in the output buffer, if it has one), and removes its records from where
-    /// they were.
+    /// Enters the page of a step (in the output buffer, if it has one) and removes its records from their old
+    /// places.
     pub(super) fn take_over(&mut self, outcome: Outcome, written: Option<Ppn>) {
         let Outcome { level, count, .. } = outcome;
         if let Some(ppn) = written {

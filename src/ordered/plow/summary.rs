@@ -28,7 +28,7 @@ use crate::units::{Pbn, Ppn};
 
 /// Blocks have summaries if they have at least this many pages.
 const PAGES_MIN: u32 = 32;
-/// A close leaves this many pages for a mount to read rather than write a summary of them.
+/// For at most this many pages a close writes no summary; a mount reads the pages instead.
 const PAGES_LEFT: u32 = 4;
 
 /// Bytes of the longest group. This many stay free behind the last one.

@@ -1,4 +1,4 @@
-//! Survey of a chip that is mounted: the history as its pages tell it.
+//! Survey of a chip during a mount: the history recorded in its pages.
 
 use super::blocks::{Blocks, State};
 use super::medium::{Found, Medium};
@@ -26,8 +26,7 @@ pub(super) struct Seen {
     /// Pages that are neither whole nor blank, on a chip whose programs no cut tears: in each block the last
     /// one met.
     pub(super) damaged: Vec<Ppn>,
-    /// Program number of the newest whole page that belongs in another place, and the page where it was
-    /// found.
+    /// Program number of the newest whole page that was found at a wrong place, and that place.
     pub(super) displaced: (u64, u32),
 }
 
@@ -126,7 +125,7 @@ impl<'a, N: Nand> Survey<'a, N> {
         Ok(found)
     }
 
-    /// Notes what a header tells of the history.
+    /// Notes the facts in a page's header.
     pub(super) fn note(&mut self, ppn: Ppn, header: &Header) {
         let block = self.geometry.block_of(ppn);
         self.blocks.set_erases(block, self.blocks.erases(block).max(header.erases));
@@ -163,7 +162,7 @@ impl<'a, N: Nand> Survey<'a, N> {
         }
     }
 
-    /// Reads the summary of a block into the input buffer, if it is at one of these places. Returns its
+    /// Reads the summary of a block into the input buffer, if it is at one of these places. Returns the
     /// header.
     pub(super) fn find_summary(
         &mut self,

@@ -17,11 +17,11 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow, Range};
 
-/// Position of a walk: the key from which it goes on, and whether that key is still to come. `None` at the
-/// end of the keys where the walk began.
+/// Position of a walk: the next key, and whether that key itself is still to be visited. `None` at the end of
+/// the keys.
 type At = Option<(Vec<u8>, bool)>;
 
-/// Order in which two keys follow each other in a walk.
+/// Order of two keys in a walk of this direction.
 fn ahead(a: &[u8], b: &[u8], direction: Direction) -> Ordering {
     match direction {
         Direction::Ascending => a.cmp(b),
@@ -71,7 +71,7 @@ impl<N: Nand> Sight<'_, N> {
         }
     }
 
-    /// The page of a level with which a walk goes on.
+    /// The page of a level at which a walk continues.
     fn begin_in(&mut self, level: usize, at: &At, direction: Direction) -> Result<Option<Place>, IndexFault> {
         let Some((key, _)) = at else {
             return Ok(match direction {
@@ -302,7 +302,7 @@ fn step_on(rest: &mut Range<usize>, direction: Direction) {
     }
 }
 
-/// Inserts a record among sorted ones, unless its key is there: the one that came first is newer. Returns the
+/// Inserts a record among sorted ones, unless its key is present: the present one is newer. Returns the
 /// number of records.
 fn insert(records: &mut [u8], count: usize, record: &[u8], key_bytes: usize) -> usize {
     let stride = record.len();

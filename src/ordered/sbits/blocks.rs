@@ -44,14 +44,14 @@ pub(super) struct Blocks {
     pub(super) oldest: u32,
     /// Number of full pages ever written, which is the number of the next one.
     pub(super) full_pages: u64,
-    /// True if nothing may be added to the newest block where it lies.
+    /// True if no page may be added to the newest block.
     pub(super) newest_is_closed: bool,
     /// Block of partly filled pages, and its next page.
     pub(super) aside: Option<(Pbn, u32)>,
     /// Blocks in which a partly filled page failed. The page before it may be in them, and a mount does not
     /// read bad blocks: so they are marked bad only after another page is programmed.
     failed: Vec<Pbn>,
-    /// Blocks to be used next, in turn.
+    /// Blocks to use next, in order.
     pub(super) free: Queue<Pbn>,
     when_full: WhenFull,
     pub(super) dropped: u64,
@@ -89,7 +89,7 @@ impl Blocks {
         u64::from(self.oldest) * u64::from(self.geometry.pages_per_block)
     }
 
-    /// Number of pages that are kept, all of them full.
+    /// Number of kept pages, all full.
     pub(super) fn pages(&self) -> u64 {
         self.full_pages - self.first_page()
     }
@@ -164,8 +164,8 @@ impl Blocks {
         Ok(mark_bad(nand, block)?)
     }
 
-    /// Marks the blocks bad that failed before this program. Those that failed during it (`newly`) wait for
-    /// the next.
+    /// Marks the blocks bad that failed before this program. Those that failed during it (`newly`) are marked
+    /// at the next one.
     fn retire_failed<N: Nand>(&mut self, nand: &mut N, newly: Vec<Pbn>) -> Result<(), IndexFault> {
         for block in core::mem::replace(&mut self.failed, newly) {
             match self.retire(nand, block) {

@@ -1,4 +1,4 @@
-//! Programming and reading pages, and the check of all of them.
+//! Programming, reading and checking pages.
 
 use super::page::{Header, SINCE_MAX, entry};
 use super::{NO_PAGE, Sbits, project};
@@ -72,7 +72,6 @@ impl<N: Nand> Sbits<N> {
         Ok(())
     }
 
-    /// Checks every page.
     pub(super) fn check_all(&mut self) -> Result<CheckReport, IndexFault> {
         let mut report = CheckReport::default();
         let mut before: Option<Vec<u8>> = None;

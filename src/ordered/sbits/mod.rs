@@ -99,8 +99,8 @@ pub struct SbitsConfig {
     pub durability: Durability,
     /// Bytes of RAM; `None` means whatever tables and spline need.
     pub ram_bytes: Option<usize>,
-    /// Points of the spline from keys to pages, 4 to 2^20; `None` means 300 as published, or what the RAM
-    /// leaves.
+    /// Points of the spline from keys to pages, 4 to 2^20. `None` means 300 as published, or as many as the
+    /// RAM allows.
     pub spline_points: Option<usize>,
     /// Pages by which the spline may be wrong while its points suffice, 1 or more.
     pub max_error: u32,
@@ -401,7 +401,7 @@ impl Filling {
     }
 }
 
-/// Number of knots of the spline: as configured, or 300, or what the RAM leaves.
+/// Number of knots of the spline: as configured, or 300, or as many as the RAM allows.
 fn knots<N: Nand>(config: &SbitsConfig, geometry: Geometry) -> Result<usize, IndexFault> {
     const PUBLISHED: usize = 300;
     const POSSIBLE: RangeInclusive<usize> = 4..=1 << 20;

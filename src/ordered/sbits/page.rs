@@ -129,7 +129,7 @@ pub(super) fn entry(page: &[u8], record: RecordFormat, i: usize) -> (&[u8], &[u8
     page[at..at + record.entry_bytes()].split_at(usize::from(record.key_bytes))
 }
 
-/// Place of a key among the first `count` records; `Err` with the place where it would be.
+/// Place of a key among the first `count` records. `Err` has the place where it would be inserted.
 pub(super) fn search(page: &[u8], record: RecordFormat, count: usize, key: &[u8]) -> Result<usize, usize> {
     sort::search(0..count, |i| entry(page, record, i).0.cmp(key))
 }

@@ -189,7 +189,7 @@ impl<N: Nand> Sbits<N> {
         kind
     }
 
-    /// Kind of a block by its first `enough` pages, or by all of them if these do not agree.
+    /// Kind of a block, decided by its first `enough` pages, or by all of them if these differ.
     fn look_through(
         &mut self,
         block: Pbn,

@@ -1,19 +1,19 @@
-//! Spline from a key to the page that is likely to hold it: it goes through points (first key of a page,
+//! Spline that maps a key to the page that is likely to hold it: a line through points (first key of a page,
 //! number of the page), in fixed RAM.
 //!
 //! It is the greedy corridor of Neumann and Michel (2008), which RadixSpline and EmbedDB use. A point becomes
-//! a knot if a line past it would miss a page in between by more than `error` pages. If no room is left for a
-//! knot, every second one is dropped; then the estimates between the others are coarser, and a look-up reads
-//! further pages beside the estimated one.
+//! a knot if a line without it would miss a page in between by more than `error` pages. If no room is left
+//! for a knot, every second one is dropped. The estimates between the others are then coarser, and a look-up
+//! reads further pages beside the estimated one.
 //!
-//! Knots are true: each tells which page begins with its key. So a key between two knots lies between their
-//! pages, however coarse the line. Keys count by their first eight bytes; between keys with equal ones the
-//! knots tell nothing.
+//! Each knot is exact: it tells which page begins with its key. So a key between two knots is between their
+//! pages, however coarse the line. Only the first eight bytes of a key count; between keys that share these,
+//! the knots tell nothing.
 
 use crate::ratio::share;
 use alloc::vec::Vec;
 
-/// Key as a number that ascends with it: its first eight bytes.
+/// The first eight bytes of a key as a number, which keeps the order of keys.
 pub(super) fn project(key: &[u8]) -> u64 {
     let mut bytes = [0; 8];
     let used = key.len().min(8);
@@ -80,7 +80,7 @@ impl Spline {
         self.knots_max * Self::KNOT_BYTES
     }
 
-    /// Adds a page that follows all others and begins with this key.
+    /// Adds the next page, which begins with this key.
     pub(super) fn push(&mut self, key: u64, page: u64) {
         let point = Point { key, page };
         let (Some(&knot), Some(last)) = (self.knots.last(), self.last) else {

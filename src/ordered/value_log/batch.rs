@@ -1,4 +1,4 @@
-//! Several changes as one.
+//! Batches: several changes as one operation.
 
 use super::ValueLog;
 use super::chunk::Held;
@@ -10,8 +10,8 @@ use crate::ordered::{Change, OrderedIndex};
 use alloc::vec::Vec;
 
 impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
-    /// Makes several changes, all or none, as [`OrderedIndex::apply`] does. The index below gets its part of
-    /// all of them as one batch.
+    /// Makes several changes, all or none, as [`OrderedIndex::apply`] does. The index below gets its share of
+    /// them as one batch.
     pub fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
         let newest = newest_by_key(batch);
         let (mut long, mut keys) = (0, Vec::new());

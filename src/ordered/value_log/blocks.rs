@@ -23,7 +23,7 @@ const BAD: u32 = u32::MAX;
 const MARKS: u32 = TOUCHED | FAILING | WEAK | CLEANED;
 
 /// After this many victims chosen by their live bytes, the block filled longest ago is chosen. So blocks of
-/// values that nobody changes wear like the others.
+/// unchanged values wear like the others.
 const TURN: u32 = 32;
 
 impl Block {
@@ -46,9 +46,10 @@ pub(super) struct Blocks {
     fills: u64,
     /// Block being filled.
     pub(super) open: Option<Pbn>,
-    /// Block at which the search for an empty block goes on.
+    /// Block from which the search for an empty block continues.
     next: u32,
-    /// Block at which the search for the victim in turn goes on, and the number of victims until then.
+    /// Block from which the search for the next victim by age continues, and the number of other victims
+    /// until then.
     turn: (u32, u32),
     live: u64,
     /// True if blocks may have to be emptied even though there is room.
@@ -157,7 +158,7 @@ impl Blocks {
         }
     }
 
-    /// Notes that a chunk which was to be moved stays in its block.
+    /// Notes that a chunk to be moved stays in its block.
     pub(super) fn not_cleaned(&mut self, place: Place) {
         let block = self.geometry.block_of(place.page).index();
         if self.blocks[block].0 != BAD {

@@ -1,5 +1,5 @@
-//! Chunks: pieces of values as a page of the log holds them, one behind the other, and the places that the
-//! index keeps of them.
+//! Chunks: the pieces of values in pages of the log, one behind the other, and the places of chunks as the
+//! index stores them.
 //!
 //! ```text
 //! chunk                                     places, in the index
@@ -12,9 +12,10 @@
 //! ```
 //!
 //! All chunks but the first begin their pages, and all but the last end theirs. The *mark* is a CRC-32 over
-//! the checksums of the chunks: where the index is older than the log, or a page of the log an older one,
-//! chunks of two values of a key are not taken for one. Places without a mark are from before there was one,
-//! or of a value of one chunk in an index whose records have no room for it.
+//! the checksums of the chunks. If the index is older than the log, or a page of the log is an older version,
+//! the mark tells that the chunks are of two values of a key. Places have no mark in two cases: they were
+//! written before marks existed, or the value is one chunk and the records of the index have no room for a
+//! mark.
 
 use crate::check::{IndexError, Invariant};
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
@@ -78,7 +79,7 @@ pub(super) enum Held<'a> {
     Marked(Marked<'a>),
 }
 
-/// Mark and places.
+/// A mark and the places of the chunks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Marked<'a> {
     mark: u32,
@@ -139,7 +140,7 @@ impl<'a> Held<'a> {
         })
     }
 
-    /// True if a value whose chunks have this mark is the one that the index holds.
+    /// True if the index holds the value whose chunks have this mark.
     pub(super) fn is_of(self, mark: u32) -> bool {
         match self {
             Held::Marked(marked) => marked.mark == mark,

@@ -120,7 +120,8 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         }
     }
 
-    /// Appends a value anew. A value that cannot be read stays where it is, for whoever asks for it.
+    /// Appends a value again. A value that cannot be read stays where it is, so that a later read reports the
+    /// error.
     fn move_value(&mut self, key: &[u8], held: &[u8]) -> Result<(), IndexError> {
         let (mut value, cause) = (Waiting::new(key, true), Cause::GarbageCollection);
         let (held, mut mark) = (self.log.decode(key, held)?, 0);

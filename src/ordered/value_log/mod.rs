@@ -79,7 +79,7 @@ pub const fn record(max_key: u8, short: u8) -> RecordFormat {
     RecordFormat::variable(max_key, (held + VALUE_HEAD) as u8)
 }
 
-/// An ordered index of keys and values of any length, whose long values lie in a log.
+/// An ordered index of keys and values of any length. Long values are in a log.
 ///
 /// ```
 /// use nandex::nand::{BlockRange, catalogue::mlc_64m, sim::SimChip};
@@ -194,11 +194,10 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         Ok(values)
     }
 
-    /// Puts a log beside an index that was just formatted, as [`ValueLog::new`] does.
+    /// Adds a log to a newly formatted index, as [`ValueLog::new`] does.
     ///
-    /// Refused besides where the index has no room to be told of a single value of `max_value` bytes, with
-    /// the records that it takes and those for which there is room: then give the index more of the chip's
-    /// blocks.
+    /// Also refused if the index has no room for the places of a single value of `max_value` bytes. Then give
+    /// the index more of the chip's blocks.
     pub fn format(index: I, nand: N, max_value: usize) -> Result<ValueLog<I, N>, IndexError> {
         let values = ValueLog::new(index, nand, max_value)?;
         values.index.require_room()?;

@@ -31,13 +31,13 @@ pub(super) const fn places(value_bytes: usize, chunk_bytes: usize) -> usize {
     value_bytes.div_ceil(chunk_bytes) + 1
 }
 
-/// Largest number of values that wait for a page to be full.
+/// Most values that wait for a page to be full.
 pub(super) const fn waiting_max(page_bytes: usize, short: usize) -> usize {
     page_bytes / (HEAD_BYTES + short + 1) + 1
 }
 
-/// Largest number of bytes of RAM that a log holds, without those of its index and the buffers of the caller:
-/// two pages, 6 bytes for each block, and the values that wait for a page to be full.
+/// Most bytes of RAM that a log holds, without its index and the caller's buffers: two pages, 6 bytes for
+/// each block, and the values that wait for a page to be full.
 pub fn ram_needed(geometry: Geometry, record: RecordFormat, max_value: usize) -> usize {
     let (page, key) = (geometry.page_bytes as usize, usize::from(record.key_bytes));
     let short = usize::from(record.value_bytes).saturating_sub(VALUE_HEAD + 1);

@@ -99,8 +99,8 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         Ok(())
     }
 
-    /// Tells the index of values that are in place. A moved value stays where it was if the index has no room
-    /// to hear of it.
+    /// Gives the index the places of values that are programmed. A moved value stays where it was if the
+    /// index has no room for the new place.
     pub(super) fn settle(&mut self) -> Result<(), IndexError> {
         while let Some(at) = self.waiting.iter().position(Waiting::is_placed) {
             let waiting = self.waiting[at].clone();

@@ -160,7 +160,8 @@ fn values_of_any_length_are_those_of_a_map() {
     answers_like_a_map(&mut ValueLog::new(tree, log, MAX_VALUE).unwrap(), 3);
 }
 
-/// A run until the power goes; the chip, and what may be found: every state from the last sync on.
+/// Runs until the power is cut. Returns the chip, and the states that may be found: every state from the last
+/// sync on.
 fn run(mut values: ValueLog<Plow<Half>, Half>, operations: u32) -> (SimChip, Vec<Model>) {
     let (mut rng, is_sure) = (Rng::new(9), values.durability() == Durability::EveryOperation);
     let mut states = vec![everything(&mut values)];
@@ -195,8 +196,8 @@ fn run(mut values: ValueLog<Plow<Half>, Half>, operations: u32) -> (SimChip, Vec
     (taken_apart(values), states)
 }
 
-/// Each key as it was in one of the states. In the class *every sync* what comes after a sync may be there in
-/// part; in the other one the state before an operation or the one after it is.
+/// True if each key is as in one of the states. In the class *every sync*, changes after the sync may be
+/// there in part. In the other class it must be the state before an operation or after it.
 fn is_of(found: &Model, states: &[Model], is_sure: bool) -> bool {
     if is_sure {
         return states.contains(found);

@@ -1,4 +1,4 @@
-//! Values whose place the index does not know yet: one of their chunks is in the page being filled, or was
+//! Values whose places the index does not have yet: one of their chunks is in the page being filled, or was
 //! just programmed.
 
 use super::chunk::{Held, Place};
@@ -12,14 +12,14 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     pub(super) key: Box<[u8]>,
-    /// Chunks that are programmed. `tail` is the one that is not.
+    /// Places of the programmed chunks, all but `tail`.
     placed: Vec<Place>,
     /// Mark of the programmed chunks.
     mark: u32,
     tail: Option<InTail>,
     /// True if cleaning moves the value: then the index still has it elsewhere.
     is_moved: bool,
-    /// True if the value has all of its chunks, and the index is to hear of it.
+    /// True if the value is complete and its places can go to the index.
     pub(super) is_whole: bool,
 }
 
@@ -38,7 +38,7 @@ impl Waiting {
         self.is_value() && *self.key == *key
     }
 
-    /// True if cleaning moves the value, and all of it is there.
+    /// True if cleaning moves the value and the value is complete.
     pub(super) const fn is_moved(&self) -> bool {
         self.is_moved && self.is_whole
     }

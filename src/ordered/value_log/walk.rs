@@ -70,18 +70,18 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
     }
 }
 
-/// Way in which chunks are read.
+/// How chunks are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Read {
     /// Each chunk alone.
     Chunks,
     /// Each chunk alone, for a check.
     Check,
-    /// Whole pages, in which the next values may lie.
+    /// Whole pages, which may contain the next values too.
     Pages,
 }
 
-/// Reads the value that an index value holds, or whose places it holds.
+/// Reads a value of the index: its bytes, or the chunks at its places.
 pub(super) fn read_held<N: Nand>(
     log: &mut Log<N>,
     key: &[u8],
@@ -105,7 +105,7 @@ pub(super) fn read_held<N: Nand>(
     if held.is_of(mark) { Ok(()) } else { Err(of_two(held)) }
 }
 
-/// Error for a value whose chunks are not those that the index names.
+/// Error for a value whose chunks are not the ones that the index names.
 #[cold]
 fn of_two(held: Held<'_>) -> IndexError {
     let at = held.places().next().map_or(0, |place| place.page.0.into());

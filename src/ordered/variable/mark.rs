@@ -1,11 +1,11 @@
 //! The mark of a value of several pieces: its CRC-32, in the last bytes of its last piece.
 //!
-//! For example, of a value that leaves 9 bytes of its last piece these are 5 zeros and the CRC, and of one
-//! that leaves 3 the first 3 bytes of the CRC. One that leaves none has no mark, which would take another
-//! record. Values written before there were marks have zeros there.
+//! For example, if the value leaves 9 bytes of its last piece free, they are 5 zeros and the CRC. If it
+//! leaves 3, they are the first 3 bytes of the CRC. A value that leaves none has no mark, which would take
+//! another record. Values written before marks existed have zeros there.
 //!
-//! The place does not depend on the length: so the last piece of another value, a shorter one, has its own
-//! mark there, and not the zeros of a value without one.
+//! The place of the mark does not depend on the value's length. So the last piece of a shorter value has its
+//! own mark there, and not the zeros of a value without a mark.
 
 use super::pieces;
 use crate::check::IndexError;

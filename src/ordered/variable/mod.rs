@@ -107,18 +107,17 @@ impl<I: OrderedIndex> Variable<I> {
         Ok(Variable { index, max_value, key: vec![0; key], value: vec![0; value] })
     }
 
-    /// Wraps an index that was just formatted, as [`Variable::new`] does.
+    /// Wraps a newly formatted index, as [`Variable::new`] does.
     ///
-    /// Refused besides where the index has no room for a single value of `max_value` bytes, with the records
-    /// that it takes and those for which there is room.
+    /// Also refused if the index has no room for a single value of `max_value` bytes.
     pub fn format(index: I, max_value: usize) -> Result<Variable<I>, IndexError> {
         let variable = Variable::new(index, max_value)?;
         variable.require_room()?;
         Ok(variable)
     }
 
-    /// Refuses a new index in which no value of the largest size finds room. One piece does in every index
-    /// that could be formatted; about several the index tells.
+    /// Refuses a new index without room for a value of the largest size. One piece fits every index that
+    /// could be formatted; for several pieces the index is asked.
     pub(in crate::ordered) fn require_room(&self) -> Result<(), IndexError> {
         let pieces = self.pieces_max();
         if pieces == 1 || self.index.takes_batch(pieces) != Some(false) {
@@ -219,8 +218,8 @@ impl<I: OrderedIndex> Variable<I> {
         Ok(before.is_some())
     }
 
-    /// Makes several changes, all or none, as [`OrderedIndex::apply`] does. Its limit counts the pieces of
-    /// all of them together.
+    /// Makes several changes, all or none, as [`OrderedIndex::apply`] does. The limit of a batch counts the
+    /// pieces of all values.
     pub fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {
         let is_of_one = pieces(self.max_value, self.value.len()) == 1;
         let mut changes = Vec::with_capacity(batch.len());
@@ -312,8 +311,7 @@ impl<I: OrderedIndex> Variable<I> {
         if pieces(bytes, self.value.len()) > PIECES_MAX { Err(lacking(PIECES_MAX)) } else { Ok(Some(bytes)) }
     }
 
-    /// Writes all pieces of each value in place of the old ones, whose number follows from the length of the
-    /// value before.
+    /// Replaces the pieces of values. The number of old pieces follows from the length of the old value.
     fn write(&mut self, changes: &[(Change<'_>, Option<usize>)]) -> Result<(), IndexError> {
         let (at, piece_bytes) = (key_piece_at(self.key.len()), self.value.len());
         let count = |bytes: Option<usize>| bytes.map_or(0, |bytes| pieces(bytes, piece_bytes));
@@ -371,7 +369,7 @@ impl<I: OrderedIndex> Asked for Variable<I> {
     }
 }
 
-/// Pieces of one value, as a range meets them.
+/// Pieces of one value, in the order in which a range search finds them.
 struct Parts {
     max_key: usize,
     piece_bytes: usize,

@@ -51,7 +51,7 @@ impl<R> SpatialConfig<R> {
         self
     }
 
-    /// The layout of the nodes on so many pages of this size.
+    /// Layout of the nodes on `page_count` pages of `page_bytes` bytes.
     pub fn node_format<C: Coordinate, const D: usize>(
         &self,
         page_bytes: usize,

@@ -111,7 +111,7 @@ pub struct TreeCounts {
     pub splits: u64,
     /// Nodes that were dissolved or merged.
     pub merges: u64,
-    /// Nodes that shared their entries with neighbours.
+    /// Nodes whose entries were shared with neighbours.
     pub redistributions: u64,
     /// Entries that were inserted again.
     pub reinsertions: u64,

@@ -56,7 +56,7 @@ pub fn window<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(())
 }
 
-/// A node or object at a distance. Compares by distance, and among equals by `what`.
+/// A node or object at a distance. Ordered by distance, and at equal distances by `what`.
 struct At<M, T> {
     distance2: M,
     what: T,

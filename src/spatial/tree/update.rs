@@ -52,8 +52,8 @@ pub trait Grouping<C: Coordinate, const D: usize>: Clone + PartialEq + crate::sh
         0
     }
 
-    /// Divides entries into those that stay and the `count` ones that are inserted again. The latter are in
-    /// the order of insertion.
+    /// Divides entries into those that stay and the `count` ones to be inserted again, in the order of
+    /// insertion.
     fn part_with(&self, entries: Vec<Entry<C, D>>, count: usize) -> Groups<C, D> {
         let _ = count;
         (entries, Vec::new())

@@ -32,7 +32,7 @@ enum Kind {
 /// Step of the sweep in the gate: it damages every 73rd page, starting from a different one each time.
 const STRIDE: usize = 73;
 
-/// Number of chips of which each page comes back with earlier contents.
+/// Number of chips whose pages are each replaced by earlier contents.
 const RETURNS: u64 = 12;
 
 const KINDS: [Kind; 6] =

@@ -1,4 +1,4 @@
-//! A chip that C functions operate.
+//! A chip operated by C functions of the caller.
 
 use super::codes::NANDEX_ERR_CONFIG;
 use super::types::{
@@ -108,8 +108,8 @@ impl CallbackChip {
         }
     }
 
-    /// A chip of this shape that keeps nothing, to see what an index takes of the RAM. It is of the same
-    /// type, so that no index is compiled twice.
+    /// A chip of this shape that stores nothing, to measure the RAM of an index. It has the same type, so
+    /// that no index is compiled twice.
     pub(super) fn blank(&self) -> CallbackChip {
         CallbackChip {
             read: blank_read,
@@ -127,7 +127,7 @@ impl CallbackChip {
         *self.counters.lock()
     }
 
-    /// Calls the caller's `sync`, where there is one.
+    /// Calls the caller's `sync`, if there is one.
     pub(super) fn sync(&self) -> Result<(), NandError> {
         let Some(sync) = self.chip.sync else { return Ok(()) };
         // SAFETY: the caller's function, with the caller's context.
@@ -208,7 +208,7 @@ impl Nand for CallbackChip {
         Ok(())
     }
 
-    /// A mark that cannot be read is none: the page was torn.
+    /// A block whose mark cannot be read is good: its first page was torn.
     fn is_bad(&mut self, block: Pbn) -> Result<bool, NandError> {
         match self.on_block(block, self.is_bad)? {
             NANDEX_CHIP_UNCORRECTABLE => Ok(false),
@@ -231,11 +231,11 @@ mod tests {
     use super::*;
     use core::ptr;
 
-    /// Answers with what the context points to.
+    /// Returns the number to which the context points.
     ///
     /// # Safety
     ///
-    /// The context is a number.
+    /// The context points to an `i32`.
     unsafe extern "C" fn answer(context: *mut c_void, _: u32) -> i32 {
         // SAFETY: the caller's promise.
         unsafe { *context.cast() }

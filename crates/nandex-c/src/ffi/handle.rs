@@ -1,4 +1,4 @@
-//! Handles: what a C caller holds, and how every call gets at it.
+//! Handles: the pointers that a C caller holds, and the checks when a call uses one.
 
 use super::chip::CallbackChip;
 use super::codes::{NANDEX_ERR_BUSY, NANDEX_ERR_HANDLE, NANDEX_ERR_NULL, NANDEX_ERR_PANIC};
@@ -14,7 +14,7 @@ const FREED: u32 = 0xdead_4e64;
 
 /// A state that has words for its last failure.
 pub(super) trait Worded {
-    /// The words.
+    /// Message of the last failure.
     fn message(&mut self) -> &mut Message;
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Guard<S, const KIND: u32> {
     magic: Cell<u32>,
     /// Whether a call panicked half-way.
     broken: Cell<bool>,
-    /// The process that made it.
+    /// Id of the process that made the handle.
     #[cfg(feature = "std")]
     process: u32,
     state: RefCell<S>,
@@ -47,7 +47,7 @@ impl<S: Worded, const KIND: u32> Guard<S, KIND> {
         }
     }
 
-    /// Whether this process is a child of the one that made it, whose chip it is.
+    /// True if this process is a child, by `fork`, of the one that made the handle. The chip is the parent's.
     fn is_inherited(&self) -> bool {
         #[cfg(feature = "std")]
         return self.process != std::process::id();
@@ -60,7 +60,7 @@ impl<S: Worded, const KIND: u32> Guard<S, KIND> {
         self.magic.get() == LIVE ^ KIND
     }
 
-    /// Marks it freed, if nothing uses it.
+    /// Marks the handle as freed. Fails if a call is using it.
     pub(super) fn retire(&self) -> Result<(), i32> {
         if self.state.try_borrow_mut().is_err() {
             return Err(NANDEX_ERR_BUSY);
@@ -114,7 +114,7 @@ impl nandex_index {
         nandex_index { guard: Guard::new(state), cursors: Cell::new(0) }
     }
 
-    /// Marks it freed, if nothing uses it.
+    /// Marks the handle as freed. Fails if a call or a cursor is using it.
     pub(super) fn retire(&self) -> Result<(), i32> {
         if self.cursors.get() > 0 { Err(NANDEX_ERR_BUSY) } else { self.guard.retire() }
     }
@@ -135,12 +135,11 @@ pub(super) unsafe fn handle<'a>(at: *const nandex_index) -> Result<&'a nandex_in
     unsafe { live(at, |index: &nandex_index| index.guard.is_live()) }
 }
 
-/// The handle at a pointer, if it is one of this type.
+/// The handle at a pointer, if it is a live one of this type.
 ///
 /// # Safety
 ///
-/// The pointer is null, or points to such a handle or to memory of its size that can be read; the test looks
-/// at a number only.
+/// The pointer is null, or points to such a handle or to readable memory of its size.
 pub(super) unsafe fn live<'a, H>(at: *const H, is_live: impl FnOnce(&H) -> bool) -> Result<&'a H, i32> {
     if at.is_null() {
         return Err(NANDEX_ERR_NULL);
@@ -153,7 +152,7 @@ pub(super) unsafe fn live<'a, H>(at: *const H, is_live: impl FnOnce(&H) -> bool)
     if is_live(handle) { Ok(handle) } else { Err(NANDEX_ERR_HANDLE) }
 }
 
-/// Runs a call on what is behind a handle: one at a time, with failures noted.
+/// Runs one call on an index and notes its failure.
 pub(super) fn run(handle: &nandex_index, work: impl FnOnce(&mut CState) -> Answer) -> i32 {
     handle.guard.run(work)
 }

@@ -9,12 +9,12 @@ use core::ffi::c_void;
 use core::ptr::{self, NonNull};
 use linked_list_allocator::Heap;
 
-/// The smallest arena.
+/// Least bytes of an arena.
 const ARENA_BYTES_MIN: usize = 1024;
 
 /// Where memory comes from.
 enum Source {
-    /// Nowhere yet.
+    /// No memory was handed over yet.
     None,
     /// A block of the caller.
     Arena(Heap),
@@ -35,12 +35,11 @@ pub(super) struct CallerHeap(UnsafeCell<Inner>);
 unsafe impl Sync for CallerHeap {}
 
 impl CallerHeap {
-    /// Without memory.
     pub(super) const fn new() -> CallerHeap {
         CallerHeap(UnsafeCell::new(Inner { source: Source::None, used: 0, peak: 0 }))
     }
 
-    /// Puts another source in place of one that has nothing in use.
+    /// Replaces a source of memory that has nothing in use.
     ///
     /// # Safety
     ///

@@ -61,7 +61,7 @@ fn configured(config: &nandex_config) -> Result<Config, error::Failure> {
     })
 }
 
-/// The chip and the configuration of two pointers, with what is wrong written where the caller wants it.
+/// Reads the chip and the configuration. If a field is wrong, `why` gets a text that names it.
 ///
 /// # Safety
 ///
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn nandex_mount(index: *mut nandex_index) -> i32 {
     unsafe { with(index, |state| state.open(Open::Mount)) }
 }
 
-/// Makes the chip keep what was acknowledged, in the class *every operation*.
+/// Syncs the chip after an acknowledged change, in the class *every operation*.
 fn kept(state: &mut CState, answer: i32) -> Answer {
     if state.is_durable_now() {
         state.chip.sync().map_err(nandex::IndexError::from)?;

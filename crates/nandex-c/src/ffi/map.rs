@@ -55,7 +55,7 @@ fn to_c(place: &Plane) -> nandex_box {
     nandex_box { low_x, low_y, high_x, high_y }
 }
 
-/// Makes the chip keep what was acknowledged.
+/// Syncs the chip after an acknowledged change.
 fn kept(map: &CMap, answer: i32) -> Answer {
     map.chip.sync().map_err(IndexError::from)?;
     Ok(answer)

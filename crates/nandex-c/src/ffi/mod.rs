@@ -1,9 +1,8 @@
-//! The border to C: what `include/nandex.h` declares. All that is unsafe in this crate is here.
+//! The border to C: the declarations of `include/nandex.h`. All unsafe code of the crate is here.
 //!
-//! A pointer of the caller is read as the header says it must be: null is answered with `NANDEX_ERR_NULL`,
-//! what cannot be seen (a length that is wrong, a pointer to nothing) is the caller's promise. A handle is
-//! behind a [`RefCell`](core::cell::RefCell), so that a call within a callback of another one answers
-//! `NANDEX_ERR_BUSY`.
+//! A pointer of the caller is read as the header says. Null is answered with `NANDEX_ERR_NULL`. Correct
+//! lengths and valid pointers are the caller's promise. A handle contains a [`RefCell`](core::cell::RefCell),
+//! so that a call within a callback of another call answers `NANDEX_ERR_BUSY`.
 #![allow(unsafe_code, reason = "C hands over pointers")]
 #![allow(non_camel_case_types, reason = "the names are C's")]
 

@@ -61,7 +61,8 @@ unsafe fn said_bytes<T: Versioned>(from: *const T) -> Result<usize, i32> {
     if (T::BYTES_FIRST..=BYTES_MOST).contains(&said) { Ok(said) } else { Err(NANDEX_ERR_STRUCT) }
 }
 
-/// The struct, with zeros for what the caller's version has not; refused if what ours has not is no zero.
+/// Copies a struct of the caller. Fields that the caller's version lacks are zero. Fields that our version
+/// lacks must be zero, or the struct is refused.
 ///
 /// # Safety
 ///
@@ -101,11 +102,11 @@ pub(super) unsafe fn write_struct<T: Versioned>(to: *mut T, value: &T) -> Result
     Ok(())
 }
 
-/// The bytes at a pointer, which may be null where there are none.
+/// The `count` bytes at a pointer, which may be null if `count` is 0.
 ///
 /// # Safety
 ///
-/// So many bytes are readable there, and do not change while the slice lives.
+/// `count` bytes are readable there, and do not change while the slice lives.
 pub(super) unsafe fn bytes<'a>(at: *const u8, count: usize) -> Result<&'a [u8], i32> {
     match (at.is_null(), count) {
         (_, 0) => Ok(&[]),
@@ -115,11 +116,11 @@ pub(super) unsafe fn bytes<'a>(at: *const u8, count: usize) -> Result<&'a [u8], 
     }
 }
 
-/// The writable bytes at a pointer, which may be null where there are none.
+/// The `count` writable bytes at a pointer, which may be null if `count` is 0.
 ///
 /// # Safety
 ///
-/// So many bytes are writable there, and nothing else uses them while the slice lives.
+/// `count` bytes are writable there, and nothing else uses them while the slice lives.
 pub(super) unsafe fn bytes_mut<'a>(at: *mut u8, count: usize) -> Result<&'a mut [u8], i32> {
     match (at.is_null(), count) {
         (_, 0) => Ok(&mut []),

@@ -1,6 +1,6 @@
-//! C and C++ programs against the static library: the examples, and what wrong callers are answered.
+//! C and C++ programs against the static library: the examples, and programs that call it wrongly.
 //!
-//! They link the archive that was built with this test. Where no C compiler is installed, nothing is run.
+//! The programs link the archive built with this test. Without a C compiler nothing is run.
 #![cfg(all(unix, feature = "std", feature = "all-indexes"))]
 
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ fn crate_folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The newest static library beside the executable of this test: cargo builds both kinds of the library for
-/// its tests.
+/// The newest static library in the folder of this test. Cargo builds both kinds of the library for its
+/// tests.
 fn library() -> PathBuf {
     let executable = std::env::current_exe().expect("this test has a path");
     let folder = executable.parent().expect("in a folder");
@@ -29,7 +29,7 @@ fn has(compiler: &str) -> bool {
     asked.is_ok_and(|status| status.success())
 }
 
-/// Builds a program and gives its path; None where there is no compiler.
+/// Builds a program and returns its path; `None` without a compiler.
 #[allow(clippy::print_stdout, reason = "a test that was not run says so")]
 fn build(compiler: &str, source: &str, name: &str) -> Option<PathBuf> {
     if !has(compiler) {

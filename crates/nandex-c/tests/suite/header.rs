@@ -1,4 +1,4 @@
-//! The header is the one that the sources make: it is written anew with `NANDEX_BLESS=1`.
+//! The header agrees with the sources. `NANDEX_BLESS=1` generates it again.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn generate() -> String {
     without_rust_sections(&String::from_utf8(bytes).expect("text"))
 }
 
-/// The text without what the comments say to Rust alone: the heading of what the caller promises.
+/// Removes the heading of the caller's promises, which is for Rust only, from the header.
 fn without_rust_sections(text: &str) -> String {
     let mut lines: Vec<&str> = Vec::new();
     for line in text.lines() {

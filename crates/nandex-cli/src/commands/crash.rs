@@ -1,4 +1,4 @@
-//! `nandex crash`: the power is cut, and what comes back is compared with what was promised.
+//! `nandex crash`: cuts the power and compares the contents after a mount with the promise.
 
 use crate::Status;
 use crate::args::Crash;

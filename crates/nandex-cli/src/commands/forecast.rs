@@ -1,4 +1,5 @@
-//! `nandex list indexes --chip`: the set-up that plow chooses for a chip, by RAM, and what it expects of it.
+//! `nandex list indexes --chip`: the set-up that plow chooses for a chip at each amount of RAM, and the costs
+//! that it expects.
 
 use crate::forecast_args::Forecast as Args;
 use anyhow::Result;

@@ -1,4 +1,4 @@
-//! `nandex inspect`: what is on a chip, told from its bytes.
+//! `nandex inspect`: tells from its bytes which index is on a chip.
 
 use super::device;
 use super::volume::{self, Seen};

@@ -1,4 +1,4 @@
-//! `nandex list`: what there is by name, as a table or as JSON.
+//! `nandex list`: prints all names of a kind, as a table or as JSON.
 
 use super::forecast;
 use crate::Status;
@@ -139,11 +139,11 @@ struct Entry {
     options: &'static [OptionInfo],
     /// How well the sources describe it, with the sources, if that is shown.
     confidence: Option<(Confidence, &'static str)>,
-    /// For a subject that is not an ordered index: its contents, and what it stands on.
+    /// For a subject that is not an ordered index: its contents, and the layer below it.
     holds: Option<(&'static str, &'static str)>,
 }
 
-/// The storage that a subject stands on, in words.
+/// The storage below a subject, as text.
 fn ground(entry: &IndexEntry) -> &'static str {
     let knows = |name: &str| entry.options.iter().any(|option| option.name == name);
     match entry.hosting {

@@ -1,4 +1,5 @@
-//! `nandex list indexes --chip NAME` and `nandex list ftls --chip NAME`: what each of them takes of a chip.
+//! `nandex list indexes --chip NAME` and `nandex list ftls --chip NAME`: RAM and room of each subject on a
+//! chip.
 
 use nandex::IndexError;
 use nandex::nand::Part;

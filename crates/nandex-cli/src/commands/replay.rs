@@ -74,7 +74,7 @@ fn full_trace(named: &Path) -> PathBuf {
     found.unwrap_or_else(|| named.to_path_buf())
 }
 
-/// The devices asked for, none of them twice.
+/// Devices asked for, without duplicates.
 fn devices(args: &Args) -> Vec<Device> {
     let mut devices: Vec<Device> = Vec::new();
     for target in &args.ftl {

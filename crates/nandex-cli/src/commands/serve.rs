@@ -1,4 +1,4 @@
-//! `nandex serve` and `nandex play`: the page that looks inside, on this machine's loopback address.
+//! `nandex serve` and `nandex play`: serve the web page of nandex-look on this machine's loopback address.
 
 use crate::Status;
 use crate::output;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Most failures that are printed; the table has all of them.
+/// Most failures to print; the table contains all of them.
 const FAILURES_TOLD: usize = 10;
 
 /// Time between two lines of progress if no terminal shows a bar.
@@ -70,7 +70,7 @@ fn dry_run(sweep: &Sweep, store: &Store, plan: &SweepPlan) -> Result<Status> {
     Ok(Status::Done)
 }
 
-/// Prints how many cells ended in which way.
+/// Prints the number of cells for each status.
 fn tell(tally: &Tally) {
     let count = |status| tally.outcomes.iter().filter(|outcome| outcome.status == status).count();
     let Tally { kept, ran, left, of_other_commits, .. } = tally;

@@ -1,4 +1,4 @@
-//! A volume of SQLite databases on a chip: its files, its room, and whether all of it can be read.
+//! Prints the SQLite volume on a chip: its files, its free pages, and the faults found by reading all of it.
 
 #[cfg(unix)]
 pub(super) use known::{chip_of_image, look};
@@ -13,7 +13,6 @@ use serde_json::Value;
 pub(super) struct Seen {
     /// The result in words, one line for each part.
     pub(super) text: String,
-    /// The result as JSON.
     pub(super) json: Value,
     /// Whether no fault was found.
     pub(super) is_sound: bool,

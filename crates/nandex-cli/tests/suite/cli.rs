@@ -1,4 +1,4 @@
-//! The program as people run it: what it prints where, and how it exits.
+//! The program as users run it: its output and its exit codes.
 #![allow(clippy::unwrap_used)]
 
 use nandex::Shared;

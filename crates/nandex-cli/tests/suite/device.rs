@@ -133,7 +133,7 @@ fn what_makes_no_sense_is_refused_with_its_name() {
     assert_eq!(printed(at, "get --device pages --index mu 1"), "1,1\n");
 }
 
-/// The lines of so many records: keys that are this far apart from a first one on.
+/// Lines of `count` records: keys from `first` on in steps of `step`.
 fn lines(first: u64, step: u64, count: u64) -> String {
     (0..count).map(|i| format!("{},{i}\n", first + i * step)).collect()
 }

@@ -1,5 +1,4 @@
-//! Numbers, sizes and files that nobody can mean: refused with their name, before memory is taken, and never
-//! waited for.
+//! Absurd numbers, sizes and files are refused by name, before memory is taken and without delay.
 #![allow(clippy::unwrap_used)]
 
 use std::fs;

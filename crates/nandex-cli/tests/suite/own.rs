@@ -81,7 +81,8 @@ fn a_mistake_in_an_experiment_is_a_request_that_makes_no_sense() {
     }
 }
 
-/// Refused before anything is measured where the program cannot write it, with the way to one that can.
+/// Parquet is refused before anything is measured if the program cannot write it, and the message tells how
+/// to build one that can.
 #[test]
 fn parquet_is_written_or_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Runs the program, where a folder comes first in the search for programs.
+/// Runs the program with `folder` first in the search path.
 fn torture(folder: &Path, more: &[&str]) -> Output {
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
     let mut command = Command::new(env!("CARGO_BIN_EXE_nandex"));
@@ -19,7 +19,7 @@ fn told(output: &Output) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// Whether this machine has a SQLite; a word where it has none.
+/// True if this machine has a SQLite; prints a note otherwise.
 fn has_one(folder: &Path) -> bool {
     let (code, _, errors) = told(&torture(folder, &["--lives", "1"]));
     if code == Some(2) {
@@ -43,7 +43,7 @@ fn lives_are_counted() {
     );
 }
 
-/// A program that serves and refuses everything goes wrong in every life.
+/// A fake program that refuses everything goes wrong in every life.
 #[test]
 fn a_finding_has_a_command_that_repeats_it() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! From figures to an answer: which finalists are as good as the best, which of these is simplest, and where
-//! another would win.
+//! Finds the answer from the figures: the finalists that are as good as the best, the simplest of them, and
+//! the conditions under which another would win.
 
 use super::figures::Figures;
 use super::space::Candidate;

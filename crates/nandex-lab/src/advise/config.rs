@@ -1,4 +1,4 @@
-//! The answer as something to start from: a file that `nandex sweep` runs, lines of Rust and of C.
+//! Starting points made from the answer: a file for `nandex sweep`, and source lines in Rust and C.
 
 use super::Request;
 use super::space::Candidate;

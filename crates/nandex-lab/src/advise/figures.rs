@@ -24,7 +24,7 @@ pub struct Figures {
     pub p999_ns: f64,
     /// Time of the slowest operation.
     pub worst_ns: f64,
-    /// Mean time per get or range. Absent if there were none.
+    /// Mean time per get or range, in nanoseconds. Absent if there were none.
     pub read_ns: Option<f64>,
     /// Mean time per insertion, update or removal, syncs included. Absent if there were none.
     pub change_ns: Option<f64>,
@@ -171,7 +171,7 @@ fn wear(erases: &[u32]) -> Option<f64> {
 /// The life of a chip at a rate of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Life {
-    /// Operations a second.
+    /// Operations per second.
     pub rate: f64,
     /// Years until all blocks are worn out, if they wear evenly.
     #[serde(serialize_with = "finite")]

@@ -1,16 +1,16 @@
-//! Successive halving: all candidates run on a small part, the better ones on a larger one, and so on. What
-//! is clearly worse is given up early, and the time goes to those that the answer is among.
+//! Successive halving: all candidates run a small part of the operations, the better half runs a larger part,
+//! and so on. Bad candidates are given up early, and most of the time goes to the likely winners.
 //!
-//! Families (an index with its FTLs and options) keep a place each for longer than the count alone would let
-//! them: what a part is too short to show, a cache that fills or a garbage collection, is not held against a
-//! whole index.
+//! Each family (an index with its FTLs and options) keeps at least one candidate for longer than its rank
+//! alone would allow. So an index is not dropped for effects that a small part is too short to show, such as
+//! a cache that fills, or garbage collection.
 
-/// The rules by which candidates are given up.
+/// Rules by which candidates are dropped.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Least number of candidates kept.
     pub kept_least: usize,
-    /// Beyond that one candidate in `one_of` is kept.
+    /// In addition, one candidate in `one_of` is kept.
     pub one_of: usize,
     /// Largest number of candidates kept of one family.
     pub of_family: usize,
@@ -64,7 +64,7 @@ mod tests {
 
     const PLAN: Plan = Plan { kept_least: 4, one_of: 3, of_family: 2, in_reach: 1.2 };
 
-    /// A candidate of this test: its family, and its true cost in thousandths.
+    /// A candidate of the test: its family, and its true cost in thousandths.
     type Made = (String, u64);
 
     #[test]

@@ -1,11 +1,11 @@
-//! Which index to take: on this chip, for these operations, in this RAM.
+//! Advice: the best index for a chip, a workload and an amount of RAM.
 //!
-//! The field is every index on everything it can stand on. It runs on a beginning of the operations first,
-//! the better ones on a longer one ([`halving`]), those that came far with other options too, and the
-//! finalists on the whole, with every answer checked, on several seeds where a generator makes the
-//! operations. Of those that are as good as the best, the simplest is taken: an entry of the registry says
-//! what parts it has. What breaks a constraint, of RAM or of the promise about a power cut, does not come
-//! that far.
+//! The candidates are all indexes on all layers that they can use. All run on a first part of the operations,
+//! the better ones on a longer part ([`halving`]). The best then run with other options too. The finalists
+//! run all operations, with every answer checked, and with several seeds if a generator makes the operations.
+//! Among the finalists that are as good as the best, the simplest is the answer: an entry of the registry
+//! tells the parts of its index. Candidates that break a constraint (RAM, or the promise about a power cut)
+//! are dropped before.
 
 mod answer;
 mod config;
@@ -64,7 +64,7 @@ impl Want {
     }
 }
 
-/// The question to be answered.
+/// A question: the chip, the operations, the constraints and the aim.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Request {
@@ -128,7 +128,7 @@ impl Default for Request {
 pub struct Contender {
     /// The index and its FTL: `bplus on dftl`, `mu`.
     pub name: String,
-    /// The index.
+    /// Name of the index.
     pub index: String,
     /// The storage below it: "raw", or the FTL and cache.
     pub storage: String,
@@ -136,13 +136,13 @@ pub struct Contender {
     pub options: BTreeMap<String, String>,
     /// Number of parts of the index and its FTL and of options set. Fewer is simpler.
     pub parts: usize,
-    /// The figure of the aim, divided by that of the answer.
+    /// The figure to be minimised, divided by that of the answer.
     pub costs_times: f64,
     /// Whether it is as good as the best, within the noise.
     pub is_equivalent: bool,
     /// The life of the chip under it.
     pub life: Life,
-    /// All its costs.
+    /// All measured costs.
     pub figures: Figures,
 }
 
@@ -156,7 +156,7 @@ pub struct Turn {
     pub at: f64,
     /// Whether that value is above the present one.
     pub is_above: bool,
-    /// The present value.
+    /// Value in the question.
     pub now: f64,
     /// Name of the other answer.
     pub name: String,
@@ -184,11 +184,11 @@ pub struct Advice {
     pub schema: u32,
     /// Version of Nandex.
     pub nandex_version: &'static str,
-    /// The question.
+    /// The question answered.
     pub request: Request,
     /// RAM in bytes given to each index.
     pub ram_bytes: u64,
-    /// The chip.
+    /// Facts of the chip.
     pub chip: ChipFacts,
     /// Name of the workload or trace.
     pub workload: String,
@@ -210,9 +210,9 @@ pub struct Advice {
     pub refused: BTreeMap<String, String>,
     /// The configuration as TOML; empty without an answer.
     pub config: String,
-    /// Lines of Rust that open it.
+    /// Rust source that opens the index.
     pub rust: String,
-    /// Lines of C that open it, if the C library has it.
+    /// C source that opens the index, if the C library has it.
     pub c: Option<String>,
 }
 

@@ -29,7 +29,7 @@ const TUNED: usize = 4;
 /// Fractions of the given RAM for which the answer is searched too.
 const OTHER_RAM: [(u64, u64); 4] = [(1, 4), (1, 2), (2, 1), (4, 1)];
 
-/// Least and most RAM of these searches, in bytes.
+/// Least and most RAM, in bytes, in the search for neighbouring answers.
 const RAM_ASKED: (u64, u64) = (4 << 10, 64 << 20);
 
 pub(super) struct Search<'a> {

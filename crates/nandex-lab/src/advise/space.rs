@@ -1,4 +1,4 @@
-//! The field that is searched: every index on everything it can stand on, and the options worth a try.
+//! The candidates to search: every index on every layer that it can use, and the options worth trying.
 
 use crate::names::OptionInfo;
 use crate::registry::{Hosting, INDEXES, IndexEntry, STORES, StoreEntry, store};
@@ -12,8 +12,8 @@ pub(super) struct Candidate {
     pub(super) options: Options,
 }
 
-/// Options tried one after the other on the best candidates: those that matter most, with values that break
-/// no promise. Sizes follow the RAM by themselves.
+/// Options to try, one after the other, on the best candidates: the most important ones, with values that
+/// break no promise. Sizes are not among them, since they follow from the RAM.
 static TRIED: [(&str, &[&str]); 9] = [
     ("cache", &["cflru", "2q", "cfdc"]),
     ("victim", &["cost-benefit", "fifo"]),

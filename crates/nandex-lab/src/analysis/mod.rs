@@ -1,3 +1,3 @@
-//! The papers' derivations: their equations as functions, to be held against what is measured.
+//! Equations of the papers as functions, to compare with measurements.
 
 pub mod mu;

@@ -25,8 +25,8 @@ pub fn mu_records(f: f64, height: u32) -> f64 {
     2.0 * (1..=height).map(|i| f / 2f64.powi(i as i32)).product::<f64>()
 }
 
-/// Equation 6: the height of a mu-Tree with `n` records, before rounding up. Not a number beyond what any
-/// height can hold.
+/// Equation 6: the height of a mu-Tree with `n` records, before rounding up. NaN if no height can hold so
+/// many.
 pub fn mu_height(f: f64, n: f64) -> f64 {
     let a = (2f64.sqrt() / f).log2();
     -a - (a * a - 2.0 * (n / 2.0).log2()).sqrt()
@@ -55,9 +55,9 @@ pub fn mu_pages(f: f64, n: f64) -> f64 {
 /// Page reads and programs of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpCost {
-    /// Page reads.
+    /// Expected page reads.
     pub page_reads: u32,
-    /// Page programs.
+    /// Expected page programs.
     pub page_programs: u32,
 }
 

@@ -27,7 +27,7 @@ use nandex::nand::Part;
 use nandex_stacks::options::Settings;
 use std::collections::BTreeMap;
 
-/// Side of the square in which the entries lie.
+/// Side of the square that contains the entries.
 const SIDE: f64 = 1_000_000.0;
 
 /// Name of the medium that is the chip. All others are disks.
@@ -123,8 +123,8 @@ fn job<'a>(
     Ok(SpatialJob { contestant, medium, workload, settings, options, wants_map: false })
 }
 
-/// The cell of each contender that follows its height: the mean over all sizes from one entry to `entries`,
-/// and the sizes at which it changes.
+/// Computes a cell for each contender: the mean over all tree sizes from one entry to `entries`, and the
+/// sizes at which the height changes.
 fn growing(
     definition: &Definition,
     (part, entrants): (&Part, &[Entrant]),

@@ -20,7 +20,7 @@ use nandex::ordered::RecordFormat;
 use nandex_stacks::options::{Options, Settings};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A runner of experiments under one plan. It remembers its runs.
+/// Runs experiments under one plan, and never the same run twice.
 pub struct Bench<'a> {
     plan: &'a RunPlan,
     control: &'a Control,

@@ -1,4 +1,4 @@
-//! The names in a definition, held against what there is, before anything runs.
+//! Checks all names of a definition before anything runs.
 
 use super::contender::Contender;
 use super::definition::{Definition, Input, Variant};

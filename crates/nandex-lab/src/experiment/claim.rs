@@ -1,4 +1,4 @@
-//! Claims as data: what a paper says, and how a measurement is judged by it.
+//! Claims as data: a result stated by a paper, and the rule that judges a measurement by it.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,12 +17,12 @@ pub struct Claim {
     /// other reading.
     #[serde(default)]
     pub set_up: String,
-    /// The rule by which it is judged.
+    /// Rule that judges the claim.
     pub rule: Rule,
     /// Whether a smoke run can judge it. If not, a smoke run leaves it unjudged.
     #[serde(default)]
     pub in_smoke: bool,
-    /// The assumptions, and what is known about deviations.
+    /// Notes: the assumptions, and known deviations.
     #[serde(default)]
     pub note: String,
     /// All figures of the claim.
@@ -34,10 +34,10 @@ pub struct Claim {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reading {
-    /// Fixed before anything was run. The verdict of the claim is the one of this reading.
+    /// The reading fixed before anything was run. It gives the verdict of the claim.
     #[default]
     First,
-    /// Given by the paper's words or by a rule of it, and fixed before it was run.
+    /// Another reading that the paper's words or a rule of it allow, also fixed before it was run.
     Second,
     /// Found by looking at results. The results of the whole sweep are shown with it.
     Candidate,
@@ -91,7 +91,7 @@ pub enum Rule {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Expected {
-    /// Comparisons of contenders, each contender with each of those it is compared against.
+    /// Compares each contender with each of the others named.
     Contest {
         /// The place, `input/variant`, to which contenders are added.
         at: String,
@@ -112,9 +112,9 @@ pub enum Expected {
     Series {
         /// The cells, in order.
         series: Vec<String>,
-        /// The figure.
+        /// Name of the figure.
         figure: String,
-        /// The direction.
+        /// Claimed direction.
         trend: Trend,
     },
     /// The size beyond which a larger setting no longer pays.
@@ -123,7 +123,7 @@ pub enum Expected {
     Pair {
         /// The place, `input/variant`, to which the index is added.
         at: String,
-        /// The figure.
+        /// Name of the figure.
         figure: String,
         /// The paper's figure for the wandering B+-tree.
         wandering: f64,
@@ -134,7 +134,7 @@ pub enum Expected {
     Compared {
         /// The place, `input/variant`, to which the index is added.
         at: String,
-        /// The figure.
+        /// Name of the figure.
         figure: String,
         /// The form of the comparison.
         form: Form,
@@ -147,20 +147,20 @@ pub enum Expected {
         against: String,
         /// The second cell of the comparison.
         cell: String,
-        /// The figure.
+        /// Name of the figure.
         figure: String,
         /// The form of the comparison.
         form: Form,
-        /// The paper's result.
+        /// The paper's value.
         paper: f64,
     },
     /// A figure of one cell.
     Single {
-        /// The cell.
+        /// Name of the cell.
         cell: String,
-        /// The figure.
+        /// Name of the figure.
         figure: String,
-        /// The paper's figure.
+        /// The paper's value.
         paper: f64,
         /// The rule for this figure, if it differs from the claim's.
         rule: Option<Rule>,
@@ -174,7 +174,7 @@ pub struct MatchUp {
     pub against: Vec<String>,
     /// Contenders on the second side.
     pub contenders: Vec<String>,
-    /// The figure.
+    /// Name of the figure.
     pub figure: String,
     /// The form of the comparison.
     pub form: Form,
@@ -201,13 +201,13 @@ impl MatchUp {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Knee {
-    /// The inputs.
+    /// Names of the inputs.
     pub inputs: Vec<String>,
     /// The variants in ascending order.
     pub variants: Vec<String>,
-    /// The contender.
+    /// Name of the contender.
     pub contender: String,
-    /// The figure.
+    /// Name of the figure.
     pub figure: String,
     /// Smallest gain, in percent, that counts.
     pub gain_percent: f64,
@@ -243,8 +243,8 @@ impl Trend {
     }
 }
 
-/// The way in which two figures are compared. The first is that of the wandering B+-tree or of the cell
-/// compared against; the second is that of the mu-Tree or the other cell.
+/// How two figures are compared. The first is that of the wandering B+-tree, or of the reference cell. The
+/// second is that of the mu-Tree, or of the other cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
@@ -303,7 +303,7 @@ impl Expected {
         }
     }
 
-    /// The figures that the paper gives directly, with their cells: those of one cell, and of both trees.
+    /// The paper's own figures, each with the names of its cell and figure.
     pub fn stated(&self) -> Vec<(String, &str, f64)> {
         match self {
             Expected::Pair { at, figure, wandering, mu } => {

@@ -1,12 +1,12 @@
-//! Who takes part in an experiment, and with what: an index, options, a name of its own, and RAM.
+//! Contenders of an experiment: an index with options, RAM and a name of its own.
 //!
-//! An index stands in an experiment once under its own name (`indexes`), or several times under names of
-//! their own with options that tell them apart (`[[contender]]`): the same tree under LRU, CFLRU and CFDC,
-//! one tree under four commit policies. Everything that addresses a cell does it by the contender's name.
+//! An experiment lists an index under the index's name (`indexes`), or several times as contenders with names
+//! of their own and different options (`[[contender]]`): the same tree under LRU, CFLRU and CFDC, for
+//! example. Cells are named by contender.
 //!
-//! Options come from three places, later ones win: the variant's, of which each contender gets those its
-//! index knows; the contender's; and what the variant says of this contender alone. An option that none of
-//! them knows is refused.
+//! Options come from three places; later ones win. First the variant's, of which each contender gets those
+//! that its index knows. Then the contender's own. Last the variant's options for this contender alone. An
+//! option that no contender knows is refused.
 
 use super::definition::{Definition, Durable, Variant};
 use super::text::texts;
@@ -37,8 +37,8 @@ pub struct Contender {
     pub options: BTreeMap<String, String>,
 }
 
-/// RAM for buffers, page caches and pools. It comes on top of the tables of the FTL and of a plain B+-tree
-/// on it, so that it is the same for all contenders, whatever the size of the chip.
+/// RAM for buffers, page caches and pools. The tables of the FTL, and of a plain B+-tree on it, are added. So
+/// the amount is the same for all contenders and all chip sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Memory {
@@ -66,7 +66,7 @@ impl Contender {
 }
 
 impl Variant {
-    /// Who takes part of the experiment's contenders, each with the options it runs with.
+    /// The contenders of the experiment that take part, each with the options of its runs.
     pub(super) fn cast(&self, of: &Definition) -> Result<Vec<(Contender, Options)>, LabError> {
         let all = Contender::all(of);
         let known = |name: &str| all.iter().any(|contender| contender.name == name);

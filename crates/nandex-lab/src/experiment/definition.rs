@@ -1,8 +1,8 @@
 //! An experiment as data: the files of its folder, built into the program.
 //!
-//! `experiment.toml` says what runs: inputs x variants x contenders, each combination a *cell* named
-//! `input/variant/contender`. `expected.toml` says what the paper claims of it (see [`crate::repro`]).
-//! `README.md` holds the notes: set-up, what the paper leaves open, what is assumed.
+//! `experiment.toml` defines the runs: inputs x variants x contenders. Each combination is a *cell*, named
+//! `input/variant/contender`. `expected.toml` has the paper's claims (see [`crate::repro`]). `README.md` has
+//! notes: the set-up, what the paper leaves open, and the assumptions.
 
 use super::claim::Claim;
 use super::contender::{Contender, Memory};
@@ -22,7 +22,7 @@ use std::sync::LazyLock;
 /// An experiment: a figure or table of a paper, or one of the user's own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Experiment {
-    /// The definition of what runs.
+    /// Definition of the runs.
     pub definition: Definition,
     /// The claims of the paper about it.
     pub claims: Vec<Claim>,
@@ -30,12 +30,12 @@ pub struct Experiment {
     pub notes: Cow<'static, str>,
 }
 
-/// The definition of what an experiment runs: the keys of its file, side by side as they stand there, so that
-/// an unknown one is refused with those that there are. What is made of them is made by their own types.
+/// Definition of the runs of an experiment. The fields are the keys of the file, side by side, so that an
+/// unknown key is refused with the list of known ones. Other types interpret the values.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
-    /// The experiment's name: that of its folder, or of its file if the definition has no name.
+    /// Name of the experiment. By default that of its folder or file.
     #[serde(default)]
     pub name: String,
     /// The paper, such as "mu" or "wpcb". Empty for a user's own experiment.
@@ -74,16 +74,16 @@ pub struct Definition {
     /// Indexes that take part with options, under names of their own.
     #[serde(default, rename = "contender")]
     pub contenders: Vec<Contender>,
-    /// The way in which the runs are carried out.
+    /// How the runs are done.
     #[serde(default)]
     pub run: Conduct,
     /// Groups of phases whose costs are also wanted as a sum.
     #[serde(default, rename = "sum")]
     pub sums: Vec<Sum>,
-    /// The workloads.
+    /// Inputs: the workloads.
     #[serde(default, rename = "input")]
     pub inputs: Vec<Input>,
-    /// The settings.
+    /// Variants: the settings.
     #[serde(default, rename = "variant")]
     pub variants: Vec<Variant>,
     /// Cells that are computed instead of run over a workload; see `derived`.
@@ -111,12 +111,12 @@ pub struct Definition {
 pub struct Source {
     /// The folder of an experiment of one's own; its traces and chips are looked for there first.
     pub folder: Option<PathBuf>,
-    /// How the command line named it, with what it set; the name alone when absent.
+    /// Name and settings given on the command line; absent if only the name was given.
     pub called: Option<String>,
 }
 
 impl Source {
-    /// The file beside the experiment's own, if it is there.
+    /// Path of another file in the experiment's folder, if it exists.
     pub(super) fn beside(&self, file: &str) -> Option<PathBuf> {
         self.folder.as_ref().map(|folder| folder.join(file)).filter(|path| path.is_file())
     }
@@ -134,14 +134,14 @@ const fn one() -> u32 {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replays {
-    /// The traces.
+    /// Page traces to replay.
     pub traces: Vec<PageTrace>,
     /// The devices that the traces are replayed on.
     pub devices: Vec<Device>,
 }
 
 impl Replays {
-    /// The start of these cells' names.
+    /// Prefix of the names of these cells.
     pub const CELLS: &str = "traces";
 }
 
@@ -163,7 +163,7 @@ pub struct Device {
     pub name: String,
     /// The FTL, alone or behind a TBM.
     pub ftl: String,
-    /// The device's options.
+    /// Options of the device.
     #[serde(default, deserialize_with = "texts")]
     pub options: BTreeMap<String, String>,
 }
@@ -176,7 +176,7 @@ pub struct Input {
     pub name: String,
     /// A generator of operations.
     pub workload: Option<String>,
-    /// The generator's options.
+    /// Options of the generator.
     #[serde(default, deserialize_with = "texts")]
     pub options: BTreeMap<String, String>,
     /// A trace of operations.
@@ -214,7 +214,8 @@ pub struct Conduct {
     /// Whether a sync follows each phase that is not measured, so that nothing of a load still waits in a
     /// pool or cache.
     pub sync_after_load: bool,
-    /// Whether a counted sync follows the last operation, so that what still waits is paid for.
+    /// True if a sync follows the last operation, so that waiting changes are paid for too. The sync is
+    /// counted.
     pub sync_at_end: bool,
     /// Costs of a paper that weighs counts. If given, there is the figure `weighted_time_s`.
     pub weights: Option<Weights>,
@@ -246,11 +247,10 @@ pub struct PatternPrices {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Follows {
-    /// The page follows the last one of its kind in its block.
+    /// The page comes next, in its block, after the last page of the same kind of operation.
     #[default]
     Block,
-    /// The page follows the last one of its kind in its block, which was also the last of its kind on the
-    /// chip.
+    /// The condition of `Block`, and the last page of its kind on the whole chip was in the same block.
     Chip,
 }
 
@@ -269,7 +269,7 @@ impl PatternPrices {
     }
 }
 
-/// A group of phases taken as one, with figures of its own.
+/// A group of phases, with figures of its own.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sum {
@@ -318,7 +318,7 @@ pub struct Variant {
     /// The contenders that take part. Empty means all.
     #[serde(default)]
     pub contenders: Vec<String>,
-    /// Options. Each contender gets those that its index knows.
+    /// Options of the indexes. Each contender gets those that its index knows.
     #[serde(default, deserialize_with = "texts")]
     pub options: BTreeMap<String, String>,
     /// Options of single contenders.
@@ -374,7 +374,7 @@ pub struct Access {
     /// followed.
     #[serde(default)]
     pub growth: usize,
-    /// Number of these entries in a smoke run.
+    /// Number of entries inserted in a smoke run.
     #[serde(default)]
     pub smoke_growth: usize,
 }
@@ -385,7 +385,7 @@ pub struct Access {
 pub struct Smoke {
     /// Number of blocks of the chip, unless the variant gives it.
     pub blocks: Option<u32>,
-    /// Options of generators.
+    /// Options of the generators.
     #[serde(default, deserialize_with = "texts")]
     pub options: BTreeMap<String, String>,
     /// Number of operations taken from the bundled cut of a trace.

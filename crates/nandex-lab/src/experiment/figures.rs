@@ -52,8 +52,8 @@ pub(super) fn of_run(run: &Run, chip: &ChipFacts, definition: &Definition) -> BT
     figures
 }
 
-/// The places of nodes and records at the end, and what became of nodes. All trees use the same names for
-/// these metrics; a tree without a metric has no rule for it.
+/// Puts the figures of nodes: where nodes and records are at the end, and how nodes ended. All trees use the
+/// same metric names; a tree without a metric lacks the figure.
 fn of_nodes(run: &Run, put: &mut impl FnMut(String, f64)) {
     let metric = |name: &str| run.metrics.get(name).copied().filter(|&value| value > 0);
     if run.live_pages > 0 && run.nodes > 0 {
@@ -140,7 +140,7 @@ fn blocks_used(phase: &Phase, chip: &ChipFacts) -> u64 {
 }
 
 impl Sum {
-    /// The phases of these names merged into one. `None` if one is missing.
+    /// Merges the named phases into one. Returns `None` if one is missing.
     fn of(&self, phases: &[Phase]) -> Option<Phase> {
         let named = |name: &String| phases.iter().find(|phase| phase.name == *name);
         let parts: Vec<&Phase> = self.phases.iter().map(named).collect::<Option<_>>()?;

@@ -1,8 +1,8 @@
-//! An experiment from a file of one's own, or one that comes with the program, with values set from outside.
+//! Loads an experiment from a user's file or from the program, with values set from outside.
 //!
-//! What is named may be a file, a folder with an `experiment.toml`, or the name of an experiment that is
-//! built in; a file comes first. Beside the file may lie `expected.toml` (claims to judge) and `README.md`
-//! (notes for the report). Traces and chip files are named from the file's own folder.
+//! The name may be that of a file, of a folder with an `experiment.toml`, or of a built-in experiment; a file
+//! comes first. In the same folder there may be `expected.toml` (claims to judge) and `README.md` (notes for
+//! the report). Paths of traces and chip files are relative to that folder.
 
 use super::check;
 use super::definition::{Experiment, Variant, parse_claims};

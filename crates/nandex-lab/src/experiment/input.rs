@@ -1,5 +1,4 @@
-//! Where the operations of an experiment come from: a generator, a full trace on disk, or the bundled cut of
-//! one.
+//! Finds the operations of an experiment: a generator, a full trace on disk, or the bundled part of a trace.
 
 use super::definition::{Definition, Input, Smoke, Source, TraceInput};
 use crate::LabError;
@@ -31,7 +30,7 @@ impl<'a> Places<'a> {
         Places { source: &definition.source, data }
     }
 
-    /// Finds a file. The error lists where it is not.
+    /// Finds a file. The error lists the places searched.
     pub(super) fn find(&self, file: &str) -> Result<PathBuf, String> {
         let elsewhere = |reason: String| match &self.source.folder {
             Some(folder) => format!("{reason}; nor is it beside the experiment, in '{}'", folder.display()),
@@ -41,7 +40,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// A workload that was found, or the reason why there is none.
+/// A workload, or the reason why it is missing.
 pub(super) enum Found {
     Workload { workload: Workload, origin: Origin },
     Missing(String),

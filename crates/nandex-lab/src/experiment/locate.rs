@@ -1,4 +1,4 @@
-//! Where a key stands in an experiment file, for errors.
+//! Finds the line of a key in an experiment file, for errors.
 
 use toml::de::{DeTable, DeValue};
 

@@ -48,7 +48,7 @@ use crate::{LabError, chip};
 use nandex::nand::Part;
 use std::path::PathBuf;
 
-/// The way in which experiments are carried out.
+/// How experiments are run.
 #[derive(Clone, Debug)]
 pub struct RunPlan {
     /// Whether to run the small size, which only shows that everything works.
@@ -70,7 +70,7 @@ impl Default for RunPlan {
 }
 
 impl RunPlan {
-    /// The command that runs this experiment under this plan.
+    /// Command line that runs an experiment under this plan.
     pub fn command(&self, experiment: &Definition) -> String {
         let experiment = experiment.source.called.as_ref().unwrap_or(&experiment.name);
         let smoke = if self.smoke { " --smoke" } else { "" };

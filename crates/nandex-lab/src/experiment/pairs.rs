@@ -1,8 +1,8 @@
 //! Contenders compared with a baseline, seed by seed.
 //!
-//! All contenders of a cell's input and variant run over the same workloads, one for each seed. What two of
-//! them differ by is therefore taken for each seed by itself, and the interval is that of these differences:
-//! it does not contain what the seeds themselves differ by, and is narrower than two intervals side by side.
+//! All contenders of an input and a variant run the same workloads, one per seed. The difference of two
+//! contenders is taken for each seed, and the confidence interval is that of these differences. So it does
+//! not contain the variation between seeds, and is narrower than two separate intervals.
 
 use super::contender::Contender;
 use super::definition::Definition;

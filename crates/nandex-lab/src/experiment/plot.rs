@@ -1,10 +1,9 @@
-//! Plots of an experiment: which figure over which axis, a series for each of what.
+//! Plots of an experiment: a figure over an axis, with one series per value of another axis.
 //!
-//! An axis is `input`, `variant`, `contender` or the name of an option: cells differ in their inputs,
-//! variants and contenders, and these in options (`records`, `rs`, `tbm_blocks`), which are often what a
-//! paper has on its axis. `cell` tells all cells apart. A timeline has the operations on its axis, whatever
-//! the cells. Where one cell has the figures of a whole axis, as a computed one has, the name of the figure
-//! has `{x}` or `{series}` where they differ: `{series}_pages_1e{x}`.
+//! An axis is `input`, `variant`, `contender`, or the name of an option (`records`, `rs`, `tbm_blocks`) in
+//! which these differ. `cell` tells all cells apart. A timeline has the operations on its axis. A computed
+//! cell may have the figures of a whole axis. The figure's name then has `{x}` or `{series}` as a
+//! placeholder: `{series}_pages_1e{x}`.
 
 use super::claim::Claim;
 use super::results::CellResult;
@@ -32,7 +31,7 @@ pub struct Plot {
     /// Whether the vertical axis is logarithmic.
     #[serde(default)]
     pub log: bool,
-    /// Restricts the plot to cells with these values of these properties.
+    /// Restricts the plot to cells with these values, by axis.
     #[serde(default)]
     pub only: BTreeMap<String, String>,
 }
@@ -41,11 +40,11 @@ pub struct Plot {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlotKind {
-    /// Groups of bars.
+    /// Bar chart.
     Bars,
-    /// Lines over numbers.
+    /// Line chart over numbers.
     Lines,
-    /// Time in seconds accumulated over the operations. Each cell is a line, that of its first run.
+    /// Accumulated time, in seconds, over the operations. Each cell is a line: its first run.
     Timeline,
 }
 
@@ -55,7 +54,7 @@ const TIMELINE_POINTS: usize = 60;
 /// One series of a plot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// The series' name.
+    /// Name of the series.
     pub name: String,
     /// The points of the series, in the order of the cells.
     pub points: Vec<Point>,
@@ -64,7 +63,7 @@ pub struct Series {
 /// The figures of a series that the paper gives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stated {
-    /// The series' name.
+    /// Name of the series.
     pub series: String,
     /// The contender that the paper compares with. Empty for figures that the paper gives directly.
     pub against: String,
@@ -117,7 +116,7 @@ impl Plot {
         all
     }
 
-    /// The title. If an input shown was missing, it tells what was used instead.
+    /// Title. If an input shown was missing, the title tells its substitute.
     pub fn title_over(&self, cells: &[CellResult]) -> String {
         let wanted = |cell: &&CellResult| {
             self.only.iter().all(|(axis, value)| cell.along(axis).is_some_and(|found| found == value))

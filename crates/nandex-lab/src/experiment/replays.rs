@@ -72,7 +72,7 @@ struct Found {
     stand_in: Option<String>,
 }
 
-/// The full trace, or the bundled part of it, or the reason why there is neither.
+/// Finds the full trace, or its bundled part, or the reason why both are missing.
 fn find(
     trace: &PageTrace,
     definition: &Definition,

@@ -18,7 +18,7 @@ pub const EXPERIMENT_SCHEMA: u32 = 1;
 /// threads and, without processor time, not on the machine.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct ExperimentResults {
-    /// Version of this layout. It rises if a field changes its meaning.
+    /// Version of this layout, raised if a field changes its meaning.
     pub schema: u32,
     /// Version of Nandex.
     pub nandex_version: Cow<'static, str>,
@@ -43,7 +43,7 @@ pub struct ExperimentResults {
     pub(crate) own: Option<Own>,
 }
 
-/// The files beside a user's own experiment.
+/// Files in the folder of a user's own experiment.
 #[derive(Clone, Debug)]
 pub(crate) struct Own {
     claims: Vec<Claim>,
@@ -89,7 +89,7 @@ pub struct CellResult {
 }
 
 impl ExperimentResults {
-    /// The claims by which the experiment is judged: its own, or the built-in ones.
+    /// Claims that judge the experiment: the user's own, or the built-in ones.
     pub fn claims(&self) -> &[Claim] {
         let built_in = || find(&self.definition.name).map_or(&[][..], |found| &found.claims);
         self.own.as_ref().map_or_else(built_in, |own| &own.claims)

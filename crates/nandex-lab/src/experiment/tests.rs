@@ -211,7 +211,7 @@ fn an_unknown_name_is_refused_with_the_nearest() {
     assert_eq!(error, "there is no experiment 'mu-tabel5'; did you mean 'mu-table5'?");
 }
 
-/// An experiment of three contenders on one tree that uses everything an experiment can say of them.
+/// An experiment of three contenders on one tree that uses every key a contender may have.
 fn contest() -> Experiment {
     let definition = r#"
         name = "contest"

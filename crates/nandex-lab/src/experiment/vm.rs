@@ -1,5 +1,5 @@
-//! Computed cells of the VMTree: what the authors' program counted, `vmtree/TABLE-LOG` in bytes of the table
-//! and pages of the log buffer, and `vmtree-ow/LOG`.
+//! Computed cells of the VMTree: the counts of the authors' program. `vmtree/TABLE-LOG` has the bytes of the
+//! table and the pages of the log buffer in its name, `vmtree-ow/LOG` the latter.
 
 use super::RunPlan;
 use super::results::CellResult;
@@ -12,7 +12,7 @@ const SEEDS: [u64; 3] = [1, 2, 3];
 
 type Figures = Vec<(&'static str, u64)>;
 
-/// The cell of this name. `None` if the name is not one of these.
+/// Computes the cell `name`; `None` for a name of another experiment.
 pub(super) fn cell(name: &str, plan: &RunPlan) -> Result<Option<CellResult>, LabError> {
     let seeds = if plan.smoke { &SEEDS[..1] } else { &SEEDS };
     let of_seeds = |counts: &dyn Fn(u64) -> Result<Figures, LabError>| {

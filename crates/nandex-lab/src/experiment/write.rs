@@ -1,6 +1,6 @@
-//! The results of an experiment as files: `manifest.json` (what was run), `raw.csv` (every figure of every
-//! run), `summary.csv` (over the seeds), `pairs.csv` (contenders against the baseline, where there are
-//! several seeds), `results.json` (all of it, with timelines and wear).
+//! Writes the results of an experiment: `manifest.json` (definition of the runs), `raw.csv` (every figure of
+//! every run), `summary.csv` (over the seeds), `pairs.csv` (contenders against the baseline, if there are
+//! several seeds), `results.json` (all, with timelines and wear).
 
 use super::figures;
 use super::results::{CellResult, ExperimentResults};
@@ -137,7 +137,7 @@ pub fn write_folder(results: &ExperimentResults, folder: &Path) -> Result<(), La
     file("results.json", &|out| write_json(results, out))
 }
 
-/// Writes the manifest: what was run, without what was measured.
+/// Writes the manifest: the definition of the runs without the measurements.
 fn write_manifest(results: &ExperimentResults, out: &mut Vec<u8>) -> io::Result<()> {
     let cell = |cell: &CellResult| {
         json!({

@@ -1,7 +1,7 @@
-//! Results kept from one call to the next, so that an interrupted reproduction goes on where it was.
+//! Keeps results from one call to the next, so that an interrupted reproduction continues.
 //!
-//! A file for each experiment, with what its results depend on: the program, the definition and the plan.
-//! Results of anything else are not taken; they are measured again and written over.
+//! Each experiment has a file with its results and with all that they depend on: the program, the definition
+//! and the plan. If one of these differs, the experiment is measured again and the file replaced.
 
 use crate::LabError;
 use crate::experiment::{Experiment, ExperimentResults, RunPlan};

@@ -26,7 +26,7 @@ pub struct ReproPlan {
     pub papers: Vec<String>,
     /// Whether experiments without claims run too, such as sweeps and plots of a report.
     pub whole: bool,
-    /// The way in which experiments are carried out.
+    /// How experiments are run.
     pub run: RunPlan,
     /// A folder that keeps the results of each complete experiment. The same command continues from there.
     pub keep: Option<PathBuf>,
@@ -50,13 +50,13 @@ pub const SCORECARD_SCHEMA: u32 = 2;
 /// The claims of a paper, with their verdicts.
 #[derive(Clone, Debug, Serialize)]
 pub struct Scorecard {
-    /// Version of this layout. It rises if a field changes its meaning.
+    /// Version of this layout, raised if a field changes its meaning.
     pub schema: u32,
     /// Version of Nandex.
     pub nandex_version: &'static str,
     /// The command that gives the same scorecard again.
     pub command: String,
-    /// The paper.
+    /// Name of the paper.
     pub paper: String,
     /// Whether the experiments ran at the small size, which can judge only few claims.
     pub smoke: bool,
@@ -89,7 +89,7 @@ pub struct ScoreRow {
     pub note: String,
     /// The experiment that measured the claim.
     pub experiment: String,
-    /// The command that measures it again.
+    /// Command line that measures the figure again.
     pub command: String,
 }
 
@@ -116,7 +116,7 @@ pub struct ScoreValue {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Shown beside the figures that are judged. Never the verdict on a claim.
+    /// Shown beside the judged figures; never the verdict on a claim.
     Shown,
     /// The direction is the paper's and the size is within the band.
     Reproduced,
@@ -149,7 +149,7 @@ pub fn claims() -> impl Iterator<Item = (&'static Experiment, &'static Claim)> {
         .flat_map(|experiment| experiment.claims.iter().map(move |claim| (experiment, claim)))
 }
 
-/// Runs the experiments of these papers and judges their claims. `tell` is told of each experiment when it
+/// Runs the experiments of these papers and judges their claims. Calls `tell` with each experiment when it
 /// begins.
 pub fn run(
     plan: &ReproPlan,
@@ -277,7 +277,7 @@ impl ReproPlan {
 }
 
 impl Scorecard {
-    /// Number of rows of this reading with this verdict, without those on substitute data.
+    /// Number of rows with this reading and verdict, without those on substitute data.
     pub fn count(&self, reading: Reading, verdict: Verdict) -> usize {
         let counts = |row: &&ScoreRow| row.reading == reading && row.verdict == verdict && !row.substitute;
         self.rows.iter().filter(counts).count()

@@ -1,4 +1,4 @@
-//! Lists of what requests have: a request for each combination.
+//! Grids: lists of values for the fields of a request. Each combination is a request.
 
 use super::request::{Request, bytes_or_text, usual_chip, usual_durability, usual_record};
 use crate::names::UnknownName;
@@ -48,7 +48,7 @@ pub struct Grid {
     /// Options. Each is a list or a single value.
     #[serde(deserialize_with = "lists", skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, Vec<String>>,
-    /// Combinations to leave out: those with all these values.
+    /// Combinations to leave out, given as values that all must match.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skip: Vec<BTreeMap<String, Word>>,
 }
@@ -143,14 +143,13 @@ fn seeds<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u64>, D::Error> {
 /// The cells of a grid, each once, in the order of the axes: the seed changes fastest, then the index.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sweep {
-    /// The cells.
+    /// Requests of the file.
     pub cells: Vec<Request>,
 }
 
 /// Largest grid file that is read, in bytes.
 const GRID_BYTES_MAX: u64 = 4 << 20;
 
-/// Largest number of cells.
 const CELLS_MAX: usize = 10_000_000;
 
 impl Grid {
@@ -229,7 +228,7 @@ impl Grid {
         if all.is_empty() { vec![(None, None)] } else { all }
     }
 
-    /// Refuses names that do not exist. An option must be known to one of the indexes or workloads.
+    /// Refuses unknown names. An option must be known to one of the indexes or workloads.
     fn check(&self) -> Result<(), LabError> {
         if self.index.is_empty() {
             return Err(LabError::bad_option("index", "", "is missing: give index = [\"mu\", \"bplus\"]"));

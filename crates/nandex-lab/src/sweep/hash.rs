@@ -1,4 +1,4 @@
-//! The hash that cells are kept under.
+//! The hash by which cells are stored.
 
 /// FNV-1a with 128 bits. It protects against accidents only, so whoever reads a cell must compare its
 /// request.

@@ -1,9 +1,9 @@
-//! Sweeps: the cross product of axes as cells, each run once and kept in a folder.
+//! Sweeps: the cross product of axes as cells. Each cell is run once and kept in a folder.
 //!
-//! A [`Request`] is one cell: one index on one chip over one workload with one seed, as plain data that the
-//! program, Python and a worker on another machine read alike. A [`Grid`] is lists of what requests have, and
-//! yields a request for each combination. A [`Store`] is a folder with a file for each cell under the hash of
-//! all that influences it: what is there need not run again.
+//! A [`Request`] is one cell: one index on one chip over one workload with one seed. It is plain data, read
+//! alike by the program, Python and a worker on another machine. A [`Grid`] lists values for the fields of a
+//! request and yields a request for each combination. A [`Store`] is a folder with one file per cell, named
+//! by the hash of all that influences the results. A stored cell is not run again.
 
 mod grid;
 mod hash;

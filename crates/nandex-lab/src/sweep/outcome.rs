@@ -12,21 +12,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Version of the layout of a cell's file and of the text that is hashed.
 pub const CELL_SCHEMA: u32 = 1;
 
-/// The outcome of a cell: its results, or the reason why there are none.
+/// Outcome of a cell: its results, or the reason why it has none.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub struct Outcome {
     /// Version of this layout.
     pub schema: u32,
     /// The hash of everything that influences the results.
     pub key: String,
-    /// The request.
+    /// Request of the cell.
     pub request: Request,
     /// Version of Nandex that ran the cell.
     pub nandex_version: String,
     /// The commit that the program was built from, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// The way in which the cell ended.
+    /// How the cell ended.
     pub status: Status,
     /// The reason for a refusal or failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,7 +36,7 @@ pub struct Outcome {
     pub figures: Option<Figures>,
 }
 
-/// The way in which a cell ended.
+/// How a cell ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -70,7 +70,7 @@ pub struct Figures {
     pub declared_durability: String,
     /// Number of operations.
     pub operations: u64,
-    /// Chip time.
+    /// Time of the chip, in nanoseconds.
     pub flash_time_ns: u64,
     /// Chip time of the slowest operation.
     pub flash_time_max_ns: u64,
@@ -100,7 +100,7 @@ pub struct Figures {
 /// The index as it was at the end of a run.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 pub struct AtEnd {
-    /// RAM held at most.
+    /// Most bytes of RAM held.
     pub ram_bytes: u64,
     /// Number of levels at the end.
     pub height_levels: u32,

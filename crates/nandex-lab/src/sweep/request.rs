@@ -21,8 +21,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-/// A request: one index on one chip over one workload or trace with one seed. It has everything that
-/// decides the results.
+/// A request: one index on one chip over one workload or trace with one seed. All that decides the results is
+/// in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -136,7 +136,7 @@ impl Request {
         serde_json::from_str(json).map_err(refused)
     }
 
-    /// A comparison that runs this request alone, on one thread.
+    /// Comparison that runs this request alone, on one thread.
     pub fn comparison(&self) -> Result<Comparison<Ordered>, LabError> {
         let mut options = self.all_options();
         let record = self.record_format()?;
@@ -168,7 +168,7 @@ impl Request {
         quantities::record(&self.record).map_err(|why| LabError::bad_option("record", &self.record, why))
     }
 
-    /// The options of the request, with the FTL as one of them.
+    /// Options of the request, including the FTL.
     fn all_options(&self) -> Options {
         let mut options = Options::default();
         self.options.iter().for_each(|(name, value)| options.set(name, value));

@@ -1,4 +1,4 @@
-//! Runs what of a sweep is not in the store.
+//! Runs the cells of a sweep that are not in the store.
 
 use super::grid::Sweep;
 use super::outcome::{Outcome, Status};
@@ -43,7 +43,7 @@ impl FromStr for Shard {
     }
 }
 
-/// The way in which a sweep is carried out.
+/// How a sweep is run.
 #[derive(Clone, Debug)]
 pub struct SweepPlan {
     /// The part to run.

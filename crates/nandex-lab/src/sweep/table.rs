@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
-/// Columns before those of options.
+/// Columns before those of the options.
 const HEAD: [&str; 16] = [
     "key",
     "status",

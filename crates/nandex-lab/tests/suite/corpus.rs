@@ -1,9 +1,9 @@
-//! The seed corpus of the fuzz targets (`fuzz/seeds/TARGET/`), and mutations of it that are the same in every
-//! run.
+//! Runs the seed corpus of the fuzz targets (`fuzz/seeds/TARGET/`), and mutations of it that are the same in
+//! every run.
 //!
-//! The fuzzer itself needs a nightly compiler; this runs what it would start with, and a little of what it
-//! would try. `NANDEX_SEED=7 cargo test -p nandex-lab --test suite corpus::` tries other mutations,
-//! `NANDEX_BLESS=1` writes the chips of the corpus anew after a change of what is on them.
+//! The fuzzer itself needs a nightly compiler. This test runs its seeds and some of the mutations that it
+//! would try. `NANDEX_SEED=7 cargo test -p nandex-lab --test suite corpus::` runs other mutations.
+//! `NANDEX_BLESS=1` writes the chips of the corpus again after a change of their format.
 
 #![allow(clippy::unwrap_used)]
 
@@ -101,11 +101,11 @@ fn every_target_has_a_corpus_and_the_whole_is_small() {
     assert!(all < 300_000, "{all} bytes");
 }
 
-/// Indexes whose pages look as those of another in the corpus, which is to stay small.
+/// Indexes left out to keep the corpus small: their pages look like those of another index in it.
 const LIKE_OTHERS: [&str; 10] =
     ["bof", "ibsf", "rbftl", "wobf", "mb", "ls-lru", "lazy-update", "pio", "as-btree", "fb-tree"];
 
-/// Small chips with a little of everything on them, each by the name of what made it.
+/// Small used chips with every kind of page, each with the name of the index that wrote it.
 fn used_chips() -> Vec<(String, Vec<u8>)> {
     let settings = Settings::new(RecordFormat::new(8, 8));
     let shared = |nor: bool| {

@@ -1,8 +1,8 @@
-//! The public counts of every FTL, as they were recorded: a file for each.
+//! The recorded counts of every FTL, one file each, which are published.
 //!
-//! A difference means that published counts change. If that is meant, `NANDEX_BLESS=1 cargo test -p
-//! nandex-lab --test suite counts::` records them anew; say why in the commit. A new FTL is recorded the same
-//! way.
+//! A difference means that published counts change. If that is intended, `NANDEX_BLESS=1 cargo test -p
+//! nandex-lab --test suite counts::` records them again; give the reason in the commit. A new FTL is recorded
+//! in the same way.
 
 #![allow(clippy::unwrap_used)]
 

@@ -19,7 +19,7 @@ fn settings() -> Settings {
     Settings::new(RecordFormat::new(8, 8))
 }
 
-/// Does this with every stack, on all cores.
+/// Calls `work` with every stack, on all cores.
 fn for_each_stack(work: impl Fn(Stack) + Sync) {
     let stacks: Vec<Stack> = stacks().collect();
     parallel::map(&stacks, parallel::cores(), |&stack| work(stack));
@@ -29,7 +29,7 @@ fn first() -> Stack {
     stacks().next().unwrap()
 }
 
-/// A chip with an index that was used for a while and closed, and what the index holds.
+/// A chip with an index that was used and closed, and the contents of the index.
 fn used_chip(stack: Stack, seed: u64) -> (SimChip, Contents) {
     let chip = Shared::new(SimChip::new(&stack.index.suited(part(1024, 16, 32))).unwrap());
     let mut index = (stack.index.format)(Box::new(chip.clone()), &stack.settings(settings())).unwrap();
@@ -41,8 +41,8 @@ fn used_chip(stack: Stack, seed: u64) -> (SimChip, Contents) {
     (chip, model)
 }
 
-/// How often something is tried: what the index does wrong shows on one FTL, what an FTL does wrong below any
-/// index.
+/// Number of trials: `all` on the first FTL, fewer on others, since faults of the index show on one FTL and
+/// faults of an FTL below any index.
 fn trials(stack: Stack, all: usize) -> usize {
     if stack.ftl.is_none_or(|ftl| ftl.name == STORES[0].name) { all } else { (all / 6).max(1) }
 }

@@ -1,5 +1,5 @@
-//! Damages that once went unnoticed, one for each cause: what comes of them now is right, told, or a refused
-//! mount.
+//! Damages that once went unnoticed, one per cause. Now the index answers correctly, reports an error, or
+//! refuses the mount.
 
 #![allow(clippy::unwrap_used)]
 
@@ -122,8 +122,8 @@ fn a_read_that_writes_onto_damage_names_it() {
     require_told(&[("flashdb@lazy", 1400017, "remounted", "block-ones:0+block-flip:5")]);
 }
 
-/// A close writes two commit pages in two blocks: each may be lost with its block. Both lost at once look like two power
-/// cuts, one in an erase.
+/// A close writes two commit pages in two blocks: each may be lost with its block. Both lost at once look
+/// like two power cuts, one in an erase.
 #[test]
 fn each_of_the_two_pages_that_a_close_writes_stands_for_both() {
     let blows =

@@ -1,5 +1,5 @@
-//! `docs/experiment.schema.json` says what the parser of experiments takes: the same keys, the same words,
-//! the same required ones.
+//! `docs/experiment.schema.json` agrees with the parser of experiments: the same keys, words, and required
+//! keys.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,8 +12,8 @@ fn schema() -> Value {
     serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
 }
 
-/// A place in an experiment file: its definition in the schema, the lines before it, and lines that suffice
-/// there.
+/// A place in an experiment file: its definition in the schema, the lines before it, and lines that complete
+/// it.
 type Place = (&'static str, &'static str, &'static [&'static str]);
 
 const PLACES: [Place; 14] = [

@@ -36,7 +36,7 @@ fn traced() -> Workload {
     Trace::read(&file, &options).unwrap().workload(&options)
 }
 
-/// The rows of one index in so many, from this one on.
+/// Rows of every `step`-th index, beginning with number `from`.
 fn rows(workload: &Workload, settings: &Settings, (from, step): (usize, usize)) -> String {
     let part = mlc_64m();
     let prepared = Prepared::new(workload, settings.record.key_bytes).unwrap();
@@ -55,7 +55,7 @@ fn rows(workload: &Workload, settings: &Settings, (from, step): (usize, usize)) 
     String::from_utf8(csv).unwrap()
 }
 
-/// Compares rows with the recorded ones: all of them, or those of the indexes that one step in so many drew.
+/// Compares rows with the recorded ones: all, or those of every `step`-th index.
 pub(crate) fn compare(name: &str, rows: &str, step: usize) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(format!("{name}.csv"));
     if is_blessed() {
@@ -76,7 +76,7 @@ fn is_blessed() -> bool {
     std::env::var_os("NANDEX_BLESS").is_some()
 }
 
-/// One in so many in the gate, each one in the nightly run and where rows are recorded.
+/// Every how many indexes are measured: `gate` in the gate, 1 in the nightly run and when recording.
 pub(crate) fn step(gate: usize) -> usize {
     if is_blessed() { 1 } else { stride(gate) }
 }

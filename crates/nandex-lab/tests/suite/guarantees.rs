@@ -1,5 +1,5 @@
-//! The page of guarantees is what the lab's list of exceptions says, and a small fixed run finds nothing
-//! outside of it.
+//! The page of guarantees agrees with the lab's list of exceptions, and a small fixed run finds no other
+//! exception.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 

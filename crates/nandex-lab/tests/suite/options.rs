@@ -1,5 +1,4 @@
-//! Every option of everything that takes any, with numbers that nobody can mean: refused by name, before
-//! memory is taken.
+//! Absurd numbers for every option of every subject are refused by name, before memory is taken.
 
 #![allow(clippy::unwrap_used)]
 
@@ -18,20 +17,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// Numbers beyond everything: the largest of 64 bits, and one that has more.
 const ABSURD: [&str; 2] = ["18446744073709551615", "99999999999999999999999"];
 
-/// A number that some options may have: for one in four of them in the gate.
+/// A number that some options allow. The gate tries it on one option in four.
 const LARGE: &str = "1000000000";
 
-/// The most memory that any of these may take before it is refused, in bytes.
+/// Most bytes of memory that a subject may take before it refuses an option.
 const PEAK_MAX: usize = 1500 << 20;
 
-/// Options that count only where another has this value.
+/// Options that have an effect only if another option has this value: the option, the other, the value.
 const LOOKED_AT_WITH: [(&str, &str, &str); 3] = [
     ("write_percent", "profile", "ratio"),
     ("percent_of", "profile", "ratio"),
     ("domain", "tree", "hilbert"),
 ];
 
-/// Makes something with settings, or says why not.
+/// Opens a subject with settings, or returns the reason of its refusal.
 type Open<'a> = dyn Fn(&Settings) -> Result<(), String> + 'a;
 
 fn settings(durability: Durability) -> Settings {
@@ -42,7 +41,7 @@ fn chip() -> Box<SimChip> {
     Box::new(SimChip::new(&fuzz::part(2048, 64, 64)).unwrap())
 }
 
-/// How something answers an option with this value: the reason of its refusal, if it refuses it.
+/// Opens a subject with an option at this value. Returns the reasons of its refusals.
 fn answer(
     open: &Open<'_>,
     option: &OptionInfo,
@@ -59,13 +58,13 @@ fn answer(
     if held.peak > PEAK_MAX { Err(format!("takes {} bytes", held.peak)) } else { Ok(answer.err()) }
 }
 
-/// Whether a refusal names the option, or the value as that of a store.
+/// True if a refusal names the option, or the value.
 fn is_named(reasons: &[String], option: &OptionInfo, value: &str) -> bool {
     reasons.iter().any(|reason| reason.contains(option.name) || reason.contains(&format!("'{value}'")))
 }
 
-/// The faults of the answers to each option of a list. One that counts in some classes only is refused in
-/// one of them.
+/// Faults in the answers to each option of a list. An option that has an effect in some durability classes
+/// only must be refused in one of them.
 fn faults(who: &str, options: &[OptionInfo], open: &Open<'_>) -> Vec<String> {
     let mut faults = Vec::new();
     for (number, option) in options.iter().enumerate() {

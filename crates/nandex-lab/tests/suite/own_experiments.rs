@@ -1,5 +1,5 @@
-//! Experiments of one's own: read as files, with their traces and chips beside them, and refused with file,
-//! line and key.
+//! A user's own experiments: read from files, with traces and chips in the same folder, and refused with
+//! file, line and key.
 
 #![allow(clippy::unwrap_used)]
 

@@ -25,8 +25,8 @@ fn targets() -> impl Iterator<Item = Target> {
     INDEXES.iter().map(Target::Index).chain(STORES.iter().map(Target::Store))
 }
 
-/// The settings of a target whose buffers in RAM, if it has any, are so small that they are emptied all the
-/// time: else a short run would hardly touch the chip.
+/// Settings of a target with its buffers in RAM as small as possible, so that they are emptied often.
+/// Otherwise a short run would hardly use the chip.
 fn suited(target: Target, settings: Settings) -> Settings {
     let Target::Index(entry) = target else { return settings };
     // A buffer of one byte becomes the smallest there can be.
@@ -35,8 +35,7 @@ fn suited(target: Target, settings: Settings) -> Settings {
     known.fold(settings, |settings, (name, value)| settings.with(name, value))
 }
 
-/// Whether its pages die all the time, so that there is much to collect: not where it only appends, nor where
-/// it overwrites.
+/// True if pages of the target become garbage: not if it only appends or overwrites.
 fn leaves_dead_pages(target: Target) -> bool {
     let Target::Index(entry) = target else { return true };
     entry.takes_any_key() && entry.suited(small_chip()) == small_chip()
@@ -96,8 +95,8 @@ fn assert_clean(report: &CrashReport) {
     assert!(tally.second_cuts_tried > 0 || refuses || tally.continued < 100);
 }
 
-/// The classes to be tested with a cache. Of what stands on an FTL *every sync* is a variant on the first FTL
-/// already.
+/// Durability classes to test with a cache. For targets on an FTL, *every sync* is tested on the first FTL
+/// anyway.
 fn classes(target: Target) -> Vec<Durability> {
     match target {
         Target::Index(entry) if entry.hosting == Hosting::Store => {
@@ -131,7 +130,7 @@ fn nothing_is_lost_at_any_cut_of_a_short_run() {
     }
 }
 
-/// On a part whose ECC leaves few spare bytes, or none: the data area lends what is missing.
+/// Parts whose ECC leaves few spare bytes, or none: the missing ones are taken from the data area.
 #[test]
 fn nothing_is_lost_where_the_data_area_lends_spare_bytes() {
     for target in targets() {

@@ -175,8 +175,8 @@ fn assert_holds(name: &str, index: &mut dyn OrderedIndex, model: &fuzz::Contents
     assert!(contents(index, Direction::Ascending).unwrap() == expected, "{name}: contents differ");
 }
 
-/// A look-up may do work that later operations would do; where that is refused, the look-up is none the less
-/// right.
+/// A look-up may do maintenance for later operations. If that is refused, the look-up still answers
+/// correctly.
 #[test]
 fn reads_go_on_where_nothing_can_be_written() {
     let stacks: Vec<Stack> = sampled().collect();

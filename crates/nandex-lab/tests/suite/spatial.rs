@@ -57,8 +57,8 @@ fn in_its_class<C: Space<D>, const D: usize>(
     classes.find(takes).unwrap_or_else(|| panic!("{} takes no class with {settings:?}", entry.name))
 }
 
-/// The settings of every index on each FTL of a chip, in the highest class there: *none* only where nodes are
-/// pages and the FTL writes fewer of them at once than an operation changes.
+/// Settings of every index on each FTL of a chip, in the highest class possible. That is *none* only if nodes
+/// are pages and the FTL writes fewer of them atomically than an operation changes.
 fn on_every_ftl<C: Space<D>, const D: usize>(
     part: &Part,
     settings: &Settings,
@@ -327,7 +327,7 @@ fn nothing_is_lost_when_programs_and_erases_fail_too() {
     }
 }
 
-/// A chip with an index that was used for a while and closed, and what the index holds.
+/// A chip with an index that was used and closed, and the contents of the index.
 fn used_chip(entry: &SpatialEntry, settings: &Settings, seed: u64) -> (SimChip, Pairs<i32, 2>) {
     let chip = Shared::new(SimChip::new(&part(1024, 16, 32)).unwrap());
     let mut index = entry.format::<i32, 2>(Box::new(chip.clone()), settings).unwrap();
@@ -431,7 +431,7 @@ fn real_data_are_answered_as_rstar_answers_them() {
     }
 }
 
-/// Rows of one index in so many over a bundled set, from this one on.
+/// Rows of every `step`-th index over a bundled data set, beginning with number `from`.
 fn rows(name: &str, load: &str, (from, step): (usize, usize)) -> String {
     let mut data = data::find(name).unwrap();
     data.entries.truncate(2000);

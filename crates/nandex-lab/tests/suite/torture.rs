@@ -67,7 +67,7 @@ fn a_dead_chip_is_complete() {
     assert!(all.deaths > sized(25, 50), "{all:?}");
 }
 
-/// Every FTL has every kind of tree above it in some life: one that journals, one that copies on write, one
+/// In some life, every FTL has each kind of tree above it: one that journals, one that copies on write, one
 /// that appends.
 #[test]
 fn nothing_is_lost_on_any_ftl() {

@@ -1,7 +1,7 @@
-//! The contents of a logical page: a node of a B+-tree, a page of one of the layers and trees above an FTL.
+//! The contents of a logical page: a node of a B+-tree, or a page of a layer or tree above an FTL.
 //!
-//! Nothing in a logical page says which index it belongs to, so kinds are told by their marks and
-//! checksums, the strictest first.
+//! A logical page does not name its index. So kinds are recognised by their marks and checksums, the
+//! strictest first.
 
 use super::node::{self, Frame};
 use super::sheet::{Area, Sheet};

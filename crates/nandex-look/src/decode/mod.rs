@@ -1,9 +1,9 @@
-//! The contents of a page, told from its bytes as `docs/format.md` describes them.
+//! Decodes the contents of a page from its bytes, as `docs/format.md` describes them.
 //!
-//! A [`Decoder`] knows the family of formats on a chip and turns the bytes of a page into a [`Page`]: what it
-//! is, its fields one by one, the nodes in it. It asks no index, so it tells what is on the chip and not what
-//! an index believes to be there; tests hold the two against each other. Bytes of any kind may be given: a
-//! field that lies beyond the page is left out, and what does not pass its checksum says so.
+//! A [`Decoder`] knows the family of formats on a chip and turns the bytes of a page into a [`Page`]: its
+//! kind, its fields one by one, and the nodes in it. It asks no index, so it shows what is on the chip and
+//! not what an index believes to be there; tests compare the two. Bytes of any kind may be given: a field
+//! beyond the page is left out, and a page that fails its checksum is marked so.
 
 mod ftl;
 mod ipl;
@@ -149,7 +149,7 @@ impl Page {
         Page { note: note.to_string(), ..Page::new(Role::Unknown, what, sheet) }
     }
 
-    /// The page for one that the chip cannot read.
+    /// A page that the chip could not read.
     pub fn unreadable() -> Page {
         let sheet = Sheet::new(&[], &[], false);
         Page::torn(sheet, "The chip cannot read it: more bits are wrong than its ECC corrects.")
@@ -277,8 +277,8 @@ impl Decoder {
     }
 }
 
-/// The first of the buffer blocks, if this page is in one of them. The checksum of such a page covers its
-/// number counted from there.
+/// The first of the buffer blocks, if this page is in one of them. The checksum of such a page covers the
+/// page's number counted from that block.
 pub(crate) fn buffer_start(ppn: Ppn, geometry: &Geometry, data: &[u8], spare: &[u8]) -> Option<u32> {
     let block = geometry.block_of(ppn).0;
     (0..=block).find(|first| tbm::is_whole(Ppn(ppn.0 - first * geometry.pages_per_block), data, spare))

@@ -1,4 +1,4 @@
-//! Records of the checkpoint area: what a checkpoint or an anchor says at its beginning.
+//! Records of the checkpoint area: the first bytes of a checkpoint or an anchor.
 
 use super::sheet::{Area, Sheet};
 use nandex::blocks::spare::PageKind;
@@ -38,7 +38,7 @@ pub enum Record {
     },
     /// A note of an FTL: the changes since its base.
     Note {
-        /// The next version.
+        /// The next version number.
         stamp: u64,
     },
     /// The checkpoint of IPL.

@@ -1,4 +1,4 @@
-//! The bytes of a page, read field by field; what is read is noted with its place and its meaning.
+//! The bytes of a page, read field by field; each field read is noted with its offset and its meaning.
 
 use serde::Serialize;
 
@@ -89,7 +89,6 @@ impl<'a> Sheet<'a> {
         self.note(area, (at, 4), "CRC-32", format!("{stored:08x}, {says}"));
     }
 
-    /// Reads and notes characters.
     pub(super) fn text(&mut self, at: usize, bytes: usize, name: &str) -> String {
         let slice = self.slice(Area::Data, at, bytes).unwrap_or(&[]);
         let text: String =

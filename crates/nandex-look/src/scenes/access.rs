@@ -18,7 +18,7 @@ fn first(session: &Session, from: usize, name: &str) -> Result<usize, String> {
     steps.next().ok_or_else(|| format!("'{name}' did not rise"))
 }
 
-/// The step in which the tree reached this height.
+/// First step at which the tree has this height.
 fn grown(session: &Session, height: u32) -> Result<usize, String> {
     let found = session.steps().iter().position(|step| step.height >= height);
     found.ok_or_else(|| format!("the tree did not reach height {height}"))

@@ -1,4 +1,4 @@
-//! LS-LRU: a full buffer gives up copies first, then commits the changes that one write frees most of.
+//! LS-LRU: a full buffer first drops copies, and then commits the changes that free most entries per write.
 
 use super::{Played, Stop, after, figure, list, other, pages, programs_of, rise, seen_after};
 use crate::session::{Session, Setup, What};

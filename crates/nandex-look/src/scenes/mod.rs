@@ -39,7 +39,7 @@ pub struct Stop {
     pub at: At,
     /// The title, in a few words.
     pub title: String,
-    /// The text about what to look at.
+    /// Text that tells what to look at.
     pub text: String,
     /// The pages that the text is about.
     pub pages: Vec<u32>,

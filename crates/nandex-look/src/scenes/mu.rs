@@ -4,7 +4,7 @@ use super::{Played, Stop, after, list, other, pages, prefix, programs_of, seen_a
 use crate::scan::Life;
 use crate::session::{Session, Setup, What};
 
-/// The last insertion that reads its path from three pages and writes it to one.
+/// Finds the last insertion that reads its path from three pages and writes the path to one.
 fn find(session: &Session) -> Result<usize, String> {
     let mut steps = (1..session.steps().len()).rev();
     let found = steps.find(|&step| {

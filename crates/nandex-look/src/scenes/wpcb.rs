@@ -1,4 +1,5 @@
-//! WPCB-tree: node pages are appended to buffer blocks; a full one goes to the FTL in the order of its pages.
+//! WPCB-tree: node pages are appended to buffer blocks. A full buffer block is written to the FTL in page
+//! order.
 
 use super::{Played, Stop, after, figure, list, other, programs_of, rise, seen_after};
 use crate::scan::Scan;

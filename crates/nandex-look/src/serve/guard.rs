@@ -1,8 +1,8 @@
-//! Who may ask: this machine's own browser, on the page that was opened with the address, and nobody else.
+//! Access control: only the browser of this machine, on the page opened with the address, may ask.
 //!
-//! The address has a random token, so other users of the machine cannot guess it. A page of another origin
-//! that a browser has open cannot read the answers, and may not even ask: its `Origin` is refused. A name
-//! that somebody makes point here (DNS rebinding) comes with a foreign `Host` and is refused.
+//! The address has a random token, so other users of the machine cannot guess it. A page of another origin in
+//! the same browser cannot read the answers and may not even ask: its `Origin` is refused. A foreign name
+//! that points to this machine (DNS rebinding) comes with a foreign `Host` and is refused.
 
 use super::http::{Refused, Request, refused};
 

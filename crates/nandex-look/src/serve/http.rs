@@ -1,5 +1,5 @@
-//! HTTP/1.1, as much of it as a page and its calls need: one request a connection, small and whole, or
-//! refused.
+//! The part of HTTP/1.1 that a page and its calls need: one small, complete request per connection. Anything
+//! else is refused.
 
 use std::io::{self, Read, Write};
 

@@ -1,5 +1,5 @@
-//! The power is cut at a place of a run: what the next change of the chip leaves, what the mount does, what
-//! came back and what was lost.
+//! Cuts the power at one place of a run, and shows the state of the chip, the work of the mount, and the
+//! records that came back or were lost.
 
 use super::op::{Contents, Source, Subject};
 use super::watch::{Event, Watched, What};
@@ -31,7 +31,7 @@ pub enum CutMode {
 }
 
 impl CutMode {
-    /// All ways.
+    /// All modes.
     pub const ALL: [CutMode; 6] = [
         CutMode::Before,
         CutMode::Prefix,
@@ -80,7 +80,7 @@ pub struct Difference {
 pub struct Recovery {
     /// The change that the cut affected, in words.
     pub met: String,
-    /// The way in which the cut affected it.
+    /// How the cut affected the operation.
     pub mode: CutMode,
     /// The promise of the index.
     pub promise: &'static str,

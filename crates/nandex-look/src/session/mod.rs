@@ -107,7 +107,7 @@ pub struct Session {
     bytes: usize,
     /// Simulated time of the chip after the last step, in ns.
     time_ns: u64,
-    /// A chip after a power cut that waits to be mounted.
+    /// Chip after a power cut, not yet mounted.
     waiting: Option<Watched>,
     /// The outcome of the mount after a power cut, if the run continues from one.
     pub recovery: Option<Recovery>,
@@ -270,7 +270,7 @@ impl Session {
         });
     }
 
-    /// Checks that a place is in this run.
+    /// Checks that a place belongs to this run.
     pub fn place(&self, at: At) -> Result<At, String> {
         match self.steps.get(at.step) {
             Some(step) if at.event <= step.events.len() => Ok(at),

@@ -1,4 +1,4 @@
-//! Operations of a run, the workloads that make them, and the subject that carries them out.
+//! Operations of a run, the workloads that generate them, and the subject that executes them.
 
 use super::setup::{Entry, Plan, Setup};
 use super::watch::Watched;
@@ -35,7 +35,7 @@ pub enum Op {
     },
     /// Visits records from a key on.
     Range {
-        /// The first key.
+        /// First key.
         key: u64,
         /// Most records to visit.
         count: u64,
@@ -269,7 +269,6 @@ impl Subject {
         }
     }
 
-    /// Reads all contents.
     pub(crate) fn contents(&mut self) -> Result<Contents, IndexError> {
         let mut found = Contents::new();
         match self {

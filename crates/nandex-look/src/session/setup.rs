@@ -7,7 +7,7 @@ use nandex_stacks::registry::{self, Hosting, IndexEntry, STORES};
 use nandex_stacks::spatial::registry::{SpatialEntry, spatial};
 use serde::{Deserialize, Serialize};
 
-/// The name of the default chip. It is so small that blocks fill and are erased while a user watches.
+/// Name of the default chip, so small that blocks fill and are erased while a user watches.
 pub const SMALL_CHIP: &str = "small";
 
 /// Most pages of a chip that can be drawn.

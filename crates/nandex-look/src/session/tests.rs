@@ -1,4 +1,5 @@
-//! Stepping back gives the exact state, and a cut at any place brings back what the class promises.
+//! Stepping back restores the exact state, and after a cut at any place the contents are as the class
+//! promises.
 
 use super::*;
 use crate::decode::{Decoder, Family};

@@ -1,4 +1,4 @@
-//! A chip that notes what is asked of it, reads too, which a recording does not have.
+//! A chip that notes all its operations, reads included, which a recording lacks.
 
 use nandex::nand::ReadOutcome;
 use nandex::nand::sim::SimChip;

@@ -1,4 +1,4 @@
-//! The chip over a model of a device: what the system answers, and what the engine makes of it.
+//! The chip over a model of a device: how it translates the answers of the system for the engine.
 #![allow(clippy::unwrap_used)]
 
 use super::*;

@@ -16,7 +16,8 @@ use super::{Access, Exit, Replacement};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Each list is a pair of queues: `list` has its clean pages and `list + DIRTY` its dirty ones.
+/// Number of the cold list. Each list is a pair of queues: `list` has its clean pages and `list + DIRTY` its
+/// dirty ones.
 const COLD: u32 = 0;
 const HOT: u32 = 2;
 const DIRTY: u32 = 1;

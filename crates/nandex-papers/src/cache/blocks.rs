@@ -84,7 +84,7 @@ impl Blocks {
         self.frames.last(slot)
     }
 
-    /// The frames of the same block that entered just before and just after this one.
+    /// Frames of the same block that entered just before and just after this one.
     pub(super) fn neighbours(&self, frame: u32) -> (Option<u32>, Option<u32>) {
         (self.frames.after(frame), self.frames.before(frame))
     }

@@ -122,13 +122,13 @@ mod tests {
 
     struct Block {
         id: u32,
-        /// Pages in the order in which they entered.
+        /// Pages in order of entry.
         pages: Vec<(u32, Lpn)>,
         /// The pages written since the block entered or lost a page.
         writes: Vec<u32>,
     }
 
-    /// The block that leaves next comes first.
+    /// Blocks in order of eviction, the next one first.
     struct Order {
         blocks: Vec<Block>,
         block_pages: u32,

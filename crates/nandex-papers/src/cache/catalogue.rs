@@ -1,4 +1,4 @@
-//! Every policy by name, with what it is and how well its sources pin it down.
+//! Every policy by name, with its rule and how exactly the sources specify it.
 
 use super::*;
 use alloc::boxed::Box;
@@ -31,7 +31,7 @@ impl Basis {
 pub struct PolicyEntry {
     /// The policy's name in settings and results.
     pub name: &'static str,
-    /// The rule of which page leaves first, in one line.
+    /// Rule of the next page to be evicted, in one line.
     pub summary: &'static str,
     /// How much of the rule comes from its source.
     pub basis: Basis,

@@ -118,7 +118,7 @@ impl Cfdc {
         }
     }
 
-    /// Computes the priority of a cluster anew and sorts it by that.
+    /// Computes the priority of a cluster again and sorts the cluster by it.
     fn rank(&mut self, slot: u32, id: u32) {
         let cluster = &mut self.clusters[slot as usize];
         if let Some(old) = cluster.priority.take() {
@@ -176,7 +176,7 @@ impl Cfdc {
         }
     }
 
-    /// Puts a page first in the working region, and moves what exceeds the region out of it.
+    /// Puts a page first in the working region, and moves pages beyond the region's size out of it.
     fn work(&mut self, frame: u32, access: Access) {
         self.pages[frame as usize] = (access.lpn, access.dirty);
         self.queues.push(WORKING, frame);
@@ -248,10 +248,10 @@ mod tests {
 
     struct Heap {
         id: u32,
-        /// Frames and pages in the order in which they entered.
+        /// Frames and pages in order of entry.
         pages: Vec<(u32, Lpn)>,
         since: u64,
-        /// Numerator and denominator.
+        /// Priority as numerator and denominator.
         priority: (u64, u64),
     }
 
@@ -267,7 +267,7 @@ mod tests {
     /// Each queue begins with the page that leaves next.
     struct Regions {
         working: Vec<(u32, Access)>,
-        /// Last use, frame and page.
+        /// Model of the clean queue: time of last use, frame and page.
         clean: Vec<(u64, u32, Access)>,
         heaps: Vec<Heap>,
         emptying: Option<u32>,

@@ -167,8 +167,8 @@ mod tests {
     use super::*;
     use alloc::boxed::Box;
 
-    /// `pages` holds frames and whether they are dirty, the least recently used first. `costs` and what
-    /// follows are for the dynamic variant.
+    /// Model of the order. `pages` has frames and whether they are dirty, the least recently used first.
+    /// `costs` and the later fields are for the dynamic variant.
     struct Order {
         pages: Vec<(u32, bool)>,
         window: usize,

@@ -1,4 +1,4 @@
-//! Pages that left the cache not long ago: their numbers only, the one that left first forgotten first.
+//! Ghosts: the numbers of pages that left the cache recently. The one that left first is forgotten first.
 
 use super::lists::Lists;
 use alloc::vec;

@@ -1,4 +1,4 @@
-//! Several doubly linked lists over the same nodes, each node in one of them at most. Everything takes
+//! Several doubly linked lists over the same nodes. Each node is in at most one list. All operations take
 //! constant time.
 
 use alloc::vec;

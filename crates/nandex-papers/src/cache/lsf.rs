@@ -22,7 +22,7 @@ use core::cmp::Reverse;
 
 /// The list of the pages in LRU order. The lists of the runs follow, two for each: clean and dirty.
 const ORDER: u32 = 0;
-/// Length of a run in pages from which on it counts as long.
+/// Pages from which on a run counts as long.
 const LONG: u32 = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -201,7 +201,7 @@ mod tests {
         dirty: bool,
         /// The run that the page came in with. `None` once the page was used again.
         run: Option<usize>,
-        /// Time at which the page came, or was cleaned.
+        /// Time when the page entered or was cleaned.
         at: u64,
     }
 

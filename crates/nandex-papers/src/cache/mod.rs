@@ -45,8 +45,7 @@ pub use two_q::TwoQ;
 
 use nandex::cache::policy::{Access, Exit, Replacement};
 
-/// The facts about the cache, the chip and the user's wishes that a policy may need. Each policy takes what
-/// it needs.
+/// Facts about the cache, the chip and the user's wishes that a policy may need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicyConfig {
     /// Frames of the cache.

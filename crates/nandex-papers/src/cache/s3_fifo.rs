@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use alloc::boxed::Box;
 
-    /// Frame, page and hits. The page that leaves next comes first.
+    /// Model of the queues: frame, page and hits. The next page to be evicted comes first.
     struct Queues {
         small: Vec<(u32, Lpn, u32)>,
         main: Vec<(u32, Lpn, u32)>,

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use alloc::boxed::Box;
 
-    /// Frames and pages. The page that leaves next comes first.
+    /// Model of the queues: frames and pages. The next page to be evicted comes first.
     struct Queues {
         a1_in: Vec<(u32, Lpn)>,
         a1_out: GhostModel,

@@ -69,7 +69,7 @@ pub enum LogVictim {
     /// The log block not written for longest.
     #[default]
     LeastRecent,
-    /// The log block taken first.
+    /// The log block used for longest.
     Oldest,
     /// Any log block, drawn by [`BastConfig::seed`].
     Random,
@@ -102,7 +102,7 @@ pub struct BastConfig {
     pub seed: u64,
 }
 
-/// The counters of BAST beside [`nandex::ftl::mapping::FlashCounters`].
+/// Counters of BAST besides [`nandex::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BastCounters {
     /// Merges done because all log blocks were in use.
@@ -111,7 +111,7 @@ pub struct BastCounters {
     pub trimmed_logs: u64,
 }
 
-/// In [`Log::places`]: what the page holds is not known, and the page is not live.
+/// In [`Log::places`]: the page's contents are unknown, and it is not live.
 const UNKNOWN: u16 = u16::MAX;
 
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! The data blocks of the schemes that keep logical blocks in place: which block each logical block has.
+//! The map from logical blocks to data blocks, for schemes that keep logical blocks in place.
 
 use alloc::vec;
 use alloc::vec::Vec;

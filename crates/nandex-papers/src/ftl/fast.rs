@@ -64,7 +64,7 @@ pub struct FastConfig {
     pub eager_switch: bool,
 }
 
-/// The counters of FAST beside [`nandex::ftl::mapping::FlashCounters`].
+/// Counters of FAST besides [`nandex::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FastCounters {
     /// Full merges of the owner of SW, because a page of SW was written again or SW could not be continued.

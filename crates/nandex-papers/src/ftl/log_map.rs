@@ -1,5 +1,5 @@
-//! Rules that the schemes with log blocks share: where the pages in log blocks are, and what a merge brings
-//! together.
+//! Rules shared by the schemes with log blocks: the places of pages in log blocks, and the pages that a merge
+//! gathers.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

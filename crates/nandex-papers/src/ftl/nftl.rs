@@ -75,11 +75,11 @@ pub type NftlFtl<N> = SchemeFtl<N, Nftl>;
 pub struct NftlConfig {
     /// The settings that every mapping scheme has.
     pub common: FlashConfig,
-    /// Blocks of a chain at most, at least 2. `None` means no limit but the number of blocks.
+    /// Most blocks of a chain, at least 2. `None` means no limit except the number of blocks.
     pub chain_blocks_max: Option<u32>,
 }
 
-/// The counters of NFTL beside [`nandex::ftl::mapping::FlashCounters`].
+/// Counters of NFTL besides [`nandex::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NftlCounters {
     /// Replacement blocks appended to chains.
@@ -95,7 +95,7 @@ pub struct NftlCounters {
 /// In the links: the end of a chain.
 const NONE: u32 = u32::MAX;
 
-/// Free blocks that only folding may take, besides those of a base.
+/// Free blocks that only folding may take, in addition to those of a base.
 const FOLD_BLOCKS: u32 = 4;
 
 /// Bytes of a base for each block: its rank in its chain.
@@ -376,7 +376,7 @@ impl Nftl {
         self.replace(flash, unit, Some(pbn))
     }
 
-    /// Makes one block the chain of a unit and frees those that were in it.
+    /// Makes one block the whole chain of a unit and frees the former blocks.
     fn replace(&mut self, flash: &mut Flash<'_>, unit: Lbn, only: Option<Pbn>) -> Result<(), StoreFault> {
         let former: Vec<Pbn> = self.chain(unit).filter(|&pbn| Some(pbn) != only).collect();
         self.link(unit, only.into_iter());

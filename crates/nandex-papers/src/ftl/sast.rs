@@ -93,7 +93,7 @@ impl Default for SastConfig {
     }
 }
 
-/// The counters of SAST beside [`nandex::ftl::mapping::FlashCounters`].
+/// Counters of SAST besides [`nandex::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SastCounters {
     /// Groups cleaned because they had reached K log blocks.
@@ -264,7 +264,7 @@ impl Scheme for Sast {
 }
 
 impl Sast {
-    /// The log blocks with their group, and the logical page in each page of them.
+    /// Log blocks with their group, and the logical page in each of their pages.
     pub fn logs(&self) -> impl Iterator<Item = (u32, &[u32])> + '_ {
         self.groups.iter().flat_map(|(&group, g)| g.logs.iter().map(move |log| (group, &log.lpns[..])))
     }
@@ -399,8 +399,8 @@ impl Sast {
         self.data.switch(flash, owner, pbn)
     }
 
-    /// The logical block whose pages lie in order in a log block from its first page on, each the newest
-    /// copy. `None` if there is no such logical block.
+    /// The logical block whose newest pages are in a log block, in order from its first page on; `None` if
+    /// there is none.
     fn owner_in_place(&self, flash: &Flash<'_>, log: &Log) -> Option<Lbn> {
         let owner = flash.split(*log.lpns.iter().find(|&&lpn| lpn != NOBODY)?).0;
         let in_place = |(page, &lpn): (u32, &u32)| lpn == NOBODY || lpn == flash.lpn_at(owner, page);

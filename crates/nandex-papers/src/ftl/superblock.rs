@@ -84,7 +84,7 @@ impl Default for SuperblockConfig {
     }
 }
 
-/// The counters of the superblock FTL beside [`nandex::ftl::mapping::FlashCounters`].
+/// Counters of the superblock FTL besides [`nandex::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SuperblockCounters {
     /// Blocks erased because none of their pages was live.
@@ -98,14 +98,14 @@ pub struct SuperblockCounters {
 /// In the map: the logical page has no copy.
 const NONE: u32 = u32::MAX;
 
-/// Free blocks that only collection may take, besides those of a base.
+/// Free blocks that only collection may take, in addition to those of a base.
 const COLLECTION_BLOCKS: u32 = 4;
 
 /// The update block U of a superblock.
 #[derive(Clone, Copy, Debug)]
 struct Update {
     pbn: Pbn,
-    /// The logical block whose pages it holds, if they lie in order.
+    /// The logical block whose pages the block holds in order, if any.
     in_order: Option<Lbn>,
     /// Whether a page in it has replaced an older copy.
     has_rewritten: bool,
@@ -139,7 +139,7 @@ pub struct Superblock {
 enum Copies {
     /// Hot pages go to U and cold ones to C.
     Apart,
-    /// All pages go to C. If C must be taken, it is taken from the worn blocks.
+    /// All pages go to C. A new C is taken from the worn blocks.
     Cold,
     /// Pages go to whichever of U and C has room.
     Together,
@@ -364,7 +364,7 @@ impl Superblock {
         }
     }
 
-    /// Sees to it that a superblock has an update block with room, and says which page of it is next.
+    /// Makes sure that a superblock has an update block with room. Returns it and its next page.
     fn make_room(&mut self, flash: &mut Flash<'_>, number: usize) -> Result<(Update, Ppn), StoreFault> {
         loop {
             self.close_full(flash, number);
@@ -384,8 +384,8 @@ impl Superblock {
         }
     }
 
-    /// Takes a block back from the superblock that was not written for longest and has more blocks than it
-    /// needs. Returns false if there is none.
+    /// Frees a block of the superblock not written for longest, of those with more blocks than they need.
+    /// Returns false if there is none.
     fn reclaim_any(&mut self, flash: &mut Flash<'_>) -> Result<bool, StoreFault> {
         let pages = flash.geometry().pages_per_block;
         let has_slack = |s: &(usize, &Super)| s.1.blocks.len() > s.1.needs(pages);

@@ -1,11 +1,11 @@
-//! The nodes of a B+-tree for a node layer: what a unit says of an entry.
+//! The nodes of a B+-tree for a node layer: how a unit describes an entry.
 //!
 //! ```text
 //! body | 1 for the first entry of an internal node, else 0 | key or bound | value, or page of the child (4) |
 //! ```
 //!
-//! The first entry of an internal node is known by its place: its bound may mean nothing (B3), so it has no
-//! place in the order of the others. The mark of a node is its level.
+//! The first entry of an internal node is known by its position: its bound may mean nothing (B3), so it does
+//! not take part in the order. The mark of a node is its level.
 
 use crate::unit_layer::{BODY_BYTES_MAX, Identity, NodeCodec, Op};
 use core::cmp::Ordering;
@@ -52,8 +52,8 @@ impl BPlusNodes {
         (start, end)
     }
 
-    /// Inserts an entry that belongs behind all others. Returns whether it does. Most units do, because
-    /// compacted nodes come sorted.
+    /// Appends an entry if it belongs behind all others. Returns whether it does, as in most cases: compacted
+    /// nodes are sorted.
     #[inline]
     fn append(&self, page: &mut [u8], body: &[u8]) -> bool {
         debug_assert_eq!(body.len(), self.body_bytes(), "N2: a unit of another size");

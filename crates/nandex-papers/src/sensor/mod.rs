@@ -1,8 +1,8 @@
-//! Logs of sensor readings: appended in time, found by time and by value, the oldest given up when the chip
-//! is full.
+//! Logs of sensor readings: readings are appended in time order and found by time or value. If the chip is
+//! full, the oldest are dropped.
 //!
-//! A log of readings is no ordered index: times rise and repeat, nothing is updated or removed, and what is
-//! old goes by itself. So it has an interface of its own, [`SensorLog`].
+//! A log of readings is no ordered index: times rise and repeat, nothing is updated or removed, and old
+//! readings disappear by themselves. So it has an interface of its own, [`SensorLog`].
 
 pub mod microhash;
 

@@ -46,10 +46,10 @@ pub enum Reinsertion {
 pub struct RStarRules {
     /// Number of children compared by overlap. 0 means none.
     pub overlap_candidates: u16,
-    /// Percentage of the capacity of a full node that is inserted again, at most
-    /// [`REINSERTED_PERCENT_MAX`]. 0 means none.
+    /// Percentage of a full node's entries that are inserted again, at most [`REINSERTED_PERCENT_MAX`]. 0
+    /// means none.
     pub reinserted_percent: u8,
-    /// The order in which they are inserted again.
+    /// Order in which entries are inserted again.
     pub order: Reinsertion,
 }
 

@@ -1,4 +1,4 @@
-//! The layer as its tree sees it: a store whose pages are nodes.
+//! The layer as the tree sees it: a store whose pages are nodes.
 
 use super::modes::Access;
 use super::{COMMIT_BITS, NodeCodec, NodeLayer, Placement};

@@ -1,8 +1,8 @@
-//! The reservation buffer: units that wait in RAM, a chain for each node in the order in which they came.
+//! The reservation buffer: units that wait in RAM, in a chain for each node, ordered by arrival.
 //!
-//! Units lie in slots of equal size; the first of free slots is taken. A *set* is the chain of one node; the
-//! sets are sorted by node. A buffer that eliminates keeps at most one unit for an entry of a node: what a
-//! newer unit and the one that waits come to together, which may be nothing.
+//! Units are in slots of equal size; the first free slot is used. A *set* is the chain of one node; the sets
+//! are sorted by node. A buffer that *eliminates* keeps at most one unit for an entry of a node: the combined
+//! effect of the waiting unit and a newer one, which may be nothing.
 
 use super::Identity;
 use super::unit::{Op, Unit};
@@ -42,7 +42,7 @@ pub struct ReservationBuffer {
     units: usize,
     /// Units that have arrived so far.
     arrived: u64,
-    /// Units saved: each met another for the same entry, and one or none of the two was left.
+    /// Units saved because two units of one entry were merged into one or none.
     eliminated: u64,
 }
 
@@ -146,7 +146,7 @@ impl ReservationBuffer {
         Unit { node: 0, op, mark: bytes[1], body: &bytes[2..] }
     }
 
-    /// Adds a unit, or merges it with the one that waits for the same entry.
+    /// Adds a unit, or merges it with the waiting unit of the same entry.
     pub fn push(&mut self, unit: Unit<'_>) {
         assert_eq!(unit.body.len(), self.body_bytes, "bodies have one size");
         self.arrived += 1;
@@ -185,8 +185,8 @@ impl ReservationBuffer {
         );
     }
 
-    /// Merges a unit with the one that waits for the same entry, if there is one. Returns whether the new
-    /// unit needs no slot of its own.
+    /// Merges a unit with the waiting one of the same entry, if there is one. Returns whether the new unit
+    /// needs no slot of its own.
     fn meet(&mut self, unit: &Unit<'_>) -> bool {
         let Ok(at) = self.place(unit.node) else { return false };
         let entry = self.identity.of(unit.body);

@@ -53,8 +53,8 @@ pub trait NodeCodec: nandex::shared::MaybeSend {
     /// Makes a page an empty node with this mark.
     fn reset(&self, page: &mut [u8], node: Lpn, mark: u8);
 
-    /// Shows the units that turn one image of a node, or an empty node, into another. There is at most one
-    /// unit for each entry, and deletions come first.
+    /// Passes to `show` the units that turn one image of a node, or an empty node, into another. There is at
+    /// most one unit for each entry, and deletions come first.
     fn differences(&self, old: Option<&[u8]>, new: &[u8], show: &mut dyn FnMut(Op, &[u8]));
 
     /// Applies a unit that is not a reset. An error tells why it does not fit.

@@ -1,4 +1,4 @@
-//! How a node layer is set up, and what room follows from it.
+//! Configuration of a node layer, and the sizes that follow from it.
 
 use super::NodeCodec;
 use super::buffer::ReservationBuffer;
@@ -13,7 +13,7 @@ use nandex::check::{IndexError, message};
 pub enum CommitPolicy {
     /// All units. The set of each node goes to the first sector with room for it, in order of arrival.
     FirstFit = 1,
-    /// All units. As first fit, but the largest set comes first.
+    /// All units. Like first fit, but the largest set comes first.
     FirstFitDecreasing = 2,
     /// All units, sorted by node, one after the other.
     Sorted = 3,
@@ -82,7 +82,6 @@ pub struct LayerConfig {
 pub(super) struct Room {
     /// Number of nodes, page 0 of the tree included.
     pub(super) nodes: u32,
-    /// Sectors.
     pub(super) sectors: u32,
     /// Largest number of mixed sectors.
     pub(super) mixed_max: u32,
@@ -98,7 +97,7 @@ const SCAN_BITS_MORE: usize = 32;
 pub(super) const SECTORS_FROM: u32 = 2;
 
 impl LayerConfig {
-    /// Entries that a node may have so that its units fit into its list of sectors.
+    /// Most entries of a node whose units fit into its list of sectors.
     pub fn entries_max(&self, page_bytes: usize, body_bytes: usize) -> usize {
         // One unit of each sector may be the reset.
         let entries = sector_units(page_bytes, body_bytes).saturating_sub(1);
@@ -138,7 +137,7 @@ impl LayerConfig {
         }
     }
 
-    /// Sectors that a commit writes at most.
+    /// Most sectors that a commit writes.
     pub(super) fn commit_sectors(&self, entries: usize, sector_units: usize) -> usize {
         match self.commit {
             CommitPolicy::SortedMerged => self.sets_max() + 1,
@@ -146,7 +145,7 @@ impl LayerConfig {
         }
     }
 
-    /// Nodes that a commit writes whole, at most.
+    /// Most nodes that a commit writes whole.
     fn whole_max(&self) -> usize {
         if self.commit.placement().has_modes() { self.group_pages } else { 0 }
     }

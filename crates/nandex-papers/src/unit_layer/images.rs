@@ -1,7 +1,6 @@
-//! The nodes that the tree has in hand, as it read them: what a write is compared with to learn what changed.
-//!
-//! They answer no read, so that a layer reads what it was published to read. Of a full set the least recently
-//! used one goes.
+//! Images of the nodes that the tree has in use, as it read them. A write is compared with them to find the
+//! changes. Reads do not use them, so that the layer reads as much as the published one. If the set is full,
+//! the least recently used image is dropped.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Nodes that have a page of their own: a commit applies the units of one node to it.
+//! Nodes with a page of their own: a commit applies the units of one node to its page.
 
 use super::{NodeCodec, NodeLayer};
 use alloc::vec::Vec;

@@ -329,7 +329,7 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         read
     }
 
-    /// The number of units that a write of these nodes gives.
+    /// Number of units that a write of these nodes makes.
     fn count_changes(&mut self, pages: &[(Lpn, &[u8])]) -> Result<usize, StoreError> {
         pages.iter().try_for_each(|(node, _)| self.recall(*node))?;
         let each =

@@ -27,9 +27,7 @@ pub(super) struct Sectors<S, C> {
     /// Sectors for which a mount found no room in the list of their node, the oldest first. They wait until
     /// the nodes in use are known.
     pub(super) beyond: Vec<(u32, Lpn)>,
-    /// Buffer for a sector.
     pub(super) page: Vec<u8>,
-    /// Buffer for a node.
     pub(super) node: Vec<u8>,
     /// Number of the next commit. `number` is that of its first unit.
     pub(super) commit: u32,
@@ -191,7 +189,7 @@ impl<S: PageStore, C: NodeCodec> Sectors<S, C> {
         Ok(())
     }
 
-    /// Ends a commit. If that fails, the commit is given up and nothing has changed.
+    /// Ends a commit. If that fails, the commit is dropped and nothing has changed.
     pub(super) fn end(&mut self, written: Result<(), StoreError>, cause: Cause) -> Result<(), StoreError> {
         let lasts_later = self.commits_each && !self.store.durable_writes();
         let Sectors { writer, store, table, .. } = self;

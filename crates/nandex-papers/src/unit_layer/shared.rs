@@ -1,4 +1,4 @@
-//! Nodes in shared sectors: what waits, and commits of the whole buffer.
+//! Nodes in shared sectors: the waiting units, and commits of the whole buffer.
 
 use super::config::CommitPolicy;
 use super::sector::{Kind, sector_units};

@@ -1,4 +1,4 @@
-//! A layer under a codec of its own, whose nodes are not sorted: the layers know of no tree.
+//! A layer with a codec for unsorted nodes: the layers do not depend on a tree.
 
 use super::*;
 use crate::inputs::{sized, stride};

@@ -112,7 +112,6 @@ impl<S: PageStore, C: NodeCodec> NodeLayer<S, C> {
         Ok(())
     }
 
-    /// Checks N7 and N8.
     pub(super) fn check_modes(&self, report: &mut CheckReport) {
         for node in (0..self.sectors.table.nodes()).filter(|node| self.modes.mode(*node) == Some(Mode::Disk))
         {

@@ -160,7 +160,7 @@ fn crc32(bytes: impl Iterator<Item = u8>) -> u32 {
     })
 }
 
-/// The pages of a log as they were before their checksums named their place.
+/// The pages of a log as written before their checksums included their place.
 fn as_before(chip: &SimChip) -> SimChip {
     let mut old = chip.clone();
     for ppn in used(chip) {
@@ -238,8 +238,8 @@ fn what_a_power_cut_leaves_is_taken_for_no_page_of_another_place() {
     }
 }
 
-/// The newest directory with the index pages of two buckets exchanged, under a right checksum: every entry
-/// is there, and those of the two are not where a query by value looks.
+/// The newest directory with the index pages of two buckets exchanged and a right checksum. Every entry is
+/// there, but a query by value looks for those of the two in the wrong place.
 fn with_other_heads(chip: &SimChip) -> SimChip {
     let number =
         |page: &[u8]| page[8..13].iter().rev().fold(0u64, |number, &byte| number << 8 | u64::from(byte));

@@ -1,5 +1,5 @@
-//! Logs of sensor readings on chips that die: what is refused changes nothing, all that is there can be read
-//! and is sound, and a mount finds what was there, but for what no sync saw.
+//! Logs of sensor readings on dying chips: a refused append changes nothing, all readings can be read and are
+//! sound, and a mount finds them, except unsynced ones.
 
 #![allow(clippy::unwrap_used)]
 
@@ -65,7 +65,7 @@ fn close_and_go_on(
     log
 }
 
-/// Lives until nothing is taken any more; appends refused.
+/// Appends until nothing is accepted any more. Returns the number of refused appends.
 fn live(seed: u64) -> u32 {
     let mut rng = Rng::new(seed);
     let pages_per_block = [4, 8, 16, 32][rng.below(4) as usize];

@@ -1,5 +1,5 @@
-//! Spatial indexes from outside: the same answers as the `rstar` crate gives, the pages a query reads against
-//! what packing predicts.
+//! Spatial indexes from outside: their answers compared with the `rstar` crate, and the pages read by a query
+//! compared with the prediction for packed trees.
 #![allow(clippy::unwrap_used)]
 
 use nandex::index::Fill;

@@ -128,7 +128,7 @@ fn a_store_behaves_as_a_chip() {
     }
 }
 
-/// The mark that a page carries when it was programmed.
+/// Mark in every programmed page.
 const MARK: u8 = 0xa5;
 
 /// The last byte of a page of the store, where the mark is.

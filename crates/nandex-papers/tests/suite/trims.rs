@@ -1,4 +1,5 @@
-//! Trims without a sync: few wait for a record, however many there are, and a power cut undoes those alone.
+//! Trims without a sync: only few wait for a record, however many there are, and a power cut undoes only
+//! those.
 #![allow(clippy::unwrap_used)]
 
 use nandex::ftl::dftl::{DftlConfig, DftlFtl};

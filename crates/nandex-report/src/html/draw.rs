@@ -1,8 +1,9 @@
-//! Figures as data: what `plot.js` draws as SVG in the page.
+//! Figures as data for `plot.js`, which draws them as SVG in the page.
 //!
-//! A figure has axes and series; a series has two columns of numbers, on an axis of names places in them. An
-//! index has one colour, mark and dash in all figures, by its place in the order asked for; no two share
-//! colour and mark. Colours are tokens (`s0`, `c1`, ...) that the page's style has for light and dark.
+//! A figure has axes and series. A series has two columns of numbers. On an axis of names, the numbers are
+//! positions in the list of names. An index has the same colour, mark and dash in all figures, by its
+//! position in the order asked for; no two share colour and mark. Colours are tokens (`s0`, `c1`, ...) that
+//! the page's style defines for light and dark.
 
 use serde::{Serialize, Serializer};
 
@@ -106,7 +107,7 @@ pub(super) enum Kind {
 pub(super) struct Series {
     pub(super) kind: Kind,
     pub(super) name: String,
-    /// The control that switches the series on and off; empty if there is none.
+    /// Name of the control that switches the series on and off; empty if there is none.
     pub(super) group: String,
     pub(super) colour: String,
     pub(super) mark: usize,
@@ -117,7 +118,7 @@ pub(super) struct Series {
     /// How far each value reaches down and up.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) spread: Option<Spread>,
-    /// Words for each point; without them, words are made of its numbers.
+    /// Text for each point. If empty, texts are made from the numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) words: Vec<String>,
     /// For stacks by cause: the series of each bar.

@@ -1,4 +1,4 @@
-//! The page of an experiment: its claims with their verdicts, its plots with their numbers, every cell.
+//! The page of an experiment: its claims with verdicts, its plots with numbers, and all cells.
 
 use super::Assets;
 use super::draw::{Axis, Figure, Kind, Series as Drawn, Spread, mark, token};
@@ -184,7 +184,7 @@ fn figure_of_claims(id: &str, rows: &[ScoreRow]) -> Option<Figure> {
     })
 }
 
-/// Positions on the horizontal axis, in the order in which the series have them.
+/// Positions on the horizontal axis, in the order of the series.
 fn places(series: &[Series]) -> Vec<String> {
     let mut places: Vec<String> = Vec::new();
     for point in series.iter().flat_map(|series| &series.points) {
@@ -264,7 +264,7 @@ fn numbers(points: &[Point], is_bars: bool, names: &[String]) -> Vec<f64> {
     points.iter().enumerate().map(|(at, point)| place(at, point)).collect()
 }
 
-/// The figures that the paper states, as marks beside ours.
+/// Marks for the paper's own figures, drawn beside ours.
 fn marks(number: usize, stated: &Stated, is_bars: bool, names: &[String]) -> Drawn {
     let name = match stated.against.as_str() {
         "" => format!("paper: {}", stated.series),

@@ -17,7 +17,7 @@ pub(super) struct MapView {
     pub(super) nodes: String,
     /// The drawing as SVG. It consists only of numbers, so it needs no escaping.
     pub(super) svg: String,
-    /// The kind of each query, and what it found and read.
+    /// Each query: its kind, its number of answers, and the nodes it read.
     pub(super) rows: Vec<[String; 4]>,
 }
 

@@ -1,9 +1,9 @@
-//! The report: one HTML file that holds everything it shows and loads nothing.
+//! The report: one HTML file that contains everything it shows and loads nothing.
 //!
-//! `templates/base.html` is the skeleton of every page; askama fills it and escapes whatever it inserts. The
-//! plots are data (`draw`) that `plot.js` draws as SVG: the report opens without a network, and its content
-//! policy forbids one. `report.js` goes from tab to tab, sorts the tables and switches series on and off;
-//! without it the tables still say everything.
+//! `templates/base.html` is the skeleton of every page; askama fills it and escapes all inserted text. The
+//! plots are data (`draw`) that `plot.js` draws as SVG. The report opens without a network, and its content
+//! policy forbids one. `report.js` switches tabs, sorts tables and toggles series; without it the tables
+//! still show everything.
 
 mod draw;
 mod experiment;

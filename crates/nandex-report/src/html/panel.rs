@@ -136,7 +136,7 @@ impl<'a> At<'a> {
         Some(figures.life_on(chip, 1.0).even_years).filter(|years| years.is_finite())
     }
 
-    /// The index to take, which is the simplest of those as good as the best; the best; and the others that
+    /// The index to take (the simplest of those that are as good as the best), the best, and the others that
     /// are as good.
     pub(super) fn taken(&self) -> Option<(&Row<'a>, &Row<'a>, Vec<&Row<'a>>)> {
         let rows = ranked(self.class());

@@ -1,5 +1,5 @@
-//! The plots of a comparison: cost against RAM, and of one class with one amount of RAM what its operations
-//! cost, how long the slow ones take, who pays, how it adds up, wear and life.
+//! The plots of a comparison. One is cost against RAM. The others show one class with one amount of RAM: cost
+//! of operations, latencies, causes, accumulated time, wear and lifetime.
 
 use super::draw::{Axis, Figure, Kind, Series, Spread, glyph, mark, token};
 use super::panel::{At, Panel};

@@ -45,7 +45,7 @@ struct RowView {
     cells: Vec<(String, String)>,
 }
 
-/// A device that did something, with its position in the order asked for.
+/// A device with results, and its position in the order asked for.
 type Shown<'a> = (usize, &'a ReplayRun);
 
 impl<'a> Page<'a> {

@@ -1,4 +1,4 @@
-//! The figures of a page as data to be saved: a column for each, a place in it for each run.
+//! The figures of a page as data for download: a column for each figure, a row for each run.
 
 use crate::summary::measure::Measure;
 use nandex_lab::results::{Results, Run};

@@ -26,7 +26,7 @@ pub struct Row<'a> {
     pub index: &'a str,
     /// The storage below the index.
     pub storage: &'a str,
-    /// The runs that finished, with their sums.
+    /// Finished runs with their totals.
     pub finished: Vec<(&'a Run, Totals)>,
     /// The runs that did not finish.
     pub failed: Vec<&'a Run>,

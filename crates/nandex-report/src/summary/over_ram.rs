@@ -1,5 +1,4 @@
-//! Comparisons of the same indexes with different RAM, and over different workloads: which index at which
-//! RAM.
+//! Comparisons of the same indexes with different RAM and workloads: which index to take at which RAM.
 
 use super::conclusion::{ranked, simplest, ties};
 use super::measure::Measure;

@@ -54,7 +54,7 @@ pub enum BlockOp {
     Trim,
 }
 
-/// One request.
+/// A request of the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// The operation of the request.

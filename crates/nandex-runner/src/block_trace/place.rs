@@ -1,19 +1,19 @@
-//! From bytes on devices to the logical pages of a store.
+//! Maps bytes of the trace's devices to logical pages of a store.
 //!
-//! The devices are cut into *extents* of as many bytes as an erase block holds, so that what lay together in
-//! a block keeps its place in a block: the rules of block-mapping FTLs see the alignment that the trace had.
-//! Then:
+//! The devices are cut into *extents* as large as an erase block, so that bytes of one block stay together in
+//! a block: block-mapping FTLs see the trace's alignment. The store has room for a number of extents. Three
+//! rules place them:
 //!
-//! - [`Placing::Compact`]: the extents that reads and writes touch are laid side by side, device by device,
-//!   by ascending address. Empty space disappears, order and alignment stay. Where they do not fit, extent
-//!   `i` goes to place `i` modulo the places there are: several share one, which the facts tell
+//! - [`Placing::Compact`]: the extents read or written are laid side by side, device by device, by ascending
+//!   address. Empty space disappears; order and alignment stay. If they do not fit, extent `i` goes to place
+//!   `i` modulo the number of places. Several extents then share a place, as the facts tell
 //!   ([`Placement::folded_extents`]).
-//! - [`Placing::Dense`]: the same with extents of one page: only what is touched takes room, and what lay
-//!   together in a block need not do so any more.
-//! - [`Placing::Modulo`]: each extent stays where its address says, modulo the places there are.
+//! - [`Placing::Dense`]: the same with extents of one page. Only pages that are used take room, and pages of
+//!   one block may be separated.
+//! - [`Placing::Modulo`]: each extent stays at its address modulo the number of places.
 //!
-//! A write of part of a page reads the page and writes it whole. A trim drops the pages it covers whole, of
-//! extents that something else touches.
+//! A write of part of a page reads the page and writes it whole. A trim drops the pages that it covers
+//! completely, in extents that are also read or written.
 
 use super::{BlockOp, BlockTrace, Request};
 use crate::error::LabError;
@@ -107,7 +107,7 @@ impl Placement {
         self.shape
     }
 
-    /// The way in which extents are placed.
+    /// Rule by which extents are placed.
     pub fn placing(&self) -> Placing {
         self.placing
     }

@@ -1,4 +1,4 @@
-//! Every format: lines as its collections have them, lines that are wrong, and which format is guessed.
+//! Tests of every format: lines as in public collections, faulty lines, and the guess of the format.
 
 use super::*;
 use std::fs;
@@ -16,7 +16,7 @@ fn request(op: BlockOp, device: u32, range: (u64, u64), time_ns: u64) -> Request
     Request { op, device, offset_bytes: range.0, bytes: range.1, time_ns }
 }
 
-/// Checks that the text is refused on this line with a message that has all these words.
+/// Checks that the text is refused at this line with a message that contains all these words.
 fn assert_refused(text: &str, line: u64, words: &[&str]) {
     let (at, reason) = read(text).unwrap_err();
     assert_eq!(at, line, "{reason}");

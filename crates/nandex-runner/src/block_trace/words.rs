@@ -1,4 +1,4 @@
-//! The words of a line as numbers, times and operations, with what is wrong with them.
+//! Parses words of a line as numbers, times and operations; errors name the fault.
 
 use super::{BlockOp, SECTOR_BYTES};
 

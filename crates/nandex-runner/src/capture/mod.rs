@@ -1,4 +1,4 @@
-//! Captures what a program does to its directory tree: runs it under strace and makes a trace of it.
+//! Captures the operations of a program on its directory tree: runs it under strace and makes a trace.
 
 mod strace;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Lines of strace, put together and taken apart.
+//! Lines of strace: joined if they were interrupted, and parsed.
 
 use std::collections::BTreeMap;
 
@@ -52,7 +52,7 @@ impl Lines {
         call(pid, rest)
     }
 
-    /// A process that is in one of these calls.
+    /// The last process that has begun, but not ended, one of these calls.
     pub(super) fn beginner(&self, names: &[&str]) -> Option<u32> {
         let mut begun = self.begun.iter().rev();
         begun.find(|(_, text)| names.iter().any(|name| text.starts_with(name))).map(|(pid, _)| *pid)

@@ -1,4 +1,4 @@
-//! Lines of strace as operations, and a real capture where strace is installed.
+//! Lines of strace parsed as operations, and a real capture if strace is installed.
 
 use super::*;
 use crate::trace::write_text;

@@ -176,7 +176,7 @@ impl Tree {
         self.builder.between(TABLE, (&bound, &bound), (false, 1)).is_empty()
     }
 
-    /// Adds what a failed call tells of an entry.
+    /// Adds the knowledge about an entry that a failed call gives.
     fn told(&mut self, key: Key, error: &str) {
         match error {
             "ENOENT" => self.builder.look_up(TABLE, key, Some(false)),

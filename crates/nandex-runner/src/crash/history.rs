@@ -26,7 +26,7 @@ struct Effect {
     slot: u32,
     old: u64,
     new: u64,
-    /// Whether the slot is a page that was trimmed. Until the next sync its old contents may come back.
+    /// True if the slot is a trimmed page. Until the next sync its old contents may come back.
     trimmed: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct History {
     /// For each number of acknowledged operations: how many of them are followed by a sync.
     synced: Vec<usize>,
     last: Vec<u64>,
-    /// Number of slots that hold something now.
+    /// Number of slots with contents now.
     held: usize,
 }
 
@@ -143,8 +143,8 @@ impl History {
         self.effects_of(op).iter().rev().for_each(|effect| state[effect.slot as usize] = effect.old);
     }
 
-    /// The state found, among those that the promise allows at this moment. If it is none, the error has
-    /// the first slot that differs from the state after the last acknowledged operation.
+    /// The allowed state that equals the contents found. If there is none, the error has the first slot that
+    /// differs from the state after the last acknowledged operation.
     pub(crate) fn survivor(
         &self,
         moment: &Moment,
@@ -210,8 +210,8 @@ impl History {
         lost
     }
 
-    /// Whether these contents are the state. Pages trimmed in the operations `since` may hold what they
-    /// held before.
+    /// True if the contents found are this state. Pages trimmed in the operations `since` may have their old
+    /// contents.
     fn matches(&self, state: &[u64], found: &[u64], since: std::ops::Range<usize>) -> bool {
         let mut wrong = (0..state.len()).filter(|&slot| state[slot] != found[slot]).peekable();
         if wrong.peek().is_none() {

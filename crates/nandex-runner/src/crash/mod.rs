@@ -1,21 +1,20 @@
-//! The power is cut at every physical operation of a workload, and what comes back is compared with what was
-//! promised.
+//! Crash tests: the power is cut at every physical operation of a workload, and the recovered contents are
+//! compared with the promise.
 //!
 //! 1. The workload runs once on a small chip that records every program, erase and bad-block mark, labelled
 //!    with the number of operations acknowledged before it ([`Rehearsal::record`]).
-//! 2. A second chip walks along the recording. Before each physical operation it is cloned; the clone sees
-//!    the operation not at all, or torn in every way the chip can tear it. (A cut after an operation is one
+//! 2. A second chip walks along the recording. It is cloned before each physical operation. The clone sees
+//!    that operation not at all, or torn in every way possible on the chip. (A cut after an operation is one
 //!    before the next.)
-//! 3. The clone is mounted, its invariants are checked, and its whole contents compared: a class that keeps
-//!    every operation must come back with the acknowledged ones, or these and the one in flight; one that
-//!    keeps every sync with some prefix of the history that is no shorter than the last sync; one that
-//!    promises nothing must refuse or be right, and where it can be opened all the same it must be whole,
-//!    with each key as at the last sync or later.
-//! 4. Some of the recovered chips go on working for a few dozen operations, and of these some are cut a
+//! 3. The clone is mounted, its invariants are checked, and its whole contents compared. A class that keeps
+//!    every operation must return the acknowledged ones, with or without the one in flight. A class that
+//!    keeps every sync must return some prefix of the history that is no shorter than the last sync. A class
+//!    without a promise must refuse or be right. If it can be opened after a refusal, it must be whole, and
+//!    each key must be as at the last sync or later.
+//! 4. Some of the recovered chips go on working for a few dozen operations, and some of these are cut a
 //!    second time, during the recovery or after it.
 //!
-//! The work is divided over threads by stretches of the recording; the report is the same whatever their
-//! number.
+//! Threads divide the work by stretches of the recording. The report does not depend on their number.
 
 pub(crate) mod history;
 pub(crate) mod ops;
@@ -81,7 +80,7 @@ impl Target {
         if self.holds().is_some_and(Holds::any_length) { 80 } else { 1200 }
     }
 
-    /// The strongest durability class that it gives.
+    /// Strongest durability class of the target.
     pub fn strongest_class(&self) -> Durability {
         match self {
             Target::Index(entry) => entry.strongest_class(),
@@ -113,7 +112,7 @@ pub enum Cuts {
     All,
     /// At this number of places, evenly spread.
     Sample(u64),
-    /// At one place, to replay it.
+    /// One cut only, to repeat it.
     At(CutPoint),
 }
 
@@ -179,7 +178,7 @@ impl CrashPlan {
         Subject::mount(self.target, &self.settings, Box::new(chip.clone()))
     }
 
-    /// The command that repeats one cut of this test.
+    /// Command line that repeats one cut of this test.
     pub fn replay_command(&self, at: &str) -> String {
         let settings = &self.settings;
         let flag = match self.target {
@@ -308,7 +307,7 @@ impl Rehearsal {
         self.recording.operations.len() as u64
     }
 
-    /// Number of cuts to be tried, without second ones.
+    /// Number of first cuts to try.
     pub fn cuts(&self) -> u64 {
         self.cut_numbers().len() as u64
     }

@@ -13,10 +13,9 @@ pub(crate) enum HostOp {
     Remove(u32),
     /// Writes several pages, or new values of several keys, all or none.
     Group(Vec<u32>),
-    /// Changes keys one after the other in one atomic operation: puts if true, else removes. A key may come
-    /// twice.
+    /// Changes keys in order in one atomic operation: true puts, false removes. A key may occur twice.
     Mixed(Vec<(u32, bool)>),
-    /// Loads sorted records, those of the slots below this one, into an empty index.
+    /// Loads the records of all slots below this one, sorted, into an empty index.
     Load(u32),
     Sync,
     /// Ends the session and mounts again: after a close, or after a sync only.
@@ -26,7 +25,7 @@ pub(crate) enum HostOp {
 }
 
 impl HostOp {
-    /// The slots that it changes, in order, and whether it puts a value there.
+    /// Slots changed by the operation, in order; true for a put.
     pub(crate) fn changes(&self) -> Vec<(u32, bool)> {
         match self {
             HostOp::Put(slot) | HostOp::Blind(slot) => vec![(*slot, true)],
@@ -52,11 +51,11 @@ pub(crate) struct Mix {
     pub(crate) group_max: usize,
     /// Whether a mount is only possible after a close.
     pub(crate) always_close: bool,
-    /// A put to a slot that holds something is replaced by a removal unless this is set.
+    /// If false, a put to a slot with contents is replaced by a removal.
     pub(crate) overwrites: bool,
     /// Whether puts go to the slot after the last one in use, and nothing is removed.
     pub(crate) appends: bool,
-    /// Whether the oldest entries are given up when there is no room.
+    /// True if the oldest entries are dropped when there is no room.
     pub(crate) gives_up: bool,
 }
 

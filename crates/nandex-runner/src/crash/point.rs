@@ -1,12 +1,12 @@
-//! Where the power is cut, as text: `1234:before`, `1234:prefix`, and `1234:prefix,57:before` for a second
-//! cut while the recovered one goes on.
+//! A power cut as text: `1234:before`, `1234:prefix`, and `1234:prefix,57:before` if the recovered index is
+//! cut again.
 
 use crate::error::LabError;
 use nandex::nand::sim::TornModel;
 use std::fmt;
 use std::str::FromStr;
 
-/// A cut: the physical operation at which the power fails, and what is left of that operation.
+/// A cut: the physical operation at which the power fails, and the part of it that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cut {
     /// Number of the physical operation, from 0 at the beginning of the recording.

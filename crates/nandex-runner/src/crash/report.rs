@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 /// The outcome of a crash test.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CrashReport {
-    /// The set-up.
+    /// Set-up of the test.
     #[serde(flatten)]
     pub setup: CrashSetup,
     /// The workload as it went without any cut.
@@ -27,7 +27,7 @@ pub struct CrashReport {
     pub tally: Tally,
     /// The first failure in the order of the physical operations.
     pub first_failure: Option<CrashFailure>,
-    /// Wall time.
+    /// Wall-clock time in milliseconds.
     pub elapsed_ms: u64,
 }
 
@@ -48,7 +48,7 @@ pub struct CrashSetup {
     pub ram_bytes: Option<u64>,
     /// Options set.
     pub options: BTreeMap<String, String>,
-    /// The durability class that the target declared. It decides what may be lost.
+    /// Durability class declared by the target, which decides what may be lost.
     pub durability: &'static str,
     /// The seed of the workload and of everything random in the cuts.
     pub seed: u64,
@@ -142,7 +142,7 @@ pub struct Tally {
     pub operations_lost_most: u64,
     /// Recovered chips on which the test went on, with more operations and another mount.
     pub continued: u64,
-    /// Cuts after which the contents were none that the promise allows.
+    /// Cuts after which the contents were not allowed by the promise.
     pub lost: u64,
     /// Cuts after which the subject could not be mounted or read.
     pub unmountable: u64,
@@ -235,7 +235,7 @@ pub struct CrashFailure {
     pub kind: &'static str,
     /// The failure in words.
     pub what: String,
-    /// The command that replays it.
+    /// Command line that repeats the failure.
     pub replay: String,
 }
 

@@ -23,7 +23,7 @@ pub(crate) type SharedChip = Shared<SimChip>;
 pub(crate) enum Promise {
     /// The state after the last acknowledged operation, or after the one in flight.
     LastState,
-    /// Also an earlier state, back to the last sync.
+    /// Any earlier state back to the last sync is allowed too.
     Prefix,
     /// Any mixture of values that the slots had since the last sync.
     EachSlot,
@@ -63,7 +63,7 @@ impl Subject {
         })
     }
 
-    /// Opens what a cut left of an index that refuses a normal mount, if that is possible.
+    /// Opens an index that refuses a normal mount after a cut, if it has a way for that.
     pub(crate) fn mount_after_cut(
         target: Target,
         settings: &Settings,

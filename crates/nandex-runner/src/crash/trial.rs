@@ -1,5 +1,4 @@
-//! One cut: mounts what it left, checks it, compares its contents in full, and at times goes on working with
-//! it.
+//! One cut: mounts the chip, checks the index, compares its whole contents, and sometimes goes on working.
 
 use super::CrashPlan;
 use super::history::{History, Moment, Wrong};
@@ -24,7 +23,7 @@ pub(super) struct Context<'a> {
     pub(super) may_be_full: bool,
 }
 
-/// A recording with its history, and a chip that is moved along it.
+/// A recording with its history, and a chip that is moved along the recording.
 pub(super) struct Walk<'a> {
     pub(super) history: &'a History,
     pub(super) recording: &'a [Recorded],
@@ -53,12 +52,12 @@ enum Depth {
 const OPERATIONS_AFTER: usize = 40;
 /// One in this many recovered chips is used further.
 const GO_ON_EVERY: u64 = 6;
-/// One in this many of those chips is cut again, at several places.
+/// Every how many of the chips that go on are cut again, and at how many places.
 const CUT_AGAIN_EVERY: u64 = 12;
 const SECOND_CUTS: u64 = 8;
 
-/// One in this many blocks must have failed before a write may be refused for that. It is the share that
-/// FTLs reserve in these tests.
+/// One in this many blocks must have failed before a write may be refused for that reason. FTLs reserve this
+/// share in these tests.
 const FAILED_PER_WORN: u32 = 8;
 
 /// Whether enough blocks have failed that writes may be refused.
@@ -189,7 +188,8 @@ impl Trial<'_> {
         self.cut_again(walk, second, outcome)
     }
 
-    /// Mounts what the cut left and finds its state. `None` if the mount was refused and may be.
+    /// Mounts the chip and finds its state in the history. Returns `None` if the mount was refused and may
+    /// be.
     fn recover(
         &self,
         chip: &SharedChip,
@@ -288,7 +288,7 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Cuts the recovery and what followed it.
+    /// Cuts the power during the recovery and the work after it.
     fn cut_again(
         &self,
         mut walk: Walk<'_>,

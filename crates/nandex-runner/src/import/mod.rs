@@ -1,7 +1,8 @@
-//! Traces from what other systems log: statements of SQL, YCSB, RocksDB, tables of operations and keys.
+//! Imports traces from the logs of other systems: SQL statements, YCSB, RocksDB, tables of operations and
+//! keys.
 //!
-//! Each format is a file that turns lines into operations of a [`Builder`]; what it does not understand it
-//! passes over and counts, with the first such line to show.
+//! Each format has a file that turns lines into operations of a [`Builder`]. Lines that are not understood
+//! are skipped and counted; the first of them is shown.
 
 mod mysql;
 mod postgres;
@@ -58,7 +59,7 @@ impl FromStr for Format {
 }
 
 impl Format {
-    /// The format's name.
+    /// Name of the format.
     pub fn name(self) -> &'static str {
         FORMATS.iter().find(|(_, format)| *format == self).map_or("", |(name, _)| name)
     }

@@ -1,4 +1,4 @@
-//! Logs as the systems write them, and what they become.
+//! Logs as other systems write them, and the traces made of them.
 
 use super::*;
 use crate::trace::write_text;

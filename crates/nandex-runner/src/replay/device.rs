@@ -1,4 +1,4 @@
-//! The devices that a trace can be replayed on, and how their time is told.
+//! The devices on which a trace can be replayed, and the clock of each.
 
 use super::Replay;
 use crate::disks::DiskEntry;
@@ -21,7 +21,7 @@ pub type OpenOwn = Box<dyn Fn(usize, u32) -> Result<(Box<dyn PageStore>, Vec<Str
 pub enum Device {
     /// An FTL on the simulated chip.
     Ftl(&'static StoreEntry),
-    /// An FTL under a name of its own, with options that come before those of the replay.
+    /// An FTL under a name of its own. Its options override those of the replay.
     Tuned {
         /// The device's name in results.
         name: String,
@@ -71,7 +71,7 @@ impl Device {
         }
     }
 
-    /// Whether the device runs in real time, so that nothing else should run beside it.
+    /// True if the device runs in real time, so that nothing else should run at the same time.
     pub fn is_timed_by_wall_clock(&self) -> bool {
         matches!(self, Device::Own { .. })
     }
@@ -141,7 +141,7 @@ impl Clock {
         }
     }
 
-    /// Lets the device idle until `time_ns`. Only a disk needs this, because it goes on turning.
+    /// Lets the device idle until `time_ns`. Only a disk needs this, because it keeps turning.
     pub(super) fn idle_until(&self, time_ns: u64) {
         if let Clock::Disk(disk) = self {
             disk.lock().idle_until(Nanos(time_ns));

@@ -240,7 +240,7 @@ impl Wear {
     }
 }
 
-/// The work in one window, one of the equal parts of the trace.
+/// Work in one window; the windows are equal parts of the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Window {
     /// Start of the window in ns after the first request, or in requests if the trace has no times.

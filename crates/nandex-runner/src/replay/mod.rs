@@ -1,22 +1,22 @@
-//! A block trace on several devices: every FTL of the registry, disks, and a real file, each with the same
-//! requests.
+//! Replays a block trace on several devices: every FTL of the registry, disks, and a real file, all with the
+//! same requests.
 //!
-//! 1. The devices are opened once to learn how many logical pages each has; all of them use the pages that
-//!    the smallest one has ([`Replay::run`]), so that every device gets the same work.
+//! 1. The devices are opened once to learn their numbers of logical pages. All of them use as many pages as
+//!    the smallest has ([`Replay::run`]), so that every device gets the same work.
 //! 2. The trace is laid out on these pages ([`crate::block_trace::place`]).
 //! 3. Each device is filled ([`Fill`]), which is not counted, and then does the requests one after the other
-//!    (`session`). Every page read is compared with what was written last.
+//!    (`session`). Every page read is compared with the last write.
 //!
-//! An FTL behind a Transit Buffer Manager ([`crate::tbm`]) is a device like any other, on the same chip as
-//! the FTL alone, which it shares with its buffer blocks.
+//! An FTL behind a Transit Buffer Manager ([`crate::tbm`]) is a device like any other. Its chip is the same,
+//! shared by the FTL and the buffer blocks.
 //!
-//! Simulated devices run side by side on as many threads as are asked for; what a wall clock times runs
-//! alone, at the end.
+//! Simulated devices run on as many threads as asked for. Devices timed by a wall clock run alone, at the
+//! end.
 //!
-//! The *latency* of a request is the time the device works for it: the sum of the latencies of the chip's
-//! operations, nothing overlaps, collections and merges that the request sets off included. Where the trace
-//! tells when requests were made, the *response time* adds the wait for those before it, one at a time in the
-//! order of the trace.
+//! The *latency* of a request is the time that the device works for it: the sum of the latencies of the
+//! chip's operations, without overlap, including the collections and merges that the request triggers. If the
+//! trace has the times of requests, the *response time* adds the wait for earlier requests, one at a time in
+//! the order of the trace.
 
 mod device;
 mod figures;
@@ -72,9 +72,9 @@ pub struct Replay {
     pub trace: BlockTrace,
     /// The name of the trace's file for the results.
     pub trace_file: String,
-    /// The devices, none of them twice.
+    /// Devices, without duplicates.
     pub devices: Vec<Device>,
-    /// The way in which addresses become pages.
+    /// Rule by which addresses become pages.
     pub placing: Placing,
     /// The pages that are written before the trace begins.
     pub fill: Fill,

@@ -1,5 +1,4 @@
-//! One device under the trace: fill, requests, figures. Every page read is compared with what was written
-//! last.
+//! One device with the trace: fill, requests, figures. Every page read is compared with the last write.
 
 use super::device::{Clock, Device};
 use super::figures::{Latencies, WINDOWS, Wear, Window, cdf};

@@ -1,4 +1,4 @@
-//! Replays on every store against a model of pages, and what the figures say about them.
+//! Replays on every store, compared with a model of pages, and checks of the figures.
 
 use super::session::{Work, run};
 use super::*;
@@ -125,7 +125,7 @@ proptest! {
         prop_assert!(trimmed || written.len() == count);
     }
 
-    /// Every device does the same host work on every FTL and disk, none of which loses a page.
+    /// Every FTL and disk does the same host work, and none loses a page.
     #[test]
     fn every_device_does_the_same_work(requests in prop::collection::vec(any_request(), 1..400)) {
         let results = replay(requests, everything()).run(&Control::default()).unwrap();

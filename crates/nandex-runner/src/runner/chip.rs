@@ -6,7 +6,7 @@ use nandex::nand::sim::SimChip;
 use nandex::nand::{Cause, Geometry, Nand, NandError, ReadOutcome};
 use nandex::units::{Pbn, Ppn};
 
-/// A simulated chip that sums up the time spent simulating it; its observer shares it.
+/// A simulated chip that sums up the processor time of its simulation. The observer shares it.
 pub(crate) struct TimedChip {
     chip: Shared<SimChip>,
     spent_ns: Shared<u64>,

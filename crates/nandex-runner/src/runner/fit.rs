@@ -1,4 +1,4 @@
-//! The FTL that an index over a store takes where none is named.
+//! Chooses the FTL of an index over a store if none is named.
 
 use super::records::format;
 use super::{Job, medium};

@@ -1,16 +1,15 @@
-//! One index on one simulated chip over one workload: what every operation cost, and whether every answer was
-//! right.
+//! Runs one index on one simulated chip over one workload: measures every operation and checks every answer.
 //!
-//! The chip is shared by the index and the runner, which reads its counters after every call: the difference
-//! is the cost of the operation, the garbage collections and evictions it had to wait for included.
-//! Formatting is not counted.
+//! The index and the runner share the chip. The runner reads its counters after every call: the difference is
+//! the cost of the operation, including the garbage collections and evictions in it. Formatting is not
+//! counted.
 //!
-//! Every answer is compared with a [`Model`](crate::model::Model) unless told not to; the first wrong one
-//! ends the run, as does the first error of the index. What was measured until then is kept, and
-//! [`Run::error`] says where it stopped.
+//! Every answer is compared with a [`Model`](crate::model::Model) unless that is switched off. The first
+//! wrong answer ends the run, and so does the first error of the index. The measurements so far are kept, and
+//! [`Run::error`] tells where the run stopped.
 //!
-//! Processor time is the thread's while it is in the index, less that spent in the simulated chip: what
-//! index, FTL and cache compute. It is the only figure that differs from one run to the next.
+//! Processor time is that of the thread inside the index, without the simulated chip: the work of index, FTL
+//! and cache. It is the only figure that differs from run to run.
 
 mod chip;
 mod failure;

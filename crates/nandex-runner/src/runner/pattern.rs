@@ -1,10 +1,9 @@
-//! In which pattern a chip is read and programmed: what follows the last operation of its kind, and what does
-//! not.
+//! Access patterns of a chip: which operations follow the last one of their kind.
 //!
-//! Papers price a sequential write below a random one. A program *follows in its block* when it goes to the
-//! page after the one that was programmed last in the same block since its erase; it *follows on the chip*
-//! when that is also the last program of the chip. The same holds for reads. What comes first in a block
-//! follows nothing.
+//! Papers price a sequential write below a random one. A program *follows in its block* if it is on the page
+//! after the last one programmed in the same block since the block's erase. It *follows on the chip* if that
+//! page was also the last one programmed on the chip. The same holds for reads. The first operation in a
+//! block follows nothing.
 
 use crate::results::PatternCounts;
 use nandex::Shared;

@@ -1,4 +1,4 @@
-//! How far a run is: told to whoever waits for it, who may end it.
+//! Progress of a run, reported to a listener, which may also end the run.
 
 use super::{Control, Failure};
 
@@ -39,7 +39,7 @@ impl<'a> Progress<'a> {
         self.reported = self.done;
     }
 
-    /// Ends the run. Those of the `planned` steps that it skips or did not report count as done.
+    /// Ends the run. Steps of the `planned` ones that were skipped or not reported count as done.
     pub(crate) fn end(self, planned: u64) {
         self.control.add_done(planned - self.reported);
     }

@@ -1,5 +1,5 @@
-//! A run under way: drives a subject through its phases, books what each operation cost, and checks the index
-//! at the end.
+//! A run in progress: drives a subject through its phases, books the cost of each operation, and checks the
+//! index at the end.
 
 use super::medium::Device;
 use super::meter::{Done, Meter, by_name, ratio};
@@ -11,7 +11,7 @@ use crate::results::Run;
 use nandex::IndexError;
 use nandex::ordered::Durability;
 
-/// The place where a run does its operations and books their costs.
+/// State of a run: options, device and meter. It does the operations and books their costs.
 pub(crate) struct Desk<'a> {
     pub(crate) options: RunOptions,
     device: Device,

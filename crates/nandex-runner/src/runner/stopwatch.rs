@@ -1,4 +1,4 @@
-//! The processor time of the thread: what others do on the same core is not in it.
+//! Processor time of the thread, without that of other threads on the same core.
 
 #[cfg(unix)]
 pub(crate) fn thread_ns() -> u64 {

@@ -1,7 +1,7 @@
-//! The subject of a run: an index with the operations that it is to do and the model that knows the answers.
+//! The subject of a run: an index, the operations for it, and the model that knows the answers.
 //!
 //! The [session](super::session) drives any subject through its phases. [`Records`](super::records::Records)
-//! is the one of the ordered indexes, `Boxes` of [`crate::spatial`] the one of the spatial ones.
+//! is the subject of ordered indexes, `Boxes` of [`crate::spatial`] that of spatial ones.
 
 use super::session::Desk;
 use super::{Done, Failure};
@@ -18,7 +18,7 @@ pub(crate) struct PhaseOf<'a> {
     pub(crate) operations: usize,
 }
 
-/// The position of an operation: its phase and its place there.
+/// Position of an operation: its phase, and its number in the phase.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At {
     pub(crate) phase: usize,

@@ -1,5 +1,5 @@
-//! One tree in a set-up that no option names: what a paper or its authors' program counts, and what plow
-//! costs phase by phase.
+//! Runs of a single tree in set-ups that no option offers: for the counts of a paper or of its authors'
+//! program, and for the costs of plow phase by phase.
 
 pub mod ls_lru;
 pub mod plow;

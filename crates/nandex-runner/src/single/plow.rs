@@ -1,4 +1,4 @@
-//! A plow on a chip under operations of one kind after another: what each kind costs.
+//! Measures each kind of operation on a plow by itself.
 
 use crate::LabError;
 use crate::workload::Zipf;

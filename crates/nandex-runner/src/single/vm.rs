@@ -1,4 +1,4 @@
-//! A VMTree in the set-up of its authors' program, counted as that program counts.
+//! A VMTree in the set-up of its authors' program, with the counts of that program.
 
 use crate::LabError;
 use nandex::nand::catalogue::{mlc_64m, nor_2m};

@@ -73,8 +73,8 @@ fn sized(settings: &Settings) -> Settings {
     Settings { record: runner::record_format::<f64, 2>(), ..settings.clone() }
 }
 
-/// The facts about a spatial workload. The key's size is that of a rectangle, the value's size that of an
-/// entry's number.
+/// Facts about a spatial workload. The key size is that of a rectangle, the value size that of an entry's
+/// number.
 pub fn facts<C: super::registry::Number, const D: usize>(
     workload: &SpatialWorkload<C, D>,
     settings: &Settings,

@@ -1,12 +1,12 @@
-//! Spatial data: places and rectangles from files, bundled ones, and synthetic ones.
+//! Spatial data: points and rectangles from files, bundled ones, and synthetic ones.
 //!
-//! - CSV with a header: `lon`,`lat` or `x`,`y` make points, `xmin`,`ymin`,`xmax`,`ymax` rectangles; `id` is
-//!   the entry's number, which is that of the line where there is none; other columns are passed over.
-//! - GeoJSON: each feature is an entry, a point or the box around its geometry; its number is the feature's
-//!   `id`, or its place.
+//! - CSV with a header: `lon`,`lat` or `x`,`y` make points, `xmin`,`ymin`,`xmax`,`ymax` rectangles. `id` is
+//!   the entry's number, by default the number of the line. Other columns are ignored.
+//! - GeoJSON: each feature is an entry, a point or the box around its geometry. Its number is the feature's
+//!   `id`, by default its position.
 //!
-//! Either may be packed with zstd. The first line or feature that makes no sense is named. Two entries with
-//! one number are refused too: answers are told apart by it.
+//! Either may be packed with zstd. The first line or feature that makes no sense is named in the error. Two
+//! entries with the same number are refused, because answers are compared by number.
 
 use super::registry::Number;
 use crate::data as folder;

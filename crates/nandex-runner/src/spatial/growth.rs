@@ -1,4 +1,5 @@
-//! The height of a tree as it grows: entries inserted into an empty one, and its levels after each.
+//! The height of a tree as it grows: entries are inserted into an empty tree, and its levels noted after
+//! each.
 
 use super::registry::Space;
 use super::runner::{Medium, SpatialJob};

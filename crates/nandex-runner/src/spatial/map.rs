@@ -1,8 +1,8 @@
-//! A spatial index on a map: the boxes of its leaves, some queries, and the leaves that each of them read.
+//! A map of a spatial index: the boxes of its leaves, some queries, and the leaves that each query reads.
 //!
-//! The search functions read a node when its box may hold an answer, so which nodes a query reads follows
-//! from the boxes: for a window those that stand in its relation, for the nearest those that are no farther
-//! than the last answer. The tests hold this against the reads counted.
+//! A search reads a node if its box may contain an answer. So the boxes determine which nodes a query reads:
+//! for a window the nodes in its relation, for the nearest entries the nodes that are no farther than the
+//! last answer. Tests compare this with the reads counted.
 
 use super::registry::Space;
 use nandex::IndexError;
@@ -34,7 +34,7 @@ pub enum Shape {
     Nearest([f64; 2], f64),
 }
 
-/// A query with the nodes that it reads.
+/// A query and the nodes that it reads.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MapQuery {
     /// The shape of the query.

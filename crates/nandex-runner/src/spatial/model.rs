@@ -23,7 +23,6 @@ impl<'a, C: Coordinate, const D: usize> SpatialModel<'a, C, D> {
         SpatialModel { entries, present: vec![false; entries.len()], records: 0 }
     }
 
-    /// Number of present entries.
     pub(super) fn records(&self) -> u64 {
         self.records
     }

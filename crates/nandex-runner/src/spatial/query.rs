@@ -1,4 +1,4 @@
-//! Data loaded into an index on a new chip, and single queries with what they cost.
+//! Loads data into an index on a new chip, and measures single queries.
 
 use super::data::Dataset;
 use super::model::Answer;

@@ -1,11 +1,11 @@
-//! One spatial index on one chip, or disk, over one workload: what every operation cost, and whether every
-//! answer was right.
+//! Runs one spatial index on one chip or disk over one workload: measures every operation and checks every
+//! answer.
 //!
-//! As [`crate::runner`] does it for ordered indexes, with the same meter and the same results. Every answer
-//! is held against a look at all entries (`model.rs`); the first wrong one ends the run, as does the first
-//! error of the index.
+//! This is [`crate::runner`] for spatial indexes, with the same meter and the same results. Every answer is
+//! compared with a scan of all entries (`model.rs`). The first wrong answer ends the run, and so does the
+//! first error of the index.
 //!
-//! The B+-tree can take part in workloads without windows, for the study that compares all of them: an entry
+//! The B+-tree can take part in workloads without windows, for the study that compares all indexes. An entry
 //! is then a record whose key follows from the entry's number.
 
 use super::map::{MapQuery, TreeMap};
@@ -270,7 +270,7 @@ impl<C: Space<D>, const D: usize> Boxes<'_, C, D> {
         Err(Failure::WrongAnswer(what))
     }
 
-    /// The nodes, and those that some of the coming queries read. Nothing of this is counted.
+    /// The tree's nodes, and for some of the coming queries the nodes that they read. This is not counted.
     fn draw(&mut self) -> Result<TreeMap, IndexError> {
         let mut map = TreeMap::of(self.job.contestant.name(), self.index.spatial()?)?;
         for op in self.job.workload.phases.iter().flat_map(|phase| &phase.ops) {

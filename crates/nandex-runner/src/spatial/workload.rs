@@ -1,7 +1,8 @@
-//! Spatial workloads: operations on entries, in named phases, each made from data and a seed alone.
+//! Spatial workloads: operations on entries, in named phases, made only from data and a seed.
 //!
-//! A workload has a table of entries (rectangles with numbers); its operations name them by their places in
-//! it, or are queries. The same data, options and seed give the same operations on every machine.
+//! A workload has a table of entries (rectangles with numbers). Its operations refer to entries by their
+//! index in the table, or are queries. The same data, options and seed give the same operations on every
+//! machine.
 
 use super::data::Dataset;
 use super::registry::Number;

@@ -1,5 +1,5 @@
-//! A life as it is lived: the chip, the victim on it, what it must hold, and each step with all that is
-//! compared after it.
+//! The state of a running life: the chip, the victim on it, and the expected contents. Each step is followed
+//! by a full comparison.
 
 use super::counts::Counts;
 use super::cursor::Position;
@@ -29,15 +29,14 @@ pub(crate) struct Body<'a> {
     pub(super) victim: Option<Subject>,
     promise: Promise,
     pub(super) class: Durability,
-    /// Bytes of RAM of a store: the same at every mount, since what is above shares out the rest.
+    /// Bytes of RAM of a store. The same at every mount, since the layer above divides the rest.
     ram_bytes: Option<usize>,
     pub(super) expected: Expected,
     pub(super) refusals: Refusals,
-    /// Where the cursor stands.
     pub(super) position: Position,
     /// Closed in an orderly way, and nothing was done since.
     is_closed: bool,
-    /// Nothing is to be mounted: the contents were given up, and a new format was not finished.
+    /// True if there is nothing to mount: the contents were dropped, and a new format was not finished.
     pub(super) is_bare: bool,
     pub(crate) counts: Counts,
 }
@@ -141,7 +140,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// Mounts a victim that may refuse to be mounted. If it refuses, the life begins anew on the used chip.
+    /// Mounts a victim that may refuse to be mounted. If it refuses, the life begins again on the used chip.
     fn salvage(&mut self) -> Result<Flow, Fault> {
         match self.rig.mount_after_cut() {
             _ if !self.rig.is_powered() => {

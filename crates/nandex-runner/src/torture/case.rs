@@ -38,12 +38,12 @@ impl Case {
         self.steps.len()
     }
 
-    /// Runs the life. The error tells what was wrong and after how many steps.
+    /// Runs the life. The error has the fault and the number of steps.
     pub fn run(&self) -> Result<Counts, String> {
         self.play().map_err(|(fault, steps)| format!("{fault}, at step {steps} of {}", self.steps.len()))
     }
 
-    /// Runs the life. A fault comes with the number of steps until it.
+    /// Runs the life. A fault comes with the number of steps before it.
     pub(super) fn play(&self) -> Result<Counts, (Fault, usize)> {
         let mut body = Body::born(&self.setup).map_err(|fault| (fault, 0))?;
         for (place, step) in self.steps.iter().enumerate() {

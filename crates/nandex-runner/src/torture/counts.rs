@@ -1,4 +1,4 @@
-//! Lives in numbers.
+//! Counts of lives and their events.
 
 use serde::Serialize;
 

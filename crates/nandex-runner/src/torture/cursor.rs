@@ -1,5 +1,5 @@
-//! The calls of a life that change no record: work ahead, scrubbing, and a cursor that walks while records
-//! change under it.
+//! Calls of a life that change no record: maintenance, scrubbing, and a cursor that moves while records
+//! change.
 
 use super::body::Body;
 use super::fault::{Fault, Kind};
@@ -30,7 +30,7 @@ impl Default for Position {
 }
 
 impl Stand {
-    /// Where a step leads: to the next slot that holds a value, or past the last one.
+    /// The next position of the cursor: the next slot with a value, or past the last one.
     fn step(self, contents: &[u64], direction: Direction) -> Stand {
         let slots = match (self, direction) {
             (Stand::On(slot), Direction::Ascending) => slot + 1..contents.len(),

@@ -1,4 +1,4 @@
-//! The contents that a victim must hold, change by change, and the operations that may be asked of it.
+//! The contents that a victim must have after each change, and the operations that it can do.
 
 use super::fault::{Fault, Kind};
 use crate::crash::history::{History, Moment, Wrong};
@@ -29,12 +29,11 @@ impl Expected {
         }
     }
 
-    /// The contents that should be there now.
     pub(super) fn contents(&self) -> &[u64] {
         self.history.contents()
     }
 
-    /// The number of slots that should hold something now.
+    /// Expected number of slots with contents.
     pub(super) fn held(&self) -> usize {
         self.history.held()
     }
@@ -44,7 +43,8 @@ impl Expected {
         self.moment = self.history.start();
     }
 
-    /// The operation as the victim can take it, which may take records; none where it cannot.
+    /// The operation in a form that the victim can do; `None` if there is none. `takes_records` is false if
+    /// the victim must not grow.
     pub(super) fn adapted(&self, op: &HostOp, takes_records: bool) -> Option<HostOp> {
         let contents = self.history.contents();
         let holds = |slot: u32| contents.get(slot as usize).is_some_and(|&held| held != 0);
@@ -114,13 +114,13 @@ impl Expected {
         self.history.give_up(oldest, &mut self.moment)
     }
 
-    /// Compares what came back with what may have.
+    /// Compares the contents after a cut with the allowed states.
     pub(super) fn came_back(&self, found: &[u64], promise: Promise) -> Result<(), Fault> {
         let survivor = self.history.survivor(&self.moment, found, promise);
         survivor.map(drop).map_err(|wrong| Fault::new(Kind::Wrong, format!("after a mount: {wrong}")))
     }
 
-    /// Compares what is there with what must be, after no cut.
+    /// Compares the contents with the expected ones, if no cut happened.
     pub(super) fn is_there(&self, found: &[u64]) -> Result<(), Fault> {
         if found == self.contents() {
             return Ok(());

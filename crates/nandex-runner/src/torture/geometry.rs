@@ -21,7 +21,7 @@ use nandex::rng::Rng;
 use nandex_stacks::options::Settings;
 use std::collections::VecDeque;
 
-/// Most pages of a chip: in most lives, and in one of 24.
+/// Most pages of a chip: usually, and in one life of 24.
 const PAGES_MAX: [u64; 2] = [1 << 15, 1 << 20];
 /// Bytes that a life may write at most, each page counted once, since the chip holds them in memory.
 const WRITTEN_MAX: u64 = 16 << 20;
@@ -102,7 +102,7 @@ fn draw_part(rng: &mut Rng, attempt: u64) -> Part {
     part
 }
 
-/// Draws record sizes: small ones, any, some that fill a page or a small part of it, and the largest.
+/// Draws record sizes: small ones, any, some that fill a page or a fraction of one, and the largest.
 fn draw_record(rng: &mut Rng, page_bytes: u32, attempt: u64) -> RecordFormat {
     let (key, value) = match if attempt > ANYTHING { 0 } else { rng.below(8) } {
         0..3 => ([4, 8, 8, 16][rng.below(4) as usize], [0, 4, 8, 17][rng.below(4) as usize]),

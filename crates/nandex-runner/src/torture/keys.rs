@@ -1,4 +1,4 @@
-//! Keys whose first bytes are all the same, in front of an index that knows nothing of it.
+//! Keys with the same first bytes, added in front of an index that does not know about them.
 
 use crate::crash::subject::{Subject, write_key};
 use nandex::ordered::{Change, Direction, Durability, RecordFormat, Records, Visit};
@@ -31,7 +31,7 @@ impl Keys {
     }
 }
 
-/// An index whose stored keys begin alike.
+/// An index whose stored keys have the same first bytes.
 struct SharedStart {
     record: RecordFormat,
     index: Box<dyn OrderedIndex>,

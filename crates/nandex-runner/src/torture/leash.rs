@@ -8,8 +8,8 @@ use nandex::{Cause, Geometry, Nand, NandError, Pbn, Ppn};
 /// Number of chip operations left for the current call.
 pub(super) type Left = Shared<u64>;
 
-/// Most physical operations of a call. It is many times what any call of a small life needs, so a call that
-/// reaches it never ends.
+/// Most physical operations of a call. No call of a small life needs nearly as many, so a call that reaches
+/// this number never ends.
 pub(super) const CALL_MAX: u64 = 4_000_000;
 
 /// The chip as the victim sees it, which fails when no operations are left.

@@ -24,7 +24,7 @@ const WAIT_IN_RAM: [&str; 5] = ["mu", "mu-star", "wandering", "ipl", "dipl"];
 pub(super) struct Refusals {
     /// Changes refused since the last one that was done.
     pub(super) in_row: u64,
-    /// Writes refused since the last one that was done: at the end of life removals may go on.
+    /// Writes refused since the last successful one. At the end of life removals may still succeed.
     pub(super) writes_in_row: u64,
     /// The most records held when one more was refused.
     held_when_full: usize,
@@ -57,7 +57,7 @@ impl Refusals {
     }
 }
 
-/// Whether it brings something in.
+/// True if the operation adds or changes a record.
 fn is_write(op: &HostOp) -> bool {
     op.changes().iter().any(|(_, puts)| *puts)
 }

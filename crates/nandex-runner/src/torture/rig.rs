@@ -1,4 +1,4 @@
-//! The chip of a life, and how its victim is made and opened on it.
+//! The chip of a life; formats and opens the victim on it.
 
 use super::leash::{CALL_MAX, Leash, Left};
 use super::setup::Setup;
@@ -58,7 +58,7 @@ impl<'a> Rig<'a> {
         mounted.map(|victim| self.setup.keys.before(victim))
     }
 
-    /// Opens what may refuse to be mounted, where that is possible.
+    /// Opens a victim that refused a normal mount after a cut, if it has a way for that.
     pub(super) fn mount_after_cut(&self) -> Result<Option<Subject>, IndexError> {
         let Setup { victim, settings, keys, .. } = self.setup;
         let opened = Subject::mount_after_cut(victim.target, settings, self.nand())?;

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 pub enum Order {
     /// This number of lives of each victim.
     Lives(u64),
-    /// This time in all.
+    /// Run for this time in total.
     Time(Duration),
 }
 

@@ -10,7 +10,7 @@ use nandex::rng::Rng;
 use serde::Serialize;
 use std::collections::VecDeque;
 
-/// The fate of a life: its failures and its shape.
+/// Properties drawn for a life: its failures and its mix of steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Fate {
     /// Whether failures of programs and erases become more frequent until nothing can be written. Otherwise

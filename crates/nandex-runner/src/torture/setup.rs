@@ -30,7 +30,7 @@ pub(crate) struct Setup {
     pub(crate) looks: Looks,
 }
 
-/// The slots that are looked up by themselves whenever all contents are read.
+/// Which slots are looked up one by one whenever all contents are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Looks {
     #[default]
@@ -38,7 +38,7 @@ pub(crate) enum Looks {
     All,
 }
 
-/// Number of drawn setups after which a victim that refused them all is given up.
+/// Number of drawn setups after which a victim that refused all of them is dropped.
 const DRAWS: u64 = 40;
 /// Most bytes of a chip's pages, so that a life takes milliseconds. A victim that needs more gets more.
 const CHIP_BYTES: u64 = 160 << 10;

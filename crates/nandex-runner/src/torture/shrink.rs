@@ -1,4 +1,4 @@
-//! The least of a life that still goes wrong in the same way.
+//! Shortens a life to the fewest steps that still go wrong in the same way.
 
 use super::case::Case;
 use super::fault::Kind;

@@ -11,7 +11,7 @@ use std::str::FromStr;
 pub(crate) enum Step {
     /// An operation of the user. A remount is a close followed by a power-off.
     Op(HostOp),
-    /// The power goes off between two operations.
+    /// The power is cut between two operations.
     Off,
     /// A power cut is armed. If the power is off, the victim is mounted as well.
     Cut(Cut),

@@ -1,4 +1,4 @@
-//! The torture itself: it must find what is wrong, say how to see it again, and shrink it.
+//! Tests of the torture itself: it must find faults, tell how to repeat them, and shorten them.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,7 +1,7 @@
-//! Puts a trace together from operations on keys of any kind: names, numbers, bytes.
+//! Builds a trace from operations on keys of any kind: names, numbers, bytes.
 //!
-//! The builder knows which keys are present, so that what it writes contradicts nothing: an insertion of a
-//! present key is an update, a removal of an absent one a miss. Keys become numbers when all are known, in
+//! The builder knows the present keys, so that the trace contradicts nothing: an insertion of a present key
+//! becomes an update, a removal of an absent one a miss. Once all keys are known, they become numbers in
 //! their order.
 
 use super::text::DESCENDING;

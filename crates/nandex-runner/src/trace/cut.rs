@@ -1,4 +1,4 @@
-//! Cutting a window out of a trace so that it stands alone.
+//! Cuts a window out of a trace, with the contents at its start.
 
 use super::{Record, RecordKind, Trace};
 use std::collections::{BTreeMap, BTreeSet, HashMap};

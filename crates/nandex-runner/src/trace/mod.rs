@@ -67,7 +67,7 @@ pub struct Record {
     pub key: u64,
 }
 
-/// The way in which a trace is read.
+/// How a trace is read.
 #[derive(Clone, Debug, Default)]
 pub struct TraceOptions {
     /// The file with the contents before the trace. If absent, the file beside the trace is used if there

@@ -90,7 +90,7 @@ impl<R: Read> Iterator for Reader<R> {
     }
 }
 
-/// Decodes a record of 16 bytes; the error says what is wrong with it.
+/// Decodes a record of 16 bytes; the error names the fault.
 pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Result<Record, String> {
     let kind = match bytes[0] {
         0 => RecordKind::Hit,

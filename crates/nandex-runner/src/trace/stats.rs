@@ -1,5 +1,4 @@
-//! Statistics of a trace: kinds of operations, its keys, how unevenly and how closely together they are asked
-//! for, and how that changes.
+//! Statistics of a trace: kinds of operations, keys, skew, locality, and how these change over time.
 
 use super::{Record, RecordKind, Trace};
 use serde::Serialize;

@@ -120,7 +120,7 @@ impl Contents {
         self.trees.get(&tree).map_or(0, |keys| keys.len() as u64)
     }
 
-    /// Applies a record; the error says what it contradicts.
+    /// Applies a record; the error names the contradiction.
     fn apply(&mut self, record: &Record) -> Result<(), &'static str> {
         let keys = self.trees.entry(record.tree).or_default();
         let sound = match record.kind {

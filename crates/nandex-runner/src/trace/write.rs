@@ -1,4 +1,4 @@
-//! Writes a trace as a file that is read again: text, or OPS1 where the name says so.
+//! Writes a trace as a file: text, or OPS1 if the name says so.
 
 use super::text::DESCENDING;
 use super::{Record, RecordKind, Trace, init_of, is_ops1_name, ops1};

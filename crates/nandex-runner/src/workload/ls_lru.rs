@@ -1,19 +1,20 @@
 //! The synthetic profiles of the LS-LRU paper (Section 4.1, Tables 4 and 6; Figure 7): an index of 4-byte
 //! keys, all random.
 //!
-//! 100,000 uniform random keys are inserted; then come 100,000 operations, of which a profile says how many
-//! select, insert, delete and modify, in random order. What the paper leaves open, and what is assumed:
+//! 100,000 uniform random keys are inserted. Then come 100,000 operations in random order. A profile tells
+//! how many of them select, insert, delete and modify. The paper leaves these points open:
 //!
-//! - *random* has no numbers in Table 4 ("N/A"): each operation is one of the four kinds, each alike.
-//! - Selected, deleted and modified keys are present, each alike; inserted keys are absent, each alike.
-//! - Operations are on one key or on a *range* of consecutive keys; Table 6 says so, but neither how many are
-//!   (here `range_percent`, in each kind alike) nor how long a range is (`range_records`). A range search is
-//!   one operation. To insert a range is to insert a random key and the numbers after it; to delete or modify
-//!   a range is to do so with the keys present from a random one upwards: an operation each.
-//! - *ratio* is Figure 7. Its axis is the ratio of reads to writes that the *buffer* sees, where every write
-//!   comes after the read that finds its place; so 50/50 is a workload of writes alone. `write_percent`
-//!   counts these references, or with `percent_of=operations` the operations. Writes are insertions,
-//!   deletions and modifications, a third each.
+//! - *random* has no numbers in Table 4 ("N/A"): here each of the four kinds is equally likely.
+//! - Selected, deleted and modified keys are drawn from the present ones, inserted keys from the absent ones,
+//!   all equally likely.
+//! - Operations are on one key or on a *range* of consecutive keys (Table 6). The paper does not tell the
+//!   share of ranges (here `range_percent` of each kind) nor their length (`range_records`). A range search
+//!   is one operation. Inserting a range inserts a random key and the numbers after it. Deleting or modifying
+//!   a range does so with the present keys from a random one upwards. Each key is one operation.
+//! - *ratio* is Figure 7. Its axis is the ratio of reads to writes that the *buffer* sees. Every write
+//!   follows the read that finds its place, so 50/50 is a workload of writes only. `write_percent` counts
+//!   these references, or with `percent_of=operations` the operations. Writes are insertions, deletions and
+//!   modifications, a third each.
 
 use super::{Op, OpKind, Parameters, PhaseOps, RECORD_BYTES, RECORDS_MAX, WorkloadEntry};
 use crate::error::LabError;

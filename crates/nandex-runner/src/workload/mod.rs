@@ -246,13 +246,12 @@ pub fn workload(name: &str) -> Result<&'static WorkloadEntry, LabError> {
 pub struct Parameters {
     seed: u64,
     options: BTreeMap<String, String>,
-    /// The folder of inputs that do not come with the program.
+    /// Folder of inputs that are not bundled.
     data: Option<PathBuf>,
 }
 
 impl Parameters {
-    /// A random number generator for one purpose, so that more draws for one purpose do not change those
-    /// for another.
+    /// A random number generator for one purpose. More draws for one purpose do not change those for another.
     fn rng(&self, purpose: u64) -> Rng {
         Rng::new(self.seed ^ split_mix(purpose))
     }
@@ -288,7 +287,7 @@ impl Parameters {
         Err(LabError::bad_option(name, text, format!("is not between {low} and {high}")))
     }
 
-    /// The value of an option that is one of these words.
+    /// Value of an option that takes one of these words.
     fn choice(&self, name: &'static str, words: &[&'static str]) -> Result<&'static str, LabError> {
         let text = self.text(name);
         words

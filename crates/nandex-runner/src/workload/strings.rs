@@ -1,13 +1,12 @@
-//! Names in the order of their first appearance, as the keys of an index on names.
+//! Names as the keys of an index, in the order of their first appearance.
 //!
-//! `authors.tsv`, lines of a date, a tab and a name in the order of the dates, is read where it is present.
-//! Its personal names are not ours to copy; where it is absent the words of a dictionary stand in: as many as
-//! the paper has authors, real strings of like length, in an order of appearance that is drawn once for all.
-//! `docs/workloads.md` says how far the two behave alike.
+//! `authors.tsv` has lines of a date, a tab and a name, ordered by date. Its personal names may not be
+//! copied, so the file is read only if the user has it. Otherwise words of a dictionary are used: as many as
+//! the paper has authors, of similar lengths, in a fixed random order. `docs/workloads.md` compares the two.
 //!
-//! A key has 8 bytes, a name has more, and half of the names share their first 8 with another. The paper does
-//! not say what it does. A *rank* (the place of the name among all names in byte order) keeps what makes an
-//! index on names: that names which sort next to each other lie in one leaf. A *hash* scatters them.
+//! A key has 8 bytes. Names are longer, and half of them share their first 8 bytes with another. The paper
+//! does not tell how it makes keys. A *rank* (the position of the name in byte order) preserves the main
+//! property of an index on names: neighbours in order share a leaf. A *hash* scatters them.
 
 use crate::data;
 use crate::error::LabError;

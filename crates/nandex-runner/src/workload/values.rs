@@ -1,4 +1,4 @@
-//! The values that a workload writes, where they are more than bytes of one length.
+//! Values of a workload that are not just bytes of one length.
 
 use super::Parameters;
 use crate::error::LabError;

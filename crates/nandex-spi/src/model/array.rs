@@ -1,4 +1,4 @@
-//! The part behind the bus: its buffer, its registers and its time.
+//! The part behind the bus: its buffer, registers and timing.
 
 use super::cells::{Cells, End};
 use crate::ecc::Ecc;
@@ -10,7 +10,7 @@ use crate::parts::SpiPart;
 pub(super) struct Registers {
     pub(super) protection: u8,
     pub(super) configuration: u8,
-    /// Failure bits, and what the ECC said of the page read last.
+    /// Failure bits of the status, and its ECC bits for the page read last.
     failures: u8,
     ecc_bits: u8,
     pub(super) corrected: u8,
@@ -55,7 +55,7 @@ impl Registers {
         self.failures | self.ecc_bits << 4 | busy | enabled
     }
 
-    /// The status that this part has for so many wrong bits.
+    /// Sets the status that this part has for `wrong` wrong bits.
     fn tell_of(&mut self, wrong: u8, ecc: Ecc) {
         let lost = wrong > ecc.strength();
         (self.ecc_bits, self.corrected) = match ecc {
@@ -80,14 +80,14 @@ impl Registers {
         };
     }
 
-    /// Whether a program or erase may begin; what begins and is cut does not end.
+    /// True if a program or erase may begin: it was enabled and the part is not protected.
     fn begin(&mut self, what: &str) -> bool {
         assert!(self.write_enabled, "{what} without write-enable");
         self.write_enabled = false;
         self.protection == 0
     }
 
-    /// Notes how what began has ended, by this bit where it failed.
+    /// Sets or clears the failure bit `failed` after an operation.
     fn note(&mut self, end: End, failed: u8) {
         self.failures = if end == End::Failed { failed } else { 0 };
     }

@@ -11,7 +11,7 @@ use embedded_hal::spi::{ErrorType, Operation, SpiDevice};
 /// Time of a byte on the bus, in ns: 50 MHz, one line.
 const BYTE_NS: u64 = 160;
 
-/// Commands whose data go over four lines.
+/// Commands whose data are transferred over four lines.
 const WIDE: [u8; 3] = [command::READ_CACHE_X4, command::PROGRAM_LOAD_X4, command::PROGRAM_LOAD_MORE_X4];
 
 impl ErrorType for Bus {
@@ -91,8 +91,8 @@ impl Array {
         assert!(!self.is_busy(), "command {:02x} while the part is busy", sent[0]);
     }
 
-    /// Data over four lines: the command has to be one for them, the part has to know it, and four lines have
-    /// to be on where a part has a bit for that.
+    /// Checks a transfer over four lines: the command must be one for four lines, the part must know it, and
+    /// four lines must be enabled if the part has a bit for that.
     fn require_quad(&self, head: &[u8], known: bool) {
         assert!(head.first().is_some_and(|command| WIDE.contains(command)), "{head:02x?} on four lines");
         assert!(known, "{head:02x?}: the part has no such command");

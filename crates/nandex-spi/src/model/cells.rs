@@ -1,11 +1,11 @@
-//! The cells of a model: what a cut of the power leaves, and what goes wrong in them.
+//! The cells of a model, with power cuts and failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Faults of the cells. Pages and blocks are those of the whole chip.
 #[derive(Clone, Debug, Default)]
 pub struct Trouble {
-    /// Pages whose next program fails.
+    /// Pages whose programs fail.
     pub failing_programs: BTreeSet<u32>,
     /// Blocks whose erases fail.
     pub failing_erases: BTreeSet<u32>,
@@ -39,7 +39,7 @@ pub(super) struct Cells {
 pub(super) enum End {
     Done,
     Failed,
-    /// The power went.
+    /// The power was cut.
     Cut,
 }
 
@@ -54,21 +54,22 @@ impl Cells {
         self.pages.insert(block * self.pages_per_block, Page { bytes, is_torn: false });
     }
 
-    /// A page that is not erased, and how many bits of each 512 bytes are wrong; so many can be corrected.
+    /// Contents of a page that is not erased, and the wrong bits per 512 bytes. A torn page has one more than
+    /// `strength`, which is the most that the ECC corrects.
     pub(super) fn read(&self, page: u32, strength: u8) -> Option<(&[u8], u8)> {
         let found = self.pages.get(&page)?;
         let wrong = self.trouble.wrong_bits.get(&page).copied().unwrap_or(0);
         Some((&found.bytes, if found.is_torn { strength + 1 } else { wrong }))
     }
 
-    /// Whether the power goes in this operation.
+    /// True if the power is cut in this operation.
     fn is_cut(&mut self) -> bool {
         let cut = self.cut_at == Some(self.operations);
         self.operations += 1;
         cut
     }
 
-    /// Programs a page; what the ECC covers goes to erased pages, in order.
+    /// Programs a page. With ECC, pages must be erased and programmed in order.
     pub(super) fn program(&mut self, page: u32, mut bytes: Vec<u8>, has_ecc: bool) -> End {
         let (block, in_block) = (page / self.pages_per_block, page % self.pages_per_block);
         if has_ecc {

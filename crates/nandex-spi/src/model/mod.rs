@@ -47,7 +47,7 @@ impl Model {
         (Bus(self.clone()), Clock(self.clone()))
     }
 
-    /// Lets things go wrong from now on.
+    /// Sets the failures that happen from now on.
     pub fn set_trouble(&self, trouble: Trouble) {
         self.lock().cells.trouble = trouble;
     }
@@ -82,7 +82,7 @@ impl Model {
         self.lock().mark_with(block, 0);
     }
 
-    /// Makes the byte of a block's mark this one.
+    /// Sets the byte of a block's bad-block mark.
     pub fn mark_with(&self, block: u32, mark: u8) {
         self.lock().mark_with(block, mark);
     }
@@ -97,7 +97,7 @@ impl Model {
         self.lock().id = id;
     }
 
-    /// Shows this parameter page.
+    /// Sets the parameter page of the part.
     pub fn set_parameter_page(&self, page: [u8; 256]) {
         self.lock().parameter_page = Some(page);
     }

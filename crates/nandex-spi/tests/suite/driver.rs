@@ -1,4 +1,5 @@
-//! The driver against the model: what it sends, what it makes of the answers, and the faults that it reports.
+//! The driver against the model: the commands that it sends, how it reads the answers, and the faults that it
+//! reports.
 
 #![allow(clippy::unwrap_used)]
 
@@ -231,7 +232,7 @@ fn parameter_page() -> [u8; 256] {
     page
 }
 
-/// A part whose power was gone for a moment protects its blocks: it is not one whose blocks are worn.
+/// A part that lost its power for a moment protects its blocks. That must not count as worn blocks.
 #[test]
 fn a_part_that_was_reset_is_gone_and_no_block_of_it_is_bad() {
     for part in PARTS {

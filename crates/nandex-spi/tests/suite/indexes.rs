@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 
 type Map = BTreeMap<u64, u64>;
 
-/// The indexes of the firmware table, each with the options that it takes there.
+/// Indexes of the firmware table, each with its options there.
 const INDEXES: [(&str, &[(&str, &str)]); 7] = [
     ("mu", &[]),
     ("wandering", &[]),
@@ -25,7 +25,7 @@ const INDEXES: [(&str, &[(&str, &str)]); 7] = [
     ("sbits", &[]),
 ];
 
-/// A part as small as tests want it, with the 16 spare bytes of its kind.
+/// The part with few blocks of few pages, for tests.
 fn small(part: &SpiPart) -> SpiPart {
     SpiPart { pages_per_block: 16, blocks: 48, ..*part }
 }
@@ -55,7 +55,8 @@ impl<'a> Stand<'a> {
         }
     }
 
-    /// Insertions and removals until the power goes; what was acknowledged, and the operation in flight.
+    /// Inserts and removes until the power is cut. Returns the acknowledged records, and the operation in
+    /// flight.
     fn run(&self, tree: &mut dyn OrderedIndex, operations: u64) -> (Map, Option<(u64, Option<u64>)>) {
         let (mut held, mut rng) = (Map::new(), Rng::new(4));
         let ascends = !registry::index(self.index).unwrap().takes_any_key();
@@ -93,7 +94,7 @@ impl<'a> Stand<'a> {
     }
 }
 
-/// Physical operations of a run that is not cut: those of the format, and all.
+/// Physical operations of a run without a cut: those of the format, and all of them.
 fn rehearse(stand: &Stand<'_>, operations: u64) -> (u64, u64) {
     let mut tree = stand.open(Open::Format).unwrap();
     let formatted = stand.model.operations();

@@ -1,4 +1,4 @@
-//! A chip that counts what is done to it, and says how far a mount is.
+//! A chip that counts its operations and reports the progress of a mount.
 
 use crate::stats::ChipCounts;
 use nandex::nand::ReadOutcome;
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub struct MountProgress {
     /// Pages read so far.
     pub pages_read: u64,
-    /// Pages that the chip has. A mount reads few of them after a clean end, and never many more than these.
+    /// Pages of the chip. A mount reads few of them after a clean shutdown, and at most about this many.
     pub chip_pages: u64,
     /// Whether the mount is done.
     pub is_done: bool,
@@ -23,7 +23,7 @@ pub type OnProgress = Arc<dyn Fn(MountProgress) + Send + Sync>;
 /// Page reads between two words about a mount: some tenths of a second on a part.
 const READS_BETWEEN: u64 = 1024;
 
-/// Counters that the chip and who watches it share.
+/// Operation counters, shared by the chip and its observers.
 pub(super) struct Counts {
     reads: AtomicU64,
     programs: AtomicU64,
@@ -43,7 +43,7 @@ impl Counts {
         }
     }
 
-    /// The last word of a mount.
+    /// Reports the end of a mount to the listener.
     pub(super) fn mount_is_done(&self) {
         self.is_mounting.store(false, Ordering::Relaxed);
         self.tell(self.reads.load(Ordering::Relaxed), true);
@@ -61,14 +61,13 @@ impl Counts {
     }
 }
 
-/// A chip whose operations are counted.
 pub(super) struct Counted<N> {
     nand: N,
     counts: Arc<Counts>,
 }
 
 impl<N: Nand> Counted<N> {
-    /// The chip, about to be mounted.
+    /// Wraps a chip that is about to be mounted.
     pub(super) fn new(nand: N, told: &OnProgress) -> Counted<N> {
         let geometry = nand.geometry();
         let counts = Counts {

@@ -5,20 +5,19 @@ use nandex::store::StoreStats;
 use nandex::{Cause, Lpn, Nand, PageStore, Ppn, StoreError};
 use std::collections::BTreeMap;
 
-/// A store that keeps single writes and trims in RAM until they make a group, or something must not come
-/// before them.
+/// A store that keeps single writes and trims in RAM until they fill a group, or until an operation must come
+/// after them.
 ///
-/// A cut finds a prefix of the writes: a group is whole or absent, and groups and syncs wait for those that
-/// came before. A group that is gathered waits for the medium once; whatever comes next waits for what it
-/// leaves. Trims follow the group of the writes around them: a cut may undo each until a sync. Where a group
-/// is refused, its pages and trims stay in RAM, and so is the next one.
+/// A power cut leaves a prefix of the writes: a group is whole or absent, and groups and syncs wait for all
+/// earlier ones. Trims are written after the group of the writes around them; a cut may undo each until a
+/// sync. If a group is refused, its pages and trims stay in RAM, and the next operation is refused too.
 pub(super) struct Gathering<N> {
     store: PageMapFtl<N>,
-    /// The contents of a page, or that it is trimmed.
+    /// Pages in RAM by number: the contents, or `None` if trimmed.
     waiting: BTreeMap<u32, Option<Vec<u8>>>,
 }
 
-/// Bytes of a page that waits beside its contents.
+/// Bytes of RAM of a page in RAM, not counting its contents.
 const ENTRY_BYTES: usize = 64;
 
 impl<N: Nand> Gathering<N> {
@@ -44,7 +43,7 @@ impl<N: Nand> Gathering<N> {
         Ok(())
     }
 
-    /// Adds a page to those that wait, after a flush where they are a group.
+    /// Keeps a write or trim in RAM, after flushing those that fill a group.
     fn wait(&mut self, lpn: Lpn, data: Option<Vec<u8>>) -> Result<(), StoreError> {
         if self.waiting.len() >= self.store.pages_ahead() {
             self.flush()?;

@@ -11,7 +11,7 @@ const RUN_BYTES: usize = 256 << 10;
 pub(super) struct ImageFile {
     store: FilePageStore,
     syncs: bool,
-    /// The page at which `run` begins.
+    /// Page number of the first page of `run`.
     first: u32,
     run: Vec<u8>,
 }
@@ -29,7 +29,7 @@ impl ImageFile {
         Ok(())
     }
 
-    /// Where a page begins in the run, or one would that follows it.
+    /// Offset of a page in the run, or of the page that would extend it.
     fn place(&self, lpn: Lpn) -> Option<usize> {
         let place = lpn.0.checked_sub(self.first)? as usize * self.store.page_bytes();
         (place <= self.run.len()).then_some(place)

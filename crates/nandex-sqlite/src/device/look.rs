@@ -1,4 +1,4 @@
-//! The chip in an image, for those who only look.
+//! Opens the chip in an image for reading only.
 
 use super::{Head, MAGIC, failed, read_label};
 use nandex::{Nand, StoreError};
@@ -8,13 +8,13 @@ use std::io::Read;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// The chip in an image that [`Device`](crate::Device) made, to be read beside others who read; what is
-/// programmed on it fails. `None` where there is no such image.
+/// Opens the chip in an image made by [`Device`](crate::Device), for reading together with other readers.
+/// Programs fail. Returns `None` if there is no such image.
 ///
 /// # Errors
 ///
-/// [`StoreError::InUse`] where somebody may change it; [`StoreError::Corrupted`] for a label that is damaged,
-/// [`StoreError::Unsupported`] for a file that is shorter than its label says; [`StoreError::Device`] where
+/// [`StoreError::InUse`] if another process may change the image; [`StoreError::Corrupted`] if the label is
+/// damaged; [`StoreError::Unsupported`] if the file is shorter than its label says; [`StoreError::Device`] if
 /// the system refuses.
 pub fn chip_of_image(path: &Path) -> Result<Option<Box<dyn Nand>>, StoreError> {
     let kind = std::fs::metadata(path).map_err(|error| failed(path, "examine", &error))?.file_type();

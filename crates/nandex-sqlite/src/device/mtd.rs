@@ -17,7 +17,7 @@ pub(super) fn is_one(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| found.file_type().is_char_device())
 }
 
-/// The volume on the device; one whose blocks are all erased is formatted.
+/// Opens the volume on an MTD device. If all blocks are erased, one is formatted.
 pub(super) fn open(
     device: &Device,
     ftl: FtlConfig,

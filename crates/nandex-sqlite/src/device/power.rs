@@ -1,5 +1,5 @@
-//! The power of the whole system goes while a database in an image is written: of the write under way any
-//! sectors are there.
+//! Crashes of the whole system while a database in an image is written: any sectors of the write in progress
+//! may be there.
 
 use super::{ATOMIC_PAGES, Label, SECTOR};
 use crate::open::Vfs;
@@ -16,7 +16,7 @@ const LABEL: Label = Label { page_bytes: 2048, block_pages: 64, blocks: 16 };
 /// A page written, or trimmed.
 type Change = (u32, Option<Arc<[u8]>>);
 
-/// The contents of the medium, and every change of it.
+/// The pages of the medium, and the log of its changes.
 #[derive(Clone, Default)]
 struct Medium {
     pages: BTreeMap<u32, Arc<[u8]>>,
@@ -51,7 +51,7 @@ impl Medium {
     }
 }
 
-/// A file whose every write is on the medium when it returns.
+/// A file whose writes are durable when they return.
 #[derive(Clone, Default)]
 struct Synced(Arc<Mutex<Medium>>);
 
@@ -116,7 +116,7 @@ fn vfs(name: &str, store: Synced, is_new: bool, commits: Commits) -> Result<Vfs,
     Vfs::register(name, volume.map_err(|error| error.to_string())?).map_err(|error| error.to_string())
 }
 
-/// The rows that transaction `number` leaves, with the numbers of the transactions that wrote them.
+/// Applies transaction `number` to the rows: three rows get this number.
 fn change(rows: &mut BTreeMap<u64, u64>, number: u64) {
     let mut rng = Rng::new(number);
     for _ in 0..3 {
@@ -141,7 +141,7 @@ fn look(name: &str, store: Synced) -> Result<BTreeMap<u64, u64>, String> {
     }
 }
 
-/// Cuts the power 300 times while such commits are made, and returns how often what was left was wrong.
+/// Cuts the power 300 times during commits. Returns a message for each cut after which the rows were wrong.
 fn wrong(name: &str, commits: Commits) -> Vec<String> {
     let store = Synced::default();
     let first = vfs(name, store.clone(), true, commits).unwrap();

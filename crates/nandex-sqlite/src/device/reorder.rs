@@ -1,7 +1,8 @@
-//! The power of the whole system goes while a database in an image is written, and between two barriers the
-//! system wrote what it liked: any of the writes is there, in any of its sectors.
+//! Crashes of the whole system while a database in an image is written. Between two barriers the system
+//! writes in any order, so that any sectors of the writes may be there.
 //!
-//! A life is a chain of sessions on one medium: each begins on what a cut left of the one before.
+//! A life is a chain of sessions on one medium. Each session begins with what the crash of the one before
+//! left.
 
 use super::gathering::Gathering;
 use super::{Label, SECTOR};
@@ -15,7 +16,7 @@ use rusqlite::Connection;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// A page written, with zeros where it is trimmed; or a barrier.
+/// A page written, zeros for a trim; or a barrier.
 #[derive(Clone)]
 enum Event {
     Write(u32, Arc<[u8]>),
@@ -25,7 +26,7 @@ enum Event {
 /// The pages that are not zeros.
 type Medium = BTreeMap<u32, Arc<[u8]>>;
 
-/// Writes some sectors of a page: those of which `is_there` says so.
+/// Writes the sectors of a page for which `is_there` is true.
 fn write(medium: &mut Medium, lpn: u32, data: &Arc<[u8]>, mut is_there: impl FnMut(usize) -> bool) {
     let mut page = medium.get(&lpn).map_or_else(|| vec![0; data.len()], |page| page.to_vec());
     for (sector, new) in data.chunks(SECTOR).enumerate().filter(|(sector, _)| is_there(*sector)) {
@@ -34,7 +35,8 @@ fn write(medium: &mut Medium, lpn: u32, data: &Arc<[u8]>, mut is_there: impl FnM
     medium.insert(lpn, page.into());
 }
 
-/// The medium that a cut behind these events of a session leaves; none of them is sure without barriers.
+/// Returns a medium as a crash after these events of a session may leave it. Without barriers no event is
+/// certain.
 fn left(begun: &Medium, events: &[Event], has_barriers: bool, rng: &mut Rng) -> Medium {
     let mut medium = begun.clone();
     let last = events.iter().rposition(|event| matches!(event, Event::Barrier));
@@ -70,7 +72,7 @@ fn left(begun: &Medium, events: &[Event], has_barriers: bool, rng: &mut Rng) -> 
     medium
 }
 
-/// A file that keeps an account of what is done to it.
+/// A file that records its writes and barriers.
 #[derive(Clone)]
 struct Recorder(Arc<Mutex<(Medium, Vec<Event>)>>, Label);
 
@@ -135,7 +137,7 @@ impl PageStore for Recorder {
     }
 }
 
-/// The way in which a database is used.
+/// One way to use a database.
 #[derive(Clone, Copy)]
 struct Way {
     name: &'static str,
@@ -145,7 +147,7 @@ struct Way {
     rows: u64,
     group_pages: u32,
     ram_bytes: usize,
-    /// Rows that are seldom changed, and lie among those that are.
+    /// Number of rows that are rarely changed, among those that often are.
     cold: i64,
     /// Whether single writes make groups.
     gathers: bool,
@@ -189,10 +191,10 @@ const WAYS: [Way; 8] = [
     },
 ];
 
-/// The number that wrote each row, and with it the row.
+/// Number of the transaction that wrote each row, by key. The row follows from it.
 type Rows = BTreeMap<i64, i64>;
 
-/// Where the rows begin that are seldom changed.
+/// First key of the rarely changed rows.
 const COLD: i64 = 1000;
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -217,7 +219,7 @@ fn mount(vfs: &str, way: &Way, store: Recorder, is_new: bool) -> Result<(Vfs, Co
 
 const VALUE: &str = "printf('%0*d', 200 + ?1 % 300 + 1200 * (?1 >= 1000), ?2)";
 
-/// A transaction of so many rows at most, put, changed and taken away.
+/// Runs one transaction that inserts, changes and deletes rows.
 fn change(
     database: &Connection,
     rows: &mut Rows,
@@ -293,7 +295,8 @@ fn session(
     (states, moved)
 }
 
-/// Cuts the power so often in sessions on one medium; what was wrong, with words.
+/// Cuts the power `cuts` times in sessions on one medium. Returns a message for each cut after which the rows
+/// were wrong.
 fn wrong(way: &Way, cuts: u64, has_barriers: bool) -> Vec<String> {
     let mut rng = Rng::new(cuts);
     let name = format!("reorder-{}-{has_barriers}", way.name);

@@ -1,4 +1,4 @@
-//! Structures and numbers of SQLite's C interface, which it keeps for ever (`sqlite3.h`).
+//! Structures and constants of SQLite's C interface (`sqlite3.h`), which SQLite never changes.
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 
@@ -33,7 +33,7 @@ pub(super) const IOERR_ROLLBACK_ATOMIC: c_int = io_error(31);
 /// The encoding of the texts of a function.
 pub(super) const UTF8: c_int = 1;
 
-/// A function of SQL: its context, and how many arguments it has, which ones.
+/// A function of SQL: it gets its context, the number of arguments, and the arguments.
 pub(super) type Answer = unsafe extern "C" fn(*mut c_void, c_int, *mut *mut c_void);
 
 pub(super) const OPEN_CREATE: c_int = 0x4;
@@ -52,7 +52,7 @@ pub(super) const FCNTL_BEGIN_ATOMIC_WRITE: c_int = 31;
 pub(super) const FCNTL_COMMIT_ATOMIC_WRITE: c_int = 32;
 pub(super) const FCNTL_ROLLBACK_ATOMIC_WRITE: c_int = 33;
 
-/// `sqlite3_file` with what this VFS adds.
+/// `sqlite3_file`, extended by the fields of this VFS.
 #[repr(C)]
 pub(super) struct File {
     pub(super) methods: *const IoMethods,

@@ -1,4 +1,4 @@
-//! The functions of SQLite that the VFS calls: of the one that is linked in, or of the one that loads the
+//! The functions of SQLite that the VFS calls: those linked in, or those of the SQLite that loads the
 //! extension.
 
 use super::abi::Vfs;
@@ -7,13 +7,12 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
 pub(super) type OfName = unsafe extern "C" fn(*const c_char) -> *const c_char;
 
-/// Functions of one SQLite.
 #[derive(Clone, Copy)]
 pub(super) struct Api {
     pub(super) vfs_find: unsafe extern "C" fn(*const c_char) -> *mut Vfs,
     pub(super) vfs_register: unsafe extern "C" fn(*mut Vfs, c_int) -> c_int,
     pub(super) vfs_unregister: unsafe extern "C" fn(*mut Vfs) -> c_int,
-    /// Missing where SQLite was built without.
+    /// `None` if SQLite was built without it.
     pub(super) compileoption_used: Option<unsafe extern "C" fn(*const c_char) -> c_int>,
     pub(super) log: unsafe extern "C" fn(c_int, *const c_char, ...),
     pub(super) uri_parameter: unsafe extern "C" fn(*const c_char, *const c_char) -> *const c_char,
@@ -21,14 +20,14 @@ pub(super) struct Api {
     pub(super) filename_journal: OfName,
     pub(super) filename_wal: OfName,
     pub(super) malloc: unsafe extern "C" fn(c_int) -> *mut c_void,
-    /// The functions for one of SQL, where they were found by a table.
+    /// Functions for adding a function to SQL, if they were found in a table.
     pub(super) teaching: Option<Teaching>,
 }
 
-/// The functions that give every connection to come a function of SQL.
+/// The functions that add a function to SQL for every future connection.
 #[derive(Clone, Copy)]
 pub(super) struct Teaching {
-    /// The table that they are of: one for each SQLite.
+    /// Address of the table with these functions; each SQLite has one.
     pub(super) table: usize,
     pub(super) functions: Functions,
     pub(super) auto_extension: unsafe extern "C" fn(Entry) -> c_int,
@@ -56,11 +55,12 @@ mod place {
     pub(super) const FILENAME_WAL: usize = 248;
 }
 
-/// The entry point of an extension: a connection, where an error goes, and the table.
+/// Entry point of an extension: it gets a connection, a place for a message, and the table of functions.
 pub(super) type Entry = unsafe extern "C" fn(*mut c_void, *mut *mut c_char, *const c_void) -> c_int;
 
 impl Api {
-    /// The functions in the table that an extension gets; an error in words where that SQLite is too old.
+    /// Reads the functions from the table that an extension gets. Fails with a message if that SQLite is too
+    /// old.
     ///
     /// # Safety
     ///

@@ -9,11 +9,11 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 
-/// The state that an open file points to.
+/// State of an open file, to which SQLite's structure points.
 pub(super) struct Open {
     pub(super) handle: Handle,
     pub(super) app: &'static App,
-    /// The process that opened it.
+    /// Id of the process that opened the file.
     pub(super) process: u32,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn code_of(failure: &Failure, otherwise: c_int) -> c_int {
     }
 }
 
-/// Does something with an open file.
+/// Calls `work` with an open file, or returns `otherwise` if it is not open.
 ///
 /// # Safety
 ///
@@ -207,7 +207,7 @@ unsafe extern "C" fn file_control(file: *mut File, what: c_int, argument: *mut c
     }
 }
 
-/// Answers a pragma, or says what is wrong with it.
+/// Answers a pragma. Returns the result code, and the answer or a message.
 fn pragma(handle: &mut Handle, app: &App, name: &str, value: Option<&str>) -> (c_int, String) {
     match (name, value) {
         ("nandex_stats", _) => (abi::OK, about(handle, app)),

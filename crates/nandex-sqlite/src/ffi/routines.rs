@@ -12,12 +12,13 @@ use std::ffi::c_void;
 pub struct Routines(pub(super) Api);
 
 impl Routines {
-    /// The functions in a table, `const sqlite3_api_routines *`, which every entry point of an extension and
-    /// of `sqlite3_auto_extension` gets as its third argument. Its type is that of any binding at hand.
+    /// Reads the functions from a table, `const sqlite3_api_routines *`. Every entry point of an extension
+    /// and of `sqlite3_auto_extension` gets the table as its third argument. `T` may be the type of any
+    /// binding.
     ///
     /// # Errors
     ///
-    /// [`OpenError::Vfs`] where that SQLite is older than 3.31, and for a null table: that SQLite was built
+    /// [`OpenError::Vfs`] if that SQLite is older than 3.31. Also for a null table: that SQLite was built
     /// without extensions.
     ///
     /// # Safety

@@ -1,4 +1,4 @@
-//! The VFS: registering it, and the calls that open, delete and look for files.
+//! The VFS: its registration, and the calls that open, delete and find files.
 
 use super::abi::{self, File, Vfs};
 use super::api::Api;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 /// The longest name of a file.
 const NAME_BYTES_MAX: c_int = 512;
 
-/// A VFS that SQLite knows, with all it needs.
+/// A VFS registered with SQLite.
 pub(crate) struct Registered {
     vfs: *mut Vfs,
     app: &'static App,
@@ -53,7 +53,7 @@ impl App {
         code
     }
 
-    /// The last failure in words; nothing before there was one.
+    /// Message of the last failure; empty before the first.
     pub(super) fn told(&self) -> String {
         crate::router::locked(&self.last).clone()
     }
@@ -81,7 +81,7 @@ impl Registered {
         Registered::register(routines.0, name, router)
     }
 
-    /// Registers a VFS, for ever but for [`Registered::unregister`].
+    /// Registers a VFS until [`Registered::unregister`].
     pub(super) fn register(api: Api, name: &str, router: Router) -> Result<Registered, String> {
         let name = CString::new(name).map_err(|_| String::from("a name of a VFS has no zero byte"))?;
         // SAFETY: strings end with a zero and outlive the calls; a null name asks for the default VFS.
@@ -132,7 +132,7 @@ impl Registered {
         }
     }
 
-    /// The files.
+    /// The router of the VFS's files.
     pub(crate) fn router(&self) -> &'static Router {
         &self.app.router
     }
@@ -158,7 +158,7 @@ impl Registered {
         }
     }
 
-    /// The last failure in words; nothing before there was one.
+    /// Message of the last failure; empty before the first.
     pub(crate) fn told(&self) -> String {
         self.app.told()
     }
@@ -180,11 +180,11 @@ unsafe fn app_of(vfs: *mut Vfs) -> &'static App {
     unsafe { &*(*vfs).app.cast::<App>() }
 }
 
-/// A name that SQLite handed over; `None` where it is null or no UTF-8.
+/// Converts a name from SQLite; `None` if it is null or not UTF-8.
 ///
 /// # Safety
 ///
-/// It is null or ends with a zero (F3).
+/// The name is null or ends with a zero (F3).
 unsafe fn text<'a>(name: *const c_char) -> Option<&'a str> {
     // SAFETY: as the caller promises.
     if name.is_null() { None } else { unsafe { CStr::from_ptr(name) }.to_str().ok() }
@@ -248,7 +248,7 @@ unsafe extern "C" fn open(
     }
 }
 
-/// The listener that tells SQLite's error log how far the mount of a device is, where it takes long enough.
+/// Returns a listener that writes the progress of a mount to SQLite's error log, if the mount takes long.
 fn tells_of(api: Api, name: &str) -> OnProgress {
     let (name, was_told) = (String::from(name), AtomicBool::new(false));
     Arc::new(move |progress: MountProgress| {
@@ -267,10 +267,10 @@ fn tells_of(api: Api, name: &str) -> OnProgress {
     })
 }
 
-/// The keys of a URI that SQLite and its own VFS take, besides ours.
+/// Keys of a URI that SQLite and its own VFS know, in addition to ours.
 const KEYS_OF_SQLITE: [&str; 7] = ["vfs", "mode", "cache", "psow", "nolock", "immutable", "modeof"];
 
-/// The device that the name of a database tells, if it tells one; what is no key or no value is refused.
+/// The device named by the parameters of a database's name, if any. Unknown keys and values are refused.
 ///
 /// # Safety
 ///
@@ -309,7 +309,7 @@ unsafe fn device(api: &Api, name: *const c_char) -> Result<Option<Device>, Strin
     Ok(Some(device))
 }
 
-/// Yes or no.
+/// Parses yes or no.
 fn flag(text: &str) -> Option<bool> {
     match text {
         "1" | "yes" | "on" | "true" => Some(true),
@@ -329,8 +329,8 @@ fn bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// SQLite syncs the folder of a super-journal where its end commits, and not where it tidies up after a
-/// rollback.
+/// Deletes a file. SQLite asks for a sync of the folder if the deletion of a super-journal commits, and not
+/// if it tidies up after a rollback.
 unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync_folder: c_int) -> c_int {
     // SAFETY: F1, F3.
     unsafe {
@@ -357,7 +357,7 @@ unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, _flags: c_int, o
     }
 }
 
-/// A name is as long as it is: a device has no folders.
+/// Copies a name unchanged: a device has no folders.
 unsafe extern "C" fn full_pathname(_: *mut Vfs, name: *const c_char, room: c_int, out: *mut c_char) -> c_int {
     // SAFETY: F3; the room is that of `out` (F4).
     unsafe {
@@ -394,7 +394,7 @@ unsafe extern "C" fn current_time(vfs: *mut Vfs, out: *mut c_double) -> c_int {
     }
 }
 
-/// Milliseconds of the Julian day.
+/// Returns the current time as a Julian day number, in milliseconds.
 unsafe extern "C" fn current_time_ms(vfs: *mut Vfs, out: *mut i64) -> c_int {
     // SAFETY: F1, F4; the field is there from version 2 on.
     unsafe {

@@ -10,7 +10,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::{Mutex, OnceLock};
 
-/// The functions of one SQLite that this takes.
+/// The functions of one SQLite that the SQL function needs.
 #[derive(Clone, Copy)]
 pub(super) struct Functions {
     pub(super) create_function: unsafe extern "C" fn(
@@ -27,17 +27,18 @@ pub(super) struct Functions {
     pub(super) result_text: unsafe extern "C" fn(*mut c_void, *const c_char, c_int, *const c_void),
 }
 
-/// A SQLite that was found by its table, and why a VFS of it refused or failed last.
+/// A SQLite that has the SQL function, and the message of its VFSes' last failure.
 struct Taught {
     teaching: Teaching,
     last: Mutex<String>,
 }
 
-/// The first such SQLite, whose connections all have the function: one whose VFS is our extension, or was
-/// registered with its routines. A process has one as a rule; those of a second are not taught.
+/// The first SQLite found by a table: the one that loaded the extension, or with whose routines a VFS was
+/// registered. All its connections have the SQL function. A second SQLite in the process, which is rare, does
+/// not get the function.
 static TAUGHT: OnceLock<Taught> = OnceLock::new();
 
-/// The state of a SQLite, if it is the one that is taught.
+/// The state of a SQLite, if it has the SQL function.
 fn taught(table: usize) -> Option<&'static Taught> {
     TAUGHT.get().filter(|taught| taught.teaching.table == table)
 }
@@ -51,7 +52,7 @@ pub(super) fn teach_all(teaching: Teaching) {
     }
 }
 
-/// Notes why a VFS of a SQLite refused or failed.
+/// Notes the message of a VFS's refusal or failure.
 pub(super) fn note(teaching: Teaching, text: &str) {
     if let Some(taught) = taught(teaching.table) {
         *locked(&taught.last) = String::from(text);
@@ -98,11 +99,11 @@ impl Functions {
         unsafe { (self.create_function)(database, name, 0, abi::UTF8, state, Some(answer), None, None) }
     }
 
-    /// Answers the function.
+    /// Answers a call of the SQL function.
     ///
     /// # Safety
     ///
-    /// SQLite calls it for the function that was added, with these functions.
+    /// SQLite calls this for the function that was added, with these functions.
     unsafe fn tell(&self, context: *mut c_void) {
         // SAFETY: the state is what `add` was given; SQLite copies the text before the call returns.
         unsafe {
@@ -134,7 +135,7 @@ const LINKED: Functions = Functions {
     result_text: linked::result_text,
 };
 
-/// The functions under the types of this module, to which they pass their arguments on as they are.
+/// The linked functions under the types of this module. Arguments are passed on unchanged.
 #[cfg(feature = "bundled")]
 mod linked {
     use super::{Answer, LINKED};

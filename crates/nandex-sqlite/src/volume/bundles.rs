@@ -1,16 +1,16 @@
-//! Bundles of the records that make packed pages, where RAM is short for these, too.
+//! Bundles: records compressed together, if RAM is short for the records too.
 
 use super::list::{Effort, Made, Record, unpack};
 use std::collections::BTreeMap;
 
-/// Records that are packed together: more take less room, and longer to find one of them.
+/// Records of a bundle. A larger bundle compresses better, and reading one of its records takes longer.
 const RECORDS: usize = 64;
 const BYTES_MAX: usize = 1 << 16;
 
-/// Bytes of RAM of a bundle beside what is packed.
+/// Bytes of RAM of a bundle, not counting the compressed records.
 const BUNDLE_BYTES: usize = 64;
 
-/// Records, packed together.
+/// The bundles of a file, by number.
 #[derive(Debug, Default)]
 pub(super) struct Bundles {
     bundles: BTreeMap<u32, Bundle>,
@@ -20,7 +20,7 @@ pub(super) struct Bundles {
 #[derive(Debug)]
 struct Bundle {
     packed: Box<[u8]>,
-    /// Records that a page still needs.
+    /// Records that a page still needs; the bundle is dropped at 0.
     needed: usize,
 }
 
@@ -31,8 +31,9 @@ impl Bundle {
 }
 
 impl Bundles {
-    /// Adds a bundle of the first of these records; which bundle, where each of them is, and its bytes of
-    /// RAM. `None` where it would take more than they do, and `entry_bytes` for each of them.
+    /// Makes a bundle of the first `records`, as many as fit. Returns its number, where each record is in it,
+    /// and its bytes of RAM. Returns `None` if the bundle would not take less RAM than the records, each with
+    /// `entry_bytes` more.
     pub(super) fn add<'a>(
         &mut self,
         records: impl Iterator<Item = &'a Record>,
@@ -58,13 +59,13 @@ impl Bundles {
         Some((number, made, bytes))
     }
 
-    /// A record of a bundle.
+    /// Unpacks the bundle and returns one record of it.
     pub(super) fn record(&self, number: u32, made: Made) -> Option<Record> {
         let bundle = self.bundles.get(&number)?;
         made.of(&unpack(&bundle.packed, BYTES_MAX)?)
     }
 
-    /// Forgets a record; the bytes of RAM that are free by that.
+    /// Forgets one record of a bundle. Returns the bytes of RAM freed, 0 unless it was the last.
     pub(super) fn forget(&mut self, number: u32) -> usize {
         let Some(bundle) = self.bundles.get_mut(&number) else { return 0 };
         bundle.needed -= 1;

@@ -1,8 +1,8 @@
-//! Committing: what waits in slots becomes what the flash holds, whole or not at all.
+//! Committing: waiting pages become the contents of the flash, all of them or none.
 //!
-//! A commit that fits a group of the store, the directory included where it changes, is one `write_atomic`:
-//! each page is written once. One that does not fit, or any on a store that promises no order of writes, goes
-//! the long way (`redo`).
+//! A commit that fits a group, with the directory if that changes, is one `write_atomic`: each page is
+//! written once. A large commit goes the long way (`redo`). So does every commit on a store that promises no
+//! order of writes.
 
 use super::directory::Directory;
 use super::medium::directory_pages;
@@ -14,13 +14,13 @@ use nandex::{Cause, Lpn, StoreError};
 use std::collections::BTreeSet;
 
 impl Volume {
-    /// Commits the files: what was written to them since their last commit survives from now on, all of it.
+    /// Commits the files: all that was written to them since their last commit survives from now on.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Full`] and [`StoreError::WornOut`]: nothing was committed. Other errors of the store:
-    /// nothing was, or on a store that cannot tell, all of it. Where a commit is refused, what was written to
-    /// databases is dropped; after other errors it still waits.
+    /// [`StoreError::Full`] and [`StoreError::WornOut`] refuse the commit: nothing was committed, and what
+    /// waited in databases is dropped. After another error nothing was committed, or all of it on a store
+    /// that cannot tell, and everything still waits.
     pub(crate) fn commit(&mut self, ids: &[FileId]) -> Result<(), StoreError> {
         let waits = |id: &FileId| self.files.get(*id).is_some_and(|file| file.waits(self.medium.page_bytes));
         let ids: Vec<FileId> = ids.iter().copied().filter(waits).collect();
@@ -44,7 +44,8 @@ impl Volume {
         done
     }
 
-    /// Commits; pages that are as their places have them are left out, those that may be or, `compared`, all.
+    /// Commits without the pages that equal their homes. Pages whose checksums are known are compared; with
+    /// `compared` all are.
     fn commit_some(&mut self, ids: &[FileId], compared: bool) -> Result<(), StoreError> {
         self.finish_moved()?;
         if let &[id] = ids
@@ -94,8 +95,7 @@ impl Volume {
         self.files.pages(id, &mut self.medium).ok_or(none)?.plan(id)
     }
 
-    /// Lets the directory have the pages that a database with a write-ahead log comes to, before they are
-    /// written.
+    /// Lists the store pages by which a database with a write-ahead log grows, before they are written.
     fn list(&mut self, id: FileId) -> Result<(), StoreError> {
         let plan = self.plan(id)?;
         if !plan.lists {
@@ -115,7 +115,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Gives back what was taken: some may have been written.
+    /// Frees the store pages that the plans took. Some may have been written, so they are trimmed.
     fn give_back(&mut self, plans: &[Plan]) {
         plans.iter().for_each(|plan| self.medium.free(&plan.taken));
     }
@@ -131,25 +131,25 @@ impl Volume {
         changes
     }
 
-    /// The directory as it is to be, under the next number.
+    /// The directory after the plans, with the next sequence number.
     fn directory(&self, plans: &[Plan]) -> Directory {
         Directory { sequence: self.medium.sequence + 1, redo: None, files: self.files.listed(plans) }
     }
 
-    /// Whether a page was spilled to its place: then it is not written again.
+    /// True if a page was spilled to its home, so that it is not written again.
     fn is_placed(&self, change: &Change) -> bool {
         let slot = self.files.slot(change);
         matches!(slot, Some(&Slot::Spilled { lpn, is_placed: true, .. }) if lpn == change.home)
     }
 
-    /// Whether a page may be in its place before the commit: nothing that was committed is where a file
-    /// grows, and what a write-ahead log has goes to its database at any time.
+    /// True if a page may be written to its home before the commit. Beyond the old end of a file no home
+    /// holds committed contents. A database whose log has the page may be written at any time.
     fn may_come_first(&self, change: &Change) -> bool {
         self.files.get(change.file).is_some_and(|file| change.page >= file.placed.filled)
             || self.files.log_of(change.file).is_some()
     }
 
-    /// Writes pages one by one that may come before the commit.
+    /// Writes to their homes, one by one, the pages that may be there before the commit.
     fn write_each(&mut self, changes: &[Change]) -> Result<(), StoreError> {
         let mut bytes = vec![0; self.medium.page_bytes];
         for change in changes {
@@ -159,7 +159,8 @@ impl Volume {
         self.medium.settle()
     }
 
-    /// Writes pages and directory; returns what [`Large::write`] does, if it went the long way.
+    /// Writes the changed pages and the directory. Returns the store pages put aside if it was a large
+    /// commit.
     fn write_work(
         &mut self,
         changes: &[Change],
@@ -191,7 +192,7 @@ impl Volume {
         self.medium.write_group(&group).map(|()| BTreeSet::new())
     }
 
-    /// Installs what was written.
+    /// Updates the state in RAM after a commit was written.
     fn install(
         &mut self,
         plans: Vec<Plan>,
@@ -216,7 +217,7 @@ impl Volume {
         }
     }
 
-    /// Takes a file that has lost its name out of the directory, and gives its pages back.
+    /// Removes a file without a name from the directory and frees its store pages.
     pub(super) fn unlist(&mut self, id: FileId) -> Result<(), StoreError> {
         self.finish_moved()?;
         self.medium.write_directory(&self.directory(&[]), &Vec::new())?;
@@ -227,7 +228,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Finishes a large commit that could not be finished when it was made.
+    /// Brings the pages of an earlier large commit to their homes, if that failed when it was made.
     pub(super) fn finish_moved(&mut self) -> Result<(), StoreError> {
         if self.medium.moved.is_none() {
             return Ok(());

@@ -1,8 +1,7 @@
-//! A page as what it has of the page in its place, and of others: pieces of them, zeros, and bytes of its
-//! own.
+//! Encodes a page as pieces of old pages: the committed page at its home, and others that follow it.
 //!
-//! A row that was deleted, shortened or moved leaves pages of which nearly all was there before, if elsewhere
-//! in the page. Such a page takes some ten bytes for each row that changed.
+//! A row that was deleted, shortened or moved leaves most bytes of its page unchanged or shifted. Such a page
+//! takes some ten bytes for each row that changed.
 //!
 //! ```text
 //! a piece   varint of (bytes x 4 + kind) | what it is of
@@ -15,22 +14,23 @@
 
 use std::collections::BTreeSet;
 
-/// The shortest piece of the old page from another place, and from the same one, that saves bytes.
+/// Shortest piece worth encoding, in bytes: copied from another offset of the old page, then from the same
+/// offset.
 const MATCH_MIN: usize = 6;
 const ALIGNED_MIN: usize = 4;
 
-/// Bytes by which a place of the old page is found.
+/// Bytes hashed to find an offset of the old page.
 const KEY_BYTES: usize = 4;
 
-/// The bits of a hash: for one page, and for many.
+/// Bits of the hash for one old page, then for several.
 const TABLE_BITS: u32 = 12;
 const LARGE_TABLE_BITS: u32 = 16;
 
-/// No place of the old page.
+/// Marks a hash without an offset of the old page.
 const NONE: u32 = u32::MAX;
 
-/// The new page as pieces of the old one, which others may follow; `None` where that takes more than so many
-/// bytes.
+/// Encodes the page `new` as pieces of `old`, which is one old page or several. Returns `None` if that takes
+/// more than `most` bytes.
 pub(super) fn pack(old: &[u8], new: &[u8], most: usize) -> Option<Box<[u8]>> {
     let bits = if old.len() > 2 * new.len() { LARGE_TABLE_BITS } else { TABLE_BITS };
     let places = places(old, bits);
@@ -59,7 +59,8 @@ pub(super) fn pack(old: &[u8], new: &[u8], most: usize) -> Option<Box<[u8]>> {
     (out.len() <= most).then(|| out.into_boxed_slice())
 }
 
-/// The longest piece with which this rest of the new page begins: its bytes, kind, and how far on it is.
+/// Finds the longest piece with which `rest`, the rest of the new page, begins. Returns its bytes, its kind,
+/// and how much later it begins in the old page.
 fn best(
     old: &[u8],
     rest: &[u8],
@@ -85,7 +86,7 @@ fn best(
     (found >= MATCH_MIN).then_some((found, 2, far))
 }
 
-/// The first place of the old page for each hash of the bytes there.
+/// The first offset of the old page for each hash of the [`KEY_BYTES`] there.
 fn places(old: &[u8], bits: u32) -> Vec<u32> {
     let mut places = vec![NONE; 1 << bits];
     for (at, key) in old.windows(KEY_BYTES).enumerate().rev() {
@@ -114,8 +115,8 @@ fn varint(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Makes the new page, of so many bytes, of the old one and those that follow it; `None` where the pieces are
-/// not those of such a page.
+/// Decodes a page of `bytes` bytes from pieces and the old pages. Returns `None` if the pieces do not make
+/// such a page.
 pub(super) fn unpack(old: &[u8], pieces: &[u8], bytes: usize) -> Option<Vec<u8>> {
     let mut new = Vec::with_capacity(bytes);
     let whole = walk(pieces, bytes, |piece| {
@@ -129,7 +130,8 @@ pub(super) fn unpack(old: &[u8], pieces: &[u8], bytes: usize) -> Option<Vec<u8>>
     whole.map(|()| new)
 }
 
-/// Which of the pages of so many bytes have pieces that make the new one; the old one is the first.
+/// Indexes of the old pages from which the pieces copy; the page's own old page is 0. A page has `bytes`
+/// bytes.
 pub(super) fn used(pieces: &[u8], bytes: usize) -> Option<BTreeSet<usize>> {
     let mut used = BTreeSet::new();
     let whole = walk(pieces, bytes, |piece| {
@@ -141,14 +143,16 @@ pub(super) fn used(pieces: &[u8], bytes: usize) -> Option<BTreeSet<usize>> {
     whole.map(|()| used)
 }
 
-/// A piece of a page: bytes of its own, so many zeros, or from where on so many bytes are old.
+/// A decoded piece: new bytes, a number of zeros, or a range of the old pages as its first byte and its
+/// length.
 enum Piece<'a> {
     Own(&'a [u8]),
     Zeros(usize),
     Old(usize, usize),
 }
 
-/// Goes through the pieces of a page of so many bytes; `None` where they are none, or a visit is `None`.
+/// Visits the pieces of a page of `bytes` bytes. Returns `None` if they are damaged or `visit` returns
+/// `None`.
 fn walk<'a>(
     mut pieces: &'a [u8],
     bytes: usize,
@@ -192,7 +196,7 @@ mod tests {
     use super::*;
     use nandex::rng::Rng;
 
-    /// A page of random bytes, and one that has pieces of it, zeros and bytes of its own.
+    /// Returns a page of random bytes, and one made of parts of it, zeros and new bytes.
     fn pages(rng: &mut Rng, bytes: usize) -> (Vec<u8>, Vec<u8>) {
         let mut old = vec![0; bytes];
         rng.fill(&mut old);

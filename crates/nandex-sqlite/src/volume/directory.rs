@@ -1,5 +1,5 @@
-//! The directory of a volume: which files there are, where their pages lie, and whether a large commit is
-//! half applied.
+//! The directory of a volume: the files, their runs, and the list of a large commit that is not yet at its
+//! homes.
 //!
 //! ```text
 //! store page 0 .. D      slot 0      the directory of even sequence numbers
@@ -11,56 +11,57 @@
 //! a file   name bytes 2 | name | main database 1 | size 8 | runs 4 | runs of (first page 4, pages 4)
 //! ```
 //!
-//! Numbers are little-endian. The slot of the higher sequence number whose checksum holds is the directory. A
-//! new one goes to the other slot, with the pages of its commit in one atomic group where the store has such;
-//! where it has not, the page with the checksum comes last. So a cut leaves the old directory or the new one.
+//! Numbers are little-endian. The directory is that of the two slots whose checksum holds and whose sequence
+//! number is higher. A new directory goes to the other slot. It is written in one group with the pages of its
+//! commit if the store has groups; otherwise the page with the checksum is written last. So a power cut
+//! leaves the old directory or the new one.
 
 use super::Run;
 use nandex::StoreError;
 
-/// The first bytes of a slot.
+/// First bytes of a directory slot.
 const MAGIC: &[u8; 8] = b"NDXSQL1\n";
 
-/// Bytes in front of what the checksum covers.
+/// Bytes of a directory slot before the part that the checksum covers.
 const SEALED_AT: usize = 12;
 
-/// Bytes of a slot, at least.
+/// Bytes of a directory slot, rounded up to whole pages.
 const SLOT_BYTES: usize = 16 * 1024;
 
-/// No page.
+/// Stands for no page.
 pub(super) const NO_PAGE: u32 = u32::MAX;
 
-/// Pages of a slot for a store's page size.
+/// Store pages of a directory slot.
 pub(super) const fn slot_pages(page_bytes: usize) -> u32 {
     SLOT_BYTES.div_ceil(page_bytes) as u32
 }
 
-/// A file as the directory has it.
+/// A file in the directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listed {
     pub(super) name: String,
-    /// Whether it is a database: then its size is rounded up, since SQLite's header has the exact one.
+    /// True for a database. Its size is then that of its runs, since SQLite's header has the exact size.
     pub(super) is_main: bool,
-    /// In bytes.
+    /// Size of the file in bytes.
     pub(super) size: u64,
     pub(super) runs: Vec<Run>,
 }
 
-/// The directory of a volume: its files and where their pages are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Directory {
     pub(super) sequence: u64,
-    /// The first page of the list of pages of a large commit that is to be applied, and how many it has.
+    /// The large commit whose pages must still go to their homes: the first store page of its list, and the
+    /// number of entries.
     pub(super) redo: Option<(u32, u32)>,
     pub(super) files: Vec<Listed>,
 }
 
 impl Directory {
-    /// The bytes of the slot, in whole pages.
+    /// Encodes the directory in whole pages.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Full`] where there are more files or runs than a slot holds.
+    /// [`StoreError::Full`] if the files and runs take more than a directory slot.
     pub(super) fn encode(&self, page_bytes: usize) -> Result<Vec<u8>, StoreError> {
         let mut body = Vec::new();
         body.extend([0; 4]);
@@ -94,7 +95,7 @@ impl Directory {
         Ok(slot)
     }
 
-    /// The directory in a slot; `None` where there is none, or one that was torn.
+    /// Decodes a directory slot; `None` if it is empty or torn.
     pub(super) fn decode(slot: &[u8], page_bytes: usize) -> Option<Directory> {
         if slot.get(..8)? != MAGIC {
             return None;
@@ -121,7 +122,7 @@ impl Directory {
     }
 }
 
-/// Bytes that are taken from the front.
+/// Reader of encoded bytes; each read removes them from the front.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {

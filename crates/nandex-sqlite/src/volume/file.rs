@@ -1,4 +1,4 @@
-//! A file of a volume: what it is, and reading its pages from wherever they are.
+//! A file of a volume: its state, and reading its pages from slots or homes.
 
 use super::journal::Pieces;
 use super::log_tail::LogTail;
@@ -9,101 +9,101 @@ use crate::locks::Locks;
 use nandex::StoreError;
 use std::ops::Range;
 
-/// The purpose of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A database: SQLite's header has its exact size.
+    /// A database. SQLite's header has its exact size.
     Main,
     /// A rollback journal.
     Journal,
-    /// A write-ahead log, or what else must survive as it is.
+    /// A write-ahead log, or another file that must survive.
     Kept,
-    /// Needed while it is open.
+    /// A file that nobody needs once it is closed.
     #[default]
     Temporary,
-    /// A rollback journal that only the process itself needs.
+    /// A rollback journal in RAM: only the process that wrote it can need it.
     RamJournal,
 }
 
 impl Purpose {
-    /// Whether the flash has it after a commit.
+    /// True if the flash has the file after a commit.
     pub(crate) fn is_kept(self) -> bool {
         matches!(self, Purpose::Main | Purpose::Journal | Purpose::Kept)
     }
 }
 
-/// How far a file goes.
+/// Size of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Extent {
-    /// Bytes.
+    /// Size in bytes.
     pub(super) size: u64,
-    /// Pages in their places that are visible: as were filled, where the file was shortened since the last
-    /// commit.
+    /// Pages, from the first, whose homes may be read. Fewer than have homes if the file was shortened since
+    /// the last commit.
     pub(super) visible: u32,
 }
 
-/// A file, open or not.
 #[derive(Debug, Default)]
 pub(super) struct File {
-    /// The name by which the file is found; none once it was deleted.
+    /// Name of the file; `None` once it was deleted.
     pub(super) name: Option<String>,
     pub(super) purpose: Purpose,
     pub(super) placed: Placed,
-    /// The extent that those who have it open see.
+    /// Extent that users of the file see now.
     pub(super) now: Extent,
-    /// The extent that the last commit left.
+    /// Extent after the last commit.
     pub(super) settled: Extent,
     pub(super) waiting: Waiting,
-    /// The pieces of a journal in RAM, of which no pages wait.
+    /// Contents of a rollback journal in RAM; such a file has no waiting pages.
     pub(super) journal: Pieces,
-    /// The last commit failed, and nobody knows how: what waits is not what anybody wants.
+    /// True if the last commit failed with an error that leaves its outcome open. Then closing the file drops
+    /// what waits.
     pub(super) is_failed: bool,
-    /// A write or a commit was refused since the last commit, and what waited was dropped.
+    /// True if a write or commit was refused since the last commit, and the waiting pages were dropped.
     pub(super) is_reverted: bool,
     pub(super) log: LogTail,
-    /// Pages that a checkpoint of this log takes for the database.
+    /// Store pages that the database will take when this log is checkpointed.
     pub(super) owed: u32,
-    /// Whether the file is written in units larger than a page of the store.
+    /// True if the file is written in units larger than a store page.
     pub(super) is_wide: bool,
-    /// The super-journal whose end commits it.
+    /// Super-journal whose deletion commits this file; `None` if no commit is held back.
     pub(super) held_by: Option<String>,
     pub(super) locks: Locks,
     pub(super) handles: u32,
 }
 
 impl File {
-    /// Pages that its bytes take.
+    /// Number of pages for the size of the file.
     pub(super) fn pages(&self, page_bytes: usize) -> u32 {
         self.now.size.div_ceil(page_bytes as u64) as u32
     }
 
-    /// Pages within the file that must read as zeros and were not written: it was shortened and grew again,
-    /// or was written beyond its end. A trim may be undone by a power cut, so that zeros have to be written.
+    /// Pages that must read as zeros but were not written, because the file was written beyond its end or was
+    /// shortened and grew again. A commit writes zeros there: a trim may be undone by a power cut.
     pub(super) fn hollow(&self, page_bytes: usize) -> Vec<u32> {
         let pages = self.now.visible..self.pages(page_bytes);
         pages.filter(|&page| self.waiting.slot(page).is_none()).collect()
     }
 
-    /// Whether a commit of the file would write anything.
+    /// True if a commit of the file would write anything.
     pub(super) fn waits(&self, page_bytes: usize) -> bool {
         let is_kept = self.purpose.is_kept() && self.name.is_some() && self.held_by.is_none();
         let changes = !self.waiting.is_empty() || self.now.size != self.placed.kept_size;
         is_kept && (changes || !self.hollow(page_bytes).is_empty())
     }
 
-    /// The places of pages that hold something and stay when what waits is committed.
+    /// Pages of a range that have a committed home and keep it in the next commit, each with its home.
     pub(super) fn staying(&self, pages: Range<u32>, page_bytes: usize) -> impl Iterator<Item = (u32, u32)> {
         let end = pages.end.min(self.placed.filled).min(self.pages(page_bytes));
         (pages.start..end).filter_map(|page| Some((page, self.placed.home(page)?)))
     }
 
-    /// The places beside its own that a packed page is made of.
+    /// Homes, other than its own, from which a packed page copies.
     pub(super) fn others_of(&self, page: u32) -> Vec<u32> {
         let found = self.placed.home(page).zip(self.waiting.record(page));
         found.and_then(|(home, (record, _))| Some(record.parts(home)?.0)).unwrap_or_default()
     }
 
-    /// Reads from a place on, as many bytes as this; `medium` learns pages that were read as a part of more.
+    /// Reads `there` bytes from an offset on. After a read larger than a page, `medium` remembers the
+    /// checksums of its committed pages.
     pub(super) fn read(
         &self,
         offset: u64,
@@ -131,12 +131,12 @@ impl File {
         Ok(())
     }
 
-    /// The place of a page, where what lies there is visible.
+    /// Home of a page, if the page is visible there.
     pub(super) fn visible_home(&self, page: u32) -> Option<u32> {
         self.placed.home(page).filter(|_| page < self.now.visible)
     }
 
-    /// Reads a page, from wherever it is; a page that was never written is zeros.
+    /// Reads a page from its slot or its home. A page never written is zeros.
     pub(super) fn load(&self, page: u32, data: &mut [u8], medium: &mut Medium) -> Result<(), StoreError> {
         match self.waiting.slot(page) {
             Some(Slot::Ram(bytes)) => {
@@ -154,7 +154,7 @@ impl File {
         }
     }
 
-    /// Reads what the last commit left.
+    /// Reads from the state after the last commit.
     pub(super) fn read_committed(
         &self,
         offset: u64,
@@ -172,7 +172,7 @@ impl File {
     }
 }
 
-/// Reads what belongs to a place; without one there are zeros.
+/// Reads a home, or zeros if there is none.
 fn load_from(home: Option<u32>, data: &mut [u8], medium: &mut Medium) -> Result<(), StoreError> {
     match home {
         Some(home) => medium.read(home, data),
@@ -183,7 +183,8 @@ fn load_from(home: Option<u32>, data: &mut [u8], medium: &mut Medium) -> Result<
     }
 }
 
-/// The pages of which so many bytes are, from a place on: which, where within it, and which of the bytes.
+/// Splits a range of a file into pages. Yields for each the page, the offset within it, and the range of the
+/// caller's bytes.
 pub(super) fn pages_of(
     offset: u64,
     bytes: usize,

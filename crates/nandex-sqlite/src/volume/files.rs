@@ -6,17 +6,18 @@ use crate::locks::{Level, Locks};
 use crate::settings::Journals;
 use nandex::StoreError;
 
-/// The bytes with which a journal of SQLite begins and, as part of a larger transaction, ends.
+/// First bytes of a rollback journal of SQLite. One that belongs to a super-journal ends with them too.
 const JOURNAL_MAGIC: &[u8] = &[0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
-/// Bytes that SQLite overwrites with zeros where it ends a rollback journal and keeps the file.
+/// Bytes that SQLite zeroes at the start of a rollback journal to end it without deleting the file.
 const JOURNAL_HEADER_BYTES: usize = 28;
 
-/// Bytes behind the name of a super-journal: its length, a checksum, and the magic.
+/// Bytes after the name of a super-journal: the length of the name, a checksum, and the magic.
 const SUPER_END_BYTES: usize = 16;
 
 impl Volume {
-    /// Opens a file; a nameless one is always new. `None`: it is not there and was not to be created.
+    /// Opens a file; a nameless one is always new. Returns `None` if the file does not exist and `create` is
+    /// false.
     pub(crate) fn open_file(&mut self, name: Option<&str>, purpose: Purpose, create: bool) -> Option<FileId> {
         let found = name.and_then(|name| self.files.names.get(name)).copied();
         if found.is_none() && !create {
@@ -32,18 +33,18 @@ impl Volume {
         Some(id)
     }
 
-    /// Whether there is a file of this name.
+    /// True if a file of this name exists.
     pub(crate) fn exists(&self, name: &str) -> bool {
         self.files.names.contains_key(name)
     }
 
-    /// Whether a database has this name.
+    /// True if a database of this name exists.
     pub(crate) fn is_database(&self, name: &str) -> bool {
         self.files.named(name).is_some_and(|file| file.purpose == Purpose::Main)
     }
 
-    /// Ends one use of a file. The last one commits what waits, unless its commit was refused before, and
-    /// drops the file if it has no name.
+    /// Ends one use of a file. The last use commits the waiting pages, unless a commit of them failed before,
+    /// and drops a nameless file.
     ///
     /// # Errors
     ///
@@ -66,8 +67,8 @@ impl Volume {
         done
     }
 
-    /// Commits what waits in a database with a write-ahead log, where that is much and RAM is short: a
-    /// checkpoint writes it, and it may go to its place at any time.
+    /// Commits a database with a write-ahead log, if many of its pages wait and RAM is short. Only a
+    /// checkpoint writes these pages, so they may go to their homes at any time.
     fn apply_checkpoint(&mut self, id: FileId) -> Result<(), StoreError> {
         let waits = self.files.get(id).map_or(0, |file| file.waiting.slots.len());
         if waits < LOGGED_PAGES {
@@ -78,8 +79,8 @@ impl Volume {
         if is_due { self.commit(&[id]) } else { Ok(()) }
     }
 
-    /// Commits a write-ahead log, where the database can grow to so many bytes after it: a checkpoint must
-    /// have room, or the log could never end.
+    /// Commits a write-ahead log. Refuses if the database could not grow to `bytes` bytes afterwards: without
+    /// room for a checkpoint the log could never end.
     fn commit_log(&mut self, id: FileId, bytes: u64) -> Result<(), StoreError> {
         let growth = |file: &File, bytes: u64| {
             (bytes.div_ceil(self.medium.page_bytes as u64) as u32).saturating_sub(file.placed.capacity())
@@ -97,7 +98,7 @@ impl Volume {
         self.commit(&[id])
     }
 
-    /// Notes that a write or a commit of a file failed.
+    /// Handles a failed write or commit of a file.
     pub(super) fn give_up_on(&mut self, id: FileId, error: &StoreError) {
         self.medium.last_error = error.to_string();
         if let Some(mut pages) = self.files.pages(id, &mut self.medium) {
@@ -105,11 +106,12 @@ impl Volume {
         }
     }
 
-    /// Deletes a name. What has the file open keeps it until it closes it. `false`: there is none.
+    /// Deletes a name. Users that have the file open keep it until they close it. Returns false if there is
+    /// no such name.
     ///
     /// # Errors
     ///
-    /// Where the flash has the file and the directory without it cannot be written: the file is still there.
+    /// Those of the store, if the directory cannot be written without the file. The file is then still there.
     pub(crate) fn delete(&mut self, name: &str) -> Result<bool, StoreError> {
         if let Some(main) = name.strip_suffix("-wal").and_then(|main| self.files.names.get(main)) {
             self.commit(&[*main])?;
@@ -132,12 +134,13 @@ impl Volume {
         Ok(true)
     }
 
-    /// Removes a database, or what else survives, and gives its pages back. `false`: there is none of that
-    /// name.
+    /// Removes a database, or another file that survives, and frees its store pages. Returns false if there
+    /// is no such name.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] while it is open, and those of the store: it is still there.
+    /// [`StoreError::Unsupported`] if the file is open, and errors of the store. The file is then still
+    /// there.
     pub fn remove(&mut self, name: &str) -> Result<bool, StoreError> {
         if self.files.named(name).is_some_and(|file| file.handles > 0) {
             return Err(StoreError::Unsupported(format!("{name} is open").into()));
@@ -149,16 +152,17 @@ impl Volume {
         Ok(done)
     }
 
-    /// Bytes of a file.
+    /// Size of a file in bytes.
     pub(crate) fn size(&self, id: FileId) -> u64 {
         self.files.get(id).map_or(0, |file| file.now.size)
     }
 
-    /// Reads from a place on; returns how many bytes there were. The rest of the buffer is zeros.
+    /// Reads from an offset on and returns the number of bytes read. The rest of the buffer becomes zeros.
     ///
     /// # Errors
     ///
-    /// Those of the store, and [`StoreError::Corrupted`] where a spilled page is not what was spilled.
+    /// Those of the store, and [`StoreError::Corrupted`] if a spilled page has another checksum than when it
+    /// was spilled.
     pub(crate) fn read(&mut self, id: FileId, offset: u64, data: &mut [u8]) -> Result<usize, StoreError> {
         data.fill(0);
         let Some(file) = self.files.get_mut(id) else { return Ok(0) };
@@ -174,11 +178,11 @@ impl Volume {
         Ok(there)
     }
 
-    /// Writes from a place on. Nothing of it is on the flash before the next commit.
+    /// Writes from an offset on. The contents survive a power cut only after the next commit.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Full`] where RAM is short and the store has no free page to spill to; those of the
+    /// [`StoreError::Full`] if RAM is short and the store has no free page to spill to, and errors of the
     /// store.
     pub(crate) fn write(&mut self, id: FileId, offset: u64, data: &[u8]) -> Result<(), StoreError> {
         let purpose = self.files.get(id).map(|file| file.purpose);
@@ -224,7 +228,7 @@ impl Volume {
         if self.files.log_of(id).is_some() { dropped.and(self.commit(&[id])) } else { dropped }
     }
 
-    /// Begins an atomic batch: what is written from now on is committed or dropped as a whole.
+    /// Begins an atomic batch: the writes from now on are committed or dropped as a whole.
     pub(crate) fn begin_batch(&mut self, id: FileId) {
         self.medium.stats.batches += 1;
         if let Some(file) = self.files.get_mut(id) {
@@ -232,24 +236,24 @@ impl Volume {
         }
     }
 
-    /// Drops what was written since the batch began.
+    /// Drops the writes since the batch began.
     ///
     /// # Errors
     ///
-    /// Where the store fails a trim; the batch is dropped all the same.
+    /// The store failed a trim. The batch is dropped all the same.
     pub(crate) fn roll_back_batch(&mut self, id: FileId) -> Result<(), StoreError> {
         self.files.pages(id, &mut self.medium).map_or(Ok(()), |mut pages| pages.roll_back_batch())
     }
 
-    /// Lets the next commit of a file wait for the end of this super-journal, or for none any longer: what it
-    /// holds now is to be committed by itself.
+    /// Holds back the commits of a file until its super-journal is deleted. `None` lets the file be committed
+    /// by itself again.
     pub(crate) fn hold(&mut self, id: FileId, super_journal: Option<&str>) {
         if let Some(file) = self.files.get_mut(id) {
             file.held_by = super_journal.map(String::from);
         }
     }
 
-    /// Commits what waited for a super-journal, all files at once.
+    /// Commits at once all files held back for a super-journal.
     ///
     /// # Errors
     ///
@@ -261,8 +265,7 @@ impl Volume {
         self.commit(&ids)
     }
 
-    /// Whether a rollback journal ends as SQLite ends that of a part of a larger transaction: with the name
-    /// of its super-journal.
+    /// True if some rollback journal ends with the name of this super-journal, as SQLite writes it.
     pub(crate) fn has_part_of(&mut self, super_journal: &str) -> bool {
         let is_journal = |file: &File| matches!(file.purpose, Purpose::Journal | Purpose::RamJournal);
         let ids = self.files.which(is_journal);
@@ -276,19 +279,19 @@ impl Volume {
         })
     }
 
-    /// Raises the lock of one who has the file open; whether it has now what it wanted.
+    /// Raises the lock of one user of a file. Returns true if the user now has `wanted`.
     pub(crate) fn lock(&mut self, id: FileId, held: &mut Level, wanted: Level) -> bool {
         self.locks(id).is_none_or(|locks| locks.raise(held, wanted))
     }
 
-    /// Lowers it.
+    /// Lowers the lock of one user of a file to `wanted`.
     pub(crate) fn unlock(&mut self, id: FileId, held: &mut Level, wanted: Level) {
         if let Some(locks) = self.locks(id) {
             locks.lower(held, wanted);
         }
     }
 
-    /// Whether somebody is about to write to the file.
+    /// True if a user of the file is about to write to it.
     pub(crate) fn is_reserved(&mut self, id: FileId) -> bool {
         self.locks(id).is_some_and(|locks| locks.is_reserved())
     }

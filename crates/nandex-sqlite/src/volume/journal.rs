@@ -1,17 +1,18 @@
-//! Rollback journals that only the process itself needs: what was written, in RAM.
+//! Rollback journals in RAM, which only the process that wrote them can need.
 //!
-//! SQLite saves a page as the last commit left it, with its number in front and a checksum behind. So where
-//! RAM runs short the page is let go, and read from its place: there it stays what it is until the commit,
-//! after which nobody reads the journal.
+//! A journal is kept in *parts* ([`Piece`]). SQLite saves each page as the last commit left it, in a *journal
+//! record*: page number, page, checksum. If RAM is short, the page of such a record is dropped from RAM and
+//! read again from the database's home. The home stays unchanged until the commit, and nobody reads the
+//! journal afterwards.
 
 use super::{File, Medium};
 use nandex::StoreError;
 use std::collections::BTreeMap;
 
-/// Bytes that a piece takes beside what it holds: its entry among the pieces.
+/// Bytes of RAM of a part, not counting its contents.
 const PIECE_BYTES: usize = 48;
 
-/// Bytes of what a header of a journal says, and of a number of SQLite.
+/// Bytes of a journal header, then of an integer in it.
 const HEADER_BYTES: usize = 28;
 const WORD: u32 = 4;
 
@@ -19,7 +20,7 @@ const WORD: u32 = 4;
 #[derive(Debug)]
 enum Piece {
     Bytes(Box<[u8]>),
-    /// A page as the last commit left it, with its number and the checksum.
+    /// A journal record without its page, which is read from the database.
     Record {
         number: u32,
         page_bytes: u32,
@@ -40,7 +41,7 @@ impl Piece {
     }
 }
 
-/// The next record of a journal to be looked at, whose pages have so many bytes.
+/// The journal record to be examined next: its offset, and the sector and page bytes of its header.
 #[derive(Clone, Copy, Debug)]
 struct Next {
     at: u64,
@@ -49,7 +50,7 @@ struct Next {
 }
 
 impl Next {
-    /// The first record behind the header at this place, if there is one.
+    /// The first journal record after the header at offset `at`; `None` if the bytes are no header.
     fn after(header: &[u8], at: u64) -> Option<Next> {
         let number = |from: usize| Some(u32::from_be_bytes(header.get(from..from + 4)?.try_into().ok()?));
         let (sector, page_bytes) = (number(20)?, number(24)?);
@@ -60,13 +61,13 @@ impl Next {
     }
 }
 
-/// Where the pages of a journal that were let go are read from.
+/// The database from which dropped pages are read again.
 pub(super) struct Saved<'a> {
     pub(super) database: Option<&'a File>,
     pub(super) medium: &'a mut Medium,
 }
 
-/// The pieces of a journal by where they begin; no two overlap.
+/// The parts of a journal by their first offset. No two overlap.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     pieces: BTreeMap<u64, Piece>,
@@ -75,7 +76,7 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// Bytes of RAM that they take.
+    /// Bytes of RAM of all parts.
     pub(super) fn ram_bytes(&self) -> usize {
         self.ram_bytes
     }
@@ -92,21 +93,21 @@ impl Pieces {
         Some(piece)
     }
 
-    /// Where the pieces begin that have something of this range.
+    /// First offsets of the parts that overlap a range.
     fn within(&self, from: u64, to: u64) -> Vec<u64> {
         let first = self.pieces.range(..from).next_back();
         let first = first.filter(|(at, piece)| *at + piece.len() as u64 > from).map(|(at, _)| *at);
         first.into_iter().chain(self.pieces.range(from..to).map(|(at, _)| *at)).collect()
     }
 
-    /// Notes that from here on there is something else.
+    /// Forgets the next journal record if the journal changed before it.
     fn look_again_from(&mut self, place: u64) {
         if self.next.is_some_and(|next| place < next.at) {
             self.next = None;
         }
     }
 
-    /// Puts a record where bytes were; those before and behind it stay.
+    /// Puts a journal record over parts of plain bytes, whose other bytes stay.
     fn put_record(&mut self, from: u64, record: Piece) {
         let to = from + record.len() as u64;
         for at in self.within(from, to) {
@@ -122,7 +123,6 @@ impl Pieces {
         self.insert(from, record);
     }
 
-    /// Writes bytes from a place on.
     pub(super) fn write(
         &mut self,
         offset: u64,
@@ -147,7 +147,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// Lets the pages go that are what the last commit left of the database; the journal has so many bytes.
+    /// Drops from RAM the saved pages that equal the committed database. The journal has `size` bytes.
     pub(super) fn let_go(&mut self, size: u64, saved: &mut Saved<'_>) {
         let Some(database) = saved.database else { return };
         while let Some(next) = self.next_record(saved) {
@@ -169,7 +169,7 @@ impl Pieces {
         }
     }
 
-    /// The next record to be looked at.
+    /// Finds the journal record to be examined next.
     fn next_record(&mut self, saved: &mut Saved<'_>) -> Option<Next> {
         let next = self.next;
         let at = next.map_or(0, |next| next.at.next_multiple_of(next.sector));
@@ -185,7 +185,7 @@ impl Pieces {
         self.next
     }
 
-    /// Reads from a place on; what was not written is zeros.
+    /// Reads from an offset on. Bytes never written are zeros.
     pub(super) fn read(&self, offset: u64, data: &mut [u8], saved: &mut Saved<'_>) -> Result<(), StoreError> {
         data.fill(0);
         let end = offset + data.len() as u64;
@@ -211,7 +211,7 @@ impl Pieces {
         Ok(())
     }
 
-    /// Drops what is beyond so many bytes.
+    /// Drops the bytes from `size` on.
     pub(super) fn truncate(&mut self, size: u64, saved: &mut Saved<'_>) -> Result<(), StoreError> {
         let gone = self.within(size, u64::MAX);
         let first = gone.first().copied().filter(|first| *first < size);
@@ -236,7 +236,7 @@ mod tests {
     use crate::settings::VolumeConfig;
     use nandex::rng::Rng;
 
-    /// A volume with a database of random bytes and its journal.
+    /// Returns a volume with a database of random bytes and its journal.
     fn volume(pages: u64, rng: &mut Rng) -> (Volume, FileId, Vec<u8>) {
         let settings = VolumeConfig { ram_bytes: 1 << 16, ..VolumeConfig::default() };
         let mut volume = Volume::open(medium().store, settings).unwrap();
@@ -250,7 +250,7 @@ mod tests {
         (volume, journal, bytes)
     }
 
-    /// A header of a sector of 512 bytes, before records of pages of as many.
+    /// A journal header of 512 bytes, for pages of 512 bytes.
     fn header() -> Vec<u8> {
         let mut header = vec![0; 512];
         header[20..24].copy_from_slice(&512u32.to_be_bytes());

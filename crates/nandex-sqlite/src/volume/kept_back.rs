@@ -1,21 +1,21 @@
-//! The use of the pages that are kept back, so that a full volume can delete.
+//! Use of the store pages that are kept back, so that a full volume can still delete.
 //!
-//! One page in 32 is no room for files to grow by. The list of a commit that is too large for a group takes
-//! them, for as long as the commit takes. Half of them lends room to pages of a database that wait for such
-//! a commit; and a database may grow by a few of them where it gives back more than that, since SQLite takes
-//! a page before it frees one.
+//! One store page in 32 is kept back from the room. A large commit may take all of them while it lasts.
+//! Waiting pages of a database may be spilled to half of them. A database may grow into that half too if its
+//! commit frees more pages than it takes, since SQLite takes a page before it frees one.
 
 use super::{Pages, Purpose, Run};
 use nandex::StoreError;
 
-/// The first bytes of a database of SQLite; its pages, and those of them that are free, in its header.
+/// First bytes of a database of SQLite. Then the offsets, in its header, of the number of pages and of the
+/// free ones.
 const MAGIC: &[u8] = b"SQLite format 3\0";
 const PAGES_AT: usize = 28;
 const FREE_AT: usize = 36;
 const HEADER_BYTES: usize = 40;
 
 impl Pages<'_> {
-    /// A free page to spill to, for a database one of the first half of those kept back.
+    /// Takes a store page to spill to. A database may get one of the half kept back that is lent.
     pub(super) fn take_to_spill(&mut self) -> Result<u32, StoreError> {
         let may = self.may_take_back(1);
         let runs = match self.room.medium.space.take(1, None) {
@@ -25,8 +25,8 @@ impl Pages<'_> {
         Ok(runs?[0].first)
     }
 
-    /// Pages for the file to grow by. A database whose commit frees more than it takes may have some of those
-    /// kept back.
+    /// Takes store pages for the file to grow by. A database may get some that are kept back if its commit
+    /// frees more pages than it takes.
     pub(super) fn take_to_grow(&mut self, pages: u32, after: Option<u32>) -> Result<Vec<Run>, StoreError> {
         match self.room.medium.space.take(pages, after) {
             Err(_) if self.may_take_back(pages) && self.frees()? => {
@@ -41,7 +41,7 @@ impl Pages<'_> {
         self.file.purpose == Purpose::Main && space.pages() >= space.kept_back().div_ceil(2) + pages
     }
 
-    /// Whether what waits leaves fewer pages of a database in use than the last commit did.
+    /// True if the waiting pages leave fewer pages of the database in use than the last commit did.
     fn frees(&mut self) -> Result<bool, StoreError> {
         let medium = &mut *self.room.medium;
         let (mut before, mut after) = ([0; HEADER_BYTES], vec![0; medium.page_bytes]);

@@ -1,4 +1,4 @@
-//! The list of a commit too large for a group: where each page belongs, and where it is or what makes it.
+//! The list of a large commit: for each page its home, and the store page aside or the record that makes it.
 //!
 //! ```text
 //! a page of the list   magic 4 | crc 4 of all that follows | next page 4 | entries 4 | sequence of the directory 8 |
@@ -7,10 +7,11 @@
 //!   `SEVERAL`          bytes 2 | pages 1 | how far behind its place each is 4 .. | pieces of all these
 //! ```
 //!
-//! Each shape has a magic: entries of pages alone, entries with pieces, and entries that are packed with zstd
-//! (their bytes 4, and a frame) since they take more than the page; a place is how far it is behind the one
-//! before then. Pages of one table change in the same way, so that the pieces of forty of
-//! them may take what those of ten do.
+//! A home is the *place* of this table, a store page its *page*. Three magics tell the kinds of list pages:
+//! entries without records, entries with records, and entries compressed with zstd because they take more
+//! than a page (their bytes 4, and a frame). In compressed entries each home is stored as its distance from
+//! the one before. Pages of one table change alike, so that the records of forty pages may compress to the
+//! size of ten.
 
 use super::directory::NO_PAGE;
 
@@ -18,21 +19,21 @@ const MAGIC: &[u8; 4] = b"NDXR";
 const MAGIC_PIECES: &[u8; 4] = b"NDXP";
 const MAGIC_ZSTD: &[u8; 4] = b"NDXZ";
 
-/// In place of a page: what makes it is of several.
+/// Stands in an entry for the store page: the page is made by a record that copies from several homes.
 const SEVERAL: u32 = NO_PAGE - 1;
 
 const HEADER_BYTES: usize = 24;
 const ENTRY_BYTES: usize = 12;
 
-/// The most bytes of entries that are packed into one page.
+/// Most bytes of entries compressed into one page of the list.
 pub(super) const RAW_BYTES_MAX: usize = 1 << 16;
 
-/// The most bytes of a record whose entry a page of the list takes.
+/// Most bytes of a record that fits a page of the list with its entry.
 pub(super) const fn record_bytes_max(page_bytes: usize) -> usize {
     page_bytes.saturating_sub(HEADER_BYTES + ENTRY_BYTES + 2)
 }
 
-/// A page of a commit, as its list has it.
+/// An entry of the list: one page of the commit.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) home: u32,
@@ -40,16 +41,16 @@ pub(super) struct Entry {
     pub(super) aside: Aside,
 }
 
-/// Where such a page is.
+/// Where the list finds a page of the commit.
 #[derive(Debug)]
 pub(super) enum Aside {
-    /// In a page of the store.
+    /// Whole, in this store page.
     Page(u32),
-    /// Made of what lies in its place, and in others.
+    /// Made by this record.
     Made(Record),
 }
 
-/// The pieces that make a page of what lies in its place, and in others.
+/// A record: the encoded pieces of one page, and the other homes from which they copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     bytes: Box<[u8]>,
@@ -57,7 +58,7 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// The pieces of the page with this place, and the other places that have them.
+    /// Encodes the record of the page at `home`, which copies from `others` too.
     pub(super) fn new(home: u32, others: &[u32], pieces: &[u8]) -> Record {
         let mut bytes = Vec::with_capacity(Record::bytes_beside(others.len()) + pieces.len());
         if !others.is_empty() {
@@ -68,7 +69,7 @@ impl Record {
         Record { bytes: bytes.into_boxed_slice(), is_of_several: !others.is_empty() }
     }
 
-    /// The bytes of a record beside those of the pieces.
+    /// Bytes of a record without its pieces.
     pub(super) const fn bytes_beside(others: usize) -> usize {
         if others == 0 { 0 } else { 1 + 4 * others }
     }
@@ -77,7 +78,7 @@ impl Record {
         &self.bytes
     }
 
-    /// The other places, and the pieces, of the page with this place.
+    /// Decodes the record of the page at `home`: the other homes, and the pieces.
     pub(super) fn parts(&self, home: u32) -> Option<(Vec<u32>, &[u8])> {
         if !self.is_of_several {
             return Some((Vec::new(), &self.bytes));
@@ -88,7 +89,7 @@ impl Record {
         Some((far.map(|far| home.wrapping_add(far)).collect(), pieces))
     }
 
-    /// Adds it to others, and tells where it is.
+    /// Appends the record to `out` and returns where it is there.
     pub(super) fn added_to(&self, out: &mut Vec<u8>) -> Made {
         let made =
             Made { at: out.len() as u32, bytes: self.bytes.len() as u32, is_of_several: self.is_of_several };
@@ -97,7 +98,7 @@ impl Record {
     }
 }
 
-/// Where a page of a commit is: a page of the store, or bytes of a page of the list.
+/// Where a page of a large commit is: whole in the store page `lpn`, or as a record in the list page `lpn`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) lpn: u32,
@@ -105,7 +106,7 @@ pub(super) struct Place {
     pub(super) made: Option<Made>,
 }
 
-/// Where a record is among others.
+/// The range of bytes where a record is, in a list page or a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Made {
     at: u32,
@@ -114,12 +115,12 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// The bytes of the record.
+    /// Length of the record in bytes.
     pub(super) const fn bytes(self) -> usize {
         self.bytes as usize
     }
 
-    /// The record, of these bytes.
+    /// Copies the record out of the bytes of its list page or bundle.
     pub(super) fn of(self, all: &[u8]) -> Option<Record> {
         let bytes = all.get(self.at as usize..)?.get(..self.bytes as usize)?;
         Some(Record { bytes: bytes.into(), is_of_several: self.is_of_several })
@@ -134,7 +135,7 @@ impl Entry {
         }
     }
 
-    /// Adds it to others, its place as how far it is behind this one.
+    /// Appends the entry to `out`, its home as the distance from `before`.
     fn encode(&self, before: u32, out: &mut Vec<u8>) {
         let page = match &self.aside {
             Aside::Page(lpn) => *lpn,
@@ -151,7 +152,7 @@ impl Entry {
     }
 }
 
-/// How much time is taken to make bytes fewer.
+/// How hard the compressor tries.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Effort {
     Little,
@@ -159,7 +160,7 @@ pub(super) enum Effort {
 }
 
 impl Effort {
-    /// Packs bytes: the length of a frame, and the frame.
+    /// Compresses bytes. Returns the length of the frame and then the frame.
     pub(super) fn pack(self, bytes: &[u8]) -> Vec<u8> {
         let level = match self {
             Effort::Little => 3,
@@ -171,13 +172,13 @@ impl Effort {
     }
 }
 
-/// Unpacks bytes of which there are so many at most.
+/// Uncompresses a frame with its length; `None` if it is damaged or has more than `most` bytes.
 pub(super) fn unpack(packed: &[u8], most: usize) -> Option<Vec<u8>> {
     let frame = packed.get(4..)?.get(..number_at(packed, 0)? as usize)?;
     zstd::bulk::decompress(frame, most).ok()
 }
 
-/// The entries of a page of the list.
+/// Entries encoded for one page of the list.
 #[derive(Debug)]
 pub(super) struct Filled {
     pub(super) entries: usize,
@@ -186,7 +187,7 @@ pub(super) struct Filled {
 }
 
 impl Filled {
-    /// A page with as many of the entries as it takes, from the first on: one at least.
+    /// Encodes as many of the first entries as fit a page, at least one.
     pub(super) fn with(entries: &[Entry], page_bytes: usize, effort: Effort) -> Filled {
         let room = page_bytes - HEADER_BYTES;
         // The entries, as a page has them that are packed and that are not, and where each of them ends.
@@ -219,7 +220,7 @@ impl Filled {
         filled
     }
 
-    /// The page, with the next one of the list and the number of the directory.
+    /// Encodes the page of the list, with the store page of the next one and the directory's sequence number.
     pub(super) fn encode(&self, next: u32, sequence: u64, page_bytes: usize) -> Vec<u8> {
         let mut body = Vec::with_capacity(page_bytes);
         body.extend(next.to_le_bytes());
@@ -234,20 +235,19 @@ impl Filled {
     }
 }
 
-/// A page of the list as it was read.
+/// A page of the list as read.
 #[derive(Debug)]
 pub(super) struct ListPage {
     pub(super) next: u32,
     count: u32,
     has_pieces: bool,
-    /// Whether places are told from the ones before.
+    /// True if each home is stored as its distance from the one before.
     is_relative: bool,
-    /// The bytes of the entries.
     pub(super) entries: Vec<u8>,
 }
 
 impl ListPage {
-    /// `None` where the page is none of a list.
+    /// Decodes a page of the list; `None` if it is something else.
     pub(super) fn decode(page: &[u8]) -> Option<ListPage> {
         let magic = page.get(..4)?;
         if number_at(page, 4)? != crc32fast::hash(page.get(8..)?) {
@@ -264,7 +264,8 @@ impl ListPage {
         (count > 0).then_some(ListPage { next, count, has_pieces, is_relative, entries })
     }
 
-    /// The pages and where they are, where this page of the list is `lpn`; `None` where its entries are none.
+    /// The homes in this page of the list, and where the page of each is. `lpn` is this page; `None` if it is
+    /// damaged.
     pub(super) fn places(&self, lpn: u32) -> Option<Vec<(u32, Place)>> {
         let (mut pages, mut at, mut before) = (Vec::new(), 0, 0u32);
         for _ in 0..self.count {
@@ -296,7 +297,7 @@ mod tests {
     use nandex::rng::Rng;
     use std::collections::BTreeMap;
 
-    /// The entries of a page of the list, which is `lpn`.
+    /// Decodes the entries of the list page `lpn`.
     fn read(page: &[u8], lpn: u32) -> Option<BTreeMap<u32, (Place, Option<Record>)>> {
         let list = ListPage::decode(page)?;
         let read = |(home, place): (u32, Place)| match place.made {

@@ -1,37 +1,38 @@
-//! Where transactions end in a write-ahead log of SQLite.
+//! Finds the end of a transaction in a write-ahead log of SQLite.
 //!
 //! SQLite takes a transaction for done once its last frame is written, and syncs the log at
-//! `synchronous=FULL` only. So the log is committed as soon as a transaction ends. A frame is written in two
-//! pieces: a header of 24 bytes, in which bytes 4 to 7 are zeros unless the frame ends a transaction, and a
-//! page. Where a transaction wrote a frame again, the headers from there on are read with their pages and
-//! written anew behind the last frame, whose header comes last once more.
+//! `synchronous=FULL` only. So the volume commits the log as soon as a transaction ends. A frame is written
+//! in two calls: a header of 24 bytes, then a page. Bytes 4 to 7 of the header are zero unless the frame ends
+//! a transaction. If a transaction writes a frame again, SQLite reads the later headers with their pages and
+//! writes the headers anew. The header of the last frame is then the last write.
 
 use std::ops::Range;
 
-/// Bytes of the header of a frame.
+/// Bytes of a frame header.
 const HEADER_BYTES: usize = 24;
 
-/// Where the header has the pages of the database after the transaction that the frame ends.
+/// Bytes of a frame header that tell how many pages the database has after the transaction; 0 if none ends.
 const DATABASE_PAGES: Range<usize> = 4..8;
 
-/// The last calls on a log.
+/// Facts of the last reads and writes of a log.
 #[derive(Debug, Default)]
 pub(super) struct LogTail {
-    /// Pages of the database after the transaction that the header written last ends, whose page follows.
+    /// Database pages told by the last header, if its frame ends a transaction. The page of the frame
+    /// follows.
     ending: Option<u32>,
-    /// The place of the frame that was read last.
+    /// Offset of the frame read last.
     read: Option<u64>,
-    /// Bytes of a page.
+    /// Bytes of a database page.
     page_bytes: u64,
 }
 
 impl LogTail {
-    /// Notes a read.
+    /// Notes a read of the log.
     pub(super) fn read(&mut self, offset: u64, bytes: usize) {
         self.read = (bytes > HEADER_BYTES).then_some(offset);
     }
 
-    /// Notes a write: bytes of the database after the transaction, where one ends with it.
+    /// Notes a write of the log. Returns the bytes of the database if this write ends a transaction.
     pub(super) fn ends_with(&mut self, offset: u64, data: &[u8]) -> Option<u64> {
         let is_rewritten = self.read.take() == Some(offset);
         let pages = if data.len() == HEADER_BYTES {

@@ -1,4 +1,4 @@
-//! The files of a volume, and whether all of them can be read.
+//! Lists the files of a volume and checks that all of them can be read.
 
 use super::directory::slot_pages;
 use super::mount::{newest, require_room};
@@ -8,7 +8,7 @@ use crate::settings::VolumeConfig;
 use nandex::{PageStore, StoreError};
 
 impl Volume {
-    /// The files that survive, in the order of their names.
+    /// The files that survive, ordered by name.
     pub fn files(&self) -> Vec<FileStats> {
         self.files.kept().map(|(name, _, file)| file.stats(name)).collect()
     }
@@ -18,8 +18,8 @@ impl Volume {
         self.files.kept().map(|(name, ..)| String::from(name)).collect()
     }
 
-    /// Reads every page of every file that survives, as it is seen now; the pages that cannot be read, and
-    /// databases that lack pages. Nothing is written.
+    /// Reads every page of every file that survives. Returns the pages that cannot be read and the databases
+    /// that lack pages. Writes nothing.
     pub fn check(&mut self) -> Vec<FileFault> {
         let files: Vec<(String, FileId)> =
             self.files.kept().map(|(name, id, _)| (String::from(name), id)).collect();
@@ -43,7 +43,7 @@ impl Volume {
         faults
     }
 
-    /// The header of a database, where it has one that can be read.
+    /// Header of a database, if it can be read.
     fn header(&mut self, name: &str) -> Option<Header> {
         let id = self.files.names.get(name).copied().filter(|_| self.is_database(name))?;
         let mut page = vec![0; self.medium.page_bytes];
@@ -52,7 +52,7 @@ impl Volume {
     }
 }
 
-/// Why a file of so many bytes is no whole database.
+/// Message for a database that is shorter than its header says; `None` if it is whole.
 fn missing((bytes, header): (u64, Header)) -> Option<String> {
     let Header { page_bytes, pages, .. } = header;
     let needed = u64::from(page_bytes) * u64::from(pages);
@@ -76,7 +76,7 @@ impl File {
     }
 }
 
-/// Mounts the volume on a store and looks at all of it.
+/// Mounts the volume on a store and checks all of it.
 pub(crate) fn look(mut store: impl PageStore + Send + 'static) -> Result<Look, StoreError> {
     require_room(&store)?;
     let (page_bytes, pages) = (store.page_bytes(), store.page_count());

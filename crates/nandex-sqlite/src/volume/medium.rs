@@ -1,4 +1,4 @@
-//! The store below a volume: reading what belongs to a place, and writing groups and directories.
+//! The store below a volume: reads the committed page of a home, and writes groups and directories.
 
 use super::directory::{Directory, slot_pages};
 use super::list::Record;
@@ -11,20 +11,21 @@ use crate::stats::VolumeStats;
 use nandex::{Cause, Lpn, PageStore, StoreError};
 use std::borrow::Cow;
 
-/// Pages to be written, each with its place.
+/// Pages to be written as a group, each with its store page.
 pub(super) type Group<'a> = Vec<(Lpn, Cow<'a, [u8]>)>;
 
-/// The store, and what is known of its pages; it knows no files.
+/// The store, and the facts known of its pages; it knows no files.
 pub(super) struct Medium {
     pub(super) store: Box<dyn PageStore>,
     pub(super) page_bytes: usize,
     pub(super) commits: Commits,
     pub(super) space: Space,
-    /// The number of the directory on the flash.
+    /// Sequence number of the newest directory on the flash.
     pub(super) sequence: u64,
-    /// A directory may be on the flash that was not acknowledged: the next commit replaces it.
+    /// True if writing a directory failed and it may be on the flash all the same. The next commit replaces
+    /// it.
     pub(super) is_unsure: bool,
-    /// Pages of a large commit that are not in their places yet.
+    /// The large commit whose pages are not all at their homes yet.
     pub(super) moved: Option<Moved>,
     pub(super) known: Known,
     pub(super) stats: VolumeStats,
@@ -32,7 +33,7 @@ pub(super) struct Medium {
 }
 
 impl Medium {
-    /// A store of which all is free but for the directory.
+    /// A store whose pages are all free except those of the directory.
     pub(super) fn new(store: Box<dyn PageStore>, commits: Commits) -> Medium {
         let page_bytes = store.page_bytes();
         Medium {
@@ -49,17 +50,17 @@ impl Medium {
         }
     }
 
-    /// The most pages of a group.
+    /// Most pages of a group; 0 if the store promises no order of writes.
     pub(super) fn group_pages_max(&self) -> usize {
         if self.store.prefix_consistent() { self.store.atomic_pages_max() } else { 0 }
     }
 
-    /// Whether what lies in a place stays there until a commit replaces it.
+    /// True if a home keeps its contents until a commit replaces them, power cuts included.
     pub(super) fn is_stable(&self) -> bool {
         self.store.prefix_consistent() && self.commits == Commits::Grouped
     }
 
-    /// Reads the page that belongs to a place.
+    /// Reads the committed page of a home, which a large commit may still have aside.
     pub(super) fn read(&mut self, home: u32, data: &mut [u8]) -> Result<(), StoreError> {
         match self.moved.as_ref().and_then(|moved| moved.place(home)) {
             Some(place) => self.read_moved(home, place, &mut None, data),
@@ -67,7 +68,7 @@ impl Medium {
         }
     }
 
-    /// Reads a page of the store that must have this checksum.
+    /// Reads a store page and checks its checksum.
     pub(super) fn read_checked(&mut self, lpn: u32, crc: u32, data: &mut [u8]) -> Result<(), StoreError> {
         self.store.read(Lpn(lpn), Cause::Host, data)?;
         if crc32fast::hash(data) == crc {
@@ -76,8 +77,8 @@ impl Medium {
         Err(StoreError::Corrupted { what: "a page put aside is not what it was", at: u64::from(lpn) })
     }
 
-    /// Reads a page that a record makes, and that has this checksum, with `read` for what lies in places.
-    /// Where it is in its place already, as it is.
+    /// Makes a page from its record and reads the homes with `read`. If the page is at its home already, with
+    /// this checksum, it is returned as it is.
     pub(super) fn restore(
         &mut self,
         home: u32,
@@ -105,7 +106,7 @@ impl Medium {
         Ok(())
     }
 
-    /// Takes pages that a directory names.
+    /// Takes the store pages that a directory names.
     pub(super) fn take_exactly(&mut self, run: Run) -> Result<(), StoreError> {
         if run.pages == 0 || self.space.take_exactly(run) {
             return Ok(());
@@ -114,7 +115,7 @@ impl Medium {
         Err(StoreError::Corrupted { what, at: u64::from(run.first) })
     }
 
-    /// Trims pages. One that cannot be trimmed holds what nobody reads.
+    /// Trims store pages. Nobody reads one that could not be trimmed.
     pub(super) fn trim(&mut self, runs: &[Run]) {
         for lpn in runs.iter().flat_map(|run| run.first..run.end()) {
             if self.store.trim(Lpn(lpn)).is_ok() {
@@ -123,24 +124,23 @@ impl Medium {
         }
     }
 
-    /// Trims pages and gives them back.
+    /// Trims store pages and frees them.
     pub(super) fn free(&mut self, runs: &[Run]) {
         self.trim(runs);
         runs.iter().for_each(|&run| self.space.give(run));
     }
 
-    /// Trims single pages and gives them back.
+    /// Trims single store pages and frees them.
     pub(super) fn free_pages(&mut self, pages: impl IntoIterator<Item = u32>) {
         let runs: Vec<Run> = pages.into_iter().map(|first| Run { first, pages: 1 }).collect();
         self.free(&runs);
     }
 
-    /// Lets what was written survive.
+    /// Makes all writes durable.
     pub(super) fn settle(&mut self) -> Result<(), StoreError> {
         if self.store.durable_writes() { Ok(()) } else { self.store.sync() }
     }
 
-    /// Writes pages as one group.
     pub(super) fn write_group(&mut self, group: &Group<'_>) -> Result<(), StoreError> {
         if group.is_empty() {
             return Ok(());
@@ -160,7 +160,7 @@ impl Medium {
         Ok(())
     }
 
-    /// Writes a directory, and so many pages with it as a group takes: whole or not at all.
+    /// Writes a directory, in one atomic write with `group` if the store takes so many pages.
     pub(super) fn write_directory(
         &mut self,
         directory: &Directory,
@@ -178,7 +178,8 @@ impl Medium {
         done
     }
 
-    /// Writes the pages of a directory, as a group where one takes so many, else that with the checksum last.
+    /// Writes the pages of a directory: as a group if they fit one, otherwise the page with the checksum
+    /// last.
     fn write_slot(&mut self, pages: &[(Lpn, &[u8])]) -> Result<(), StoreError> {
         if pages.len() <= self.group_pages_max() {
             self.store.write_atomic(pages, Cause::Host)?;
@@ -193,7 +194,7 @@ impl Medium {
     }
 }
 
-/// The pages of a directory with this number, each with its place.
+/// Pages of an encoded directory, each with its store page.
 pub(super) fn directory_pages(sequence: u64, bytes: &[u8], page_bytes: usize) -> Group<'_> {
     let first = (sequence % 2) as u32 * slot_pages(page_bytes);
     (first..).map(Lpn).zip(bytes.chunks(page_bytes).map(Cow::Borrowed)).collect()

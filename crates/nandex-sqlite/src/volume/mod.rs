@@ -1,19 +1,34 @@
-//! Files on a [`PageStore`]: named ones that survive, and nameless ones that do not.
+//! Files on a [`PageStore`]: named files survive a power cut, nameless ones do not.
 //!
-//! What is written to a file waits in *slots*, in RAM, until [`Volume::commit`]; a commit is whole or absent
-//! after a power cut. A file's pages keep their place in the store, so that a commit writes the changed pages
-//! and nothing else; the directory is among them only when a file appears, goes, or outgrows its room. Reads
-//! see what was written, committed or not.
+//! Words used in this module, each in this one sense:
 //!
-//! The store and what is known of its pages are a `Medium`, which knows no files. A `File` knows its places
-//! and what waits of it. `Files` has their names and the count of RAM; `Pages` is one of them, to be changed.
+//! - A *page* is a page of a file, counted from 0 in its file. It is as large as a page of the store.
+//! - A *store page* is a page of the store below, named by its logical page number, `lpn`. A *run* is a range
+//!   of consecutive store pages.
+//! - The *home* of a page is the store page where its committed contents are. A page keeps its home from
+//!   commit to commit.
+//! - A page *waits* from when it is written until [`Volume::commit`]. A *slot* has its contents meanwhile: in
+//!   RAM, or *spilled* to a store page if RAM is short.
+//! - A *packed* page is kept as *pieces*: ranges of bytes to copy from its home and from other homes, ranges
+//!   of zeros, and new bytes. A *record* is the encoded pieces of one page. A *bundle* is many records
+//!   compressed together.
+//! - A *group* is the pages that one atomic write of the store takes. A *large commit* does not fit a group:
+//!   its pages are first put *aside*, in free store pages, and a *list* names them.
+//! - The *directory* names the files and their runs. It is in one of two *directory slots*.
+//! - The *room* is the free store pages that files may take. The other free store pages are *kept back* for
+//!   large commits.
+//!
+//! A commit is whole or absent after a power cut. It writes the changed pages, and the directory only if a
+//! file appears, goes or gets more runs. Reads see the newest contents, committed or not.
+//!
+//! `Medium` is the store and the facts known of its pages; it knows no files. A `File` knows its homes and
+//! its waiting pages. `Files` has the names and counts RAM. `Pages` is one file, borrowed for changes.
 //!
 //! Invariants
-//! - V1: a page of the store belongs to the directory, to one file, to one slot, to a large commit, or is
-//!   free.
-//! - V2: what the flash holds is at every moment the state after some commit, and after the last one that was
-//!   acknowledged.
-//! - V3: a free page was trimmed, and is again after a mount.
+//! - V1: each store page belongs to the directory, to one file, to one slot, to a large commit, or is free.
+//! - V2: at every moment the flash holds the state after some commit that is not older than the last
+//!   acknowledged one.
+//! - V3: a free store page was trimmed, and is trimmed again at a mount.
 
 mod bundles;
 mod commit;
@@ -57,7 +72,7 @@ use slots::Slot;
 use space::Run;
 use table::{Change, Files};
 
-/// Tells what the chip below did so far.
+/// Returns the counters of the chip below.
 type Watch = Box<dyn Fn() -> ChipCounts + Send>;
 
 /// A page store with files.
@@ -66,22 +81,22 @@ pub struct Volume {
     files: Files,
     settings: VolumeConfig,
     watch: Option<Watch>,
-    /// The shape of the chip, where a device was named.
+    /// Shape of the chip, known if a device was named.
     geometry: Option<Geometry>,
 }
 
 impl Volume {
-    /// Bytes of a page of the store: the best `page_size` of a database on it.
+    /// Bytes of a store page: the best `page_size` of a database on this volume.
     pub fn page_bytes(&self) -> usize {
         self.medium.page_bytes
     }
 
-    /// How the volume works.
+    /// The settings with which the volume was opened.
     pub fn settings(&self) -> VolumeConfig {
         self.settings
     }
 
-    /// Pages by which files may grow: those that no file has, but for the ones kept back.
+    /// Store pages by which files may grow: the free ones without those kept back.
     pub fn free_pages(&self) -> u32 {
         self.medium.space.room()
     }
@@ -98,36 +113,35 @@ impl Volume {
         }
     }
 
-    /// Lets [`Volume::stats`] tell what the chip below did as well.
+    /// Sets the function that reads the chip's counters for [`Volume::stats`].
     #[must_use]
     pub fn watching(mut self, watch: impl Fn() -> ChipCounts + Send + 'static) -> Volume {
         self.watch = Some(Box::new(watch));
         self
     }
 
-    /// Lets the volume know the chip below it.
+    /// Sets the shape of the chip below.
     pub(crate) fn on_chip(mut self, geometry: Geometry) -> Volume {
         self.geometry = Some(geometry);
         self
     }
 
-    /// The shape of the chip below, where it is known.
     pub(crate) fn chip_geometry(&self) -> Option<Geometry> {
         self.geometry
     }
 
-    /// Lets [`Volume::stats`] tell what the mount read.
+    /// Sets the pages read by the mount, for [`Volume::stats`].
     pub(crate) fn mounted_in(mut self, page_reads: u64) -> Volume {
         self.medium.stats.mount_page_reads = Some(page_reads);
         self
     }
 
-    /// The most pages that one group takes, those of the directory included.
+    /// The most store pages of a group, those of the directory included.
     pub fn group_pages_max(&self) -> usize {
         self.medium.group_pages_max()
     }
 
-    /// The last error in words.
+    /// Message of the last error.
     pub fn last_error(&self) -> &str {
         &self.medium.last_error
     }

@@ -1,4 +1,4 @@
-//! Finding a volume on a store again, and starting one.
+//! Formatting a volume, and mounting one.
 
 use super::directory::{Directory, slot_pages};
 use super::file::Extent;
@@ -9,15 +9,15 @@ use crate::stats::VolumeStats;
 use nandex::nand::Differs;
 use nandex::{Cause, Lpn, PageStore, StoreError};
 
-/// Bytes of a store's page, at least: a page of the list of a large commit holds an entry.
+/// Least bytes of a store page: a page of the list must hold an entry.
 const PAGE_BYTES_MIN: usize = 128;
 
 impl Volume {
-    /// Starts an empty volume: whatever the store holds is gone.
+    /// Formats an empty volume. All contents of the store are lost.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Unsupported`] where the store is too small; those of the store.
+    /// [`StoreError::Unsupported`] if the store is too small, and errors of the store.
     pub fn format(
         mut store: impl PageStore + Send + 'static,
         settings: VolumeConfig,
@@ -30,13 +30,13 @@ impl Volume {
         Volume::found(Box::new(store), settings, None)
     }
 
-    /// Finds the volume on a store, or starts one where the store is empty. A commit that a power cut left
-    /// half applied is finished: it had been acknowledged, or would have been.
+    /// Mounts the volume on a store, or formats one if the store is empty. A large commit that a power cut
+    /// interrupted after its directory was written is finished.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFormatted`] where the store holds something else, [`StoreError::Corrupted`] where the
-    /// directory contradicts itself; those of the store.
+    /// [`StoreError::NotFormatted`] if the store holds something else, [`StoreError::Corrupted`] if the
+    /// directory contradicts itself, and errors of the store.
     pub fn open(
         mut store: impl PageStore + Send + 'static,
         settings: VolumeConfig,
@@ -96,23 +96,24 @@ impl Volume {
         Ok(())
     }
 
-    /// Commits what waits in every file, and leaves the store so that the next mount is cheapest.
+    /// Finishes a large commit that is not at its homes, and lets the store write its checkpoint, so that the
+    /// next mount is cheapest.
     ///
     /// # Errors
     ///
-    /// Those of the store; the next mount then finds what was committed before.
+    /// Those of the store. The next mount then finds the last commit.
     pub fn checkpoint(&mut self) -> Result<(), StoreError> {
         self.finish_moved()?;
         self.medium.store.checkpoint()
     }
 
-    /// Gives the store back.
+    /// Returns the store.
     pub fn into_store(self) -> Box<dyn PageStore> {
         self.medium.store
     }
 }
 
-/// Refuses a store that no volume fits.
+/// Refuses a store that is too small for a volume.
 pub(super) fn require_room(store: &impl PageStore) -> Result<(), StoreError> {
     let (page_bytes, pages) = (store.page_bytes(), store.page_count());
     let needed = 2 * slot_pages(page_bytes.max(1)) + 8;
@@ -125,7 +126,7 @@ pub(super) fn require_room(store: &impl PageStore) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The newest directory; `None` on an empty store.
+/// Reads the newest directory; `None` on an empty store.
 pub(super) fn newest(store: &mut impl PageStore) -> Result<Option<Directory>, StoreError> {
     let page_bytes = store.page_bytes();
     let pages = slot_pages(page_bytes);

@@ -1,35 +1,36 @@
-//! Pages to be written that are nearly what lies in their places: as pieces of it.
+//! Packing waiting pages: a page that nearly equals its home is kept as a record.
 //!
-//! What lies there is the same until a commit replaces it, a power cut included. A page of zeros may have
-//! been trimmed, and then a cut brings back what was there before: nothing is made of pieces of such a page.
+//! A home stays the same until a commit replaces it, also after a power cut. But a home of zeros may have
+//! been trimmed, and a cut may bring its old contents back. So no piece copies from such a home.
 
 use super::list::{Record, record_bytes_max};
 use super::{Medium, Pages, delta};
 use std::collections::BTreeSet;
 
-/// The share of a page that its pieces may take: one in so many.
+/// A record that copies from its own home only may take this fraction of a page: one in `SHARE`.
 const SHARE: usize = 3;
 
-/// The part of a page that its pieces of several may take, in quarters: they come where nothing else helps.
+/// A record that copies from several homes may take this part of a page, in quarters. Such records are made
+/// only if nothing else saves RAM.
 const QUARTERS: usize = 3;
 
-/// Pages before and behind one that may have what it is made of, and the most that do.
+/// Pages before a page, then behind it, from whose homes its record may copy, and the most that it uses.
 const BEFORE: u32 = 12;
 const BEHIND: u32 = 24;
 const OTHERS_MAX: usize = 8;
 
-/// The places that a page is made of.
+/// The homes from which a record may copy.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Of<'a> {
-    /// The place of the page.
+    /// The home of the page itself.
     Its,
-    /// The place of the page and those around, but for these.
+    /// The homes of the page and its neighbours, except these.
     Several(&'a BTreeSet<u32>),
 }
 
 impl Pages<'_> {
-    /// Packs a page that waits in RAM, where RAM is short; whether that was worth while. A quarter of the RAM
-    /// is left for pages as they are.
+    /// Packs a waiting page because RAM is short, and returns whether that saved any. A quarter of the RAM is
+    /// left for unpacked pages.
     pub(super) fn pack_for_room(&mut self, page: u32, of: Of<'_>) -> bool {
         if !self.may_pack() {
             self.file.waiting.bundle(self.room.used);
@@ -41,8 +42,8 @@ impl Pages<'_> {
         self.room.used.saturating_sub(self.file.waiting.unpacked_bytes()) <= self.room.most / 4 * 3
     }
 
-    /// Keeps a page that waits in RAM as pieces of what lies in places, where those are few and nothing
-    /// changes what lies there before the commit; whether it does.
+    /// Replaces a waiting page by its record, if the record is small and no home of it changes before the
+    /// commit. Returns whether it was replaced.
     pub(super) fn pack(&mut self, page: u32, of: Of<'_>) -> bool {
         let (file, medium) = (&mut *self.file, &mut *self.room.medium);
         let is_there = page < file.placed.filled && medium.is_stable() && !self.is_logged;
@@ -62,7 +63,8 @@ impl Pages<'_> {
     }
 }
 
-/// The record that makes a page of what lies in these places, the first of which is its own.
+/// Makes the record of a page from these homes; the first is the page's own. Returns `None` if the record is
+/// too large.
 fn record_of(new: &[u8], mut homes: Vec<u32>, medium: &mut Medium) -> Option<Record> {
     let page_bytes = medium.page_bytes;
     let mut old = read_places(&mut homes, medium)?;
@@ -87,8 +89,8 @@ fn record_of(new: &[u8], mut homes: Vec<u32>, medium: &mut Medium) -> Option<Rec
     delta::pack(&old, new, most).map(|pieces| Record::new(homes[0], &homes[1..], &pieces))
 }
 
-/// Reads what lies in places, one behind the other. Those of zeros go: a cut may bring back what was there
-/// before they were trimmed. `None` where the first one has to.
+/// Reads homes, one after the other, and drops those of zeros: a cut may bring back what they held before a
+/// trim. Returns `None` if the first home is of zeros.
 fn read_places(homes: &mut Vec<u32>, medium: &mut Medium) -> Option<Vec<u8>> {
     let (mut old, mut page, mut kept) = (Vec::new(), vec![0; medium.page_bytes], Vec::new());
     for &home in homes.iter() {

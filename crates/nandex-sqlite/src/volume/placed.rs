@@ -1,35 +1,34 @@
-//! The places that a file has in the store: those that the directory lists, and those taken ahead.
+//! The homes of a file's pages: the runs that the directory lists, and those taken ahead.
 
 use super::Run;
 use super::space::Space;
 use nandex::StoreError;
 
-/// The places of a file's pages.
 #[derive(Debug, Default)]
 pub(super) struct Placed {
-    /// The directory on the flash has the file.
+    /// True if the directory on the flash has the file.
     pub(super) is_listed: bool,
     pub(super) runs: Vec<Run>,
-    /// Pages taken for the file to grow by, before a commit lists them: what is spilled of it goes there.
+    /// Runs taken for the file to grow by before a commit lists them. Its pages are spilled there.
     pub(super) ahead: Vec<Run>,
-    /// Pages of the runs that may hold something: those beyond are zeros.
+    /// Pages, from the first, whose homes may hold contents; later ones are zeros.
     pub(super) filled: u32,
-    /// Bytes, as the directory on the flash has it.
+    /// Size in bytes that the directory on the flash has.
     pub(super) kept_size: u64,
 }
 
 impl Placed {
-    /// Pages of the store that the directory lists.
+    /// Number of store pages that the directory lists for the file.
     pub(super) fn capacity(&self) -> u32 {
         pages(&self.runs)
     }
 
-    /// The page of the store where one of its pages has its place.
+    /// Home of a page, if the directory lists one.
     pub(super) fn home(&self, page: u32) -> Option<u32> {
         home(&self.runs, page)
     }
 
-    /// The place of a page beyond the runs, taken with `growth` more if need be.
+    /// Home of a page beyond the listed runs. Takes the missing store pages and `growth` more.
     pub(super) fn home_ahead(
         &mut self,
         page: u32,
@@ -46,19 +45,19 @@ impl Placed {
         Ok(home(&self.ahead, place))
     }
 
-    /// Notes what the directory on the flash has now.
+    /// Sets the runs and the size that the directory on the flash has now.
     pub(super) fn list(&mut self, runs: Vec<Run>, kept_size: u64) {
         (self.runs, self.kept_size, self.is_listed) = (runs, kept_size, true);
     }
 
-    /// Notes that the directory on the flash has the file no more, and returns where it was.
+    /// Notes that the directory no longer has the file, and returns its runs.
     pub(super) fn unlist(&mut self) -> Vec<Run> {
         (self.filled, self.is_listed, self.kept_size) = (0, false, 0);
         std::mem::take(&mut self.runs)
     }
 }
 
-/// The place of a page of some runs.
+/// Store page of a page in some runs.
 pub(super) fn home(runs: &[Run], page: u32) -> Option<u32> {
     let mut before = page;
     for run in runs {
@@ -70,12 +69,12 @@ pub(super) fn home(runs: &[Run], page: u32) -> Option<u32> {
     None
 }
 
-/// Pages of some runs.
+/// Number of store pages of some runs.
 pub(super) fn pages(runs: &[Run]) -> u32 {
     runs.iter().map(|run| run.pages).sum()
 }
 
-/// Adds a run behind others.
+/// Appends a run, merged with the last if they touch.
 pub(super) fn append(runs: &mut Vec<Run>, run: Run) {
     match runs.last_mut() {
         Some(last) if last.end() == run.first => last.pages += run.pages,
@@ -83,7 +82,7 @@ pub(super) fn append(runs: &mut Vec<Run>, run: Run) {
     }
 }
 
-/// Shortens runs to so many pages and returns the rest.
+/// Shortens runs to `pages` store pages and returns the rest.
 pub(super) fn cut(runs: &mut Vec<Run>, pages: u32) -> Vec<Run> {
     let mut left = pages;
     let mut freed = Vec::new();

@@ -1,25 +1,25 @@
-//! The plan of a commit for one file: which pages it gets or gives.
+//! The plan of a commit for one file: the store pages that it takes and frees.
 
 use super::placed::{append, cut, pages};
 use super::{FileId, Pages, Purpose, Run};
 use nandex::StoreError;
 use std::collections::BTreeSet;
 
-/// The places of a file after a commit, and those taken and freed for it.
+/// Runs of a file after a commit, and the runs taken and freed for that.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) id: FileId,
     pub(super) runs: Vec<Run>,
     pub(super) taken: Vec<Run>,
     pub(super) freed: Vec<Run>,
-    /// Whether the pages that the file took ahead are among the runs.
+    /// True if the runs taken ahead are among `runs`.
     has_ahead: bool,
     pub(super) kept_size: u64,
     pub(super) lists: bool,
 }
 
 impl Pages<'_> {
-    /// How large a file becomes on the flash, and which pages it gets or gives for that.
+    /// Plans how large the file becomes on the flash, and takes the store pages for that.
     pub(super) fn plan(&mut self, id: FileId) -> Result<Plan, StoreError> {
         let page_bytes = self.room.medium.page_bytes;
         let (need, growth, owed) = (self.file.pages(page_bytes), self.growth, self.file.owed);
@@ -48,7 +48,7 @@ impl Pages<'_> {
         Ok(Plan { id, runs, taken, freed, has_ahead, kept_size, lists })
     }
 
-    /// Notes that the directory has what was planned, before any page is written.
+    /// Notes that the directory on the flash has the plan, before any page of the commit is written.
     pub(super) fn list(&mut self, plan: Plan) {
         let file = &mut *self.file;
         file.placed.list(plan.runs, plan.kept_size);
@@ -60,7 +60,7 @@ impl Pages<'_> {
         self.room.medium.free(&plan.freed);
     }
 
-    /// Installs what was planned and written; `aside` are pages that a large commit has now.
+    /// Notes that the pages of the commit are written. `aside` are the store pages that a large commit uses.
     pub(super) fn install(&mut self, plan: Plan, written: &BTreeSet<u32>, aside: &BTreeSet<u32>) {
         let (file, medium) = (&mut *self.file, &mut *self.room.medium);
         let need = file.pages(medium.page_bytes);

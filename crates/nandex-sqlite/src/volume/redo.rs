@@ -1,19 +1,18 @@
-//! Commits too large for a group: whole or not at all all the same.
+//! Large commits: they do not fit a group, and are still whole or absent after a power cut.
 //!
-//! 1. The pages go to free pages of the store (those that were spilled are there already), but for those of
-//!    which nearly all is in their places; and a list of them: where each belongs, its checksum, and where it
-//!    is or the pieces of what lies in its place that make it.
-//! 2. The directory that names the list is written: **the commit**. Pages that fit its group go to their
-//!    places with it, and not to the list. A mount from here on finishes what follows.
-//! 3. The pages go to their places.
-//! 4. The directory without the list is written, and the free pages are free again.
+//! 1. The pages are put aside in free store pages; spilled ones are there already. Packed pages are kept as
+//!    records instead. A list is written with the home, the checksum, and the store page or record of each.
+//! 2. The directory that names the list is written: **the commit**. Pages that fit the group of the directory
+//!    go to their homes with it and are not in the list. A mount from here on finishes the next steps.
+//! 3. The pages go to their homes.
+//! 4. The directory without the list is written, and the store pages aside are free again.
 //!
-//! Where 3 or 4 fails, the commit holds: reads find the pages where they are, and the next commit tries again
-//! before it begins.
+//! If step 3 or 4 fails, the commit holds: reads find the pages aside, and the next commit tries again before
+//! it begins.
 //!
-//! What a cut of step 3 leaves in a place is the page or the one before, so that its checksum tells whether
-//! the pieces are still to be put together. Pages go to their places in the order of the list, and a page is
-//! made of pieces of others only where those come later: they are still as they were.
+//! A cut of step 3 leaves each home with the old page or the new one. The checksum tells which, and so
+//! whether the record must still be applied. Pages go to their homes in the order of the list. A record
+//! copies from another home only if that home comes later in the list, while it still has its old contents.
 
 use super::directory::{Directory, NO_PAGE};
 use super::list::{Aside, Effort, Entry, Filled, ListPage, Place, RAW_BYTES_MAX};
@@ -22,29 +21,29 @@ use super::{Change, FileId, Files, Medium, Run, Slot};
 use nandex::{Cause, Lpn, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Pages that are committed and not in their places.
+/// Pages of a large commit that are not all at their homes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Moved {
-    /// By their places.
+    /// Where each page is, by its home.
     pages: BTreeMap<u32, Place>,
-    /// The places, in the order in which they are written.
+    /// Homes in the order in which they are written.
     order: Vec<u32>,
-    /// Pages of the list.
+    /// Store pages of the list.
     list: Vec<u32>,
 }
 
 impl Moved {
-    /// Every page of the store that it takes.
+    /// Every store page that the large commit uses.
     pub(super) fn runs(&self) -> impl Iterator<Item = Run> + '_ {
         self.aside().chain(self.list.iter().copied()).map(|first| Run { first, pages: 1 })
     }
 
-    /// Where the page of a place is, if it may not be there yet.
+    /// Where the page of a home is, if it may not be at its home yet.
     pub(super) fn place(&self, home: u32) -> Option<Place> {
         self.pages.get(&home).copied()
     }
 
-    /// Adds what a page of the list says, which is there.
+    /// Adds the entries of the list page `lpn`.
     fn add(&mut self, lpn: u32, list: &ListPage) -> Result<(), StoreError> {
         let places = list.places(lpn).ok_or(torn_list(lpn))?;
         self.order.extend(places.iter().map(|(home, _)| home));
@@ -53,26 +52,26 @@ impl Moved {
         Ok(())
     }
 
-    /// How many pages are kept as pieces.
+    /// Number of pages kept as records.
     fn packed(&self) -> usize {
         self.pages.values().filter(|place| place.made.is_some()).count()
     }
 
-    /// The pages of the store where whole pages are.
+    /// Store pages where whole pages are aside.
     fn aside(&self) -> impl Iterator<Item = u32> + '_ {
         self.pages.values().filter(|place| place.made.is_none()).map(|place| place.lpn)
     }
 }
 
-/// A commit that is too large for a group, while its pages are put aside.
+/// A large commit while its pages are put aside.
 pub(super) struct Large<'a> {
     files: &'a mut Files,
     medium: &'a mut Medium,
-    /// Where pages are that are aside as they are, by their places, with their checksums.
+    /// Store page and checksum of each page that is aside whole, by its home.
     whole: BTreeMap<u32, (u32, u32)>,
-    /// Pages taken for what is put aside.
+    /// Store pages taken for pages aside and for the list.
     taken: Vec<u32>,
-    /// Whether pages take more room than there is if they are put aside as they are.
+    /// True if the free store pages are too few to put all pages aside whole.
     is_tight: bool,
 }
 
@@ -81,8 +80,8 @@ impl<'a> Large<'a> {
         Large { files, medium, whole: BTreeMap::new(), taken: Vec::new(), is_tight: false }
     }
 
-    /// Commits the long way. Returns every page where one of the commit was put aside: spilled ones among
-    /// them are no longer the slots'.
+    /// Writes the large commit. Returns the store pages where its pages are aside; spilled ones among them no
+    /// longer belong to their slots.
     pub(super) fn write(
         mut self,
         changes: &[Change],
@@ -121,25 +120,24 @@ impl<'a> Large<'a> {
         Ok(aside)
     }
 
-    /// Packs a page that waits.
     fn pack(&mut self, change: Change, of: Of<'_>) {
         if let Some(mut pages) = self.files.pages(change.file, self.medium) {
             pages.pack(change.page, of);
         }
     }
 
-    /// Keeps a packed page as it is.
+    /// Replaces the record of a packed page by the page.
     fn unpack(&mut self, change: Change) -> Result<(), StoreError> {
         self.files.pages(change.file, self.medium).map_or(Ok(()), |mut pages| pages.unpack(change.page))
     }
 
-    /// The places beside its own that a packed page is made of.
+    /// Homes, other than its own, from which a packed page copies.
     fn others_of(&self, change: &Change) -> Vec<u32> {
         self.files.get(change.file).map(|file| file.others_of(change.page)).unwrap_or_default()
     }
 
-    /// The places that pages of these changes are made of, beside their own. What is made of a place that the
-    /// commit frees is unpacked.
+    /// Homes, other than their own, from which the changed pages copy. A page that copies from a home which
+    /// the commit frees is unpacked.
     fn cited(&mut self, changes: &[Change]) -> Result<BTreeSet<u32>, StoreError> {
         let mut cited = BTreeSet::new();
         let mut stay: Option<(FileId, BTreeSet<u32>)> = None;
@@ -159,8 +157,9 @@ impl<'a> Large<'a> {
         Ok(cited)
     }
 
-    /// The changes that go to their places with the directory, so many at most, and the others. Those that
-    /// take most room aside are the first; the places of which others are made stay as they are.
+    /// Divides the changes into at most `direct` that go to their homes with the directory, and the others.
+    /// The direct ones are those that would take most bytes aside. Homes from which other changes copy are
+    /// not among them.
     fn share_out(
         &mut self,
         changes: &[Change],
@@ -181,7 +180,7 @@ impl<'a> Large<'a> {
         Ok((sorted, others))
     }
 
-    /// Step 1. `direct` are the changes that the directory's group writes.
+    /// Does step 1. `direct` are the changes that the group of the directory writes.
     fn put_aside(
         &mut self,
         changes: &[Change],
@@ -202,8 +201,8 @@ impl<'a> Large<'a> {
         self.write_list(&ordered, sequence)
     }
 
-    /// The changes in an order in which none is made of one before it. Where there is none, because pages
-    /// are made of each other, one of them is put aside.
+    /// Orders the changes so that no page copies from the home of an earlier one. If pages copy from each
+    /// other, one of them is put aside whole.
     fn in_order(&mut self, changes: &[Change]) -> Result<Vec<Change>, StoreError> {
         let mut left: BTreeMap<u32, Change> = changes.iter().map(|&change| (change.home, change)).collect();
         let mut made_of: BTreeMap<u32, Vec<u32>> =
@@ -239,7 +238,7 @@ impl<'a> Large<'a> {
         Ok(ordered)
     }
 
-    /// Writes the list of changes.
+    /// Writes the list of the changes.
     fn write_list(&mut self, changes: &[Change], sequence: u64) -> Result<Moved, StoreError> {
         let effort = if self.is_tight { Effort::Much } else { Effort::Little };
         let (mut moved, mut next) = (Moved::default(), None);
@@ -268,7 +267,7 @@ impl<'a> Large<'a> {
         Ok(moved)
     }
 
-    /// The entry of a page that is aside as it is, or packed.
+    /// The list entry of a page that is aside whole or packed.
     fn entry(&self, change: Change) -> Result<Entry, StoreError> {
         let Change { file, page, home } = change;
         if let Some(&(lpn, crc)) = self.whole.get(&home) {
@@ -280,14 +279,14 @@ impl<'a> Large<'a> {
         Ok(Entry { home, crc, aside: Aside::Made(record) })
     }
 
-    /// A page for what is put aside, one of those kept back if need be.
+    /// Takes a store page for a page aside or for the list, kept back or not.
     fn take_aside(&mut self) -> Result<u32, StoreError> {
         let lpn = self.medium.space.take_any(1, None)?[0].first;
         self.taken.push(lpn);
         Ok(lpn)
     }
 
-    /// Puts a page aside that is not packed, unless it was spilled, and notes where it is with its checksum.
+    /// Puts a page aside unless it is packed or spilled, and notes its store page and checksum.
     fn whole_aside(&mut self, change: Change) -> Result<(), StoreError> {
         let place = match self.files.slot(&change) {
             Some(Slot::Packed { .. } | Slot::Bundled { .. }) => return Ok(()),
@@ -306,7 +305,7 @@ impl<'a> Large<'a> {
 }
 
 impl Medium {
-    /// Puts the pages of a large commit in their places.
+    /// Writes the pages of a large commit to their homes.
     pub(super) fn put_in_place(&mut self) -> Result<(), StoreError> {
         let Some(moved) = &self.moved else { return Ok(()) };
         let places: Vec<(u32, Place)> =
@@ -319,8 +318,8 @@ impl Medium {
         self.settle()
     }
 
-    /// Reads a page that is committed and may not be in its place yet. `list` is the page of the list that
-    /// was read last, and its number.
+    /// Reads a page of a large commit, which may not be at its home yet. `list` is the page of the list read
+    /// last, with its store page.
     pub(super) fn read_moved(
         &mut self,
         home: u32,
@@ -341,7 +340,7 @@ impl Medium {
         })
     }
 
-    /// Frees what a large commit took: all is in its place.
+    /// Frees the store pages of a large commit whose pages are all at their homes.
     pub(super) fn drop_moved(&mut self) {
         let Some(moved) = self.moved.take() else { return };
         let runs: Vec<Run> = moved.runs().collect();

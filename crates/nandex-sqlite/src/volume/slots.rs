@@ -1,5 +1,4 @@
-//! Pages of a file that are not in their place on the flash: what was written since the last commit, or all
-//! of a temporary file.
+//! Slots: the waiting pages of a file, or all pages of a temporary file.
 
 use super::bundles::Bundles;
 use super::list::{Made, Record};
@@ -7,22 +6,22 @@ use super::{Medium, Run};
 use nandex::{Cause, Lpn, StoreError};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where such a page is.
+/// Where a waiting page is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Slot {
-    /// In RAM.
+    /// In RAM, whole.
     Ram(Box<[u8]>),
-    /// In RAM as what makes it of the page in its place, and of others, because RAM ran short.
+    /// In RAM as a record, because RAM ran short. `crc` is the checksum of the page.
     Packed { record: Record, crc: u32 },
-    /// In RAM so, and packed together with others.
+    /// In RAM as a record in a bundle.
     Bundled { bundle: u32, made: Made, crc: u32 },
-    /// In a page of the store, because RAM ran short: one that no file has, or its own place where nothing
-    /// committed is there yet.
+    /// In a store page, because RAM ran short. `is_placed`: this is the home of the page, which has no
+    /// committed contents yet.
     Spilled { lpn: u32, crc: u32, is_placed: bool },
 }
 
 impl Slot {
-    /// Bytes that its page takes beside an entry in the list of a large commit.
+    /// Bytes that the page takes aside in a large commit, not counting its entry in the list.
     pub(super) fn aside_bytes(&self) -> usize {
         match self {
             Slot::Ram(bytes) => bytes.len(),
@@ -32,7 +31,7 @@ impl Slot {
         }
     }
 
-    /// Bytes of RAM that it takes, its bundle not among them.
+    /// Bytes of RAM of the slot, not counting its bundle.
     fn ram_bytes(&self) -> usize {
         match self {
             Slot::Ram(bytes) => bytes.len(),
@@ -43,44 +42,44 @@ impl Slot {
     }
 }
 
-/// Bytes that a packed page takes beside its record: its entry among the slots.
+/// Bytes of RAM of a packed slot, then of a bundled one, not counting the record.
 const PACKED_BYTES: usize = 72;
 const BUNDLED_BYTES: usize = 56;
 
-/// Packed pages in no bundle before any are made.
+/// Number of records in no bundle from which on bundles are made.
 const LOOSE_MIN: usize = 64;
 
-/// Pages by their number in the file.
+/// Slots by page.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
     pages: BTreeMap<u32, Slot>,
-    /// The slots in RAM that are not packed.
+    /// Pages whose slot is in RAM and not packed.
     ram: BTreeSet<u32>,
-    /// The slots that are packed and in no bundle.
+    /// Pages whose slot is packed and in no bundle.
     loose: BTreeSet<u32>,
-    /// How many of them are not worth a bundle.
+    /// Number of the `loose` pages for which a bundle saved nothing.
     left_loose: usize,
     bundles: Bundles,
-    /// Bytes of RAM that all slots take.
+    /// Bytes of RAM of all slots and bundles.
     ram_bytes: usize,
 }
 
-/// The room that slots need of the volume: where to spill, and how much RAM all of them may take.
+/// The volume's store and RAM, as far as slots use them.
 pub(super) struct Room<'a> {
     pub(super) medium: &'a mut Medium,
-    /// Bytes of RAM taken now.
+    /// Bytes of RAM in use.
     pub(super) used: &'a mut usize,
-    /// Bytes of RAM at most.
+    /// Most bytes of RAM.
     pub(super) most: usize,
 }
 
 impl Room<'_> {
-    /// Whether another page in RAM puts one of them out.
+    /// True if one more page in RAM exceeds the limit.
     pub(super) fn is_short(&self) -> bool {
         *self.used + self.medium.page_bytes > self.most
     }
 
-    /// Whether one of them is to be put out.
+    /// True if the limit is exceeded.
     pub(super) const fn is_over(&self) -> bool {
         *self.used > self.most
     }
@@ -91,7 +90,6 @@ impl Slots {
         self.pages.is_empty()
     }
 
-    /// How many pages there are.
     pub(super) fn len(&self) -> usize {
         self.pages.len()
     }
@@ -104,7 +102,7 @@ impl Slots {
         self.pages.iter().map(|(&page, slot)| (page, slot))
     }
 
-    /// The bytes of a page that is in RAM, to be changed.
+    /// The bytes of a page in RAM, mutable.
     pub(super) fn ram_mut(&mut self, page: u32) -> Option<&mut [u8]> {
         match self.pages.get_mut(&page) {
             Some(Slot::Ram(bytes)) => Some(bytes),
@@ -116,7 +114,7 @@ impl Slots {
     ///
     /// # Errors
     ///
-    /// Where the store fails a trim. The page was put.
+    /// The store failed a trim. The page was put all the same.
     pub(super) fn put(&mut self, page: u32, bytes: Box<[u8]>, room: &mut Room<'_>) -> Result<(), StoreError> {
         let forgotten = self.forget(page, room);
         self.insert(page, Slot::Ram(bytes), room.used);
@@ -133,7 +131,7 @@ impl Slots {
         *used -= old;
     }
 
-    /// The bytes of RAM that are free without a slot.
+    /// Removes a slot from the indexes and its bundle. Returns the bytes of RAM freed.
     fn let_go(&mut self, page: u32, slot: &Slot) -> usize {
         let bundle = match slot {
             Slot::Ram(_) => return slot.ram_bytes(),
@@ -147,18 +145,18 @@ impl Slots {
         slot.ram_bytes() + bundle
     }
 
-    /// The first page from there on that is in RAM and not packed.
+    /// The first page, from `page` on, that is in RAM and not packed.
     pub(super) fn unpacked_from(&self, page: u32) -> Option<u32> {
         self.ram.range(page..).next().copied()
     }
 
-    /// Bytes of RAM of the pages that are as they are.
+    /// Bytes of RAM of the pages that are not packed.
     pub(super) fn unpacked_bytes(&self) -> usize {
         let page = self.ram.first().and_then(|first| self.pages.get(first));
         page.map_or(0, Slot::ram_bytes) * self.ram.len()
     }
 
-    /// Keeps what makes a page in place of the page.
+    /// Replaces a page in RAM by its record.
     pub(super) fn pack(&mut self, page: u32, record: Record, used: &mut usize) {
         let Some(Slot::Ram(bytes)) = self.pages.get(&page) else { return };
         let crc = crc32fast::hash(bytes);
@@ -167,7 +165,7 @@ impl Slots {
         self.loose.insert(page);
     }
 
-    /// The record that makes a packed page, and its checksum.
+    /// Record and checksum of a packed page.
     pub(super) fn record(&self, page: u32) -> Option<(Record, u32)> {
         match self.pages.get(&page)? {
             Slot::Packed { record, crc } => Some((record.clone(), *crc)),
@@ -176,7 +174,7 @@ impl Slots {
         }
     }
 
-    /// Packs together what makes packed pages, where many of them are in no bundle.
+    /// Makes bundles if many packed pages are in none.
     pub(super) fn bundle(&mut self, used: &mut usize) {
         if self.loose.len() < LOOSE_MIN + 2 * self.left_loose {
             return;
@@ -204,17 +202,17 @@ impl Slots {
         (self.left_loose, self.loose) = (left.len(), left);
     }
 
-    /// The page in RAM that is spilled next: the lowest but the one at hand; the first page of a database
+    /// The page to spill next: the lowest in RAM, except `at_hand` and page 0. The first page of a database
     /// changes in every transaction.
     pub(super) fn victim(&self, at_hand: u32) -> Option<u32> {
         self.ram.iter().copied().find(|&other| other != at_hand && other != 0)
     }
 
-    /// Spills a page to this one of the store.
+    /// Spills a page to a store page.
     ///
     /// # Errors
     ///
-    /// Those of the store: the page is still in RAM.
+    /// Those of the store. The page is then still in RAM.
     pub(super) fn spill(
         &mut self,
         page: u32,
@@ -230,7 +228,7 @@ impl Slots {
         Ok(())
     }
 
-    /// Drops a page.
+    /// Drops the slot of a page.
     pub(super) fn forget(&mut self, page: u32, room: &mut Room<'_>) -> Result<(), StoreError> {
         let Some(slot) = self.pages.remove(&page) else { return Ok(()) };
         self.ram.remove(&page);
@@ -246,8 +244,8 @@ impl Slots {
         }
     }
 
-    /// Forgets all pages and returns where spilled ones are that are not in their places: whoever asks has
-    /// them now.
+    /// Forgets all slots. Returns the store pages of spilled ones that are not homes; they now belong to the
+    /// caller.
     pub(super) fn take_spilled(&mut self, used: &mut usize) -> Vec<u32> {
         *used -= std::mem::take(&mut self.ram_bytes);
         self.ram.clear();
@@ -261,7 +259,7 @@ impl Slots {
         spilled.collect()
     }
 
-    /// Drops the pages from this one on.
+    /// Drops the slots from page `first` on.
     pub(super) fn drop_from(&mut self, first: u32, room: &mut Room<'_>) -> Result<(), StoreError> {
         let pages: Vec<u32> = self.pages.range(first..).map(|(&page, _)| page).collect();
         // Every page is dropped, whatever becomes of a trim.

@@ -1,14 +1,14 @@
-//! Which pages of the store no file has: runs of them, merged where they touch.
+//! The free store pages, as runs that are merged if they touch.
 
 use nandex::StoreError;
 use std::collections::BTreeMap;
 
-/// A run of logical pages.
+/// A range of consecutive store pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Run {
-    /// The first page.
+    /// First store page.
     pub(super) first: u32,
-    /// How many there are, at least 1.
+    /// Number of store pages, at least 1.
     pub(super) pages: u32,
 }
 
@@ -18,22 +18,21 @@ impl Run {
     }
 }
 
-/// The share of all pages that is kept back: one in so many. A full volume has them for the lists of commits
-/// that are larger than a group, so that it can delete.
+/// One in `KEPT_BACK` store pages is kept back for the lists of large commits, so that a full volume can
+/// still delete.
 const KEPT_BACK: u32 = 32;
 
-/// Free pages.
 #[derive(Debug, Default)]
 pub(super) struct Space {
-    /// Runs by their first page; no two touch.
+    /// Lengths of the free runs by first store page. No two runs touch.
     free: BTreeMap<u32, u32>,
     pages: u32,
-    /// Pages kept back for large commits.
+    /// Number of store pages kept back for large commits.
     kept_back: u32,
 }
 
 impl Space {
-    /// All pages of a range, of which some are kept back.
+    /// All store pages of a range are free, and a share of them is kept back.
     pub(super) fn new(first: u32, end: u32) -> Space {
         let kept_back = end.saturating_sub(first) / KEPT_BACK;
         let mut space = Space { kept_back, ..Space::default() };
@@ -43,17 +42,17 @@ impl Space {
         space
     }
 
-    /// How many pages are free.
+    /// Number of free store pages.
     pub(super) const fn pages(&self) -> u32 {
         self.pages
     }
 
-    /// How many pages are free for files to grow by, and for what waits.
+    /// Number of free store pages for files and slots: those that are not kept back.
     pub(super) const fn room(&self) -> u32 {
         self.pages.saturating_sub(self.kept_back)
     }
 
-    /// How many pages are kept back.
+    /// Number of store pages kept back.
     pub(super) const fn kept_back(&self) -> u32 {
         self.kept_back
     }
@@ -63,7 +62,7 @@ impl Space {
         self.free.iter().map(|(&first, &pages)| Run { first, pages })
     }
 
-    /// Gives pages back.
+    /// Frees a run.
     pub(super) fn give(&mut self, run: Run) {
         debug_assert!(run.pages > 0, "an empty run");
         self.pages += run.pages;
@@ -81,7 +80,7 @@ impl Space {
         self.free.insert(merged.first, merged.pages);
     }
 
-    /// Takes exactly these pages; `false` where one of them is not free.
+    /// Takes this run. Returns false if one of its store pages is not free.
     pub(super) fn take_exactly(&mut self, run: Run) -> bool {
         let found = self.free.range(..=run.first).next_back().map(|(&first, &pages)| Run { first, pages });
         let Some(found) = found.filter(|found| run.end() <= found.end()) else { return false };
@@ -96,21 +95,21 @@ impl Space {
         true
     }
 
-    /// Takes pages of the room, as [`Space::take_any`] does.
+    /// Takes store pages of the room, as [`Space::take_any`] does.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Full`] where the room is smaller; nothing is taken then.
+    /// [`StoreError::Full`] if the room is smaller. Nothing is taken then.
     pub(super) fn take(&mut self, pages: u32, after: Option<u32>) -> Result<Vec<Run>, StoreError> {
         if pages > self.room() { Err(StoreError::Full) } else { self.take_any(pages, after) }
     }
 
-    /// Takes pages, those kept back too, in as few runs as the space has: what follows `after` first, then
-    /// the largest runs.
+    /// Takes free store pages, kept back or not, in as few runs as possible: first the run at `after`, then
+    /// the largest ones.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Full`] where fewer are free; nothing is taken then.
+    /// [`StoreError::Full`] if fewer are free. Nothing is taken then.
     pub(super) fn take_any(&mut self, pages: u32, after: Option<u32>) -> Result<Vec<Run>, StoreError> {
         if pages > self.pages {
             return Err(StoreError::Full);
@@ -130,7 +129,7 @@ impl Space {
         Ok(taken)
     }
 
-    /// The first run that is long enough, else the longest.
+    /// The first free run that is long enough, or the longest.
     fn best(&self, pages: u32) -> Option<Run> {
         self.runs().find(|run| run.pages >= pages).or_else(|| self.runs().max_by_key(|run| run.pages))
     }

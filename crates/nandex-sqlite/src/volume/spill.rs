@@ -1,8 +1,8 @@
-//! Where pages go that wait for a commit when RAM runs short.
+//! Making RAM free while pages wait.
 //!
-//! A page that is nearly as it was stays in RAM, packed. A page by which a database grows goes to its own
-//! place: nothing that was committed is there, and the commit need not write it again. Any other goes to a
-//! free page of the store.
+//! A page that nearly equals its home stays in RAM, packed. A page by which a database grows is written to
+//! its own home, which has no committed contents, and the commit need not write it again. Any other page is
+//! spilled to a free store page.
 
 use super::packed::Of;
 use super::{Pages, Purpose, Run};
@@ -10,7 +10,7 @@ use nandex::StoreError;
 use std::collections::BTreeSet;
 
 impl Pages<'_> {
-    /// Spills pages, but for the one at hand, until RAM is no longer short.
+    /// Packs or spills pages, except `at_hand`, until RAM is within its limit.
     pub(super) fn spill(&mut self, at_hand: u32) -> Result<(), StoreError> {
         while self.room.is_over() {
             // What waited before a batch began is packed at most: the batch may be taken back.
@@ -46,7 +46,7 @@ impl Pages<'_> {
         Ok(())
     }
 
-    /// The place of a page by which a database grows, taken if need be; none where something is there.
+    /// Home of a page by which a database grows, taken if there is none. Returns `None` for any other page.
     fn place_ahead(&mut self, page: u32) -> Result<Option<u32>, StoreError> {
         let is_new = self.file.purpose == Purpose::Main && page >= self.file.placed.capacity();
         // An atomic batch that is taken back finds what was there before it.

@@ -1,4 +1,4 @@
-//! The files of a volume, their names, and the RAM that all of them take.
+//! All files of a volume, their names, and the RAM that they share.
 
 use super::directory::Listed;
 use super::file::pages_of;
@@ -11,14 +11,14 @@ use nandex::{Lpn, StoreError};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Pages in RAM that a database with a write-ahead log may have where RAM is short.
+/// Pages of RAM that a database with a write-ahead log may have beyond the limit.
 pub(super) const LOGGED_PAGES: usize = 32;
 
-/// A file of a volume, while somebody has it open or it has a name.
+/// A file that is open or has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct FileId(u32);
 
-/// A page to be written: of which file, which one, and its place in the store.
+/// A page to be written: its file, its number in the file, and its home.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     pub(super) file: FileId,
@@ -26,13 +26,12 @@ pub(super) struct Change {
     pub(super) home: u32,
 }
 
-/// Files by number and by name.
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) all: BTreeMap<FileId, File>,
     pub(super) names: BTreeMap<String, FileId>,
     next: u32,
-    /// Bytes of RAM that slots and journals take, all together.
+    /// Bytes of RAM of all slots and journals.
     pub(super) used: usize,
     settings: VolumeConfig,
 }
@@ -50,12 +49,10 @@ impl Files {
         self.all.get_mut(&id)
     }
 
-    /// The file of a name.
     pub(super) fn named(&self, name: &str) -> Option<&File> {
         self.get(*self.names.get(name)?)
     }
 
-    /// Adds a file.
     pub(super) fn add(&mut self, file: File) -> FileId {
         let id = FileId(self.next);
         self.next += 1;
@@ -66,41 +63,41 @@ impl Files {
         id
     }
 
-    /// Files that are so.
+    /// Files for which `is` holds.
     pub(super) fn which(&self, is: impl Fn(&File) -> bool) -> Vec<FileId> {
         self.all.iter().filter(|(_, file)| is(file)).map(|(&id, _)| id).collect()
     }
 
-    /// Files that survive, in the order of their names.
+    /// Files that survive, ordered by name.
     pub(super) fn kept(&self) -> impl Iterator<Item = (&str, FileId, &File)> {
         let named = self.names.iter().filter_map(|(name, &id)| Some((name.as_str(), id, self.get(id)?)));
         named.filter(|(_, _, file)| file.purpose.is_kept())
     }
 
-    /// The file that has the name of a database, and this behind it.
+    /// The file whose name is that of the database `id` followed by `end`.
     fn companion(&self, id: FileId, end: &str) -> Option<FileId> {
         let file = self.get(id).filter(|file| file.purpose == Purpose::Main)?;
         self.names.get(&format!("{}{end}", file.name.as_ref()?)).copied()
     }
 
-    /// The write-ahead log of a database that has one.
+    /// Write-ahead log of a database, if it has one.
     pub(super) fn log_of(&self, id: FileId) -> Option<FileId> {
         self.companion(id, "-wal")
     }
 
-    /// The database of which a file has the name, and this behind it.
+    /// The database whose name followed by `end` is that of file `id`.
     pub(super) fn database_of(&self, id: FileId, end: &str) -> Option<FileId> {
         self.names.get(self.get(id)?.name.as_deref()?.strip_suffix(end)?).copied()
     }
 
-    /// Bytes of RAM at most. A database with a log puts nothing out: what it has goes to its place.
+    /// Most bytes of RAM. A database with a log gets more: its pages go to their homes and are never spilled.
     fn most(&self, is_logged: bool, medium: &Medium) -> usize {
         let least = medium.store.atomic_pages_max().max(16);
         let logged = if is_logged { LOGGED_PAGES } else { 0 };
         self.settings.ram_bytes.max(least * medium.page_bytes) + logged * medium.page_bytes
     }
 
-    /// A file, and what its pages may use.
+    /// A file, with the store and the RAM that its pages may use.
     pub(super) fn pages<'a>(&'a mut self, id: FileId, medium: &'a mut Medium) -> Option<Pages<'a>> {
         let is_logged = self.log_of(id).is_some();
         let most = self.most(is_logged, medium);
@@ -109,7 +106,7 @@ impl Files {
         Some(Pages { file: self.all.get_mut(&id)?, room, is_logged, growth })
     }
 
-    /// Does something with a journal in RAM, beside its database.
+    /// Lets `work` use a journal in RAM together with its database, and counts the RAM again.
     pub(super) fn with_journal<T>(
         &mut self,
         id: FileId,
@@ -126,13 +123,13 @@ impl Files {
         done
     }
 
-    /// Lets the pages of a journal go that are what the last commit left in their places.
+    /// Drops from a journal in RAM the saved pages that equal the committed database.
     pub(super) fn let_go(&mut self, journal: FileId, medium: &mut Medium) {
         let size = self.get(journal).map_or(0, |file| file.now.size);
         self.with_journal(journal, medium, |pieces, saved| pieces.let_go(size, saved));
     }
 
-    /// Spills pages of a file, but for the one at hand, until RAM is no longer short.
+    /// Spills pages of a file, except `at_hand`, until RAM is within its limit.
     fn spill(&mut self, id: FileId, at_hand: u32, medium: &mut Medium) -> Result<(), StoreError> {
         if self.pages(id, medium).is_none_or(|pages| !pages.room.is_over()) {
             return Ok(());
@@ -143,7 +140,7 @@ impl Files {
         self.pages(id, medium).map_or(Ok(()), |mut pages| pages.spill(at_hand))
     }
 
-    /// Lets a journal take no more RAM than there is: what waits elsewhere is put out.
+    /// Spills pages of all files until RAM is within its limit, because a journal grew.
     fn make_room(&mut self, id: FileId, medium: &mut Medium) -> Result<(), StoreError> {
         if self.used > self.most(false, medium) {
             self.let_go(id, medium);
@@ -159,12 +156,12 @@ impl Files {
         if self.used > self.most(false, medium) { Err(StoreError::Full) } else { Ok(()) }
     }
 
-    /// Reads a page to be written, from wherever it is.
+    /// Reads a changed page from its slot or its home.
     pub(super) fn load(&self, of: &Change, data: &mut [u8], medium: &mut Medium) -> Result<(), StoreError> {
         self.get(of.file).map_or(Ok(()), |file| file.load(of.page, data, medium))
     }
 
-    /// Writes from a place on.
+    /// Writes to a file from an offset on.
     pub(super) fn write(
         &mut self,
         id: FileId,
@@ -197,7 +194,7 @@ impl Files {
         }
     }
 
-    /// Writes a part of one page; the file is as long as before.
+    /// Writes a part of one page without changing the size of the file.
     pub(super) fn write_part(
         &mut self,
         id: FileId,
@@ -216,7 +213,7 @@ impl Files {
         if pages.write(page, within, part)? { self.spill(id, page, medium) } else { Ok(()) }
     }
 
-    /// Drops a file that has no name and no user.
+    /// Drops a file that has neither a name nor a user.
     pub(super) fn forget(&mut self, id: FileId, medium: &mut Medium) -> Result<(), StoreError> {
         let Some(mut pages) = self.pages(id, medium) else { return Ok(()) };
         let dropped = pages.forget();
@@ -226,7 +223,7 @@ impl Files {
         dropped
     }
 
-    /// The files as the directory is to have them.
+    /// The files for the directory after the plans.
     pub(super) fn listed(&self, plans: &[Plan]) -> Vec<Listed> {
         let listed = |(&id, file): (&FileId, &File)| {
             let (name, is_main) = (file.name.clone()?, file.purpose == Purpose::Main);
@@ -239,12 +236,12 @@ impl Files {
         self.all.iter().filter_map(listed).collect()
     }
 
-    /// The slot of a page to be written.
+    /// Slot of a changed page.
     pub(super) fn slot(&self, change: &Change) -> Option<&Slot> {
         self.get(change.file)?.waiting.slot(change.page)
     }
 
-    /// The bytes of pages to be written, each with its place. Those not in RAM as they are, are read.
+    /// The changed pages with their homes. Those not in RAM whole are read.
     pub(super) fn gather(&self, changes: &[Change], medium: &mut Medium) -> Result<Group<'_>, StoreError> {
         let mut group = Vec::with_capacity(changes.len());
         for change in changes {

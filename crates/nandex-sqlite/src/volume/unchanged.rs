@@ -1,17 +1,17 @@
-//! Halves that did not change: a page of SQLite that is larger than one of the store is written whole, and
-//! often only part of it is new.
+//! Leaving out pages that did not change. SQLite writes its pages whole; of one larger than a store page
+//! often only a part is new.
 //!
-//! Checksums of what lies in the store are remembered, as they come by. Where what is to be written has the
-//! same checksum, the page is read and compared, and left as it is if it is equal: a read is some times
-//! faster than a program, and wears nothing. A checksum that is out of date costs that read and nothing else.
+//! The volume remembers checksums of homes as it reads and writes them. If a page to be written has the
+//! checksum of its home, the home is read and compared, and equal pages are not written. A read is several
+//! times faster than a program and wears nothing. An outdated checksum only costs that read.
 
 use super::{Change, Files, Medium, Slot};
 use std::collections::BTreeMap;
 
-/// Checksums remembered at most: about 1 MiB of RAM.
+/// Most checksums remembered: about 1 MiB of RAM.
 const KNOWN_MAX: usize = 1 << 16;
 
-/// Checksums by page of the store.
+/// Remembered checksums by store page.
 #[derive(Debug, Default)]
 pub(super) struct Known(BTreeMap<u32, u32>);
 
@@ -29,8 +29,8 @@ impl Known {
 }
 
 impl Files {
-    /// Leaves out the pages whose place holds just that: of those whose checksum is known, or, `compared`, of
-    /// all. One that cannot be read is written.
+    /// Removes from the changes the pages that equal their homes. Compares those whose checksum is known, or
+    /// with `compared` all. A page whose home cannot be read is kept.
     pub(super) fn without_unchanged(
         &self,
         mut changes: Vec<Change>,
@@ -58,7 +58,8 @@ impl Files {
         }
     }
 
-    /// Remembers what a commit wrote, where a file is written in units larger than a page.
+    /// Remembers the checksums of committed pages, in files that are written in units larger than a store
+    /// page.
     pub(super) fn teach_written(&self, changes: &[Change], known: &mut Known) {
         for change in changes {
             let Some(file) = self.get(change.file).filter(|file| file.is_wide) else { continue };

@@ -1,4 +1,4 @@
-//! Pages of a file that wait for a commit: those written before an atomic batch began, and since.
+//! The waiting pages of a file: those written before an open atomic batch began, and those written since.
 
 use super::Slot;
 use super::file::Extent;
@@ -7,23 +7,21 @@ use super::slots::{Room, Slots};
 use nandex::StoreError;
 use std::collections::BTreeSet;
 
-/// The pages of a file that wait.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// Pages from before the batch that is open.
+    /// Slots from before the open batch, or all slots without one.
     pub(super) slots: Slots,
-    /// The pages written since an atomic batch began.
     batch: Option<Batch>,
 }
 
-/// The pages written since an atomic batch began, and the state before.
+/// An open atomic batch: its slots, and the extent of the file before it.
 #[derive(Debug, Default)]
 struct Batch {
     slots: Slots,
     before: Extent,
-    /// Earlier slots from this page on were cut off since.
+    /// The batch cut the file to this many pages. Slots from before the batch do not count from there on.
     cut: u32,
-    /// Earlier slots before this page were packed, where that was worth while.
+    /// Slots from before the batch and below this page were tried for packing.
     tried: u32,
 }
 
@@ -33,7 +31,7 @@ impl Waiting {
         batch.slots.get(page).or_else(|| self.slots.get(page).filter(|_| page < batch.cut))
     }
 
-    /// Whether nothing waits.
+    /// True if no page waits.
     pub(super) fn is_empty(&self) -> bool {
         self.slots.is_empty() && self.batch.as_ref().is_none_or(|batch| batch.slots.is_empty())
     }
@@ -42,29 +40,29 @@ impl Waiting {
         self.batch.is_some()
     }
 
-    /// Whether an atomic batch that is taken back finds a page as it waited before.
+    /// True if rolling back the open batch would show an earlier slot of this page.
     pub(super) fn is_before_batch(&self, page: u32) -> bool {
         self.batch.is_some() && self.slots.get(page).is_some()
     }
 
-    /// The slots that take what is written now.
+    /// The slots that take new writes.
     pub(super) fn open_slots(&mut self) -> &mut Slots {
         self.batch.as_mut().map_or(&mut self.slots, |batch| &mut batch.slots)
     }
 
-    /// The slots that have a page, as [`Waiting::slot`] finds it.
+    /// The slots that have a page; the batch's come first.
     pub(super) fn slots_with(&mut self, page: u32) -> &mut Slots {
         let batch = self.batch.as_mut().map(|batch| &mut batch.slots);
         batch.filter(|slots| slots.get(page).is_some()).unwrap_or(&mut self.slots)
     }
 
-    /// The record that makes a page that is packed, and its checksum.
+    /// Record and checksum of a packed page.
     pub(super) fn record(&self, page: u32) -> Option<(Record, u32)> {
         let batch = self.batch.as_ref().map(|batch| &batch.slots);
         batch.filter(|slots| slots.get(page).is_some()).unwrap_or(&self.slots).record(page)
     }
 
-    /// The bytes of a page that is in RAM as it is.
+    /// The bytes of a page that is in RAM and not packed.
     pub(super) fn in_ram(&self, page: u32) -> Option<&[u8]> {
         match self.slot(page)? {
             Slot::Ram(bytes) => Some(bytes),
@@ -72,7 +70,7 @@ impl Waiting {
         }
     }
 
-    /// The next page in RAM from before the batch that is open, each of them once.
+    /// The next unpacked page in RAM from before the open batch. Each is returned once.
     pub(super) fn next_before_batch(&mut self) -> Option<u32> {
         let batch = self.batch.as_mut()?;
         let page = self.slots.unpacked_from(batch.tried)?;
@@ -80,7 +78,7 @@ impl Waiting {
         Some(page)
     }
 
-    /// The pages, each once.
+    /// The waiting pages, each once.
     pub(super) fn pages(&self) -> BTreeSet<u32> {
         let cut = self.batch.as_ref().map_or(u32::MAX, |batch| batch.cut);
         let earlier = self.slots.iter().filter(|(page, _)| *page < cut);
@@ -88,13 +86,13 @@ impl Waiting {
         earlier.chain(batch).map(|(page, _)| page).collect()
     }
 
-    /// Bytes of RAM of the pages that are as they are.
+    /// Bytes of RAM of the pages that are not packed.
     pub(super) fn unpacked_bytes(&self) -> usize {
         let batch = self.batch.as_ref().map_or(0, |batch| batch.slots.unpacked_bytes());
         self.slots.unpacked_bytes() + batch
     }
 
-    /// Packs together what makes packed pages.
+    /// Makes bundles if many packed pages are in none.
     pub(super) fn bundle(&mut self, used: &mut usize) {
         self.slots.bundle(used);
         if let Some(batch) = &mut self.batch {
@@ -102,7 +100,7 @@ impl Waiting {
         }
     }
 
-    /// Forgets all pages and returns where spilled ones are, as [`Slots::take_spilled`] does.
+    /// Forgets all slots and returns store pages, as [`Slots::take_spilled`] does.
     pub(super) fn take_spilled(&mut self, used: &mut usize) -> Vec<u32> {
         let mut spilled = self.slots.take_spilled(used);
         if let Some(mut batch) = self.batch.take() {
@@ -111,20 +109,20 @@ impl Waiting {
         spilled
     }
 
-    /// Begins an atomic batch in a file that is so.
+    /// Begins an atomic batch; `before` is the extent of the file now.
     pub(super) fn begin_batch(&mut self, before: Extent) {
         debug_assert!(self.batch.is_none(), "a batch within a batch");
         self.batch = Some(Batch { before, cut: u32::MAX, ..Batch::default() });
     }
 
-    /// Drops what was written since the batch began. `None`: there is no batch. Else the state before it, and
-    /// whether the store trimmed what had been spilled.
+    /// Drops the writes since the batch began. Returns the extent before it and the result of the trims;
+    /// `None` without a batch.
     pub(super) fn roll_back(&mut self, room: &mut Room<'_>) -> Option<(Extent, Result<(), StoreError>)> {
         let mut batch = self.batch.take()?;
         Some((batch.before, batch.slots.drop_from(0, room)))
     }
 
-    /// Notes that the file ends at this page now, and before it did at that one.
+    /// Notes that the file now has `pages` pages instead of `had`.
     pub(super) fn shorten(&mut self, pages: u32, had: u32, room: &mut Room<'_>) -> Result<(), StoreError> {
         if let Some(batch) = &mut self.batch {
             batch.cut = batch.cut.min(pages);

@@ -1,4 +1,4 @@
-//! A SQLite that is none of the crate's: volumes registered through the table of its functions.
+//! A SQLite that the crate does not link: volumes are registered through the table of its functions.
 #![allow(clippy::unwrap_used)]
 
 use nandex::ftl::page_map::{FtlConfig, PageMapFtl};
@@ -102,7 +102,7 @@ fn devices_by_uri_and_the_reason_of_a_refusal() {
     assert!(why.contains("sise"), "{why}");
 }
 
-/// A failure of any VFS of a SQLite is told in all its connections, those that have another VFS as well.
+/// A failure of any VFS is told in all connections of its SQLite, those of another VFS too.
 #[test]
 fn the_reason_of_a_refusal_is_one_statement_away() {
     let _turn = crate::turn();

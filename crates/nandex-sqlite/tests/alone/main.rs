@@ -1,6 +1,6 @@
-//! Tests that have a process to themselves, one at a time. One of them forks: no other thread may be in
-//! SQLite then, whose locks the child would inherit. In `beside` the SQLite that is linked in is the first
-//! of the process that gets a volume by its table, and a failure of any VFS is told in all connections.
+//! Tests that need a process of their own, run one at a time. One of them forks: no other thread may be in
+//! SQLite then, because the child would inherit its locks. In `beside`, the linked SQLite must be the first
+//! of the process that gets a volume by its table.
 
 mod beside;
 mod owners;

@@ -72,8 +72,8 @@ unsafe extern "C" {
     fn _exit(code: i32) -> !;
 }
 
-/// The work of a child of `fork` with a connection of its own and the one that it inherited: rows
-/// acknowledged on each, and whether it was kept out until its parent had gone.
+/// Runs in a child of `fork`, with a connection of its own and an inherited one. Returns the rows
+/// acknowledged on each, and whether the child was kept out until its parent had closed.
 fn in_child(vfs: &Vfs, name: &str, inherited: &Connection) -> (usize, usize, bool) {
     let own = Connection::open_with_flags_and_vfs(name, rusqlite::OpenFlags::default(), "forked").unwrap();
     own.busy_timeout(Duration::ZERO).unwrap();

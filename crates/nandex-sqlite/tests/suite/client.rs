@@ -1,5 +1,5 @@
-//! Cases that are run with each SQLite that is there, the one that is linked in and that of the system,
-//! which gets the VFS as it gets the extension's: through the table of its functions.
+//! Runs each case with every SQLite available: the linked one, and the system's, which gets the VFS through
+//! the table of its functions, like the extension.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use nandex_sqlite::{Vfs, Volume};
@@ -14,7 +14,7 @@ pub(crate) fn each(case: impl Fn(Client)) {
     }
 }
 
-/// A SQLite and what a case needs of it.
+/// One SQLite, with the helpers of the cases.
 #[derive(Clone, Copy)]
 pub(crate) struct Client(pub(crate) Sqlite);
 

@@ -1,4 +1,4 @@
-//! A workload on a database that is recorded operation by operation, and the power cut at any of them.
+//! A database workload whose chip operations are recorded, and power cuts at any of them.
 #![allow(clippy::unwrap_used)]
 
 use crate::client::Client;
@@ -19,7 +19,7 @@ pub(crate) type MakeStore = fn(Shared<SimChip>, bool) -> Result<Box<dyn PageStor
 pub(crate) struct Mode {
     pub(crate) name: &'static str,
     pub(crate) blocks: u32,
-    /// Run before anything is written.
+    /// Statements executed before anything is written.
     pub(crate) before: &'static str,
     /// Run when the tables are there.
     pub(crate) after: &'static str,
@@ -30,7 +30,7 @@ pub(crate) struct Mode {
     pub(crate) rows: u64,
     /// Tables in two databases, written in one transaction.
     pub(crate) second: bool,
-    /// Every so many transactions there is a `VACUUM`.
+    /// Number of transactions from one `VACUUM` to the next.
     pub(crate) vacuum_each: u64,
 }
 
@@ -51,7 +51,7 @@ impl Mode {
     }
 }
 
-/// Page mapping with groups of so many pages.
+/// The page-mapping FTL with groups of `PAGES` pages.
 pub(crate) fn page_map<const PAGES: u32>(
     chip: Shared<SimChip>,
     is_new: bool,
@@ -111,7 +111,7 @@ pub(crate) struct Run {
     /// The chip before the first operation of the recording.
     fresh: SimChip,
     recording: nandex::nand::sim::Recording,
-    /// The rows after so many transactions; the first has no table.
+    /// The rows after each number of transactions; the first state has no table.
     states: Vec<Option<Rows>>,
 }
 
@@ -170,14 +170,14 @@ pub(crate) struct Outcome {
 }
 
 impl Run {
-    /// Operations of the chip that were recorded, and how many of them were erases.
+    /// Recorded operations of the chip, and how many of them were erases.
     pub(crate) fn operations(&self) -> (usize, usize) {
         let operations = &self.recording.operations;
         let erases = operations.iter().filter(|recorded| matches!(recorded.op, PhysicalOp::Erase { .. }));
         (operations.len(), erases.count())
     }
 
-    /// Cuts the power at so many places, spread evenly, in every way in turn.
+    /// Cuts the power at `cuts` operations, spread evenly, with each kind of cut in turn.
     pub(crate) fn cut(&self, cuts: u64) -> Outcome {
         let mut chip = self.fresh.clone();
         let operations = &self.recording.operations;
@@ -218,7 +218,7 @@ impl Run {
         outcome
     }
 
-    /// Cuts the power once more while what a cut left is mounted and opened.
+    /// Cuts the power again while the chip is mounted and opened after a cut.
     fn cut_again(&self, mut chip: SimChip, number: u64) -> SimChip {
         let at_operation = chip.operations() + number % 7;
         let torn = TornModel::ALL[(number / 3) as usize % 4];
@@ -233,7 +233,7 @@ impl Run {
         left
     }
 
-    /// Mounts what a cut left, and tells which state it is in.
+    /// Mounts the chip after a cut and returns the number of the state it is in.
     fn judge(&self, chip: SimChip, acknowledged: usize, goes_on: bool) -> Result<usize, String> {
         self.open_and_judge(&Shared::new(chip), acknowledged, goes_on)
     }
@@ -298,7 +298,7 @@ fn require_whole(database: &Database) -> Result<(), String> {
     }
 }
 
-/// All rows of a table, a line each; `None` where there is no table.
+/// All rows of a table, one a line; `None` if the table does not exist.
 fn rows_of(database: &Database, table: &str) -> Result<Option<Vec<String>>, String> {
     let schema = table.strip_suffix(".u").unwrap_or("main");
     let there = format!("SELECT name FROM {schema}.sqlite_schema WHERE name IN ('t', 'u')");

@@ -1,5 +1,5 @@
 //! Several connections, databases and files on one chip; room that runs out and comes back. Each case runs
-//! with the SQLite that is linked in and with that of the system.
+//! with the linked SQLite and with the system's.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 #![cfg(feature = "bundled")]
 
@@ -373,7 +373,7 @@ fn one_of_two_databases_fails() {
     });
 }
 
-/// The pages by which a database grows go straight to their places, once.
+/// The pages by which a database grows are written to their final places, once.
 #[test]
 fn a_first_transaction_takes_nearly_all_of_a_volume() {
     each(|client| {
@@ -419,7 +419,7 @@ fn a_volume_that_is_nearly_half_full_can_be_vacuumed() {
     });
 }
 
-/// A transaction that cannot be written, nor rolled back, leaves what was committed.
+/// A transaction that can neither be written nor rolled back leaves the last committed state.
 #[test]
 fn what_cannot_be_rolled_back_is_not_kept() {
     each(|client| {

@@ -1,5 +1,5 @@
-//! Power cuts in every mode: what was acknowledged is there, what was in flight is whole or absent. Each mode
-//! runs with the SQLite that is linked in and with that of the system.
+//! Power cuts in every mode: acknowledged transactions are there, and one in flight is whole or absent. Each
+//! mode runs with the linked SQLite and with the system's.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 #![cfg(feature = "bundled")]
 
@@ -33,7 +33,7 @@ fn prove(mode: &Mode, cuts: u64) {
     });
 }
 
-/// A volume that tells SQLite nothing of batches, as where SQLite was built without them.
+/// A volume that does not offer batches to SQLite, as if SQLite was built without them.
 fn stock() -> VolumeConfig {
     VolumeConfig { batch_atomic: false, ..VolumeConfig::default() }
 }

@@ -1,4 +1,4 @@
-//! The loadable extension in a SQLite of somebody else: that of python3, without batches.
+//! The loadable extension in another SQLite: that of python3, which has no batches.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
 use crate::extension_here::extension;
@@ -6,7 +6,7 @@ use crate::sizes::sized;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// The exit code of the client where its Python loads no extensions.
+/// Exit code of the client if its Python cannot load extensions.
 const CANNOT: i32 = 77;
 
 fn client(arguments: &[&str]) -> Command {
@@ -16,7 +16,7 @@ fn client(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the client to its end; `None`, and a word about it, where its Python loads no extensions.
+/// Runs the client to its end. Returns `None` and prints a note if its Python cannot load extensions.
 fn run(arguments: &[&str]) -> Option<String> {
     let Output { status, stdout, stderr } = client(arguments).output().unwrap();
     let (out, errors) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
@@ -88,7 +88,7 @@ fn runs(program: &str, arguments: &[&str]) -> bool {
     tried.is_ok_and(|status| status.success())
 }
 
-/// A Python that loads extensions by itself; a word where there is none.
+/// A Python that can load extensions. Prints a note if there is none.
 fn python() -> Option<&'static str> {
     let can = "import sqlite3; sqlite3.connect(':memory:').enable_load_extension(True)";
     let found = ["python3", "/usr/bin/python3"].into_iter().find(|python| runs(python, &["-c", can]));
@@ -98,7 +98,7 @@ fn python() -> Option<&'static str> {
     found
 }
 
-/// Whether there is the shell of SQLite; a word where there is not.
+/// True if the shell of SQLite is installed. Prints a note otherwise.
 fn has_shell() -> bool {
     let found = runs("sqlite3", &["--version"]);
     if !found {
@@ -135,7 +135,7 @@ fn the_examples_work() {
     }
 }
 
-/// An example that cannot do what it is asked says why, and with which code it ends.
+/// An example that cannot do its work tells the reason and ends with the documented exit code.
 #[test]
 fn the_examples_say_why_they_cannot() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The extension, which cargo builds beside the tests.
+//! Finds the extension that cargo builds with the tests.
 #![allow(clippy::unwrap_used)]
 
 use std::path::PathBuf;

@@ -1,10 +1,10 @@
-//! The costs of an insert must stay what they are said to be.
+//! The published costs of an insert must hold.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 #![cfg(feature = "bundled")]
 
 use crate::measure::{BATCH, BATCH_EXCLUSIVE, Cell, STOCK, STOCK_EXCLUSIVE, Way, on_chip};
 
-/// Inserts 10,000 random rows of 100 bytes, and wants at most so many programs for each.
+/// Inserts 10,000 random rows of 100 bytes and checks that each takes at most `programs` programs.
 fn costs_at_most(part: &'static str, page_size: u32, rows_per_commit: u32, programs: f64) {
     let cell = Cell { part, page_size, rows_per_commit, rows: 10_000 };
     for way in [&BATCH_EXCLUSIVE, &STOCK_EXCLUSIVE] as [&Way; 2] {
@@ -14,7 +14,8 @@ fn costs_at_most(part: &'static str, page_size: u32, rows_per_commit: u32, progr
     }
 }
 
-/// SQLite was built to ask for batches, does so for every commit, and they cost what commits cost without.
+/// SQLite was built to ask for batches and does so for every commit. Batches cost the same as commits without
+/// them.
 #[test]
 fn batches_are_asked_for() {
     let cell = Cell { part: "k9f1g08u0f", page_size: 2048, rows_per_commit: 1, rows: 1000 };

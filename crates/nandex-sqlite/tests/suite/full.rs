@@ -1,4 +1,4 @@
-//! Full databases: what frees room is taken, whatever the settings.
+//! Full databases: a statement that frees room succeeds, whatever the settings.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 #![cfg(feature = "bundled")]
 
@@ -137,7 +137,7 @@ fn state(database: &Connection) -> String {
     format!("{whole}, {}", rows.unwrap_or_else(|error| error.to_string()))
 }
 
-/// Runs a statement, on so many rows at a time where it is to be so.
+/// Runs a statement on all rows, or on `rows` of them at a time.
 fn run(database: &Connection, sql: &str, rows: Option<i64>) -> rusqlite::Result<()> {
     let Some(rows) = rows else { return database.execute_batch(sql) };
     let last: i64 = database.query_row("SELECT ifnull(max(a), 0) FROM t", [], |row| row.get(0))?;
@@ -149,9 +149,9 @@ fn run(database: &Connection, sql: &str, rows: Option<i64>) -> rusqlite::Result<
 /// The state after a statement that was tried.
 struct Tried {
     before: String,
-    /// The state after it; none where it was refused.
+    /// State after the statement; `None` if it was refused.
     after: Option<String>,
-    /// Operations of the chip that it took.
+    /// Operations of the chip for the statement.
     operations: u64,
 }
 

@@ -1,8 +1,8 @@
-//! Volumes of former releases: each image in `tests/corpus/1/sqlite` is mounted, its database read whole,
-//! changed, and found again.
+//! Volumes of earlier releases: each image in `tests/corpus/1/sqlite` is mounted, and its database is read
+//! whole, changed, and read again.
 //!
-//! An image is never recorded anew. `NANDEX_RECORD=1 cargo test -p nandex-sqlite --test suite kept::` adds
-//! those that are missing.
+//! An image is never recorded again. `NANDEX_RECORD=1 cargo test -p nandex-sqlite --test suite kept::` adds
+//! missing ones.
 #![allow(clippy::unwrap_used)]
 #![cfg(feature = "bundled")]
 
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 /// Transactions before the last, which changes all rows.
 const SMALL: i64 = 60;
-/// Transactions in all.
+/// Number of transactions.
 const ALL: i64 = SMALL + 1;
 
 /// The images of chips: fewest and most transactions that each shows.
@@ -33,7 +33,8 @@ fn path(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/corpus/1/sqlite").join(format!("{name}.zst"))
 }
 
-/// The rule: transaction `n` inserts three rows and removes one of before; the last one changes them all.
+/// Value of a row after a change. Transaction `n` inserts three rows and removes an earlier one; the last
+/// transaction changes all rows.
 fn value(id: i64, change: i64) -> Vec<u8> {
     (0..150 + id % 70).map(|place| ((id * 7 + change * 31) * (1 + place / 16)) as u8).collect()
 }
@@ -53,7 +54,7 @@ fn rows_after(transactions: i64) -> Rows {
     rows
 }
 
-/// Does transaction `n`: whatever the rows were, they are then those after it.
+/// Does transaction `n`: turns the rows before it into those after it.
 fn commit(database: &Connection, n: i64) -> rusqlite::Result<()> {
     let (before, after) = (rows_after(n), rows_after(n + 1));
     database.execute_batch("BEGIN IMMEDIATE")?;
@@ -137,7 +138,7 @@ fn kept(name: &str) -> Vec<u8> {
     zstd::decode_all(&fs::read(path(name)).unwrap()[..]).unwrap()
 }
 
-/// Adds rows behind those that are there.
+/// Appends 40 rows.
 fn add(database: &Connection, rows: &mut Rows) {
     for id in 1_000..1_040 {
         database.execute("INSERT INTO t VALUES(?, ?)", params![id, value(id, 0)]).unwrap();

@@ -1,8 +1,8 @@
-//! Lives of databases: chips, FTLs, volumes, modes of SQLite and statements are drawn, the power fails again
-//! and again, and after every mount each row is compared with an ordinary database in memory that did the
-//! same.
+//! Lives of databases: chips, FTLs, volumes, modes of SQLite and statements are drawn from a seed. The power
+//! fails again and again. After every mount each row is compared with an ordinary database in memory that did
+//! the same.
 //!
-//! `NANDEX_LIVES=COUNT` lives so many, from `NANDEX_SEED` on, and prints counts.
+//! `NANDEX_LIVES=COUNT` runs so many lives from `NANDEX_SEED` on, and prints counts.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 #![cfg(feature = "bundled")]
 
@@ -27,7 +27,7 @@ type Rows = Vec<String>;
 #[derive(Debug)]
 struct Choices {
     geometry: Geometry,
-    /// Pages of a group; none is an FTL that writes one page atomically.
+    /// Pages of a group; `None` for an FTL that writes single pages atomically.
     group: Option<u32>,
     volume: VolumeConfig,
     pragmas: String,
@@ -100,7 +100,7 @@ struct Life {
     chip: Shared<SimChip>,
     model: Connection,
     name: String,
-    /// The bytes that tables hold at most.
+    /// Most bytes that the tables may hold.
     bytes_max: u64,
     is_over: bool,
     counts: Counts,
@@ -222,7 +222,7 @@ impl Life {
         }
     }
 
-    /// A statement about a table, where there is one.
+    /// A statement on a table, or a harmless one if the table does not exist.
     fn of_table(&self, table: &str, statement: impl FnOnce(&str) -> String) -> String {
         let sql = "SELECT count(*) FROM sqlite_schema WHERE name = ?";
         let there: i64 = self.model.query_row(sql, [table], |row| row.get(0)).unwrap();
@@ -254,7 +254,7 @@ impl Life {
         all
     }
 
-    /// Transactions until the power fails, or so many are done; then the chip is mounted and compared.
+    /// Runs transactions until the power fails or a drawn number is done. Then mounts and compares.
     fn run(&mut self) -> Result<(), String> {
         let mut before = Rows::new();
         let mut after = Rows::new();
@@ -283,7 +283,7 @@ impl Life {
         chip.plan_power_cut(PowerCut { at_operation, when, torn, seed: self.rng.next_u64() });
     }
 
-    /// From a mount to the next: what is there is one of the two states that may be, or both are the same.
+    /// Runs from one mount to the next. The rows found must be one of the two possible states.
     fn session(&mut self, before: &mut Rows, after: &mut Rows) -> Result<(), String> {
         let opened = self.open().and_then(|(vfs, database)| {
             let found = rows(&database)?;
@@ -353,7 +353,7 @@ impl Life {
     }
 }
 
-/// A database in memory with what another holds.
+/// Copies a database into memory.
 fn copy(database: &Connection) -> Result<Connection, String> {
     let mut model = Connection::open_in_memory().map_err(text)?;
     let mut sql = database
@@ -378,7 +378,7 @@ fn copy(database: &Connection) -> Result<Connection, String> {
     Ok(model)
 }
 
-/// Lives a life; what it found, with the choices.
+/// Runs a life. Returns its counts and, after a failure, a message with the choices drawn.
 fn live(seed: u64) -> (Counts, Option<String>) {
     let Some(mut life) = Life::new(seed) else { return (Counts { unfit: 1, ..Counts::default() }, None) };
     let found = life.run().err();

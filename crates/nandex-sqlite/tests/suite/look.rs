@@ -100,7 +100,7 @@ fn the_figures_are_those_of_the_pragmas() {
     assert_eq!(full.files.len(), 2, "the log goes with its last connection");
 }
 
-/// The places in an image where pages of a file are: those that have its bytes, where there is one.
+/// Offsets, in pages of an image, of the pages of a file, found by their contents if they are unique.
 fn places(image: &[u8], stored: usize, plain: &[u8]) -> Vec<(u32, usize)> {
     let found = |page: &[u8]| {
         let mut places = (1..image.len() / stored).filter(|at| image[at * stored..].starts_with(page));
@@ -159,7 +159,7 @@ fn a_damaged_page_is_told_with_its_file() {
     }
 }
 
-/// Wherever an image is damaged: what a look finds sound is read as it was written.
+/// Wherever an image is damaged, each page found sound reads as it was written.
 #[test]
 fn what_is_found_sound_is_sound() {
     let folder = tempfile::tempdir().unwrap();
@@ -222,7 +222,7 @@ fn a_database_that_lacks_pages_is_told() {
     assert!(seen.faults[0].to_string().contains("a.db: its header says 90000 pages of 2048 bytes"));
 }
 
-/// A look at what a cut left sees what the mount then makes of it, and leaves the chip as it was.
+/// A look after a power cut sees the volume as a later mount leaves it, and does not change the chip.
 #[test]
 fn what_a_cut_left_is_seen_as_a_mount_leaves_it() {
     let mut unfinished = 0;
@@ -313,7 +313,7 @@ fn what_is_no_whole_image_is_told() {
 
 const PATH: &str = "NANDEX_LOOK_PATH";
 
-/// The other process: it keeps a database open until it is killed.
+/// Runs in the other process: keeps a database open until killed.
 #[test]
 fn another_process() {
     let Some(path) = std::env::var_os(PATH) else { return };

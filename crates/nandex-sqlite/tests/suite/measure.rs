@@ -66,12 +66,12 @@ pub(crate) struct Cell {
     pub(crate) rows: u32,
 }
 
-/// The cost measured.
+/// Costs per insert.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cost {
-    /// Programs an insert.
+    /// Page programs per insert.
     pub(crate) programs: f64,
-    /// Reads an insert.
+    /// Page reads per insert.
     pub(crate) reads: f64,
     /// Erases of all inserts.
     pub(crate) erases: u64,

@@ -1,7 +1,7 @@
-//! Lives of random SQL (`nandex-sqlite-model`) in the SQLite that is linked in, in the shared library of the
-//! system, and through the extension in that of python3, whose process is killed.
+//! Lives of random SQL (`nandex-sqlite-model`): in the linked SQLite, in the system's shared library, and
+//! through the extension in python3, whose process is killed.
 //!
-//! What goes wrong is told as the least list of steps. `nandex torture --sqlite` lives on.
+//! A failure is reported as the shortest list of steps. `nandex torture --sqlite` runs more lives.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 #![cfg(feature = "bundled")]
 
@@ -9,11 +9,11 @@ use crate::extension_here::extension;
 use crate::sizes::sized;
 use nandex_sqlite_model::{Counts, Program, Sqlite, Way};
 
-/// A database in MEMORY mode beside one that gets its first page, the copy of one in WAL mode over another,
-/// and the RELEASE of an outermost savepoint that finds no room.
+/// Seeds that failed once: a database in MEMORY mode beside one that gets its first page; a copy of a
+/// database in WAL mode over another; the RELEASE of an outermost savepoint that finds no room.
 const ONCE: [u64; 3] = [10_236, 20_423, 31_914];
 
-/// Lives the lives of so many seeds; refuses what went wrong, with the least of each.
+/// Runs the lives of `lives` seeds and panics with the shortest failing steps of each.
 fn live_all(lives: u64, way: &Way) -> Counts {
     let first = std::env::var("NANDEX_SEED").ok().map_or(1, |text| text.parse::<u64>().unwrap());
     let (mut sum, mut wrong) = (Counts::default(), Vec::new());

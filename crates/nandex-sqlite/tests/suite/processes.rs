@@ -1,5 +1,5 @@
-//! Processes: one that is killed loses nothing that it acknowledged, and an image belongs to one at a time.
-//! Each case runs with the SQLite that is linked in and, through the extension, with that of python3.
+//! Processes: a killed process loses nothing that it acknowledged, and only one process at a time has an
+//! image. Each case runs with the linked SQLite and, through the extension, with that of python3.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 #![cfg(feature = "bundled")]
 
@@ -7,7 +7,7 @@ use crate::extension_here::extension;
 use nandex_sqlite_model::{Program, Sqlite, serve};
 use std::path::Path;
 
-/// Makes another run of this test a process that serves.
+/// Environment variable that makes another run of this test a server process.
 const SERVE: &str = "NANDEX_SERVE";
 
 #[test]
@@ -34,14 +34,14 @@ fn uri(image: &Path) -> String {
 /// A value that follows from the number of its row, of 100 bytes and more.
 const VALUE: &str = "substr(printf('%01000d', id * 7), 1, 100 + id % 900)";
 
-/// Transactions that a process has before it when it is killed.
+/// Transactions sent to a process but not yet answered when it is killed.
 const AHEAD: u64 = 40;
 
-/// Rows that are kept.
+/// Number of rows in the table.
 const KEPT: u64 = 300;
 
-/// Inserts rows, so many in a transaction, and kills the process after so many commits; returns the last row
-/// that was acknowledged.
+/// Inserts rows, `rows` in a transaction, and kills the process after `commits` commits. Returns the last
+/// acknowledged row.
 fn kill_after(program: &Program, image: &Path, pragmas: &str, rows: u64, commits: u64) -> u64 {
     let mut process = program.start().unwrap();
     process.ask(&format!("open {}", uri(image))).unwrap();
@@ -71,7 +71,7 @@ fn kill_after(program: &Program, image: &Path, pragmas: &str, rows: u64, commits
     last + answers / 4 * rows
 }
 
-/// The last row, where only whole transactions are there.
+/// The last row. Checks that only whole transactions are there.
 fn last_of(program: &Program, image: &Path, rows: u64) -> u64 {
     let mut process = program.start().unwrap();
     process.ask(&format!("open {}&create=0", uri(image))).unwrap();

@@ -1,5 +1,5 @@
-//! Statements that are refused, on volumes that are nearly full: nothing of them is left, and the
-//! connection, new ones and a mount read what was acknowledged before. With each SQLite that is there.
+//! Statements refused on nearly full volumes leave nothing behind: open connections, new ones and a mount
+//! read the acknowledged rows. Runs with every SQLite available.
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 #![cfg(feature = "bundled")]
 
@@ -22,7 +22,7 @@ struct SetUp {
     ftl: FtlConfig,
     volume: VolumeConfig,
     before: String,
-    /// Thousandths of the volume to be filled.
+    /// Thousandths of the volume to fill before the statements.
     fill: u64,
     connections: usize,
 }
@@ -82,7 +82,7 @@ fn judge(database: &Database, expected: &Rows, when: &str) -> Result<(), String>
     Ok(())
 }
 
-/// Inserts so many rows.
+/// A statement that inserts `rows` rows.
 fn insertion(rows: u64) -> String {
     let series = format!("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n LIMIT {rows})");
     format!("INSERT INTO t {series} SELECT NULL, randomblob(950) FROM n")
@@ -124,11 +124,11 @@ fn statement(rng: &mut Rng, journal: &str) -> String {
 struct Tally {
     statements: u64,
     refused: u64,
-    /// Small changes after a refusal, and those of them that were taken.
+    /// Small changes after a refusal: how many, and how many of them succeeded.
     small: (u64, u64),
 }
 
-/// A database that lives on a volume, and what was acknowledged.
+/// A database on a volume, and its acknowledged rows.
 struct Life {
     name: String,
     set_up: SetUp,
@@ -141,7 +141,7 @@ struct Life {
 }
 
 impl Life {
-    /// Makes a volume, and a database that fills so much of it.
+    /// Makes a volume and fills it with a database.
     fn begin(client: Client, set_up: SetUp, name: String) -> Result<Life, String> {
         let part = catalogue::find("k9f1g08u0f").unwrap().clone().with_blocks(set_up.blocks);
         let chip = Shared::new(SimChip::new(&part).unwrap());
@@ -187,7 +187,8 @@ impl Life {
         self.database.as_ref().unwrap()
     }
 
-    /// Runs a statement, and judges what every connection reads. Whether it was refused.
+    /// Runs a statement and compares the rows that every connection reads. Returns whether the statement was
+    /// refused.
     fn run(&mut self, sql: &str, tally: &mut Tally) -> Result<bool, String> {
         tally.statements += 1;
         let done = self.database().run(sql);
@@ -230,7 +231,7 @@ impl Life {
         }
     }
 
-    /// Opens the database anew, and mounts the volume where nobody else has it.
+    /// Opens the database again, and mounts the volume if no other connection has it.
     fn mount(&mut self) -> Result<(), String> {
         self.database = None;
         if self.others.is_empty() {

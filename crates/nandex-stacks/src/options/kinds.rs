@@ -1,5 +1,5 @@
-//! The kinds of options: a whole number within bounds, or one of some words. Its name, default, meaning and
-//! bounds are said where it is declared, and nowhere else.
+//! Kinds of options: a whole number within bounds, or one of several words. An option's name, default,
+//! meaning and bounds are stated only where it is declared.
 
 use super::{OptionError, Options, whole_number};
 use crate::names::{OptionInfo, option};
@@ -91,7 +91,7 @@ impl Percent {
     }
 }
 
-/// An option that is one of several words with a value each.
+/// An option that takes one of several words, each of which has a value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Choice<T: 'static> {
     pub(crate) info: OptionInfo,

@@ -1,4 +1,4 @@
-//! The LS-LRU tree.
+//! Options of the LS-LRU tree.
 
 use super::{Choice, Number, Settings, bplus, pool};
 use crate::names::{OptionInfo, option};

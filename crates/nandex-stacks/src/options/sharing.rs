@@ -1,5 +1,5 @@
-//! Options set, held against the options known: resolved to the values of a run, or dealt out to those who
-//! take them.
+//! Options set by the user, compared with the known ones: resolved to the values of a run, or divided among
+//! several subjects.
 
 use super::Options;
 use crate::names::{OptionInfo, UnknownName, find};
@@ -14,7 +14,8 @@ pub fn resolve(known: &[OptionInfo], set: &Options) -> Result<BTreeMap<String, S
     Ok(known.iter().map(|o| (o.name.to_string(), value(o))).collect())
 }
 
-/// Deals options to several takers. Each gets the options it knows; an option that none knows is refused.
+/// Divides options among several subjects. Each gets the options it knows; an option that none knows is
+/// refused.
 pub fn deal(set: &Options, takers: &[&[OptionInfo]]) -> Result<Vec<Options>, UnknownName> {
     let mut dealt = vec![Options::default(); takers.len()];
     for (name, value) in set.iter() {

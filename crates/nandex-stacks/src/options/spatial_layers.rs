@@ -23,7 +23,7 @@ pub enum Above {
 }
 
 impl Above {
-    /// Each tree with its name and the options that only it has.
+    /// All trees, each with its name and its own options.
     const ALL: [(Above, &'static str, &'static [OptionInfo]); 4] = [
         (Above::RTree, "r-tree", &R_TREE),
         (Above::RStar, "r-star", &R_STAR),
@@ -48,7 +48,7 @@ const TREE: Choice<Above> = Choice::new(
     ],
 );
 
-/// The tree that the option names; options that only other trees have are refused.
+/// The tree named by the option. Options of other trees are refused.
 fn above(options: &Options, tree: Choice<Above>) -> Result<Above, OptionError> {
     let wanted = tree.of(options)?;
     let name = Above::ALL.iter().find(|(above, ..)| *above == wanted).map_or("", |(_, name, _)| name);
@@ -105,7 +105,7 @@ pub(crate) const BUFFERED: [OptionInfo; 4] = [TREE.info, BUFFER_BYTES.info, UNIT
 /// RAM of a node buffer if RAM is not limited, in bytes.
 const UNLIMITED_BYTES: usize = 64 * 1024;
 
-/// The tree above a framework.
+/// The tree that the options choose to run above a framework.
 pub fn above_framework(options: &Options) -> Result<Above, OptionError> {
     above(options, TREE)
 }

@@ -39,8 +39,8 @@ const VICTIM_READS: Choice<VictimReads> = Choice::new(
 pub(crate) const OPTIONS: [OptionInfo; 4] =
     [BLOCKS.info, SPARE_BLOCKS.info, WHOLE_FROM.info, VICTIM_READS.info];
 
-/// The buffer blocks that options ask for, and the blocks of the TBM beside them, on a chip that it divides
-/// with the store below; `usual_blocks` is C without any.
+/// Configuration of the TBM, and the number of its blocks on a chip that it shares with the store below.
+/// `usual_blocks` is the default of the paper's C.
 pub fn config(options: &Options, chip: Geometry, usual_blocks: u32) -> Result<(TbmConfig, u32), StoreError> {
     let most = chip.blocks.max(chip.pages_per_block);
     let refuse = |what: String| Err(StoreError::Unsupported(what.into()));

@@ -1,4 +1,4 @@
-//! Every option of every list is read, refused where it makes no sense, and by default what its list says.
+//! Every option of every list is read, is refused if absurd, and has the default that its list states.
 
 use super::*;
 use crate::names::OptionInfo;

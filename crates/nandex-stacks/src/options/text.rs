@@ -1,4 +1,4 @@
-//! Options by name, what an index is opened with, and what is wrong with an option.
+//! Options by name, the settings with which an index is opened, and the errors of options.
 
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::{IndexError, StoreError};
@@ -36,8 +36,8 @@ impl Options {
 pub struct Settings {
     /// Sizes of the records.
     pub record: RecordFormat,
-    /// RAM for everything: tables, buffers and caches. An index that needs more refuses to start; RAM that
-    /// it does not need goes to its cache. `None` means no cache and unlimited tables.
+    /// RAM in bytes for tables, buffers and caches together. An index that needs more refuses to start. RAM
+    /// that an index does not need goes to its cache. `None` means no cache and unlimited tables.
     pub ram_bytes: Option<usize>,
     /// The durability class wanted. An index that cannot give at least this class refuses to start.
     pub durability: Durability,
@@ -105,7 +105,7 @@ impl From<OptionError> for StoreError {
     }
 }
 
-/// Parses a whole number within bounds; `_` may separate its digits. The error says what is wrong.
+/// Parses a whole number within bounds; `_` may separate its digits. The error names the fault.
 pub fn whole_number(text: &str, possible: RangeInclusive<u64>) -> Result<u64, String> {
     // One of more digits than 64 bits hold is too large, and no less a number.
     let digits = text.replace('_', "");

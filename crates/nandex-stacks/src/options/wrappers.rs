@@ -1,5 +1,5 @@
-//! The options of the stores of long values and of readings. Where one is not set, it follows from the sizes
-//! of the records, as tests have it; a comparison sets what its workload says.
+//! Options of the stores of long values and of readings. An option that is not set follows from the record
+//! sizes, as in tests. A comparison sets the options that its workload implies.
 
 use super::{Number, OptionError, Options};
 use crate::lengths::Lengths;

@@ -1,4 +1,4 @@
-//! How each spatial index is opened over a store, and what it takes of the RAM.
+//! Opens each spatial index over a store, and computes its share of the RAM.
 
 use super::registry::Number;
 use crate::indexes::{Ground, Open};
@@ -83,7 +83,7 @@ pub(super) fn tree_over<K: Kind, C: Number, const D: usize>(
     Ok(Box::new(Tree::<C, D, Box<dyn Nodes<C, D>>, K::Rules<C, D>>::over(nodes)?))
 }
 
-/// A kind of [`Tree`] whose nodes are pages or lie on a layer (`layers.rs`).
+/// A kind of [`Tree`] whose nodes are pages or are stored through a layer (`layers.rs`).
 pub(super) trait Kind {
     type Rules<C: Number, const D: usize>: Rules<C, D> + 'static;
 

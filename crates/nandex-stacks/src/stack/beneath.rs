@@ -1,7 +1,7 @@
 //! An FTL beneath a tree that places its pages itself: the option `beneath` of every tree on raw NAND.
 //!
-//! The FTL's pages are shown to the tree as a chip ([`StoreNand`]) whose blocks have as many pages as the
-//! real ones, so that a block of the tree is a logical block of an FTL that has such.
+//! The tree sees the FTL's pages as a chip ([`StoreNand`]). Its blocks have as many pages as the real ones,
+//! so that a block of the tree is a logical block of the FTL, if that has logical blocks.
 
 use super::{ftl_named, too_little};
 use crate::entry::{Open, OpenIndex};
@@ -15,7 +15,7 @@ use nandex::ordered::{IndexStats, Metric, OrderedIndex};
 use nandex::store::store_nand::StoreNand;
 use nandex::{IndexError, Nand, PageStore};
 
-/// The FTL that these options put beneath a tree on raw NAND; `None` without one.
+/// Name of the FTL that the options put below a tree on raw NAND; `None` without one.
 pub(crate) fn beneath(options: &Options) -> Option<&str> {
     options.text(BENEATH.name).filter(|name| *name != BENEATH.default)
 }
@@ -77,7 +77,7 @@ impl OrderedIndex for OnFtl {
         Ok(self.chip.lock().store_mut().checkpoint()?)
     }
 
-    /// The statistics of the tree, whose pages are logical ones here, with the work of the FTL beneath it.
+    /// Statistics of the tree and of the FTL beneath it. The tree's pages are logical pages here.
     fn stats(&self) -> IndexStats {
         let mut stats = self.tree.stats();
         let ftl = self.chip.lock().store().stats();

@@ -1,6 +1,6 @@
-//! The trees that write modified nodes together and out of place: AS B-tree, CB-tree and FB-tree, each with
-//! an update journal in every class but *none*. The batch has half of what the RAM leaves at most, and the
-//! page cache the rest.
+//! The trees that write modified nodes together and out of place: AS B-tree, CB-tree and FB-tree. Each has an
+//! update journal in every class but *none*. The batch of nodes gets at most half of the remaining RAM, and
+//! the page cache the rest.
 
 use super::{StoreTree, buffered, journal_bytes, replay_ram};
 use crate::entry::Open;

@@ -64,7 +64,7 @@ layered_tree!(
     Bof, bof, options::layered::BUFFERED
 );
 layered_tree!(
-    /// RBFTL, which has its journal in every class where the store lets it.
+    /// RBFTL, which has its journal in every class if the store allows it.
     Rbftl, rbftl, options::layered::BUFFERED
 );
 

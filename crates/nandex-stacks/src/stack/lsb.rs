@@ -24,7 +24,7 @@ impl StoreTree for Lsb {
         settings.durability == Durability::None
     }
 
-    /// Every mount after a cut merges the logs of leaves, while the replay of the journal waits for it.
+    /// Every mount after a cut merges the logs of leaves, while the replay of the journal waits for that.
     fn replays(settings: &Settings) -> usize {
         1 + usize::from(settings.durability != Durability::None)
     }

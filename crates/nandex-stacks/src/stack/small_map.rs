@@ -1,6 +1,6 @@
-//! The tables of an FTL that keeps its map on the chip, where the usual ones leave too little RAM: a smaller
-//! cache of the map, and where that does not suffice valid pages counted by block. How small they must be is
-//! asked of the FTL itself, on a chip that is none.
+//! Smaller tables for an FTL that keeps its map on the chip, if the usual ones leave too little RAM: a
+//! smaller cache of the map and, if that does not suffice, valid pages counted per block only. The FTL itself
+//! tells how small they must be, opened on a chip without contents.
 
 use super::{Demand, ftl, least_bytes};
 use crate::entry::Open;

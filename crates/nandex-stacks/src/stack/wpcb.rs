@@ -1,5 +1,5 @@
-//! The WPCB-tree, which divides the chip with its FTL: the FTL has the first blocks, the Transit Buffer
-//! Manager the last ones, and a page cache above both what the RAM leaves.
+//! The WPCB-tree, which shares the chip with its FTL: the FTL has the first blocks, the Transit Buffer
+//! Manager the last ones. A page cache above both gets the remaining RAM.
 
 use super::{CachePlan, ftl};
 use crate::entry::Open;
@@ -22,7 +22,7 @@ impl Wpcb {
     pub(crate) const OPTIONS: &'static [OptionInfo] =
         options_of_tree!(options::bplus::OPTIONS, options::tbm::OPTIONS, options::wpcb::OPTIONS);
 
-    /// Opens the tree beside the FTL that its settings name.
+    /// Opens the tree next to the FTL that its settings name.
     pub(crate) fn open(
         nand: Box<dyn Nand>,
         settings: &Settings,

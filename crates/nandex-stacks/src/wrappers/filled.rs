@@ -37,8 +37,8 @@ impl Fill {
         long
     }
 
-    /// The bytes before they were filled up. If `long` was never filled up like this, the result has bytes
-    /// that nobody wrote, because an error would seem to come from the index below.
+    /// The bytes without their filling. If `long` is not a filled value, the result is bytes that nobody
+    /// wrote. An error instead would seem to come from the index below.
     fn unfilled(self, long: &[u8], bytes: u8) -> Vec<u8> {
         let kept = &long[..long.len().min(bytes.into())];
         if self.filled(kept) == long {

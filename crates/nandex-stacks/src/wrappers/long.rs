@@ -11,7 +11,7 @@ use nandex::ordered::{Change, Direction, IndexStats, Metric, RecordFormat, Visit
 use nandex::{CheckReport, Geometry, IndexError, Nand, OrderedIndex, Shared, forward_index};
 use std::ops::Bound;
 
-/// The indexes below: one that packs pages itself, one that writes paths, and one on logical pages.
+/// Indexes to use below: one that packs pages itself, one that writes paths, and one on logical pages.
 pub(super) const BELOW: [&str; 3] = ["plow", "mu", "bplus"];
 
 /// Most bytes that are added to a key if no lengths are set.

@@ -1,11 +1,11 @@
 //! Stores of long values and of readings, each shown as an ordered index of records of one size, so that
-//! whatever drives an index drives them too: [`Variable`](nandex::ordered::variable::Variable) and
-//! [`ValueLog`](nandex::ordered::value_log::ValueLog), which make of an index one of keys and values of any
-//! length, and the log of readings [`MicroHash`](nandex_papers::sensor::microhash::MicroHash).
+//! every driver of indexes can drive them. [`Variable`](nandex::ordered::variable::Variable) and
+//! [`ValueLog`](nandex::ordered::value_log::ValueLog) turn an index into one of keys and values of any
+//! length. [`MicroHash`](nandex_papers::sensor::microhash::MicroHash) is the log of readings.
 //!
-//! A record that comes in is filled up to a length of its own that follows from its bytes, and what comes
-//! back must be filled so. So the order of keys stays, and lengths are all about: [`Lengths`], where
-//! the option `lengths` says which.
+//! An inserted record is filled up to a length that follows from its bytes, and a record read must have that
+//! filling. So the order of keys is kept, and records of many lengths occur ([`Lengths`]). The option
+//! `lengths` chooses them.
 //!
 //! [`Lengths`]: crate::lengths::Lengths
 
@@ -111,7 +111,7 @@ const fn over(
     IndexEntry { name, format, mount, mount_after_cut: None, forest: None, options, options_on_ftl, ..below }
 }
 
-/// The index with this name, at compile time.
+/// Finds the index with this name, at compile time.
 const fn index(name: &str) -> IndexEntry {
     let mut at = 0;
     while !is_same(indexes::ENTRIES[at].name.as_bytes(), name.as_bytes()) {
@@ -129,7 +129,7 @@ pub fn log_blocks(entry: &IndexEntry, geometry: Geometry, settings: &Settings) -
     long::log_blocks(geometry, settings).unwrap_or(0)
 }
 
-/// Bytes that differ from these.
+/// The complement of the bytes.
 fn opposite(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().map(|byte| !byte).collect()
 }

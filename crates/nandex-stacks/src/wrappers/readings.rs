@@ -1,7 +1,7 @@
 //! MicroHash shown as an index of times to which records are appended.
 //!
-//! A key is a time, and its value that of the reading. The log gives up its oldest readings by itself, which
-//! no index does: whoever compares contents allows for that.
+//! A key is a time, and its value is the reading. The log drops its oldest readings by itself, which no index
+//! does. A comparison of contents must allow for that.
 
 use super::opposite;
 use crate::options::{Settings, wrappers as own};

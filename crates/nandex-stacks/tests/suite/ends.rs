@@ -19,7 +19,7 @@ const WIDTHS: [u32; 4] = [32, 39, 40, 48];
 const FTL_BITS: u32 = 39;
 /// Numbers before the end.
 const LEFT: u32 = 60;
-/// Subjects of the list that come to such an end, by width.
+/// Number of pairs of a subject and a counter width that reach the end of a counter.
 const ENDS: usize = 206;
 /// Operations after which a subject has no counter of a width.
 const OPS: u64 = 1_500;
@@ -28,17 +28,17 @@ fn is_worn(error: &IndexError) -> bool {
     matches!(error, IndexError::WornOut | IndexError::Store(StoreError::WornOut))
 }
 
-/// A subject in use, and what it must hold.
+/// A subject in use, and the contents it must have.
 struct Life<'a> {
     image: &'a Image,
-    /// Whether the counter is one of what lies below: then an index ends as on a worn chip, and what waits in
-    /// RAM may not be synced.
+    /// True if the counter belongs to a layer below. The index then ends as on a worn chip, and waiting
+    /// changes may be lost.
     is_below: bool,
     subject: Box<dyn Subject>,
     /// The records after each change since the last sync, from that on.
     states: Vec<Records>,
     is_interrupted: bool,
-    /// Whether a change was refused for want of numbers.
+    /// True if a change was refused because a counter has ended.
     has_ended: bool,
 }
 
@@ -47,7 +47,7 @@ impl Life<'_> {
         self.states.last().unwrap()
     }
 
-    /// Does operation `n`; false where it is refused for want of numbers.
+    /// Does operation `n`. Returns false if it is refused because a counter has ended.
     fn step(&mut self, n: u64) -> Result<bool, String> {
         let op = self.image.history().op(n);
         match self.subject.step(&op) {
@@ -86,7 +86,7 @@ impl Life<'_> {
         self.subject.broken().map_err(told("a check"))?.map_or(Ok(()), Err)
     }
 
-    /// Changes that come after the end, a sync, and all that is there.
+    /// Tries changes and a sync after the end, and checks the contents.
     fn go_on(&mut self, from: u64) -> Result<(), String> {
         let mut taken = 0;
         for n in from..from + 40 {
@@ -110,7 +110,7 @@ impl Life<'_> {
         if self.is_interrupted { Ok(()) } else { self.read() }
     }
 
-    /// Mounts what is there: the newest state, or what the class allows.
+    /// Mounts, and checks that the contents are the newest state or one that the class allows.
     fn mount(&mut self, chip: &Shared<SimChip>) -> Result<(), String> {
         let mounted = open(self.image, Box::new(chip.clone()), How::Mount);
         self.subject = mounted.map_err(|error| format!("a mount: {error}"))?;

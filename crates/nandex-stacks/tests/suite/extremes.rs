@@ -1,5 +1,5 @@
-//! The ends of what a chip and a record may be: every index, spatial index and FTL on the smallest and the
-//! largest pages and blocks works or refuses by name, and gives back what it took. Sizes overflow nowhere.
+//! Extreme chips and records: on the smallest and the largest pages and blocks, every index, spatial index
+//! and FTL works or refuses by name, and returns its contents. No size overflows.
 #![allow(clippy::unwrap_used)]
 
 use crate::sizes::stride;
@@ -14,17 +14,17 @@ use nandex_stacks::spatial::{SPATIAL, SpatialEntry};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Bytes of a page, pages of a block, blocks: the ends of each, and what fits between.
+/// Bytes of a page, pages of a block, and blocks: extreme shapes and some between.
 const SHAPES: [(u32, u32, u32); 6] =
     [(64, 2, 4), (64, 2, 9_000), (64, 4096, 8), (128, 1024, 64), (65_536, 2, 24), (32_768, 4080, 4)];
 
 /// Bytes of a key and of a value.
 const RECORDS: [(u8, u8); 4] = [(1, 0), (1, 255), (8, 8), (255, 255)];
 
-/// Bytes of RAM.
+/// RAM budgets in bytes.
 const RAM: [Option<usize>; 2] = [None, Some(1 << 20)];
 
-/// Records put at most.
+/// Most records inserted.
 const PUTS: u64 = 40;
 
 fn part((page_bytes, pages_per_block, blocks): (u32, u32, u32), spare_bytes: u32) -> Part {
@@ -214,11 +214,12 @@ fn every_ftl_works_or_refuses_at_the_ends_of_chips() {
     require_none(STORES.iter().enumerate().flat_map(of).collect());
 }
 
-/// Blocks of the smallest chips that an index takes: of those below each size is tried, beyond a part.
+/// Block counts to try for small chips: every count up to the first number, then larger steps up to the
+/// second.
 const FEW_BLOCKS: u32 = 40;
 const MOST_BLOCKS: u32 = 1_500;
 
-/// Where a chip that the index takes has no room for a record.
+/// Searches for a chip that the index accepts but that has no room for a record.
 fn without_room(
     entry: &IndexEntry,
     settings: &Settings,

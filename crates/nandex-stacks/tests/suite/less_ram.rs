@@ -1,5 +1,6 @@
-//! A chip that was formatted with less RAM than a format asks for today: an FTL beneath a tree takes more in
-//! a mount than later, which a format counts since. Such a chip mounts with what it had, and is written to.
+//! Chips formatted with less RAM than a format requires today: an FTL beneath a tree needs more RAM during a
+//! mount than later, which older releases did not count at format. Such a chip must mount with its old RAM
+//! and take writes.
 #![allow(clippy::unwrap_used)]
 
 use nandex::log::tag::spare_bytes_needed;
@@ -13,7 +14,7 @@ use nandex_stacks::registry::{INDEXES, STORES, StoreEntry};
 
 const RECORD: RecordFormat = RecordFormat::new(8, 8);
 const RECORDS: u64 = 60;
-/// Bytes that a stack takes beside its parts, at most.
+/// Most bytes that a stack takes beyond its parts.
 const OWN_BYTES: usize = 64;
 
 fn key(number: u64) -> [u8; 8] {
@@ -34,8 +35,9 @@ fn assert_holds(tree: &mut dyn OrderedIndex, records: u64, what: &str) {
     assert!(report.is_sound() && report.records == records, "{what}: {report:?}");
 }
 
-/// A tree on an FTL with so much RAM that the FTL's mount alone takes a byte more, and that RAM; none where
-/// the tree needs more than the mount. Nothing here asks for the RAM of a mount, as no format did.
+/// Formats a tree on an FTL with so little RAM that the FTL's mount needs a byte more, and returns it with
+/// that RAM; `None` if the tree needs more than the mount. Older releases did not check the RAM of a mount at
+/// format.
 fn formatted_before(ftl: &StoreEntry, geometry: Geometry, closes: bool) -> Option<(Vec<u8>, usize)> {
     let mut part = mlc_with(geometry.page_bytes, geometry.pages_per_block, geometry.blocks);
     part.geometry = geometry;

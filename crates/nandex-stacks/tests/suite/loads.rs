@@ -1,5 +1,5 @@
-//! Loads of every index on small chips, and what comes behind them: an index that took the largest load can
-//! be emptied, and one that was emptied takes a load again.
+//! Full loads of every index on small chips: an index with the largest load can be emptied, and an emptied
+//! one takes a load again.
 #![allow(clippy::unwrap_used)]
 
 use crate::sizes::sized;
@@ -12,7 +12,7 @@ use nandex_stacks::options::Settings;
 use nandex_stacks::registry::{Hosting, INDEXES, IndexEntry, STORES};
 
 const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
-/// Chips drawn for each index; the gate tries until one is taken.
+/// Number of chips drawn for each index. The gate stops at the first that the index takes.
 const SEEDS: u64 = 4;
 /// An index of ascending keys takes no key again.
 const APPENDED: &str = "sbits";
@@ -43,7 +43,7 @@ impl Drawn {
         Drawn { what, entry, geometry, settings, rng }
     }
 
-    /// An index on a new chip; none where the chip is refused.
+    /// An index on a new chip; `None` if it refuses the chip.
     fn format(&self) -> Option<Box<dyn OrderedIndex>> {
         let Geometry { page_bytes, pages_per_block, blocks, .. } = self.geometry;
         let part = self.entry.suited(mlc_with(page_bytes, pages_per_block, blocks));
@@ -84,8 +84,8 @@ impl Drawn {
         Ok(())
     }
 
-    /// Loads as much as is taken, removes all of it in any order and loads again; none where the chip is
-    /// refused.
+    /// Inserts until refused, removes all records in random order and inserts again. Returns `None` if the
+    /// chip is refused.
     fn run(&mut self) -> Option<Result<(), String>> {
         let RecordFormat { key_bytes, value_bytes } = self.settings.record;
         let bytes = u64::from(key_bytes) + u64::from(value_bytes);

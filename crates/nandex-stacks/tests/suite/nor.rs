@@ -104,7 +104,8 @@ fn formatted(image: &Image, part: &dyn Part) -> Option<Box<dyn Subject>> {
     (subject.class() == image.class).then_some(subject)
 }
 
-/// Cuts the power of a subject on a part, and of each fourth mount after it; what is wrong then.
+/// Cuts the power of a subject on a part, and of every fourth mount afterwards. Fails with a message if
+/// contents are wrong.
 fn cut(image: &Image, part: &dyn Part, (from, steps): (u64, u64), number: u64) -> Result<(), String> {
     let (torn, seed) = (TORN[(number % 3) as usize], number);
     let at_step = from + steps * number / CUTS;

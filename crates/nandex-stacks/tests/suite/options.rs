@@ -14,7 +14,7 @@ fn refusal(index: &str, option: &str, value: &str) -> String {
     (registry::index(index).unwrap().format)(chip, &settings).err().unwrap().to_string()
 }
 
-/// Numbers that would be possible ones, were they cut to 8, 16 or 32 bits.
+/// Numbers that would be possible if they were cut to 8, 16 or 32 bits.
 #[test]
 fn numbers_that_would_wrap_are_refused_with_the_bounds_of_the_option() {
     for (index, option, value, bounds) in [

@@ -15,7 +15,7 @@ For example, `nandex compare --index ls-lru --set split=two-nodes --set cache_pa
 
 ";
 
-/// Indexes, or FTLs, that have an option in common, from which on it is said once.
+/// Number of indexes or FTLs with the same option from which on the page describes the option once.
 const SHARED: usize = 3;
 
 /// An index, ordered or spatial, or an FTL, and its options.
@@ -45,12 +45,12 @@ fn ftls() -> Vec<Taker> {
     STORES.iter().map(|store| (store.name, store.options.iter().collect())).collect()
 }
 
-/// Entries of `all` that take an option in these very words.
+/// Entries of `all` that describe an option in the same words.
 fn who(all: &[Taker], option: &OptionInfo) -> Vec<&'static str> {
     all.iter().filter(|(_, own)| own.iter().any(|other| same(other, option))).map(|(name, _)| *name).collect()
 }
 
-/// The indexes that take an option in few words, where nearly every index over an FTL is meant.
+/// Short description of the indexes that take an option, if these are nearly all indexes over an FTL.
 fn who_in_words(all: &[Taker], option: &OptionInfo) -> String {
     let who = who(all, option);
     let over_ftl = all.iter().filter(|(_, own)| own.iter().any(|o| o.name == "ftl")).map(|(name, _)| *name);
@@ -66,14 +66,14 @@ fn row(option: &OptionInfo) -> String {
     format!("| `{}` | {} | {}", option.name, option.default, option.help.replace('|', "\\|"))
 }
 
-/// The options that fewer than [`SHARED`] of `all` take, a line each; nothing where there are none.
+/// Options that fewer than [`SHARED`] of `all` take, one a line. Empty if there are none.
 fn rare(all: &[Taker], options: &[&OptionInfo]) -> String {
     let own = options.iter().filter(|option| who(all, option).len() < SHARED);
     let rows: Vec<String> = own.map(|o| format!("- `{}` ({}): {}\n", o.name, o.default, o.help)).collect();
     if rows.is_empty() { String::new() } else { format!("{}\n", rows.concat()) }
 }
 
-/// The options that several of `all` take, each with those who do in the words of `takers`.
+/// Options that several of `all` take, each with the description of these by `takers`.
 fn shared(all: &[Taker], takers: impl Fn(&OptionInfo) -> String) -> String {
     let mut seen: Vec<&OptionInfo> = Vec::new();
     for option in all.iter().flat_map(|(_, options)| options) {

@@ -1,6 +1,6 @@
-//! `docs/ram.md` says the smallest RAM of each index as it is, and README that of a few, with their code.
-//! `NANDEX_BLESS=1 cargo test -p nandex-stacks --test suite ram_docs::` writes both anew. The gate looks at
-//! the first part, the nightly run at each.
+//! `docs/ram.md` states the true smallest RAM of each index, and README that of a few, with their code.
+//! `NANDEX_BLESS=1 cargo test -p nandex-stacks --test suite ram_docs::` writes both again. The gate checks
+//! the first part, the nightly run all of it.
 
 use crate::sizes::sized;
 use nandex::IndexError;
@@ -76,7 +76,7 @@ fn asked(text: &str) -> String {
     text.split('\n').map(cut).collect::<Vec<_>>().join("\n")
 }
 
-/// Lines between two marks in README.
+/// Marks in README before and after the generated lines.
 const MARKS: [&str; 2] = ["<!-- small -->\n", "<!-- end -->"];
 
 fn named() -> String {

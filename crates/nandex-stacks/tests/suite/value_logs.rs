@@ -1,5 +1,5 @@
-//! A log of values beside every index, on chips and records of any size: what is formatted takes values, of
-//! the largest size that it promises, and not one or two of them where the chip is large.
+//! A log of values with every index, on chips and records of any size: once formatted it takes values of the
+//! largest size promised, and on a large chip more than one or two.
 #![allow(clippy::unwrap_used)]
 
 use nandex::nand::sim::SimChip;
@@ -28,7 +28,8 @@ const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EveryS
 const SEEDS: u64 = 120;
 /// Values of the largest size that each takes at least, unless twice as many fill its log.
 const TAKEN_MIN: u64 = 6;
-/// Trees that are as high as their pages let them be: large keys in small pages make few records of them.
+/// Trees that become as high as their pages allow, so that large keys in small pages leave room for few
+/// records.
 const LOW: [&str; 5] = ["mu", "mu-star", "wandering", "vmtree", "vmtree-ow"];
 /// An index of ascending keys is told of no value that cleaning moves.
 const APPENDED: &str = "sbits";
@@ -39,7 +40,7 @@ fn below_log(rng: &mut Rng, bits: u64) -> u32 {
     rng.below(1 << bits) as u32
 }
 
-/// A log beside an index on a chip that is drawn.
+/// A log and an index on a random chip.
 struct Drawn {
     what: String,
     values: Values,
@@ -48,7 +49,7 @@ struct Drawn {
     taken_min: u64,
 }
 
-/// The first chip that is drawn from a seed, divided and formatted; none where that is refused by name.
+/// The first chip drawn from a seed, divided and formatted; `None` if that is refused by name.
 fn drawn(entry: &'static IndexEntry, seed: u64) -> Result<Option<Drawn>, String> {
     let mut rng = Rng::new(seed);
     let page_bytes = 256u32 << rng.below(6);
@@ -88,7 +89,7 @@ fn drawn(entry: &'static IndexEntry, seed: u64) -> Result<Option<Drawn>, String>
     }
 }
 
-/// Puts values of the largest size; what is wrong.
+/// Inserts values of the largest size. Returns a message if something is wrong.
 fn fill(drawn: Drawn) -> Option<String> {
     let Drawn { what, mut values, most, key_bytes, taken_min } = drawn;
     let key_of = |number: u32| {

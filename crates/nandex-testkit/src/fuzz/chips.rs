@@ -1,7 +1,7 @@
-//! Any bytes as the pages of a chip, and any bytes as a power cut.
+//! Fuzz targets that take bytes as the pages of a chip, or as a power cut.
 //!
-//! An image of a chip has checksums of its own, which stop nearly every change to it. Here the pages are
-//! given bare, so that what is changed reaches whoever mounts them.
+//! An image of a chip has checksums of its own, which detect nearly every change. These inputs have bare
+//! pages, so that changes reach the code that mounts them.
 
 use super::{mount_everything, part};
 use nandex::nand::sim::SimChip;
@@ -17,7 +17,7 @@ use nandex_stacks::options::Settings;
 use nandex_stacks::registry::{INDEXES, STORES};
 use std::ops::ControlFlow;
 
-/// Bytes before a page: its block, and its place there.
+/// Bytes before each page of the input: block number and page number.
 const HEAD_BYTES: usize = 2;
 
 /// The chips that the first byte chooses from: page bytes, pages of a block, blocks.
@@ -46,7 +46,7 @@ fn chip_of(bytes: &[u8]) -> Option<SimChip> {
     Some(chip)
 }
 
-/// The bytes that [`chip_pages`] takes for what is on a chip of one of its shapes: for a corpus.
+/// The input with which [`chip_pages`] makes this chip: for a corpus.
 pub fn pages_of(chip: &SimChip, first: u8) -> Vec<u8> {
     let mut bytes = vec![first];
     super::damaged(chip, |pbn, page, raw| {
@@ -78,8 +78,8 @@ pub fn mount_spatial(chip: &SimChip) {
     }
 }
 
-/// Bytes that choose a target of a crash test, its class, its workload and where it is cut; what comes back
-/// is compared with what was promised.
+/// Fuzz target: the bytes choose the subject of a crash test, its durability class, workload and power cut.
+/// The state after the cut is compared with the promise.
 pub fn power_cut(bytes: &[u8]) {
     let byte = |place: usize| bytes.get(place).copied().unwrap_or(0);
     let targets = INDEXES.len() + SPATIAL.len() + STORES.len();

@@ -31,7 +31,7 @@ pub fn trace(bytes: &[u8]) {
     let _ = data::read_geojson("fuzz", bytes);
 }
 
-/// Does with records what a run does before it begins.
+/// Does with the records of a trace what a run does before it begins.
 fn use_records(read: Result<Vec<nandex_lab::trace::Record>, (u64, String)>) {
     match read {
         Ok(records) => {
@@ -44,7 +44,7 @@ fn use_records(read: Result<Vec<nandex_lab::trace::Record>, (u64, String)>) {
     }
 }
 
-/// A chip file; a chip that is made of it runs.
+/// Fuzz target: parses a chip file and makes the chip.
 pub fn chip_file(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match chip::parse(text, "fuzz") {

@@ -44,7 +44,7 @@ impl Script<'_> {
 
 const RECORDS: [(u8, u8); 6] = [(4, 4), (8, 4), (8, 8), (16, 8), (2, 0), (1, 0)];
 const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
-/// Options that an index is given now and then, where it has them.
+/// Options set now and then, for indexes that have them.
 const OPTIONS: [(&str, u32); 5] = [
     ("journal", 5),
     ("journal_pages", 2),
@@ -58,7 +58,7 @@ pub use nandex::nand::catalogue::mlc_with as part;
 /// A key and its value.
 pub type Record = (Vec<u8>, Vec<u8>);
 
-/// Everything an index holds, by a range search over all of it.
+/// All records of an index, read by one range search.
 pub fn contents(index: &mut dyn OrderedIndex, direction: Direction) -> Result<Vec<Record>, IndexError> {
     let mut all = Vec::new();
     index.range(Bound::Unbounded, Bound::Unbounded, direction, &mut |key, value| {
@@ -68,8 +68,7 @@ pub fn contents(index: &mut dyn OrderedIndex, direction: Direction) -> Result<Ve
     Ok(all)
 }
 
-/// The key that follows the largest one, unless `key` is above it anyway and not far; none when there is
-/// none.
+/// A key above the largest one, for indexes of ascending keys. Returns `None` if there is no greater key.
 fn key_above(model: &Contents, mut key: Vec<u8>) -> Option<Vec<u8>> {
     let Some((largest, _)) = model.last_key_value() else { return Some(key) };
     if key > *largest && key[0] == largest[0] {
@@ -82,8 +81,8 @@ fn key_above(model: &Contents, mut key: Vec<u8>) -> Option<Vec<u8>> {
     Some(key)
 }
 
-/// Uses an index as its keys allow: puts and removals all over `keys` numbers, or appended numbers. Returns
-/// what it holds then.
+/// Uses an index as its keys allow: random puts and removals over `keys` numbers, or appends. Returns the
+/// contents afterwards.
 pub fn use_for_a_while(
     index: &mut dyn OrderedIndex,
     entry: &nandex_stacks::registry::IndexEntry,
@@ -163,7 +162,7 @@ impl Driver<'_> {
         self.key_numbered(number)
     }
 
-    /// The key of this number among some two thousand, so that they meet again.
+    /// Key with this number, from some two thousand, so that keys repeat.
     fn key_numbered(&self, number: u16) -> Vec<u8> {
         let mut key = vec![0; self.settings.record.key_bytes.into()];
         let width = key.len();
@@ -209,7 +208,7 @@ impl Driver<'_> {
         assert!(given.is_none_or(|given| held <= given), "{}: {held} bytes held", self.entry.name);
     }
 
-    /// A key to insert: any, or one above all others for an index that takes no other.
+    /// A key to insert: a random one, or one above all others for an index of ascending keys.
     fn key_to_insert(&mut self) -> Option<Vec<u8>> {
         let key = self.key();
         if self.entry.takes_any_key() { Some(key) } else { key_above(&self.model, key) }
@@ -241,7 +240,7 @@ impl Driver<'_> {
         }
     }
 
-    /// Keeps the state now as one that may come back, where earlier ones may.
+    /// Remembers the current state as one that a power cut may bring back, if the class allows older states.
     fn keep_state(&mut self) {
         if self.index.durability() != Durability::EveryOperation {
             self.earlier.push(self.model.clone());
@@ -323,7 +322,7 @@ impl Driver<'_> {
         assert_eq!(found, expected, "range {low:?} to {high:?}");
     }
 
-    /// Several changes as one, with a power cut in them now and then: all of them come back, or none.
+    /// Does several changes as one operation, sometimes with a power cut in it: all or none must come back.
     fn batch(&mut self) -> bool {
         let (count, cut) = (1 + self.script.byte() % 16, self.script.byte());
         if !self.entry.takes_any_key() {
@@ -375,7 +374,7 @@ impl Driver<'_> {
         let _ = self.index.free();
     }
 
-    /// A cursor goes to and fro as the model does.
+    /// Moves a cursor back and forth, and compares it with the model.
     fn cursor(&mut self) {
         let (key, steps) = (self.key(), self.script.byte());
         let records: Vec<(&Vec<u8>, &Vec<u8>)> = self.model.iter().collect();
@@ -498,7 +497,7 @@ pub fn chip_image(bytes: &[u8]) {
     }
 }
 
-/// Mounts a chip with every index and store, and reads what can be read. Nothing may panic.
+/// Mounts a chip as every index and store, and reads its contents. Nothing may panic.
 pub fn mount_everything(chip: &SimChip) {
     for settings in RECORDS.map(|(k, v)| Settings::new(RecordFormat::new(k, v))) {
         for entry in INDEXES {

@@ -1,6 +1,7 @@
-//! The budget of RAM is a bound on chips of any geometry, with records of any size: by a counting allocator.
+//! The RAM budget is a bound on chips of any geometry with records of any size, measured by a counting
+//! allocator.
 //!
-//! More of them, with other seeds: the example `drawn`.
+//! The example `drawn` runs more lives with other seeds.
 
 use crate::sizes::sized;
 use nandex_lab::crash::Target;
@@ -9,7 +10,7 @@ use nandex_lab::spatial::SPATIAL;
 use nandex_lab::torture::Victim;
 use nandex_testkit::drawn::Life;
 
-/// Lives of each.
+/// Lives of each subject.
 const LIVES: u64 = 10;
 /// Changes of a life at most.
 const CHANGES: u64 = 400;
@@ -33,8 +34,8 @@ fn lives(targets: impl Iterator<Item = Target>) {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
-/// Lives in which more was held than was given: what was seldom drawn above, and took longer. The subject,
-/// the seed, and the changes.
+/// Lives that once exceeded their budget and were too rare or too long for the draw above: subject, seed, and
+/// changes.
 const FOUND: [(&str, u64, u64); 20] = [
     // A table that was copied where it grew.
     ("flashdb", 8_000_041, 3_000),

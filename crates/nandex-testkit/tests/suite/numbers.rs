@@ -11,10 +11,10 @@ use nandex_stacks::registry::{INDEXES, IndexEntry, STORES};
 use nandex_testkit::heap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The numbers that are tried: none, the least, and the ends of what programs count with.
+/// Numbers to try: 0, 1, and the limits of number types.
 const NUMBERS: [u64; 7] = [0, 1, 1 << 16, 1 << 31, 1 << 44, i64::MAX as u64, u64::MAX];
 
-/// Bytes of the heap that an index of so small a chip may take where it is not given more: sixteen times the
+/// Most bytes of heap that an index of so small a chip may take without a larger budget: sixteen times the
 /// chip.
 const HEAP_MAX: usize = 32 << 20;
 
@@ -24,7 +24,7 @@ fn part(entry: &IndexEntry) -> Part {
     entry.suited(part)
 }
 
-/// Formats an index, and uses it a little where it can be had.
+/// Formats an index, and uses it a little if that succeeds.
 fn used(entry: &IndexEntry, settings: &Settings) -> Result<(), IndexError> {
     let chip = SimChip::new(&part(entry)).unwrap();
     let mut index = (entry.format)(Box::new(chip), settings)?;

@@ -1,4 +1,4 @@
-//! The budget of RAM is a bound: what each index holds at every moment, by a counting allocator.
+//! The RAM budget is a bound for each index at every moment, measured by a counting allocator.
 
 #![allow(clippy::unwrap_used)]
 
@@ -46,7 +46,7 @@ fn insert(index: &mut dyn OrderedIndex, entry: &IndexEntry) -> Result<(), IndexE
     Ok(())
 }
 
-/// The most that an index holds, in percent of what it is given.
+/// Peak of an index in percent of its RAM budget.
 fn percent(entry: &IndexEntry, given: usize) -> Result<usize, IndexError> {
     let part = entry.suited(part());
     let settings = Settings {
@@ -60,7 +60,7 @@ fn percent(entry: &IndexEntry, given: usize) -> Result<usize, IndexError> {
     Ok((subject.peaks()?.most() * 100).div_ceil(given))
 }
 
-/// The most that an FTL holds, in percent of what it declares for that: full, cut and mounted.
+/// Peak of an FTL in percent of the bytes that it declares: full, after a power cut, and mounted.
 fn percent_of_ftl(entry: &StoreEntry, settings: Settings) -> usize {
     let chip = heap::uncounted(|| Shared::new(SimChip::new(&small_part()).unwrap()));
     let handle = || heap::uncounted(|| Box::new(Apart::new(chip.clone())));
@@ -120,8 +120,7 @@ fn no_ftl_holds_more_than_it_declares() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
-/// The most that an FTL holds, in percent of what it declares, while nearly all of it is trimmed without a
-/// sync.
+/// Peak of an FTL in percent of the bytes that it declares, while nearly all of it is trimmed without a sync.
 fn percent_in_trims(entry: &StoreEntry) -> usize {
     let settings = Settings::new(RecordFormat::new(8, 8));
     let chip = heap::uncounted(|| Shared::new(SimChip::new(&small_part()).unwrap()));
@@ -208,7 +207,7 @@ const FOR_TREE: &str = "mlc-64m";
 /// Stands for a part of 1 GiB with 4 KiB pages.
 const GIBIBYTE: &str = "1 GiB";
 
-/// A part of the catalogue, or that of 1 GiB.
+/// A part of the catalogue, or one of 1 GiB.
 fn large_part(name: &str) -> Part {
     if name != GIBIBYTE {
         return catalogue::find(name).unwrap().clone();
@@ -233,7 +232,7 @@ fn a_tree_on_a_gibibyte_needs_no_more_than_64_kib() {
     );
 }
 
-/// Says where an index holds more than its smallest RAM on a large chip.
+/// Message if an index with its smallest budget exceeds it on a large chip.
 fn beyond_the_smallest(chip: &str, entry: &IndexEntry, ftl: Option<&str>) -> Option<String> {
     let part = &large_part(chip);
     let mut settings =
@@ -265,7 +264,7 @@ fn the_smallest_ram_is_a_bound_on_a_large_chip() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
-/// A table of blocks says what it takes before there is one.
+/// A table of blocks takes as many bytes as it declares before it is made.
 #[test]
 fn a_table_of_blocks_takes_what_it_says() {
     for geometry in [Geometry::new(4096, 128, 128, 2048), Geometry::new(512, 16, 300, 70_000)] {
@@ -288,7 +287,8 @@ fn a_table_of_blocks_takes_what_it_says() {
     }
 }
 
-/// Bytes that a batch of trees on pages of 2 KiB may hold for each change, beside the smallest RAM.
+/// Most bytes that a batch of trees on pages of 2 KiB may hold for each change, in addition to the smallest
+/// RAM.
 const CHANGE_BYTES: usize = 48;
 
 #[test]

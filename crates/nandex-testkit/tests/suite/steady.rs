@@ -1,4 +1,4 @@
-//! A mounted index that has collected garbage once asks the allocator for nothing, but while it writes a
+//! A mounted index that has collected garbage once makes no more allocations, except while it writes a
 //! checkpoint.
 
 #![allow(clippy::unwrap_used)]
@@ -28,7 +28,7 @@ fn part() -> Part {
     part
 }
 
-/// How often each kind of operation asked for memory, those apart that wrote a checkpoint.
+/// Number of allocations by kind of operation. Operations that wrote a checkpoint are counted apart.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Requests {
     get: usize,
@@ -49,7 +49,7 @@ impl Subject<'_> {
         self.chip.lock().counters().page_programs[Cause::Checkpoint as usize]
     }
 
-    /// Runs an operation and counts what it asks for, unless it writes a checkpoint.
+    /// Runs an operation and counts its allocations, unless it writes a checkpoint.
     fn count(
         &mut self,
         requests: &mut usize,
@@ -64,7 +64,7 @@ impl Subject<'_> {
     }
 }
 
-/// The requests of an index that is to make none.
+/// Keys that the index takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Keys {
     Any,
@@ -106,7 +106,7 @@ fn work(mut subject: Subject<'_>, mut keys: Keys, operations: usize) -> Result<R
 
 type Open = dyn Fn(Chip) -> Result<Box<dyn OrderedIndex>, IndexError>;
 
-/// Formats, works until the chip has been collected, mounts what the power cut leaves, and counts from there.
+/// Formats, works until garbage was collected, cuts the power, mounts, and counts allocations from there.
 fn requests(format: &Open, mount: &Open, keys: Keys) -> Requests {
     let chip = Shared::new(SimChip::new(&part()).unwrap());
     let mut index = format(Apart::new(chip.clone())).unwrap();

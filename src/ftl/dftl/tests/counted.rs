@@ -1,4 +1,4 @@
-//! Valid pages counted by block: what every scheme must pass, and that it does as with a bit for each page.
+//! Valid pages counted per block: the tests of every scheme, and a comparison with one bit per page.
 
 use super::*;
 
@@ -38,7 +38,7 @@ fn a_victim_is_asked_of_the_map_together_with_the_next_ones() {
     );
 }
 
-/// The map tells, so no page of data is asked whose it is.
+/// The map names the pages, so a mount need not read pages of data to find their owners.
 #[test]
 fn a_mount_reads_the_map_and_what_is_new() {
     let mut ftl = on_roomy_chip(30, Validity::Counts);

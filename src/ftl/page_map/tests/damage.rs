@@ -7,7 +7,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 
-/// A chip after some operations, and what its pages may hold.
+/// A chip after some operations, and the contents that its pages may have.
 struct Aged {
     chip: SimChip,
     /// The chip some operations earlier.
@@ -146,7 +146,7 @@ fn roles(aged: &Aged, settings: FtlConfig, whole: bool) -> Vec<Role> {
     (0..g.pages()).map(|ppn| role(Ppn(ppn))).collect()
 }
 
-/// Whether a damage may lead to this; else the test has found something.
+/// True if a damage may have this outcome; otherwise the test has found a fault.
 fn is_allowed(end: End, found: Outcome, role: &Role) -> bool {
     match found {
         Outcome::Right | Outcome::Noticed | Outcome::Refused => true,
@@ -261,7 +261,7 @@ fn a_dying_chip_ends_read_only_and_complete() {
     }
 }
 
-/// Reads that are wrong now and then lose nothing, and the pages are written anew.
+/// Occasional wrong reads lose nothing, and the pages are rewritten.
 #[test]
 fn transient_read_errors_lose_nothing() {
     for seed in 0..sized(4, 12) {

@@ -29,8 +29,8 @@ fn settings() -> FtlConfig {
     FtlConfig { atomic_pages: 5, checkpoint_blocks: Some(12), ..FtlConfig::default() }
 }
 
-/// Settings that differ in victims, separation and levelling, where the tier has them; any number stands for
-/// some, the first 18 for each pair of separation and victims.
+/// Settings that differ in victims, separation and levelling, as far as the build has them. Any number gives
+/// some settings; the first 18 give every pair of separation and victims.
 fn variant(number: u64) -> FtlConfig {
     // A filter so small and hasty that pages of these chips turn hot and cold.
     let numbers = HotConfig { counters: 16, hashes: 2, threshold: 3, decay_writes: 24 };

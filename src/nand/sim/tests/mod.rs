@@ -165,7 +165,7 @@ fn cut(at_operation: u64, when: CutWhen, torn: TornModel) -> PowerCut {
     PowerCut { at_operation, when, torn, seed: 11 }
 }
 
-/// A chip whose power went at its third operation, and is on again.
+/// A chip whose power was cut at its third operation and is on again.
 fn cut_at_program(when: CutWhen, torn: TornModel) -> SimChip {
     let mut chip = chip();
     chip.plan_power_cut(cut(2, when, torn));

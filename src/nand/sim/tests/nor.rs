@@ -100,7 +100,7 @@ fn a_program_that_would_set_bits_is_refused_with_page_and_byte_and_costs_nothing
     assert_eq!(look(&mut nand, 5)[0], 0);
 }
 
-/// Remains of overwriting `old` by `new` when the power goes in it, for many seeds.
+/// Remains of overwriting `old` by `new` when the power is cut meanwhile, for many seeds.
 fn torn_overwrites(torn: TornModel) -> (Vec<u8>, Vec<u8>, Vec<Vec<u8>>) {
     let mut chip = chip();
     chip.program(Ppn(0), CAUSE, &[0x3f; PAGE], &[0xfe; SPARE]).unwrap();
@@ -193,7 +193,7 @@ fn a_torn_erase_sets_bits_only_and_has_to_be_repeated() {
     }
 }
 
-/// An operation of the comparison with plain bytes: which, where, and with what bytes.
+/// An operation of the comparison with plain bytes: its kind, its offset, and its bytes.
 type Op = (u8, u32, Vec<u8>);
 
 fn ops() -> impl Strategy<Value = Vec<Op>> {

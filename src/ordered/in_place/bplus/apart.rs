@@ -16,7 +16,7 @@ use crate::ordered::Durability;
 use crate::units::Lpn;
 use alloc::vec::Vec;
 
-/// Way in which the pages that an operation changed are written.
+/// How the pages changed by an operation are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum StructureWrites {

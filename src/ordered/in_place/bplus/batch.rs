@@ -192,7 +192,7 @@ impl<S: PageStore> BPlusTree<S> {
         self.core.nodes.pages_for_splits(leaf_splits, self.core.pages.space.used_pages().into())
     }
 
-    /// Clears the clean mark before a change of something else on the store for which the mark speaks too.
+    /// Clears the clean mark before a change of other data on the store that the mark covers too.
     pub fn change_follows(&mut self) -> Result<(), IndexFault> {
         self.ready()?;
         self.core.begin();

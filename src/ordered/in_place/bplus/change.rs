@@ -226,8 +226,8 @@ impl Work<'_> {
     }
 }
 
-/// Splits a full node that is to take one more entry. If the node may stay whole, only the new entry goes to
-/// the new node. True if it stays whole.
+/// Splits a full node that must take one more entry. If the node may stay whole, only the new entry goes to
+/// the new node. Returns true if it stays whole.
 fn divide(
     (layout, shape): (&Layout, &NodeShape),
     node: &mut Frame,

@@ -139,13 +139,13 @@ impl Nodes {
 
 /// Pages and keys that the checker has seen so far.
 pub struct Walk {
-    /// Findings so far.
+    /// The findings so far.
     pub report: CheckReport,
     reached: Space,
 }
 
 impl Walk {
-    /// Notes a page that something refers to. False if something else referred to it before.
+    /// Notes a page that a reference names. Returns false if another reference named it before.
     pub fn reach(&mut self, lpn: Lpn) -> bool {
         self.reached.claim(lpn)
     }

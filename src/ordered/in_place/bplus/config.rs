@@ -55,7 +55,7 @@ pub struct BPlusConfig {
     pub structure_writes: StructureWrites,
     /// How much RAM the tree takes. Not part of the format.
     pub ram: TreeRam,
-    /// The index above whose leaves these records name; zeros where they are plain records.
+    /// The index above, if the records name its leaves; zeros for plain records.
     #[doc(hidden)]
     pub above: Above,
 }

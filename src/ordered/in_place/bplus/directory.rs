@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 pub struct Name {
     /// Keys that belong to the leaf.
     pub span: LeafSpan,
-    /// Page where the leaf begins.
+    /// First page of the leaf.
     pub page: Lpn,
     /// Place of the leaf's record in the directory's node, which stays in RAM until the next search.
     pub slot: usize,
@@ -46,7 +46,7 @@ pub enum Edit<'a> {
     Insert(usize, &'a [u8], Lpn),
     /// The record at this place is removed.
     Remove(usize),
-    /// The record at this place gets this key.
+    /// Gives this key to the record at this place.
     Rename(usize, &'a [u8]),
     /// The record at this place gets the page of the next record, which is removed.
     Absorb(usize),
@@ -65,7 +65,7 @@ impl<S: PageStore> BPlusTree<S> {
         self.work().name_of(key, cause)
     }
 
-    /// Returns the leaf that the record at this place of the same node names, if there is one.
+    /// The leaf named by the record at place `slot` of the same node, if there is one.
     pub fn name_at(&self, slot: usize) -> Result<Option<Name>, IndexFault> {
         self.core.nodes.name_at(slot)
     }

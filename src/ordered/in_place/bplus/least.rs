@@ -169,7 +169,7 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Makes sure that `pages` free pages are known. True if the path in RAM was lost by that.
+    /// Makes sure that `pages` free pages are known. Returns true if this overwrote the path in RAM.
     fn seek_room(&mut self, pages: usize) -> Result<bool, IndexFault> {
         let space = &mut self.core.pages.space;
         if space.room() as usize >= pages {

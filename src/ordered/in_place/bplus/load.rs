@@ -168,8 +168,8 @@ impl Loader<'_> {
         self.write_root(level)
     }
 
-    /// Fills the last node of a level to the half from the waiting one, or merges the two. True if they were
-    /// merged. The merged node then waits, or is open if it is the only one of its level.
+    /// Fills the last node of a level to the half with entries of the waiting one, or merges the two. Returns
+    /// true if they were merged. The merged node then waits, or is open if it is the only one of its level.
     fn even_out_last(&mut self, level: usize) -> bool {
         let (shape, least) =
             (self.work.core.nodes.layout.shape(level), self.work.core.nodes.layout.half(level));

@@ -96,7 +96,7 @@ pub use apart::StructureWrites;
 pub use config::{BPlusConfig, TreeRam};
 pub use rules::{Overflow, Underflow};
 
-/// Parts on which other trees stand.
+/// Parts on which other trees are built.
 #[cfg(feature = "unstable")]
 pub mod ground {
     pub use super::batch::{Applied, LeafSpan, Lookup, NewLeaf, Reshaped, merge};
@@ -191,9 +191,9 @@ pub struct NodeCounts {
     pub splits: u64,
     /// Full leaves left whole.
     pub overflows: u64,
-    /// Nodes given up: merged or expelled.
+    /// Nodes removed: merged or expelled.
     pub merges: u64,
-    /// Pairs of neighbours that shared out their entries anew.
+    /// Pairs of neighbours that divided their entries again.
     pub(crate) redistributions: u64,
 }
 
@@ -335,7 +335,7 @@ impl<S: PageStore> BPlusTree<S> {
         BPlusTree::open_with(store, takes_unclean, 0)
     }
 
-    /// Opens the tree where so many pages of leaves may be written with nodes.
+    /// Opens the tree. At most `leaf_pages` pages of leaves are written in one operation with nodes.
     #[doc(hidden)]
     pub fn open_with(store: S, takes_unclean: bool, leaf_pages: usize) -> Result<BPlusTree<S>, IndexFault> {
         BPlusTree::open_if(store, TreeRam::Ample, &|store, layout| {
@@ -343,7 +343,7 @@ impl<S: PageStore> BPlusTree<S> {
         })
     }
 
-    /// Opens the tree, without its clean mark too: the store below kept it whole all the same.
+    /// Opens the tree even without its clean mark: the store below kept it whole.
     #[doc(hidden)]
     pub fn open_whole(store: S) -> Result<BPlusTree<S>, IndexFault> {
         BPlusTree::open_if(store, TreeRam::Ample, &|_, _| true)

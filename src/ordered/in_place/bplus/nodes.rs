@@ -223,7 +223,7 @@ impl Nodes {
         needed + 2
     }
 
-    /// Leaf that the record at this place of the directory's node names, if there is one.
+    /// The leaf named by the record at place `slot` of the directory's node, if there is one.
     pub(super) fn name_at(&self, slot: usize) -> Result<Option<Name>, IndexFault> {
         let (leaf, shape) = (self.leaf(), &self.layout.leaf);
         if slot >= leaf.count() {
@@ -252,7 +252,7 @@ impl Nodes {
         }
     }
 
-    /// Children of a node to which these keys belong, each with the number of its keys.
+    /// Children of a node that these keys belong to, each with the number of its keys.
     pub(super) fn children_of(&self, place: Place, keys: &[&[u8]]) -> Result<Vec<(Lpn, usize)>, IndexFault> {
         let node = self.at(place);
         debug_assert!(node.count() > 0, "B4: an empty node has no child for a key");
@@ -294,7 +294,7 @@ impl Nodes {
     }
 
     /// Makes sure that there are frames for a new neighbour of the node at `depth`, or for both halves of the
-    /// root. Frames of the path lend theirs, but not that of the node or of its parent.
+    /// root. They are taken from other nodes of the path, except the node and its parent.
     pub(super) fn borrow_frames(&mut self, depth: usize) {
         let wanted = self.extra_used + if depth == 0 { 2 } else { 1 };
         for at in (0..self.path.len()).rev().filter(|&at| at != depth && at + 1 != depth) {

@@ -74,7 +74,7 @@ pub struct Layout {
     pub(crate) overflow: Overflow,
     /// Rule for a node that lost an entry.
     pub(crate) underflow: Underflow,
-    /// Index above whose leaves the records name, if they name any.
+    /// The index above, if the records name its leaves.
     pub(crate) above: Above,
 }
 
@@ -234,8 +234,7 @@ impl Layout {
         Ok((layout, page[34] == 1))
     }
 
-    /// Checks that a page is the node of this number and level. `None` stands for a root whose level is not
-    /// known yet.
+    /// Checks that a page is the node of this number and level. `None` stands for a root of unknown level.
     pub(crate) fn verify(&self, frame: &Frame, lpn: Lpn, level: Option<usize>) -> Result<(), IndexFault> {
         let bytes = &frame.bytes;
         if get_u32(bytes, 0) != crc32(&[&bytes[4..]]) {
@@ -303,7 +302,7 @@ pub(crate) fn corrupted(invariant: Invariant, what: &'static str, at: Lpn) -> In
 pub struct Frame {
     /// Bytes of the page; empty while lent.
     pub bytes: Box<[u8]>,
-    /// Entry through which the current walk goes.
+    /// Entry taken by the current walk.
     pub slot: usize,
     /// True if the current operation changed the node.
     pub is_dirty: bool,
@@ -348,7 +347,6 @@ impl Frame {
         self.is_dirty = true;
     }
 
-    /// Bytes of the entries.
     pub(crate) fn area(&self) -> &[u8] {
         &self.bytes[HEADER_BYTES..]
     }

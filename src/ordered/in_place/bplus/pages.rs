@@ -1,6 +1,6 @@
-//! The pages of the store that a tree uses, and those that the current operation takes and gives up.
+//! The pages of the store that a tree uses, and those that the current operation takes and frees.
 //!
-//! A page taken is in use at once, and free again if the operation is given up. A page given up stays in use
+//! A taken page is in use at once, and free again if the operation is abandoned. A freed page stays in use
 //! until the operation is written.
 
 use super::nodes::Nodes;
@@ -13,15 +13,15 @@ use crate::store::space::Space;
 use crate::units::Lpn;
 use alloc::vec::Vec;
 
-/// Pages in use.
+/// The pages in use, and those taken and freed by the current operation.
 pub struct Pages {
     pub(super) space: Space,
     /// Pages taken by the current operation.
     pub(super) taken: Vec<Lpn>,
-    /// Pages given up by the current operation.
+    /// Pages freed by the current operation.
     pub(super) freed: Vec<Lpn>,
-    /// Numbers of pages in `taken` and in `freed` that are no nodes, but pages of leaves that the records
-    /// name.
+    /// How many of the pages in `taken`, and in `freed`, are pages of leaves that the records name, and not
+    /// nodes.
     leaf_pages: (usize, usize),
 }
 
@@ -51,8 +51,8 @@ impl Pages {
         Ok(lpn)
     }
 
-    /// Takes a free page for a leaf that the records of this tree name. If there is none, all pages taken by
-    /// the operation are free again.
+    /// Takes a free page for a leaf that a record will name. If there is none, the pages taken by the
+    /// operation are freed.
     pub fn take_for_leaf(&mut self) -> Result<Lpn, IndexFault> {
         match self.space.allocate() {
             Some(lpn) => {
@@ -109,7 +109,7 @@ impl Pages {
         (self.taken.len() - self.leaf_pages.0, self.freed.len() - self.leaf_pages.1)
     }
 
-    /// Frees the pages given up, after the writes.
+    /// Makes the pages freed by the operation available, after its writes.
     pub(super) fn settle(&mut self, store: &mut dyn PageStore) -> Result<(), IndexFault> {
         for &lpn in &self.freed {
             debug_assert!(lpn.0 > ROOT.0, "B6: {lpn} is never free");

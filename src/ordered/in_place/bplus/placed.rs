@@ -9,7 +9,7 @@ impl Pages {
         self.space.trim_at_once();
     }
 
-    /// Notes that nodes got other numbers between two operations, one after the other.
+    /// Gives nodes new numbers, between two operations and in this order.
     pub fn renumber(&mut self, moved: &[(Lpn, Lpn)]) {
         for &(old, new) in moved {
             debug_assert_ne!(old, new, "B6: a node is given its own number");

@@ -112,7 +112,6 @@ pub(super) struct Source<'a> {
     pub(super) staged: Option<&'a Staged>,
 }
 
-/// A node to read.
 pub(super) struct NodeAt {
     pub(super) lpn: Lpn,
     /// Level of the node. `None` takes the level that the node itself tells.

@@ -46,7 +46,7 @@ impl Overflow {
         })
     }
 
-    /// True if this full leaf stays whole when a record comes to its place `at`.
+    /// True if this full leaf stays whole when a record is inserted at its place `at`.
     pub(super) fn keeps_whole(self, shape: &NodeShape, leaf: &Frame, at: usize) -> bool {
         debug_assert!(at <= leaf.count(), "B4: place {at} of a leaf of {}", leaf.count());
         at == leaf.count() && self.keeps(shape, leaf.area(), leaf.count())
@@ -89,7 +89,7 @@ pub enum Underflow {
     /// A node less than half full takes entries from a neighbour or merges with it.
     #[default]
     Merge = 0,
-    /// A node stays as it is until it is empty; then it is expelled.
+    /// Keep a node until it is empty, and then remove it.
     Expel = 1,
     /// A leaf stays as it is until it is empty; then it is expelled. In a store that is nearly full, and for
     /// nodes above the leaves always, the rule is `Merge`.

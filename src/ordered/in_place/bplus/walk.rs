@@ -80,7 +80,7 @@ impl Span<'_> {
         }
     }
 
-    /// Entries of a leaf that lie in the span.
+    /// Entries of a leaf that are in the walk's range of keys.
     fn entries(&self, shape: &NodeShape, leaf: &Frame) -> core::ops::Range<usize> {
         let search = |key| shape.search(leaf.area(), leaf.count(), key);
         let from = match self.low {

@@ -1,8 +1,8 @@
 //! Several changes as one operation, for a scheme that maps moves: a mount finds all of them or none.
 //!
-//! The changes are entered in key order. Those that fall into one leaf are applied to one copy of it, which
-//! is written once; after a split the path is copied anew. Nothing is collected meanwhile, so the replaced
-//! pages stay as they were, and the room for all changes is made beforehand.
+//! The changes are applied in key order. Changes of one leaf are applied to one copy of it, which is written
+//! once; after a split the path is copied again. No garbage is collected meanwhile, so that replaced pages
+//! keep their contents. The room for all changes is made beforehand.
 
 use super::room::EMPTYINGS_MAX;
 use super::{Nodes, Path, RawScheme, RawTree};

@@ -11,7 +11,6 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::RangeInclusive;
 
-/// Walk over the nodes.
 struct Walk<'a, N, S> {
     nodes: &'a mut Nodes<N, S>,
     report: CheckReport,
@@ -23,12 +22,12 @@ struct Walk<'a, N, S> {
 
 /// Node to visit, and the bounds of its keys.
 struct Visit {
-    /// Place of the node that its parent names.
+    /// Page named by the parent.
     named: Ppn,
     level: u8,
     low: Option<Vec<u8>>,
     high: Option<Vec<u8>>,
-    /// Width that its parent's entry names.
+    /// Width named by the parent's entry.
     width: Option<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! How a tree on raw NAND is set up, and the log that this comes to on a chip.
+//! Configuration of a tree on raw NAND, and the log that follows from it on a chip.
 
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::victim::VictimPolicy;
@@ -32,10 +32,10 @@ pub struct RawConfig<C = ()> {
     pub durability: Durability,
     /// Bytes of RAM in all; `None` means no cache and whatever the tables need.
     pub ram_bytes: Option<usize>,
-    /// Pages of the read part of the cache; `None` means what the RAM leaves.
+    /// Pages of the read part of the cache; `None` means all that the RAM allows.
     pub read_pages: Option<usize>,
-    /// Pages of the write part of the cache; `None` means half of what the RAM leaves where syncs suffice,
-    /// else none.
+    /// Pages of the write part of the cache. `None` means half of the remaining RAM if syncs suffice for the
+    /// class, otherwise no pages.
     pub write_pages: Option<usize>,
     /// When the write part is programmed.
     pub write_part: WritePartLimit,
@@ -45,17 +45,17 @@ pub struct RawConfig<C = ()> {
     pub collect_at_blocks: u32,
     /// Blocks filled between two checkpoints.
     pub checkpoint_blocks: u32,
-    /// Where pages are written.
+    /// Where a written page goes.
     pub placement: Placement,
-    /// How it is known which pages are valid; `None` means bits where the RAM suffices for them, and counts
-    /// where it does for those only.
+    /// How valid pages are recorded. `None` means one bit per page if the RAM suffices, otherwise a count per
+    /// block.
     pub validity: Option<Validity>,
-    /// The cost of a child that lies in its parent's page.
+    /// Price of a child that is in its parent's page.
     pub same_page: SamePage,
     /// Leaves that may move before the nodes above them are written (JFFS3's journal tree), a 16th of the
     /// pages at most.
     pub journal: usize,
-    /// The settings that this kind of tree takes besides.
+    /// Further settings of this kind of tree.
     pub scheme: C,
 }
 
@@ -83,7 +83,7 @@ impl<C: Copy + Default> RawConfig<C> {
     }
 }
 
-/// Bytes of cache bookkeeping for each page, besides the page.
+/// Bytes of cache bookkeeping for each page, in addition to the page.
 const FRAME_BYTES: usize = 96;
 
 impl<C> RawConfig<C> {
@@ -155,7 +155,7 @@ fn beyond_keys(record: RecordFormat) -> usize {
     3 * usize::from(record.key_bytes.saturating_sub(USUAL))
 }
 
-/// Bytes of a block in the checkpoints of a log, besides those of the table.
+/// Bytes of a block in the checkpoints of a log, in addition to those of the table.
 const LOG_BYTES: usize = size_of::<u16>();
 
 /// Blocks with fewer pages need longer lists: [`OPENED_BYTES`] more.

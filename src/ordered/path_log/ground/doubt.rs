@@ -1,7 +1,7 @@
 //! Blocks that a mount cannot judge without the tree, on a chip that was not closed: a block without a whole
-//! page was reclaimed, or is damaged and still in use. Pages to which the tree leads are kept, so that no
-//! other page ever takes the place of a damaged one: a reader would take that page for the damaged one and
-//! answer wrongly.
+//! page was reclaimed, or is damaged and still in use. Pages to which the tree refers are kept, so that no
+//! new page gets the address of a damaged one. Otherwise a reader would take the new page for the damaged one
+//! and answer wrongly.
 
 use super::{Nodes, RawScheme};
 use crate::fault::IndexFault;

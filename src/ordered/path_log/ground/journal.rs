@@ -174,7 +174,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Ok(())
     }
 
-    /// Writes the nodes that end before `key`, and copies the ones that hold it.
+    /// Writes the nodes that end before `key`, and copies the nodes that contain it.
     fn turn_to(&mut self, key: &[u8], bounds: &mut Vec<Option<Vec<u8>>>) -> Result<(), IndexFault> {
         let mut level = 2;
         while bounds[usize::from(level) - 2].as_deref().is_some_and(|end| key >= end) {

@@ -1,10 +1,10 @@
 //! Table of nodes that have moved since their parents were written: the mapping table of the VMTree.
 //!
-//! An entry leads from the address that a parent names to the page that holds the node now. It takes 4 bytes
-//! on a chip of fewer than 65,535 pages, else 8. The table uses open addressing: an address has at most five
-//! places, the first by its remainder, the next ones by a step of 1 to 7. If all five are taken, the move
-//! cannot be entered, and the parent must be written. Addresses in the table are held back from allocation
-//! (`Tape::hold`): a page there would be taken for the one that moved.
+//! An entry maps the address that a parent names to the page with the node now. It takes 4 bytes on a chip of
+//! fewer than 65,535 pages, otherwise 8. The table uses open addressing with at most five places per address:
+//! the first by the remainder, the next ones in steps of 1 to 7. If all five are taken, the move cannot be
+//! entered, and the parent must be written. An address in the table is not allocated (`Tape::hold`): a page
+//! there would be taken for the node that moved.
 
 use super::places::Table;
 use super::{Nodes, Path, RawScheme, address};
@@ -241,7 +241,6 @@ impl Moves {
         self.places(named).find(|place| [at, other].contains(place)) == Some(at)
     }
 
-    /// Removes an entry.
     pub(crate) fn take(&mut self, named: u32) -> Option<u32> {
         if let Some((at, now)) = self.place_of(named) {
             debug_assert!(self.used > 0, "R9: a move in an empty table");
@@ -297,7 +296,7 @@ impl Moves {
         is_taken
     }
 
-    /// Number of an entry, and the page to which it leads.
+    /// Number of an entry, and the page to which it maps.
     fn find(&self, named: u32) -> Option<(usize, u32)> {
         self.place_of(named).or_else(|| {
             let at = self.surplus.iter().position(|entry| entry.0 == named)?;
@@ -314,7 +313,7 @@ impl Moves {
         numbers
     }
 
-    /// Takes the first of these numbers, and returns its entry.
+    /// Takes the first of these entry numbers out, and returns the entry.
     fn next_of(&self, numbers: &mut [Word]) -> Option<(u32, u32)> {
         for (at, word) in numbers.iter_mut().enumerate() {
             while *word != 0 {
@@ -332,7 +331,7 @@ impl Moves {
         None
     }
 
-    /// Keeps the entries whose numbers are set in these bits.
+    /// Keeps the entries whose bits are set in `numbers`.
     fn keep_only(&mut self, numbers: &[Word]) {
         let is_kept = |at: usize| bits::is_set(numbers, at);
         for at in 0..self.table.len() {

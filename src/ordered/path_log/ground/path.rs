@@ -48,8 +48,8 @@ pub(crate) struct Step {
     pub layout: u8,
     /// True if the copy is kept aside because it is too large for the path's layout.
     pub aside: bool,
-    /// Greatest width below the nodes of the path up to this one, without the path's own leaf. Reckoned for
-    /// insertions.
+    /// Greatest width below the nodes of the path up to this one, not counting the path's own leaf. Computed
+    /// for insertions only.
     pub width_beside: u8,
 }
 
@@ -84,7 +84,7 @@ pub struct Sibling {
     pub separator: Key,
     /// Page of the half that is not on the path.
     pub page: Ppn,
-    /// True if that half is the left one.
+    /// True if the split-off half is the left one.
     pub is_left: bool,
     /// Width of the half.
     pub width: u8,
@@ -108,14 +108,13 @@ impl<S: RawScheme> Path<S> {
         }
     }
 
-    /// Begins anew in a tree of this height, with an empty buffer.
+    /// Starts again with a tree of this height and an empty buffer.
     pub(super) fn restart(&mut self, height: u8) {
         (self.height, self.root_entries) = (height, u16::MAX);
         self.buffer.clear();
         self.forget();
     }
 
-    /// Forgets all copies.
     pub(crate) fn forget(&mut self) {
         self.steps = [Step { page: u32::MAX, ..Step::default() }; LEVELS_MAX];
         self.at_hand = 0;

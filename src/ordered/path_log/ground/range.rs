@@ -86,7 +86,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         }
     }
 
-    /// Next subtree beside the path, nearest to the leaf: its page and level.
+    /// The next subtree beside the path, starting nearest to the leaf: its page and level.
     fn next_subtree(&mut self, direction: Direction) -> Result<Option<(Ppn, u8)>, IndexFault> {
         for level in 2..=self.path.height {
             let (count, slot) = (self.path.count(level), usize::from(self.path.step(level).slot));

@@ -1,5 +1,5 @@
-//! Walk over all pages to which a tree leads, by its inner nodes: leaves are not read. It answers the
-//! question which pages are valid, for a log that counts valid pages and for a mount in doubt (`doubt`).
+//! Walk over all pages to which a tree refers, by its inner nodes; leaves are not read. The walk finds the
+//! valid pages, for a log that counts them and for a mount in doubt (`doubt`).
 
 use super::path::Key;
 use super::{Nodes, RawScheme};
@@ -10,7 +10,7 @@ use crate::nand::{Cause, Nand, NandError};
 use crate::store::StoreError;
 use crate::units::Ppn;
 
-/// Function that is called with each page to which the tree leads.
+/// Called with each page that the tree refers to.
 type Visit<'v, N> = &'v mut dyn FnMut(&mut Log<N>, Ppn) -> Result<(), IndexFault>;
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
@@ -49,7 +49,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Ok(damage)
     }
 
-    /// Subtree that follows the one below `level` of the path: its page, as it is named, and level.
+    /// The subtree after the one below `level` of the path: its page as named by the parent, and its level.
     fn subtree_after(&mut self, level: u8, cause: Cause) -> Result<Option<(Ppn, u8)>, IndexFault> {
         let mut above = level + 1..=self.path.height;
         let Some(above) = above.find(|&above| self.path.slot(above) + 1 < self.path.count(above)) else {
@@ -72,7 +72,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         }
     }
 
-    /// Counts the valid pages of every block anew.
+    /// Counts the valid pages of every block again.
     pub(super) fn count_reached(&mut self) -> Result<(), IndexFault> {
         self.log.begin_count();
         let answered = self.note_reached();
@@ -109,8 +109,8 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Ok((self.path.step(level).page == ppn.0).then_some(level))
     }
 
-    /// True if an address in the tree leads to this page. A block whose erase was cut short may hold pages
-    /// that count as valid, since no mount can tell, and that cannot be read: no key in them tells where to
+    /// True if an address in the tree refers to this page. A block whose erase was cut short may have
+    /// unreadable pages that count as valid, since no mount can tell. No key in such a page tells where to
     /// look.
     fn is_reachable(&mut self, wanted: Ppn) -> Result<bool, IndexFault> {
         let mut is_met = false;

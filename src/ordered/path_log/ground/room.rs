@@ -1,5 +1,5 @@
-//! Room for an update: what an insertion must leave free, so that removals always find room, and a tree grows
-//! only if the higher one can take another record.
+//! Room for an update. An insertion leaves so many pages free that removals always find room. A tree grows
+//! only if the higher tree can take another record.
 
 use super::{Nodes, RawScheme, RawTree};
 use crate::check::{IndexError, message};
@@ -7,7 +7,7 @@ use crate::fault::IndexFault;
 use crate::log::collect::{Need, Relocate, make_room};
 use crate::nand::Nand;
 
-/// Blocks that insertions leave free beyond those that removals and collection need.
+/// Blocks that insertions leave free, beyond those needed by removals and collection.
 pub(crate) const INSERT_RESERVE_BLOCKS: u32 = 1;
 
 /// Number of times that a table of moves is emptied to make room for one update.
@@ -23,8 +23,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         self.log.tape.kept_pages() + self.path.scheme.pages_per_update(self.path.height)
     }
 
-    /// Number of free pages with which an insertion may begin: those it may take, and those of a removal
-    /// after it.
+    /// Free pages before an insertion may begin: the pages that it may take, and those of a later removal.
     pub(crate) fn pages_to_insert(&self) -> u32 {
         let pages = self.pages_to_remove() + self.path.scheme.pages_per_update(self.path.height);
         pages.max(self.log.tape.kept_pages() + self.log.geometry().pages_per_block)
@@ -58,7 +57,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         by_table.max(by_path).saturating_sub(height + 1) as u32
     }
 
-    /// Returns an error if the chip is so small that an empty tree takes no record.
+    /// Returns an error if the chip is too small for a single record.
     pub(super) fn require_room_for_a_record(&self) -> Result<(), IndexFault> {
         let (pages, live_max) = if S::MAPS_MOVES {
             let pages = self.mapped_pages(self.path.height);

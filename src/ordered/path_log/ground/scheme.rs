@@ -17,8 +17,7 @@ use crate::ordered::{Metric, RecordFormat};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// Layout of nodes in the pages of a tree, and the costs of an update that follow from it. All of it is
-/// arithmetic.
+/// Layout of nodes in pages, and the costs of an update that follow from it. Pure arithmetic.
 pub trait Shapes: Copy + crate::shared::MaybeSend {
     /// Part of a [`RawConfig`](super::RawConfig) that only this kind of tree takes.
     type Config: Copy + Default + crate::shared::MaybeSend;
@@ -105,7 +104,7 @@ pub trait Layouts: Shapes {
         Ok(())
     }
 
-    /// Hook that is called before an update, when nothing of it has begun.
+    /// Hook called before an update begins.
     fn before_update<N: Nand>(_tree: &mut Nodes<N, Self>) {}
 
     /// Hook that is called when an operation used a leaf.
@@ -121,8 +120,8 @@ pub trait Layouts: Shapes {
     fn add_metrics(&self, _metrics: &mut Vec<Metric>) {}
 }
 
-/// Handling of nodes that may move while their parents go on naming the places they left
-/// ([`moves`](super::moves)). By default no node does.
+/// Handling of nodes that may move while their parents still name their old places ([`moves`](super::moves)).
+/// By default no node does.
 pub trait MovedNodes: Shapes {
     /// True if the tree keeps a table of moved nodes.
     const MAPS_MOVES: bool = false;
@@ -140,7 +139,7 @@ pub trait MovedNodes: Shapes {
         Ok(Moves::default())
     }
 
-    /// Completes the page of a half that left the path.
+    /// Completes the page of a split-off half.
     fn dress_half(_tag: &mut Tag, _page: &mut [u8]) {}
 
     /// Restores the moves: the table has those of the newest checkpoint already, and `pages` were written
@@ -150,12 +149,12 @@ pub trait MovedNodes: Shapes {
     }
 }
 
-/// Tree on raw NAND: its name, its page, and the way in which a changed path is written.
+/// A tree on raw NAND: its name, its page, and how a changed path is written.
 pub trait RawScheme: Layouts + MovedNodes {
     /// Name of the owner on a formatted chip, before the record sizes.
     const KIND: &'static [u8];
 
-    /// True if the page that ends an operation may be written over one that died in it
+    /// True if the last page of an operation may overwrite a page that the operation replaces
     /// ([`Placement::InPlace`](crate::log::Placement::InPlace)).
     const KEEPS_PLACES: bool = false;
 
@@ -163,7 +162,7 @@ pub trait RawScheme: Layouts + MovedNodes {
     /// in a page.
     const TAKES_JOURNAL: bool = false;
 
-    /// Makes the scheme for pages and records of these sizes. `Unsupported` if a page holds too little.
+    /// Makes the scheme for pages and records of these sizes. `Unsupported` if a page is too small.
     fn new(page_bytes: usize, record: RecordFormat) -> Result<Self, IndexFault>;
 
     /// Applies a configuration to the scheme.
@@ -191,7 +190,7 @@ pub enum Change<'a> {
     Keep(u8),
 }
 
-/// Use that an operation made of a leaf.
+/// How an operation used a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeafUse {
     /// The operation searched the leaf.
@@ -205,7 +204,7 @@ pub enum LeafUse {
 pub struct Leaf {
     /// Number of entries in the leaf.
     pub count: usize,
-    /// Number of entries for which the leaf has room.
+    /// Number of entries that fit into the leaf.
     pub capacity: usize,
     /// Number of pages that hold the path to the leaf.
     pub pages: u8,

@@ -14,8 +14,8 @@ use crate::ordered::{Room, holds_change};
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Largest number of changes in a batch. The pages that they replace stay until its end, so all of them need
-/// room.
+/// Most changes of a batch. The pages that they replace stay until the batch ends, so room is needed for all
+/// of them.
 const CHANGES_MAX: usize = 256;
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
@@ -171,7 +171,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         })
     }
 
-    /// Does work that nobody waits for: if it is refused for want of room, it is left undone.
+    /// Does maintenance ahead of need. If it is refused for want of room, it is left undone without an error.
     pub(super) fn ahead(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<u32, IndexFault>,

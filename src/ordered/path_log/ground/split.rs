@@ -1,4 +1,4 @@
-//! Adding entries to the nodes of a path, and the halves that are split off by that.
+//! Adding entries to the nodes of a path, and splitting full nodes.
 
 use super::path::{Key, Path};
 use super::{Nodes, RawScheme, Sibling, child_value};
@@ -23,7 +23,7 @@ impl<S: RawScheme> Path<S> {
         if level == self.height { self.shape(level).capacity } else { self.limit(level) }
     }
 
-    /// Bytes of a half that left the node at `level`, within the detached page.
+    /// Bytes of the split-off half of the node at `level`, within the detached page.
     fn detached_node(&mut self, level: u8) -> &mut [u8] {
         let area = self.scheme.page_area(self.layout_at(level), level, self.height);
         &mut self.detached[area]
@@ -88,7 +88,7 @@ impl<S: RawScheme> Path<S> {
         }
     }
 
-    /// Enters the half that a split below left over: see [`Nodes::enter_sibling`].
+    /// Adds the half that was split off below to this level: see [`Nodes::enter_sibling`].
     fn enter(&mut self, level: u8, half: &Sibling) -> Option<Half> {
         let (shape, slot) = (self.shape(level), self.slot(level));
         debug_assert!(level > 1, "R2: a leaf has no child to enter");

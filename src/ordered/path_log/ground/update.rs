@@ -28,7 +28,7 @@ impl<S: RawScheme> Path<S> {
         }
     }
 
-    /// True if a key lies below the lower bounds on its path.
+    /// True if a key is below the first keys of the inner nodes on its path.
     fn lowers_bounds(&self, key: &[u8]) -> bool {
         self.height > 1 && key < self.shape(2).key(self.node(2), self.slot(2))
     }
@@ -57,7 +57,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Ok(self.path.search(key))
     }
 
-    /// Refuses an entry for which the root would have to be split, if it cannot or must not be.
+    /// Refuses an entry that needs a split of the root, if the root cannot or must not be split.
     fn require_place(&mut self, found: Result<usize, usize>) -> Result<(), IndexFault> {
         match found {
             Ok(_) => Ok(()),
@@ -115,8 +115,8 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         self.path.scheme.note_leaf(LeafUse::Update, leaf);
     }
 
-    /// Retires the path's node at `level`, which is about to be replaced or dropped: its page dies if it
-    /// begins with that node.
+    /// Retires the path's node at `level`, which is about to be replaced or dropped. Its page dies if that
+    /// node is the page's lowest.
     pub(crate) fn retire(&mut self, level: u8) {
         debug_assert!((1..=self.path.height).contains(&level), "R2: level {level} of {}", self.path.height);
         let step = self.path.step(level);
@@ -366,7 +366,8 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
         }
     }
 
-    /// A move costs a program, and its share of the parents that are written to empty the table for it.
+    /// True if collecting a block with `valid` valid pages gains. A move costs a program, and its share of
+    /// the parents written to empty the table.
     fn is_worth(&mut self, valid: u32) -> bool {
         if !S::MAPS_MOVES {
             return true;

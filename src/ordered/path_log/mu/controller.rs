@@ -1,23 +1,23 @@
-//! Which leaf share suits what the tree is used for: a cost model, thought over once in a while.
+//! The choice of the leaf share: a cost model, evaluated from time to time.
 //!
-//! Every [`PERIOD`] operations their cost is estimated for each layout from what the period showed: updates
-//! u, pages p that the paths of all operations lay in, how full leaves were and how many records they held,
-//! and the live pages. With H the tree's height, d the leaf's capacity in a layout, h the least height that
-//! holds the records when every node is as full as the leaves are, and v the share of the chip's pages that
-//! would live:
+//! Every [`PERIOD`] operations, their cost is estimated for each layout from counts of the period: the
+//! updates u, the pages p that the paths of all operations lay in, the fill and the records of the leaves
+//! used, and the live pages. H is the tree's height, and d the leaf's capacity in a layout. h is the least
+//! height that holds the records if every node is as full as the leaves are. v is the share of the chip's
+//! pages that would be live:
 //!
 //! ```text
 //! J  = p h/H Cr + u (1 + 1/(d/2)) Cw + u GC
 //! GC = (1 + 1/(d/2)) v/(1-v) (Cr + Cw) + Ce/B / (1-v)
 //! ```
 //!
-//! Cr, Cw and Ce are the times of a page read, a page program and a block erase, B the pages of a block. The
-//! layout moves by one step of the menu towards the cheapest one, when that gains more than one part in
-//! [`GAIN_PARTS`]. All of it is in whole numbers.
+//! Cr, Cw and Ce are the times of a page read, a page program and a block erase; B is the pages of a block.
+//! The layout moves by one step of the menu towards the cheapest one, if that gains more than one part in
+//! [`GAIN_PARTS`]. The arithmetic uses whole numbers only.
 //!
-//! Records are estimated, for no tree on raw NAND counts them: live pages times the mean entries of the
-//! leaves used. Keys that ascend use one leaf only, so their estimate is too high by up to a half; it serves
-//! the height and the live pages of all layouts alike.
+//! The number of records is estimated, because no tree on raw NAND counts them: live pages times the mean
+//! entries of the leaves used. Ascending keys use one leaf only, so their estimate is too high by up to a
+//! half. The error affects all layouts alike.
 
 use super::layout::Layout;
 use crate::ordered::path_log::ground::{Leaf, LeafUse};
@@ -25,7 +25,7 @@ use crate::ordered::path_log::ground::{Leaf, LeafUse};
 /// Number of operations from one decision to the next.
 pub const PERIOD: u64 = 1024;
 
-/// A step is made if it gains more than one part in this many.
+/// A step is made only if it gains more than one part in this many.
 pub const GAIN_PARTS: u128 = 20;
 
 /// Facts about the tree that a decision uses.
@@ -67,7 +67,7 @@ pub struct Period {
     updates: u64,
     /// Sum of the entries of the leaves used.
     entries: u64,
-    /// Sum of the capacities of those leaves.
+    /// Sum of the capacities of the leaves used.
     room: u64,
     /// Sum of the pages of the paths.
     pages: u64,

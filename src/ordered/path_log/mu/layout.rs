@@ -21,7 +21,7 @@ use crate::ordered::node::NodeShape;
 use crate::ordered::path_log::ground::ADDRESS_BYTES;
 use core::ops::Range;
 
-/// Share of a page that its leaf takes.
+/// Share of a page given to its leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LeafShare(u8);
 
@@ -42,7 +42,7 @@ impl LeafShare {
         4 + self.0 as usize
     }
 
-    /// Name in options.
+    /// Name of the share in options.
     pub const fn name(self) -> &'static str {
         ["1/2", "5/8", "3/4", "7/8"][self.0 as usize]
     }
@@ -102,8 +102,8 @@ impl Layout {
     }
 
     /// Shape of the node at `level` of a tree of this height. The root holds twice as many entries as it
-    /// would as an inner node, so that it splits into two that fit; a root that is a leaf holds twice what
-    /// half a page holds.
+    /// would as an inner node, so that it splits into two nodes that fit. A root that is a leaf holds twice
+    /// as many as half a page.
     pub const fn shape(&self, level: u8, height: u8) -> NodeShape {
         debug_assert!(1 <= level && level <= height, "R2: no such level");
         if level != height {
@@ -126,8 +126,7 @@ impl Layout {
         }
     }
 
-    /// Largest number of entries with which a root stays as it is: one less than it holds, so that it is
-    /// never full.
+    /// Most entries of a root that is not split: one less than its capacity, so that it is never full.
     pub const fn root_entries_max(&self, height: u8) -> usize {
         self.shape(height, height).capacity.saturating_sub(1)
     }
@@ -138,7 +137,7 @@ impl Layout {
         (1..=LEVELS_MAX as u8).take_while(|&level| half(level) >= 2).count() as u8
     }
 
-    /// Greatest height at which paths are brought into this layout. It leaves a level to grow by, except in
+    /// Greatest height at which paths are brought into this layout. It leaves one level for growth, except in
     /// the first layout.
     pub fn height_wanted_max(&self) -> u8 {
         self.height_max() - u8::from(self.share != LeafShare::HALF && self.height_max() > 0)

@@ -110,7 +110,7 @@ pub trait LayoutChoice: Copy + crate::shared::MaybeSend {
         false
     }
 
-    /// Reconsiders the choice.
+    /// Reconsiders the choice of the layout.
     fn reconsider(&mut self, _layout: &Layout, _facts: &Facts) {}
 
     /// Notes that an operation used a leaf.
@@ -140,7 +140,7 @@ impl LayoutChoice for OneLayout {
     }
 }
 
-/// Scheme in which the nodes of a path share a page, in one of the layouts of a menu.
+/// Scheme that writes the nodes of a path into one page, in one of the layouts of a menu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), doc(hidden))]
 pub struct PathPages<C> {
@@ -301,7 +301,7 @@ impl<C: LayoutChoice> RawScheme for PathPages<C> {
         Ok(PathPages { choice: self.choice.configured(config)?, ..self })
     }
 
-    /// Writes one page for the path, after one for each half that left it.
+    /// Writes one page for the path, after one page for each split-off half.
     fn write_path<N: Nand>(
         tree: &mut Nodes<N, Self>,
         lowest: u8,

@@ -1,25 +1,25 @@
-//! Bringing a copied path whose nodes lie in pages of several layouts into one page.
+//! Bringing a copied path, whose nodes come from pages of several layouts, into one page.
 //!
-//! A node that is too large for its area in the wanted layout is copied *aside*. What becomes of it depends
-//! on the operation:
+//! A node that is too large for its area in the wanted layout is copied *aside*. The rest depends on the
+//! operation:
 //!
-//! * **Put**: the path is *converted*. From the leaf up, a node with more entries than it may hold is split
-//!   into as many as it takes, evenly and with room for one more in each; the part on the path stays, each
-//!   other one goes alone into a page of its own, and their entries join the parent, which may have to be
-//!   split for them. A root that is too large gets a new root above it, as often as it takes. Then the entry
-//!   is added as in any mu-Tree.
-//! * **Keep** (a removal, or a page that moves): nothing is split, lest a removal fail on a full chip or a
-//!   collection gain nothing. The path takes the layout nearest to the wanted one that has room for all its
-//!   nodes.
+//! * **Put**: the path is *converted*. From the leaf up, a node with too many entries is split into as many
+//!   nodes as needed, evenly and with room for one more entry in each. The part on the path stays; each other
+//!   part goes alone into a page of its own. Their entries join the parent, which may have to be split too. A
+//!   root that is too large gets a new root above it, repeatedly if needed. Then the entry is added as in any
+//!   mu-Tree.
+//! * **Keep** (a removal, or a page that moves): nothing is split, so that a removal cannot fail on a full
+//!   chip and a collection gains space. The path takes the layout nearest to the wanted one that has room for
+//!   all its nodes.
 //!
-//! There always is one, by the rule of *widths* (`Path::width`): while a leaf below an inner node is so
-//! large that it needs a layout with small inner nodes, the inner node stays that small, whichever page it
-//! lies in. The entries of inner nodes name the widths, so the rule costs no read.
+//! Such a layout always exists, by the rule of *widths* (`Path::width`). While a leaf below an inner node is
+//! so large that it needs a layout with small inner nodes, the inner node stays that small, in whichever page
+//! it is. The entries of inner nodes name the widths, so the rule costs no read.
 //!
-//! A conversion must be cheap enough (at most `CONVERSION_PAGES` more pages) and leave as much free space as
-//! an insertion leaves anyway; else the next nearest layout is tried, and when none will do, the path is
-//! kept. Nor is a path converted to a layout in which the tree has reached its greatest height: wide leaves
-//! that nobody touches would hold it there.
+//! A conversion must be cheap (at most `CONVERSION_PAGES` more pages) and leave as much free space as an
+//! insertion does. Otherwise the next nearest layout is tried; if none is possible, the path is kept. A path
+//! is not converted either to a layout in which the tree has reached its greatest height: wide leaves that
+//! nobody touches would hold it there.
 
 use super::{LayoutChoice, PathPages};
 use crate::check::Invariant;
@@ -180,7 +180,8 @@ fn convert<N: Nand, C: LayoutChoice>(
     Ok(())
 }
 
-/// Node of the path at `level` with the parts of the node below entered, and the path's entry in it.
+/// Collects the node of the path at `level` with the entries of the parts split off below, and finds the
+/// path's entry in it.
 fn gather<N: Nand, C: LayoutChoice>(
     tree: &Tree<N, C>,
     level: u8,

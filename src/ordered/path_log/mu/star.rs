@@ -1,23 +1,23 @@
 //! The mu*-Tree (Ahn, Kang, Jung, Kim and Maeng, IEEE Transactions on Computers 62(4), 2013): a mu-Tree whose
-//! pages may give their leaf more than half, chosen by what the tree is used for.
+//! pages may give their leaf more than half. The share depends on how the tree is used.
 //!
-//! Known of the paper is its abstract: the whole path in one page as in the mu-Tree, a *generalised page
-//! layout* so that pages can be used better, an *adaptive* choice of the layout from the pattern of accesses,
-//! and pages of *different layouts side by side* in one tree. The layouts ([`LeafShare`]: 1/2, 5/8, 3/4 and
-//! 7/8 of the page), the rules by which a path changes its layout (`settle`) and the controller
+//! Only the abstract of the paper is known. It states: the whole path in one page as in the mu-Tree, a
+//! *generalised page layout* for better use of pages, an *adaptive* choice of the layout from the access
+//! pattern, and pages of *different layouts side by side* in one tree. The layouts ([`LeafShare`]: 1/2, 5/8,
+//! 3/4 and 7/8 of the page), the rules by which a path changes its layout (`settle`) and the controller
 //! ([`super::controller`]) are our reading.
 //!
-//! * Each page names its layout in its tag, and a node has the room that the layout of *its* page gives it.
+//! * Each page names its layout in its tag. A node has the room that the layout of *its* page gives it.
 //! * Search, insertion, removal, collection and recovery are those of the mu-Tree. A changed path goes into a
-//!   page of the layout wanted at that moment, so a tree changes its layout along the paths it is changed on,
-//!   and nowhere else.
-//! * A layout whose inner nodes would get too small for the tree's height gives way to the next smaller leaf
+//!   page of the layout wanted at that moment. So a tree changes its layout only along paths that are
+//!   changed.
+//! * A layout whose inner nodes would be too small for the tree's height is replaced by the next smaller leaf
 //!   share.
 //!
-//! Invariants: those of `path_log::ground`; with one layout, or without a change of it, every update without
+//! Invariants: those of `path_log::ground`. With one layout, or while the layout stays, every update without
 //! a split programs one page.
 //!
-//! Confidence: the goals high; layouts, conversion and controller are reconstructed.
+//! Confidence: high for the goals; layouts, conversion and controller are reconstructed.
 
 use super::LayoutChoice;
 use super::PathPages;
@@ -62,9 +62,9 @@ pub enum LayoutPolicy {
     Fixed(LeafShare),
 }
 
-/// The settings that a mu*-Tree takes besides what all trees on raw NAND do.
+/// Settings of a mu*-Tree besides those of all trees on raw NAND.
 ///
-/// An example stands at [`MuStarTree`].
+/// See the example of [`MuStarTree`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct MenuConfig {

@@ -1,5 +1,5 @@
-//! Trees on raw NAND built with any features: a cut costs nothing that was acknowledged, and what was left
-//! out is refused.
+//! Trees on raw NAND in builds without some features: a power cut loses no acknowledged change, and a missing
+//! feature is refused.
 
 use crate::Shared;
 use crate::check::IndexError;

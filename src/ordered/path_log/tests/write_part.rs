@@ -1,4 +1,4 @@
-//! The write part of the cache of a tree on raw NAND: what it holds, and when it is programmed.
+//! The write part of the cache of a tree on raw NAND: its contents, and when they are programmed.
 
 use super::*;
 use crate::Shared;

@@ -18,7 +18,8 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
 
-/// Tree that enters several changes as one operation. Without a log buffer every operation of it is durable.
+/// A tree that applies several changes as one operation. Without a log buffer every operation of it is
+/// durable.
 pub trait TakesBatches: OrderedIndex {
     /// Refuses a tree that cannot be used any more.
     fn usable(&self) -> Result<(), IndexFault>;
@@ -26,8 +27,8 @@ pub trait TakesBatches: OrderedIndex {
     /// Makes room for `changes` changes at once. `Full` if there is none.
     fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexFault>;
 
-    /// Enters changes of different keys, in key order. A mount finds all of them or none. The room must have
-    /// been made. A refusal leaves the tree as it was.
+    /// Applies changes of different keys, in key order. A mount finds all of them or none. Room must have
+    /// been made before. A refused batch leaves the tree as it was.
     fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<Entered, IndexFault>;
 
     /// Tells whether the tree holds a key, at the cost of an update's descent.
@@ -42,8 +43,8 @@ pub trait TakesBatches: OrderedIndex {
 pub enum Entered {
     /// The changes are in the tree.
     All,
-    /// The changes are on the chip beside the tree, which takes no more. They wait in RAM until the next
-    /// mount, which finds them there.
+    /// The changes are on the chip beside the tree, which takes no more changes. They wait in RAM until the
+    /// next mount applies them.
     Waits,
 }
 
@@ -97,7 +98,7 @@ impl Waiting {
         }
     }
 
-    /// Bytes of RAM of the records, and of the list of them that the tree gets.
+    /// Bytes of RAM of the buffered records, and of the list of them that is passed to the tree.
     pub(super) fn ram_bytes(&self) -> usize {
         self.capacity * (self.entry_bytes() + size_of::<Change<'_>>())
     }
@@ -153,7 +154,7 @@ impl Waiting {
     }
 }
 
-/// Largest number of changes in a batch: the pages that they replace stay until its end.
+/// Most changes of a batch: the pages that they replace stay until its end.
 const BATCH_MAX: usize = 256;
 
 /// Largest number of pages of a log buffer.
@@ -354,11 +355,11 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
     }
 }
 
-/// Changes between two bounds that were not shown yet.
+/// Changes between two bounds that were not visited yet.
 struct Within<'a> {
     waiting: &'a Waiting,
     direction: Direction,
-    /// Range of these changes: from the first to before the second.
+    /// Range of these changes, as first index and end.
     left: (usize, usize),
 }
 

@@ -5,9 +5,9 @@ use crate::ordered::buffered::Answers;
 use crate::ordered::path_log::ground::RawConfig;
 use crate::ordered::path_log::ground::moves::{Duplicates, Keep};
 
-/// The table of moved nodes, which a VMTree takes besides what all trees on raw NAND do.
+/// The table of moved nodes: settings of a VMTree besides those of all trees on raw NAND.
 ///
-/// An example stands at [`VmConfig`].
+/// See the example of [`VmConfig`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct TableConfig {
@@ -17,12 +17,12 @@ pub struct TableConfig {
     pub bytes: Option<usize>,
     /// Which nodes are kept from one operation to the next.
     pub keep: Keep,
-    /// The fate of an entry whose address has another place before it.
+    /// How an entry is treated whose address has a free place before it.
     pub duplicates: Duplicates,
 }
 
 impl TableConfig {
-    /// The smallest table.
+    /// Least bytes of a table.
     pub const BYTES_MIN: usize = 32;
 }
 
@@ -32,13 +32,13 @@ impl TableConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub struct VmConfig {
-    /// The tree and its table. Garbage is collected at more free blocks than it says where an update may take
-    /// more.
+    /// Configuration of the tree and its table. If an update may take more pages than usual, garbage is
+    /// collected earlier than configured.
     pub tree: RawConfig<TableConfig>,
-    /// Pages of the log buffer, in which updates wait to be entered together;
-    /// [`LOG_PAGES_MAX`](super::LOG_PAGES_MAX) at most. With any, the class is *every sync*.
+    /// Pages of the log buffer, in which updates wait to be applied together; at most
+    /// [`LOG_PAGES_MAX`](super::LOG_PAGES_MAX). With any, the class is *every sync*.
     pub log_pages: u32,
-    /// The answer of an update, where there is a log buffer.
+    /// How an update answers if there is a log buffer.
     pub answers: Answers,
 }
 

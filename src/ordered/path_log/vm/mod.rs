@@ -168,8 +168,8 @@ impl Shapes for MappedPages {
         2 * (2 * u32::from(height) + 1)
     }
 
-    /// A parent is seldom written. A move that would take more than is left is refused, which undoes none
-    /// before it.
+    /// Counts no parents, which are rarely written. A move that needs more programs than are left is refused,
+    /// and earlier moves stay.
     fn programs_per_move(&self, _height: u8) -> u32 {
         2
     }
@@ -363,7 +363,8 @@ impl MappedPages {
     }
 }
 
-/// Reads a node again that is to be changed, if there are only three buffers. The copy stays the same.
+/// Reads a node again before it is changed, as the published program with three buffers must. The copy in RAM
+/// stays the same.
 fn reread<N: Nand>(tree: &mut Nodes<N, MappedPages>, level: u8, cause: Cause) -> Result<(), IndexFault> {
     if tree.moves.keep() == Keep::ThreeBuffers {
         tree.log.read(Ppn(tree.path.step(level).page), cause)?;
@@ -371,7 +372,7 @@ fn reread<N: Nand>(tree: &mut Nodes<N, MappedPages>, level: u8, cause: Cause) ->
     Ok(())
 }
 
-/// Programs the path's node at `level`. `named` is the place that leads to it.
+/// Programs the path's node at `level`. `named` is the address by which its parent names it.
 fn write_node<N: Nand>(
     tree: &mut Nodes<N, MappedPages>,
     (level, page): (u8, Ppn),

@@ -28,7 +28,7 @@ fn config(log_pages: u32) -> VmConfig {
     with_table(128, VmConfig { tree, log_pages, ..VmConfig::new(RECORD) })
 }
 
-/// A tree with a table of so many bytes.
+/// Configuration with a table of `bytes` bytes.
 fn with_table(bytes: usize, mut config: VmConfig) -> VmConfig {
     config.tree.scheme.bytes = Some(bytes);
     config

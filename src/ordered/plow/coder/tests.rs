@@ -1,4 +1,4 @@
-//! The packed form of records against plain lists of them.
+//! The packed form of records compared with plain lists of them.
 
 use super::*;
 use crate::inputs;

@@ -1,17 +1,17 @@
-//! Trimmed records: of a value the zeros at its end are left out, and of a key those before its last two
-//! bytes.
+//! Trimmed records: the zeros at the end of a value and those before the last two bytes of a key are left
+//! out.
 //!
 //! ```text
 //! | tombstone | low bits | 0 | bytes of the key, of the value | bytes of the key | its end | bytes of the value |
 //! | tombstone | low bits | 1 | rest of the key | value |
 //! ```
 //!
-//! For example, a value of 60 bytes in a field of 200 takes 61. Records of any length are such records
-//! ([`Variable`](crate::ordered::variable::Variable)): they are filled up with zeros, and a key ends with two
-//! bytes that say how long it is. A record that has too few zeros is stored whole, which costs a bit.
+//! For example, a value of 60 bytes in a field of 200 takes 61. Records of any length become such records
+//! ([`Variable`](crate::ordered::variable::Variable)): they are filled up with zeros, and the last two bytes
+//! of a key are its length. A record with too few zeros is stored whole, which costs a bit.
 //!
-//! Where a record lies is known once those before it are passed, so the place of the last one looked at is
-//! kept.
+//! The place of a record is known only after the records before it were passed, so the place of the last one
+//! found is kept.
 
 use super::{Form, get_bits, put_bits};
 use crate::ordered::RecordFormat;
@@ -110,7 +110,7 @@ impl Form {
         kept.middle == self.middle() && kept.value == self.value
     }
 
-    /// Number of bytes to store of a record: all of them, unless trimming makes it shorter.
+    /// Bytes stored of a record: all of them, unless trimming makes it shorter.
     pub(super) fn kept(&self, rest: &[u8], value: &[u8]) -> Kept {
         if !self.trims() {
             return self.whole();

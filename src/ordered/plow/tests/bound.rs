@@ -1,5 +1,5 @@
-//! The cost of one operation at most while there is room: a step, or an erase. Where a page takes so few
-//! records that a step may meet none that waits, it is followed by another; here pages take more.
+//! The most that one operation costs while there is room: a step, or an erase. If pages hold very few
+//! records, a step that meets no waiting record is followed by another; in these tests pages hold more.
 
 use super::*;
 

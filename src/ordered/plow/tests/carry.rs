@@ -1,11 +1,12 @@
-//! Pages of steps that commit.
+//! Tests of step pages that commit.
 
 use super::*;
 use crate::ordered::plow::coder::{Builder, Expected};
 use crate::ordered::plow::page::{HEADER_BYTES, Header};
 use crate::units::Ppn;
 
-/// Puts and removes on a chip; after each operation that a step's page committed, what a mount finds.
+/// Puts and removes records. After each operation that was committed by a step's page, mounts a copy and
+/// checks its contents.
 fn every_carried_change_is_found(levels: usize, (page_bytes, key_bytes, value_bytes): (u32, u8, u8)) -> u64 {
     let set = PlowConfig {
         levels: Some(levels),
@@ -75,7 +76,7 @@ fn small_pages_and_records_without_values_carry_nothing() {
     }
 }
 
-/// Whole pages whose contents make no sense: no cut makes them, and none may panic.
+/// Whole pages with nonsense contents. No power cut makes them, and none may cause a panic.
 #[test]
 fn nonsense_that_is_carried_is_refused() {
     let set = PlowConfig { memtable: Some(20), ..settings(4, 4, Durability::EveryOperation) };

@@ -8,7 +8,7 @@ use crate::testing::History;
 
 type Chip = LowerPages<SimChip>;
 
-/// Remains of a run: the chip, and what was done to it.
+/// Result of a run: the chip, and the history of changes.
 struct Run {
     chip: Chip,
     history: History,

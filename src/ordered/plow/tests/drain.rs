@@ -3,7 +3,7 @@
 use super::super::drain::Drain;
 use super::*;
 
-/// A part with pages of 512 bytes, records of 4 + 4 bytes, and so many look-ups of 100 operations.
+/// A part with pages of 512 bytes, records of 4 + 4 bytes, and `gets` look-ups in 100 operations.
 struct Case {
     keys: u64,
     ram: usize,

@@ -1,4 +1,4 @@
-//! Levels that come and go, sealed pages, and loads.
+//! Levels added and removed, sealed pages, and loads.
 
 use super::*;
 use crate::ordered::plow::space::Need;
@@ -167,7 +167,7 @@ fn pool_answers_read_nothing() {
     assert_eq!(plow.core.medium.nand.counters().page_reads[crate::Cause::Host as usize], before);
 }
 
-/// Keys that ascend, some of them changed and removed again: pages go to the last level at once.
+/// Ascending keys, some changed and removed again: pages go to the last level at once.
 #[test]
 fn keys_that_ascend_go_to_the_last_level() {
     for (memtable, class) in [

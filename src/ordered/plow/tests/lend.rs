@@ -1,14 +1,15 @@
-//! Clean records: never older than what is on flash, and lent for where they spare more than they cost.
+//! Clean records: never older than those on flash, and kept only while they save more than they cost.
 
 use super::*;
 
-/// The key of a life: half of all are one of a few.
+/// Draws a key; half of all draws give one of a few keys.
 fn skewed(rng: &mut Rng, keys: u64, bytes: u8) -> Vec<u8> {
     let some = if rng.chance(1, 2) { keys / 80 + 1 } else { keys };
     key(rng.below(some) * 7919 % keys, bytes)
 }
 
-/// Look-ups mostly, between changes, batches, ranges and mounts; what is lent changes all the time.
+/// Mostly look-ups, with changes, batches, ranges and mounts in between, so that the lent share keeps
+/// changing.
 fn live_lending(set: &PlowConfig, keys: u64, seed: u64) -> u32 {
     let mut plow = Plow::format(chip(512, 8, 64), set).unwrap();
     let (key_bytes, value_bytes) = (set.record.key_bytes, usize::from(set.record.value_bytes));
@@ -75,7 +76,7 @@ fn clean_records_are_never_old() {
     });
 }
 
-/// The look-ups that a clean record answered, of 40,000 operations of which a fifth are changes.
+/// Number of look-ups answered by a clean record, in 40,000 operations of which a fifth are changes.
 fn served(plow: &mut Plow<SimChip>, keys: u64, is_skewed: bool, rng: &mut Rng) -> u32 {
     let (mut value, before) = ([0; 4], plow.core.planner.lending.served);
     for i in 0..40_000u32 {
@@ -111,7 +112,7 @@ fn ram_is_lent_where_keys_are_skewed_and_taken_back_where_they_are_not() {
     }
 }
 
-/// A copy that was taken to be older than it is would be told: the check compares all with the chip.
+/// An outdated clean record is reported: the check compares all of them with the chip.
 #[test]
 fn a_check_finds_a_clean_record_that_is_old() {
     let set = PlowConfig { memtable: Some(64), ..settings(4, 4, Durability::EverySync) };

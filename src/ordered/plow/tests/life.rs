@@ -60,7 +60,7 @@ fn programs_of_updates(plow: &mut Plow<SimChip>, keys: u64, updates: u64, rng: &
     (programs * 1_000_000 / updates, slowest)
 }
 
-/// Key `i` of so many that are spread over all keys of four bytes.
+/// Key `i` of `keys` keys that are spread evenly over all keys of four bytes.
 fn spread(i: u64, keys: u64) -> [u8; 4] {
     ((((i << 32) + (1 << 31)) / keys) as u32).to_be_bytes()
 }

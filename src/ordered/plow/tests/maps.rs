@@ -1,4 +1,4 @@
-//! Chips with so many blocks that a root of all extents fills its page: maps list them.
+//! Chips with so many blocks that a root with all extents fills its page, so that maps list the extents.
 
 use super::*;
 use crate::inputs::sized;

@@ -1,4 +1,4 @@
-//! plow against a map, at the edge of the chip, with failures, and what it costs.
+//! plow compared with a map: on a nearly full chip, with failures, and its costs.
 
 mod cuts;
 // What plow has from this tier on, and chips whose roots leave no room for a memtable before.

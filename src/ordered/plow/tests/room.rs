@@ -1,16 +1,15 @@
-//! Chips that are filled until insertions are refused: removals are taken at all times, whatever was mounted
-//! in between.
+//! Chips filled until insertions are refused: removals must succeed at any time, with any mounts in between.
 
 use super::*;
 use crate::inputs::stride;
 
-/// A chip, records, and what the index on it is told.
+/// A chip, a record format, and the settings of the index.
 struct Shape {
     seed: u64,
     chip: (u32, u32, u32),
     record: (u8, u8),
     set: PlowConfig,
-    /// One change in so many is followed by a mount.
+    /// Number of changes from one mount to the next, on average.
     mounts: u64,
 }
 
@@ -51,7 +50,7 @@ impl Life {
         self.plow.as_mut().unwrap()
     }
 
-    /// A mount without a close, now and then: what was open is not used again.
+    /// Mounts now and then without a close. Blocks that were open are then not used again.
     fn mount_at_times(&mut self) {
         if self.rng.chance(1, self.shape.mounts) {
             self.plow().sync().unwrap();

@@ -1,9 +1,9 @@
-//! Records that go to the last level at once, and older versions of them in sealed pages.
+//! Records that sink to the last level at once, and older versions of them in sealed pages.
 
 use super::*;
 
-/// Keys that mostly ascend, those of late changed again, some far below: the chip after each operation is
-/// mounted.
+/// Mostly ascending keys, with changes of recent ones and some far below. After each operation a copy of the
+/// chip is mounted.
 fn every_mount_finds_the_newest(memtable: usize, seed: u64) -> (u64, usize) {
     let set = PlowConfig {
         memtable: Some(memtable),

@@ -1,4 +1,4 @@
-//! Devices without an index: what they are, their dumps, and dumps put back.
+//! Commands on devices without an index: describe a device, dump it, and restore a dump.
 
 use super::place::{self, Access};
 use crate::Status;

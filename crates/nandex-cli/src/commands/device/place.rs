@@ -25,7 +25,6 @@ pub(super) enum Access<'a> {
 /// An open chip, until an index takes it.
 pub(crate) struct Opened {
     nand: Option<Box<dyn Nand>>,
-    /// The place in words.
     pub(crate) name: String,
     /// Whether the chip is an image made by SQLite's VFS.
     pub(crate) is_image: bool,

@@ -69,7 +69,7 @@ pub(super) fn pair(text: &str, between: char, format: RecordFormat) -> Result<Re
     })
 }
 
-/// The lines of a file, or of stdin without one.
+/// Lines of a file, or of stdin if no file is given.
 pub(super) fn lines(path: Option<&Path>) -> Result<Box<dyn Iterator<Item = io::Result<String>>>, LabError> {
     Ok(match path {
         None => Box::new(BufReader::new(io::stdin()).lines()),

@@ -1,4 +1,4 @@
-//! `nandex torture --sqlite`: random SQL on volumes, in every SQLite that is there.
+//! `nandex torture --sqlite`: random SQL on volumes, in every available SQLite.
 
 use super::order;
 use crate::Status;
@@ -42,7 +42,7 @@ pub(super) fn run(args: &Torture) -> Result<Status> {
     Ok(if found == 0 { Status::Done } else { Status::Bad })
 }
 
-/// Finds every SQLite that was named or is installed, each with the way to use it. Fails if there is none.
+/// Finds every named or installed SQLite and the way to use it. Fails if there is none.
 fn ways(args: &Torture) -> Result<Vec<Way>, LabError> {
     let mut ways = Vec::new();
     #[cfg(feature = "sqlite")]

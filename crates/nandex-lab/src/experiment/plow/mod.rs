@@ -77,7 +77,7 @@ const SET_UPS: [SetUp; 13] = [
 
 type Figures = Vec<(&'static str, f64)>;
 
-/// The cell of this name. `None` if the name is not one of these.
+/// Computes the cell `name`; `None` for a name of another experiment.
 pub(super) fn cell(name: &str, plan: &RunPlan) -> Result<Option<CellResult>, LabError> {
     if let Some(rest) = name.strip_prefix("field/") {
         return field::cell(name, rest, plan).map(Some);

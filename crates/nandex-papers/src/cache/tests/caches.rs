@@ -1,4 +1,4 @@
-//! Caches under every policy keep what was written, and some are LRU where they should be.
+//! Caches under every policy return the written contents, and some policies equal LRU under certain settings.
 
 use crate::cache::PolicyConfig;
 use crate::cache::catalogue::{POLICIES, PolicyEntry, policy};

@@ -1,4 +1,4 @@
-//! Runs a policy beside a naive model of its rule, as the cache would, and compares every victim.
+//! Runs a policy and a naive model of its rule with the same events, and compares every victim.
 
 mod caches;
 

@@ -103,7 +103,7 @@ impl Default for CftlConfig {
     }
 }
 
-/// The counters of CFTL beside [`nandex::ftl::mapping::FlashCounters`] and [`CacheCounters`].
+/// Counters of CFTL besides [`nandex::ftl::mapping::FlashCounters`] and [`CacheCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CftlCounters {
     /// Look-ups that the block map answered.
@@ -318,7 +318,7 @@ impl Scheme for Cftl {
     }
 }
 
-/// The maps.
+/// Methods that use the maps.
 impl Cftl {
     /// Counters of the cache since format or mount.
     pub fn cache_counters(&self) -> CacheCounters {
@@ -367,7 +367,7 @@ impl Cftl {
         }
     }
 
-    /// Looks up the copy of a page that is about to be superseded.
+    /// Finds the copy of a page that is about to be superseded.
     fn look_up(&mut self, flash: &mut Flash<'_>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         if let Some(found) = self.in_ram(flash, lpn) {
             return Ok(found);
@@ -410,7 +410,7 @@ impl Cftl {
     }
 }
 
-/// Room.
+/// Methods that make room.
 impl Cftl {
     /// Evicts until `entries` more entries fit in the cache.
     fn reserve(&mut self, flash: &mut Flash<'_>, entries: usize) -> Result<(), StoreFault> {

@@ -119,7 +119,7 @@ impl Cftl {
         self.make_room(flash)
     }
 
-    /// Whether enough pages of a logical block exist and are cold, and few of them are in place already.
+    /// True if enough pages of a logical block exist and are cold, and few of them are in place already.
     fn is_cold(&mut self, flash: &mut Flash<'_>, lbn: Lbn) -> Result<bool, StoreFault> {
         let (mut cold, mut in_place) = (0, 0);
         for (lpn, ppn) in self.places(flash, lbn)? {
@@ -129,7 +129,7 @@ impl Cftl {
         Ok(cold * 100 >= self.convert_percent.saturating_mul(self.room.block_pages) && in_place * 2 < cold)
     }
 
-    /// The logical pages of a logical block and where they are. Reads each translation page once at most.
+    /// Pages of a logical block and their places. Reads each translation page at most once.
     fn places(&mut self, flash: &mut Flash<'_>, lbn: Lbn) -> Result<Vec<(u32, Option<Ppn>)>, StoreFault> {
         let mut places = Vec::with_capacity(self.room.block_pages as usize);
         let mut loaded = None;
@@ -170,7 +170,6 @@ impl Cftl {
         }
     }
 
-    /// Checks B1 and B2.
     pub(super) fn check_places(&self, flash: &Flash<'_>, report: &mut CheckReport) {
         for (lbn, pbn) in self.in_place.iter() {
             let tag = flash.tag(pbn);

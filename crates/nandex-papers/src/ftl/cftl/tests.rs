@@ -1,4 +1,4 @@
-//! Runs, conversions, and what every scheme must pass.
+//! Runs, conversions, and the tests of every scheme.
 
 use super::*;
 use alloc::vec;

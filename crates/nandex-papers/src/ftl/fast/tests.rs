@@ -1,4 +1,4 @@
-//! The test vector of the algorithm, by hand; and what every scheme must pass.
+//! A test vector of the algorithm, calculated by hand, and the tests of every scheme.
 
 use super::*;
 use nandex::nand::sim::SimChip;

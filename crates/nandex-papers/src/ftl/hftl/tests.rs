@@ -1,4 +1,4 @@
-//! The tests that every scheme must pass, with filters so small and quick that both parts are used.
+//! The tests of every scheme, with small and fast filters so that both parts are used.
 
 use super::*;
 use nandex::nand::sim::SimChip;

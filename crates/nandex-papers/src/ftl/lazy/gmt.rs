@@ -1,4 +1,4 @@
-//! The global mapping table: the table on flash, and a cache of pages of it in the order of least recent use.
+//! The global mapping table: the table on flash, and an LRU cache of its pages.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -79,7 +79,7 @@ use nandex::units::{Lpn, Pbn, Ppn};
 pub use umt::ENTRY_BYTES;
 use umt::{ENCODED_BYTES, Entry, Umt};
 
-/// Free blocks at which collection stops.
+/// Number of free blocks at which collection stops.
 const FREE_BLOCKS: u32 = 4;
 
 /// Fewest blocks of UBA and CBA together: two are open, and one can be converted.
@@ -92,7 +92,7 @@ const SPARE_BLOCKS: u32 = 2;
 /// A LazyFTL translation layer: the table on flash is updated block by block.
 pub type LazyFtl<N> = SchemeFtl<N, Lazy>;
 
-/// The settings of LazyFTL. Fixed at format, but for the victim policy.
+/// Settings of LazyFTL. All but the victim policy are fixed at format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LazyConfig {
     /// The settings that every mapping scheme has.
@@ -105,7 +105,7 @@ pub struct LazyConfig {
     pub area_blocks: Option<u32>,
 }
 
-/// The counters of LazyFTL beside [`nandex::ftl::mapping::FlashCounters`].
+/// Counters of LazyFTL besides [`nandex::ftl::mapping::FlashCounters`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LazyCounters {
     /// Blocks of UBA and CBA turned into data blocks.

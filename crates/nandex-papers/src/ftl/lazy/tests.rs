@@ -1,4 +1,4 @@
-//! The traps, the budget, and what every scheme must pass.
+//! Special cases, the RAM budget, and the tests of every scheme.
 
 use super::*;
 use alloc::vec;

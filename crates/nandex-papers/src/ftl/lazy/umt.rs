@@ -1,5 +1,5 @@
-//! The update map table: logical pages whose newest copy is in an update or cold block, or that were trimmed,
-//! until the table on flash says so and their block is a data block.
+//! The update map table: logical pages whose newest copy is in an update or cold block, or that were trimmed.
+//! An entry leaves once the table on flash has it and its block has become a data block.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! Test vectors by hand; and what every scheme must pass.
+//! Test vectors calculated by hand, and the tests of every scheme.
 
 use super::*;
 use nandex::nand::sim::SimChip;

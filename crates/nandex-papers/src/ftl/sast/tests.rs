@@ -1,4 +1,5 @@
-//! The test vector, by hand; the schemes that this one becomes at its ends; and what every scheme must pass.
+//! A test vector calculated by hand, the schemes to which extreme settings lead, and the tests of every
+//! scheme.
 
 use super::*;
 use crate::ftl::bast::{BastConfig, BastFtl};

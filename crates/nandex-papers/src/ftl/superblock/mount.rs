@@ -1,4 +1,4 @@
-//! Superblocks after a mount: their blocks, given where each logical page is.
+//! Superblocks after a mount: their blocks follow from the place of each logical page.
 
 use super::{Superblock, Update};
 use nandex::blocks::BlockState;

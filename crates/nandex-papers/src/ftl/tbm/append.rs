@@ -1,4 +1,4 @@
-//! Writing a page: room for it in a buffer block, the program, and another block where a program fails.
+//! Writing a page: makes room in a buffer block, programs, and takes another block if a program fails.
 
 use super::page::{BufferTag, Content, Life};
 use super::summary::{Buffer, Newest};
@@ -25,7 +25,7 @@ pub(super) struct Room {
 }
 
 impl<S: PageStore, N: Nand> Tbm<S, N> {
-    /// Writes a group. If it is refused, nothing of it was written, and a mount will find nothing of it.
+    /// Writes a group. A refused group leaves nothing behind, and a mount finds nothing of it.
     pub(super) fn append_group(&mut self, group: &[GroupPage<'_>], cause: Cause) -> Result<(), StoreFault> {
         let rooms = self.make_room(group)?;
         // Whether each page written was trimmed before and the chip did not say so.

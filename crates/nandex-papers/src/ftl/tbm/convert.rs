@@ -73,7 +73,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
     }
 
     /// Merges all buffer blocks, and writes a record that makes their pages void. They are erased when they
-    /// are next taken.
+    /// are next used.
     pub(super) fn convert_all(&mut self) -> Result<(), StoreFault> {
         let owners: Vec<u32> = self.summary.iter().map(|(lbn, _)| lbn).collect();
         for &lbn in &owners {
@@ -105,7 +105,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
         buffer.newest(self.geometry.pages_per_block).into_iter().filter_map(kept).collect()
     }
 
-    /// All pages of a logical block. Those that are not in `kept` come from the store below.
+    /// All pages of a logical block. Those not in `kept` come from the store below.
     fn all_pages(&self, lbn: u32, kept: &[Kept]) -> Vec<Kept> {
         let lpns = (0..self.geometry.pages_per_block).map(|place| self.lpn_at(lbn, place));
         let source = |lpn| kept.iter().find(|page| page.lpn == lpn).map_or(Source::Below, |page| page.source);

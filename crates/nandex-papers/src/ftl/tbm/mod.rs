@@ -190,12 +190,12 @@ pub struct TbmCounters {
 /// The operations that are allowed now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Condition {
-    /// All operations.
+    /// All operations are possible.
     Ready,
     /// Reading, and trying to merge all buffer blocks. Too few blocks are left to write to, here or in the
     /// store below.
     Worn,
-    /// None. An operation failed half-way, and only the next mount can tell what is on the chip.
+    /// No operation. One failed half-way, and only the next mount can tell the state of the chip.
     Interrupted,
 }
 
@@ -229,8 +229,8 @@ pub struct Tbm<S, N> {
 }
 
 impl<S: PageStore, N: Nand> Tbm<S, N> {
-    /// Makes an empty TBM over a store and erases its blocks. The store keeps its contents, except for the
-    /// last pages: the record goes there.
+    /// Makes an empty TBM over a store and erases its blocks. The store keeps its contents, except for its
+    /// last pages, which the record uses.
     pub fn format(store: S, nand: BlockRange<N>, settings: &TbmConfig) -> Result<Tbm<S, N>, StoreError> {
         let mut tbm = Tbm::new(store, nand, *settings)?;
         tbm.blocks.retire_marked(&mut tbm.nand)?;

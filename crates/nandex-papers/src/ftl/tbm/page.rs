@@ -65,7 +65,7 @@ impl Life {
     }
 }
 
-/// The meaning of a page in a buffer block.
+/// Meaning of a page in a buffer block for its logical page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Content {
     /// The page holds the contents of its logical page.
@@ -112,8 +112,7 @@ pub(super) struct BufferTag {
 }
 
 impl BufferTag {
-    /// The highest version that this page proves to be whole. A group begins only after the one before it
-    /// has ended.
+    /// Highest version that this page proves to be whole. A group begins only after the one before has ended.
     pub(super) fn proves(&self) -> u64 {
         match (self.is_first, self.is_last) {
             (_, true) => self.version,

@@ -32,7 +32,7 @@ const MAGIC: &[u8; 4] = b"NXTB";
 const HEADER_BYTES: usize = 12;
 const ERASES_AT: usize = 20;
 
-/// Lost pages at most that the record has room for.
+/// Most lost pages that the record can list.
 pub(super) const LOST_MAX: usize = 64;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -44,7 +44,7 @@ struct Full {
     lbn: u32,
     life: Life,
     first_version: u64,
-    /// The highest version up to which its pages prove groups to be whole.
+    /// Highest version up to which its pages prove groups to be whole.
     proves: u64,
     buffer: Buffer,
     /// The first unreadable page in the block.

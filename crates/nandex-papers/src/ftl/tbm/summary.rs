@@ -76,7 +76,7 @@ impl Buffer {
         Some(Newest { place, page: page as u32, content: self.content(page) })
     }
 
-    /// The kind of contents of a page, which must be the newest of its place.
+    /// Meaning of a page, which must be the newest of its logical page.
     fn content(&self, page: usize) -> Content {
         let entry = self.entries[page];
         if entry & IS_TRIM != 0 || self.is_untold((entry & PLACE).into()) {

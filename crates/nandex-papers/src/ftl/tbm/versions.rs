@@ -1,4 +1,4 @@
-//! The order of programs: the version that the next page takes, and those that are void.
+//! Versions of programs: that of the next page, and those that are void.
 
 use super::page::{BufferTag, Content};
 use nandex::codec::{first_number, numbers};

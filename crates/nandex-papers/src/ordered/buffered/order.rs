@@ -1,10 +1,10 @@
-//! An order over slots of a table: a treap whose links lie in a table of their own, 8 bytes per slot, never
+//! An order over the slots of a table: a treap whose links are in a separate table, 8 bytes per slot, never
 //! moved.
 //!
-//! What the slots hold and how they compare is the owner's affair: each operation takes a function that tells
-//! where a slot stands against the one sought (`Less`: before it). A slot's rank in the heap is a hash of its
-//! number, so the shape is that of a random tree, the same in every run, and every operation takes O(log n)
-//! steps in the mean.
+//! The order does not know the contents of the slots. Each operation takes a function that compares a slot
+//! with the one sought (`Less`: before it). A slot's rank in the heap is a hash of its number. So the treap
+//! has the shape of a random tree, the same in every run, and every operation takes O(log n) steps on
+//! average.
 
 use super::Chunked;
 use core::cmp::Ordering;
@@ -184,8 +184,8 @@ const PATH_SLOTS: usize = 32;
 pub(in crate::ordered) struct Walk<'a, C> {
     order: &'a Order,
     compare: C,
-    /// Slots on the path from the root that come next, the last first. The array is a ring; `depth` counts
-    /// all slots put there.
+    /// The next slots on the path from the root, the last one first. The array is a ring; `depth` counts all
+    /// slots put there.
     path: [u32; PATH_SLOTS],
     depth: usize,
 }

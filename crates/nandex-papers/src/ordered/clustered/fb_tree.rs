@@ -1,19 +1,18 @@
-//! FB-tree: a B+-tree written out of place in runs of free pages that come about by themselves.
+//! FB-tree: a B+-tree written out of place in runs of free pages, which arise without garbage collection.
 //!
 //! M. V. Jorgensen, R. B. Rasmussen, S. Saltenis, C. Schonning, "FB-tree: A B+-tree for Flash-Based SSDs",
-//! IDEAS 2011. A B+-tree, a buffer manager and a storage manager. Every modified node is written out of
-//! place, together with others in relatively large blocks. That frees pages all the time, and there is no
-//! garbage collection: with twice the space there are always free runs of some length, and a batch goes to
-//! the next of them.
+//! IDEAS 2011. A B+-tree, a buffer manager and a storage manager. Modified nodes are written out of place,
+//! together in relatively large blocks. That frees pages all the time, so there is no garbage collection:
+//! with twice the space there are always free runs of some length, and a batch goes to the next of them.
 //!
 //! # Deviations and confidence
 //!
-//! What is said above: high, from the abstract. The rest is our reading: 64 modified nodes wait, ancestors of
-//! leaves among them; the 16 used least recently leave together, which never leaves a node behind whose
-//! parent is written; a next-fit search over a bitmap for runs of s_min = 16 pages, half as many after a
-//! round in vain, and twice as many again after each superblock. Recovery: two superblocks in turns that name
-//! the root, after a batch that has all nodes that wait, at every sync, after 64 batches, and where free
-//! pages are few.
+//! The description above: high, from the abstract. The rest is our reading. 64 modified nodes wait, including
+//! ancestors of leaves. The 16 least recently used leave together; no node remains waiting whose parent is
+//! written. A next-fit search over a bitmap finds runs of s_min = 16 pages. The length is halved after a full
+//! round without success, and doubled again after each superblock. Recovery uses two superblocks, written
+//! alternately, that name the root. One is written after a batch with all waiting nodes, at every sync, after
+//! 64 batches, and if free pages are few.
 
 use super::{ClusteredConfig, FlushPolicy};
 use nandex::ordered::RecordFormat;

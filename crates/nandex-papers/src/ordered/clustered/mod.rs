@@ -1,5 +1,5 @@
-//! Trees whose changed nodes are written together, in runs of pages: the ground they share, and what each
-//! does with a full buffer.
+//! Trees that write changed nodes together, in runs of pages: their common ground, and the policy of each for
+//! a full buffer.
 
 pub mod as_btree;
 pub mod cb_tree;

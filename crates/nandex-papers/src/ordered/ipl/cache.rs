@@ -1,5 +1,5 @@
-//! Pages as they are on the chip, the least recently used one out; and one page at hand besides, for reads
-//! that no frame is for.
+//! Pages of the chip in RAM. The least recently used one is replaced. One more frame is the *page at hand*,
+//! for reads without a cache frame.
 
 use super::layout::TAG_BYTES;
 use alloc::collections::BTreeMap;
@@ -11,12 +11,12 @@ use nandex::units::Ppn;
 /// Bookkeeping of a frame besides its page: entry of the map, links, the frame itself.
 const FRAME_BYTES: usize = 68 + TAG_BYTES;
 
-/// The frame of the page at hand.
+/// Frame number of the page at hand.
 pub(super) const AT_HAND: usize = 0;
 
 /// Frames for pages that were read.
 pub(super) struct ReadCache {
-    /// Page bytes, then the tag's. The page at hand first.
+    /// Frames, the page at hand first. Each has the bytes of a page, then those of its tag.
     frames: Vec<Vec<u8>>,
     pages: Vec<Option<Ppn>>,
     places: BTreeMap<Ppn, u32>,
@@ -43,7 +43,7 @@ impl ReadCache {
         (frames + 1) * (page_bytes + FRAME_BYTES)
     }
 
-    /// Frames that fit into so many bytes besides the page at hand.
+    /// Frames that fit into `bytes` bytes, without the page at hand.
     pub(super) const fn frames_for(bytes: usize, page_bytes: usize) -> usize {
         bytes / (page_bytes + FRAME_BYTES)
     }
@@ -84,7 +84,7 @@ impl ReadCache {
         }
     }
 
-    /// Drops a page that is not any more what it was.
+    /// Drops a page whose contents have changed.
     pub(super) fn forget(&mut self, ppn: Ppn) {
         if let Some(&frame) = self.places.get(&ppn) {
             self.forget_frame(frame);
@@ -126,7 +126,6 @@ impl ReadCache {
         self.frames[frame].split_at_mut(self.page_bytes)
     }
 
-    /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
         ReadCache::bytes_for(self.pages.len(), self.page_bytes)
     }

@@ -1,8 +1,8 @@
 //! Reading a node: its image, and the chain of its log records.
 //!
-//! The chain is read from its newest unit back, and applied from its oldest on, so its records are held in
-//! between. Where they take more RAM than there is for them, the units are read a second time, the oldest
-//! first, and none is held.
+//! The chain is followed from its newest unit back, and its records are applied from the oldest on. So the
+//! records are held meanwhile. If they take more RAM than available, none is held, and the units are read a
+//! second time, the oldest first.
 
 use super::image::{Node, Shapes};
 use super::layout::{
@@ -22,12 +22,12 @@ use nandex::units::{Pbn, Ppn};
 #[derive(Clone, Copy, Debug, Default)]
 struct Sought {
     node: u32,
-    /// Only records before this one count.
+    /// Number before which records count.
     limit: u64,
 }
 
 impl Sought {
-    /// Applies the records of one place: before those of a ghost those of its source, if they are there.
+    /// Applies the records of a node found in one place. For a ghost, records of its source come first.
     fn apply_from<'a, I: Iterator<Item = Record<'a>>>(
         self,
         of_node: &impl Fn(u32) -> I,
@@ -47,7 +47,7 @@ impl Sought {
     }
 }
 
-/// Applies a record if it is newer than what the image contains.
+/// Applies a record unless the image contains it already.
 fn apply(node: &mut Node, shapes: &Shapes, record: Record<'_>, contained: u64) -> Result<(), IndexError> {
     match record.1 {
         _ if record.0 <= contained => {}
@@ -62,15 +62,15 @@ fn apply(node: &mut Node, shapes: &Shapes, record: Record<'_>, contained: u64) -
 #[derive(Default)]
 struct Walk {
     sought: Sought,
-    /// The nodes that it came from.
+    /// Nodes from which this node came as a ghost.
     sources: Vec<u32>,
     /// The records of each unit, the newest unit first.
     chunks: Vec<Vec<u8>>,
-    /// Bytes of records that may be held, beside those that are.
+    /// Bytes of records that may still be held.
     left: usize,
     /// The records take more than there is RAM for, and are not held.
     is_long: bool,
-    /// The units of the chain, and what was sought there.
+    /// Units of the chain, each with the node sought in it.
     steps: Vec<(u16, Sought)>,
     /// The number up to which the image contains the records.
     contained: u64,
@@ -82,8 +82,8 @@ impl Walk {
         self.sources.contains(&node)
     }
 
-    /// Takes the records over of the node that is sought in one unit; whether it was born there as a ghost,
-    /// and its source is sought now.
+    /// Takes the records of the sought node in one unit. Returns whether the node was created there as a
+    /// ghost; then its source is sought next.
     fn take<'a, I: Iterator<Item = Record<'a>>>(&mut self, widths: Widths, found: impl Fn() -> I) -> bool {
         let Sought { node, limit } = self.sought;
         let counts = |record: &Record<'_>| record.0 < limit;
@@ -113,7 +113,7 @@ impl Walk {
         true
     }
 
-    /// Takes over what a unit holds for the node; the unit before it in the chain, or what is wrong.
+    /// Takes the records of the node from a unit. Returns the previous unit of the chain, or the fault.
     fn take_unit(&mut self, widths: Widths, bytes: &[u8], first: u64) -> Result<u16, &'static str> {
         let mut previous = None;
         loop {
@@ -133,7 +133,7 @@ impl Walk {
         previous.ok_or("a log unit holds nothing of the node it is named for")
     }
 
-    /// Takes over what waits in RAM.
+    /// Takes the records of the node that wait in RAM.
     fn take_waiting(&mut self, widths: Widths, bytes: &[u8]) {
         loop {
             let node = self.sought.node;
@@ -190,7 +190,7 @@ impl<N: Nand> Reader<'_, N> {
         records.try_for_each(|found| apply(node, shapes, (found.1, found.2), walk.contained))
     }
 
-    /// Applies the records of a chain, each unit of which is read again, and those that wait.
+    /// Applies the records of a chain and the waiting ones. Each unit is read again.
     fn reapply(&mut self, pbn: Pbn, node: &mut Node, walk: &Walk, cause: Cause) -> Result<(), IndexError> {
         let (shapes, widths) = (self.medium.form.shapes, self.widths());
         for &(unit, sought) in walk.steps.iter().rev() {
@@ -211,7 +211,7 @@ impl<N: Nand> Reader<'_, N> {
         Sought { node: node.id, limit: u64::MAX }.apply_from(&of_node, (node, &shapes), walk.contained)
     }
 
-    /// Takes over what one unit holds for the node; the unit before it in the chain.
+    /// Takes the records of the node from one unit. Returns the previous unit of the chain.
     fn follow(&mut self, pbn: Pbn, unit: u16, walk: &mut Walk, cause: Cause) -> Result<u16, IndexError> {
         let (widths, generation) = (self.widths(), self.places[pbn].generation);
         let (bytes, spare) = self.medium.read_unit(pbn, unit, cause)?;

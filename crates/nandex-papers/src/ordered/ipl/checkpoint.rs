@@ -1,6 +1,6 @@
-//! The contents of the checkpoint area: at close everything, so that a mount reads nothing else; while
-//! records are changed, only what a scan cannot find out: wear, and how far each block was filled, so that
-//! what is missing is noticed.
+//! Contents of the checkpoint area. After a close: everything, so that a mount reads nothing else. While
+//! records are changed: only the facts that a scan cannot find, which are wear, and how far each block was
+//! filled, so that missing pages are noticed.
 
 use super::config::{Format, LogArea, saved_bytes};
 use super::form::Form;
@@ -41,7 +41,7 @@ impl Saved {
         FIXED_BYTES + BlockTable::encoded_bytes(geometry) + BLOCK_BYTES + SLOT_BYTES
     }
 
-    /// Reads a checkpoint, which may not be that of such a tree on this chip.
+    /// Decodes a checkpoint; it may be that of another tree or chip.
     fn decode(source: &mut dyn Source, geometry: Geometry) -> Result<(Saved, BlockTable), Unfit> {
         let (length, mut fixed) = (source.left(), [0; FIXED_BYTES]);
         let has_start = source.take(&mut fixed).is_ok();
@@ -154,12 +154,13 @@ fn encode_slot(slot: &Slot) -> [u8; SLOT_BYTES] {
     row
 }
 
-/// The blocks that a checkpoint has rows of: those that hold nodes or are kept until the next commit.
+/// The blocks with rows in a checkpoint: those that hold nodes or are kept until the next commit.
 struct Rows<'a> {
     blocks: &'a [Block],
     held: &'a [Pbn],
     count: usize,
-    /// A row, and its block or one before that is of no row: the next one is mostly that of the row after.
+    /// A row number, and a block at or before the row's block, from which the search for the next row
+    /// continues.
     at: Cell<(usize, u32)>,
 }
 
@@ -223,8 +224,8 @@ enum Old {
     OfTree(u32),
 }
 
-/// Whether a newer checkpoint than this closing one was begun, though no reference leads to it: the first
-/// thing that is programmed then stands in the block that is free and worn least. What was there before is of
+/// True if a newer checkpoint than this closing one was begun, although no reference leads to it. The first
+/// page programmed after a close is in the least worn free block. Older contents of that block are pages of
 /// the tree, of one generation that is no newer, or older checkpoints, or nothing.
 fn is_followed<N: Nand>(nand: &mut N, space: &Space, saved: &Saved) -> Result<bool, IndexError> {
     let geometry = nand.geometry();
@@ -271,8 +272,8 @@ pub(super) fn newest_checkpoint<N: Nand>(nand: &mut N) -> Result<(Space, Saved),
 }
 
 impl<N: Nand> Store<N> {
-    /// Writes down that changes are under way, unless that stands there already; now and then, how far they
-    /// are.
+    /// Records on the chip that changes are under way, unless that is recorded; now and then also how far
+    /// blocks are filled.
     pub(super) fn begin_change(&mut self) -> Result<(), IndexError> {
         if self.space.read_only || self.space.has_ended {
             return Err(IndexError::WornOut);
@@ -301,8 +302,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// After a commit: where the chip says that changes of the class *none* are under way, it no longer does.
-    /// A word that finds no room only makes a mount refuse until a close has written it.
+    /// After a commit in the class *none*: removes the record on the chip that changes are under way. If
+    /// there is no room for that, a mount refuses until a close has removed it.
     pub(super) fn end_changes(&mut self) -> Result<(), IndexError> {
         if !self.space.is_open {
             return Ok(());
@@ -338,8 +339,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Writes the checkpoint at close, where it may be left out if no block is free for it: the next mount
-    /// looks at the chip then.
+    /// Writes the checkpoint at close. If no block is free for it, it is left out, and the next mount
+    /// examines the chip.
     pub(super) fn write_closing_checkpoint(&mut self) -> Result<(), IndexError> {
         let (form, space) = (&self.medium.form, &self.space);
         if space.closed || space.read_only || space.has_ended || form.is_placed() {
@@ -356,7 +357,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// The numbers at the front of a checkpoint, with so many rows of blocks and slots.
+    /// Encodes the numbers at the front of a checkpoint with this many rows of blocks and slots.
     fn fixed_numbers(&self, closed: bool, (rows, slots): (usize, usize)) -> [u8; FIXED_BYTES] {
         let (form, numbers) = (&self.medium.form, &self.numbers);
         let (format, geometry) = (&form.format, &form.geometry);

@@ -1,4 +1,4 @@
-//! How a tree is set up: the form of the log area, the sizes, and what the RAM is for.
+//! Configuration of a tree: the form of the log area, the sizes, and the division of the RAM.
 
 use super::cache::ReadCache;
 use super::form::Form;
@@ -33,13 +33,13 @@ pub enum LogArea {
 /// The kind of log unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogUnit {
-    /// A sector for IPL where the part takes partial programs, and for both forms in place where pages are
-    /// larger; else a page.
+    /// A sector for IPL if the part takes partial programs, and for both forms in place if pages are larger
+    /// than a sector. Otherwise a page.
     #[default]
     Auto,
     /// A sector of 512 bytes, by partial programs or in place.
     Sector,
-    /// A page.
+    /// One page.
     Page,
 }
 
@@ -52,21 +52,23 @@ pub struct IplConfig {
     pub durability: Durability,
     /// Bytes of RAM in all; `None` means no read cache and a log buffer for each block.
     pub ram_bytes: Option<usize>,
-    /// The form of the log area, which at mount must be that of the chip.
+    /// Form of the log area. At a mount it must be that of the chip.
     pub area: LogArea,
-    /// Entries of a node at most, 4 or more; `None` means what the page holds. The chip's at mount.
+    /// Most entries of a node, at least 4; `None` means as many as fit a page. At a mount the chip's value is
+    /// used.
     pub order: Option<usize>,
     /// The kind of log unit. The chip's at mount.
     pub log_unit: LogUnit,
-    /// IPL: pages of a block's log region; `None` means a 16th of the block. The chip's at mount.
+    /// IPL: pages of a block's log region; `None` means a 16th of the block. At a mount the chip's number is
+    /// used.
     pub log_pages: Option<u32>,
     /// dIPL: nodes of a block that a merge keeps together; `None` means five eighths of a block.
     pub nodes_max: Option<u32>,
-    /// dIPL: log units after which a node is written anew in its block; 0 for never.
+    /// dIPL: number of log units after which a node gets a new image in its block; 0 for never.
     pub rewrite_units: u16,
-    /// Pages of the read cache; `None` means what the RAM leaves.
+    /// Pages of the read cache; `None` means all that the RAM allows.
     pub read_pages: Option<usize>,
-    /// Bytes of the log records that wait in RAM; `None` means a quarter of what the RAM leaves.
+    /// Bytes of log records that wait in RAM; `None` means a quarter of the remaining RAM.
     pub log_bytes: Option<usize>,
     /// Blocks opened between two checkpoints; `None` means 16, or a 16th of the chip if that is more.
     pub checkpoint_blocks: Option<u32>,
@@ -108,7 +110,7 @@ pub(super) struct Format {
     pub(super) log_pages: u32,
 }
 
-/// Records that an operation makes at most.
+/// Most records that an operation with `splits` splits makes.
 fn records_of(splits: u32) -> usize {
     if splits == 0 { 1 } else { 5 * splits as usize + 6 }
 }
@@ -219,13 +221,13 @@ impl Form {
         (records * self.record_max()).div_ceil(held) as u32
     }
 
-    /// The pages for the largest operation on this chip, after what waits there before, and in a dynamic area
-    /// with a page for an image; sectors may be left unused before that.
+    /// Units for the largest operation on this chip, with the records that wait before it. In a dynamic area
+    /// also a page for an image, before which sectors may stay unused.
     fn units_for_any_operation(&self) -> u32 {
         1 + self.units_for(self.levels_max()) + self.units_for_image()
     }
 
-    /// Levels of a tree that fills the chip at most.
+    /// Most levels of a tree that fills the chip.
     fn levels_max(&self) -> u32 {
         let shapes = &self.shapes;
         let fanout = (shapes.leaf.capacity.min(shapes.inner.capacity) / 2) as u64;
@@ -237,7 +239,7 @@ impl Form {
         levels
     }
 
-    /// Bytes of the records that an operation makes at most, as they wait in RAM.
+    /// Most bytes of RAM that the waiting records of one operation take.
     fn operation_bytes(&self) -> usize {
         records_of(self.levels_max()) * (self.record_max() + WAITING_BYTES - RECORD_BYTES)
     }
@@ -260,15 +262,15 @@ pub(super) struct Config {
     pub(super) ram_bytes: Option<usize>,
     /// Bytes of the records of a node that are held while it is read.
     pub(super) chain_bytes: usize,
-    /// RAM for what an operation holds beside the tree, the path to a leaf apart.
+    /// Bytes of RAM for an operation, without the tree and the path to a leaf.
     pub(super) work_bytes: usize,
 }
 
-/// RAM for what grows a little while an operation runs: bounds, numbers, steps of a chain.
+/// Bytes of RAM for lists that grow a little during an operation: bounds, numbers, steps of a chain.
 const WORK_BYTES: usize = 1024;
 
-/// Levels of a tree that the smallest RAM has room for, and its nodes; what is more takes RAM from the cache,
-/// or is refused.
+/// Levels and nodes of a tree for which the smallest RAM has room. A larger tree takes RAM from the cache, or
+/// is refused.
 const LEVELS: usize = 3;
 const NODES: usize = 4 * PIECE;
 
@@ -340,8 +342,8 @@ impl Config {
     }
 }
 
-/// The bytes that the tree holds however small it is: block tables, path, buffers, page at hand, the least
-/// node table, and what an operation or a mount holds beside.
+/// Bytes of RAM that even the smallest tree holds: block tables, path, buffers, page at hand, smallest node
+/// table, and the working memory of an operation or a mount.
 fn fixed_bytes(form: &Form, levels: usize, nodes: usize, work: usize) -> usize {
     let geometry = form.geometry;
     let page = geometry.page_bytes as usize;
@@ -361,7 +363,7 @@ fn fixed_bytes(form: &Form, levels: usize, nodes: usize, work: usize) -> usize {
         + CheckpointArea::lists_bytes(geometry, saved_bytes(geometry, nodes))
 }
 
-/// Bytes of a checkpoint of so many nodes in all blocks.
+/// Bytes of a checkpoint with `nodes` nodes in all blocks.
 pub(super) fn saved_bytes(geometry: Geometry, nodes: usize) -> usize {
     let blocks = geometry.blocks as usize * BLOCK_BYTES;
     FIXED_BYTES + BlockTable::encoded_bytes(geometry) + blocks + nodes * SLOT_BYTES
@@ -372,7 +374,8 @@ pub(super) fn path_bytes(form: &Form, levels: usize) -> usize {
     levels * (form.shapes.node_bytes() + size_of::<PathStep>())
 }
 
-/// Bytes of the records that wait in RAM for a unit: what a record has before its fields is longer there.
+/// Bytes of RAM of the records that wait for one unit. In RAM the head of a record is longer than in the
+/// unit.
 fn held_bytes(form: &Form) -> usize {
     let key = usize::from(form.format.record.key_bytes);
     form.payload() * (WAITING_BYTES + key) / (RECORD_BYTES + key)
@@ -390,16 +393,16 @@ fn chain_bytes_max(form: &Form, rewrite_units: u16) -> usize {
     units.min(all) * held_bytes(form)
 }
 
-/// The bytes of records that an operation comes to hold at most: those that it makes, and a buffer that grows
-/// by a quarter, the old one beside it. As much is for those of a chain.
+/// Most bytes of records that an operation holds: those that it makes, and a buffer that grows by a quarter,
+/// with the old buffer still there. Twice that, since the records of a chain may take as much.
 fn records_bytes(form: &Form, logs: bool) -> usize {
     let (operation, unit) = (form.operation_bytes(), held_bytes(form));
     let buffer = if logs { unit } else { operation };
     operation + buffer + buffer / 4
 }
 
-/// The bytes that an operation holds at most beside the tree, the path and records: a node that is moved, in
-/// a fixed area one that is split, and the lists of a merge.
+/// Most bytes that an operation holds besides the tree, the path and records: a node that is moved, in a
+/// fixed area a node that is split, and the lists of a merge.
 fn work_bytes(form: &Form) -> usize {
     let nodes = if form.is_fixed() { 2 } else { 1 };
     let row = size_of::<u32>() + usize::from(form.format.record.key_bytes) + KeyRows::MORE;

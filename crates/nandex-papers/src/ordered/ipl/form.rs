@@ -1,4 +1,4 @@
-//! The layout of a tree on its chip, which no operation changes, and what it says of a block.
+//! Layout of a tree on its chip, which no operation changes, and the sizes in a block that follow from it.
 
 use super::config::{Format, LogArea};
 use super::image::Shapes;
@@ -34,7 +34,7 @@ impl Form {
         self.geometry.page_bytes / self.format.unit_bytes as u32
     }
 
-    /// Log units of a block, those of pages that hold images included.
+    /// Log units of a block, counting those of pages with images.
     pub(super) fn units_per_block(&self) -> u32 {
         self.geometry.pages_per_block * self.units_per_page()
     }
@@ -75,8 +75,8 @@ impl Form {
         units.saturating_sub(block.cursor.into())
     }
 
-    /// Pages that a block still takes images on, in place in the place of none. So many of its pages are kept
-    /// for the next commit.
+    /// Pages on which a block still takes images; in the form in place, pages for new nodes. `pending` pages
+    /// are kept for the next commit.
     pub(super) fn image_room(&self, block: &Block, pending: u32) -> u32 {
         let (pages, first_log) = (self.geometry.pages_per_block, self.nodes_limit());
         if self.is_placed() && self.is_fixed() {
@@ -117,7 +117,7 @@ impl Form {
         u32::from(block.units).div_ceil(self.units_per_page())
     }
 
-    /// Pages programmed.
+    /// Number of programmed pages.
     pub(super) fn pages_used(&self, block: &Block) -> u32 {
         let (images, cursor) = (u32::from(block.data_next), self.cursor_page(block));
         match (self.is_placed(), self.is_fixed()) {

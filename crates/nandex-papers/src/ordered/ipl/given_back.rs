@@ -1,35 +1,35 @@
-//! Which blocks were given back: each log unit names one, so that a mount takes no node from there again.
+//! Blocks given back: each log unit names one of them, so that a mount takes no nodes from it again.
 //!
-//! A block keeps its pages until it is taken again. Should the block be lost that has the newer versions of
-//! its nodes, they would be found there, as old as they are. Therefore all blocks that are not erased yet are
-//! named in turn, in units of many blocks. Those given back last come first, until units of two blocks name
-//! them: one may be the block that is lost.
+//! A block keeps its contents until it is used again. If the block with the newer versions of its nodes is
+//! lost, a mount would find the old versions. Therefore all blocks that are not erased yet are named in turn,
+//! in units of many blocks. Blocks given back last come first, until units of two blocks name them: one of
+//! the two may be the lost block.
 
 use super::layout::NO_GENERATION;
 use super::places::Block;
 use nandex::blocks::{BlockState, BlockTable};
 use nandex::units::Pbn;
 
-/// Blocks that come first; where more are given back at once, the others wait for their turn.
+/// Most recently given back blocks that are named first. Further ones wait for their turn.
 const FIRST: usize = 4;
 
 /// Rows of blocks that a unit looks at for one to name.
 const ROWS: u32 = 64;
 
-/// A block given back that too few units name.
+/// A recently given back block that too few units name.
 #[derive(Clone, Copy, Debug)]
 struct Recent {
     generation: u32,
-    /// The block of the unit that names it.
+    /// Block of the unit that names it.
     named_in: Option<Pbn>,
 }
 
-/// The blocks to be named.
+/// The blocks that units must name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GivenBack {
-    /// The newest first.
+    /// Blocks given back last, the newest first.
     recent: [Option<Recent>; FIRST],
-    /// The block whose turn was last.
+    /// Block named last in turn.
     turn: u32,
 }
 
@@ -40,7 +40,7 @@ impl GivenBack {
         self.recent[0] = Some(Recent { generation, named_in: None });
     }
 
-    /// The generation that the next unit of a block names, or none.
+    /// Generation for the next unit of block `pbn` to name, or none.
     pub(super) fn name(&mut self, pbn: Pbn, blocks: &[Block], table: &BlockTable) -> u32 {
         // A block given back lately that no unit of this block names.
         let is_to_be_named =

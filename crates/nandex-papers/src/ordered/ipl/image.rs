@@ -38,13 +38,13 @@ impl Shapes {
     }
 }
 
-/// A node, whole.
+/// A complete node: its image with all records applied.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Node {
     pub(super) id: u32,
     pub(super) level: u8,
     pub(super) count: usize,
-    /// Log units that were read for it.
+    /// Log units read for the node.
     pub(super) units: u16,
     pub(super) bytes: Vec<u8>,
 }
@@ -100,8 +100,7 @@ impl Node {
         self.count -= below;
     }
 
-    /// Applies a change that the log holds. Creations say what the node begins with, and are none of its
-    /// business.
+    /// Applies a logged change. Records that create nodes have no effect here.
     pub(super) fn apply(&mut self, shapes: &Shapes, change: &Change<'_>) -> Result<(), IndexError> {
         match change {
             Change::Put { key, value } if self.level == 1 => self.put(shapes, (key, value))?,

@@ -13,7 +13,7 @@
 use alloc::vec::Vec;
 use nandex::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 
-/// Bytes of a checkpoint beside its table of blocks: at its start, of each block in use, and of each node.
+/// Bytes of a checkpoint besides its table of blocks: at the start, per block in use, and per node.
 pub(super) const FIXED_BYTES: usize = 56;
 pub(super) const BLOCK_BYTES: usize = 28;
 pub(super) const SLOT_BYTES: usize = 8;
@@ -43,19 +43,19 @@ pub(super) const NO_UNIT: u16 = u16::MAX;
 /// No block, by its generation.
 pub(super) const NO_GENERATION: u32 = u32::MAX;
 
-/// Sequence numbers of one unit lie this close together.
+/// Largest difference between two sequence numbers in one unit.
 pub(super) const SPAN_MAX: u64 = (1 << 24) - 1;
 
 /// The link of a page or unit to the one programmed before it: a chip on which that is missing was damaged,
 /// not cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
-    /// Blocks up to this generation were opened whole by then: what lacks of their merges was damaged, not
-    /// cut.
+    /// Blocks up to this generation were opened completely. If pages of their merges are missing, the chip
+    /// was damaged, not cut.
     pub(super) opened: u32,
-    /// The block of what was programmed before.
+    /// Generation of the block programmed before.
     pub(super) generation: u32,
-    /// The unit; that at which its page begins, for an image.
+    /// The unit programmed before; for an image, the first unit of its page.
     pub(super) unit: u16,
 }
 
@@ -76,7 +76,7 @@ impl Link {
 pub(super) enum PageKind {
     /// The image of a node.
     Data,
-    /// Log units.
+    /// Log units of nodes.
     Log,
 }
 
@@ -89,7 +89,7 @@ pub(super) struct IplTag {
     pub(super) node: u32,
     /// Number of the block in the order of opening.
     pub(super) generation: u32,
-    /// Session in which it was programmed: one more after each power cut.
+    /// Session in which the page was programmed. The number rises with each power cut.
     pub(super) session: u32,
     /// The image contains the node's records up to this number.
     pub(super) sequence: u64,
@@ -97,9 +97,9 @@ pub(super) struct IplTag {
     pub(super) committed: u64,
     /// The page's number in its block.
     pub(super) page: u16,
-    /// How many pages the merge wrote that opened the block and of which this is one; 0 else.
+    /// Number of pages written by the merge that opened the block, if this page is one of them; otherwise 0.
     pub(super) merged: u16,
-    /// The page that this one replaces is kept until it is committed.
+    /// True if the page that this one replaces is kept until the commit.
     pub(super) protected: bool,
     pub(super) before: Link,
     pub(super) data_crc: u32,
@@ -167,13 +167,13 @@ impl IplTag {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
     pub(super) generation: u32,
-    /// A block that was given back before, by its generation: no node is there any more.
+    /// Generation of a block that was given back before: it has no nodes any more.
     pub(super) dead: u32,
     /// Units programmed in the block before this one.
     pub(super) ordinal: u16,
     /// Bytes in use, head included.
     pub(super) length: u16,
-    /// Sequence number that those of the records count from.
+    /// Sequence number from which those of the records count.
     pub(super) first: u64,
     /// Everything up to this number is durable once the unit is.
     pub(super) committed: u64,
@@ -181,7 +181,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// Writes the head of a unit whose groups are in place, checksum included.
+    /// Writes the head of a unit whose groups are in place, with its checksum.
     pub(super) fn encode(&self, unit: &mut [u8]) {
         debug_assert!(
             (HEAD_BYTES..=unit.len()).contains(&usize::from(self.length)),
@@ -245,12 +245,12 @@ pub(super) enum Change<'a> {
     Put { key: &'a [u8], value: &'a [u8] },
     /// An inner node gets a child.
     Link { key: &'a [u8], child: u32 },
-    /// The entry of this key goes.
+    /// Removes the entry of this key.
     Remove { key: &'a [u8] },
     /// The entries from this key on go.
     Cut { key: &'a [u8] },
-    /// The node is new: a ghost that has what `source` had from `low` on, whose image is page `base` of the
-    /// block.
+    /// Creates the node as a ghost: it has the entries of `source` from `low` on. The image of `source` is
+    /// page `base` of the block.
     Ghost { low: &'a [u8], source: u32, base: u16 },
     /// The ghost of a block with all that `source` had.
     GhostOfAll { source: u32, base: u16 },
@@ -300,7 +300,7 @@ impl Widths {
 }
 
 impl Change<'_> {
-    /// The op byte.
+    /// Code of the change.
     pub(super) fn op(&self) -> u8 {
         match self {
             Change::Put { .. } => 1,
@@ -312,7 +312,7 @@ impl Change<'_> {
         }
     }
 
-    /// The node that a ghost comes from, and the page of its image.
+    /// The node from which a ghost came, and the page of that node's image.
     pub(super) fn source(&self) -> Option<(u32, u16)> {
         match *self {
             Change::Ghost { source, base, .. } | Change::GhostOfAll { source, base } => Some((source, base)),
@@ -320,7 +320,7 @@ impl Change<'_> {
         }
     }
 
-    /// Appends the fields.
+    /// Appends the fields of the change.
     pub(super) fn push_fields(&self, out: &mut Vec<u8>) {
         match self {
             Change::Put { key, .. } | Change::Link { key, .. } => out.extend_from_slice(key),

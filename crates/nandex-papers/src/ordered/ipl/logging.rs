@@ -19,8 +19,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Makes a ghost of `source` in the block where that is: it has what `source` has from `low` on, or all
-    /// of it.
+    /// Makes a ghost of `source` in the same block. It has the entries of `source` from `low` on, or all of
+    /// them.
     pub(super) fn log_ghost(&mut self, source: u32, low: Option<&[u8]>) -> Result<u32, IndexError> {
         let id = self.places.new_id();
         let change = |base| match low {
@@ -53,7 +53,7 @@ impl<N: Nand> Store<N> {
         self.counts.log_records += 1;
     }
 
-    /// Programs what waits in the block of `place` if the change would not fit into the same unit.
+    /// Programs the waiting records of the block of `place` if the change would not fit into the same unit.
     fn make_unit_room(&mut self, place: u32, id: u32, change: &Change<'_>) -> Result<(), IndexError> {
         loop {
             let pbn = self.places.block_of(place);
@@ -67,8 +67,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Programs what waits for a block as one unit. With `mark`, everything up to now is durable thereby.
-    /// False: the program failed and the nodes moved to another block.
+    /// Programs the waiting records of a block as one unit. With `mark`, this commits all changes so far.
+    /// Returns false if the program failed and the nodes moved to another block.
     fn flush(&mut self, pbn: Pbn, mark: bool) -> Result<bool, IndexError> {
         if self.space.failed.contains(&pbn) {
             self.evacuate(pbn)?;
@@ -169,7 +169,7 @@ impl<N: Nand> Store<N> {
         released
     }
 
-    /// Programs a unit that only says that everything is durable.
+    /// Programs a unit without records, which commits all changes so far.
     fn mark(&mut self) -> Result<(), IndexError> {
         loop {
             let Some(pbn) = self.places.in_use().max_by_key(|&pbn| self.room(pbn)) else {

@@ -1,5 +1,5 @@
-//! The findings of a mount after a power cut: a few bytes a block, and tables of nodes and pages, which are
-//! made for a part of them at a time where RAM is short.
+//! Findings of a mount after a power cut: a few bytes for each block, and tables of nodes and pages. If RAM
+//! is short, the tables are made for a part of the nodes or pages at a time.
 
 use super::layout::{Link, NO_UNIT};
 use super::places::{Block, Number};
@@ -14,15 +14,15 @@ use nandex::units::{Pbn, Ppn};
 pub(super) mod flag {
     /// One of its first pages has a tag.
     pub(in super::super) const USED: u16 = 1;
-    /// The merge that opened it is whole.
+    /// The merge that opened the block is complete.
     pub(in super::super) const COMPLETE: u16 = 1 << 1;
-    /// The merge is newer than what is committed.
+    /// The merge is newer than the last commit.
     pub(in super::super) const VOID: u16 = 1 << 2;
     /// Some pages are void.
     pub(in super::super) const TAINTED: u16 = 1 << 3;
     /// The blocks that its merge took the nodes from were not kept for a cut.
     pub(in super::super) const UNPROTECTED: u16 = 1 << 4;
-    /// Something is missing between two pages or units.
+    /// A page or unit is missing between two others.
     pub(in super::super) const GAP: u16 = 1 << 5;
     /// A page that may have held sectors cannot be read.
     pub(in super::super) const UNREADABLE: u16 = 1 << 6;
@@ -30,9 +30,9 @@ pub(super) mod flag {
     pub(in super::super) const KNOWN: u16 = 1 << 7;
     /// The checkpoint knows of more log units.
     pub(in super::super) const FEWER: u16 = 1 << 8;
-    /// A log unit says that it was given back.
+    /// A log unit says that the block was given back.
     pub(in super::super) const DEAD: u16 = 1 << 9;
-    /// A pass looked at it: the row is not that of the checkpoint any more.
+    /// A pass examined the block: the row no longer is that of the checkpoint.
     pub(in super::super) const SEEN: u16 = 1 << 10;
     /// The last image cannot be read whole, and is damaged if it is not torn.
     pub(in super::super) const JUDGED: u16 = 1 << 11;
@@ -42,7 +42,7 @@ pub(super) mod flag {
     pub(in super::super) const OF_A_PASS: u16 = COMPLETE | VOID | TAINTED | UNPROTECTED | GAP | UNREADABLE;
 }
 
-/// RAM for what a look at a page takes.
+/// Bytes of RAM for the examination of a page.
 pub(super) const SCAN_BYTES: usize = 1024;
 
 /// A node: the newest version, and the newest of its log records anywhere.
@@ -58,8 +58,8 @@ impl Row {
     const NONE: Row =
         Row { slot: Slot::NONE, sequence: Number::ZERO, logged: Number::ZERO, logged_in: NO_BLOCK };
 
-    /// Takes a version if it is the newest one so far: in one block a later image counts for its number, and
-    /// a ghost for a higher one.
+    /// Takes a version if it is the newest of its node so far. At equal numbers in one block a later image is
+    /// newer, and a ghost needs a higher number.
     fn offer(&mut self, (sequence, slot, is_ghost): (u64, Slot, bool), blocks: &[Block]) {
         let generation = |slot: &Slot| blocks.get(slot.block as usize).map_or(0, |block| block.generation);
         let is_newer = if self.slot.block == NO_BLOCK {
@@ -88,7 +88,7 @@ impl Row {
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     from: u32,
-    /// The number of them at most.
+    /// Most rows of one share.
     most: u32,
     chunks: Vec<Vec<Row>>,
 }
@@ -172,7 +172,7 @@ impl Marks {
     }
 }
 
-/// An image that cannot be read whole, the last one of its block.
+/// The last image of a block, if it cannot be read whole.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Broken {
     pub(super) pbn: Pbn,
@@ -200,17 +200,17 @@ pub(super) struct Look {
     share: (u32, u32),
     /// One above the highest number of a node.
     pub(super) nodes: u32,
-    /// Nodes of the merge that opened the block at hand, by page.
+    /// Nodes of the merge that opened the block being examined, by page.
     pub(super) merging: Vec<(u32, u16)>,
     pub(super) broken: Vec<Broken>,
     /// Nodes with log records that are newer than their version, in other blocks.
     pub(super) suspects: Vec<(u32, Pbn)>,
-    /// Pages that were named and are not whole, one of each block.
+    /// Pages that other pages name but that are not whole, one per block.
     pub(super) lost: Vec<Ppn>,
 }
 
 impl Look {
-    /// Tables for what so many bytes of RAM take.
+    /// Tables for a look, as large as `ram` bytes allow.
     pub(super) fn new(geometry: Geometry, per_page: u32, ram: Option<usize>) -> Look {
         let blocks = geometry.blocks as usize;
         let mut look = Look {
@@ -268,7 +268,6 @@ impl Look {
         self.flags[pbn.index()] |= flags;
     }
 
-    /// The blocks that have these flags.
     pub(super) fn with(&self, flags: u16) -> impl Iterator<Item = Pbn> + '_ {
         (0..self.geometry.blocks).map(Pbn).filter(move |&pbn| self.has(pbn, flags))
     }
@@ -362,7 +361,8 @@ impl Look {
         if id < 2 * self.geometry.pages() { self.rows.at(id) } else { None }
     }
 
-    /// Ends a pass, and adds the places of its nodes to those before. False: there are further shares.
+    /// Ends a pass and adds the places of its nodes to those found before. Returns false if further passes
+    /// are needed.
     pub(super) fn end(&mut self, slots: &mut Slots) -> bool {
         let after = self.rows.from.saturating_add(self.rows.most);
         for id in self.rows.from..self.nodes.min(after) {
@@ -388,7 +388,7 @@ impl Look {
             + (self.lost.capacity() + self.broken.capacity() * 3) * 4
     }
 
-    /// Frees what only the passes need.
+    /// Frees tables that only passes need.
     pub(super) fn drop_tables(&mut self) {
         (self.rows, self.marks) = (Rows::default(), Marks::default());
         (self.order, self.merging) = (Vec::new(), Vec::new());

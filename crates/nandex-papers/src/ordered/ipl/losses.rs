@@ -1,12 +1,14 @@
-//! The checks for losses that no power cut can have caused: a chip on which something of that is missed was
-//! damaged, and the mount is refused.
+//! Detection of losses that no power cut can cause. If one is found, the chip was damaged and the mount is
+//! refused.
 //!
-//! * A page that another one names as the one programmed before, in a block with nodes of the tree; a log
-//!   unit between two others; the units that a checkpoint knows of.
-//! * A page of a merge of which later pages say that it was whole (`opened`), if it may have held a node of
-//!   the tree.
-//! * A record or an image of a node of the tree that is newer than the version that was found.
-//! * A version that was found in a block that had been given back: by then there was a newer one elsewhere.
+//! These must be present:
+//!
+//! * A page named by another one as programmed before it, in a block with nodes of the tree; a log unit
+//!   between two others; the units known to a checkpoint.
+//! * A page of a merge that later pages call complete (`opened`), if the page may have held a node of the
+//!   tree.
+//! * A record or image, once found, that is newer than the version taken for a node of the tree.
+//! * The newer version of a node, if its version was found in a block that had been given back.
 
 use super::layout::{Head, IplTag, NO_UNIT, PageKind, groups, records};
 use super::look::{Look, flag};
@@ -18,7 +20,7 @@ use nandex::check::{IndexError, Invariant};
 use nandex::nand::{Cause, Nand};
 use nandex::units::Pbn;
 
-/// The nodes that a mount found, and what it saw of the chip.
+/// The nodes found by a mount, and the facts it saw on the chip.
 pub(super) struct Losses<'a, N> {
     pub(super) medium: &'a mut Medium<N>,
     pub(super) numbers: &'a Numbers,
@@ -27,8 +29,8 @@ pub(super) struct Losses<'a, N> {
 }
 
 impl<N: Nand> Losses<'_, N> {
-    /// Refuses a chip on which something is missing that no power cut can have taken. The checkpoint knew of
-    /// the blocks up to a generation.
+    /// Refuses a chip on which something is missing that no power cut can have removed. The checkpoint knew
+    /// the blocks up to generation `saved_generation`.
     pub(super) fn notice(mut self, saved_generation: u32) -> Result<(), IndexError> {
         self.miss_pages()?;
         self.miss_merged()?;
@@ -63,8 +65,8 @@ impl<N: Nand> Losses<'_, N> {
         Ok(())
     }
 
-    /// Merges that were whole and are not now. Where all nodes that can be seen there are elsewhere, and
-    /// newer, an erase was cut.
+    /// Checks merges that were complete and are not now. If newer versions of all visible nodes are
+    /// elsewhere, an erase was cut, and nothing is lost.
     fn miss_merged(&mut self) -> Result<(), IndexError> {
         let (committed, opened, look) = (self.numbers.committed, self.numbers.opened, self.look);
         for pbn in look.with(flag::USED) {
@@ -104,7 +106,7 @@ impl<N: Nand> Losses<'_, N> {
         Ok(is_older(self.sequence_of(tag.node, slot)?))
     }
 
-    /// The number at which a node came to its block: as a ghost, or by its image.
+    /// Sequence number at which a node came to its block, as a ghost or by its image.
     fn sequence_of(&mut self, id: u32, slot: Slot) -> Result<u64, IndexError> {
         let (pbn, widths) = (Pbn(slot.block), self.medium.form.shapes.widths());
         let (mut unit, mut born) = (slot.last, None);
@@ -126,7 +128,7 @@ impl<N: Nand> Losses<'_, N> {
         Ok(IplTag::decode(self.medium.read(ppn, Cause::Recovery)?.1).map_or(0, |tag| tag.sequence))
     }
 
-    /// Log records that are newer than the version that was found of their node.
+    /// Checks for log records that are newer than the version found of their node.
     fn miss_records(&self) -> Result<(), IndexError> {
         match self.look.suspects.iter().find(|suspect| self.is_in_tree(suspect.0)) {
             Some(&(_, pbn)) => {
@@ -136,7 +138,7 @@ impl<N: Nand> Losses<'_, N> {
         }
     }
 
-    /// Nodes found in blocks that had none any more.
+    /// Checks for nodes found in blocks that had been given back.
     fn miss_newer(&self, saved_generation: u32) -> Result<(), IndexError> {
         let look = self.look;
         for pbn in look.with(flag::USED).filter(|&pbn| self.places.live(pbn) > 0) {

@@ -1,6 +1,6 @@
 //! The chip as the tree sees it: pages are read, verified by their tags, and programmed from one buffer.
 //!
-//! On a chip that tears no page one that is not whole is damaged.
+//! On a chip that tears no pages, a page that is not whole is damaged.
 
 use super::cache::{AT_HAND, ReadCache};
 use super::form::Form;
@@ -14,11 +14,12 @@ use nandex::codec::crc32;
 use nandex::nand::{Cause, Nand, NandError, Reading, read_again};
 use nandex::units::{Pbn, Ppn};
 
-/// A block of which none of the first pages has a tag holds nothing, nor one of a log region. More than one
-/// is tried, so that one damaged page does not hide the block and bring older versions of its nodes back.
+/// Pages at the start of a block, and of its log region, that are examined for a tag. A block without a tag
+/// there holds nothing. More than one page is tried, so that a damaged page does not hide the block and bring
+/// back older versions of its nodes.
 const FIRST_PAGES: u32 = 4;
 
-/// Counters of what was read, checks apart.
+/// Counts of pages read, without those of checks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReadCounts {
     pub(super) cache_hits: u64,
@@ -26,14 +27,14 @@ pub(super) struct ReadCounts {
     pub(super) log_units: u64,
 }
 
-/// The chip, and the pages of it in RAM.
+/// The chip, and the cached pages.
 pub(super) struct Medium<N> {
     pub(super) nand: N,
     pub(super) form: Form,
     pub(super) cache: ReadCache,
     /// The page at hand, while one node is read.
     pub(super) at_hand: Option<Ppn>,
-    /// Blocks with a page that had to be read more than once, to be merged by the next operation that writes.
+    /// Blocks with a page that had to be read more than once. The next operation that writes merges them.
     pub(super) weak: Vec<Pbn>,
     pub(super) page: Vec<u8>,
     pub(super) spare: Vec<u8>,
@@ -43,7 +44,6 @@ pub(super) struct Medium<N> {
 /// Data of a page, and the bytes of its tag.
 type Page<'a> = (&'a [u8], &'a [u8]);
 
-/// Damage at a page.
 pub(super) fn corrupted(invariant: Invariant, what: &'static str, at: Ppn) -> IndexError {
     IndexError::broken(invariant, what, u64::from(at.0))
 }
@@ -61,7 +61,7 @@ fn has_whole_units(page: &[u8], unit_bytes: usize) -> bool {
     page.chunks_exact(unit_bytes).all(|unit| Head::decode(unit).is_some() || is_all(unit, 0xff))
 }
 
-/// Whether a page is what its tag says: that of this place, an image or units that are whole.
+/// True if a page agrees with its tag: it is at its place and is a whole image or whole units.
 fn is_whole(form: &Form, ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
     IplTag::decode(spare).is_some_and(|tag| {
         u32::from(tag.page) == form.geometry.page_in_block(ppn)
@@ -72,7 +72,7 @@ fn is_whole(form: &Form, ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
     })
 }
 
-/// Reading.
+/// Methods for reading.
 impl<N: Nand> Medium<N> {
     /// A chip of which no page is in RAM.
     pub(super) fn new(nand: N, form: Form) -> Medium<N> {
@@ -89,13 +89,12 @@ impl<N: Nand> Medium<N> {
         }
     }
 
-    /// Makes the cache anew, with so many frames.
+    /// Replaces the cache by an empty one with `frames` frames.
     pub(super) fn set_frames(&mut self, frames: usize) {
         self.cache = ReadCache::new(frames, self.form.geometry.page_bytes as usize);
         self.at_hand = None;
     }
 
-    /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
         self.nand.ram_bytes() + self.cache.ram_bytes() + self.page.capacity() + self.spare.capacity()
     }
@@ -165,7 +164,7 @@ impl<N: Nand> Medium<N> {
     }
 }
 
-/// Looks at pages of which nothing is known.
+/// Methods that read pages of unknown contents.
 impl<N: Nand> Medium<N> {
     pub(super) fn read_spare(&mut self, ppn: Ppn) -> Result<Option<IplTag>, IndexError> {
         let is_whole = |_: &[u8], spare: &[u8]| IplTag::decode(spare).is_some() || is_all(spare, 0xff);
@@ -183,8 +182,8 @@ impl<N: Nand> Medium<N> {
         }
     }
 
-    /// Reads what a page says of itself: by its spare area, or with the data at once, which then are in the
-    /// page buffer, where they will be wanted. True: they are there.
+    /// Reads the tag of a page: from its spare area, or (`whole`) together with the data into the page
+    /// buffer. The flag is true if the data are in the page buffer.
     pub(super) fn read_page(&mut self, ppn: Ppn, whole: bool) -> Result<(Option<IplTag>, bool), IndexError> {
         if whole && self.read_whole(ppn)? {
             return Ok((IplTag::decode(&self.spare), true));
@@ -193,7 +192,7 @@ impl<N: Nand> Medium<N> {
         Ok((self.read_spare(ppn)?, false))
     }
 
-    /// Reads a page and its spare area; false unless both say what they are.
+    /// Reads a page and its spare area. Returns false unless both are sound.
     fn read_whole(&mut self, ppn: Ppn) -> Result<bool, IndexError> {
         let (page, unit_bytes) = (self.form.geometry.page_in_block(ppn), self.form.format.unit_bytes);
         let is_whole = |data: &[u8], spare: &[u8]| match IplTag::decode(spare) {
@@ -214,7 +213,8 @@ impl<N: Nand> Medium<N> {
         }
     }
 
-    /// On a chip that tears no page, one that has no tag is of checkpoints, or damaged.
+    /// Checks a page without a tag on a chip that tears no pages: it must belong to a checkpoint, or it is
+    /// damaged.
     fn require_checkpoint(&mut self, ppn: Ppn) -> Result<Option<IplTag>, IndexError> {
         let mut spare = vec![0xff; self.spare.len()];
         let is_whole = |data: &[u8], spare: &[u8]| is_of_checkpoint(ppn, data, spare);
@@ -224,8 +224,8 @@ impl<N: Nand> Medium<N> {
         }
     }
 
-    /// Refuses a chip on which a block of nodes stands in the place of one of checkpoints: that is erased
-    /// before it becomes one, and an anchor is one for ever.
+    /// Refuses a chip with nodes in a checkpoint block. Such a block is erased before it is used for
+    /// checkpoints, and an anchor block stays one for ever.
     pub(super) fn refuse_nodes_in(&mut self, pbn: Pbn) -> Result<(), IndexError> {
         let first = self.form.geometry.page_at(pbn, 0);
         match read_again(&mut self.nand, (first, Cause::Recovery), &mut [], &mut self.spare, |_, _| true) {
@@ -254,8 +254,8 @@ impl<N: Nand> Medium<N> {
         }
     }
 
-    /// Reads a page of a store that tears none into the page buffer; none when nothing was ever written
-    /// there.
+    /// Reads a page of a store that tears no pages into the page buffer. Returns `None` if nothing was ever
+    /// written there.
     pub(super) fn read_placed(&mut self, ppn: Ppn) -> Result<Option<IplTag>, IndexError> {
         let is_placed = |data: &[u8], spare: &[u8]| {
             let is_blank = is_all(spare, 0xff) && is_all(data, 0xff);
@@ -280,7 +280,7 @@ impl<N: Nand> Medium<N> {
         heads.filter(|(_, head)| head.generation == generation).collect()
     }
 
-    /// The first tag of a block; none when it holds nothing.
+    /// First tag of a block; `None` if the block is empty.
     pub(super) fn first_tag(&mut self, pbn: Pbn) -> Result<Option<IplTag>, IndexError> {
         let pages = self.form.geometry.pages_per_block;
         let first_log = if self.form.is_fixed() { self.form.nodes_limit() } else { pages };
@@ -317,7 +317,7 @@ impl<N: Nand> Medium<N> {
         newest
     }
 
-    /// Reads an image whole into the page buffer; whether it is what its tag says.
+    /// Reads a whole image into the page buffer. Returns whether it agrees with its tag.
     pub(super) fn is_whole_image(&mut self, ppn: Ppn) -> Result<bool, IndexError> {
         let is_whole = |data: &[u8], spare: &[u8]| {
             IplTag::decode(spare).is_some_and(|tag| tag.data_crc == crc32(&[data]))
@@ -331,7 +331,7 @@ impl<N: Nand> Medium<N> {
     }
 }
 
-/// Writing.
+/// Methods for writing.
 impl<N: Nand> Medium<N> {
     /// Writes a tag into the spare buffer.
     pub(super) fn set_tag(&mut self, tag: &IplTag) {
@@ -374,7 +374,7 @@ impl<N: Nand> Medium<N> {
         }
     }
 
-    /// Programs the buffers over what stands in a page of a store.
+    /// Programs the buffers over a page of a store.
     pub(super) fn program_over(&mut self, ppn: Ppn, cause: Cause) -> Result<(), IndexError> {
         self.cache.forget(ppn);
         self.at_hand = None;

@@ -1,8 +1,8 @@
-//! Whole pages: images of nodes, merges, block splits, and how free blocks are come by.
+//! Whole pages: images of nodes, merges, block splits, and how blocks become free.
 //!
-//! A merge writes every node of a block, its records applied, to consecutive pages of a fresh block; what is
-//! left of that block is the new log area. The pages say how many they are, so that a merge that was cut
-//! counts for nothing.
+//! A merge writes every node of a block, with its records applied, to consecutive pages of a fresh block. The
+//! rest of that block is the new log area. The pages tell how many they are, so that a merge that was cut is
+//! ignored.
 
 use super::image::Node;
 use super::layout::{IplTag, NO_UNIT};
@@ -27,7 +27,7 @@ pub(super) struct KeyRows {
 }
 
 impl KeyRows {
-    /// Bytes of a row besides the key.
+    /// Bytes of a row in addition to its key.
     pub(super) const MORE: usize = 6;
 
     fn new(key_bytes: usize, nodes: usize) -> KeyRows {
@@ -91,8 +91,8 @@ impl<N: Nand> Store<N> {
         Ok(is_programmed)
     }
 
-    /// Writes a node's image anew: in its own block if there is room, in a fixed area also elsewhere. With
-    /// `mark`, everything up to now is durable thereby.
+    /// Writes a new image of a node: in its own block if there is room, in a fixed area also elsewhere. With
+    /// `mark`, this commits all changes so far.
     pub(super) fn place(&mut self, node: &Node, mark: bool) -> Result<(), IndexError> {
         debug_assert!(!mark || self.queues.is_empty(), "I7: records wait that an image calls durable");
         let form = self.medium.form;
@@ -145,8 +145,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Takes the least worn free block for nodes. What stands in a group is older than all that the tree
-    /// needs.
+    /// Takes the least worn free block for nodes. In the form in place the contents of a free group are older
+    /// than all that the tree needs.
     pub(super) fn open_block(&mut self) -> Result<Pbn, IndexError> {
         let (form, table) = (self.medium.form, &mut self.space.table);
         let pbn = if form.is_placed() {
@@ -167,7 +167,7 @@ impl<N: Nand> Store<N> {
         Ok(pbn)
     }
 
-    /// Writes the nodes of these blocks to fresh blocks, as many as they fill with at most `nodes_max` in
+    /// Writes the nodes of these blocks to as many fresh blocks as needed, with at most `nodes_max` nodes in
     /// each.
     pub(super) fn merge(&mut self, sources: &[Pbn], nodes_max: u32, cause: Cause) -> Result<(), IndexError> {
         if self.medium.form.is_placed() {
@@ -195,8 +195,7 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// The nodes of these blocks in the order in which they are written, and how many of them come to a
-    /// block.
+    /// Nodes of these blocks in the order of writing, and how many of them go to each block.
     pub(super) fn division(
         &mut self,
         sources: &[Pbn],
@@ -222,8 +221,8 @@ impl<N: Nand> Store<N> {
         Ok((ids, left))
     }
 
-    /// Sorts nodes by their first key, the higher level first. How many come before the first leaf with
-    /// records: where keys ascend, those will stay as they are, and fill the left block of a split.
+    /// Sorts nodes by first key, higher levels first. Returns how many come before the first leaf with
+    /// records: with ascending keys, those will not change, and fill the left block of a split.
     fn sort_by_first_key(&mut self, ids: &mut [u32], cause: Cause) -> Result<usize, IndexError> {
         let (mut node, shapes) = (core::mem::take(&mut self.moving), self.shapes());
         let mut rows = KeyRows::new(shapes.widths().key, ids.len());
@@ -313,7 +312,7 @@ impl<N: Nand> Store<N> {
         self.numbers.note_opened(generation);
     }
 
-    /// Merges the blocks that have a weak page, if that takes nothing from what an operation needs.
+    /// Merges the blocks with a weak page, if that leaves enough for an operation.
     pub(super) fn renew_weak(&mut self) -> Result<(), IndexError> {
         while let Some(pbn) = self.medium.weak.pop() {
             if self.places.live(pbn) > 0 && self.space.table.free_count() > FREE_FOR_INSERT {
@@ -397,9 +396,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Makes sure that the blocks of these nodes take the records of an operation, and as many new nodes as
-    /// each of them bears; that they take an image as well, if one is wanted; in a fixed area, that there are
-    /// pages for images.
+    /// Makes sure that the blocks of these nodes have room for the records and new nodes of an operation, and
+    /// for an image if one is wanted. In a fixed area, also that there are pages for images.
     pub(super) fn make_room(&mut self, wanted: Wanted<'_>) -> Result<(), IndexError> {
         let lacking = |store: &Store<N>| {
             let mut blocks = wanted.parents.iter().map(|parent| store.places.block_of(parent.0));

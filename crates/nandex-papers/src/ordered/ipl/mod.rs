@@ -1,51 +1,54 @@
 //! B+-trees with in-page logging: IPL (Lee and Moon, SIGMOD 2007; Na, Moon and Lee, DASFAA 2009) and dIPL
 //! (Na, Lee and Moon, CIKM 2009), on raw NAND.
 //!
-//! A change of a node is not a new page but a log record in the node's own block. Reading a node is reading
-//! its page and the records. When the log area of a block is full, a *merge* writes the nodes, their records
-//! applied, to a fresh block.
+//! A change of a node is not a new page but a log record in the node's own block. Reading a node means
+//! reading its page (the *image*) and its records. When the log area of a block is full, a *merge* writes the
+//! nodes, with their records applied, to a fresh block. With a *fixed* area (IPL) some pages of a block are
+//! for log records only; with a *dynamic* one (dIPL) images and records share the block.
 //!
 //! ```text
 //! fixed (IPL)     | image | image | image | unused   ...  | log | log | log |    the last pages of a block
 //! dynamic (dIPL)  | image | image | log | log | log | image | log | ...          all that the images leave
 //! ```
 //!
-//! * **Places**: parents name children by number; a table in RAM maps a number to block, page of the image
-//!   and newest log unit (`places`). A merge changes the table and no parent, so nothing wanders.
-//! * **Records** wait in RAM by block until they fill a log unit, a sector of 512 bytes (by partial programs)
-//!   or a page, and until the next commit at the latest. A unit names for each of its nodes the unit with the
-//!   records before: reading a node reads its image and those units (`layout`).
-//! * **Split**, dynamic: no page is programmed. The new node is a *ghost*: a record says that it has what the
-//!   old node had from a key on, and it refers to the old node's image until the next merge. Fixed: its image
-//!   is programmed, to any block with an unused page; on parts that take pages in ascending order only, a
-//!   block's unused pages evaporate with its first log unit.
-//! * **Merge** (`merge`), dynamic: up to `nodes_max` nodes stay together, more are divided in key order over
-//!   two blocks (block split), and a sparse block takes a sparse partner in (co-merge). Blocks are taken
-//!   least worn first.
-//! * **Rewriting**, dynamic: a node whose chain has grown to `rewrite_units` units gets a new image at the
-//!   block's cursor.
-//! * **Removal**: a node that becomes empty disappears; a root with one child takes its contents over.
+//! * **Places**: parents name children by number. A table in RAM maps a number to block, page of the image
+//!   and newest log unit (`places`). A merge changes the table and no parent, so changes do not propagate
+//!   upwards.
+//! * **Records** wait in RAM by block until they fill a *log unit*: a sector of 512 bytes (by partial
+//!   programs) or a page. They are programmed at the next commit at the latest. A unit names, for each of its
+//!   nodes, the previous unit with records of the node: the *chain*. Reading a node reads its image and the
+//!   units of its chain (`layout`).
+//! * **Split**, dynamic: no page is programmed. The new node is a *ghost*: a record says that it has the old
+//!   node's entries from a key on, and it uses the old node's image until the next merge. Fixed: the new
+//!   node's image is programmed, to any block with an unused page. On parts that take pages in ascending
+//!   order only, the first log unit of a block makes its unused pages useless.
+//! * **Merge** (`merge`), dynamic: up to `nodes_max` nodes stay together. More are divided in key order over
+//!   two blocks (block split). A sparse block is merged with a sparse partner (co-merge). The least worn
+//!   blocks are used first.
+//! * **Rewriting**, dynamic: a node whose chain has `rewrite_units` units gets a new image at the block's
+//!   cursor.
+//! * **Removal**: an empty node disappears. A root with one child takes over the child's contents.
 //!
-//! What a power cut leaves: every record and image has a *sequence number*, and every unit and page says up
-//! to which number everything is on the chip, `S`. A commit (at sync, or at the end of each operation)
-//! programs all waiting records, and its last page raises `S`. Mounting ignores what is newer than `S`
-//! (`recovery`); so records of other blocks may reach the chip in any order, and an operation over several
-//! blocks is whole or not at all. A merge of uncommitted records keeps the old block until the next commit,
-//! which is made early when blocks run short.
+//! After a power cut: every record and image has a *sequence number*, and every unit and page tells up to
+//! which number everything is on the chip, `S`. A commit (at a sync, or at the end of each operation)
+//! programs all waiting records, and its last page raises `S`. A mount ignores everything newer than `S`
+//! (`recovery`). So records of other blocks may reach the chip in any order, and an operation over several
+//! blocks is whole or absent. A merge of uncommitted records keeps the old block until the next commit, which
+//! is made early when blocks run short.
 //!
 //! Invariants (`check`):
 //! * I1: keys rise within a node; only the root of an empty tree is empty. Applying a chain twice changes
-//!   nothing: an image says up to which number it contains its records.
-//! * I2: levels fall by one from parent to child, and separators bound the keys below them, the leftmost edge
-//!   excepted.
+//!   nothing: an image tells up to which number it contains its records.
+//! * I2: levels fall by one from parent to child, and separators bound the keys below them, except on the
+//!   leftmost edge.
 //! * I3: the table holds exactly the nodes that the tree reaches, each once, and each block's count of nodes
 //!   is right.
-//! * I4: a block is open exactly if it holds nodes or is kept until the next commit; images belong to the
+//! * I4: a block is open exactly if it holds nodes or is kept until the next commit. Images belong to the
 //!   block's generation, so a ghost's source is in the ghost's block. After a merge no node of the new block
 //!   is a ghost.
-//! * I5: chains go back within their block, and every unit in them is whole.
-//! * I6: a block never has more nodes than a merge fits into one; a block with waiting records has a unit
-//!   left for them.
+//! * I5: chains lead back within their block, and every unit in them is whole.
+//! * I6: a block never has more nodes than a merge fits into one block. A block with waiting records has a
+//!   unit left for them.
 //! * I7: nothing is committed that does not exist; no more RAM is held than was given.
 //!
 //! | part | owns | file |
@@ -56,15 +59,16 @@
 //! | `Queues` | the records that wait in RAM | `waiting.rs` |
 //! | `Space` | the free, failed and given back blocks, the checkpoints | `space.rs` |
 //!
-//! A node is read by a `Reader` of three of them; a mount looks at the chip by a `Scan` and by `Losses`. What
-//! writes takes them all: the `Store`. `IplTree` is the order of the steps of an operation on its `Path`.
+//! A `Reader` reads a node and has three of these parts. A mount examines the chip by a `Scan` and by
+//! `Losses`. Functions that write need all parts: the `Store`. `IplTree` orders the steps of an operation on
+//! its `Path`.
 //!
-//! On an FTL nodes may keep their pages instead, and be written over where they are (`placed`).
+//! On an FTL nodes may keep their pages instead, and are then overwritten in place (`placed`).
 //!
-//! Deviations: the dIPL papers could not be read, and their mechanism is our reading (the reasons stand in
-//! `docs/indexes/ipl.md`). A log sector may hold records of several nodes of its block, where IPL gives each
-//! to one. Rewriting is ours. The partner of a sparse block is the sparsest one, not the neighbour in key
-//! order, since numbers hide places from parents.
+//! Deviations: the dIPL papers could not be read, and their mechanism is our reading (see
+//! `docs/indexes/ipl.md` for the reasons). A log sector may hold records of several nodes of its block, where
+//! IPL gives each sector to one node. Rewriting is ours. The partner of a sparse block is the sparsest one,
+//! not the neighbour in key order, since numbers hide places from parents.
 //!
 //! Confidence: IPL's layout and merge high; logging of splits medium; dIPL's goals high, its mechanism low;
 //! recovery is ours.
@@ -121,7 +125,6 @@ use places::Block;
 use space::Space;
 use store::{ROOT, Store};
 
-/// The greatest height.
 const LEVELS_MAX: u8 = 16;
 
 /// A B+-tree with in-page logging.
@@ -131,12 +134,12 @@ pub struct IplTree<N> {
     height: u8,
     /// An update began and did not end.
     interrupted: bool,
-    /// Whether the key of the update in hand was there before, once that is known.
+    /// Whether the key of the current update existed before, once that is known.
     existed: Option<bool>,
 }
 
-/// Refuses a chip that would take no record: so many good blocks, of which others are for other things than
-/// nodes, for a block of nodes, and what an insertion wants free.
+/// Refuses a chip that takes no record. Of its `good` good blocks, `others` do not hold nodes. One must hold
+/// nodes, and an insertion needs free ones.
 fn require_blocks(good: u32, others: u32) -> Result<(), IndexError> {
     let needed = others + 1 + FREE_FOR_INSERT;
     if good >= needed {
@@ -160,8 +163,8 @@ fn require_same(format: &Format, config: &IplConfig) -> Result<(), IndexError> {
 }
 
 impl<N: Nand> Store<N> {
-    /// Takes over what a checkpoint says, and looks at the chip where that is not all. Others hold so much
-    /// RAM.
+    /// Takes over a checkpoint, and examines the chip if the checkpoint is not of a close. `others` bytes of
+    /// RAM are held by other parts.
     fn open(&mut self, saved: Saved, others: usize) -> Result<(), IndexError> {
         if saved.closed {
             self.adopt(saved)?;
@@ -174,7 +177,7 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Forgets what is in RAM, and opens the chip again.
+    /// Forgets all state in RAM and opens the chip again.
     fn reopen(&mut self, others: usize) -> Result<(), IndexError> {
         let geometry = self.medium.form.geometry;
         if self.medium.form.is_placed() {
@@ -255,8 +258,7 @@ impl<N: Nand> IplTree<N> {
         if self.interrupted { Err(IndexError::Interrupted) } else { Ok(()) }
     }
 
-    /// The error of an operation that was not done. Room is made before anything is changed: where it does
-    /// not last, blocks have failed.
+    /// Error of a refused operation. Room for it was made before; if there still is none, blocks have failed.
     fn refused(&self, error: IndexError) -> IndexError {
         match error {
             IndexError::Full if self.interrupted || self.store.space.read_only => IndexError::WornOut,
@@ -264,8 +266,9 @@ impl<N: Nand> IplTree<N> {
         }
     }
 
-    /// Ends an update. One that found no block half-way is undone by looking at the chip again, unless all of
-    /// it got there before. Where records wait in RAM that would lose them: then it takes another mount.
+    /// Ends an update. If it failed half-way for want of a block, it is undone by examining the chip again,
+    /// unless all of it reached the chip. If records wait in RAM they would be lost by that; then a mount is
+    /// needed.
     fn settled(
         &mut self,
         outcome: Result<bool, IndexError>,
@@ -296,14 +299,14 @@ impl<N: Nand> IplTree<N> {
         size_of::<Self>() + self.path.ram_bytes() + self.store.ram_bytes()
     }
 
-    /// RAM that the tree holds and its operations may take, with so many levels.
+    /// RAM that the tree holds and its operations may take, with `levels` levels.
     fn ram_wanted(&self, levels: usize) -> usize {
         let store = &self.store;
         let others = size_of::<Self>() + store.ram_bytes() - store.moving.bytes.capacity();
         others + store.reserve_bytes(levels.max(config::LEVELS_AT_FIRST))
     }
 
-    /// Gives up what the cache holds beyond the RAM allowed.
+    /// Shrinks the cache to the RAM allowed.
     pub(super) fn shrink_to_ram(&mut self) {
         let Some(ram) = self.store.config.ram_bytes else { return };
         if self.ram_held() > ram {

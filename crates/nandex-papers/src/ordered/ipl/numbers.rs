@@ -1,4 +1,4 @@
-//! The numbers that the tree counts by.
+//! Counters of changes, blocks and sessions, and the number of the last commit.
 
 use super::layout::{GENERATION_BITS, IplTag, Link, NO_GENERATION, NO_UNIT, PageKind, SEQUENCE_BITS};
 use super::slots::NO_BLOCK;
@@ -10,7 +10,7 @@ pub(super) struct Numbers {
     pub(super) sequence: u64,
     pub(super) committed: u64,
     pub(super) generation: u32,
-    /// Blocks up to this generation are opened whole.
+    /// All blocks up to this generation were opened completely.
     pub(super) opened: u32,
     /// The generation when the newest checkpoint was written.
     pub(super) checkpointed: u32,
@@ -53,7 +53,7 @@ impl Numbers {
         debug_assert!(self.opened <= self.generation, "no block is opened before it is taken");
     }
 
-    /// The link that the next page carries to those before it.
+    /// Link of the next page to those programmed before it.
     pub(super) fn link(&self) -> Link {
         Link { opened: self.opened, generation: self.before.0, unit: self.before.1 }
     }

@@ -1,5 +1,5 @@
-//! The path from the root to the leaf at hand. A range scan keeps it, so that each node is read once; leaves
-//! are not chained.
+//! The path from the root to the current leaf. A range scan keeps the path, so that each node is read once;
+//! leaves are not chained.
 
 use super::image::Node;
 use super::store::{ROOT, Store};
@@ -30,7 +30,6 @@ impl Path {
         &self.steps[0].node
     }
 
-    /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
         self.steps.iter().map(|step| step.node.bytes.capacity() + size_of::<PathStep>()).sum()
     }

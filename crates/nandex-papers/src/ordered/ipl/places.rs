@@ -1,5 +1,5 @@
-//! Where the nodes are: their slots, the rows of the blocks they are in, and what they left since the last
-//! commit.
+//! Where the nodes are: their slots, the rows of their blocks, and the pages and blocks that they left since
+//! the last commit.
 
 use super::form::Form;
 use super::slots::{NO_BLOCK, Slot, Slots};
@@ -36,13 +36,13 @@ impl Number {
 pub(super) struct Block {
     /// Number in the order of opening.
     pub(super) generation: u32,
-    /// The next log unit; in a dynamic block the next image goes there as well.
+    /// Next log unit; in a dynamic block also the place of the next image.
     pub(super) cursor: u16,
     /// The next page for an image, in a fixed block.
     pub(super) data_next: u16,
-    /// Nodes that are here.
+    /// Number of nodes in the block.
     pub(super) live: u16,
-    /// Log units programmed.
+    /// Number of programmed log units.
     pub(super) units: u16,
     /// Nothing here is older than this number.
     pub(super) born: Number,
@@ -54,7 +54,7 @@ pub(super) struct Block {
 #[derive(Default)]
 pub(super) struct Places {
     pub(super) blocks: Vec<Block>,
-    /// By node number.
+    /// Place of each node, by number.
     pub(super) slots: Slots,
     /// Blocks whose nodes are elsewhere, kept until the next commit.
     pub(super) held: Vec<Pbn>,
@@ -77,7 +77,7 @@ impl IndexMut<Pbn> for Places {
 }
 
 impl Places {
-    /// Rows of so many blocks, which hold nothing.
+    /// Resets the rows to `blocks` empty blocks.
     pub(super) fn clear_blocks(&mut self, blocks: u32) {
         self.blocks = vec![Block::default(); blocks as usize];
     }
@@ -87,12 +87,10 @@ impl Places {
         (0u32..).zip(&self.blocks).filter(|(_, block)| block.live > 0).map(|(pbn, _)| Pbn(pbn))
     }
 
-    /// Nodes of a block.
     pub(super) fn live(&self, pbn: Pbn) -> u32 {
         self[pbn].live.into()
     }
 
-    /// Where a node is.
     pub(super) fn slot(&self, id: u32) -> Result<Slot, IndexError> {
         match self.slots.get(id) {
             Some(slot) if slot.block != NO_BLOCK => Ok(*slot),
@@ -151,7 +149,7 @@ impl Places {
         Some(pbn)
     }
 
-    /// Keeps the page that a node leaves until the next commit, in place.
+    /// In the form in place: keeps the page that a node leaves until the next commit.
     pub(super) fn note_pending(&mut self, old: Slot, form: &Form) {
         if form.is_placed() && old.block != NO_BLOCK {
             self.pending.push(form.geometry.page_at(Pbn(old.block), old.base.into()));
@@ -164,7 +162,7 @@ impl Places {
         form.image_room(&self[pbn], pending as u32)
     }
 
-    /// The nodes of these blocks, in the order of their images.
+    /// Nodes of these blocks, in the order of their images.
     pub(super) fn nodes_of(&self, sources: &[Pbn]) -> Vec<u32> {
         let here = |slot: &Slot| sources.iter().any(|source| source.0 == slot.block);
         // At once: what grows is held twice.
@@ -212,7 +210,6 @@ impl Places {
         pages.find(is_free).ok_or(IndexError::Full)
     }
 
-    /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
         self.blocks.capacity() * size_of::<Block>()
             + self.slots.ram_bytes()

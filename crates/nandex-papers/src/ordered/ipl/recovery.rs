@@ -1,21 +1,21 @@
 //! Mounting after a power cut: the tree is found again from the tags and the log units alone.
 //!
-//! 1. A look at every page (`scan`) finds `S`, the highest number that any page calls committed. What is
-//!    newer than `S` is void.
-//! 2. Of each node the newest version that is not void counts: its images and ghost records are ordered by
-//!    sequence number, then by generation. A merge that is not complete counts for nothing. That is the same
-//!    look, as `S` is guessed before.
-//! 3. A walk over the inner nodes finds which nodes belong to the tree; others were removed.
-//! 4. What no cut can have taken is missed (`losses`): the mount is refused.
+//! 1. A scan of every page (`scan`) finds `S`, the highest number that any page calls committed. Everything
+//!    newer than `S` is *void*.
+//! 2. The newest version of each node that is not void counts. Images and ghost records are ordered by
+//!    sequence number, then by generation. An incomplete merge is ignored. This needs no second scan, because
+//!    `S` is guessed before.
+//! 3. A walk over the inner nodes finds the nodes that belong to the tree; others were removed.
+//! 4. If something is missing that no cut can have removed (`losses`), the mount is refused.
 //! 5. Void blocks and cut merges are erased.
 //! 6. The session gets a new number, on the chip, before anything else is programmed.
-//! 7. Blocks with void pages are merged and erased, so that their numbers are never taken for committed ones
-//!    later.
+//! 7. Blocks with void pages are merged and erased, so that their numbers are never mistaken for committed
+//!    ones later.
 //!
-//! Steps 5 to 7 are for writing. Where the chip has no block left for them the tree is read-only.
+//! Steps 5 to 7 prepare for writing. If the chip has no free block for them, the tree is read-only.
 //!
-//! In each block as many pages are left unused after the last whole one as sessions may have torn one there:
-//! a page may read as erased and yet be half programmed.
+//! In each block, pages after the last whole one are left unused, one for each session that may have torn a
+//! page there: a page may read as erased and yet be half programmed.
 
 use super::cache::ReadCache;
 use super::checkpoint::Saved;
@@ -33,17 +33,17 @@ use nandex::nand::{Cause, Nand};
 use nandex::units::Pbn;
 
 impl<N: Nand> Store<N> {
-    /// RAM that is left beside so much that others hold.
+    /// RAM left if other parts hold `others` bytes.
     fn ram_left(&self, others: usize) -> Option<usize> {
         self.config.ram_bytes.map(|ram| ram.saturating_sub(others + self.ram_bytes()))
     }
 
-    /// RAM that is kept for what operations hold, with a tree of so many levels.
+    /// RAM reserved for operations on a tree of `levels` levels.
     pub(super) fn reserve_bytes(&self, levels: usize) -> usize {
         config::path_bytes(&self.medium.form, levels) + self.config.work_bytes
     }
 
-    /// Gives the cache the RAM that is left beside so much that others hold, or will.
+    /// Gives the cache the RAM that is left if other parts hold `others` bytes.
     pub(super) fn fill_cache(&mut self, others: usize) {
         let page_bytes = self.medium.form.geometry.page_bytes as usize;
         self.medium.set_frames(0);
@@ -89,7 +89,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Makes the chip fit for more: what is void goes, and the new session is known.
+    /// Prepares the chip for writing: removes void pages and records the new session.
     fn tidy_up(&mut self, look: &Look) -> Result<(), IndexError> {
         // Before there is a new session: a merge of this one is never found cut later.
         let is_cut = |&pbn: &Pbn| look.has(pbn, flag::VOID) || !look.has(pbn, flag::COMPLETE);
@@ -114,7 +114,7 @@ impl<N: Nand> Store<N> {
         self.space.erase_unused(&mut self.medium.nand, pbn)
     }
 
-    /// Takes the nodes that the tree reaches, of those that have a place.
+    /// Keeps the nodes that the tree reaches, and forgets the others.
     pub(super) fn reach(&mut self) -> Result<(), IndexError> {
         let mut reached = vec![0u8; self.places.slots.len().div_ceil(8)];
         let (mut node, shapes) = (Node::default(), self.shapes());

@@ -63,7 +63,7 @@ impl<N: Nand> Scan<'_, N> {
         Ok(self.look)
     }
 
-    /// Finds the blocks in use, and guesses what is committed.
+    /// Finds the blocks in use, and guesses the last commit.
     fn guess(&mut self) -> Result<(), IndexError> {
         use nandex::blocks::BlockState::{Bad, Reserved};
         for pbn in (0..self.form.geometry.blocks).map(Pbn) {
@@ -97,7 +97,7 @@ impl<N: Nand> Scan<'_, N> {
         Ok(())
     }
 
-    /// Guesses what the newest pages of a block call committed.
+    /// Guesses the last commit from the newest pages of a block.
     fn guess_of(&mut self, pbn: Pbn, first: &IplTag, is_known: bool) -> Result<(), IndexError> {
         let (pages, per_page) = (self.form.geometry.pages_per_block, self.form.units_per_page());
         let first_log = if self.form.is_fixed() { self.form.nodes_limit() } else { 0 };
@@ -114,7 +114,8 @@ impl<N: Nand> Scan<'_, N> {
         Ok(())
     }
 
-    /// Guesses what the last programmed page among these calls committed; those before are of one session.
+    /// Guesses the commit named by the last programmed page in a range whose earlier pages are of one
+    /// session.
     fn guess_in(&mut self, pbn: Pbn, (start, end): (u32, u32)) -> Result<(), IndexError> {
         let (mut low, mut high, mut step) = (start, end, 1);
         while low < high {
@@ -202,7 +203,7 @@ impl<N: Nand> Scan<'_, N> {
         self.note_view(&view, last_is_whole)
     }
 
-    /// Whether a page is one of log units, as far as those before it tell.
+    /// True if a page has log units, judging by the pages before it.
     fn wants_data(&self, view: &View, page: u32, is_followed: bool) -> bool {
         let first_log = self.form.nodes_limit();
         let may_be_log = !self.form.is_fixed() || page >= first_log;
@@ -240,7 +241,7 @@ impl<N: Nand> Scan<'_, N> {
         }
     }
 
-    /// Offers the nodes of the merge that opened a block, all of whose pages were looked at.
+    /// Offers the nodes of the merge that opened a block, once all its pages were examined.
     fn offer_merged(&mut self, view: &View) {
         let merging = core::mem::take(&mut self.look.merging);
         if view.is_complete() {
@@ -252,7 +253,7 @@ impl<N: Nand> Scan<'_, N> {
         self.look.merging = merging;
     }
 
-    /// The units in the page buffer.
+    /// Examines the units in the page buffer.
     fn look_at_units(&mut self, view: &mut View, page: u32, tag: &IplTag) {
         view.newest = view.newest.max(self.medium.newest_in_page(view.first.generation));
         let units = self.medium.units_in_page(view.first.generation);
@@ -277,8 +278,8 @@ impl<N: Nand> Scan<'_, N> {
         }
     }
 
-    /// Takes the ghosts and the chains of a unit in the page buffer over. Blocks that are not whole give no
-    /// versions, but what they log is known.
+    /// Takes the ghosts and chains from a unit in the page buffer. Incomplete blocks give no versions, but
+    /// their records are noted.
     fn read_unit(&mut self, view: &View, unit: u16, head: Head) {
         let pbn = view.pbn;
         for group in groups(&self.medium.page[self.form.bytes_of(unit)]).flatten() {
@@ -333,7 +334,7 @@ impl<N: Nand> Scan<'_, N> {
         self.note_broken(view, is_whole)
     }
 
-    /// Where a block goes on in the next session, behind all pages that may be torn.
+    /// Row of a block for the next session, which continues behind all pages that may be torn.
     fn row_of(&self, view: &View, committed: u64) -> Block {
         let (form, session) = (&self.form, self.numbers.session + 1);
         let (pages, first_log) = (form.geometry.pages_per_block, form.nodes_limit());
@@ -358,8 +359,8 @@ impl<N: Nand> Scan<'_, N> {
         block
     }
 
-    /// Notes a last image that is not what its tag says: only the last one can be half programmed and yet
-    /// have a whole tag. One that others were programmed after is damaged, and whoever reads it will say so.
+    /// Notes a last image that does not agree with its tag. Only the last page can be half programmed and
+    /// have a whole tag. If other pages were programmed after it, it is damaged, and reading it reports that.
     fn note_broken(&mut self, view: &View, is_whole: Option<bool>) -> Result<(), IndexError> {
         let pbn = view.pbn;
         let (is_judged, merged) = (self.look.has(pbn, flag::JUDGED), u32::from(view.first.merged));
@@ -374,12 +375,12 @@ impl<N: Nand> Scan<'_, N> {
         Ok(())
     }
 
-    /// Whether a page is one of a merge that was whole.
+    /// True if a page belongs to a merge that was complete.
     fn was_opened(&self, generation: u32, page: u32, merged: u32) -> bool {
         generation <= self.numbers.opened && page < merged
     }
 
-    /// Decides which last images were torn by a cut. True: there are some, and nothing of them counts.
+    /// Decides which last images were torn by a cut. Returns true if there are some; they do not count.
     fn judge_broken(&mut self) -> Result<bool, IndexError> {
         let mut has_torn = false;
         for Broken { pbn, page, merged } in core::mem::take(&mut self.look.broken) {
@@ -393,7 +394,7 @@ impl<N: Nand> Scan<'_, N> {
         Ok(has_torn)
     }
 
-    /// Whether any page names this one as that programmed before it.
+    /// True if any page names this one as programmed before it.
     fn is_named(&mut self, pbn: Pbn, page: u32) -> Result<bool, IndexError> {
         let wanted = (self.places[pbn].generation, (page * self.form.units_per_page()) as u16);
         for other in self.look.with(flag::USED) {

@@ -1,7 +1,7 @@
-//! The table of nodes, by number: where each is.
+//! The table of nodes, by number: the place of each.
 //!
-//! It grows by small pieces, so that no old table is held beside a new one. A number that names no node says
-//! in its slot which one is free after it.
+//! The table grows in small pieces, so that an old table is never held beside a new one. The slot of an
+//! unused number names the next unused number.
 
 use super::layout::NO_UNIT;
 use alloc::boxed::Box;
@@ -14,13 +14,12 @@ pub(super) const NO_BLOCK: u32 = u32::MAX;
 /// No number of a node.
 const NO_NODE: u32 = u32::MAX;
 
-/// Where a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Slot {
     pub(super) block: u32,
-    /// Page of the image in the block; a ghost's is that of the node it came from.
+    /// Page of the image in the block; for a ghost, that of the node it came from.
     pub(super) base: u16,
-    /// Newest log unit with records of it.
+    /// Newest log unit with records of the node.
     pub(super) last: u16,
 }
 
@@ -38,10 +37,8 @@ impl Slot {
     }
 }
 
-/// Slots of a piece.
 pub(super) const PIECE: usize = 64;
 
-/// Bytes of a piece.
 pub(super) const PIECE_BYTES: usize = PIECE * size_of::<Slot>();
 
 /// The slots of all numbers given out so far.
@@ -85,7 +82,7 @@ impl Slots {
         self[last] = slot;
     }
 
-    /// A number that names no node, if there is one.
+    /// Takes an unused number, if there is one.
     pub(super) fn take_free(&mut self) -> Option<u32> {
         let id = self.free?;
         let slot = &mut self[id as usize];
@@ -108,7 +105,7 @@ impl Slots {
         (self.pieces.len() / 8).max(8)
     }
 
-    /// Bytes that so many new numbers take; the list of pieces is held twice while it grows.
+    /// Bytes that `births` new numbers take. The list of pieces is held twice while it grows.
     pub(super) fn growth_bytes(&self, births: usize) -> usize {
         let spare = self.pieces.len() * PIECE - self.len + self.free_count;
         let pieces = births.saturating_sub(spare).div_ceil(PIECE);
@@ -117,7 +114,6 @@ impl Slots {
         pieces * PIECE_BYTES + list * size_of::<usize>()
     }
 
-    /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
         self.pieces.len() * PIECE_BYTES + self.pieces.capacity() * size_of::<usize>()
     }

@@ -1,5 +1,5 @@
-//! The blocks of the chip that are free, failed or of checkpoints, and what the chip says of the tree's
-//! state.
+//! Blocks of the chip that are free, failed or for checkpoints, and the state of the tree as recorded on the
+//! chip.
 
 use super::given_back::GivenBack;
 use super::places::Block;
@@ -14,7 +14,7 @@ use nandex::units::Pbn;
 pub(super) struct Space {
     pub(super) table: BlockTable,
     pub(super) area: CheckpointArea,
-    /// Blocks that failed a program and are to be marked bad.
+    /// Blocks in which a program failed; they are to be marked bad.
     pub(super) failed: Vec<Pbn>,
     pub(super) given_back: GivenBack,
     /// The newest checkpoint is a closing one.
@@ -23,8 +23,8 @@ pub(super) struct Space {
     pub(super) is_open: bool,
     /// The mount found no block to write to: nothing is changed any more.
     pub(super) read_only: bool,
-    /// A block could not be marked bad: nothing is changed any more, and what was not committed before cannot
-    /// be.
+    /// True if a block could not be marked bad. Then no more changes are allowed, and uncommitted ones cannot
+    /// be committed.
     pub(super) has_ended: bool,
 }
 
@@ -42,8 +42,8 @@ impl Space {
         }
     }
 
-    /// Marks a block bad. Where that cannot be, nothing is changed any more: what it holds of a merge would
-    /// be taken for whole once blocks that were opened later are.
+    /// Marks a block bad. If that fails, no further change is allowed: the rest of a merge in the block would
+    /// be taken for complete once later blocks are opened.
     pub(super) fn give_up<N: Nand>(&mut self, nand: &mut N, pbn: Pbn) -> Result<(), IndexError> {
         let given_up = self.table.give_up(nand, pbn);
         self.has_ended |= given_up.is_err();
@@ -64,7 +64,7 @@ impl Space {
         }
     }
 
-    /// Makes the table say which blocks hold nodes: those that are open, and no other.
+    /// Sets in the table which blocks hold nodes: exactly the open ones.
     pub(super) fn settle(&mut self, blocks: &mut [Block]) -> Result<(), IndexError> {
         use nandex::blocks::BlockState::{Bad, Full, Open, Reserved};
         for (pbn, block) in (0u32..).map(Pbn).zip(blocks) {
@@ -89,7 +89,7 @@ impl Space {
         Ok(())
     }
 
-    /// Erases a block that holds no node, unless a checkpoint or a merge has taken it in the meantime.
+    /// Erases a block without nodes, unless it was taken for a checkpoint or a merge meanwhile.
     pub(super) fn erase_unused<N: Nand>(&mut self, nand: &mut N, pbn: Pbn) -> Result<(), IndexError> {
         if self.table.state(pbn) == BlockState::Unclean {
             self.table.claim(pbn);
@@ -100,7 +100,6 @@ impl Space {
         Ok(())
     }
 
-    /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
         self.table.ram_bytes() + self.area.ram_bytes(0) + self.failed.capacity() * 4
     }

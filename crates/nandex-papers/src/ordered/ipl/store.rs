@@ -1,5 +1,4 @@
-//! Nodes in blocks of a chip: the parts that together are a store of nodes, and the steps that take several
-//! of them.
+//! Nodes in blocks of a chip: the parts that form a store of nodes, and the steps that need several of them.
 
 use super::chain::Reader;
 use super::config::Config;
@@ -65,7 +64,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Forgets everything that a mount finds, and the cache.
+    /// Clears the cache and all state that a mount finds on the chip.
     pub(super) fn reset(&mut self, space: Space) {
         (self.numbers, self.places, self.queues) = (Numbers::new(), Places::default(), Queues::default());
         self.space = space;
@@ -74,7 +73,6 @@ impl<N: Nand> Store<N> {
         self.moving = Node::default();
     }
 
-    /// Shapes of the nodes.
     pub(super) fn shapes(&self) -> Shapes {
         self.medium.form.shapes
     }
@@ -100,13 +98,12 @@ impl<N: Nand> Store<N> {
         self.numbers.tag(self.places[pbn].generation)
     }
 
-    /// Refuses what changes a tree that has given nearly all its numbers: it can be read, closed and mounted.
+    /// Refuses changes of a tree that has used nearly all its numbers. It can be read, closed and mounted.
     pub(super) fn require_numbers(&self) -> Result<(), IndexError> {
         let has_left = self.numbers.has_left() && self.space.area.has_numbers();
         if has_left { Ok(()) } else { Err(IndexError::WornOut) }
     }
 
-    /// Puts a node somewhere.
     pub(super) fn set_slot(&mut self, id: u32, slot: Slot) {
         let left = self.places.set_slot(id, slot, self.numbers.sequence);
         left.into_iter().for_each(|pbn| self.queues.forget(pbn));
@@ -141,13 +138,12 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Frees what is only at hand for the next use.
+    /// Frees buffers that are only kept for reuse.
     pub(super) fn drop_scratch(&mut self) {
         self.moving = Node::default();
         self.places.held.shrink_to_fit();
     }
 
-    /// Bytes of RAM held.
     pub(super) fn ram_bytes(&self) -> usize {
         self.medium.ram_bytes()
             + self.places.ram_bytes()

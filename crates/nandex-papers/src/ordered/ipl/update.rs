@@ -1,8 +1,7 @@
-//! Insertion and removal: which records of which nodes an operation makes.
+//! Insertion and removal: the records that an operation makes.
 //!
-//! An operation first makes room in the blocks of the nodes it will change; that may merge blocks and changes
-//! nothing of the contents. Then it makes its records, and last, where every operation is to be durable, it
-//! programs them.
+//! An operation first makes room in the blocks of the nodes it will change. That may merge blocks but changes
+//! no contents. Then it makes its records. Last, if every operation is to be durable, it programs them.
 
 use super::IplTree;
 use super::image::{Node, Shapes};
@@ -19,15 +18,14 @@ use nandex::ordered::Durability;
 struct Entry {
     key: Vec<u8>,
     value: Vec<u8>,
-    /// The first entry's key and child, where the new key is not above that although its place is: the bound
-    /// of a first child says nothing of smaller keys, which went below it all the same. Its key becomes the
-    /// least there is.
+    /// Key and child of the first entry, if the new key is not above that key although it belongs behind it.
+    /// The bound of a first child does not limit smaller keys. Its key becomes the lowest possible.
     first: Option<(Vec<u8>, u32)>,
     least_key: Vec<u8>,
 }
 
 impl Entry {
-    /// An entry for the node of this step, behind its slot if that is an inner node.
+    /// A new entry for the node of this step; in an inner node it goes behind the step's slot.
     fn new(step: &PathStep, shapes: &Shapes, key: Vec<u8>, value: Vec<u8>) -> Entry {
         let node = &step.node;
         let misplaced = node.level > 1 && step.slot == 0 && key.as_slice() <= node.key(shapes, 0);
@@ -36,7 +34,7 @@ impl Entry {
         Entry { key, value, first, least_key }
     }
 
-    /// The changes that bring it into a node at this level.
+    /// Changes that bring the entry into a node at this level.
     fn changes(&self, level: u8) -> Vec<Change<'_>> {
         if level == 1 {
             return Vec::from([Change::Put { key: &self.key, value: &self.value }]);
@@ -129,7 +127,7 @@ impl<N: Nand> IplTree<N> {
         Ok(true)
     }
 
-    /// Room for what the operation will do. What this finds too little room for has not happened.
+    /// Makes room for the operation. If there is too little, nothing was changed.
     fn prepare(&mut self, wanted: Wanted<'_>, grows: bool) -> Result<(), IndexError> {
         self.store.begin_change()?;
         self.store.renew_weak()?;
@@ -157,7 +155,7 @@ impl<N: Nand> IplTree<N> {
         self.store.config.durability == Durability::EveryOperation && self.store.queues.is_empty()
     }
 
-    /// Whether the node's chain has become so long that a change writes it anew.
+    /// True if the node's chain is so long that a change writes a new image.
     fn rewrites(&self, level: usize) -> bool {
         let long = self.store.config.rewrite_units;
         long > 0 && self.path.steps[level].node.units >= long
@@ -237,7 +235,7 @@ impl<N: Nand> IplTree<N> {
         Ok(node.id)
     }
 
-    /// Splits the root: its two halves become new nodes, and it their parent.
+    /// Splits the root: its halves become new nodes, and the root becomes their parent.
     fn grow(&mut self, entry: &Entry) -> Result<(), IndexError> {
         let shapes = self.store.shapes();
         let top = self.path.steps.len() - 1;
@@ -277,7 +275,8 @@ impl<N: Nand> IplTree<N> {
         Ok(())
     }
 
-    /// A root with one child takes over what that has, if there is a page for it. One without becomes a leaf.
+    /// Lets a root with one child take over the child's contents, if there is a page for that. A root without
+    /// children becomes a leaf.
     fn shrink(&mut self) -> Result<(), IndexError> {
         let shapes = self.store.shapes();
         let top = self.path.steps.len() - 1;

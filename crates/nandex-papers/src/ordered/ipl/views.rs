@@ -1,10 +1,11 @@
-//! A look at the blocks of a chip that was not closed: what each says of itself.
+//! A view of each block of a chip that was not closed, from the block's own pages.
 //!
-//! A page is *whole* if its tag or one of its units can be read. A power cut leaves at most one page a
-//! session that is not, and nothing of that session comes after it: a page that is not whole between two of
-//! one session is damage (`gap`). A page of zeros is damage as well: neither a program nor an erase that was
-//! cut leaves one. So is a whole page of another place, or of another life of its block, which was erased
-//! before it was programmed again. On a chip that tears no page one that is not whole is always damage.
+//! A page is *whole* if its tag or one of its units can be read. A power cut leaves at most one page per
+//! session that is not whole, and no later page of that session. So a page that is not whole between two
+//! pages of one session is damage (`gap`). A page of zeros is damage too: neither a cut program nor a cut
+//! erase leaves one. So is a whole page of another place, or of an earlier life of its block, since a block
+//! is erased before it is programmed again. On a chip that tears no pages, every page that is not whole is
+//! damage.
 
 use super::layout::{Head, IplTag};
 use nandex::units::Pbn;
@@ -13,8 +14,8 @@ use nandex::units::Pbn;
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub(super) pbn: Pbn,
-    /// The first tag of the block, of which the merge says that opened it: it contains what is up to its
-    /// number.
+    /// First tag of the block. It names the merge that opened the block; the merge contains everything up to
+    /// its number.
     pub(super) first: IplTag,
     /// Pages of the merge that are whole.
     whole: u16,
@@ -24,9 +25,9 @@ pub(super) struct View {
     pub(super) last_image: Option<(u32, u32)>,
     /// The last page with a log unit: page, session.
     pub(super) last_log: Option<(u32, u32)>,
-    /// Log units found.
+    /// Number of log units found.
     pub(super) units: u16,
-    /// Something is missing between two pages or units that no cut can have taken.
+    /// True if something is missing between two pages or units that no cut can have removed.
     pub(super) gap: bool,
     pub(super) newest: u64,
 }
@@ -38,7 +39,7 @@ impl View {
         View { pbn, first, whole: 0, begins: false, last_image, last_log, units: 0, gap: false, newest: 0 }
     }
 
-    /// Whether the merge that opened the block is whole, as far as it was looked at.
+    /// True if the merge that opened the block is complete, as far as its pages were examined.
     pub(super) fn is_complete(&self) -> bool {
         self.whole == self.first.merged && self.begins
     }
@@ -66,7 +67,6 @@ impl View {
         self.gap |= before.is_some_and(|(last, session)| last + 1 < page && session == tag.session);
     }
 
-    /// Notes an image.
     pub(super) fn note_image(&mut self, page: u32, tag: &IplTag, start: u32) {
         self.note_page(page, tag, start);
         self.whole += u16::from(tag.merged > 0 && tag.merged == self.first.merged);
@@ -75,7 +75,6 @@ impl View {
         self.newest = self.newest.max(tag.sequence);
     }
 
-    /// Notes a log unit.
     pub(super) fn note_unit(&mut self, page: u32, unit: u16, head: &Head, session: u32) {
         self.begins |= unit == 0;
         self.gap |= head.ordinal != self.units;

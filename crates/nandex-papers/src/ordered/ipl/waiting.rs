@@ -11,20 +11,20 @@ use nandex::units::Pbn;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waiting {
     pub(super) bytes: Vec<u8>,
-    /// Bytes that they take in a unit.
+    /// Bytes of the records in a unit.
     pub(super) encoded: usize,
     pub(super) first: u64,
 }
 
 impl Waiting {
-    /// Bytes that a change of a node will take in the unit, that of its group included if it is the first.
+    /// Bytes that a change of a node takes in the unit, including the head of its group if it is the first.
     pub(super) fn bytes_for(&self, id: u32, change: &Change<'_>, widths: Widths) -> usize {
         let has_group = waiting(widths, &self.bytes).any(|(node, _, _)| node == id);
         RECORD_BYTES + widths.fields_of(change) + if has_group { 0 } else { GROUP_BYTES }
     }
 
-    /// The groups of a unit that counts from the number `first`, and the nodes they are of; each group names
-    /// the unit that comes before it in the chain of its node.
+    /// Encodes the groups of a unit whose numbers count from `first`. Returns them and their nodes. Each
+    /// group names the previous unit in the chain of its node.
     pub(super) fn encode(
         &self,
         widths: Widths,

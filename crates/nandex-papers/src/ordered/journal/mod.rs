@@ -1,77 +1,77 @@
-//! An update journal around an index that keeps updates back in RAM: what it promises then survives a power
-//! cut.
+//! An update journal around an index that buffers updates in RAM. Promised updates then survive a power cut.
 //!
 //! An index such as the lazy-update B+-tree gathers updates in RAM and writes them in another order than they
-//! came. A power cut loses those that wait, and what remains is no prefix of the history. [`Journaled`] notes
-//! every update in a few pages at the end of the store before the index below hears of it, and does again
-//! after a cut what the index lost.
+//! came. A power cut loses the buffered ones, and the remaining ones are no prefix of the history.
+//! [`Journaled`] records every update in a few pages at the end of the store before the index below gets it,
+//! and repeats after a cut the updates that the index lost.
 //!
 //! # State
 //!
-//! The store is divided in two slices: the index below has the first, the journal the pages at the end, the
-//! last page being the journal's first. `record_log` has every byte of a page, `page.rs` of a record. In RAM:
-//! the journal's last page. An *epoch* is the time between two cut-offs; its pages are the *run*: pages 0, 1,
-//! ... with the epoch's number, all full but the last. A page is rewritten in place as it fills, which is
-//! atomic on every store: old or new.
+//! The store is divided in two slices: the index below has the first, the journal the pages at the end. The
+//! last page is the journal's first. `record_log` describes every byte of a page, `page.rs` of a record. In
+//! RAM is the journal's last page. An *epoch* is the time between two cut-offs. Its pages are the *run*:
+//! pages 0, 1, ... with the epoch's number, all full but the last. A page is rewritten in place as it fills,
+//! which is atomic on every store: old or new.
 //!
 //! # Operations
 //!
-//! - *insert, remove*: (1) If the journal is full it is *cut off*: its last page is written and the index
-//!   below synced, so that it holds everything, and a new epoch begins with an empty page in RAM. (2) The
-//!   record joins the page in RAM. (3) With a full group the page is written. (4) The index below takes the
-//!   update. If it refuses, the record is taken back, on the medium too; where the store refuses that, the
-//!   record stands, and the update is done and *owed*.
-//! - *a write of the index below*: the page in RAM is written first if it has records that the medium has
-//!   not, or if the medium says that the index was closed (`Guarded`). No index needs to know; one that says
-//!   which updates a write shows ([`PageStore::updates_shown`]) is not made to wait for later ones.
-//! - *sync*: writes the page in RAM and syncs the store. The updates that wait below go on waiting.
-//! - *load*: cuts off, writes page 0 of the new epoch without records, and hands the sorted records to the
+//! - *insert, remove*: (1) A full journal is *cut off*: its last page is written and the index below synced,
+//!   so that the index has everything, and a new epoch begins with an empty page in RAM. (2) The record is
+//!   added to the page in RAM. (3) If a group is full, the page is written. (4) The index below takes the
+//!   update. If it refuses, the record is taken back, on the medium too. If the store refuses that, the
+//!   record stays, and the update counts as done and is *owed*.
+//! - *a write of the index below*: the page in RAM is written first if it has records that the medium lacks,
+//!   or if the medium says that the index was closed (`Guarded`). No index needs to know this. An index that
+//!   tells which updates a write shows ([`PageStore::updates_shown`]) need not wait for later ones.
+//! - *sync*: writes the page in RAM and syncs the store. Updates buffered below stay buffered.
+//! - *load*: cuts off, writes page 0 of the new epoch without records, and passes the sorted records to the
 //!   index below, which builds itself from all of them or none.
 //! - *close*: syncs the index below, then writes page 0 of a new epoch with the mark that it has no records.
-//! - *mount*: page 0 with that mark: the index below is mounted as it is. Else it is opened as the cut left
-//!   it, the run is read, and what differs is done again (`replay.rs`). Nothing is written for that, the
-//!   journal goes on where it ended, and a cut during the replay leads to another one. What finds no room is
-//!   owed.
-//! - *refusal of a write by the store*: the index below is opened once more, as after a cut, and all that it
-//!   lacks is owed. After `WornOut` nothing is changed any more.
+//! - *mount*: if page 0 has that mark, the index below is mounted as it is. Otherwise it is opened as after a
+//!   cut, the run is read, and updates that are missing are repeated (`replay.rs`). Nothing is written for
+//!   that, the journal continues where it ended, and a cut during the replay leads to another replay. Updates
+//!   that find no room are owed.
+//! - *a write refused by the store*: the index below is opened again, as after a cut, and all updates that it
+//!   lacks are owed. After `WornOut` nothing is changed any more.
 //!
-//! # What is owed
+//! # Owed updates
 //!
-//! An update whose record the journal has and that the index below does not is owed (`owed.rs`): it waits in
-//! RAM, is read from there, and no epoch ends before it is below. Meanwhile puts are refused, removals are
-//! taken, and each tries first to give the index below what it is owed. A full journal is *condensed* then
-//! (`record_log`): the index below is synced, and the records of what is owed alone begin a new epoch, in
-//! pages that go on with the old ones until all are written.
+//! An update whose record is in the journal but which the index below lacks is owed (`owed.rs`). It waits in
+//! RAM and is read from there, and no epoch ends before the index below has it. Meanwhile puts are refused
+//! and removals are taken; each first tries to give the index below the owed updates. A journal that becomes
+//! full then is *condensed* (`record_log`): the index below is synced, and a new epoch begins with only the
+//! records of owed updates, in pages that follow the old ones until all are written.
 //!
-//! A cut-off itself writes nothing else. The medium learns of the new epoch with its first page; a cut
-//! before that finds the old records and an index that holds them already.
+//! A cut-off itself writes nothing else. The medium gets the new epoch with its first page. A cut before that
+//! finds the old records and an index that has them already.
 //!
 //! # Durability
 //!
-//! Let the index below keep whole over a cut what it wrote, each key at its value of the last sync or of a
-//! later update ([`Buffered`]). All updates since the last cut-off that show on the medium are in the run
-//! (J2), so replaying it yields the state after its last record: a prefix of the history. With groups of one
-//! update that is *every operation* where writes are durable at once; else *every sync*, and no more than a
-//! group less one, or a page, of acknowledged updates is lost. There is no clock here, so the age of a group
-//! is counted in updates.
+//! Required of the index below: its writes stay whole over a cut, and each key has its value of the last sync
+//! or of a later update ([`Buffered`]). All updates since the last cut-off that are visible on the medium are
+//! in the run (J2). So replaying the run yields the state after its last record: a prefix of the history.
+//! With groups of one update the class is *every operation* if writes are durable at once. Otherwise it is
+//! *every sync*, and at most a group less one, or a page, of acknowledged updates is lost. There is no clock,
+//! so the age of a group is counted in updates.
 //!
-//! # What a bad page tells
+//! # Damaged pages
 //!
-//! No store tears a page, so one with a wrong checksum was damaged later. Within the run, or right after a
-//! full page where the run may go on, it is an error; so is a page of the epoch after one that is not full,
-//! or is missing. Behind the end of the run a damaged page was of no use and does not matter. What cannot be
-//! told: a store that gives back an older version of the last page hides the records after it.
+//! No store tears a page, so a page with a wrong checksum was damaged later. It is an error within the run,
+//! and right after a full page if the run may continue there. A page of the epoch after one that is not full
+//! or is missing is an error too. A damaged page behind the end of the run was not in use and is ignored. One
+//! case cannot be detected: if the store returns an older version of the last page, the records after it are
+//! lost.
 //!
 //! # Invariants
 //!
-//! - J1 The medium holds pages 0 to n - 1 of the epoch full, and page n with the records that were written of
-//!   the page in RAM; nothing of the epoch, if nothing was written in it.
-//! - J2 The medium has the record of every update that what the index below wrote shows, and of all before
-//!   it.
+//! - J1 The medium holds pages 0 to n - 1 of the epoch full, and page n with those records of the page in RAM
+//!   that were written; nothing of the epoch if nothing was written in it.
+//! - J2 The medium has the record of every update that is visible in writes of the index below, and of all
+//!   updates before it.
 //! - J3 The page in RAM begins with the records that the medium has of it.
 //! - J4 The newest record of each key is in the run, or the index below shows it on the medium: an update is
 //!   accepted only once its record is in the journal, and no mount needs room for it.
-//! - J5 Where the medium says that the index was closed, the index below is as it was synced then.
+//! - J5 If the medium says that the index was closed, the index below is as it was synced then.
 
 mod newest;
 mod owed;
@@ -142,8 +142,8 @@ pub trait Buffered<S: PageStore>: OrderedIndex + Sized {
     /// Largest number of updates that wait in RAM.
     fn waiting_updates_max(config: &Self::Config) -> u64;
 
-    /// The class that the index would promise on its store if no update waited. *none* means that a cut may
-    /// tear the index.
+    /// Durability class that the index would have on its store if it buffered no update. *none* means that a
+    /// cut may tear the index.
     fn class_below(&self) -> Durability;
 }
 
@@ -217,7 +217,7 @@ pub type JournaledLazyUpdateTree<S> = Journaled<S, crate::ordered::lazy_update::
 /// An LS-LRU B+-tree with a journal.
 pub type JournaledLsLruTree<S> = Journaled<S, crate::ordered::ls_lru::LsLruTree<Below>>;
 
-/// An index with a journal. It loses no update that it promised to keep.
+/// An index with a journal. No promised update is lost.
 ///
 /// A lazy-update tree gathers updates in RAM. With a journal each of them is on the flash when it returns:
 ///
@@ -328,7 +328,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         )))
     }
 
-    /// The index below. It has all updates, some of them only in RAM.
+    /// The index below. It has all updates, some of them in RAM only.
     pub fn inner(&self) -> &T {
         &self.inner
     }
@@ -387,8 +387,7 @@ fn journal_on<S: PageStore>(
     Ok(Shared::new(Writer::empty(end, layout, epoch, is_closed)))
 }
 
-/// Refuses a store whose index has a journal. Without the journal it would lose updates that it promised to
-/// keep.
+/// Refuses a store whose index has a journal. Mounted without the journal, it would lose promised updates.
 pub fn refuse_journaled(store: &mut impl PageStore) -> Result<(), IndexError> {
     if is_there::<Updates>(store)? {
         let what = "the index has a journal: it is mounted in the class it was formatted for";

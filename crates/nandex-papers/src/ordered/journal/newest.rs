@@ -1,17 +1,17 @@
-//! The newest of several updates of each key, in as little RAM as is given.
+//! The newest of several updates of each key, found in as little RAM as given.
 //!
-//! The records of a journal come in the order in which they were written, of which for each key only the last
-//! counts. In RAM for all of them they would be sorted once. With less they are read in several *passes*, and
-//! each keeps the smallest keys that no pass before it kept. For example, of the updates `d1 b1 a1 c1 b2`,
-//! with slots for four:
+//! The records of a journal come in the order of writing, and only the last one of each key counts. With RAM
+//! for all of them they are sorted once. With less RAM the journal is read in several *passes*. Each pass
+//! keeps the smallest keys that no earlier pass kept. For example, for the updates `d1 b1 a1 c1 b2` and four
+//! slots:
 //!
 //! ```text
 //! pass 1   d1 b1 a1 c1 | full: sorted, and the larger half goes: a1 b1 | b2    keeps  a1 b2, up to b
 //! pass 2   d1       c1                                                         keeps  c1 d1, all there is
 //! ```
 //!
-//! A pass gives at least half of its slots to other keys than those before, so there are no more passes than
-//! keys in half the slots.
+//! A pass fills at least half of its slots with new keys, so there are at most as many passes as keys per
+//! half of the slots.
 
 use super::page::{change_of, put_record};
 use alloc::vec;
@@ -29,7 +29,7 @@ pub(in crate::ordered) struct Newest {
     /// The records in the slots. `places` has their numbers.
     bytes: Vec<u8>,
     places: Vec<u32>,
-    /// All slots. The first `used` of them are taken; after a pass these are sorted by key.
+    /// All slots. The first `used` of them are in use; after a pass these are sorted by key.
     order: Vec<u32>,
     used: usize,
     /// The largest key kept by the passes before this one.

@@ -1,6 +1,6 @@
-//! Updates that a journal has and the index below has not: they wait in RAM until there is room for them, or
-//! for ever where the store takes no more writes. The log pages of an LSB-tree that a mount cannot merge wait
-//! in the same way.
+//! Owed updates: the journal has them and the index below lacks them. They wait in RAM until there is room,
+//! or for ever if the store takes no more writes. Log pages of an LSB-tree that a mount cannot merge wait in
+//! the same way.
 
 use super::page::put_record;
 use alloc::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub(in crate::ordered) struct Owed {
     debts: BTreeMap<Vec<u8>, Debt>,
 }
 
-/// Bytes that the map takes at most for an update besides its key and value.
+/// Most bytes that the map takes for an update, without its key and value.
 const DEBT_BYTES: usize = 2 * size_of::<(Vec<u8>, Debt)>();
 
 impl Owed {
@@ -43,7 +43,7 @@ impl Owed {
         self.debts.insert(change.key.to_vec(), (at, change.value.map(<[u8]>::to_vec)));
     }
 
-    /// Turns the owed update of a key into its removal. It keeps its record, although that says otherwise.
+    /// Turns the owed update of a key into a removal. Its record stays, although that is of the old update.
     pub(in crate::ordered) fn remove(&mut self, key: &[u8]) {
         if let Some((_, value)) = self.debts.get_mut(key) {
             *value = None;
@@ -119,7 +119,7 @@ pub(in crate::ordered) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// The present update and all after it.
+    /// The current update and all later ones.
     pub(in crate::ordered) fn rest(self) -> impl Iterator<Item = Change<'a>> {
         self.at.into_iter().chain(self.rest)
     }

@@ -1,13 +1,13 @@
-//! Reading the records of a journal back, and doing again what the index below lost.
+//! Reading the journal's records back, and repeating the updates that the index below lost.
 //!
-//! Of several records for a key only the last counts, and of these only those that differ from what the index
-//! holds have to be carried out: as a rule these are the updates that its buffer held at the cut, and they
-//! find the room that they had. A *sweep* carries them out in the order of their keys, reading the journal as
-//! often as the RAM given asks for (`newest.rs`). Once the index refuses one for want of room the sweep
-//! carries out removals alone, and there is another one, as long as such removals were found. What it goes on
-//! refusing is *owed* (`owed.rs`), so a mount never fails for want of room. Where the store itself refuses a
-//! write, the index below may have stopped half-way: it is opened once more, as after a cut, all that it
-//! lacks is owed, and then nothing is carried out.
+//! Of several records of a key only the last counts. Of these only those must be repeated that differ from
+//! the index below. As a rule these are the updates in its buffer at the cut, and they find the room that
+//! they had. A *sweep* repeats them in key order, reading the journal as often as the given RAM requires
+//! (`newest.rs`). Once the index refuses an update for want of room, the sweep repeats removals only, and
+//! another sweep follows as long as such removals were found. Updates still refused are *owed* (`owed.rs`),
+//! so a mount never fails for want of room. If the store itself refuses a write, the index below may have
+//! stopped half-way. It is then opened again, as after a cut; all updates that it lacks are owed, and nothing
+//! more is repeated.
 
 use super::newest::Newest;
 use super::owed::Owed;
@@ -51,7 +51,7 @@ impl Newest {
         Newest::new(record_of(layout), ram_bytes.unwrap_or(usize::MAX), records)
     }
 
-    /// Reads the run that begins with this page. The journal then continues after it.
+    /// Reads the run that begins with this page. The journal continues after it.
     pub(super) fn read<S: PageStore>(
         &mut self,
         journal: &mut Writer<S>,
@@ -197,8 +197,8 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         Ok(())
     }
 
-    /// Opens the index below again after the store refused it a write. It then has the state on the medium,
-    /// and what it lacks is owed. The newest `uncounted` records do not count.
+    /// Opens the index below again after the store refused one of its writes. The index then has the state on
+    /// the medium, and the updates that it lacks are owed. The newest `uncounted` records are ignored.
     pub(super) fn revive(&mut self, refusal: &StoreError, uncounted: usize) -> Result<(), IndexError> {
         if *refusal == StoreError::WornOut {
             self.is_worn_out = true;

@@ -1,4 +1,4 @@
-//! Updates: into the journal, then below; what is taken back, and what is owed.
+//! Updates: recorded in the journal, then passed below; records taken back, and updates owed.
 
 use super::{Below, Buffered, Journaled, page};
 use alloc::vec;
@@ -192,7 +192,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
         Ok(was_owed.filter(|_| is_crowded))
     }
 
-    /// Carries out what is owed. Returns whether nothing is owed and the store still takes writes.
+    /// Gives the index below its owed updates. Returns true if none is left and the store still takes writes.
     pub(super) fn is_settled(&mut self) -> Result<bool, IndexError> {
         if !self.owed.is_empty() && !self.is_worn_out {
             self.pay()?;

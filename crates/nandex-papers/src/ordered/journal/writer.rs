@@ -1,4 +1,4 @@
-//! When the journal's last page goes out, and the store that lets nothing past it.
+//! Writing the journal's last page, and the store that lets no write of the index overtake it.
 
 use super::Below;
 use super::page::{Updates, put_record, record_of};
@@ -31,7 +31,7 @@ pub(super) struct Writer<S> {
     shows: Option<u64>,
     /// The value of `heard` when the page was last written.
     written: u64,
-    /// Whether the store refused the index below a write; `true` if it takes no more writes at all.
+    /// Whether the store refused a write of the index below. `Some(true)` if it takes no more writes at all.
     refused: Option<bool>,
     /// Whether the medium says that the index was closed.
     is_closed: bool,
@@ -53,7 +53,7 @@ impl<S: PageStore> Writer<S> {
         }
     }
 
-    /// Continues the run that begins with this page, after showing its records.
+    /// Continues the run that begins with this page, after passing its records to `show`.
     pub(super) fn resume(&mut self, first: Header, show: &mut dyn FnMut(&[u8])) -> Result<(), IndexError> {
         self.log.resume(first.epoch, show)
     }
@@ -152,7 +152,7 @@ impl<S: PageStore> Writer<S> {
         self.log.store().before()
     }
 
-    /// Begins to count the updates heard anew, for an index that was opened again.
+    /// Restarts the count of updates heard, for an index that was opened again.
     pub(super) fn forget_heard(&mut self) {
         (self.heard, self.shows, self.written) = (0, None, 0);
     }
@@ -217,7 +217,7 @@ impl<S: PageStore> Writer<S> {
         self.log.ram_bytes() + size_of::<Self>() - size_of::<RecordLog<Slice<S>, Updates>>()
     }
 
-    /// The whole store, if no other slice of it is left.
+    /// The whole store, if no other slice of it exists.
     pub(super) fn into_whole(self) -> Option<S> {
         self.log.into_store().into_whole()
     }

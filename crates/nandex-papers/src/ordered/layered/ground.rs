@@ -63,7 +63,7 @@ use nandex::units::Lpn;
 /// The settings of a tree over a node layer. The modules of the six layers make one each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayeredConfig {
-    /// The settings of the tree. Capacities not set are what the page and the layer allow.
+    /// Settings of the tree. Capacities not set are the largest that the page and the layer allow.
     pub tree: BPlusConfig,
     /// The policy that decides which units a full buffer commits.
     pub commit: CommitPolicy,
@@ -130,7 +130,7 @@ impl LayeredConfig {
         Ok(plan.tree.ram_bytes_max(store)? + layer)
     }
 
-    /// The class that the index would promise on this store if no unit waited. It is the most that a
+    /// Durability class that the index would have on this store if no unit waited: the highest class that a
     /// journal can give.
     pub fn class_on(&self, store: &(impl PageStore + ?Sized)) -> Result<Durability, IndexError> {
         Ok(self.published().on(store)?.class_on(store))

@@ -1,5 +1,5 @@
-//! The buffered B-tree layers: the ground is one tree over one node layer, and each layer is a page of
-//! settings above it.
+//! The buffered B-tree layers: their ground is one tree over one node layer, and each layer consists of
+//! settings for it.
 
 pub mod bftl;
 pub mod bof;

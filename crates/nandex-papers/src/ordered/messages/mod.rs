@@ -1,5 +1,4 @@
-//! Trees whose updates wait on flash, on their way to the leaves: the ground they share, and where each lets
-//! them wait.
+//! Trees whose updates wait on flash on their way to the leaves: their common ground, and the scheme of each.
 
 pub mod bepsilon;
 pub mod fd;

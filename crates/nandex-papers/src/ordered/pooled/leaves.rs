@@ -1,4 +1,4 @@
-//! Trees whose leaves are named by a directory: what does not depend on what a leaf is.
+//! Trees whose leaves are named by a directory: the functions that do not depend on the kind of leaf.
 
 use alloc::boxed::Box;
 use alloc::string::ToString;
@@ -18,7 +18,7 @@ use nandex::units::Lpn;
 /// Leaves with their least keys.
 pub(super) type Leaves = Vec<(Box<[u8]>, Lpn)>;
 
-/// A tree of such leaves.
+/// A tree whose leaves are named by a directory.
 pub(super) trait LeafTree<S: PageStore>: OrderedIndex {
     /// The invariant that a leaf breaks which cannot be read.
     const LEAF: Invariant;
@@ -53,7 +53,7 @@ pub(super) trait LeafTree<S: PageStore>: OrderedIndex {
         Ok((walk, names.len()))
     }
 
-    /// The leaf where a walk begins.
+    /// The leaf at which a walk starts.
     fn first_leaf(&mut self, bounds: Bounds<'_>, direction: Direction) -> Result<Option<Name>, IndexError> {
         let record = self.record();
         for bound in [bounds.0, bounds.1] {
@@ -105,7 +105,8 @@ pub(super) trait LeafTree<S: PageStore>: OrderedIndex {
         }
     }
 
-    /// Names leaves that were loaded; after an error the directory is empty, and the tree has to be.
+    /// Enters the names of loaded leaves. After an error the directory is empty, and the tree must be emptied
+    /// too.
     fn name_loaded(&mut self, loaded: Result<u64, IndexError>, names: &Leaves) -> Result<u64, IndexError> {
         let directory = self.directory();
         let named = loaded.and_then(|loaded| {
@@ -120,7 +121,7 @@ pub(super) trait LeafTree<S: PageStore>: OrderedIndex {
     }
 }
 
-/// The methods of an index that such a tree answers by what it calls so itself.
+/// Implements the index methods that such a tree answers by its own methods of the same names.
 macro_rules! leaf_index {
     () => {
         fn durability(&self) -> Durability {
@@ -167,7 +168,7 @@ pub(super) fn least_key(record: RecordFormat) -> Box<[u8]> {
     vec![0; usize::from(record.key_bytes)].into()
 }
 
-/// The key before one of as many bytes; none before the least.
+/// The next lower key of the same length; `None` for the lowest.
 fn key_before(key: &[u8]) -> Option<Box<[u8]>> {
     let mut before: Box<[u8]> = key.into();
     for byte in before.iter_mut().rev() {
@@ -180,7 +181,7 @@ fn key_before(key: &[u8]) -> Option<Box<[u8]>> {
     None
 }
 
-/// Refuses a class that takes a journal, where this waits in RAM.
+/// Refuses a class that needs a journal, because `what` waits in RAM.
 pub(in crate::ordered) fn require_none(durability: Durability, what: &str) -> Result<(), IndexError> {
     if durability == Durability::None {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Trees whose updates wait in RAM until many go to one leaf: the pool, and what each does when it is full.
+//! Trees whose updates wait in RAM until many go to one leaf: the pool, and how each tree empties it.
 
 pub mod lazy_update;
 mod leaves;

@@ -79,8 +79,7 @@ impl<S: PageStore, N: Nand> WpcbTree<S, N> {
 }
 
 impl<S: PageStore, N: Nand, P: Replacement> WpcbTree<S, N, P> {
-    /// Formats as [`WpcbTree::format`], with a cache of so many pages by this policy, through which every
-    /// write goes at once.
+    /// Formats as [`WpcbTree::format`], with a write-through cache of `pages` pages under this policy.
     #[doc(hidden)]
     pub fn format_cached(
         store: S,
@@ -92,8 +91,7 @@ impl<S: PageStore, N: Nand, P: Replacement> WpcbTree<S, N, P> {
         Ok(WpcbTree { tree: BPlusTree::format(cached(tbm, cache), &config.tree)? }.by(config.full_nodes))
     }
 
-    /// Mounts as [`WpcbTree::mount`], with a cache of so many pages by this policy, through which every
-    /// write goes at once.
+    /// Mounts as [`WpcbTree::mount`], with a write-through cache of `pages` pages under this policy.
     #[doc(hidden)]
     pub fn mount_cached(
         store: S,

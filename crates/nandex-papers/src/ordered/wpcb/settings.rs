@@ -1,4 +1,4 @@
-//! How a WPCB-tree is set up: its nodes, its buffer blocks, and what its full leaves do.
+//! Settings of a WPCB-tree: its nodes, its buffer blocks, and its rule for full leaves.
 
 use crate::ftl::tbm::{self, SPARE_BLOCKS_MIN, TbmConfig};
 use nandex::check::IndexError;
@@ -7,7 +7,7 @@ use nandex::ordered::RecordFormat;
 use nandex::ordered::bplus::{BPlusConfig, Overflow, Underflow};
 use nandex::store::PageStore;
 
-/// The place to which a leaf is written when it becomes full and will stay whole.
+/// Where a leaf is written when it becomes full and will stay whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FullNodes {
     /// The leaf's buffer block, as for any other node.
@@ -26,7 +26,7 @@ pub struct WpcbConfig {
     pub tbm: TbmConfig,
     /// Blocks of the TBM besides the buffer blocks.
     pub spare_blocks: u32,
-    /// The place to which full leaves are written.
+    /// Where full leaves are written.
     pub full_nodes: FullNodes,
 }
 

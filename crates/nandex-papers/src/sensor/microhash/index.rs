@@ -1,5 +1,5 @@
-//! The index of MicroHash: the directory, the list of readings that have no entry on flash, and the pages
-//! that both become.
+//! The index of MicroHash: the directory, the list in RAM of readings without an entry on flash, and the
+//! pages to which both are written.
 
 use super::directory::Directory;
 use super::layout::Ring;

@@ -13,8 +13,8 @@ use nandex::codec::{first_number, numbers};
 use nandex::nand::{Cause, Geometry, Nand, NandError, Reading as Outcome, read_again};
 use nandex::units::{Pbn, Ppn};
 
-/// Free blocks kept at least. Giving up a block takes a page in one of them that says so; if no block takes
-/// that page, nothing is given up.
+/// Free blocks that are always kept. Freeing a block takes a page in one of them that records it; if no block
+/// takes that page, nothing is freed.
 const FREE_MIN: usize = 3;
 
 /// The blocks of the chip, used in turn, and the pages of the log in them.
@@ -24,7 +24,7 @@ pub(super) struct Ring<N> {
     /// Blocks of the log, the oldest first. `oldest` is the number of the first.
     pub(super) kept: VecDeque<Segment>,
     pub(super) oldest: u32,
-    /// Number of the newest block with readings. It is never given up.
+    /// Number of the newest block with readings. That block is never freed.
     pub(super) newest_data: u32,
     /// How many of the oldest blocks the next programmed page gives up.
     giving: u32,
@@ -127,8 +127,8 @@ impl<N: Nand> Ring<N> {
         index.forget_before(self.first_page());
     }
 
-    /// Gives blocks up by a page without readings in the block of partly filled pages, for want of a free
-    /// block for another page. Returns false if that block takes no page.
+    /// Frees blocks by a page without readings in the block of partly filled pages, because no other page is
+    /// free. Returns false if that block takes no page.
     fn say_aside(&mut self, index: &mut Index) -> Result<bool, IndexError> {
         let end = self.geometry.pages_per_block;
         let Some((block, at)) = self.aside.filter(|aside| self.giving > 0 && aside.1 < end) else {
@@ -316,7 +316,7 @@ impl<N: Nand> Ring<N> {
         Ok(self.geometry.page_at(block, (number % self.pages_per_block()) as u32))
     }
 
-    /// Number of pages in the block of the log that `number` lies in.
+    /// Number of pages in the log block that contains page `number`.
     pub(super) fn pages_beside(&self, number: u64) -> u64 {
         let segment = (number / self.pages_per_block()).checked_sub(u64::from(self.oldest));
         let segment = segment.and_then(|at| self.kept.get(at as usize));

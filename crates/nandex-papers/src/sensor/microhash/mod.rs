@@ -104,7 +104,7 @@ pub enum TimeSearch {
     /// LBSearch: starts at a lower bound, for which all pages between count as full data pages, and goes
     /// up.
     LowerBound,
-    /// ScaleSearch: looks where the page would lie if readings came evenly.
+    /// ScaleSearch: starts where the page would be if readings came evenly.
     #[default]
     Scale,
 }
@@ -165,7 +165,7 @@ struct Segment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Free {
     block: Pbn,
-    /// Whether the block is to be marked bad when its turn comes. Not earlier: a page must first say that
+    /// True if the block must be marked bad when its turn comes. Not earlier: first a page must record that
     /// nothing in it is needed.
     failed: bool,
 }
@@ -272,7 +272,7 @@ impl<N: Nand> MicroHash<N> {
     }
 
     /// Runs an operation that changes the chip. If it fails for another reason than want of blocks, only a
-    /// mount can tell what is on the chip.
+    /// mount can tell the state of the chip.
     fn change<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, IndexError>) -> Result<T, IndexError> {
         self.interrupted = true;
         let done = work(self);

@@ -35,14 +35,13 @@ const CLOSED: u8 = 1;
 const FAILED: u8 = 2;
 const VERSION_AT: usize = 3;
 const CRC_AT: usize = 40;
-/// Bits by which the chip's number of blocks is shifted in a checksum, so that it lies above the page
-/// number.
+/// Bits by which the number of blocks is shifted in a checksum, so that it is above the page number.
 const BLOCKS_SHIFT: u32 = 8;
 /// Version of pages whose checksum includes their place and the number of blocks of their chip.
 const VERSION: u8 = 2;
 /// Version of pages whose checksum includes their place only.
 const VERSION_OF_PLACE: u8 = 1;
-/// Version of pages whose checksum includes neither.
+/// Version of pages whose checksum includes neither their place nor the number of blocks.
 const VERSION_BEFORE: u8 = 0;
 
 /// The place of a page, as its checksum includes it: the page's number, and the blocks of its chip.

@@ -12,7 +12,7 @@ use nandex::nand::{Cause, Nand};
 use nandex::sort;
 use nandex::units::Pbn;
 
-/// The pages between which a search for a time goes on, and what is known of them.
+/// The range of pages in which a search for a time continues, and the times known at its ends.
 struct Span {
     low: u64,
     high: u64,
@@ -24,8 +24,8 @@ struct Span {
 }
 
 impl<N: Nand> Ring<N> {
-    /// The first page of the log by whose end a reading of this time or later has come. `None` if all
-    /// readings are earlier.
+    /// The first page of the log that ends with a reading of this time or later; `None` if all readings are
+    /// earlier.
     fn seek(&mut self, (time, search): (u64, TimeSearch), cause: Cause) -> Result<Option<u64>, IndexError> {
         if self.stored == 0 || time > self.stored_time {
             return Ok(None);

@@ -57,7 +57,7 @@ struct Pages {
     /// Pages up to the last sound one.
     count: u32,
     last: Option<Header>,
-    /// Whether an unsound page precedes that, with no directory after it.
+    /// True if an unsound page precedes the newest page without a directory between them.
     gap: bool,
 }
 

@@ -1,9 +1,8 @@
-//! The node buffer: for each node that was changed the modifications that its page has not, and the flushing
-//! units.
+//! The node buffer: for each changed node the modifications that its page lacks, and the flushing units.
 //!
-//! A node joins the newest unit when it is touched first, until that has as many nodes as a unit may; the
-//! next one begins another. So a unit is nodes that came one after the other. It ends when all its nodes are
-//! flushed or given up.
+//! A node joins the newest unit when it is first changed. A unit that has as many nodes as allowed is closed,
+//! and the next node begins another. So a unit consists of nodes changed one after the other. It ends when
+//! all its nodes are flushed or freed.
 
 use super::record::{apply, coalesce, entries_after, entry_put, is_reset, mod_bytes, show_whole};
 use alloc::collections::BTreeMap;
@@ -28,7 +27,7 @@ pub(super) struct Waiting<M> {
     pub(super) level: u8,
     /// Number of entries of the node. Only a mount keeps it up to date.
     entries: u32,
-    /// The operation that touched the node first. `touched` is the one that touched it last.
+    /// Number of the operation that changed the node first. `touched` is the last one.
     pub(super) first: u64,
     pub(super) touched: u64,
     unit: u64,
@@ -53,9 +52,9 @@ impl<M: Copy> Waiting<M> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Unit {
     pub(super) nodes: Vec<NodeId>,
-    /// Modifications that have arrived for its nodes.
+    /// Modifications of its nodes so far.
     pub(super) modifications: u64,
-    /// The operation that last touched one of its nodes.
+    /// Number of the last operation that changed one of its nodes.
     pub(super) touched: u64,
 }
 

@@ -13,7 +13,7 @@ pub(super) struct TemporalControl {
 }
 
 impl TemporalControl {
-    /// Makes lists of up to so many nodes. A length of 0 means no list.
+    /// Makes lists of at most `read_max` and `written_max` nodes. A length of 0 means no list.
     pub(super) fn new(read_max: usize, written_max: usize) -> TemporalControl {
         let (read, written) = (VecDeque::with_capacity(read_max), VecDeque::with_capacity(written_max));
         TemporalControl { read, read_max, written, written_max }

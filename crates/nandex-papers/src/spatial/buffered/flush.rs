@@ -1,4 +1,4 @@
-//! The ways out of the buffer: flushes, compactions of the log, and what comes back from the log at mount.
+//! Emptying the buffer: flushes, compactions of the log, and replaying the log at a mount.
 
 use super::buffer::{NodeBuffer, Touch, Waiting};
 use super::record::{FLUSHED, FREE, RecordHead, is_reset, mod_bytes};
@@ -124,7 +124,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         Ok(compacted?)
     }
 
-    /// Logs the operation and adds it to the buffer. After [`IndexError::Full`] neither has anything of it.
+    /// Logs the operation and adds it to the buffer. After [`IndexError::Full`] neither contains any of it.
     pub(super) fn log_and_buffer(&mut self) -> Result<(), IndexError> {
         let rows = self.hand.changed.len() * NodeBuffer::<C, D>::NODE_BYTES;
         // At most: many changes meet an older one of the same entry or node.

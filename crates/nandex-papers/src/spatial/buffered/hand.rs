@@ -1,4 +1,4 @@
-//! The operation in hand: its nodes as they are in it, and its modifications.
+//! The current operation: its nodes as it sees them, and its modifications.
 
 use super::record::{FREE, mod_bytes, show};
 use alloc::collections::BTreeMap;
@@ -11,7 +11,7 @@ pub(super) const SPARE_NODES: usize = 4;
 
 /// The operation being done.
 pub(super) struct Hand<C, const D: usize> {
-    /// Nodes that an operation may hold, if a narrow form of it exists that holds fewer.
+    /// Most nodes that an operation may hold, if there is a narrow form of it that holds fewer.
     pub(super) held_max: u32,
     pub(super) is_open: bool,
     /// Whether a bulk load has written nodes since the log was begun anew for it.

@@ -41,7 +41,7 @@ pub(super) struct LogCounts {
     pub(super) replayed_records: u64,
 }
 
-/// A callback that gets each record: its head and its modification.
+/// Called with each record: its head and its modification.
 pub(super) type Take<'a> = &'a mut dyn FnMut(RecordHead, &[u8]) -> Result<(), IndexError>;
 
 /// A store divided into the slice of the nodes and the log.
@@ -58,7 +58,7 @@ pub(super) fn format<S: PageStore>(store: S, layout: Layout) -> Result<Parts<S>,
     Ok((nodes, log))
 }
 
-/// Divides the store of an existing tree, by what its log says.
+/// Divides the store of an existing tree, as recorded in its log.
 pub(super) fn mount<S: PageStore>(mut store: S) -> Result<Parts<S>, IndexError> {
     let (first, layout) = locate::<NodeRecords>(&mut store)?;
     if u64::from(layout.pages) * 2 >= u64::from(store.page_count()) || layout.page_records == 0 {

@@ -208,7 +208,7 @@ struct BufferedCounts {
     flushes: u64,
     flushed_nodes: u64,
     emergency_flushes: u64,
-    /// Nodes read that had modifications in the buffer. `whole_hits` counts those whose page was not read.
+    /// Nodes read that had modifications in the buffer. `whole_hits` counts those read without their page.
     buffer_hits: u64,
     whole_hits: u64,
 }
@@ -222,7 +222,7 @@ pub struct BufferedNodes<S, C: Coordinate, const D: usize> {
     buffer: NodeBuffer<C, D>,
     chooser: Chooser,
     control: TemporalControl,
-    /// Operations so far, with those that failed.
+    /// Number of operations, including failed ones.
     operation: u64,
     hand: Hand<C, D>,
     /// The node read last outside an operation.
@@ -234,8 +234,8 @@ pub struct BufferedNodes<S, C: Coordinate, const D: usize> {
 pub type BufferedTree<S, C, const D: usize, R> = Tree<C, D, BufferedNodes<S, C, D>, R>;
 
 impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
-    /// Makes an empty tree and drops everything that the store held. `config` sets the durability; that of
-    /// `tree` is not used.
+    /// Makes an empty tree, and drops all contents of the store. `config` sets the durability; that of `tree`
+    /// is not used.
     pub fn format<R: Rules<C, D>>(
         mut store: S,
         tree: &SpatialConfig<R>,
@@ -352,7 +352,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
         if operation > self.operation { Err(ahead_of_log(id)) } else { Ok(operation) }
     }
 
-    /// Makes a node from its page and the modifications that wait for it.
+    /// Makes a node from its page and its waiting modifications.
     fn retrieve(&mut self, id: NodeId, cause: Cause, node: &mut Node<C, D>) -> Result<(), IndexError> {
         let waiting = self.buffer.nodes().get(&id);
         let (is_waiting, is_whole) = (waiting.is_some(), waiting.is_some_and(buffer::Waiting::is_whole));

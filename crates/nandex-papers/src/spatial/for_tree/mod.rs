@@ -125,7 +125,7 @@ pub fn format<S: PageStore, C: Coordinate, const D: usize>(
     Tree::over(OverflowNodes::over(PagedNodes::format(store, format, config.durability)?)?)
 }
 
-/// Opens the tree that a store holds, and refuses one of other rules or giving less durability.
+/// Mounts the tree of a store. Refuses a tree of other rules, and a store with less durability.
 pub fn mount<S: PageStore, C: Coordinate, const D: usize>(
     store: S,
     config: &SpatialConfig<ForRules>,

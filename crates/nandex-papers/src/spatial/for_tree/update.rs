@@ -39,7 +39,7 @@ pub(super) fn insert<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     add(rules, op, &path, depth, vec![entry])
 }
 
-/// Adds entries to the node at `depth` of a path, and to its ancestors the entries of nodes made by that.
+/// Adds entries to the node at `depth` of a path, and the entries of nodes made by that to its ancestors.
 fn add<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     rules: &ForRules,
     op: &mut Operation<'_, N>,
@@ -128,7 +128,7 @@ fn merge_back<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     Ok(Some(above))
 }
 
-/// Number of nodes for so many entries: as many as there are pages. Fewer if these would be too empty, one
+/// Number of nodes for `entries` entries: as many as there are pages. Fewer if these would be too empty, one
 /// if one node holds all, and more if the pages cannot hold all.
 fn nodes_for(format: &NodeFormat, level: u8, pages: usize, entries: usize) -> usize {
     let needed = entries.div_ceil(format.capacity(level));

@@ -12,7 +12,7 @@ use nandex::spatial::node::{Change, Entry, Node, NodeId, ROOT};
 use nandex::spatial::nodes::Nodes;
 use nandex::spatial::tree::{Operation, Path, by_measure};
 
-/// The way in which a removal balances, and the data that it must insert again.
+/// How a removal balances, and the data that it must insert again.
 pub(super) struct Homeless<C, const D: usize> {
     pub(super) balance: Balance,
     pub(super) data: Vec<Entry<C, D>>,

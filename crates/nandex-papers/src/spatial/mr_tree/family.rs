@@ -1,8 +1,7 @@
-//! The family of a node of the MR-tree: data, children one level below it, and children two levels below it.
+//! The entries of an MR-tree's node: data, children one level below it, and children two levels below it.
 //!
-//! The children one level below (*tall*) stand before those two levels below (*short*), and the tag of the
-//! node counts the short ones. So a node tells the height of every subtree and no child needs to be read for
-//! it.
+//! The children one level below (*tall*) precede those two levels below (*short*), and the tag of the node
+//! counts the short ones. So a node tells the height of every subtree, and no child must be read for that.
 
 use super::split;
 use alloc::collections::BTreeSet;
@@ -109,7 +108,7 @@ impl<C: Coordinate, const D: usize> Family<C, D> {
         self.tallest() - shortest
     }
 
-    /// The node that has these entries.
+    /// Makes a node of these entries.
     pub(super) fn into_node(self) -> Node<C, D> {
         assert!(self.spread() <= 1, "subtrees that differ by {} levels", self.spread());
         let tallest = self.tallest();

@@ -188,7 +188,7 @@ fn split<C: Coordinate, const D: usize>(entries: Vec<Entry<C, D>>, least: usize)
     Grouping::split(&Guttman { split: Split::Quadratic }, entries, least)
 }
 
-/// Reads a child. One whose level differs from what its place says is an error.
+/// Reads a child. A level that does not agree with the child's place is an error.
 fn read_kin<'a, C: Coordinate, const D: usize, N: Nodes<C, D>>(
     op: &'a mut Operation<'_, N>,
     id: NodeId,

@@ -1,5 +1,5 @@
-//! RFTL against a list, under power cuts, on damaged pages; what it costs; and the units of two images of a
-//! node.
+//! RFTL compared with a list, under power cuts and on damaged pages; its costs; and the units from two images
+//! of a node.
 
 use super::*;
 use crate::inputs::sized;

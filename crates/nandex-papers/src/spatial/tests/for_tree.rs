@@ -1,4 +1,4 @@
-//! The FOR-tree: its table, its merging back, and what all trees are tested for.
+//! The FOR-tree: its table, its merging back, and the tests of all trees.
 
 use super::Pages;
 use super::model::{Kind, Model, Sample, assert_same, everything, random_rect, window};
@@ -74,7 +74,7 @@ fn the_for_tree_answers_as_a_list_does() {
     }
 }
 
-/// A tree of one leaf of four entries, and `more` entries beyond.
+/// A tree of one leaf with room for four entries, and `more` entries in overflow nodes.
 fn leaf_and(rules: ForRules, more: i32) -> ForTree<Store, i32, 2> {
     let config = SpatialConfig::new(rules).with_capacity(4);
     let mut tree = for_tree::format(Store::new(512, 60), &config).unwrap();

@@ -1,5 +1,5 @@
-//! A layer between tree and pages that believes nothing but the modifications it is given: whoever replays
-//! them has the nodes. It stands for the layers that log or buffer entries.
+//! A test layer between tree and pages that uses only the modifications it is given, and rebuilds the nodes
+//! from them. It represents the layers that log or buffer entries.
 
 use super::model::{Kind, Model, assert_same, random_rect};
 use crate::spatial::r_star;

@@ -1,4 +1,4 @@
-//! Stores that fill up or fail: nothing is lost, and the tree knows when it does not know.
+//! Stores that become full or fail: nothing is lost, and a tree in an unknown state says so.
 
 use super::model::{Kind, Model, assert_same, random_rect};
 use crate::spatial::{mr_tree, r_star};

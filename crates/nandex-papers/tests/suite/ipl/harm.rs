@@ -146,8 +146,8 @@ fn wrong_bits_of_a_closed_chip_are_never_returned_as_data() {
     }
 }
 
-/// The last page of a block may look like the torn page of a cut, and take its operations with it, while no
-/// checkpoint knows of it and the page programmed after it is gone. All other damage is noticed.
+/// One damage is not noticed. The last page of a block may look like the torn page of a cut, and its
+/// operations are lost, if no checkpoint knows of it and the page programmed after it is gone.
 #[test]
 fn wrong_bits_of_a_chip_that_was_cut_are_noticed() {
     for area in [LogArea::Dynamic, LogArea::Fixed] {

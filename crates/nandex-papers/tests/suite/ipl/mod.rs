@@ -1,5 +1,5 @@
-//! IPL and dIPL against a `BTreeMap`: remounts, small chips, failing blocks, wrong bits. What cuts do is
-//! asked of all indexes alike (`nandex crash`, `crates/nandex-lab/tests/suite`).
+//! IPL and dIPL compared with a `BTreeMap`: remounts, small chips, failing blocks, wrong bits. Power cuts are
+//! tested for all indexes alike (`nandex crash`, `crates/nandex-lab/tests/suite`).
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! The smallest RAM.
+//! IPL and dIPL in the smallest RAM.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Trees whose pages keep their places on a store: what is written where, and what a mount finds.
+//! Trees whose pages keep their places on a store: where pages are written, and what a mount finds.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! The end of life: programs and erases fail more and more often until nothing can be written. What was
-//! acknowledged can be read for ever, now and after every mount.
+//! The end of life: programs and erases fail more and more often until nothing can be written. Acknowledged
+//! records can be read for ever, at once and after every mount.
 
 use super::edge::Life;
 use super::kinds::{Below, Chip, LOGS_IN_PLACE, ON_CHIPS, chip_for};

@@ -158,7 +158,7 @@ fn spare(chip: &Chip) {
     chip.power_on();
 }
 
-/// Mounts until no cut strikes: at most three times it does.
+/// Mounts until no cut interrupts the mount; at most three do.
 fn mount_through_cuts(life: &mut Life, chip: &Chip, under_way: Option<Change>, when: &str) {
     for _ in 0..life.rng.below(4) {
         chip.lock().power_on();

@@ -1,8 +1,8 @@
-//! Statements of SQL as operations on the keys of their tables.
+//! Turns SQL statements into operations on the keys of their tables.
 //!
-//! A statement counts when it names records by the key of one table: `WHERE id = 5`, `IN`, `BETWEEN`, bounds;
-//! or walks over all of it. What is found by other columns, and joins, is passed over: which records that
-//! touches the log does not tell.
+//! A statement counts if it names records by the key of one table (`WHERE id = 5`, `IN`, `BETWEEN`, bounds)
+//! or scans the whole table. Searches by other columns and joins are skipped: the log does not tell which
+//! records they touch.
 
 mod statement;
 #[cfg(test)]
@@ -14,7 +14,7 @@ use statement::{Find, Statement, Term, Values};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-/// One statement of a log, with what the log tells about it.
+/// A statement of a log, with the facts that the log gives about it.
 pub(super) struct Logged {
     /// Number of its first line in the log.
     pub(super) line: u64,

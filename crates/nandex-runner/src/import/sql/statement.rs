@@ -1,4 +1,5 @@
-//! Statements of SQL, by what they do to keys: no guesses beyond those that name records of one table.
+//! Parses SQL statements by their effects on keys. Only statements that name records of one table are used;
+//! nothing is guessed.
 
 use crate::trace::build::Key;
 use sqlparser::ast::{
@@ -51,8 +52,8 @@ pub(super) enum Values {
     Unclear,
 }
 
-/// The most tokens between commas, on all levels of brackets together: a tree of so many operators can be
-/// dropped on any stack.
+/// Most tokens between two commas, counted over all levels of brackets: an expression tree of so many
+/// operators can be dropped on any stack.
 const CHAIN_MAX: usize = 5_000;
 
 /// The statement in this text. `quoted_texts`: double quotes are around texts and not around names.
@@ -96,7 +97,7 @@ fn one() -> Token {
     Token::Number("1".to_string(), false)
 }
 
-/// Puts the parameters that the log has in their places.
+/// Replaces placeholders by the parameters in the log.
 fn fill_in(tokens: &mut [Token], parameters: &[Option<Key>]) {
     let mut unnumbered = 0..;
     for token in tokens {
@@ -117,7 +118,7 @@ fn fill_in(tokens: &mut [Token], parameters: &[Option<Key>]) {
     }
 }
 
-/// Puts something else in the place of what is selected or set, which may be anything and names no record.
+/// Replaces the selected columns or set values, which may be any expression and name no record.
 fn leave_out(tokens: &mut Vec<Token>, behind: &str, ends: &[&str], instead: &[Token]) {
     let Some(begin) = tokens.iter().position(|token| is_word(token, behind)) else { return };
     let mut depth = 0;
@@ -140,7 +141,7 @@ fn leave_out_words(tokens: &mut Vec<Token>) {
     }
 }
 
-/// Whether operators may follow each other for so long that a tree of them is too deep.
+/// True if a chain of operators is so long that its expression tree would be too deep.
 fn is_chained(tokens: &[Token]) -> bool {
     let (mut levels, mut length) = (vec![0], 0);
     tokens.iter().any(|token| {
@@ -207,7 +208,7 @@ fn name(ident: &Ident) -> String {
     if ident.quote_style.is_some() { ident.value.clone() } else { ident.value.to_ascii_lowercase() }
 }
 
-/// A name without what qualifies it.
+/// Last part of a qualified name.
 fn last(qualified: &ObjectName) -> Option<String> {
     qualified.0.last()?.as_ident().map(name)
 }

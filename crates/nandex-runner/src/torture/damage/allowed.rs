@@ -1,9 +1,9 @@
-//! The answers that an index may give on a damaged chip besides the truth, an error and a refused mount: the
-//! one list of it.
+//! The complete list of exceptions: answers that an index may give on a damaged chip besides the truth, an
+//! error and a refused mount.
 //!
-//! Each exception says for whom, after which damages and ends, what may come, and why it cannot be told from
-//! something that may happen to a sound chip. `docs/guarantees.md` prints the list; whatever a run finds
-//! outside of it is a finding.
+//! Each exception names the subjects, damages and ends for which it holds, the answer that it allows, and the
+//! reason why the damage cannot be told from something that happens to a sound chip. `docs/guarantees.md`
+//! prints the list. A run reports every other answer as a finding.
 
 use super::Finding;
 use super::image::End;
@@ -62,9 +62,9 @@ pub struct Exception {
     pub damages: &'static [Kind],
     /// The ends it applies to.
     pub ends: Ends,
-    /// The answer that it allows.
+    /// Answer that the exception allows.
     pub may: May,
-    /// The reason why the damage cannot be distinguished from what happens to a sound chip.
+    /// Why the damage cannot be distinguished from something that happens to a sound chip.
     pub reason: &'static str,
 }
 

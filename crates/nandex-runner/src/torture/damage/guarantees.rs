@@ -1,5 +1,5 @@
-//! The table of `docs/guarantees.md`: for each index, spatial index and FTL what a damage may do besides
-//! being told.
+//! The table of `docs/guarantees.md`: for each index, spatial index and FTL the effects that a damage may
+//! have besides being reported.
 
 use super::allowed::{EXCEPTIONS, Ends, Exception, May};
 use super::kinds::Kind;
@@ -47,7 +47,7 @@ pub fn table() -> String {
     out
 }
 
-/// The rows; those that are equal are merged.
+/// Rows of the table, equal ones merged.
 fn rows() -> Vec<(String, Vec<&'static str>)> {
     let indexes = subjects().map(Target::Index);
     let indexes = indexes.chain(SPATIAL.iter().map(Target::Spatial));

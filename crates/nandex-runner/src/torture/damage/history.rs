@@ -1,5 +1,4 @@
-//! The history of a subject, and which of its states fits what was read back, slots that could not be read
-//! left out.
+//! The history of a subject, and the state in it that fits the contents read, not counting unreadable slots.
 
 use crate::crash::ops::HostOp;
 use crate::crash::subject::Promise;
@@ -9,7 +8,7 @@ struct Effect {
     slot: u32,
     old: u64,
     new: u64,
-    /// Whether the slot is a page that was trimmed: until the next sync its old contents may come back.
+    /// True if the slot is a trimmed page. Until the next sync its old contents may come back.
     trimmed: bool,
 }
 
@@ -46,7 +45,7 @@ pub(super) enum Standing {
     /// The contents as a whole match no state, but each slot holds a former value. Gives the number of such
     /// slots and the first of them.
     Stale(usize, usize),
-    /// Some slots hold a value that they never had. Gives their number and the first of them.
+    /// Some slots have a value that they never had: their number, and the first of them.
     Alien(usize, usize),
 }
 

@@ -1,5 +1,5 @@
-//! The images: one scripted life of a subject, recorded from its format on, and the chip at chosen ends of
-//! it.
+//! Images: one scripted life of a subject, recorded from its format on, and the chip at chosen ends of that
+//! life.
 
 use super::history::{History, Moment};
 use super::kinds::Version;
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// The end of a life at which an image is taken.
+/// End of a life at which an image is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The victim was closed, and was never mounted since the format.

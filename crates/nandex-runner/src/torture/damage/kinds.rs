@@ -126,7 +126,7 @@ impl FromStr for Damage {
     }
 }
 
-/// The contents of a page after one of its programs.
+/// Contents of a page after one of its programs.
 #[derive(Clone, Debug)]
 pub(super) struct Version {
     pub(super) ppn: Ppn,

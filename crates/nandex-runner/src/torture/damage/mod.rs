@@ -87,8 +87,8 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// The number of the exception that allows the finding, as in `docs/guarantees.md`; `None` if there is
-    /// none.
+    /// Number of the exception that allows the finding, as in `docs/guarantees.md`; `None` if no exception
+    /// does.
     pub fn exception(&self) -> Option<usize> {
         allowed::allowed(&allowed::Hit::of(self), &self.outcome).map(|number| number + 1)
     }

@@ -14,7 +14,6 @@ pub(super) struct Seen {
     pub(super) known: Vec<Option<u64>>,
     /// Two answers that contradict each other, or an answer that was never true.
     pub(super) contradiction: Option<String>,
-    /// Number of errors.
     pub(super) errors: u64,
     pub(super) first_error: Option<IndexError>,
 }

@@ -1,4 +1,4 @@
-//! A volume on a store that promises nothing before a sync, as a file on a disk with a cache.
+//! A volume on a store that promises nothing before a sync, like a file on a disk with a write cache.
 
 use super::super::{Purpose, Volume};
 use super::small_ram;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 const PAGE_BYTES: usize = 512;
 const PAGES: u32 = 600;
 
-/// The contents of the medium, what is on its way, and how many operations are left before the power goes.
+/// The durable pages, the writes since the last sync, and the operations left before the power is cut.
 #[derive(Clone, Default)]
 struct Medium {
     pages: BTreeMap<u32, Vec<u8>>,
@@ -24,7 +24,7 @@ impl Medium {
         Ok(())
     }
 
-    /// The power goes: of what was on its way, any part is there, pages torn among them.
+    /// Cuts the power: any part of the writes since the last sync is done, some pages torn.
     fn cut(&mut self, rng: &mut Rng) {
         for (lpn, data) in std::mem::take(&mut self.pending) {
             let page = self.pages.entry(lpn).or_insert_with(|| vec![0; PAGE_BYTES]);
@@ -94,7 +94,7 @@ impl PageStore for Careless {
     }
 }
 
-/// Writes a number all over a file of a size that changes with it.
+/// Overwrites a file with a number. The size of the file depends on the number.
 fn write(volume: &mut Volume, number: u8) -> Result<(), StoreError> {
     let Some(id) = volume.open_file(Some("a"), Purpose::Kept, true) else { return Ok(()) };
     let bytes = 1000 + usize::from(number) * 1777 % 20_000;

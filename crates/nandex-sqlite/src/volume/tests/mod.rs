@@ -1,4 +1,4 @@
-//! Files of a volume against files in memory, and what happens when the store is full or fails.
+//! Files of a volume compared with files in memory, and a store that is full or fails.
 
 mod careless;
 
@@ -21,7 +21,7 @@ fn ftl(atomic_pages: u32) -> FtlConfig {
     FtlConfig { atomic_pages, ..FtlConfig::default() }
 }
 
-/// A store of groups of 16 pages, all free but for the directory.
+/// A store of groups of 16 pages, all free except those of the directory.
 pub(super) fn medium() -> Medium {
     Medium::new(Box::new(PageMapFtl::format(chip(24), &ftl(16)).unwrap()), Commits::Grouped)
 }
@@ -30,14 +30,14 @@ fn small_ram() -> VolumeConfig {
     VolumeConfig { ram_bytes: 0, growth_pages: 4, ..VolumeConfig::default() }
 }
 
-/// A volume and what its files should hold, open under their names.
+/// A volume, the expected contents of its files, and the open files by name.
 struct Checked {
     volume: Volume,
     files: BTreeMap<&'static str, (FileId, Vec<u8>, Vec<u8>)>,
 }
 
 impl Checked {
-    /// Does something at random to a file; commits now and then.
+    /// Does a random operation on a file, sometimes a commit.
     fn step(&mut self, name: &'static str, rng: &mut Rng) {
         let purpose = if name == "temporary" { Purpose::Temporary } else { Purpose::Kept };
         let volume = &mut self.volume;
@@ -82,7 +82,7 @@ impl Checked {
         }
     }
 
-    /// The volume on the same store, found again.
+    /// Mounts the volume again on the same store.
     fn again(self, find: impl Fn() -> Box<dyn PageStore>) -> Checked {
         drop(self.volume);
         let mut volume = Volume::open(find(), small_ram()).unwrap();
@@ -134,7 +134,7 @@ fn a_volume_is_files_that_survive_as_committed() {
     );
 }
 
-/// Nothing leaks: when all files have gone, all pages are free again.
+/// Once all files are gone, all store pages are free again.
 #[test]
 fn pages_come_back() {
     let store = PageMapFtl::format(chip(24), &ftl(8)).unwrap();
@@ -188,9 +188,8 @@ fn a_commit_that_finds_no_room_changes_nothing() {
     assert_eq!(volume.size(id), 5);
 }
 
-/// A large commit that is on the flash, and whose pages cannot be put in their places: it holds.
-/// What a file of 40,000 bytes has before and after a commit: other bytes, nearly the same ones, or both and
-/// zeros.
+/// Contents of a file of 40,000 bytes before and after a commit. `kind` chooses other bytes, nearly the same
+/// bytes, or both and zeros.
 fn contents(kind: u64, rng: &mut Rng) -> (Vec<u8>, Vec<u8>) {
     let mut before = vec![0; 40_000];
     rng.fill(&mut before);
@@ -205,7 +204,7 @@ fn contents(kind: u64, rng: &mut Rng) -> (Vec<u8>, Vec<u8>) {
     (before, after)
 }
 
-/// Cuts the power at this operation from now on.
+/// Cuts the power at this operation.
 fn plan_cut(chip: &Shared<SimChip>, at: u64, torn: TornModel) {
     let at_operation = chip.lock().operations() + at;
     chip.lock().plan_power_cut(PowerCut { at_operation, when: CutWhen::Inside, torn, seed: at });

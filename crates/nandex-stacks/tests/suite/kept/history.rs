@@ -1,13 +1,13 @@
-//! The rule of the corpus: what a history of some seed does, operation by operation.
+//! The rule of the corpus: the operations that a history consists of, given its seed.
 //!
-//! Images were recorded by it, so it never changes. Another rule has another name in the list.
+//! Recorded images depend on the rule, so it never changes. Another rule gets another name in the list.
 
 use std::collections::BTreeMap;
 
 /// The records of a subject, or its pages, entries or readings.
 pub(crate) type Records = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// One thing that an application does.
+/// An operation of an application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Op {
     Put(Vec<u8>, Vec<u8>),
@@ -20,13 +20,13 @@ pub(crate) enum Op {
 pub(crate) enum Shape {
     /// Keys of a length in any order, values of a length.
     Fixed(usize, usize),
-    /// Lengths as before; each key is above all before, and none is removed.
+    /// Lengths as in `Varied`. Each key is above all earlier ones, and none is removed.
     Ascending(usize, usize),
-    /// Keys of 1 to so many bytes, values of 0 to so many.
+    /// Records with keys of 1 to this many bytes and values of 0 to this many.
     Varied(usize, usize),
-    /// Pages of a store of so many bytes, by their numbers.
+    /// Pages of a store, of this many bytes, by number.
     Pages(usize),
-    /// Places, each the two coordinates of a corner, with a number: one that is taken keeps its number.
+    /// Points of two coordinates, each with a number of its own.
     Places,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct History {
     pub(crate) keys: u64,
 }
 
-/// Every so many operations one is a sync.
+/// Number of operations from one sync to the next.
 const SYNC_EACH: u64 = 24;
 
 /// A number made of another: SplitMix64.
@@ -49,20 +49,20 @@ fn mixed(number: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Bytes of numbers that follow from one.
+/// Bytes that follow from a number.
 fn bytes_of(number: u64, length: usize) -> Vec<u8> {
     let numbers = (0..).map(|place| mixed(number.wrapping_add(place << 32)));
     numbers.flat_map(u64::to_be_bytes).take(length).collect()
 }
 
-/// A number big-endian in so many bytes: zeros before it, or its last bytes.
+/// A big-endian number in `length` bytes: filled with zeros in front, or its last bytes.
 pub(crate) fn padded(number: u64, length: usize) -> Vec<u8> {
     let bytes = number.to_be_bytes();
     let zeros = length.saturating_sub(bytes.len());
     [vec![0; zeros], bytes[bytes.len() - (length - zeros)..].to_vec()].concat()
 }
 
-/// A value of so many bytes: some that follow from a number, then zeros.
+/// A value of `length` bytes: a few that follow from a number, then zeros.
 fn value_of(number: u64, length: usize) -> Vec<u8> {
     let mut value = bytes_of(number, length.min(2 + (number >> 20) as usize % 7));
     value.resize(length, 0);
@@ -106,7 +106,7 @@ impl History {
         if drawn.is_multiple_of(4) { Op::Remove(key) } else { Op::Put(key, self.value(drawn)) }
     }
 
-    /// Every key that it can have after so many operations.
+    /// Every key that may exist after `ops` operations.
     pub(crate) fn all_keys(&self, ops: u64) -> Vec<Vec<u8>> {
         let is_ascending = matches!(self.shape, Shape::Ascending(..));
         (0..if is_ascending { ops } else { self.keys }).map(|number| self.key(number)).collect()
@@ -129,7 +129,7 @@ impl History {
         }
     }
 
-    /// The newest sync among the first `n` operations: how many there were up to it.
+    /// Number of operations up to the newest sync among the first `n`.
     pub(crate) fn synced(&self, n: u64) -> u64 {
         n / SYNC_EACH * SYNC_EACH
     }

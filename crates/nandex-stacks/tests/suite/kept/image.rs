@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-/// The newest folder: what is recorded goes there.
+/// The newest folder; new images are recorded there.
 pub(crate) const NEWEST: &str = "2";
 /// Every folder, the oldest first.
 pub(crate) const FOLDERS: [&str; 2] = ["1", NEWEST];
@@ -18,7 +18,7 @@ pub(crate) const FOLDERS: [&str; 2] = ["1", NEWEST];
 /// The name of the list in a folder.
 const LIST: &str = "list.txt";
 
-/// The kinds of what lies on a chip.
+/// Kinds of subjects on a chip.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Index,
@@ -41,7 +41,7 @@ const KINDS: [(Kind, &str); 6] = [
 const CLASSES: [(Durability, &str); 3] =
     [(Durability::EveryOperation, "operation"), (Durability::EverySync, "sync"), (Durability::None, "none")];
 
-/// An image: what made it, how it is mounted, and what it must hold.
+/// A recorded chip: its subject, its settings, and the contents it must have.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Image {
     pub(crate) folder: &'static str,
@@ -56,7 +56,7 @@ pub(crate) struct Image {
     pub(crate) options: Options,
     pub(crate) seed: u64,
     pub(crate) keys: u64,
-    /// Fewest and most operations of its history that it may show.
+    /// Fewest and most operations of the history whose effects may be present.
     pub(crate) shown: (u64, u64),
 }
 
@@ -170,7 +170,7 @@ impl Image {
         History { shape: self.shape, seed: self.seed, keys: self.keys }
     }
 
-    /// The chip that it is recorded on: small, and of NOR where the index needs that.
+    /// Chip for the recording: small, and NOR if the index needs that.
     pub(crate) fn part(&self) -> Part {
         let mut part = catalogue::mlc_64m();
         part.name = "corpus".into();

@@ -1,4 +1,4 @@
-//! The judgement of an image: it mounts, holds what it must by every way to read it, and takes changes.
+//! Judges an image: it must mount, return its contents by every way of reading, and take changes.
 
 use super::history::{History, Op, Records, Shape};
 use super::image::{Image, Kind};
@@ -15,7 +15,7 @@ pub(crate) fn image(image: &Image, chip: &SimChip) -> Result<(), String> {
     mounted(image, &|| Box::new(chip.clone()))
 }
 
-/// Judges what an image says of a chip, which is mounted twice.
+/// Judges an image on a chip, which is mounted twice.
 pub(crate) fn mounted(image: &Image, chip: &dyn Fn() -> Box<dyn Nand>) -> Result<(), String> {
     let told = |what: &'static str| move |error: IndexError| format!("{what}: {error}");
     let mut subject = open(image, chip(), How::Mount).map_err(told("the mount"))?;

@@ -1,8 +1,8 @@
-//! Chips of former releases: each image of the corpus (`tests/corpus`) mounts, holds what it must, takes
-//! changes and mounts again.
+//! Chips of earlier releases: each image of the corpus (`tests/corpus`) mounts, has the expected contents,
+//! takes changes and mounts again.
 //!
-//! An image is never recorded anew. `NANDEX_RECORD=1 cargo test -p nandex-stacks --test suite kept::` adds
-//! those that are missing: of a new index, or all of a new folder.
+//! An image is never recorded again. `NANDEX_RECORD=1 cargo test -p nandex-stacks --test suite kept::` adds
+//! missing ones: those of a new index, or all of a new folder.
 
 #![allow(clippy::unwrap_used)]
 

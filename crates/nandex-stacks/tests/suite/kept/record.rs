@@ -1,4 +1,4 @@
-//! The list of what the corpus is to have, and the recording of what it lacks.
+//! The list of images that the corpus must have, and the recording of missing ones.
 
 use super::history::Shape;
 use super::image::{FOLDERS, Image, Kind, NEWEST, images};
@@ -21,8 +21,8 @@ pub(crate) enum End {
     Cut,
 }
 
-/// The classes and the ends of the images of a subject, each as the image is called. Class *none* promises
-/// nothing after a cut; a close in the class *every sync* is recorded where there is no higher class.
+/// Classes and endings of a subject's images, each with its word in the image's name. Class *none* promises
+/// nothing after a cut. A close in the class *every sync* is recorded if there is no higher class.
 const ENDS: [(Durability, End, &str); 5] = [
     (Durability::EveryOperation, End::Closed, "operation.closed"),
     (Durability::EveryOperation, End::Cut, "operation.cut"),
@@ -31,7 +31,7 @@ const ENDS: [(Durability, End, &str); 5] = [
     (Durability::None, End::Closed, "none.closed"),
 ];
 
-/// Options by name.
+/// Options by name, with their values.
 type Set = &'static [(&'static str, &'static str)];
 
 /// Options that let a short history reach all parts of an index: small buffers, small nodes.
@@ -62,10 +62,10 @@ const SMALL: [(&str, Set); 24] = [
     ("efind", &[("buffer_bytes", "4096")]),
 ];
 
-/// An index with settings that have pages of their own.
+/// An index with settings that give its pages another format.
 struct Variant {
     index: &'static str,
-    /// The word that its images are called by, after the index.
+    /// Word in the names of its images, after that of the index.
     word: &'static str,
     /// Key and value bytes.
     lengths: (usize, usize),
@@ -74,7 +74,7 @@ struct Variant {
     options: Set,
 }
 
-/// The usual one.
+/// The default variant.
 const PLAIN: Variant =
     Variant { index: "", word: "", lengths: (8, 8), ram_bytes: None, blocks: 40, options: &[] };
 
@@ -109,7 +109,7 @@ const VARIANTS: [Variant; 24] = [
     Variant { lengths: (16, 60), ..with("wpcb", "long", &[("tbm_spare_blocks", "4")]) },
 ];
 
-/// An image of an index in its usual setting, to be told apart by class and end.
+/// An image of an index with default settings; class and end are set later.
 fn image(kind: Kind, subject: &str, name: &str, shape: Shape) -> Image {
     let mut options = Options::default();
     let small = SMALL.iter().filter(|(small, _)| *small == subject && kind != Kind::ValueLog);
@@ -130,8 +130,8 @@ fn image(kind: Kind, subject: &str, name: &str, shape: Shape) -> Image {
     }
 }
 
-/// Every image that the corpus is to have, with how it ends, in each class: those that a subject does not
-/// offer are left out when it is opened.
+/// Every image of the corpus with its ending, in each class. Classes that a subject does not offer are
+/// dropped when it is opened.
 pub(crate) fn wanted() -> Vec<(Image, End)> {
     let mut wanted = Vec::new();
     let mut both = |image: &Image| {
@@ -206,13 +206,13 @@ fn run(image: &Image, subject: &mut dyn Subject, chip: &Shared<SimChip>, ops: u6
     ops
 }
 
-/// Formats what an image names; `None` where it does not offer this class.
+/// Formats the subject of an image; `None` if it does not offer the class.
 fn formatted(image: &Image, chip: &Shared<SimChip>) -> Option<Box<dyn Subject>> {
     let subject = open(image, Box::new(chip.clone()), How::Format).ok()?;
     (subject.class() == image.class).then_some(subject)
 }
 
-/// Records an image; `None` where the subject does not offer its class.
+/// Records an image; `None` if the subject does not offer the class.
 fn record(image: &mut Image, end: End) -> Option<SimChip> {
     let chip = chip_for(image);
     let mut subject = formatted(image, &chip)?;
@@ -247,7 +247,7 @@ fn record(image: &mut Image, end: End) -> Option<SimChip> {
     Some(closed)
 }
 
-/// Records what no folder has, to the newest one.
+/// Records images that no folder has, into the newest one.
 pub(crate) fn record_missing() -> Vec<String> {
     let mut known: Vec<String> =
         FOLDERS.iter().flat_map(|folder| images(folder)).map(|image| image.name).collect();

@@ -18,11 +18,11 @@ use std::ops::{Bound, ControlFlow};
 /// Blocks of the log of a [`ValueLog`] in the corpus; the index has the others.
 const LOG_BLOCKS: u32 = 16;
 
-/// Something that lies on a chip of the corpus.
+/// A subject on a chip of the corpus: index, spatial index, store or log.
 pub(crate) trait Subject {
     fn step(&mut self, op: &Op) -> Result<(), IndexError>;
 
-    /// Everything, by walking.
+    /// All records, read by a scan.
     fn scan(&mut self) -> Result<Records, IndexError>;
 
     /// The value of a key, by looking it up.
@@ -44,7 +44,7 @@ pub(crate) enum How {
     Mount,
 }
 
-/// Opens what an image names on a chip.
+/// Opens the subject of an image on a chip.
 pub(crate) fn open(image: &Image, nand: Box<dyn Nand>, how: How) -> Result<Box<dyn Subject>, IndexError> {
     let settings = image.settings();
     let opened = |name: &str, nand: Box<dyn Nand>| -> Result<Boxed, IndexError> {
@@ -146,7 +146,7 @@ impl Subject for Index {
     }
 }
 
-/// The pages of an FTL; one that reads as zeros is not there.
+/// The pages of an FTL. A page of zeros counts as absent.
 struct Pages {
     store: Box<dyn PageStore>,
     page: Vec<u8>,
@@ -196,7 +196,7 @@ impl Subject for Pages {
     }
 }
 
-/// A spatial index: each key is a place, whose value is the identifier there.
+/// A spatial index as records: each key is a place, and its value is the identifier there.
 struct Places(Box<dyn SpatialIndex<f64, 2>>);
 
 fn rect_of(key: &[u8]) -> Rect<f64, 2> {
@@ -234,7 +234,7 @@ impl Subject for Places {
         }
     }
 
-    /// By places: the corners of a rectangle are those of one key only.
+    /// Finds all records by their places: the corners of a rectangle belong to one key only.
     fn scan(&mut self) -> Result<Records, IndexError> {
         let everywhere = Rect::new([-1.0, -1.0], [1e6, 1e6]).unwrap();
         let mut records = Records::new();

@@ -1,5 +1,5 @@
-//! A chip that is gone for a moment and comes back while its owner goes on: nobody writes on what it does not
-//! know. The owner answers with errors until the next mount, and that finds everything.
+//! A chip that fails for a moment and returns while its owner goes on. The owner must not write on a state
+//! that it does not know. It answers with errors until the next mount, which finds everything.
 
 use super::part;
 use super::unclosed::{Entry, Kind, Model};
@@ -19,7 +19,7 @@ fn one_of<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
     of[rng.below(of.len() as u64) as usize]
 }
 
-/// Lets the chip go at one of the next operations.
+/// Plans the failure of the chip within the next `within` operations.
 fn plan(chip: &Shared<SimChip>, rng: &mut Rng, within: u64) {
     let mut chip = chip.lock();
     let at_operation = chip.operations() + rng.below(within);
@@ -35,7 +35,7 @@ fn came_back(chip: &Shared<SimChip>) -> bool {
     was_gone
 }
 
-/// A life of a store; what was wrong.
+/// Runs a life of a store. Fails with a message.
 fn live_on_store(entry: &StoreEntry, seed: u64) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let chip = Shared::new(SimChip::new(&part(512, 16, 48)).unwrap());
@@ -117,7 +117,7 @@ fn a_store_whose_chip_came_back_writes_no_more() {
     assert!(wrong.is_empty(), "{} faults:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A life of an index in which its chip goes and comes back; what was wrong.
+/// Runs a life of an index whose chip fails and returns. Fails with a message.
 fn live_on_index(entry: Entry, settings: &Settings, seed: u64) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let chip = Shared::new(SimChip::new(&entry.part()).unwrap());

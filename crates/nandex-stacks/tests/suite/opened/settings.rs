@@ -1,4 +1,4 @@
-//! A mount with other settings than those that formatted: it refuses, or everything is there and stays.
+//! A mount with other settings than those of the format: it refuses, or all contents are there and stay.
 
 use super::unclosed::{Entry, Kind, Model, Opened};
 use crate::sizes::stride;
@@ -14,7 +14,7 @@ const RECORDS: u64 = 200;
 /// The first number that is not changed by any of the two rounds of changes.
 const FRESH: u64 = 5000;
 
-/// The values of an option, as its refusal names them.
+/// Values of an option, as listed in its refusal.
 fn values(entry: Entry, settings: &Settings, option: &str) -> Vec<String> {
     let refusal = |text: &str| {
         let chip = SimChip::new(&entry.part()).unwrap();
@@ -35,7 +35,7 @@ fn values(entry: Entry, settings: &Settings, option: &str) -> Vec<String> {
     numbers.iter().map(u64::to_string).collect()
 }
 
-/// Every setting that differs in one thing.
+/// Settings that differ from `made` in one value.
 fn others(entry: Entry, made: &Settings, options: &[&'static str]) -> Vec<(String, Settings)> {
     let mut others = Vec::new();
     for ram in [None, Some(24 << 10), Some(64 << 10), Some(300 << 10)] {
@@ -57,7 +57,7 @@ fn others(entry: Entry, made: &Settings, options: &[&'static str]) -> Vec<(Strin
     others
 }
 
-/// Whether an error says that these settings and this chip do not go together.
+/// True if an error says that the settings do not fit the chip.
 fn is_refusal(error: &IndexError) -> bool {
     error.is_unsupported()
         || matches!(
@@ -126,7 +126,8 @@ fn judge(
     assert_whole(&mut index, &model, "at the end")
 }
 
-/// A chip as it was made: closed, or synced and its power gone; none where the stack does not open so.
+/// A chip that was closed, or synced before its power was cut. Returns `None` if the stack cannot be opened
+/// so.
 fn image(entry: Entry, made: &Settings, closes: bool) -> Option<(SimChip, Model)> {
     let (mut index, chip) = entry.open(SimChip::new(&entry.part()).unwrap(), made, true).ok()?;
     let mut model = Model::new();

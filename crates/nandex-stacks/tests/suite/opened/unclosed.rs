@@ -1,5 +1,5 @@
-//! The class *none*: what is acknowledged and not synced is never taken for absent. Power goes off between
-//! two operations, and the mount refuses or finds everything.
+//! The class *none*: acknowledged records that were not synced are never reported as absent. The power is cut
+//! between two operations; then the mount refuses or finds everything.
 
 use super::part;
 use crate::sizes::{sized, stride};
@@ -151,7 +151,7 @@ impl Opened {
     }
 }
 
-/// The class that an index gives of which *none* is wanted.
+/// Class of an index that was opened for the class *none*.
 fn class_of(index: &Opened) -> Durability {
     match index {
         Opened::Ordered(index) => index.durability(),
@@ -159,7 +159,7 @@ fn class_of(index: &Opened) -> Durability {
     }
 }
 
-/// A run: closed or synced last, then so many changes, then the power goes off. The fault, if there is one.
+/// Runs changes after a close or a sync, then cuts the power. Returns the fault, if any.
 fn judge(
     entry: Entry,
     closed: &SimChip,
@@ -212,11 +212,11 @@ fn judge(
     }
 }
 
-/// Indexes that give *every sync* though *none* is wanted: they may come back as of the last sync.
+/// Indexes that give *every sync* instead of *none*: they may return to the last sync.
 const GIVE_MORE: [&str; 9] =
     ["mu", "mu-star", "wandering", "vmtree", "sbits", "rbftl", "rftl", "fast-framework", "efind"];
 
-/// Everything that is found of one stack; nothing where it does not open.
+/// Faults of one stack; `None` if it cannot be opened.
 fn faults_of(name: &str, entry: Entry, settings: &Settings) -> Option<Vec<String>> {
     let chip = SimChip::new(&entry.part()).unwrap();
     let (mut index, chip) = entry.open(chip, settings, true).ok()?;

@@ -1,6 +1,6 @@
-//! The answers of mounts to a chip that does not hold what was to be mounted, in every index, FTL, spatial
-//! index and log: blank is said of a blank chip only, a newer format is told from another one, a bus that
-//! fails is none of them, and nothing is written.
+//! Mounts of a chip that holds something else, for every index, FTL, spatial index and log. Only a blank chip
+//! is called blank, a newer format is told from a foreign one, a failing bus is neither, and nothing is
+//! written.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout)]
 
@@ -21,7 +21,7 @@ use std::collections::BTreeSet;
 /// Operations of a history.
 const OPS: u64 = 60;
 
-/// Reads of a mount at which the bus fails.
+/// Number of reads of a mount at each of which the bus is made to fail.
 const READS: u64 = 24;
 
 /// One image of each subject, in the highest class that it has.
@@ -45,7 +45,7 @@ fn part_of(image: &Image, blocks: u32) -> Part {
     part
 }
 
-/// The chip of an image after a history and a close; `blocks` of it are the index's.
+/// The chip of an image after a history and a close. The index has `blocks` of its blocks.
 fn written(image: &Image, blocks: u32, all: u32) -> Chip {
     let chip = Chip::new(SimChip::new(&part_of(image, all)).unwrap());
     let range = BlockRange::new(chip.clone(), Pbn(0), blocks);
@@ -137,12 +137,12 @@ fn another_number_of_blocks_is_said_to_be_other() {
     });
 }
 
-/// Indexes whose closed form is the same.
+/// Families of indexes that are identical on the chip once closed.
 const SAME: [&[&str]; 3] =
     [&["bplus", "lazy-update", "ls-lru"], &["ibsf", "bof", "rbftl"], &["fast-framework", "efind"]];
 
-/// Whether what one subject leaves on a chip is what the other asks for, or that asks for a part of the chip
-/// that the first left alone.
+/// True if the chip of one subject may be mounted as another: they are the same on the chip, or use different
+/// parts of it.
 fn holds(written_by: &Image, asked: &Image) -> bool {
     let is_same = (asked.kind, &asked.subject) == (written_by.kind, &written_by.subject);
     let is_family =
@@ -227,7 +227,7 @@ fn a_bus_that_fails_says_nothing_of_the_chip() {
     });
 }
 
-/// The pages of the FTL of an index that hold something.
+/// Pages of an index's FTL that are not blank.
 fn written_pages(store: &mut dyn PageStore) -> Vec<Lpn> {
     let (mut page, count) = (vec![0; store.page_bytes()], store.page_count());
     let mut holds = |lpn: &Lpn| {

@@ -1,4 +1,4 @@
-//! A chip that shows what it holds in the next version of its format.
+//! A chip whose contents claim the next version of their format.
 
 use nandex::blocks::spare::{Header, PageKind};
 use nandex::codec::crc32;
@@ -26,7 +26,7 @@ fn crc_8(entry: &[u8]) -> u8 {
     })
 }
 
-/// The names with which checkpoints begin, behind their length: where they stand.
+/// First bytes of checkpoints, which follow the length, each with the place of the version in the checkpoint.
 const CHECKPOINTS: [(&[u8], usize); 11] = [
     (b"NXF4", 4),
     (b"NXI2", 4),

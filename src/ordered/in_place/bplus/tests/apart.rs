@@ -10,7 +10,7 @@ fn apart(order: usize) -> BPlusConfig {
     }
 }
 
-/// A tree whose mark is no longer clean: no page but those of nodes is written from here on.
+/// A tree whose mark is no longer clean, so that only pages of nodes are written from here on.
 fn tree(config: BPlusConfig) -> BPlusTree<Store> {
     let mut tree = BPlusTree::format(Store::new(64, 4000), &config).unwrap();
     let key = key(0, SMALL);

@@ -48,8 +48,8 @@ impl Recorded {
         self.steps[..cut].iter().rposition(|step| matches!(step, Change::Sync)).map_or(0, |i| i + 1)
     }
 
-    /// The pages on the medium when the first `writes` steps survive, and of the trims after the last sync
-    /// before `cut` all (or none).
+    /// Pages on the medium if the first `writes` steps survive, and all or none of the trims after the last
+    /// sync before `cut`.
     pub(super) fn pages(&self, writes: usize, cut: usize, trims: bool) -> Pages {
         let synced = self.synced(cut);
         let mut pages = self.empty.clone();

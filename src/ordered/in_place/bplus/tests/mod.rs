@@ -279,7 +279,7 @@ fn a_mark_that_is_refused_is_a_refusal_and_no_more() {
     assert_eq!(contents(&mut { tree }), Ok(model));
 }
 
-/// The mark may be on the medium all the same: it goes before the next change.
+/// A mark whose sync fails may be on the medium all the same. It must be removed before the next change.
 #[test]
 fn a_mark_whose_sync_is_refused_goes_before_the_next_change() {
     let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());

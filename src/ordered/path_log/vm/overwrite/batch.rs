@@ -1,14 +1,14 @@
-//! Several changes as one operation. They are written to pages of their own, then entered leaf by leaf, and
-//! then the last of these pages is marked retired. A mount that finds them whole and not retired enters them
-//! (again: what is entered already stays).
+//! Several changes as one operation. They are written to pages of their own and then applied leaf by leaf.
+//! Then the last of these pages is marked retired. A mount that finds the pages whole and not retired applies
+//! the changes; those already applied have no further effect.
 //!
-//! A page of changes has the header of a node. Its level is 0x40 plus the pages of the batch that follow, the
-//! first has the mark of a root, and the sequence rises by one from page to page, so the last one leads to
-//! all. Its slots are bare, all there at birth: key, 1 for an insertion or 0, value. A change alone is not
-//! written so: it is one operation of itself.
+//! A page of changes has the header of a node. Its level is 0x40 plus the number of pages of the batch that
+//! follow. The first has the mark of a root. The sequence rises by one from page to page, so the last page
+//! leads to all. The slots are without checks and all filled when the page is written: key, 1 for an
+//! insertion or 0, value. A single change needs no such page: it is one operation of itself.
 //!
-//! Nothing is collected while a batch is entered: the room is made beforehand. A mount may have to, and
-//! leaves the blocks of these pages alone.
+//! No garbage is collected while a batch is applied, because the room is made beforehand. A mount may have to
+//! collect, and does not touch the blocks of these pages.
 
 use super::page;
 use super::pages::Pages;
@@ -30,7 +30,7 @@ pub(super) const CHANGES: u8 = 0x40;
 const PAGES_MAX: usize = 64;
 
 impl<N: Nand> InPlace<N> {
-    /// Pages that a batch of so many changes takes.
+    /// Pages taken by a batch of `changes` changes.
     fn pages_of_batch(&self, changes: usize) -> u32 {
         self.pages.shapes.batch_pages(changes, self.inner_nodes, self.path.height)
             + self.pages.pages_of(changes) as u32
@@ -41,7 +41,7 @@ impl<N: Nand> InPlace<N> {
         self.pages.space.has_free(self.wanted_for(self.pages_of_batch(changes)))
     }
 
-    /// Refuses batches that this chip could not take.
+    /// Refuses batches that are too large for this chip.
     pub(super) fn check_batches(&self, changes: usize) -> Result<(), IndexFault> {
         if changes == 0 {
             return Ok(());
@@ -100,7 +100,7 @@ impl<N: Nand> InPlace<N> {
         Ok(())
     }
 
-    /// Enters those of the changes that belong to the leaf on the path and find a slot in it: how many.
+    /// Applies those changes that belong to the leaf on the path and find a slot in it. Returns their number.
     fn enter_into_leaf(&mut self, changes: &[Change<'_>]) -> Result<usize, IndexFault> {
         debug_assert!(!changes.is_empty(), "a leaf is read for no change");
         let bound = self.path.leaf_bound(&self.pages.shapes.inner);
@@ -171,7 +171,7 @@ impl<N: Nand> InPlace<N> {
         Ok(())
     }
 
-    /// Enters the batch whose last page has this sequence, as far as it is not.
+    /// Applies the batch whose last page has this sequence, where it is not yet applied.
     pub(super) fn enter_found(&mut self, sequence: u32) -> Result<(), IndexFault> {
         let places = self.pages.find_changes(sequence)?;
         let shape = self.pages.changes_shape();
@@ -218,7 +218,7 @@ impl<N: Nand> InPlace<N> {
 }
 
 impl<N: Nand> Pages<N> {
-    /// The pages of the batch whose last page has this sequence, the first one first.
+    /// Pages of the batch whose last page has this sequence, in order.
     fn find_changes(&mut self, sequence: u32) -> Result<Vec<u32>, IndexFault> {
         let shape = self.changes_shape();
         let mut bytes = vec![0xff; self.birth.len()];
@@ -243,7 +243,7 @@ impl<N: Nand> Pages<N> {
     }
 }
 
-/// A batch as it is entered, and as a dying chip refuses it.
+/// Applying a batch, and refusing one on a dying chip.
 impl<N: Nand> InPlace<N> {
     fn write_and_enter(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault> {
         let places = if changes.len() > 1 { self.write_changes(changes)? } else { Vec::new() };
@@ -251,8 +251,8 @@ impl<N: Nand> InPlace<N> {
         self.end_batch(&places)
     }
 
-    /// Ends a batch half-way whose first page was to follow this sequence: what is on the chip decides, as a
-    /// mount would find it.
+    /// Ends a batch that failed half-way. `before` is the sequence before its first page. The pages on the
+    /// chip decide, as in a mount.
     fn end_refused(
         &mut self,
         changes: &[Change<'_>],

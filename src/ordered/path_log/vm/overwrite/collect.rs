@@ -15,12 +15,12 @@ impl<N: Nand> InPlace<N> {
         self.make_room_for(0)
     }
 
-    /// Pages that are wanted free for an operation that takes so many.
+    /// Free pages needed before an operation that takes `pages` pages.
     pub(super) fn wanted_for(&self, pages: u32) -> u32 {
         pages + self.path.pages_per_operation() + self.pages.space.geometry.pages_per_block
     }
 
-    /// Makes room for so many pages more.
+    /// Makes room for `pages` more pages.
     pub(super) fn make_room_for(&mut self, pages: u32) -> Result<(), IndexFault> {
         self.pages.writable()?;
         if u64::from(self.pages.sequence) >= numbers(SEQUENCE_BITS) {
@@ -45,15 +45,15 @@ impl<N: Nand> InPlace<N> {
         Err(IndexError::Full.into())
     }
 
-    /// Refuses an operation that writes no page unless a program fails, where programs do fail and no page is
-    /// left for that.
+    /// Refuses an operation that writes a page only if a program fails, if programs do fail and no page is
+    /// left.
     pub(super) fn require_spare_pages(&self) -> Result<(), IndexFault> {
         let may_take = 2 * u32::from(self.path.height) + 2;
         let has_room = self.pages.space.failing.is_empty() || self.pages.space.has_free(may_take);
         if has_room { Ok(()) } else { Err(IndexError::WornOut.into()) }
     }
 
-    /// Writes weak pages anew, while there is room in plenty.
+    /// Rewrites weak pages, while there is plenty of room.
     fn renew_weak(&mut self) -> Result<(), IndexFault> {
         while let Some(ppn) = self.pages.weak.pop() {
             let space = &self.pages.space;
@@ -67,7 +67,7 @@ impl<N: Nand> InPlace<N> {
         Ok(())
     }
 
-    /// Writes the live pages of a block anew elsewhere.
+    /// Rewrites the live pages of a block elsewhere.
     fn empty(&mut self, block: u32, cause: Cause) -> Result<(), IndexFault> {
         let per_block = self.pages.space.geometry.pages_per_block;
         for ppn in block * per_block..(block + 1) * per_block {
@@ -98,7 +98,7 @@ impl<N: Nand> InPlace<N> {
         self.replace(level, &entries, Anew::AsIs, cause)
     }
 
-    /// Puts the path to a page of the tree in place; returns its level.
+    /// Loads the path to a page of the tree and returns the page's level.
     fn find(&mut self, ppn: u32, cause: Cause) -> Result<u8, IndexFault> {
         if ppn == self.path.root {
             let level = self.path.height;
@@ -154,7 +154,7 @@ impl<N: Nand> InPlace<N> {
         Ok(live.map(|slot| shape.key(bytes, slot).to_vec()))
     }
 
-    /// Empties blocks of which a program failed, and marks them bad.
+    /// Empties blocks in which a program failed, and marks them bad.
     fn retire_failing(&mut self) -> Result<(), IndexFault> {
         while let Some(&block) = self.pages.space.failing.first() {
             if self.pages.space.pinned.contains(&block) {
@@ -192,8 +192,8 @@ impl<N: Nand> InPlace<N> {
         Ok(())
     }
 
-    /// Refuses a chip on which an empty tree would take no record: root and settings, and what an insertion
-    /// wants free.
+    /// Refuses a chip that is too small for a single record: root, settings, and the free blocks that an
+    /// insertion needs.
     fn require_blocks(&self) -> Result<(), IndexFault> {
         let geometry = self.pages.space.geometry;
         let pages = 2 + self.path.pages_per_operation() + geometry.pages_per_block;

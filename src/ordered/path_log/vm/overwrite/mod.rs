@@ -1,47 +1,47 @@
 //! The VMTree-OW (Ould-Khessal, Fazackerley and Lawrence 2026): a B+-tree on NOR flash, where a page may be
 //! overwritten.
 //!
-//! A node is a page of slots in the order of their arrival, and a change clears bits of it in place (`page`):
-//! no node moves, no parent has to be told, and no table says where anything is. Runs on parts that overwrite
-//! only ([`Geometry::overwrites`](crate::nand::Geometry::overwrites)).
+//! A node is a page of slots in the order of their arrival. A change clears bits of the page in place
+//! (`page`): no node moves, no parent must be updated, and no mapping table is needed. Needs a part that can
+//! overwrite ([`Geometry::overwrites`](crate::nand::Geometry::overwrites)).
 //!
-//! * **Insertion**: the entry is programmed into the next slot, then its used mark. An old entry of the
-//!   same key is marked dead after that; of two alike the later one counts.
-//! * **Removal**: the dead mark. A leaf that becomes empty loses its entry in the parent, unless it is the
-//!   last child, and so does an inner node with nothing else below it (ours; removal is not published).
-//! * **Full page**: its live entries are sorted and go to two new pages, or to one when they fill half a page
-//!   at most (ours). In the parent (greatest key of the left, left) and (old bound, right) are appended as
-//!   one group and committed by one mark; then the old entry is marked dead. A parent without room for them
-//!   is written anew in the same way, with both entered. A new root is written, then the old one is marked
-//!   retired.
-//! * **Search**: among the live slots of an inner node, the smallest bound that is not below the key. The
-//!   last bound is all ones.
-//! * **Space** (`space`): blocks without live pages are used in turn, erased just before. When none is left
-//!   the block with the fewest live pages is emptied: each is written anew, and its parent is overwritten
-//!   with the new place.
-//! * **Log buffer** (`batch`): records may wait in RAM and are then entered in key order, those of one leaf
+//! * **Insertion**: programs the entry into the next slot, then its used mark. An old entry of the same key
+//!   is marked dead afterwards. Of two live entries of one key the later counts.
+//! * **Removal**: programs the dead mark. A leaf that becomes empty loses its entry in the parent, unless it
+//!   is the last child. So does an inner node without other children (ours; removal is not published).
+//! * **Full page**: its live entries are sorted and written to two new pages, or to one if they fill at most
+//!   half a page (ours). The entries (greatest key of the left, left) and (old bound, right) are appended to
+//!   the parent as one group and committed by one mark. Then the old entry is marked dead. A parent without
+//!   room for them is rewritten in the same way, with both entries. A new root is written before the old one
+//!   is marked retired.
+//! * **Search**: among the live slots of an inner node, takes the smallest bound that is not below the key.
+//!   The last bound is all ones.
+//! * **Space** (`space`): blocks without live pages are used in turn and erased just before use. If there is
+//!   none, the block with the fewest live pages is emptied: each page is rewritten, and its parent is
+//!   overwritten with the new address.
+//! * **Log buffer** (`batch`): records may wait in RAM. They are then applied in key order, those of one leaf
 //!   by one overwrite.
-//! * **Durability**: every operation, without a log buffer; else every sync. An overwrite is two programs,
-//!   the slots and then one mark, and a mark that is cut short is one or is none: a torn slot is never in
-//!   use. (The published program clears the bit along with the slot.)
-//! * **Mounting** (`recovery`): every page is read once to find the newest root, then the tree is walked:
-//!   torn slots are marked dead, and what a cut left undone is done.
-//! * **Damage**: a page carries the CRC-32 of what it was born with, every slot a check of its own, and a
-//!   mark is four bits. Option `slots = bare` is the published page instead, two bitmaps and entries, for the
-//!   sake of its counts: bits that flip in slots that were appended are not noticed.
+//! * **Durability**: every operation without a log buffer, otherwise every sync. An overwrite is two
+//!   programs: the slots, then one mark. A mark that is cut short counts or does not, so a torn slot is never
+//!   in use. (The published program clears the bit together with the slot.)
+//! * **Mounting** (`recovery`): reads every page once to find the newest root, then walks the tree. Torn
+//!   slots are marked dead, and interrupted work is finished.
+//! * **Damage**: a page has the CRC-32 of its first contents, every slot a check of its own, and a mark is
+//!   four bits. The option `slots = bare` gives the published page instead (two bitmaps and entries), to
+//!   reproduce its counts. Flipped bits in its appended slots are not noticed.
 //!
 //! Invariants (`check`):
 //!
-//! * O1: a page was born whole, and the slots in use pass their checks; none beyond them is soiled.
+//! * O1: a page was written whole, and the slots in use pass their checks; the slots beyond them are blank.
 //! * O2: the levels descend one by one, and only the root is marked as one.
-//! * O3: keys lie above the bound of the left neighbour and not above the own one; an inner node's greatest
-//!   bound is its parent's.
+//! * O3: keys are above the bound of the left neighbour and not above the own one. The greatest bound of an
+//!   inner node is its parent's bound.
 //! * O4: no key is live twice in a page.
-//! * O5: the live pages are those that the root leads to, and the page of the settings.
-//! * O6: an overwrite clears bits only: a slot is blank before it is filled, and the chip refuses anything
+//! * O5: the live pages are those that the root refers to, and the page of the settings.
+//! * O6: an overwrite only clears bits: a slot is blank before it is filled, and the chip refuses anything
 //!   else.
 //! * O7: the changes of a batch are whole, or none of them counts.
-//! * O8: a page knows its number on the chip, and a child is younger than its parent exactly if its slot is.
+//! * O8: a page knows its number on the chip. A child is younger than its parent exactly if its slot is.
 //!
 //! # Parts
 //!
@@ -52,8 +52,8 @@
 //! | `NodePath` | the root, and the nodes of the last operation | `path.rs` |
 //!
 //! Deviations: a header of 16 bytes instead of 10, which costs no slot at the published sizes; two programs
-//! an overwrite; removal, collection, checks and recovery are ours. Confidence: high for layout and algorithm
-//! (read in the authors' code).
+//! per overwrite. Removal, collection, checks and recovery are ours. Confidence: high for layout and
+//! algorithm (read in the authors' code).
 
 mod batch;
 mod collect;
@@ -107,14 +107,14 @@ pub struct OverwriteConfig {
     pub ram_bytes: Option<usize>,
     /// Whether slots have a check.
     pub marks: Marks,
-    /// Which nodes are kept from one operation to the next: the path of the last one; or what the published
-    /// program has in its three buffers, the root, the leaf at work, and of the nodes between them the one
-    /// read last, which is of use again in a tree of three levels only. A parent is read again to be changed.
+    /// Nodes kept from one operation to the next: either the path of the last operation, or the three buffers
+    /// of the published program. These are the root, the leaf, and the last inner node read between them,
+    /// which is useful in a tree of three levels only. A parent is then read again before it is changed.
     pub keep: Keep,
-    /// Pages of the log buffer, in which updates wait to be entered together;
-    /// [`LOG_PAGES_MAX`](super::LOG_PAGES_MAX) at most, 0 for none.
+    /// Pages of the log buffer, in which updates wait to be applied together; at most
+    /// [`LOG_PAGES_MAX`](super::LOG_PAGES_MAX), 0 for no buffer.
     pub log_pages: u32,
-    /// The answer of an update, where there is a log buffer.
+    /// How an update answers if there is a log buffer.
     pub answers: Answers,
 }
 
@@ -136,9 +136,9 @@ impl OverwriteConfig {
 /// A node of the path.
 #[derive(Clone, Debug)]
 struct Node {
-    /// The node's page, or none.
+    /// Page of the node, or [`NONE`].
     ppn: u32,
-    /// Slots in use.
+    /// Number of slots in use.
     used: usize,
     /// The slot of the child on the path.
     slot: usize,
@@ -183,7 +183,7 @@ pub struct InPlace<N> {
     /// Nodes above the leaves.
     inner_nodes: u32,
     settings_page: u32,
-    /// Changes of a batch that a mount found and could not enter: key, 1 for an insertion or 0, value.
+    /// Changes of a batch that a mount found and could not apply: key, 1 for an insertion or 0, value.
     left: Vec<u8>,
     counters: Counters,
 }
@@ -196,7 +196,7 @@ impl<N: Nand> Logged<InPlace<N>> {
         Ok(Logged::new(tree, waiting, config.answers))
     }
 
-    /// Finds the tree on a chip that holds one.
+    /// Mounts the tree of a chip.
     pub fn mount(nand: N, config: &OverwriteConfig) -> Result<Self, IndexError> {
         let (mut tree, mut waiting) = assemble(nand, config)?;
         tree.mount()?;

@@ -1,4 +1,4 @@
-//! The bytes of a page: header, marks, slots; what a page holds is told by bits that are only ever cleared.
+//! The bytes of a page: header, marks, slots. Its state is recorded by bits that are only ever cleared.
 //!
 //! ```text
 //! at  bytes  field
@@ -12,10 +12,10 @@
 //!            bare: used marks, a bit a slot; dead marks, a bit a slot; slots of key and value
 //! ```
 //!
-//! The slots in use are those up to the highest one whose used mark is cleared: that commits all that were
-//! appended together. Four bits say it, of which one may be wrong: none or one of them cleared is no mark,
-//! three or four are, and two are half a mark, as a power cut may leave one; a mount completes it, as it
-//! could as well have been done.
+//! The slots in use are those up to the highest one whose used mark is cleared: one mark commits all slots
+//! appended together. A mark is four bits, of which one may be wrong: with none or one cleared it does not
+//! count, with three or four it does. Two cleared bits are half a mark, which a power cut may leave; a mount
+//! completes it, which is as good as having done it before.
 
 use crate::check::{IndexError, Invariant, words};
 use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
@@ -45,7 +45,7 @@ pub enum Marks {
     Bare,
 }
 
-/// Where things are in the pages of one kind.
+/// Offsets and sizes in the pages of one kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) key_bytes: usize,
@@ -71,7 +71,7 @@ pub(super) enum SlotState {
 /// The state of the bytes beyond the slots in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frontier {
-    /// Slots in use.
+    /// Number of slots in use.
     pub(super) used: usize,
     /// One past the last slot that is not blank; more than `used` when a program was torn.
     pub(super) soiled: usize,
@@ -200,7 +200,7 @@ impl Shape {
         }
     }
 
-    /// Checks a page of this shape whose birth is sound, and tells where its slots in use end.
+    /// Checks a page whose first contents are sound, and finds the end of its slots in use.
     pub(super) fn frontier(&self, page: &[u8], at: u64) -> Result<Frontier, IndexFault> {
         let born = born(page);
         if born > self.capacity {
@@ -220,8 +220,8 @@ impl Shape {
         Ok(Frontier { used, soiled, is_halfway })
     }
 
-    /// Ends in RAM what a torn overwrite began: torn slots are dead, half marks are marks. The slots in use
-    /// then.
+    /// Completes in RAM a torn overwrite: torn slots become dead, half marks become marks. Returns the slots
+    /// in use then.
     pub(super) fn complete(&self, page: &mut [u8], frontier: Frontier) -> usize {
         debug_assert!(frontier.soiled <= self.capacity, "O1: {} slots of {}", frontier.soiled, self.capacity);
         (frontier.used..frontier.soiled).for_each(|slot| self.mark_dead(page, slot));
@@ -236,7 +236,7 @@ impl Shape {
         frontier.soiled
     }
 
-    /// A new page of these entries, which lie one after the other.
+    /// Builds a new page of these entries, given one after the other.
     pub(super) fn birth(&self, page: &mut [u8], (sequence, level): (u32, u8), is_root: bool, entries: &[u8]) {
         debug_assert!(entries.len().is_multiple_of(self.entry_bytes), "O1: an entry is cut short");
         page.fill(0xff);
@@ -252,7 +252,7 @@ impl Shape {
         }
     }
 
-    /// Completes a new page, which goes to this place and no other.
+    /// Adds the checksum to a new page, which may then be programmed at this page number only.
     pub(super) fn seal(&self, page: &mut [u8], ppn: u32) {
         let crc = self.birth_crc(page, ppn, born(page));
         put_u32(page, CRC_AT, crc);
@@ -292,7 +292,7 @@ impl Shape {
             .is_sorted_by(|a: &&[u8], b: &&[u8]| a[..self.key_bytes] < b[..self.key_bytes])
     }
 
-    /// Enters an entry among sorted ones, in place of one of the same key.
+    /// Inserts an entry among sorted ones, or replaces that of the same key.
     pub(super) fn enter(&self, entries: &mut Vec<u8>, entry: &[u8]) {
         debug_assert_eq!(entry.len(), self.entry_bytes, "O1: an entry of another size");
         let key = &entry[..self.key_bytes];
@@ -326,7 +326,7 @@ pub(super) fn is_root(page: &[u8]) -> bool {
     page[LEVEL_AT] & ROOT != 0
 }
 
-/// Whether another root has taken the place of this one; a single flipped bit does not say so.
+/// True if another root has replaced this one; a single flipped bit does not count.
 pub(super) fn is_retired(page: &[u8]) -> bool {
     page[RETIRED_AT].count_zeros() >= 2
 }
@@ -346,9 +346,9 @@ pub(super) fn require_child(parent: &[u8], slot: usize, child: &[u8], ppn: u32) 
         .into())
 }
 
-/// The version of the settings that say on which chip the tree stands.
+/// Version of settings that name the chip of the tree.
 const VERSION: u8 = 3;
-/// The version of those that do not.
+/// Version of the settings before they said on which chip the tree stands.
 const VERSION_BEFORE: u8 = 2;
 
 /// The shape of the page that holds the settings: three slots.
@@ -356,7 +356,7 @@ pub(super) fn settings_shape(page_bytes: usize) -> Shape {
     Shape { capacity: 3, ..Shape::new(page_bytes, 3, 1, Marks::Checked) }
 }
 
-/// The settings of the formatted tree, as the entries of that page.
+/// Settings of the formatted tree, encoded as the entries of the settings page.
 pub(super) fn settings(record: RecordFormat, marks: Marks, geometry: Geometry) -> [u8; 12] {
     let mut entries = [0; 12];
     entries[..4].copy_from_slice(&[
@@ -370,7 +370,7 @@ pub(super) fn settings(record: RecordFormat, marks: Marks, geometry: Geometry) -
     entries
 }
 
-/// Refuses settings of another tree, as they were found; those of [`VERSION_BEFORE`] are one entry.
+/// Refuses settings of another tree. The settings of [`VERSION_BEFORE`] are a single entry.
 pub(super) fn require_settings(found: &[u8], wanted: &[u8; 12]) -> Result<(), Unfit> {
     let version = found[3];
     if version > VERSION {

@@ -11,10 +11,10 @@ use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// Programs of a page before it is given up.
+/// Most attempts to program a page.
 const ATTEMPTS: u32 = 4;
 
-/// The chip, and what is known of its pages.
+/// The chip, and the facts known of its pages.
 pub(super) struct Pages<N> {
     pub(super) nand: N,
     pub(super) shapes: NodeShapes,
@@ -23,10 +23,10 @@ pub(super) struct Pages<N> {
     pub(super) birth: Vec<u8>,
     pub(super) sequence: u32,
     pub(super) retired: u32,
-    /// Pages that had to be read more than once, to be written anew.
+    /// Pages that had to be read more than once; they are to be rewritten.
     pub(super) weak: Vec<u32>,
     pub(super) interrupted: bool,
-    /// The mount could not end what a power cut or a failing block left undone: nothing is changed any more.
+    /// True if the mount could not finish interrupted work. Then no more changes are allowed.
     pub(super) read_only: bool,
 }
 
@@ -56,7 +56,7 @@ impl<N: Nand> Pages<N> {
         Shape::new(page_bytes, usize::from(self.shapes.record().key_bytes), value_bytes, Marks::Bare)
     }
 
-    /// Pages that hold so many changes.
+    /// Pages that take `changes` changes.
     pub(super) fn pages_of(&self, changes: usize) -> usize {
         changes.div_ceil(self.changes_shape().capacity)
     }
@@ -91,7 +91,8 @@ impl<N: Nand> Pages<N> {
         Ok(frontier.used)
     }
 
-    /// Reads a page, again where it is not one of this shape and place; what stays so is returned as it is.
+    /// Reads a page. If it is not of this shape and number, it is read again; after the last attempt it is
+    /// returned as it is.
     pub(super) fn read_page(
         &mut self,
         ppn: u32,
@@ -112,7 +113,7 @@ impl<N: Nand> Pages<N> {
         Ok(())
     }
 
-    /// Programs a page; false when the chip says that it failed.
+    /// Programs a page. Returns false if the chip reports a failure.
     pub(super) fn program(nand: &mut N, ppn: u32, cause: Cause, bytes: &[u8]) -> Result<bool, IndexFault> {
         match nand.program(Ppn(ppn), cause, bytes, &[]) {
             Ok(()) => Ok(true),
@@ -121,7 +122,7 @@ impl<N: Nand> Pages<N> {
         }
     }
 
-    /// Programs a page that is in use, again where that fails; false when it stays so.
+    /// Programs a page in use, with retries. Returns false if all of them fail.
     pub(super) fn overwrite(
         &mut self,
         place: (u32, Shape),
@@ -168,8 +169,8 @@ impl<N: Nand> Pages<N> {
         self.program_surely((ppn, shape), Cause::Checkpoint, bytes)
     }
 
-    /// Goes on filling the block of the newest page behind all that was programmed there: its erase was
-    /// whole, as pages followed. Otherwise every mount would take from what a full chip keeps free.
+    /// Goes on filling the block of the newest page behind all programmed pages; its erase was complete,
+    /// since pages followed. Otherwise every mount would use up free pages of a full chip.
     pub(super) fn resume_block(&mut self, newest: u32) -> Result<(), IndexFault> {
         let geometry = self.space.geometry;
         let block = geometry.block_of(Ppn(newest)).0;
@@ -194,7 +195,7 @@ impl<N: Nand> Pages<N> {
         }
     }
 
-    /// Reads a page in search of something: its level, if it bears the mark of this tree and can be read.
+    /// Reads a page during a search. Returns its level if it has the mark of this tree and can be read.
     pub(super) fn read_born(&mut self, ppn: u32, bytes: &mut [u8]) -> Result<Option<u8>, IndexFault> {
         if self.space.is_bad(self.space.geometry.block_of(Ppn(ppn)).0) {
             return Ok(None);
@@ -212,7 +213,7 @@ impl<N: Nand> Pages<N> {
         }
     }
 
-    /// Programs what a node is completed to; where that fails, it is completed in RAM each time it is read.
+    /// Programs the completion of a node. If that fails, the node is completed in RAM each time it is read.
     pub(super) fn try_repair(&mut self, place: (u32, Shape), bytes: &mut [u8]) -> Result<(), IndexFault> {
         match self.program_surely(place, Cause::Recovery, bytes) {
             Err(error) if error.is_worn_out() => {
@@ -223,8 +224,8 @@ impl<N: Nand> Pages<N> {
         }
     }
 
-    /// Programs a page, again where the chip says that it failed. [`IndexError::WornOut`] where it does each
-    /// time. The copy becomes what the page holds where it was read wrongly.
+    /// Programs a page, with retries if the chip reports a failure. [`IndexError::WornOut`] if all fail. The
+    /// copy in RAM is corrected if the page had been read wrongly.
     fn program_surely(
         &mut self,
         (ppn, shape): (u32, Shape),
@@ -251,8 +252,8 @@ impl<N: Nand> Pages<N> {
         Err(IndexError::WornOut.into())
     }
 
-    /// Clears the bits of a copy that are clear in its page: no check covers a dead slot, so that one may
-    /// have been read wrongly.
+    /// Clears the bits of a copy that are clear in its page. No check covers a dead slot, so it may have been
+    /// read wrongly.
     fn clear_what_is_clear(
         &mut self,
         ppn: u32,

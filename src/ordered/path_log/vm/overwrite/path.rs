@@ -12,7 +12,7 @@ use alloc::vec::Vec;
 
 /// The root, and the nodes that the last operation went down through.
 pub(super) struct NodePath {
-    /// Leaf first.
+    /// Nodes of the path, the leaf first.
     pub(super) nodes: Vec<Node>,
     pub(super) root: u32,
     pub(super) height: u8,
@@ -108,13 +108,13 @@ impl NodePath {
         shapes.slot_in(self.node(1), key)
     }
 
-    /// The bound of the leaf on the path; none when it is the last.
+    /// Bound of the leaf on the path; `None` if it is the last leaf.
     pub(super) fn leaf_bound(&self, inner: &Shape) -> Option<Vec<u8>> {
         let bound = if self.height > 1 { self.bound(inner, 2).to_vec() } else { return None };
         if bound.iter().all(|&byte| byte == 0xff) { None } else { Some(bound) }
     }
 
-    /// The bound of the leaf before the one on the path; none when it is the first.
+    /// Bound of the leaf before the one on the path; `None` if the latter is the first leaf.
     pub(super) fn bound_before(&self, inner: &Shape) -> Option<Vec<u8>> {
         (2..=self.height).find_map(|level| {
             let node = self.node(level);
@@ -125,7 +125,7 @@ impl NodePath {
         })
     }
 
-    /// Pages that an operation may write, with those of one move.
+    /// Most pages that an operation may write, including those of one move.
     pub(super) fn pages_per_operation(&self) -> u32 {
         4 * u32::from(self.height) + 4
     }

@@ -144,7 +144,7 @@ impl<N: Nand> InPlace<N> {
         Ok(())
     }
 
-    /// Reads a node and ends what was begun with it.
+    /// Reads a node and finishes interrupted work on it.
     fn repair(&mut self, ppn: u32, level: u8, node: &mut Node) -> Result<(), IndexFault> {
         let (shape, at) = (self.pages.shapes.at(level), u64::from(ppn));
         if ppn >= self.pages.space.geometry.pages() {
@@ -192,8 +192,7 @@ impl<N: Nand> InPlace<N> {
         Ok(found.batch)
     }
 
-    /// The error of an operation that was not done: its room was made, and where that does not last, blocks
-    /// have failed.
+    /// Error of a refused operation. Room for it was made before; if there still is none, blocks have failed.
     pub(super) fn refused(&self, error: IndexFault) -> IndexFault {
         if error.is_full() && (self.pages.interrupted || self.pages.read_only) {
             return IndexError::WornOut.into();
@@ -201,8 +200,7 @@ impl<N: Nand> InPlace<N> {
         error
     }
 
-    /// The error of what was not done; what was begun of it is given up by finding the tree on the chip
-    /// again.
+    /// Error of a refused operation. If it had begun, it is given up by mounting the tree again.
     pub(super) fn given_up(&mut self, error: IndexFault) -> IndexFault {
         let error = self.refused(error);
         if !self.pages.interrupted || !error.is_refusal() {

@@ -103,11 +103,11 @@ impl NodeShapes {
         }
     }
 
-    /// Pages that so many changes may write in a tree with so many inner nodes, besides their own.
+    /// Most pages that a batch writes in a tree with `inner_nodes` inner nodes, without its own pages.
     ///
-    /// Each writes two pages instead of a leaf at most. An inner node is written anew, as two at most, when
-    /// it is full; from then on half of it is free, which two entries for each node below that was replaced
-    /// do not fill soon. And it is done no more often than nodes below it are replaced.
+    /// Each change writes at most two pages instead of a leaf. A full inner node is rewritten as at most two.
+    /// Half of it is free then, which is not filled soon by two entries for each replaced child. So it is
+    /// rewritten no more often than its children are replaced.
     pub(super) fn batch_pages(&self, changes: usize, inner_nodes: u32, height: u8) -> u32 {
         let (changes, height) = (changes as u32 + 1, u32::from(height) + 1);
         let again = 4 * changes / (self.inner.capacity as u32 - 4);

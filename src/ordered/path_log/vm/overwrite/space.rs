@@ -1,4 +1,5 @@
-//! Which pages are live, and where the next one goes: blocks without live pages in turn, erased just before.
+//! The live pages, and the place of the next one: blocks without live pages are filled in turn, erased just
+//! before.
 
 use super::NONE;
 use super::page::Shape;
@@ -18,12 +19,11 @@ pub(super) struct Space {
     live: Vec<u8>,
     live_of_block: Vec<u16>,
     bad: Vec<bool>,
-    /// Blocks of which a program failed: nothing new goes there, and they are retired as soon as they are
-    /// empty.
+    /// Blocks in which a program failed. They get no new pages, and are retired once they are empty.
     pub(super) failing: Vec<u32>,
     /// Blocks that hold the changes of a batch: they are left alone until it is entered.
     pub(super) pinned: Vec<u32>,
-    /// The block being filled, or none, and its next page.
+    /// The block being filled, or [`NONE`]; then its next page.
     open: u32,
     next: u32,
     /// The block after which the next one is looked for.
@@ -112,7 +112,7 @@ impl Space {
         blocks * self.geometry.pages_per_block + open
     }
 
-    /// Whether at least so many pages are free; looks no farther than needed.
+    /// True if at least `pages` pages are free. Stops counting there.
     pub(super) fn has_free(&self, pages: u32) -> bool {
         let per_block = self.geometry.pages_per_block;
         let mut free = if self.open == NONE { 0 } else { per_block - self.next };
@@ -146,7 +146,8 @@ impl Space {
         !self.is_usable(block)
     }
 
-    /// Gives up the rest of the block being filled, and any other use of this block.
+    /// Stops using a block after a failed program. If it is the block being filled, its remaining pages stay
+    /// unused.
     fn fail(&mut self, block: u32) {
         if self.open == block {
             self.open = NONE;
@@ -158,7 +159,7 @@ impl Space {
 }
 
 impl<N: Nand> Pages<N> {
-    /// The next page to be written.
+    /// Takes the next page to be written.
     fn allocate(&mut self, cause: Cause) -> Result<u32, IndexFault> {
         let per_block = self.space.geometry.pages_per_block;
         loop {
@@ -196,7 +197,6 @@ impl<N: Nand> Pages<N> {
         }
     }
 
-    /// Marks a block bad.
     pub(super) fn discard(&mut self, block: u32) -> Result<(), IndexFault> {
         debug_assert_eq!(self.space.live_of(block), 0, "O5: block {block} is retired and holds live pages");
         self.space.bad[block as usize] = true;

@@ -42,7 +42,7 @@ fn chip(blocks: u32) -> Chip {
     watched(SimChip::new(&nor_2m().with_blocks(blocks)).unwrap())
 }
 
-/// A chip of so small pages that nodes of few records split and go.
+/// A chip of small pages, so that few records suffice to split and remove nodes.
 fn small_chip(blocks: u32) -> Chip {
     let mut part = nor_2m().with_blocks(blocks);
     part.geometry.page_bytes = 128;
@@ -53,7 +53,7 @@ fn settings(marks: Marks) -> OverwriteConfig {
     OverwriteConfig { marks, ..OverwriteConfig::new(RECORD) }
 }
 
-/// With a log buffer of so many pages, and what it has to be told.
+/// Settings with a log buffer of `log_pages` pages.
 fn logged(marks: Marks, log_pages: u32) -> OverwriteConfig {
     OverwriteConfig { durability: Durability::EverySync, log_pages, ..settings(marks) }
 }
@@ -132,13 +132,13 @@ fn it_is_a_map() {
     });
 }
 
-/// The operations that a chip went through until it lost power.
+/// Result of a run until the power was cut: the chip and its operations.
 struct Work {
     nand: Chip,
     history: History,
 }
 
-/// Works on a chip that holds these records until it loses power.
+/// Changes a tree that contains these records until the power is cut.
 fn work_until_the_cut(nand: Chip, held: &Model, settings: &OverwriteConfig, operations: u32) -> Work {
     let Ok(mut tree) = OverwriteTree::mount(nand, settings) else { unreachable!("a formatted chip") };
     let (mut history, mut rng) = (History::new(held.clone()), Rng::new(5));
@@ -164,8 +164,8 @@ fn work_until_the_cut(nand: Chip, held: &Model, settings: &OverwriteConfig, oper
     Work { nand: tree.into_nand(), history }
 }
 
-/// Every operation of the chip is cut in every way; what is found then is a state that may be found, and is
-/// gone on from.
+/// Cuts every operation of the chip in every way. The state found must be an allowed one, and further work
+/// must succeed.
 fn cut_everywhere(settings: &OverwriteConfig, blocks: u32, operations: u32) {
     let formatted = OverwriteTree::format(small_chip(blocks), settings).unwrap().into_nand();
     let programs = cut_everywhere_from(&formatted, &Model::new(), settings, operations);
@@ -217,7 +217,7 @@ fn check_what_is_found(work: Work, settings: &OverwriteConfig, cut: PowerCut) {
     assert_holds(&mut remount(tree, settings), &model);
 }
 
-/// The chip after a mount that was cut; none when the mount writes nothing.
+/// The chip after a mount that was cut; `None` if the mount writes nothing.
 fn cut_mount(chip: Chip, settings: &OverwriteConfig) -> Option<Chip> {
     let mounted = OverwriteTree::mount(chip.clone(), settings).is_ok();
     chip.lock().power_on();
@@ -288,7 +288,7 @@ fn a_full_tree_with_a_log_buffer_keeps_what_it_accepted() {
     fill_and_shrink(&logged(Marks::Checked, 1), 100, 14_000);
 }
 
-/// Fills the chip with at least so many records of 4 + 4 bytes and removes most, three times.
+/// Fills the chip with at least `least` records of 4 + 4 bytes and removes most, three times.
 fn fill_and_shrink(settings: &OverwriteConfig, blocks: u32, least: usize) {
     let mut tree = OverwriteTree::format(chip(blocks), settings).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(9));

@@ -1,4 +1,4 @@
-//! Changes of the tree: slots appended and marked dead in place, and pages written anew when they are full.
+//! Changes of the tree: slots are appended and marked dead in place, and full pages are replaced by new ones.
 
 use super::{ADDRESS_BYTES, InPlace, Keep, LEVELS_MAX};
 use crate::check::IndexError;
@@ -11,9 +11,9 @@ use alloc::vec::Vec;
 /// How many pages take the place of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anew {
-    /// One where the entries fill half of it at most, else two.
+    /// One page if the entries fill at most half of it, otherwise two.
     AsFull,
-    /// One if it holds them: a page is moved, or a program of it failed.
+    /// One page if it holds the entries: the page is moved, or a program of it failed.
     AsIs,
 }
 
@@ -38,8 +38,8 @@ impl<N: Nand> InPlace<N> {
         self.replace(1, &entries, anew, Cause::Host)
     }
 
-    /// Programs entries into the next slots of the path's node, then the mark that commits them; false when a
-    /// program failed.
+    /// Programs entries into the next slots of the path's node, and then the mark that commits them. Returns
+    /// false if a program failed.
     pub(super) fn append(&mut self, level: u8, entries: &[u8], cause: Cause) -> Result<bool, IndexFault> {
         let shape = self.pages.shapes.at(level);
         let node = &mut self.path.nodes[usize::from(level) - 1];
@@ -74,7 +74,7 @@ impl<N: Nand> InPlace<N> {
         done
     }
 
-    /// Overwrites the path's node, as it is in RAM.
+    /// Overwrites the path's node with its copy in RAM.
     fn overwrite_node(&mut self, level: u8, cause: Cause) -> Result<bool, IndexFault> {
         let shape = self.pages.shapes.at(level);
         let node = self.path.node_mut(level);
@@ -105,7 +105,7 @@ impl<N: Nand> InPlace<N> {
         self.replace(level, &entries, Anew::AsIs, cause)
     }
 
-    /// Writes the path's node anew with these entries, and tells its parent.
+    /// Writes new pages with these entries instead of the path's node, and updates the parent.
     pub(super) fn replace(
         &mut self,
         level: u8,
@@ -153,8 +153,7 @@ impl<N: Nand> InPlace<N> {
         }
     }
 
-    /// Marks the entry of a child dead that others took the place of; what fails is only put off to the
-    /// page's next life.
+    /// Marks the entry of a replaced child dead. If that fails, it is done when the page is next rewritten.
     fn mark_child_dead(
         &mut self,
         level: u8,
@@ -173,7 +172,7 @@ impl<N: Nand> InPlace<N> {
         self.replace_up(level, &entries, (Anew::AsIs, cause), freed)
     }
 
-    /// Writes the entries to one or two new pages; returns what their parent is to hold.
+    /// Writes the entries to one or two new pages. Returns the entries for their parent.
     fn write_anew(
         &mut self,
         level: u8,
@@ -232,7 +231,8 @@ impl<N: Nand> InPlace<N> {
         self.pages.write_birth(shape, cause)
     }
 
-    /// Makes the new page, or one above the two, the root; `told` is what a parent would hold.
+    /// Makes a new root: the new page, or a page above the two new ones. `told` are the entries that a parent
+    /// would get.
     fn replace_root(&mut self, told: &[u8], cause: Cause) -> Result<(), IndexFault> {
         let old = (self.path.root, self.path.height);
         let at = self.pages.shapes.inner.entry_bytes - ADDRESS_BYTES;
@@ -251,7 +251,8 @@ impl<N: Nand> InPlace<N> {
         Ok(())
     }
 
-    /// Reads a parent that is to be changed, where three buffers are all there is. The copy is the same.
+    /// Reads a parent again before it is changed, as the published program with three buffers must. The copy
+    /// in RAM stays the same.
     fn reread(&mut self, level: u8, cause: Cause) -> Result<(), IndexFault> {
         if self.path.keep == Keep::ThreeBuffers && level < self.path.height {
             let ppn = self.path.node(level).ppn;

@@ -105,8 +105,8 @@ impl<N: Nand> InPlace<N> {
         Ok(true)
     }
 
-    /// Ends a change. One that found no block half-way is given up by finding the tree on the chip again,
-    /// unless all of it got there before.
+    /// Ends a change. If it failed half-way for want of a block, it is given up by mounting the tree again,
+    /// unless all of it reached the chip.
     fn settled(
         &mut self,
         outcome: Result<bool, IndexFault>,

@@ -1,5 +1,5 @@
-//! The power is cut at every physical operation, blocks fail, bits flip: what was acknowledged is there, or
-//! an error is.
+//! Power cuts at every physical operation, failing blocks, flipped bits: each acknowledged page is returned,
+//! or an error.
 
 use super::*;
 use crate::inputs::{sized, stride};

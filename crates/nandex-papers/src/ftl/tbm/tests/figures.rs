@@ -1,4 +1,4 @@
-//! The worked examples of the paper, step by step, over a store that writes down what reaches it.
+//! The worked examples of the paper, step by step, over a store that records its writes.
 
 use super::*;
 use nandex::testing::Store;

@@ -1,8 +1,8 @@
 //! The batch: modified nodes that wait in RAM, found by number.
 //!
-//! Where parents name the pages of their children, a node waits together with all its ancestors, for a page
-//! that is written changes the node above it. An ancestor then was used at least as recently as any node
-//! below it, so the nodes used least recently are never above others that wait.
+//! If parents name the pages of their children, a node waits together with all its ancestors, because writing
+//! a page changes the node above it. An ancestor was then used at least as recently as any node below it. So
+//! the least recently used nodes are never above others that wait.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -115,7 +115,7 @@ impl Batch {
         self.spare.extend(self.entries.drain(..).map(|entry| entry.image));
     }
 
-    /// The `nodes` nodes used least recently. Nodes waiting below one of them are always among them.
+    /// The `nodes` least recently used nodes. They always include the waiting nodes below each of them.
     pub(super) fn least_recent(&self, nodes: usize) -> Vec<u32> {
         let mut order: Vec<(u64, u8, u32)> =
             self.entries.iter().map(|entry| (entry.clock, entry.level, entry.id)).collect();

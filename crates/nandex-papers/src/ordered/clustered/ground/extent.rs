@@ -1,5 +1,5 @@
-//! Extents: what a batch is written as, a header and the nodes that it lists, on pages that follow each
-//! other.
+//! Extents: the form in which a batch is written, a header followed by the nodes listed in it, on consecutive
+//! pages.
 //!
 //! ```text
 //! bytes  0..4   CRC-32 of the rest of the page
@@ -13,9 +13,9 @@
 //!       32..    for each node its number (4) and the checksum that its page begins with (4); then 0
 //! ```
 //!
-//! A batch takes more than one extent where the header has no room for more nodes, or the segment ends. It
-//! counts only if it is whole: all its extents are there, and every page is the one that its header lists.
-//! Checkpoint and batch tell it from what was written there before.
+//! A batch takes several extents if the header has no room for more nodes, or if the segment ends. It counts
+//! only if it is whole: all its extents are there, and every page is the one listed in its header. The
+//! numbers of checkpoint and batch tell it from older contents of these pages.
 
 use nandex::codec::{crc32, get_u16, get_u32, get_u64, put_u16, put_u32, put_u64};
 use nandex::store::StoreError;

@@ -48,7 +48,6 @@ pub struct Layer<S> {
     pub(super) table: AddressTable,
     pub(super) ring: Ring,
     pub(super) links: Links,
-    /// Buffer for a page.
     pub(super) page: Vec<u8>,
     /// Whether a checkpoint was made since the mount.
     pub(super) is_begun: bool,
@@ -206,7 +205,7 @@ impl<S: PageStore> Layer<S> {
         Ok((!self.plan.is_append() && self.links.root != 0).then_some(Lpn(self.links.root)))
     }
 
-    /// Writes a superblock, after making durable what it names.
+    /// Makes the pages named by a superblock durable, and then writes the superblock.
     pub(super) fn write_checkpoint(&mut self, next: Superblock) -> Result<(), StoreError> {
         debug_assert!(
             next.epoch > self.superblock.epoch,

@@ -1,15 +1,15 @@
-//! Nodes whose number is their page: parents name the pages of their children, and no table is needed.
+//! Nodes numbered by their pages: parents name the pages of their children, and no table is needed.
 //!
-//! A node that waits keeps its number, that of the page which holds it as it was, or of a free page if it is
-//! new. When it is written it goes to another page, so it gets another number, its parent names it by that,
-//! and the tree hears of it before its next operation. So a node waits together with all its ancestors, up to
-//! the root, whose number is always 1 and whose page only the superblock names. A page that was left is
-//! *kept* until a superblock without it is durable.
+//! A waiting node keeps the number of the page with its old version, or of a free page if it is new. When it
+//! is written it goes to another page and so gets another number. Its parent names it by the new number, and
+//! the tree is told before its next operation. So a node waits together with all its ancestors, up to the
+//! root. The root's number is always 1; only the superblock names its page. A page that a node left is *kept*
+//! until a superblock without it is durable.
 //!
-//! A *commit* writes all nodes that wait, children first, and then the superblock that names the new root.
+//! A *commit* writes all waiting nodes, children first, and then the superblock that names the new root.
 //!
-//! Where the store refuses a write, the nodes written before it stay where they are now and the others wait
-//! on: nothing is half done, and reads and a later try go on without a mount.
+//! If the store refuses a write, the nodes already written stay at their new pages and the others continue to
+//! wait. Nothing is half done, and reads and later attempts work without a mount.
 
 use super::layer::Layer;
 use super::pages::PageMap;
@@ -44,7 +44,7 @@ pub(super) struct Links {
     pub(super) root: u32,
     /// Number of nodes in the tree.
     pub(super) nodes: u32,
-    /// Old and new numbers of nodes. The tree has not been told of them yet.
+    /// Old and new numbers of moved nodes that the tree has not been told yet.
     pub(super) moved: Vec<(Lpn, Lpn)>,
     path: Vec<Ancestor>,
     /// The page at which the next search for free pages begins.
@@ -215,7 +215,7 @@ impl<S: PageStore> Layer<S> {
         Ok(())
     }
 
-    /// Removes a node that the tree has given up.
+    /// Removes a node that the tree has freed.
     pub(super) fn unlink(&mut self, id: u32) {
         if let Some(page) = self.batch.remove(id) {
             self.links.keep(page);

@@ -1,49 +1,51 @@
 //! Trees that gather modified nodes in RAM and write many of them together, out of place: AS B-tree, CB-tree
 //! and FB-tree.
 //!
-//! All three say the same: random writes of single nodes are what a flash device does worst, so leave the
-//! B-tree as it is, keep modified nodes in a *batch*, and write the batch to pages that follow each other.
-//! The tree is the [`BPlusTree`] of this crate over a *cluster layer* (`layer.rs`): a [`PageStore`] whose
-//! pages are nodes, which knows where each is. What tells the three apart is which nodes leave the batch,
-//! where to, and how a node is found again:
+//! All three share an idea. Random writes of single nodes are the most expensive work for a flash device. So
+//! they keep the B-tree as it is, gather modified nodes in a *batch*, and write the batch to consecutive
+//! pages. The tree is the [`BPlusTree`] of this crate over a *cluster layer* (`layer.rs`): a [`PageStore`]
+//! whose pages are nodes, and which knows the page of each. The three trees differ in which nodes leave the
+//! batch, where they go, and how a node is found again:
 //!
 //! | | leaves the batch | goes | found by |
 //! |---|---|---|---|
-//! | [`as_btree`](super::as_btree) | all, when W wait | to the end of a ring of segments | a table, 4 bytes a node |
+//! | [`as_btree`](super::as_btree) | all, when W wait | to the end of a ring of segments | a table, 4 bytes a
+//! node |
 //! | [`cb_tree`](super::cb_tree) | a level, when W of it wait | to a run of W free pages | its parent |
-//! | [`fb_tree`](super::fb_tree) | the s used least recently, when W wait | to runs of free pages, s_min or more | its parent |
+//! | [`fb_tree`](super::fb_tree) | the s used least recently, when W wait | to runs of free pages, s_min or
+//! more | its parent |
 //!
 //! # Operations
 //!
-//! Before an operation that may change nodes the layer makes room (`relieve`): it writes what its policy
-//! says. Then the tree works as ever, its writes going to the batch, its reads coming from there or from the
-//! store. *sync* writes everything. Where nodes are found by their parents (`links.rs`) the number of a node
-//! is its page; after `relieve` and *sync* the tree is told which nodes have other numbers. *load* goes past
-//! the batch there, page by page from the first.
+//! Before an operation that may change nodes, the layer makes room (`relieve`): it writes the nodes that its
+//! policy chooses. Then the tree works as usual. Its writes go to the batch; its reads come from the batch or
+//! the store. *sync* writes everything. If nodes are found by their parents (`links.rs`), the number of a
+//! node is its page; after `relieve` and *sync* the tree is told the changed numbers. *load* bypasses the
+//! batch then, page by page from the first.
 //!
 //! # Durability
 //!
-//! As published the nodes that wait are lost at a power cut: the class is *none*, with the clean mark of the
-//! tree. The tree on the medium is whole at any time nonetheless, on every store, also one without atomic
-//! groups: with a table (`ring.rs`, `replay.rs`) a batch is a whole state of the tree and counts once all its
-//! pages are there; without (`links.rs`) a state counts once a superblock names its root. What the last
-//! durable state needs is neither trimmed nor overwritten before the next one is durable. So
-//! [`Buffered::mount_after_cut`] opens what a cut left, and an update [`journal`](crate::ordered::journal)
-//! makes every operation or every sync durable.
+//! As published, the waiting nodes are lost in a power cut: the class is *none*, with the clean mark of the
+//! tree. Still, the tree on the medium is whole at any time, on every store, even without atomic groups. With
+//! a table (`ring.rs`, `replay.rs`) a batch is a complete state of the tree and counts once all its pages are
+//! there. Without a table (`links.rs`) a state counts once a superblock names its root. Pages of the last
+//! durable state are neither trimmed nor overwritten before the next one is durable. So
+//! [`Buffered::mount_after_cut`] opens the tree after a cut, and an update
+//! [`journal`](crate::ordered::journal) makes every operation or every sync durable.
 //!
 //! # Invariants
 //!
 //! Those of the tree (B1 to B8), and:
 //!
-//! - C1 Both superblocks are right, and the newer one is the one written last.
-//! - C2 Every page that a batch wrote is right, and the pages of an extent follow its header.
-//! - C3 What a mount would find is what the table and the ring say.
-//! - C4 The pages in use are those that table or parents name, each by one node; with a table each holds the
-//!   node's number.
-//! - C5 No node is on a page that the head of the ring is still to pass, and a batch always finds room there.
-//! - C6 Where parents name pages, a node waits together with the node above it, which names it, and no page
-//!   in use is given to another; there are always free pages for all that wait.
-//! - C7 Pages that the last durable state needs are not free.
+//! - C1 Both superblocks are sound, and the newer one was written last.
+//! - C2 Every page written by a batch is sound, and the pages of an extent follow its header.
+//! - C3 A mount would find the state that the table and the ring have in RAM.
+//! - C4 The pages in use are those named by the table or by parents, each by one node. With a table each page
+//!   has the node's number.
+//! - C5 No node is on a page that the head of the ring will pass next, and a batch always finds room there.
+//! - C6 If parents name pages, a node waits together with its parent, and no page in use is given to another
+//!   node. There are always free pages for all waiting nodes.
+//! - C7 Pages of the last durable state are not free.
 
 mod batch;
 mod extent;

@@ -1,8 +1,9 @@
-//! A mount of the ring: the table of the last checkpoint, and the batches that followed it.
+//! Mounting the ring: the table of the last checkpoint, and the batches after it.
 //!
-//! Batches are read by their headers, each where the one before it ends, as long as their numbers go on. One
-//! that is not whole ends the replay: the power was cut while it was written. Where writes survive in order
-//! only the last one can be such, so only its nodes are read; elsewhere those of all batches are.
+//! Batches are read by their headers, each at the end of the one before, as long as their numbers continue. A
+//! batch that is not whole ends the replay: the power was cut while it was written. If the store keeps the
+//! order of writes, only the last batch can be incomplete, so only its nodes are read. On other stores the
+//! nodes of all batches are read.
 
 use super::extent::{Header, Listed, require_sound};
 use super::ring::Ring;
@@ -116,7 +117,7 @@ fn read_batch(
     Ok(None)
 }
 
-/// Whether the pages of a batch are those that its headers list.
+/// True if the pages of a batch are those listed in its headers.
 fn is_whole(reader: &mut Reader<'_, impl PageStore>, nodes: &[Listed]) -> Result<bool, StoreError> {
     for node in nodes {
         let page = reader.read(Lpn(node.page))?;

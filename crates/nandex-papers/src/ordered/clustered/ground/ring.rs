@@ -1,12 +1,13 @@
-//! The ring of segments: batches appended at its head, segments recycled at its tail, and checkpoints of the
-//! table.
+//! The ring of segments: batches are appended at its head, segments are recycled at its tail, and the table
+//! is checkpointed.
 //!
-//! A batch is all nodes that wait, in the order of their numbers, in extents (`extent.rs`) one after the
-//! other. The oldest segment is recycled when less than a share of its pages are live, or when there is no
-//! room for another batch: its live nodes go through the batch, which is empty then, to the head. A segment
-//! that was recycled is free only once a checkpoint without it is durable, for a mount reads every batch
-//! since the last checkpoint. After every batch there is room to recycle a segment; if a cut takes part of
-//! that room, what was copied there is no longer live where it was, so the rest is enough for the rest.
+//! A batch has all waiting nodes, ordered by number, in extents (`extent.rs`) one after the other. The oldest
+//! segment is recycled if less than a given share of its pages is live, or if there is no room for another
+//! batch: its live nodes go through the batch, which is empty then, to the head. A recycled segment is free
+//! only once a checkpoint without it is durable, because a mount reads every batch since the last checkpoint.
+//! After every batch there is room to recycle a segment. A power cut may take part of that room; but the
+//! nodes copied there are no longer live in the segment, so the remaining room suffices for the remaining
+//! nodes.
 
 use super::extent::{Header, require_sound};
 use super::layer::Layer;

@@ -1,4 +1,4 @@
-//! How a tree over a cluster layer is set up, and what that comes to on a store.
+//! Settings of a tree over a cluster layer, and the sizes that follow from them on a store.
 
 use super::superblock::SUPERBLOCK_BYTES;
 use super::{batch, extent, links, table};
@@ -162,7 +162,7 @@ pub(super) struct ClusteredSizes {
     pub(super) grow: usize,
     /// Levels of the highest possible tree.
     pub(super) levels: usize,
-    /// W.
+    /// Nodes of a batch (W).
     pub(super) batch_nodes: u32,
     pub(super) segment_pages: u32,
     pub(super) segments: u32,
@@ -203,8 +203,7 @@ impl ClusteredSizes {
         (self.segment_pages as usize).div_ceil(self.extent_nodes() + 1)
     }
 
-    /// Pages at the end of the ring that a batch of `nodes` nodes takes at most. It begins within a
-    /// segment.
+    /// Most pages at the end of the ring taken by a batch of `nodes` nodes that begins within a segment.
     pub(super) fn appended(&self, nodes: usize) -> u64 {
         let segments = 1 + nodes.div_ceil(self.segment_pages as usize - self.overhead());
         (nodes + segments * self.overhead()) as u64

@@ -39,7 +39,6 @@ const TREE_BYTES: usize = 40;
 pub(super) const SUPERBLOCK_BYTES: usize = 64 + TREE_BYTES;
 const MAGIC: &[u8; 8] = b"NXCLUST1";
 
-/// A superblock, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Superblock {
     /// Number of superblocks written before this one.
@@ -96,7 +95,7 @@ impl Superblock {
         put_u32(page, 0, crc);
     }
 
-    /// Writes the superblock to the slot whose turn it is.
+    /// Writes the superblock to one of the two slots, alternately.
     pub(super) fn write(
         &self,
         store: &mut impl PageStore,

@@ -15,7 +15,7 @@ use nandex::units::Lpn;
 
 const HEADER_BYTES: usize = 16;
 
-/// Numbers by which the table grows.
+/// Node numbers added at once when the table grows.
 const MORE: usize = 64;
 
 pub(super) const fn page_entries(page_bytes: usize) -> usize {
@@ -31,7 +31,7 @@ pub(super) const fn ram_bytes_for(nodes: u32) -> usize {
     entries_max(nodes) * size_of::<u32>()
 }
 
-/// The page of each node by its number, and the set of these pages.
+/// Page of each node, by number, and the set of these pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AddressTable {
     addresses: Vec<u32>,
@@ -129,7 +129,7 @@ impl AddressTable {
     }
 }
 
-/// Refuses a page that is not the page of this checkpoint there.
+/// Refuses a page that is not the expected one of this checkpoint.
 pub(super) fn require_page(page: &[u8], epoch: u64, at: Lpn) -> Result<(), IndexError> {
     let is_sound = get_u32(page, 0) == crc32(&[&page[4..]]);
     if is_sound && get_u32(page, 4) == at.0 && get_u64(page, 8) == epoch {

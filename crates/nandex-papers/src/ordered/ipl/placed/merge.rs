@@ -1,5 +1,5 @@
-//! Merges of groups: every image written over its older one, ghosts made real, nodes moved between groups.
-//! And images that are written one by one.
+//! Merges of groups: every image is written over its older one, ghosts get images, and nodes move between
+//! groups. Also images written one by one.
 
 use super::super::image::Node;
 use super::super::layout::{IplTag, NO_UNIT};
@@ -55,7 +55,7 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Writes the nodes that stayed in a group over their images, and empties its log.
+    /// Writes the nodes that stay in a group over their images, and begins its log again.
     fn merge_home(&mut self, home: Pbn, merge: u32, cause: Cause) -> Result<(), IndexError> {
         let form = self.medium.form;
         let mut images = self.places.images_in(home, &form);
@@ -95,7 +95,7 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Writes a node as it is to a page. It is there at once: what follows may fail.
+    /// Writes a node unchanged to another page. Its place is updated at once, since later steps may fail.
     fn move_to(
         &mut self,
         id: u32,
@@ -113,7 +113,7 @@ impl<N: Nand> Store<N> {
         result
     }
 
-    /// Programs the image of a node, and notes where it is.
+    /// Programs the image of a node and notes its place.
     fn write_image(&mut self, node: &Node, pbn: Pbn, tag: IplTag, cause: Cause) -> Result<(), IndexError> {
         self.medium.set_image(node, tag);
         self.medium.program_over(self.medium.form.geometry.page_at(pbn, tag.page.into()), cause)?;
@@ -123,8 +123,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Writes a node's image anew. With `mark` everything up to now is durable thereby, and the image may
-    /// stand over its older one, unless that is the image of a ghost as well; else it goes to a free page.
+    /// Writes a new image of a node. With `mark`, this commits all changes so far, and the image may
+    /// overwrite the older one, unless a ghost uses that. Otherwise the image goes to a free page.
     pub(in super::super) fn place_placed(&mut self, node: &Node, mark: bool) -> Result<(), IndexError> {
         let sequence = self.numbers.next();
         let old = self.places.slots[node.id as usize];
@@ -146,8 +146,7 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Makes everything durable where no record waits and no group has room for a unit that says so: by an
-    /// image over its older one.
+    /// Commits when no record waits and no group has room for a unit: writes an image over its older version.
     pub(in super::super) fn mark_by_image(&mut self) -> Result<(), IndexError> {
         let (geometry, slots) = (self.medium.form.geometry, &self.places.slots);
         let mut shared = vec![0u8; geometry.pages() as usize];

@@ -1,27 +1,26 @@
-//! Nodes in place: an FTL shown as a chip whose pages may be programmed over
-//! ([`nandex::nand::Nand::replaces`]), each block of it a *group* of logical pages.
+//! Nodes in place: an FTL shown as a chip whose pages may be overwritten ([`nandex::nand::Nand::replaces`]).
+//! Each block of that chip is a *group* of logical pages.
 //!
 //! ```text
 //! block 0    | header | unused                                            |
 //! a group    | image | image | image |      free      | log 2 | log 1 | log 0 |     log units are numbered from the end
 //! ```
 //!
-//! * A node has a page of its group and keeps it: an image is written over its older one. Log units gather in
-//!   a page of the group, which is written over with each that joins it.
+//! * A node keeps its page in its group: a new image overwrites the older one. Log units gather in a page of
+//!   the group, which is rewritten with each new unit.
 //! * A *merge* writes each node of a group over its image. A ghost gets a free page of the group, before the
-//!   page is written over that its image was so far. Then the log begins anew at the last page. Where nodes
-//!   are too many, some move to a fresh group first; those of a sparse partner move in last.
-//! * Nothing is erased or trimmed after the format; there is no checkpoint. A mount reads every page once
+//!   image that it uses is overwritten. Then the log begins again at the last page. If there are too many
+//!   nodes, some move to a fresh group first. The nodes of a sparse partner move in last.
+//! * Nothing is erased or trimmed after the format, and there is no checkpoint. A mount reads every page once
 //!   (`mount`).
 //!
-//! What a power cut leaves: a store never tears a page, and a merge begins with a commit. So an image that
-//! replaces another one holds nothing that is not committed, and the log units below it stay as they are
-//! until all images are written. An image that holds something uncommitted goes to a free page, but for one
-//! that ends its operation and commits it by itself. Pages left that way are not used before the commit
-//! (`pending`).
+//! After a power cut: a store never tears a page, and a merge begins with a commit. So an image that
+//! overwrites another one contains only committed changes, and the older log units stay until all images are
+//! written. An image with uncommitted changes goes to a free page, except the image that ends its operation
+//! and commits it by itself. Pages left that way are not used before the commit (`pending`).
 //!
-//! A group has room for the images of all its nodes, ghosts included: what log units may take is what these
-//! leave (`Form::room`).
+//! A group has room for the images of all its nodes, including ghosts; log units may take the rest
+//! (`Form::room`).
 
 mod merge;
 mod mount;
@@ -44,13 +43,13 @@ use nandex::units::{Pbn, Ppn};
 const MAGIC: &[u8; 4] = b"NXIP";
 const HEADER_BYTES: usize = 32;
 
-/// The byte after the header, but where changes of the class *none* are under way.
+/// Byte after the header, unless changes of the class *none* are under way.
 const SETTLED: u8 = 0xff;
 
-/// The page that says what the groups are.
+/// Page of the header, which describes the groups.
 const HEADER: Ppn = Ppn(0);
 
-/// The block that it is in, and no group.
+/// Block of the header page; it is not a group.
 const HEADER_BLOCK: Pbn = Pbn(0);
 
 impl Format {
@@ -98,7 +97,7 @@ impl Format {
     }
 }
 
-/// Refuses a chip whose pages take one program.
+/// Refuses a chip whose pages cannot be overwritten.
 fn require_replacing<N: Nand>(nand: &N) -> Result<(), IndexError> {
     if nand.replaces() {
         return Ok(());
@@ -108,7 +107,7 @@ fn require_replacing<N: Nand>(nand: &N) -> Result<(), IndexError> {
     ))
 }
 
-/// No checkpoints; all blocks free, but for that of the header.
+/// The space of a chip without checkpoints: all blocks are free except that of the header.
 fn groups_of(geometry: Geometry) -> Space {
     let mut table = BlockTable::new(geometry);
     table.reserve(HEADER_BLOCK);
@@ -168,7 +167,7 @@ impl<N: Nand> Medium<N> {
 }
 
 impl<N: Nand> Store<N> {
-    /// Begins with groups that hold nothing, and a cache beside so much that others hold.
+    /// Starts with empty groups, and a cache in the RAM that `others` bytes leave.
     fn clear_groups(&mut self, others: usize) {
         self.places.clear_blocks(self.medium.form.geometry.blocks);
         self.fill_cache(others);

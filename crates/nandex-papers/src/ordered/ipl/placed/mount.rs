@@ -31,7 +31,7 @@ struct Version {
     slot: Slot,
 }
 
-/// A log unit.
+/// A log unit found by the mount.
 #[derive(Clone, Copy)]
 struct Unit {
     pbn: Pbn,
@@ -51,7 +51,7 @@ struct Logged {
 }
 
 impl Logged {
-    /// Whether the version needs these records: they are newer, or its own birth as a ghost.
+    /// True if the version needs these records: they are newer, or they created it as a ghost.
     fn is_newer(&self, version: &Version) -> bool {
         self.newest > version.sequence || self.ghost.is_some_and(|ghost| ghost.0 == version.sequence)
     }
@@ -60,7 +60,7 @@ impl Logged {
 /// The contents of all pages.
 #[derive(Default)]
 struct Found {
-    /// By node.
+    /// Images found, by node.
     images: Vec<(u32, Version)>,
     units: Vec<Unit>,
     logged: Vec<Logged>,
@@ -90,7 +90,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Blanks what is void.
+    /// Blanks pages and units that are newer than the last commit.
     fn blank_void(&mut self, found: &Found) -> Result<(), IndexError> {
         let form = self.medium.form;
         let images = found.images.iter().filter(|(_, image)| image.sequence > found.committed);
@@ -117,7 +117,7 @@ impl<N: Nand> Store<N> {
 }
 
 impl Found {
-    /// Reads every page.
+    /// Reads every page of the chip.
     fn read<N: Nand>(medium: &mut Medium<N>) -> Result<Found, IndexError> {
         let geometry = medium.form.geometry;
         let mut found = Found { epochs: vec![0; geometry.blocks as usize], ..Found::default() };
@@ -160,12 +160,12 @@ impl Found {
         }
     }
 
-    /// Whether what a unit holds counts: it is not void, and its group's log did not begin anew since.
+    /// True if a unit counts: it is committed, and its group's log did not begin again since.
     fn counts(&self, unit: &Unit) -> bool {
         unit.first <= self.committed && unit.generation == self.epochs[unit.pbn.index()]
     }
 
-    /// The newest version of each node, with the newest unit that has newer records of it.
+    /// Chooses the newest version of each node, and the newest unit with newer records of it.
     fn choose(&self, places: &mut Places, form: &Form) {
         let mut versions: Vec<Option<Version>> = Vec::new();
         let nodes_max = form.geometry.pages();
@@ -194,7 +194,7 @@ impl Found {
         }
     }
 
-    /// Where the log of each group goes on. One that no node needs begins anew.
+    /// Finds where the log of each group continues. A log that no node needs begins again.
     fn settle_groups(&self, places: &mut Places, form: &Form) -> Result<(), IndexError> {
         let Places { blocks, slots, .. } = places;
         let mut is_needed = vec![false; blocks.len()];
@@ -226,7 +226,7 @@ impl Found {
     }
 }
 
-/// Takes a version if it is the newest one of its node so far.
+/// Takes a version if it is the newest of its node so far.
 fn offer(versions: &mut Vec<Option<Version>>, id: u32, version: Version, nodes_max: u32) {
     // A number beyond all pages is that of no node.
     if id >= nodes_max.saturating_mul(2) {

@@ -1,12 +1,12 @@
-//! An index below that refuses as many insertions as one likes, and stores that refuse writes: what is owed,
-//! and where it goes.
+//! Owed updates: an index below that refuses insertions on demand, and stores that refuse writes.
 
 use super::*;
 use nandex::check::CheckReport;
 use nandex::ordered::{Direction, IndexStats, OrderedIndex, Visit};
 use nandex::testing::get;
 
-/// A lazy-update tree that refuses insertions once there were so many more than removals since the mount.
+/// A lazy-update tree that refuses insertions once there were `left` more of them than removals since the
+/// mount.
 struct Tight<S> {
     tree: LazyUpdateTree<S>,
     left: u64,

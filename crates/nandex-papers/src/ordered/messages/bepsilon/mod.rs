@@ -239,7 +239,7 @@ impl BEpsilon {
     }
 }
 
-/// Sends messages to a node, which takes as many as it has room for. Returns the rest.
+/// Sends messages to a node, which takes as many as it has room for. Returns the other messages.
 fn flush_into(
     layout: &Layout,
     shadow: &mut Shadow<'_>,

@@ -297,7 +297,7 @@ impl Fd {
         Ok(())
     }
 
-    /// Gives up a run that has only fences. Its fences become those of the head.
+    /// Frees a run that has only fences. Its fences become those of the head.
     fn lift_fences(
         &self,
         shadow: &mut Shadow<'_>,

@@ -203,7 +203,7 @@ impl Fd {
     }
 }
 
-/// Whether a key comes before the bound at which a walk in this direction begins.
+/// True if a key comes before the bound at which a walk in this direction starts.
 fn is_before(key: &[u8], bound: Bound<&[u8]>, direction: Direction) -> bool {
     let order = |bound: &[u8]| {
         let order = key.cmp(bound);

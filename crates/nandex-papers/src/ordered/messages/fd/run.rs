@@ -86,7 +86,7 @@ impl RunPage {
         get_u32(&self.bytes, if direction == Direction::Ascending { 16 } else { 12 })
     }
 
-    /// Number of entries whose keys are not above this one.
+    /// Number of entries whose keys are at most this key.
     pub(super) fn up_to(&self, key: &[u8]) -> usize {
         let (entries, mut low, mut high) = (self.entries(), 0, self.count);
         while low < high {
@@ -109,7 +109,7 @@ pub(super) struct Cursor {
     page: RunPage,
     at: usize,
     direction: Direction,
-    /// Pages that may still come. A forged chain could be endless.
+    /// Most pages still to read. A forged chain could be endless.
     left: u32,
     cause: Cause,
 }
@@ -121,7 +121,7 @@ impl Cursor {
         Cursor { page, at, direction, left, cause: Cause::Host }
     }
 
-    /// At the first entry of a run.
+    /// A cursor at the first entry of a run.
     pub(super) fn first(shadow: &mut Shadow<'_>, shape: Shape, run: &Level) -> Result<Cursor, IndexError> {
         let mut page = RunPage::new(shape, shadow.page_bytes());
         page.read(shadow, run.first, Cause::Merge)?;

@@ -1,4 +1,4 @@
-//! How an FD-tree is set up, and what that comes to on a store.
+//! Settings of an FD-tree, and the sizes that follow from them on a store.
 
 use super::head::Head;
 use super::model::best_ratio;
@@ -15,7 +15,7 @@ pub struct FdConfig {
     /// Number of records in the head. On a small store it is reduced, so that they would fill at most a
     /// 16th of the store.
     pub head_entries: u32,
-    /// Factor by which each level is larger than the one above. 0 means that the cost model chooses it.
+    /// Ratio of the sizes of two neighbouring levels. 0 lets the cost model choose.
     pub k: u32,
     /// For the cost model: percentage of updates among all operations.
     pub insert_percent: u32,

@@ -59,7 +59,7 @@ impl Children {
         low.saturating_sub(1)
     }
 
-    /// Replaces a child by others. The first of them gets its bound.
+    /// Replaces a child by several. The first of them gets the bound of the old child.
     pub(super) fn replace(&mut self, i: usize, by: &Children) {
         debug_assert!(i < self.len() && by.width() == self.width(), "child {i} of {}", self.len());
         let (at, width) = (i * self.width(), self.width());

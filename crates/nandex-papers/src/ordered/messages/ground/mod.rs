@@ -65,9 +65,9 @@ pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 pub struct Common {
     /// The sizes of keys and values.
     pub record: RecordFormat,
-    /// The durability class: *every sync* at most, since more needs a journal. In the class *none* a mount
-    /// refuses a store on which changes were made after the last sync. In *every sync* it takes what it
-    /// finds.
+    /// Durability class: at most *every sync*, since more needs a journal. In the class *none* a mount
+    /// refuses a store that was changed after the last sync. In *every sync* it mounts the state of the last
+    /// sync.
     pub durability: Durability,
     /// The exactness of the answers of updates.
     pub answers: Answers,
@@ -98,8 +98,8 @@ impl StorePages {
 
 /// The part of a tree that decides where records wait and when they move on.
 ///
-/// A failed operation must not change the contents, only where they lie. A scheme changes pages in
-/// attempts, none of which ends with anything lost, so it may commit between any two of them.
+/// A failed operation may move records but must not change the contents. A scheme changes pages in attempts,
+/// none of which loses anything, so it may commit between two attempts.
 pub trait MessageScheme: Sized + nandex::shared::MaybeSend {
     /// The settings of the tree.
     type Config: Clone + nandex::shared::MaybeSend;
@@ -133,7 +133,7 @@ pub trait MessageScheme: Sized + nandex::shared::MaybeSend {
     /// Looks a key up.
     fn find(&mut self, shadow: &mut Shadow<'_>, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError>;
 
-    /// Takes an update in: a value for a key, or none to remove it.
+    /// Enters an update: a value for a key, or `None` to remove the key.
     fn update(&mut self, shadow: &mut Shadow<'_>, key: &[u8], value: Option<&[u8]>)
     -> Result<(), IndexError>;
 
@@ -153,7 +153,7 @@ pub trait MessageScheme: Sized + nandex::shared::MaybeSend {
         records: &mut Ascending<'_, '_, '_>,
     ) -> Result<(), IndexError>;
 
-    /// Checks its own invariants; returns the units that it uses.
+    /// Checks the invariants of the scheme. Returns the number of units that it uses.
     fn check(&mut self, shadow: &mut Shadow<'_>, report: &mut CheckReport) -> Result<u32, IndexError>;
 
     /// Whether the tree has no record at all, tombstones included.
@@ -224,7 +224,7 @@ impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
         if is_none && index.shadow.is_open() { Err(IndexError::NotCleanlyClosed) } else { Ok(index) }
     }
 
-    /// Opens what a sync, or a power cut after one, left, in every class.
+    /// Mounts the state of the last sync, in every class, after a power cut or not.
     pub fn mount_after_cut(store: S, config: &T::Config) -> Result<MessageTree<S, T>, IndexError> {
         let identity = identity::<T>(&store, config)?;
         let (mut shadow, state) = ShadowOn::mount(store, identity)?;
@@ -408,8 +408,8 @@ impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
         self.update(Change { key, value: None })
     }
 
-    /// Loads all records or none and ends with a commit, if the tree was never used. A tree whose records
-    /// were all removed takes them one by one.
+    /// Loads all records or none, and commits, if the tree was never used. If records were inserted and all
+    /// removed, they are loaded one by one.
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
         self.shadow.ready()?;
         if !self.scheme.is_empty() {

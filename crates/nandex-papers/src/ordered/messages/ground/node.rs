@@ -72,7 +72,7 @@ impl Node {
         self.children.replace(slot, &Children::new(self.children.key));
     }
 
-    /// The child with the most waiting records, and the range of these.
+    /// Index of the child with the most waiting records, and the range of these records.
     pub(in crate::ordered) fn heaviest(&self) -> (usize, Range<usize>) {
         debug_assert!(self.level > 1 && self.children.len() > 0, "a leaf sends nothing down");
         let mut best = (0, 0..0);
@@ -170,7 +170,7 @@ impl Layout {
         self.first_records(children) + (self.unit_pages - 1) * self.more_records()
     }
 
-    /// The range of a node's records that stand in one page of its unit.
+    /// Range of a node's records in one page of its unit.
     fn records_in(&self, children: usize, records: usize, page: usize) -> Range<usize> {
         debug_assert!(page < self.unit_pages, "page {page} of a node of {}", self.unit_pages);
         let first = self.first_records(children);
@@ -196,14 +196,13 @@ impl Layout {
         height
     }
 
-    /// Whether the root may split, or a root that is a leaf get children, while `puts` records reach the
-    /// leaves. Each of these makes at most one more child. If the root may not, it may not at any moment
-    /// before they have arrived.
+    /// True if the root may split, or get children if it is a leaf, while `puts` records reach the leaves.
+    /// Each record makes at most one more child. If false, the root does not rise until they have arrived.
     pub(in crate::ordered) fn may_rise(&self, puts: i64, root: &Node) -> bool {
         root.level == 1 || root.children.len() as i64 + puts > self.fanout as i64
     }
 
-    /// Whether the root has room for all leaves that may come to be while `puts` records reach the leaves.
+    /// True if the root has room for all leaves that `puts` records reaching the leaves can make.
     pub(in crate::ordered) fn is_flat(&self, puts: i64, root: &Node) -> bool {
         root.level == 2 && !self.may_rise(puts, root)
     }
@@ -534,7 +533,7 @@ impl Layout {
         Ok(written)
     }
 
-    /// Gives up the unit of a node that is written anew elsewhere.
+    /// Frees the unit of a node that is rewritten elsewhere.
     pub(in crate::ordered) fn release(
         shadow: &mut Shadow<'_>,
         tally: &mut Tally,

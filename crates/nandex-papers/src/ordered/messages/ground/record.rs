@@ -1,4 +1,4 @@
-//! Operation records, sorted runs of them, and the merge in which the newer record of a key wins.
+//! Operation records, sorted runs of them, and the merge, in which the newer record of a key wins.
 //!
 //! ```text
 //! kind (1) | key | value, of which a removal has zeros |
@@ -177,7 +177,7 @@ impl Run {
         self.bytes.is_empty()
     }
 
-    /// Appends a record, whose key must be above all others.
+    /// Appends a record. Its key must be above all others.
     pub(in crate::ordered) fn push(&mut self, record: &[u8]) {
         debug_assert!(record.len().is_multiple_of(self.shape.bytes()), "a record is cut short");
         self.bytes.extend_from_slice(record);

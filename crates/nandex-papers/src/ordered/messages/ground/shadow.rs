@@ -72,7 +72,7 @@ pub struct Identity {
     pub parameters: [u8; 16],
 }
 
-/// A store of which every write goes to a unit that nothing committed needs.
+/// A store that writes only to units without committed contents.
 pub struct ShadowOn<S: ?Sized> {
     identity: Identity,
     pub(in crate::ordered) units: Units,
@@ -131,8 +131,8 @@ impl<S: PageStore> ShadowOn<S> {
         ShadowOn::new(store, identity)
     }
 
-    /// Opens what was committed, with the state, whose units are claimed as it is read. The tree claims the
-    /// others.
+    /// Opens the last commit and its state. Units of the state are claimed as it is read; the tree must claim
+    /// the others.
     pub(super) fn mount(
         mut store: S,
         identity: Identity,
@@ -329,7 +329,7 @@ impl<S: PageStore + ?Sized> ShadowOn<S> {
         }
     }
 
-    /// Commits: makes durable what is live and a state of `bytes` bytes, which `save` writes.
+    /// Commits: makes the live units durable, and a state of `bytes` bytes, which `save` writes.
     pub(super) fn commit(
         &mut self,
         bytes: usize,
@@ -433,7 +433,7 @@ impl<S: PageStore + ?Sized> ShadowOn<S> {
         Ok(synced?)
     }
 
-    /// Trims the units that `gone` names, by words of bits. If the store refuses, it only keeps the pages
+    /// Trims the units that `gone` names, as words of bits. If the store refuses, it merely keeps the pages
     /// longer.
     fn trim_where(&mut self, gone: fn(&Units, usize) -> u64) {
         for word in 0..self.units.words() {

@@ -1,4 +1,4 @@
-//! The state of a tree as a mount finds it: read as it is asked for, so that only a page of it is in RAM.
+//! The state of a tree as a mount reads it: piece by piece, so that only one page of it is in RAM.
 
 use super::shadow::{MANIFEST, Shadow, corrupted};
 use alloc::vec;

@@ -1,4 +1,4 @@
-//! Leaf by leaf through a tree: what waits in the nodes above a leaf goes there, and leaves far from full are
+//! A sweep through the leaves of a tree: records waiting above a leaf are sent to it, and sparse leaves are
 //! joined.
 
 use super::node::{Layout, Node, NodeAt, Tally};

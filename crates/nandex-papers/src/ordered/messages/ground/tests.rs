@@ -1,5 +1,5 @@
-//! The tests that every tree of this room must stand: being a map over remounts, cuts, damage, a full store,
-//! its journal.
+//! Tests of every tree of this module: equal to a map over remounts, power cuts, damage, on a full store, and
+//! with its journal.
 
 use super::*;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};

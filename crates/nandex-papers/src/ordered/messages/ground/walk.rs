@@ -1,5 +1,5 @@
-//! Walks over nodes and what waits for them, claims at mount, checks, and the building of a tree from sorted
-//! records.
+//! Walks over nodes and their waiting records, claims of units at a mount, checks, and building a tree from
+//! sorted records.
 
 use super::children::Children;
 use super::node::{Layout, Node, Tally};

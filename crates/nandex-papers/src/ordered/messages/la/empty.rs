@@ -1,5 +1,5 @@
-//! Emptying: records from buffer to buffer, and to the leaves; what buffers there are; walks down through
-//! both.
+//! Emptying buffers into lower buffers or leaves, creating and dividing buffers, and walks down through
+//! buffers and nodes.
 
 use super::buffer::{Buffer, touched};
 use super::{Floor, La, LaConfig, LaCounts};
@@ -149,7 +149,7 @@ impl La {
         Ok(())
     }
 
-    /// Empties a buffer.
+    /// Empties a buffer, and lower buffers that become full.
     pub(super) fn empty(&mut self, shadow: &mut Shadow<'_>, at: (usize, usize)) -> Result<(), IndexError> {
         let mut due = vec![at];
         while let Some((floor, slot)) = due.pop() {
@@ -169,7 +169,7 @@ impl La {
         Ok(())
     }
 
-    /// Sends the records of a buffer to the buffers below. Returns those of them that are full.
+    /// Sends the records of a buffer to the buffers below. Returns the lower buffers that are full then.
     pub(super) fn distribute(
         &mut self,
         shadow: &mut Shadow<'_>,

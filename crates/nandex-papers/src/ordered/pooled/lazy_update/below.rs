@@ -9,7 +9,7 @@ use nandex::ordered::change::Change;
 use nandex::ordered::{Durability, OrderedIndex};
 use nandex::store::PageStore;
 
-/// Largest number of B+-tree leaves that one commit writes. A group that fills more goes in portions.
+/// Most B+-tree leaves written by one commit. A larger group is committed in portions.
 const LEAVES_MAX: usize = 2;
 
 /// Facts about a group that the pool tells the tree.

@@ -1,4 +1,4 @@
-//! Commits: the choice of a group, its way into the tree, and the regrouping after it.
+//! Commits: the choice of a group, writing it to the tree, and the regrouping afterwards.
 
 use super::{CommitCounts, GroupTree, Hints, Pooled};
 use crate::ordered::buffered::Below;

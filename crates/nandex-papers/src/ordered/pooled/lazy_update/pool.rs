@@ -1,11 +1,10 @@
-//! The pool: requests by key, groups of them by the leaf they are for, and the groups by rank of the commit
-//! policy.
+//! The pool: requests by key, groups of requests by leaf, and the groups by rank of the commit policy.
 //!
-//! Everything lies in tables of a fixed number of slots, made once: a request takes its key, its value, a
-//! word of state and 8 bytes of order; a group takes the two bounds of its leaf, its size and its stamp and 8
-//! bytes of order, and for *cost-based* what is known of its leaf. A group has no list of members: they are
-//! the requests between its bounds. Nor is there a directory of groups: if a key's leaf has a group, the
-//! request before or after the key is of it.
+//! All are in tables of a fixed number of slots, made once. A request takes its key, its value, a word of
+//! state and 8 bytes of order. A group takes the two bounds of its leaf, its size, its stamp and 8 bytes of
+//! order; for *cost-based* also the known facts of its leaf. A group has no list of members: these are the
+//! requests between its bounds. There is no directory of groups either: if a key's leaf has a group, the
+//! request before or after the key belongs to it.
 
 mod check;
 mod groups;
@@ -21,7 +20,6 @@ use nandex::ordered::bplus::ground::LeafSpan;
 use nandex::ordered::change::Change;
 use requests::Requests;
 
-/// Counters of a pool.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PoolCounts {
     /// Requests whose group was in the pool.
@@ -35,14 +33,14 @@ pub(super) struct PoolCounts {
     pub(super) moves: u64,
 }
 
-/// The requests of a pool and one more, by what they may need in the tree.
+/// The requests of a pool and a new one, counted by what they may need in the tree.
 #[derive(Clone, Copy, Debug)]
 pub struct Demand {
     /// Requests that may add a record.
     pub(in crate::ordered) additions: u64,
     /// Requests that cannot add a record.
     pub(in crate::ordered) others: u64,
-    /// Groups, that of the new request included.
+    /// Number of groups, including that of the new request.
     pub(in crate::ordered) groups: u64,
 }
 
@@ -70,7 +68,7 @@ pub(in crate::ordered) struct Pool {
     pub(super) counts: PoolCounts,
 }
 
-/// Groups that a regrouping may have before it has emptied the old ones, beyond one for each request.
+/// Groups, beyond one for each request, that a regrouping may need before it has emptied the old ones.
 const SPARE_GROUPS: usize = 2;
 
 impl Pool {

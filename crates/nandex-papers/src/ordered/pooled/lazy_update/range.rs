@@ -1,4 +1,4 @@
-//! A range over pool and tree at once: where the walk over the pool begins, and how it goes on.
+//! A range search over pool and tree together: where the walk over the pool starts, and how it continues.
 
 use super::pool::Pool;
 use super::{GroupTree, Pooled};
@@ -9,8 +9,8 @@ use nandex::ordered::buffered::{Merge, Pending};
 use nandex::ordered::change::Change;
 use nandex::ordered::{Direction, Visit, within};
 
-/// Visits the records between two bounds: those of the pool, and those of the tree that the pool does not
-/// replace or remove.
+/// Visits the records between two bounds: those of the pool, and those of the tree that no request replaces
+/// or removes.
 pub(super) fn merged<T: GroupTree>(
     index: &mut Pooled<T>,
     bounds: (Bound<&[u8]>, Bound<&[u8]>),

@@ -12,14 +12,14 @@ use nandex::ordered::{Durability, RecordFormat};
 /// The bytes that a request counts for when the RAM is divided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PoolCount {
-    /// All bytes that it takes: record, state, order, and a group of its own.
+    /// All bytes that a request takes: record, state, order, and a group of its own.
     #[default]
     Held,
     /// Key and value only, as the paper counts.
     Record,
 }
 
-/// The requests of a key that cancel when they meet in the pool.
+/// Which requests of a key cancel each other in the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pairs {
     /// An insertion and a later removal, if the tree is known not to have the key. Always correct.

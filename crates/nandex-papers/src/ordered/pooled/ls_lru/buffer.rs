@@ -25,7 +25,6 @@ struct Frame {
     unit: u32,
 }
 
-/// Counters of the buffer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct BufferCounts {
     /// References answered by a unit.
@@ -34,9 +33,8 @@ pub(super) struct BufferCounts {
     pub(super) misses: u64,
     /// Clean units that left the buffer.
     pub(super) clean_evictions: u64,
-    /// Semi-clean units that lost their clean part.
+    /// Number of semi-clean units that lost their clean part.
     pub(super) clean_part_commits: u64,
-    /// Pages read by commits.
     pub(super) commit_reads: u64,
 }
 
@@ -57,7 +55,7 @@ pub(super) struct Buffer<S> {
     /// Slabs that dirty parts and unit slots normally leave free, for the cells and units needed when
     /// entries move between leaves.
     kept: usize,
-    /// Slabs given up for unit slots.
+    /// Number of slabs used for unit slots.
     chunks: usize,
     /// Slabs lent for cells.
     lent: usize,
@@ -82,7 +80,7 @@ pub(super) const fn slab_bytes(page_bytes: usize) -> usize {
 }
 
 impl<S: PageStore> Buffer<S> {
-    /// An empty buffer, whose slabs may become so many where its budget counts records.
+    /// An empty buffer. If its budget counts records, it may grow to `slabs_max` slabs.
     pub(super) fn new(store: S, slabs_max: usize, kept: usize, ram: UnitRam, sizes: Sizes) -> Buffer<S> {
         let page_bytes = store.page_bytes();
         let slabs = sizes.buffer_bytes / page_bytes;
@@ -212,9 +210,8 @@ impl<S: PageStore> Buffer<S> {
         self.pop()
     }
 
-    /// The least recently used hot unit, if nothing is cold and it can leave without a commit. For inner
-    /// nodes that are units: these are missed in the middle of an operation and must come in, as under
-    /// plain LRU.
+    /// The least recently used hot unit, if no unit is cold and this one can leave without a commit. For
+    /// inner nodes as units, which are needed in the middle of an operation, as under plain LRU.
     fn last_hot_clean(&self) -> Option<u32> {
         if !self.units.inner_are_units() || self.units.dirty_len() > 0 {
             return None;

@@ -38,7 +38,7 @@ const CELL_BYTES: usize = 48;
 const ENTRIES_MAX: usize = 10;
 /// Number of cells from one post to the next.
 const POST_CELLS: usize = 16;
-/// Flag that marks a unit's number in the place of the cell before.
+/// Flag of a number that stands for a unit, stored where a cell's predecessor is expected.
 const IS_UNIT: u32 = 1 << 31;
 
 /// A place in a chain: a cell and an index in it, which may be one past its last entry.

@@ -1,4 +1,4 @@
-//! The checker of the buffer, and what the index tells about itself.
+//! The checker of the buffer, and the statistics of the index.
 
 use super::LsLruTree;
 use crate::ordered::buffered::Below;

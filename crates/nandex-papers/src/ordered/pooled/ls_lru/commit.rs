@@ -1,4 +1,4 @@
-//! Commits: dirty parts on their way into the tree, and the entries that belong to other units after it.
+//! Commits: writing dirty parts to the tree, and moving entries whose leaf changed to other units.
 
 use super::buffer::Buffer;
 use super::settings::REGROUPED_LEAVES;
@@ -127,8 +127,8 @@ impl<S: PageStore> LsLruTree<S> {
         Ok(true)
     }
 
-    /// Commits the dirty part of a page's unit, if it has one. If the tree does not take it at once, the
-    /// rest waits in the units of the leaves that it then belongs to. On an error all of it waits.
+    /// Commits the dirty part of a page's unit, if it has one. Changes that the tree does not take at once
+    /// wait in the units of their new leaves. After an error all of them wait.
     pub(super) fn commit(&mut self, lpn: Lpn) -> Result<(), IndexError> {
         let mut rest = self.commit_once(lpn)?;
         while let Some(lpn) = rest.pop() {

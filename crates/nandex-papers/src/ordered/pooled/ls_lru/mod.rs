@@ -422,8 +422,8 @@ impl<S: PageStore> LsLruTree<S> {
     }
 }
 
-/// Times that an operation makes room before it does without. Once is enough, unless the nodes that it
-/// reads take the room again.
+/// Most attempts of an operation to make room before it goes on without. One is enough, unless the nodes that
+/// it reads take the room again.
 const ATTEMPTS: usize = 4;
 
 /// Turns a refusal for want of room into success, because the entries in the buffer may wait longer.

@@ -12,7 +12,7 @@ use nandex::store::PageStore;
 /// The bytes that a unit counts for in the budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnitRam {
-    /// All bytes that it takes: its copy, its cells with headers and free places, and its slot in the
+    /// All bytes that a unit takes: its copy, its cells with headers and free places, and its slot in the
     /// tables.
     #[default]
     Held,
@@ -27,7 +27,7 @@ const UNIT_RECORD_BYTES: usize = 8;
 /// The treatment of copies of inner nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Inner {
-    /// Inner nodes stand outside the regions. They are dropped last, and take at most half of the buffer.
+    /// Inner nodes are outside the regions. They are dropped last, and take at most half of the buffer.
     #[default]
     Kept,
     /// Inner nodes are units of the paper's lists. They age and leave by the rules of leaves.
@@ -47,10 +47,10 @@ pub enum CommitPolicy {
     ExactFit,
 }
 
-/// The way to split a leaf whose changes do not fit into it.
+/// How to split a leaf whose changes do not fit into it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LeafSplit {
-    /// Into as many leaves as it takes, in one atomic group (Section 3.2.2).
+    /// Splits into as many leaves as needed, in one atomic group (Section 3.2.2).
     #[default]
     Multi,
     /// In two, each time a leaf overflows, until all changes are in (*modify-two-node*, reference 16 of the
@@ -81,7 +81,7 @@ pub struct LsLruConfig {
     pub inner: Inner,
     /// The rule that picks the dirty units to leave a full buffer.
     pub commit: CommitPolicy,
-    /// The way to split a leaf whose changes do not fit into it.
+    /// How to split a leaf whose changes do not fit into it.
     pub split: LeafSplit,
     /// The bytes that a unit counts for in the budget.
     pub ram: UnitRam,
@@ -217,7 +217,7 @@ pub(super) struct Counted {
     pub(super) unit: usize,
     /// Bytes of a group of changes.
     pub(super) group: usize,
-    /// Changes that make a group.
+    /// Changes that fill a group.
     pub(super) entries: usize,
 }
 
@@ -241,7 +241,7 @@ const fn parts_of_slab(record: RecordFormat, page_bytes: usize) -> (usize, usize
     (if slots == 0 { 1 } else { slots }, if cells == 0 { 1 } else { cells })
 }
 
-/// Slabs of the smallest buffer: those kept, one of unit slots, one of cells and one frame.
+/// Slabs of the smallest buffer: the kept ones, one of unit slots, one of cells and one frame.
 const fn slabs_min(record: RecordFormat, page_bytes: usize) -> usize {
     kept_slabs(record, page_bytes) + 3
 }

@@ -377,7 +377,7 @@ impl Units {
         self.cool();
     }
 
-    /// Makes the unit of an inner node that of a leaf, because its page has become a leaf with changes.
+    /// Turns the unit of an inner node into that of a leaf, because its page has become a leaf with changes.
     pub(super) fn make_leaf(&mut self, unit: u32) {
         if self.table[unit].place == Place::Inner {
             self.touch(unit, false);
@@ -470,8 +470,9 @@ impl Units {
         self.by_rank.next(|at| self.rank(at).cmp(&least))
     }
 
-    /// The units for the exact-fit commit, whose dirty list is sorted by size: the smallest that frees
-    /// `least` entries. While there is none, the largest is taken, and the rest is fitted.
+    /// Units for the exact-fit commit, whose dirty list is sorted by size: the smallest one that frees
+    /// `least` entries. If there is none, the largest is taken, and the search is repeated for the remaining
+    /// entries.
     pub(super) fn fitting_dirty(&self, mut least: u64) -> Vec<u32> {
         let mut chosen: Vec<u32> = Vec::new();
         loop {

@@ -1,8 +1,7 @@
-//! The log area: pages at the end of the store, and which of them has the log of which leaf.
+//! The log area: pages at the end of the store, and the leaf of each log page.
 //!
-//! A page that is given up is trimmed at once where writes are durable at once, else at the next sync: before
-//! that the leaf that took its entries over may not be on the medium. It may be written again in the
-//! meantime.
+//! A freed page is trimmed at once if writes are durable at once, otherwise at the next sync: before that,
+//! the leaf that took its entries may not be on the medium. The page may be reused in the meantime.
 
 use super::page::LogShape;
 use alloc::vec;
@@ -20,17 +19,16 @@ pub(super) struct LogArea<S> {
     /// Pairs of leaf and log page, sorted by leaf.
     directory: Vec<(Lpn, Lpn)>,
     free: Vec<Lpn>,
-    /// Pages given up that have not been trimmed yet.
+    /// Freed pages that are not trimmed yet.
     dead: Vec<Lpn>,
-    /// Pages given up since the last sync. After a cut they may be back.
+    /// Number of pages freed since the last sync. After a cut they may be back.
     gone: usize,
     /// Number of the next page written. Later pages have higher numbers.
     number: u64,
-    /// Pages written so far.
     pub(super) writes: u64,
 }
 
-/// A log page found by a scan: its number less that of the first one found, its leaf, and its place.
+/// A log page found by a scan: its number minus that of the first one found, its leaf, and its place.
 pub(super) type FoundLog = (i32, Lpn, Lpn);
 
 /// The log pages found by a scan, the oldest first.
@@ -53,13 +51,14 @@ pub(super) const fn ram_bytes(pages: usize) -> usize {
     pages * 4 * size_of::<Lpn>()
 }
 
-/// Bytes of RAM for `pages` log pages at most. In a mount the pages found take RAM besides the directory.
+/// Most bytes of RAM for `pages` log pages. During a mount the pages found take RAM in addition to the
+/// directory.
 pub(super) const fn ram_bytes_max(pages: usize) -> usize {
     pages * (2 * size_of::<Lpn>() + size_of::<FoundLog>())
 }
 
 impl<S: PageStore> LogArea<S> {
-    /// Makes an area without its lists. [`LogArea::open`] must come before the first write.
+    /// An area without its lists. Call [`LogArea::open`] before the first write.
     pub(super) fn closed(store: S, shape: LogShape) -> LogArea<S> {
         let (directory, free, dead) = (Vec::new(), Vec::new(), Vec::new());
         LogArea { store, shape, directory, free, dead, gone: 0, number: 1, writes: 0 }
@@ -98,7 +97,7 @@ impl<S: PageStore> LogArea<S> {
         (0..self.pages()).try_for_each(|page| Ok(self.store.trim(Lpn(page))?))
     }
 
-    /// Reads all pages, and returns those that are logs.
+    /// Reads all pages and returns those with logs.
     pub(super) fn scan(&mut self, page: &mut [u8], cause: Cause) -> Result<Found, IndexError> {
         let mut found = Found { logs: Vec::with_capacity(self.pages() as usize), base: 0 };
         for at in (0..self.pages()).map(Lpn) {
@@ -185,8 +184,8 @@ impl<S: PageStore> LogArea<S> {
         Ok(())
     }
 
-    /// Gives up the log page of a leaf, if it has one. If the store refuses the trim, the next sync repeats
-    /// it; the entries are in the tree, as they were after the last sync.
+    /// Frees the log page of a leaf, if it has one. If the store refuses the trim, the next sync repeats it.
+    /// The entries are in the tree, as they were after the last sync.
     pub(super) fn give_up(&mut self, leaf: Lpn) -> Result<(), IndexError> {
         let Ok(place) = self.directory.binary_search_by_key(&leaf, |(leaf, _)| *leaf) else { return Ok(()) };
         let (_, at) = self.directory.remove(place);
@@ -202,7 +201,7 @@ impl<S: PageStore> LogArea<S> {
         self.directory.iter_mut().for_each(|(other, _)| *other = leaf);
     }
 
-    /// Trims the pages given up.
+    /// Trims the freed pages.
     pub(super) fn trim_dead(&mut self) -> Result<(), IndexError> {
         while let Some(at) = self.dead.last().copied() {
             match self.store.trim(at) {
@@ -217,7 +216,7 @@ impl<S: PageStore> LogArea<S> {
         Ok(())
     }
 
-    /// Makes the writes durable, and then trims the pages given up.
+    /// Makes the writes durable, and then trims the freed pages.
     pub(super) fn sync(&mut self) -> Result<(), IndexError> {
         if self.dead.is_empty() {
             return Ok(());
@@ -240,7 +239,7 @@ impl<S: PageStore> LogArea<S> {
         }
     }
 
-    /// Number of pages given up that a cut may bring back.
+    /// Number of freed pages that a cut may bring back.
     pub(super) fn gone(&self) -> usize {
         self.gone
     }

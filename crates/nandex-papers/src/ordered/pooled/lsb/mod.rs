@@ -82,7 +82,6 @@ use nandex::units::Lpn;
 use page::LogShape;
 use settings::LsbSizes;
 
-/// An open log node.
 struct LogNode {
     leaf: Lpn,
     span: LeafSpan,
@@ -506,7 +505,7 @@ impl<S: PageStore> OrderedIndex for LsbTree<S> {
     }
 }
 
-/// Copies a value that was found. Returns whether there is one.
+/// Copies a value if one was found. Returns whether it was.
 fn answer(found: Option<&[u8]>, value: &mut [u8]) -> bool {
     if let Some(found) = found {
         value.copy_from_slice(found);

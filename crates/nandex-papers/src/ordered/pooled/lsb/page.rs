@@ -1,4 +1,4 @@
-//! The bytes of a log page: what happened to the records of one leaf since the leaf was written.
+//! The bytes of a log page: changes of one leaf's records since the leaf was written.
 //!
 //! ```text
 //! bytes  0..4   CRC-32 of the page's number in the log area and the rest of the page

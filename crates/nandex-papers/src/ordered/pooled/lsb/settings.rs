@@ -9,10 +9,10 @@ use nandex::ordered::bplus::{BPlusConfig, Underflow};
 use nandex::ordered::{Durability, RecordFormat};
 use nandex::store::PageStore;
 
-/// Lb by default.
+/// Default number of open log nodes (Lb).
 const LOG_NODES: u32 = 8;
 
-/// Largest Lb allowed.
+/// Most open log nodes (Lb).
 const LOG_NODES_MAX: u32 = 1 << 16;
 
 /// Entries of a log node, as an estimate before the page size is known.

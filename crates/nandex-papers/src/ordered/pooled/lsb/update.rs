@@ -90,28 +90,27 @@ impl<S: PageStore> LsbTree<S> {
         Ok(existed)
     }
 
-    /// Whether the tree certainly has room for the splits of all logs, one of this leaf included.
+    /// True if the tree certainly has room for the splits of all logs, including one of this leaf.
     fn has_room_for_log_of(&self, leaf: Lpn) -> bool {
         self.area.page_of(leaf).is_some() || self.tree.has_room_for(self.splits_max() + 1)
     }
 
-    /// Largest number of splits that all logs can cause, with the logs that a mount after a cut may find
-    /// again. Such a page goes to the leaves that its own leaf has become: its entries fill one more, and
-    /// one of these may have to be split.
+    /// Most splits that all logs can cause, including freed logs that a mount after a cut may find again.
+    /// Such a log goes to the leaves that its leaf has become: it may fill one more leaf and split another.
     fn splits_max(&self) -> u64 {
         let new = |node: &&LogNode| self.area.page_of(node.leaf).is_none();
         let logs = self.area.len() + self.open.iter().filter(new).count();
         logs as u64 + 2 * self.area.gone() as u64
     }
 
-    /// Makes it durable that log pages were given up.
+    /// Syncs if log pages were freed, so that they stay free after a cut.
     fn sync_what_is_gone(&mut self) -> Result<(), IndexError> {
         self.area.sync()?;
         self.area.sync_store()
     }
 
-    /// Carries out an update for which the tree may lack room. All logs are merged first; the update goes
-    /// to the tree directly if it must.
+    /// Does an update for which the tree may lack room. First merges all logs. If need be, the update goes to
+    /// the tree directly.
     fn update_full(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         self.merge_all()?;
         let Lookup { is_present, .. } = self.tree.lookup(change.key, Cause::Host)?;
@@ -386,7 +385,7 @@ impl<S: PageStore> LsbTree<S> {
         Ok(())
     }
 
-    /// Carries out a removal that must make the room for merging what a mount found.
+    /// Does a removal that must first make room for merging the logs found by a mount.
     fn remove_from_full(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         let Lookup { is_present, .. } = self.tree.lookup(change.key, Cause::Host)?;
         if is_present {

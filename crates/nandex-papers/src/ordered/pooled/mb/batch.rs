@@ -1,13 +1,14 @@
-//! A batch: the changes that wait for a leaf go there at once.
+//! A batch: all waiting changes of a leaf are written at once.
 //!
-//! 1. The header is read, and the pages that a change belongs to; all if these are more than half.
-//! 2. Where every page has room for its changes, these pages and the header are written. Else the whole leaf
-//!    is read and its entries are laid out anew, an eighth of the room left free: on as many pages as that
-//!    takes up to the limit of the leaf, else in two leaves.
+//! 1. The header is read, and the pages affected by a change; all pages if these are more than half.
+//! 2. If every page has room for its changes, these pages and the header are written. Otherwise the whole
+//!    leaf is read and its entries are laid out again with an eighth of the room left free: on as many pages
+//!    as needed up to the limit of the leaf, or in two leaves.
 //! 3. A leaf with less than half a page of entries is merged with its right neighbour below the same parent,
-//!    or as the last with the left one; what is too much for one leaf makes two even ones.
+//!    or with the left one if it is the last. If the entries are too many for one leaf, they are divided
+//!    evenly.
 //!
-//! All pages that change, and the nodes of the directory that do, are one atomic group.
+//! All changed pages, and the changed nodes of the directory, are one atomic group.
 
 use super::corrupted;
 use super::page::{LeafLayout, PAGES_MAX, Rates};
@@ -24,7 +25,7 @@ use nandex::ordered::change::Change;
 use nandex::store::PageStore;
 use nandex::units::Lpn;
 
-/// Pages that a split of a leaf, or one step of its growth, takes at most.
+/// Most pages taken by a split of a leaf, or by one step of its growth.
 const PAGES_PER_SPLIT: u64 = 3;
 
 /// The outcome of a batch.
@@ -202,7 +203,7 @@ impl<S: PageStore> WideTree<S> {
         Ok(self.directory.change_names(Edit::Keep, &written)?)
     }
 
-    /// Number of pages for so many entries.
+    /// Number of pages for `entries` entries.
     fn pages_for(&self, entries: usize, terms: Terms) -> usize {
         let least = self.layout.pages_least(entries);
         if terms.is_roomy { self.layout.pages_roomy(entries).min(terms.limit).max(least) } else { least }
@@ -269,7 +270,7 @@ impl<S: PageStore> WideTree<S> {
         Ok(starts)
     }
 
-    /// Steps 2 and 3 if the leaf must be laid out anew.
+    /// Does steps 2 and 3 for a leaf that must be laid out again.
     fn repack<'a>(
         &mut self,
         name: &Name,
@@ -366,7 +367,7 @@ impl<S: PageStore> WideTree<S> {
         Ok(Some(self.reshaped(span, vec![left.page, right.page], starts, shares)))
     }
 
-    /// The neighbour below the same parent: the right one if there is one, else the left one.
+    /// The neighbour below the same parent: the right one, or the left one if there is no right one.
     fn neighbour_to_merge(&self, name: &Name) -> Result<Option<Name>, IndexError> {
         match (self.directory.name_at(name.slot + 1)?, name.slot.checked_sub(1)) {
             (Some(right), _) => Ok(Some(right)),

@@ -224,7 +224,7 @@ const fn slot_bytes(key_bytes: usize) -> usize {
 /// Moving means of the accesses to a leaf, in sixteenths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rates {
-    /// Changes of a batch. 0 before the first batch.
+    /// Mean number of changes in a batch of the leaf. 0 before the first batch.
     pub(super) changes: u32,
     /// Reads between two batches.
     pub(super) reads: u32,

@@ -72,8 +72,7 @@ impl MbConfig {
         }
     }
 
-    /// Bytes of RAM that a tree takes at most on this store, besides its buffer. The store itself is not
-    /// counted.
+    /// Most bytes of RAM that a tree takes on this store, without its buffer and without the store itself.
     pub fn ram_bytes_max(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
         let MbSizes { directory, layout, .. } = self.published().on(store)?;
         Ok(directory.ram_bytes_max(store)? + buffer_bytes(self.record, &layout) + size_of::<WideTree<()>>())

@@ -1,16 +1,17 @@
-//! How many pages a leaf should have: the cost of a change and of the reads that go with it, in integers.
+//! The best number of pages of a leaf: cost of a change and of the reads in the same time, in integers.
 //!
-//! A leaf of n pages writes its header with every batch of b changes and, of the other n - 1 pages, those
-//! that a change meets, (n - 1) (1 - (1 - 1/n)^b) in the mean; it reads what it writes. A search reads one
-//! page, or two where n > 1. The pages whose cost per change is least are the limit:
+//! A batch of b changes writes the header of a leaf of n pages and, of the other n - 1 pages, those affected:
+//! (n - 1) (1 - (1 - 1/n)^b) on average. It reads the same pages. A search reads one page, or two if n > 1.
+//! The limit of a leaf is the number of pages with the least cost per change:
 //!
 //! ```text
 //! cost(n) = (Cw + Cr) (1 + (n - 1) (1 - (1 - 1/n)^b(n))) / b(n)  +  (r / b) Cr (1 if n = 1, else 2)
 //! ```
 //!
-//! where b(n) = b n / m for a leaf of m pages now: twice the pages gather twice the changes before they are
-//! the largest group. With the same b for all n, as our specification writes it, one page would always be
-//! best: then n only adds pages to write. The header's page is counted once: it is a page of entries too.
+//! where b(n) = b n / m for a leaf that has m pages now: with twice the pages, twice the changes gather
+//! before the leaf's group is the largest. With the same b for all n, as our specification has it, one page
+//! would always be best, since more pages only add writes. The header's page is counted once: it is a page of
+//! entries too.
 
 use super::page::Rates;
 

@@ -1,4 +1,5 @@
-//! The index against `BTreeMap`, what batches and searches cost, leaf sizes, full stores, power cuts, damage.
+//! The index compared with `BTreeMap`; costs of batches and searches, leaf sizes, full stores, power cuts,
+//! damage.
 
 use super::*;
 use crate::ordered::journal::{Below, JournalConfig, Journaled};

@@ -1,14 +1,15 @@
-//! Room in a full store: removals are appended, so leaves get sparse without a page getting free.
+//! Making room in a full store. Removals are appended, so leaves become sparse without freeing pages.
 //!
 //! Before a change is refused, all leaves are read once, in key order, each with the next one below the same
-//! parent. An empty leaf leaves the directory; two that fill seven eighths of one at most are written to the
-//! pages of the first, and the second goes. Each such step is one group and changes no record, so a cut
-//! between two of them, or a change that is refused all the same, leaves the contents as they were. When
-//! nothing was found, leaves are not read for this again before a record was removed or a leaf consolidated.
+//! parent. An empty leaf is removed from the directory. Two leaves that together fill at most seven eighths
+//! of one are written to the pages of the first, and the second is removed. Each such step is one group and
+//! changes no record, so a cut between two steps, or a change refused in the end, leaves the contents
+//! unchanged. If nothing was found, leaves are not read for this again before a record is removed or a leaf
+//! is consolidated.
 //!
 //! Then the full leaf and a neighbour below the same parent *share* their records evenly, if that leaves a
-//! quarter of both free. Else a leaf that was emptied would be of no use to the full one beside it on a store
-//! of a few leaves.
+//! quarter of both free. Without this, an emptied leaf would be of no use to the full one beside it in a
+//! store of few leaves.
 
 use super::page::LeafLayout;
 use super::tree::SegmentTree;
@@ -99,7 +100,7 @@ impl<S: PageStore> SegmentTree<S> {
         Ok(true)
     }
 
-    /// Writes the gathered records to the first of two leaves in frames. The second is given up.
+    /// Writes the gathered records to the first of two leaves in the frames, and frees the second.
     fn join(&mut self, left: &Name, right: &Name, held: usize) -> Result<(), IndexError> {
         let (slot, gone) = (self.slot_of(left.page)?, self.slot_of(right.page)?);
         let epoch = LeafLayout::head(&self.frames[0]).epoch.wrapping_add(1);

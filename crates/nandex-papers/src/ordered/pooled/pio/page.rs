@@ -1,7 +1,7 @@
 //! The bytes of a leaf segment: operation records, the first of them sorted.
 //!
-//! A leaf is L pages in a row, its segments. Their records are one list: first those that the leaf was
-//! consolidated to, each putting a value, keys ascending; behind them what was appended since, oldest first.
+//! A leaf has L consecutive pages, its segments. Their records are one list: first the records from the last
+//! consolidation, each putting a value, in key order; then the records appended since, oldest first.
 //!
 //! ```text
 //! bytes  0..4   CRC-32 of the rest of the page
@@ -16,8 +16,7 @@
 //!       24..    records: key, value, 1 = put or 0 = remove
 //! ```
 //!
-//! A segment that another consolidation left behind does not fit to the one before it and is none of the
-//! leaf's.
+//! A segment from an earlier consolidation does not match the one before it and does not belong to the leaf.
 
 use super::corrupted;
 use nandex::check::{IndexError, Invariant, message};

@@ -69,8 +69,7 @@ impl PioConfig {
         }
     }
 
-    /// Bytes of RAM that a tree takes at most on this store, besides its queue. The store itself is not
-    /// counted.
+    /// Most bytes of RAM that a tree takes on this store, without its queue and without the store itself.
     pub fn ram_bytes_max(&self, store: &(impl PageStore + ?Sized)) -> Result<usize, IndexError> {
         let PioSizes { directory, layout, requests } = self.published().on(store)?;
         // The directory reads so many nodes of a level together, and notes the pages of two leaves.

@@ -1,5 +1,5 @@
-//! The index against `BTreeMap`, searches for many keys against single ones, what batches cost, channels,
-//! cuts, damage.
+//! The index compared with `BTreeMap`; searches for many keys compared with single ones; costs of batches,
+//! channels, cuts, damage.
 
 use super::*;
 use crate::ftl::lazy::{LazyConfig, LazyFtl};

@@ -27,7 +27,7 @@ use nandex::units::Lpn;
 /// In [`SegmentTree::segments`]: the used segments of the leaf are not known.
 const UNKNOWN: u8 = u8::MAX;
 
-/// A tree whose leaves have updates appended to them.
+/// A tree that appends updates to its leaves.
 pub struct SegmentTree<S> {
     pub(super) directory: BPlusTree<S>,
     pub(super) layout: LeafLayout,
@@ -61,12 +61,12 @@ pub(super) struct SegmentCounts {
     pub(super) leaf_shares: u64,
 }
 
-/// Largest number of records that are gathered: those of two consolidated leaves.
+/// Most records gathered at once: those of two consolidated leaves.
 fn flat_records(layout: &LeafLayout) -> usize {
     layout.capacity().max(2 * layout.keeps())
 }
 
-/// Buffers for pages: those read together, and two leaves.
+/// Number of page buffers: for the pages read together, and for two leaves.
 fn frames_for(layout: &LeafLayout, requests_max: usize) -> usize {
     requests_max + 2 * layout.segments
 }
@@ -231,8 +231,8 @@ impl<S: PageStore> SegmentTree<S> {
         self.gather_more(base, used, 0)
     }
 
-    /// Gathers the records of another leaf, whose pages are in the frames, beside the `held` records that
-    /// were gathered before. Returns how many there are now.
+    /// Gathers the records of another leaf, whose pages are in the frames, after the `held` records gathered
+    /// before. Returns the total number.
     pub(super) fn gather_more(&mut self, base: usize, used: usize, mut held: usize) -> usize {
         let SegmentTree { frames, layout, flat, flat_shape, .. } = self;
         let pages = &frames[base..base + used];
@@ -250,7 +250,7 @@ impl<S: PageStore> SegmentTree<S> {
         held
     }
 
-    /// Finds and reads the leaf of a key, into frame 0 and those after it. Returns its name and its used
+    /// Finds the leaf of a key and reads it into the first frames. Returns its name and its number of used
     /// segments.
     pub(super) fn seek(&mut self, key: &[u8], cause: Cause) -> Result<Option<(Name, usize)>, IndexError> {
         let Some(name) = self.directory.name_of(key, cause)? else { return Ok(None) };
@@ -380,7 +380,7 @@ pub(super) const fn group_pages_max(layout: &LeafLayout) -> usize {
     2 * layout.segments
 }
 
-/// Whether a key is changed again after record `at` of the first of these pages.
+/// True if a key is changed again by a record after record `at` of the first of these pages.
 fn is_changed_later(layout: &LeafLayout, pages: &[Box<[u8]>], at: usize, key: &[u8]) -> bool {
     let starts = core::iter::once(at + 1).chain(core::iter::repeat(0));
     pages.iter().zip(starts).any(|(page, start)| {

@@ -1,16 +1,16 @@
-//! bupdate: what waits in the queue goes to the leaves, many at a time.
+//! bupdate: the queued changes are written to many leaves at a time.
 //!
-//! 1. *MPSearch*: the leaves of the changes, which are sorted, are found level by level; the nodes of a level
-//!    are read together.
-//! 2. The last segment of each leaf is read, all together.
-//! 3. The changes of a leaf are appended there, and go on in the next segment where it gets full; what
-//!    changed is written together.
+//! 1. *MPSearch*: the leaves of the sorted changes are found level by level; the nodes of a level are read
+//!    together.
+//! 2. The last segments of all these leaves are read together.
+//! 3. The changes of a leaf are appended there, and continue in the next segment when one is full. All
+//!    changed segments are written together.
 //!
-//! A leaf that has no room for its changes ends the round before it. Then it is alone: it is read, its
-//! records and the changes are sorted together (*shrink*), and it is written anew in place, or in two leaves
-//! if more than three quarters of it stay full. A leaf that is empty then leaves the directory. Where a
-//! change finds no room, sparse leaves are joined or the full one shares its records with a neighbour
-//! (`join.rs`), and it is tried once more.
+//! A leaf without room for its changes ends the round before it and gets a round of its own. It is read, and
+//! its records are sorted together with the changes (*shrink*). Then it is written in place, or in two leaves
+//! if more than three quarters of it stay full. An empty leaf is removed from the directory. If a change
+//! finds no room, sparse leaves are joined or the full one shares its records with a neighbour (`join.rs`),
+//! and the change is tried once more.
 
 use super::corrupted;
 use super::page::{Head, LeafLayout};
@@ -63,7 +63,7 @@ impl<S: PageStore> SegmentTree<S> {
         applied
     }
 
-    /// Runs one round for ascending changes. Returns how many of them it applied.
+    /// Runs one round for ascending changes. Returns how many it applied.
     fn round(&mut self, changes: &[Change<'_>], is_all: bool) -> Result<usize, IndexError> {
         self.counts.rounds += 1;
         let keys: Vec<&[u8]> = changes.iter().map(|change| change.key).collect();
@@ -221,7 +221,7 @@ impl<S: PageStore> SegmentTree<S> {
         self.leaves -= 1;
     }
 
-    /// Writes the gathered records to a leaf, or to it and a new one beside it.
+    /// Writes the gathered records to a leaf, or to the leaf and a new one beside it.
     fn rewrite(
         &mut self,
         name: Option<Name>,
@@ -436,8 +436,8 @@ impl<S: PageStore> GroupTree for SegmentTree<S> {
         (0, self.layout.capacity())
     }
 
-    /// Whether there is room for the demand. A leaf is split at most once before it has taken three
-    /// quarters of its room in additions.
+    /// True if there is room for the demand. A leaf is split at most once before additions have taken three
+    /// quarters of its room.
     fn has_room(&self, demand: Demand) -> bool {
         let Demand { additions, others, .. } = demand;
         let splits =

@@ -22,7 +22,7 @@ use nandex::spatial::coordinate::Coordinate;
 use nandex::spatial::measure::Measure;
 use nandex::spatial::node::NodeId;
 
-/// The measure of what it is worth to flush a node.
+/// Measure of the worth of flushing a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Worth {
     /// Number of modifications. All nodes are considered, whatever their age.
@@ -56,7 +56,7 @@ impl Worth {
 /// The settings of an eFIND policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Efind {
-    /// The measure of what it is worth to flush a node.
+    /// Measure of the worth of flushing a node.
     pub worth: Worth,
     /// Percentage of the buffered nodes that count as old.
     pub oldest_percent: u8,

@@ -1,5 +1,5 @@
-//! The policies of the FAST framework: a unit by chance, the most modified one, and FAST*. The units are
-//! looked through from the oldest on, and of equal ones the oldest is taken.
+//! The policies of the FAST framework: a random unit, the most modified one, and FAST*. Units are examined
+//! from the oldest on; of equal ones the oldest is taken.
 
 use crate::spatial::buffered::buffer::Unit;
 use alloc::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! The power is cut at every write: what was promised is there, and the tree goes on.
+//! The power is cut at every write. The promise must hold, and the tree must go on working.
 
 use super::*;
 use crate::inputs::stride;

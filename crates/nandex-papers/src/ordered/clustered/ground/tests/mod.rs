@@ -19,7 +19,7 @@ pub(super) fn members(record: RecordFormat) -> [ClusteredConfig; 3] {
     [as_btree::config(record), cb_tree::config(record), fb_tree::config(record)]
 }
 
-/// Settings so small that everything happens on pages of 128 bytes.
+/// Small settings, so that all parts are exercised on pages of 128 bytes.
 fn small(config: ClusteredConfig) -> ClusteredConfig {
     ClusteredConfig { batch_nodes: Some(10), segment_pages: Some(8), checkpoint_flushes: 5, ..config }
 }

@@ -1,4 +1,4 @@
-//! Stores of few pages and RAM of few bytes: what is not set by options fits itself to them.
+//! Stores of few pages and RAM of few bytes: default values adapt to them.
 
 use super::super::*;
 use super::members;

@@ -1,5 +1,5 @@
-//! The word of the manifest that changes were taken in since the commit: in the class *none* a mount after a
-//! power cut tells that they are gone.
+//! The flag of the manifest that there were changes after the commit. In the class *none* a mount after a
+//! power cut thus notices that they are lost.
 
 use super::{MANIFEST, ShadowOn};
 use alloc::vec;
@@ -17,7 +17,7 @@ impl<S: PageStore + ?Sized> ShadowOn<S> {
         self.is_open
     }
 
-    /// Sets what later manifests say.
+    /// Sets the flag for later manifests.
     pub(in super::super) const fn set_open(&mut self, is_open: bool) {
         self.is_open = is_open;
     }

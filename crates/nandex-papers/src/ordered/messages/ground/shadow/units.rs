@@ -1,4 +1,4 @@
-//! The units of a store: which are in use, and where a free one is sought.
+//! The units of a store: which are in use, and the search for a free one.
 
 use super::corrupted;
 use crate::ordered::messages::ground::bits::Bits;
@@ -52,7 +52,7 @@ impl Units {
         self.of_state.len() as u32
     }
 
-    /// Units that may be written now, without those reserved for a commit.
+    /// Number of units that may be written now: the free ones without those reserved for a commit.
     pub(in crate::ordered) fn free_now(&self) -> u32 {
         self.free_units.saturating_sub(self.reserve)
     }
@@ -143,7 +143,7 @@ impl Units {
         self.before.0.copy_from_slice(&self.live.0);
     }
 
-    /// Ends an attempt. If it is not done, the live units are those from before it.
+    /// Ends an attempt. If it failed, the live units are again those from before the attempt.
     pub(super) fn end(&mut self, is_done: bool) {
         if is_done {
             self.hold();

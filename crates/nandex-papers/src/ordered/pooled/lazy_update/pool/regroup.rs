@@ -1,4 +1,4 @@
-//! Requests find new groups where the tree moved keys between leaves.
+//! Regrouping: requests whose keys the tree moved to another leaf join another group.
 
 use super::Pool;
 use super::groups::Bounds;
@@ -12,12 +12,12 @@ fn sides(reshaped: &Reshaped) -> [Bounds<'_>; 2] {
 }
 
 impl Pool {
-    /// Regroups the requests whose keys moved to another leaf. A group that gets requests of two groups has
-    /// the stamp of the one that stays longer. `group` was just committed, wholly or its first requests;
-    /// its leaf had `entries_before` entries before that.
+    /// Regroups the requests whose keys moved to another leaf. A group that gets requests of two groups takes
+    /// the stamp of the one that stays longer. `group` was just committed, wholly or in part; its leaf had
+    /// `entries_before` entries before.
     ///
-    /// A group far larger than a leaf goes in many portions, each of which splits the leaf. The rest of the
-    /// group then belongs to one of the halves, and the group takes its bounds; no request is touched.
+    /// A group far larger than a leaf is committed in many portions, each of which splits the leaf. The rest
+    /// of the group then belongs to one of the halves and takes its bounds; no request is touched.
     pub(in crate::ordered::pooled::lazy_update) fn regroup(
         &mut self,
         reshaped: &Reshaped,
@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// All that is known of the groups, in the order in which they leave.
+    /// Description of all groups, in the order in which they leave.
     type Picture = Vec<((Rank, u32), LeafSpan, Option<i32>, u16, Vec<Vec<u8>>)>;
 
     fn picture(pool: &Pool) -> Picture {

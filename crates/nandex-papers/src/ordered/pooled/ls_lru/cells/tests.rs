@@ -1,4 +1,4 @@
-//! Chains of cells against sorted maps, and posts that are where a search looks for them.
+//! Chains of cells compared with sorted maps, and tests that a search finds the posts.
 
 use super::*;
 use crate::ordered::buffered::Below;

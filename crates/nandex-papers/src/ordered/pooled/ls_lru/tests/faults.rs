@@ -85,8 +85,8 @@ fn a_full_store_loses_nothing_and_removals_make_room() {
     }
 }
 
-/// Makes a store refuse groups with certain pages, as one does whose blocks have failed. With `salt` 0 it
-/// refuses nothing.
+/// Makes a store refuse groups with certain pages, like a store with failed blocks. With `salt` 0 nothing is
+/// refused.
 fn refuse_some(store: &Store, salt: u32) {
     let is_refused = move |lpn: Lpn| (lpn.0 ^ salt).wrapping_mul(0x9e37_79b9) >> 30 == 0;
     store.on_call(move |call| match call {

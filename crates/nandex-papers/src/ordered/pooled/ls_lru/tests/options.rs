@@ -1,4 +1,4 @@
-//! Inner nodes as units, and the commit policies that the paper names beside its own.
+//! Inner nodes as units, and the other commit policies named in the paper.
 
 use super::victims::figure_5;
 use super::*;

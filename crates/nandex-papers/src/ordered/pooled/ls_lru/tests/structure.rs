@@ -1,4 +1,4 @@
-//! Splits of two nodes at a time, and leaves that are left until they are empty.
+//! Splits into two nodes at a time, and leaves that stay until they are empty.
 
 use super::*;
 

@@ -97,9 +97,9 @@ impl<N: Nand> Sight<'_, N> {
         let limit = limit.map(|other| other.cursor.clone()).filter(|cursor| *cursor > from);
         let limit = limit.into_iter().chain(end).min();
         let (key, value) = (self.medium.record.key_bytes.into(), self.medium.record.value_bytes.into());
-        let below = Below { key: vec![0; key], value: vec![0; value], ..Below::default() };
-        let out = Outcome { level, from, ..Outcome::default() };
-        let mut step = Step { out, limit, slice, kept, below, surprise, ..Step::default() };
+        let mut step = Step { limit, slice, kept, surprise, ..Step::default() };
+        (step.out.level, step.out.from) = (level, from);
+        (step.below.key, step.below.value) = (vec![0; key], vec![0; value]);
         match step.upper() {
             None => step.above.at = self.stock.memtable.lower_bound(&step.out.from),
             Some(upper) => {

@@ -226,8 +226,7 @@ impl<N: Nand> Plow<N> {
         self.core.medium.nand
     }
 
-    /// Runs an operation. After an error that is neither a refusal nor damage, the state of the chip is
-    /// unknown until a mount.
+    /// Runs an operation, if no earlier one left the chip unknown.
     fn run<T>(
         &mut self,
         operation: impl FnOnce(&mut Core<N>) -> Result<T, IndexFault>,
@@ -236,18 +235,19 @@ impl<N: Nand> Plow<N> {
             return Err(IndexError::Interrupted);
         }
         let done = operation(&mut self.core);
-        self.interrupted = done.as_ref().is_err_and(|error| {
-            // Refused before anything was done.
-            let is_refused = matches!(
-                **error,
-                IndexError::NotSorted { .. }
-                    | IndexError::BatchTooLarge { .. }
-                    | IndexError::WrongLength { .. }
-            );
-            !(is_refused || error.is_refusal() || error.is_loss())
-        });
+        self.interrupted = done.as_ref().is_err_and(leaves_unknown);
         Ok(done?)
     }
+}
+
+/// True for an error after which only a mount finds out what is on the chip.
+fn leaves_unknown(error: &IndexFault) -> bool {
+    // Refused before anything was done.
+    let is_refused = matches!(
+        **error,
+        IndexError::NotSorted { .. } | IndexError::BatchTooLarge { .. } | IndexError::WrongLength { .. }
+    );
+    !(is_refused || error.is_refusal() || error.is_loss())
 }
 
 impl<N: Nand> OrderedIndex for Plow<N> {

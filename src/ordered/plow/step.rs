@@ -102,7 +102,7 @@ impl<N: Nand> Core<N> {
         if let Some(builder) = step.builder.filter(|_| count > 0) {
             self.medium.output[HEADER_BYTES..][copies].fill(0);
             // The change that the page carries must find room without another step.
-            let takes = match level {
+            let takes = || match level {
                 0 => self.stock.memtable.takes_without(
                     &outcome.from,
                     outcome.stop.as_deref(),
@@ -112,7 +112,8 @@ impl<N: Nand> Core<N> {
             };
             let ((front, back), key_bytes) = (builder.used(), self.medium.record.key_bytes);
             let gap = HEADER_BYTES + front..self.medium.output.len() - back;
-            let gap = self.medium.output.get_mut(gap).filter(|_| !is_short && step.kept > 0 && takes);
+            let may_carry = cfg!(feature = "full") && !is_short && step.kept > 0 && takes();
+            let gap = self.medium.output.get_mut(gap).filter(|_| may_carry);
             let commits = gap.is_some_and(|gap| self.stock.commits.carry(gap, &outcome, key_bytes));
             let header = Header::run(count, level + 1 < self.stock.levels.len());
             written = Some(self.program(Target::Level(level), Header { commits, ..header })?);

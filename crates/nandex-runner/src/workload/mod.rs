@@ -370,7 +370,7 @@ mod tests {
             ("hot-cold", 0x4784_d530),
             ("long-values", 0x0329_ab79),
             ("ascending", 0x8916_4563),
-            ("local", 0),
+            ("local", 0x837d_49bb),
             ("readings", 0x99b9_531b),
             ("authors", 0x679d_59ac),
             ("ls-lru", 0xd9ef_bf8b),

@@ -5,8 +5,8 @@
 //! arrives where records wait. So those pages stay where they are and count as pages of this round, and the
 //! cursor goes to the page in which the next record belongs.
 //!
-//! The records below the cursor are dead in the page around it, so that page does not stay: a step writes its
-//! rest, up to the next page. An operation then makes two steps, one of which gives room.
+//! The records below the cursor are dead in the page around it, so that page does not stay: a step writes
+//! its rest, up to the next page. An operation then makes two steps, one of which gives room.
 //!
 //! Pages that stay part the extents of the level. If the root grows too long by that, or blocks are short, the
 //! sweep goes through every page again.

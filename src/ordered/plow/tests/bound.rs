@@ -35,8 +35,9 @@ fn an_operation_makes_a_step_or_an_erase_and_no_more() {
     }
 }
 
-/// Changes of one narrow range of keys after another, in a tree that was loaded with keys of all ranges: the
-/// first level's sweep makes three steps at most in an operation, not one for each page in which nothing waits.
+/// Changes of one narrow range of keys after another, in a tree that was loaded with keys of all ranges. The
+/// first level's sweep makes three steps at most in an operation, not one for each page in which nothing
+/// waits.
 #[test]
 fn local_keys_make_few_steps_of_the_first_level() {
     use Durability::{EveryOperation, EverySync};

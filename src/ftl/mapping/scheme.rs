@@ -399,6 +399,10 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
         }
     }
 
+    fn maintain(&mut self, _budget: u32) -> Result<u32, StoreError> {
+        unless_full(self.move_weak().map(|()| 0))
+    }
+
     fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
         unless_full(self.look_on(budget))
     }

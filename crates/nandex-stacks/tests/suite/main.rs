@@ -10,6 +10,7 @@ mod opened;
 mod options;
 mod options_docs;
 mod ram_docs;
+mod read_only;
 #[path = "../../../../src/sizes.rs"]
 mod sizes;
 mod unfit;

@@ -163,12 +163,16 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
                 if tree.nodes.log.look_on()?.is_none() {
                     return Ok(0);
                 }
-                if tree.nodes.log.has_weak() {
-                    tree.make_room_for_update(false)?;
-                }
+                tree.move_weak()?;
             }
             Ok(tree.nodes.log.left_to_look_at())
         })
+    }
+
+    /// Moves the pages that were hard to read, if there are any and nodes may move.
+    pub(super) fn move_weak(&mut self) -> Result<(), IndexFault> {
+        let is_due = self.nodes.log.has_weak() && !self.nodes.log.is_placed();
+        if is_due { self.make_room_for_update(false) } else { Ok(()) }
     }
 
     /// Does maintenance ahead of need. If it is refused for want of room, it is left undone without an error.

@@ -76,8 +76,9 @@ fn every_reader_takes_the_texts_of_every_system() {
     readers.push(("places.json", places, json));
     readers.push(("chip.toml", |path| show(chip::load(path)), "like = \"mlc-64m\"\nblocks = 16\n"));
     readers.push(("grid.toml", |path| show(Grid::load(path)), "index = ['mu']\nchip = 'mlc-64m'\n"));
-    let mu = include_str!("../../../../fuzz/seeds/experiment_file/mu-figure8.toml");
-    readers.push(("experiment.toml", experiment, mu));
+    let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/experiment_file");
+    let mu = fs::read_to_string(seeds.join("mu-figure8.toml")).unwrap();
+    readers.push(("experiment.toml", experiment, &mu));
     for (file, reader, sample) in readers {
         reads_alike(file, reader, sample);
     }

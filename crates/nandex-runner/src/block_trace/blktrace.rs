@@ -70,8 +70,8 @@ impl LineReader for Blktrace {
                     time_ns,
                 }))
             }
-            // A flush, or a command for the device itself: no sectors. Its completion has a place, though, and
-            // then the error or the time taken, and a command has its bytes and then itself in brackets.
+            // A flush, or a command for the device itself: no sectors. The completion has a place, though,
+            // before the error or the time taken, and a command has its bytes before itself in brackets.
             [_] => Ok(Line::Other),
             [_, word, ..] if is_bracket(word) || number("bytes", word).is_ok_and(|n| n == 0) => {
                 Ok(Line::Other)

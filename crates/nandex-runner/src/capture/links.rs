@@ -3,7 +3,7 @@
 use super::strace::{Argument, Call};
 use std::collections::BTreeMap;
 
-/// As many links as Linux follows for one path.
+/// Largest number of links that Linux follows for one path.
 const FOLLOWED_MAX: usize = 40;
 
 /// Links by their path, with the path that each holds.

@@ -1,9 +1,9 @@
 //! The order of requests in time.
 //!
 //! Logs are out of order by a little: blktrace merges the buffers of several processors, and a log of
-//! completed requests has each request as late as it took. Such requests are put in order and counted. A time that lies
-//! further back, or far ahead, comes from a clock that was set, from logs one after the other, or from a
-//! damaged line: one such time would make all others wait for years, so the trace is refused there.
+//! completed requests has each request as late as it took. Such requests are put in order and counted. A
+//! time that lies further back, or far ahead, comes from a clock that was set, from logs one after the other,
+//! or from a damaged line: one such time would make all others wait for years, so the trace is refused there.
 
 use super::Request;
 use std::fmt;

@@ -335,6 +335,10 @@ impl<N: Nand> TakesBatches for RawTree<N, MappedPages> {
         RawTree::make_room_for_batch(self, changes, have_inserts)
     }
 
+    fn make_room_to_replace(&mut self, changes: usize) -> Result<(), IndexFault> {
+        RawTree::make_room_for_batch(self, changes, false)
+    }
+
     fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<Entered, IndexFault> {
         RawTree::apply_batch(self, changes).map(|()| Entered::All)
     }

@@ -292,6 +292,10 @@ impl<N: Nand> TakesBatches for InPlace<N> {
         }
     }
 
+    fn make_room_to_replace(&mut self, changes: usize) -> Result<(), IndexFault> {
+        self.make_room_for_batch(changes, true)
+    }
+
     fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<Entered, IndexFault> {
         self.pages.usable()?;
         self.pages.writable()?;

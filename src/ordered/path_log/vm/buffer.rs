@@ -176,7 +176,7 @@ impl<T: TakesBatches> Logged<T> {
         }
         match self.tree.make_room_for_batch(self.waiting.len() + 1, value.is_some()) {
             // The waiting changes go first; they have their room.
-            Err(error) if error.is_full() => {
+            Err(error) if error.is_full() && self.tree.usable().is_ok() => {
                 self.flush()?;
                 self.make_room(&[Change { key, value }])?;
             }

@@ -140,24 +140,6 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         make_room(self, Need { pages: if is_insertion { wanted } else { pages }, wanted, live_max })
     }
 
-    /// Makes room for an insertion. If there is none, makes that of a removal and returns the refusal. It
-    /// stands unless the entry replaces another one or goes to a free place of its leaf.
-    ///
-    /// A removal that leaves its leaf in the tree writes the copied path in place of the old one: as many
-    /// valid pages as before, and at most [`Nodes::pages_to_remove`] pages less free. Such removals may
-    /// follow each other without end, and each finds its room, since collection gains as long as the number
-    /// of valid pages does not rise (see [`crate::log::room`]). These changes write the same path and
-    /// replace the same pages, so they leave what they find: the room of a removal.
-    pub(super) fn make_room_to_put(&mut self) -> Result<Option<IndexFault>, IndexFault> {
-        match self.make_room_for_update(true) {
-            Err(refused) if refused.is_refusal() && !self.nodes.interrupted => {
-                self.make_room_for_update(false)?;
-                Ok(Some(refused))
-            }
-            made => made.map(|()| None),
-        }
-    }
-
     /// Requires free places, in a log in which pages keep their places and nothing is collected. A removal
     /// takes no new page: the path is written over a page that dies.
     fn require_free_places(&mut self, is_insertion: bool) -> Result<(), IndexFault> {
@@ -207,5 +189,25 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             self.settle_valid_bits()?;
         }
         Ok(())
+    }
+}
+
+/// Makes room for an insertion. If there is none, makes that of a removal and returns the refusal. It
+/// stands unless the entry replaces another one or goes to a free place of its leaf.
+///
+/// A removal that leaves its leaf in the tree writes the copied path in place of the old one: as many
+/// valid pages as before, and at most [`Nodes::pages_to_remove`] pages less free. Such removals may
+/// follow each other without end, and each finds its room, since collection gains as long as the number
+/// of valid pages does not rise (see [`crate::log::room`]). These changes write the same path and
+/// replace the same pages, so they leave what they find: the room of a removal.
+pub(super) fn make_room_to_put<N: Nand, S: RawScheme>(
+    tree: &mut RawTree<N, S>,
+) -> Result<Option<IndexFault>, IndexFault> {
+    match tree.make_room_for_update(true) {
+        Err(refused) if refused.is_refusal() && !tree.nodes.interrupted => {
+            tree.make_room_for_update(false)?;
+            Ok(Some(refused))
+        }
+        made => made.map(|()| None),
     }
 }

@@ -69,6 +69,28 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
     }
 }
 
+/// True if a batch was refused for want of room and its records are all there. It then takes no more
+/// pages than as many removals.
+fn are_there<'a, N: Nand, S: RawScheme>(
+    nodes: &mut Nodes<N, S>,
+    error: &IndexFault,
+    changes: impl Iterator<Item = Change<'a>>,
+) -> Result<bool, IndexFault> {
+    if !error.is_refusal() || nodes.interrupted {
+        return Ok(false);
+    }
+    for Change { key, .. } in changes.filter(|change| change.value.is_some()) {
+        let found = match S::MAPS_MOVES {
+            true => nodes.get_by_path(key, None)?,
+            false => nodes.look_up(key, None, Cause::Host)?,
+        };
+        if !found {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(super) fn apply_as_one(&mut self, batch: &[Change<'_>]) -> Result<(), IndexFault> {
         self.nodes.usable()?;
@@ -80,7 +102,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             }
             let (count, has_inserts) = (changes.len(), changes.iter().any(|change| change.value.is_some()));
             match self.make_room_for_batch(count, has_inserts) {
-                Err(error) if self.are_there(&error, changes.iter().copied())? => {
+                Err(error) if are_there(&mut self.nodes, &error, changes.iter().copied())? => {
                     self.make_room_for_batch(count, false)?;
                 }
                 made => made?,
@@ -94,7 +116,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         // Pages that wait in a write part do not belong to the batch.
         self.nodes.log.flush(Cause::CacheEviction)?;
         let room = match self.make_room_for_changes(places.len() as u32, has_inserts) {
-            Err(error) if self.are_there(&error, changes())? => {
+            Err(error) if are_there(&mut self.nodes, &error, changes())? => {
                 self.make_room_for_changes(places.len() as u32, false)
             }
             made => made,
@@ -112,28 +134,6 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             }
         }
         Ok(())
-    }
-
-    /// True if a batch was refused for want of room and its records are all there. It then takes no more
-    /// pages than as many removals.
-    fn are_there<'a>(
-        &mut self,
-        error: &IndexFault,
-        changes: impl Iterator<Item = Change<'a>>,
-    ) -> Result<bool, IndexFault> {
-        if !error.is_refusal() || self.nodes.interrupted {
-            return Ok(false);
-        }
-        for Change { key, .. } in changes.filter(|change| change.value.is_some()) {
-            let found = match S::MAPS_MOVES {
-                true => self.nodes.get_by_path(key, None)?,
-                false => self.nodes.look_up(key, None, Cause::Host)?,
-            };
-            if !found {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// Indexes of the changes that matter, in key order: the last change of each key, without removals of

@@ -1,6 +1,7 @@
 //! Insertion, removal and relocation, as far as they are the same for every scheme: edits of the copied path.
 
 use super::path::Key;
+use super::room::make_room_to_put;
 use super::{Change, Leaf, LeafUse, Nodes, Path, RawScheme, RawTree};
 use crate::check::IndexError;
 use crate::fault::IndexFault;
@@ -228,7 +229,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(super) fn insert_entry(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexFault> {
         S::before_update(&mut self.nodes);
-        let refused = self.make_room_to_put()?;
+        let refused = make_room_to_put(self)?;
         let nodes = &mut self.nodes;
         nodes.path.make_room_to_grow();
         nodes.log.begin(nodes.pages_at_once())?;

@@ -21,14 +21,14 @@ use core::ops::{Bound, ControlFlow};
 /// A tree that applies several changes as one operation. Without a log buffer every operation of it is
 /// durable.
 pub trait TakesBatches: OrderedIndex {
+    /// True if changes that add no record take the room of removals.
+    const REPLACES_IN_ROOM: bool;
+
     /// Refuses a tree that cannot be used any more.
     fn usable(&self) -> Result<(), IndexFault>;
 
     /// Makes room for `changes` changes at once. `Full` if there is none.
     fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexFault>;
-
-    /// Makes room for `changes` changes at once of which none adds a record. `Full` if there is none.
-    fn make_room_to_replace(&mut self, changes: usize) -> Result<(), IndexFault>;
 
     /// Applies changes of different keys, in key order. A mount finds all of them or none. Room must have
     /// been made before. A refused batch leaves the tree as it was.
@@ -200,13 +200,13 @@ impl<T: TakesBatches> Logged<T> {
         let mut puts = changes.iter().filter(|change| change.value.is_some());
         let has_inserts = puts.clone().next().is_some();
         let refused = match self.tree.make_room_for_batch(changes.len(), has_inserts) {
-            Err(error) if error.is_full() && has_inserts => error,
+            Err(error) if error.is_full() && has_inserts && T::REPLACES_IN_ROOM => error,
             made => return made,
         };
         self.tree.usable()?;
         let are_there =
             puts.try_fold(true, |all, put| Ok::<_, IndexFault>(all && self.tree.holds(put.key)?))?;
-        if are_there { self.tree.make_room_to_replace(changes.len()) } else { Err(refused) }
+        if are_there { self.tree.make_room_for_batch(changes.len(), false) } else { Err(refused) }
     }
 
     /// Enters the waiting changes as one operation.

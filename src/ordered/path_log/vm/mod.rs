@@ -327,16 +327,14 @@ fn set_up(nand: &impl Nand, config: &VmConfig) -> Result<(Waiting, RawConfig<Tab
 }
 
 impl<N: Nand> TakesBatches for RawTree<N, MappedPages> {
+    const REPLACES_IN_ROOM: bool = true;
+
     fn usable(&self) -> Result<(), IndexFault> {
         self.nodes.usable()
     }
 
     fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexFault> {
         RawTree::make_room_for_batch(self, changes, have_inserts)
-    }
-
-    fn make_room_to_replace(&mut self, changes: usize) -> Result<(), IndexFault> {
-        RawTree::make_room_for_batch(self, changes, false)
     }
 
     fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<Entered, IndexFault> {

@@ -277,6 +277,8 @@ impl<N: Nand> InPlace<N> {
 }
 
 impl<N: Nand> TakesBatches for InPlace<N> {
+    const REPLACES_IN_ROOM: bool = false;
+
     fn usable(&self) -> Result<(), IndexFault> {
         self.pages.usable()
     }
@@ -290,10 +292,6 @@ impl<N: Nand> TakesBatches for InPlace<N> {
             }
             other => other.map_err(|error| self.given_up(error)),
         }
-    }
-
-    fn make_room_to_replace(&mut self, changes: usize) -> Result<(), IndexFault> {
-        self.make_room_for_batch(changes, true)
     }
 
     fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<Entered, IndexFault> {

@@ -2,6 +2,7 @@
 
 mod ends;
 mod extremes;
+mod full;
 mod kept;
 mod less_ram;
 mod loads;

@@ -149,8 +149,11 @@ fn events_without_a_length_are_passed_over() {
     }
 }
 
-/// The text of a write of each format with times, with this time in seconds.
-const TIMED: [(&str, fn(f64) -> String); 6] = [
+/// The text of a write at this time in seconds.
+type Write = fn(f64) -> String;
+
+/// Writes of each format with times.
+const TIMED: [(&str, Write); 6] = [
     ("spc", |at| format!("0,8,512,W,{at:.9}\n")),
     ("msr", |at| format!("{:.0},hm,1,Write,512,512,9\n", at * 1e7)),
     ("systor", |at| format!("{at:.9},0.1,W,4,512,512\n")),
@@ -159,7 +162,7 @@ const TIMED: [(&str, fn(f64) -> String); 6] = [
     ("csv", |at| format!("W,8,1,{:.0}\n", at * 1e6)),
 ];
 
-fn timed(format: &str, line: fn(f64) -> String, times: &[f64]) -> Result<BlockTrace, (u64, String)> {
+fn timed(format: &str, line: Write, times: &[f64]) -> Result<BlockTrace, (u64, String)> {
     let head = if format == "fio" { "fio version 3 iolog\n" } else { "# no heading\n" };
     read(&format!("{head}{}", times.iter().map(|at| line(*at)).collect::<String>()))
 }

@@ -14,8 +14,9 @@ use std::collections::BTreeMap;
 use std::panic::catch_unwind;
 
 /// A chip by its bytes of a page, pages of a block and blocks, and a record on it.
-const SHAPES: [((u32, u32, u32), (u8, u8)); 3] =
-    [((512, 16, 48), (4, 8)), ((512, 16, 40), (8, 40)), ((2048, 8, 24), (16, 16))];
+type Shape = ([u32; 3], [u8; 2]);
+
+const SHAPES: [Shape; 3] = [([512, 16, 48], [4, 8]), ([512, 16, 40], [8, 40]), ([2048, 8, 24], [16, 16])];
 const SEED: u64 = 7;
 /// Settings tried besides the default ones.
 const VARIANTS: [(&str, &[(&str, &str)]); 6] = [
@@ -202,7 +203,7 @@ impl Life<'_> {
 }
 
 fn run(entry: &IndexEntry, shape: usize, options: &[(&str, &str)]) -> Result<(), String> {
-    let ((page_bytes, pages_per_block, blocks), (key, value)) = SHAPES[shape];
+    let ([page_bytes, pages_per_block, blocks], [key, value]) = SHAPES[shape];
     let geometry = Geometry::new(page_bytes, 32, pages_per_block, blocks);
     let part = entry.suited(Part { geometry, ..catalogue::mlc_64m() });
     let chip = Shared::new(SimChip::new(&part).unwrap());

@@ -8,8 +8,8 @@
 //! The records below the cursor are dead in the page around it, so that page does not stay: a step writes
 //! its rest, up to the next page. An operation then makes two steps, one of which gives room.
 //!
-//! Pages that stay part the extents of the level. If the root grows too long by that, or blocks are short, the
-//! sweep goes through every page again.
+//! Pages that stay part the extents of the level. If the root grows too long by that, or blocks are short,
+//! the sweep goes through every page again.
 
 use super::Core;
 use super::drain::Drain;

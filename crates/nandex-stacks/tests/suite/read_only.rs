@@ -1,5 +1,5 @@
-//! Pages that are only read: reads disturb the pages of their block, until the ECC no longer corrects them. Whoever
-//! calls `maintain`, or `scrub`, now and then loses nothing, on any stack.
+//! Pages that are only read: reads disturb the pages of their block, until the ECC no longer corrects them.
+//! Whoever calls `maintain`, or `scrub`, now and then loses nothing.
 
 #![allow(clippy::unwrap_used)]
 
@@ -77,8 +77,8 @@ fn stacks() -> impl Iterator<Item = (String, &'static IndexEntry, Settings)> {
     )
 }
 
-/// Stacks that lose pages all the same, if the RAM is as small as can be: a page that was found weak is moved alone, and
-/// the others of its block become unreadable before they are read and found weak, too.
+/// Stacks that lose pages all the same, if the RAM is as small as can be: a page that was found weak is moved
+/// alone, and the others of its block become unreadable before they are read and found weak, too.
 const LOSE: &[&str] = &[
     "wandering",
     "ipl",

@@ -462,7 +462,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
 
     fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
         Ok(self.ahead(|tree| {
-            tree.move_weak()?;
+            service::move_weak(tree)?;
             collect_ahead(tree, budget)
         })?)
     }

@@ -195,16 +195,10 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
                 if tree.nodes.log.look_on()?.is_none() {
                     return Ok(0);
                 }
-                tree.move_weak()?;
+                move_weak(tree)?;
             }
             Ok(tree.nodes.log.left_to_look_at())
         })
-    }
-
-    /// Moves the pages that were hard to read, if there are any and nodes may move.
-    pub(super) fn move_weak(&mut self) -> Result<(), IndexFault> {
-        let is_due = self.nodes.log.has_weak() && !self.nodes.log.is_placed();
-        if is_due { self.make_room_for_update(false) } else { Ok(()) }
     }
 
     /// Does maintenance ahead of need. If it is refused for want of room, it is left undone without an error.
@@ -223,4 +217,10 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             done => done,
         }
     }
+}
+
+/// Moves the pages that were hard to read, if there are any and nodes may move.
+pub(super) fn move_weak<N: Nand, S: RawScheme>(tree: &mut RawTree<N, S>) -> Result<(), IndexFault> {
+    let is_due = tree.nodes.log.has_weak() && !tree.nodes.log.is_placed();
+    if is_due { tree.make_room_for_update(false) } else { Ok(()) }
 }

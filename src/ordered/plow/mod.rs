@@ -172,7 +172,7 @@ struct Counters {
     relieved: u32,
     drained: u32,
     sunk: u32,
-    passed: u64,
+    passed: u32,
     scrubbed: u32,
 }
 
@@ -383,7 +383,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             ("look_ups_clean", planner.lending.served.into()),
             ("levels_drained", counters.drained.into()),
             ("pages_sunk", counters.sunk.into()),
-            ("pages_passed", counters.passed),
+            ("pages_passed", counters.passed.into()),
             ("maps_written", space.map().map_or(0, |map| map.written)),
             ("steps_to_scrub", counters.scrubbed.into()),
             ("blocks_free", space.available() as u64),

@@ -78,7 +78,7 @@ impl<N: Nand> Core<N> {
             level.new.push(page, low, !page.0.is_multiple_of(pages_per_block));
         }
         level.cursor = cursor;
-        self.counters.passed += pages as u64;
+        self.counters.passed = self.counters.passed.wrapping_add(pages as u32);
         self.stock.commits.dirty = true;
         self.stock.levels.keep_short(&self.planner.shares);
     }

@@ -8,6 +8,9 @@
 //! The records below the cursor are dead in the page around it, so that page does not stay: a step writes
 //! its rest, up to the next page. An operation then makes two steps, one of which gives room.
 //!
+//! For a moment the pages are in two lists, and a few keys are held. RAM for that is at most a third of the
+//! share of the fences, or nothing is passed.
+//!
 //! Pages that stay part the extents of the level. If the root grows too long by that, or blocks are short,
 //! the sweep goes through every page again.
 
@@ -23,13 +26,18 @@ use alloc::boxed::Box;
 
 /// Fewer pages than this are not passed: the step that writes the rest of a page passes as many.
 const PAGES_MIN: usize = 2;
+/// Keys held while pages are passed, with what an allocation takes beside each.
+const KEYS: usize = 6;
+const ALLOCATION_BYTES: usize = 16;
+/// At most a third of the fences' RAM is taken.
+const PART: usize = 3;
 
 impl<N: Nand> Core<N> {
     /// Moves the first cursor to the page in which the next record waits, if that lies far enough ahead.
     pub(super) fn pass_idle_pages(&mut self) -> Result<(), IndexFault> {
         let may_pass =
             cfg!(feature = "full") && self.stock.levels.drain == Drain::Off && self.stock.has(Need::Ahead);
-        if !may_pass || !self.sight().is_idle_ahead()? || !self.begin_page()? {
+        if !may_pass || !self.sight().is_idle_ahead()? || !self.has_ram_to_pass() || !self.begin_page()? {
             return Ok(());
         }
         // The rest of this round, and the next one from its beginning on.
@@ -48,6 +56,13 @@ impl<N: Nand> Core<N> {
             self.stock.levels[0].wrap();
         }
         Ok(())
+    }
+
+    /// True if there is RAM for a second list of the first level's old pages, and for keys.
+    fn has_ram_to_pass(&mut self) -> bool {
+        let (shares, key_bytes) = (&self.planner.shares, usize::from(self.medium.record.key_bytes));
+        let besides = self.stock.levels[0].old.ram_bytes() + KEYS * (key_bytes + ALLOCATION_BYTES);
+        besides * PART <= shares.fences && self.stock.levels.keep_spare(shares, besides)
     }
 
     /// Writes the rest of the page around the first cursor, unless the cursor stands at the begin of a page.

@@ -15,13 +15,16 @@
 //! the sweep goes through every page again.
 
 use super::Core;
+use super::config::Shares;
 use super::drain::Drain;
 use super::fences::position;
 use super::level::Part;
+use super::levels::Levels;
 use super::sight::Sight;
 use super::space::Need;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
+use crate::ordered::RecordFormat;
 use alloc::boxed::Box;
 
 /// Fewer pages than this are not passed: the step that writes the rest of a page passes as many.
@@ -37,7 +40,11 @@ impl<N: Nand> Core<N> {
     pub(super) fn pass_idle_pages(&mut self) -> Result<(), IndexFault> {
         let may_pass =
             cfg!(feature = "full") && self.stock.levels.drain == Drain::Off && self.stock.has(Need::Ahead);
-        if !may_pass || !self.sight().is_idle_ahead()? || !self.has_ram_to_pass() || !self.begin_page()? {
+        if !may_pass
+            || !self.sight().is_idle_ahead()?
+            || !self.stock.levels.have_ram_to_pass(&self.planner.shares, self.medium.record)
+            || !self.begin_page()?
+        {
             return Ok(());
         }
         // The rest of this round, and the next one from its beginning on.
@@ -56,13 +63,6 @@ impl<N: Nand> Core<N> {
             self.stock.levels[0].wrap();
         }
         Ok(())
-    }
-
-    /// True if there is RAM for a second list of the first level's old pages, and for keys.
-    fn has_ram_to_pass(&mut self) -> bool {
-        let (shares, key_bytes) = (&self.planner.shares, usize::from(self.medium.record.key_bytes));
-        let besides = self.stock.levels[0].old.ram_bytes() + KEYS * (key_bytes + ALLOCATION_BYTES);
-        besides * PART <= shares.fences && self.stock.levels.keep_spare(shares, besides)
     }
 
     /// Writes the rest of the page around the first cursor, unless the cursor stands at the begin of a page.
@@ -96,6 +96,15 @@ impl<N: Nand> Core<N> {
         self.counters.passed = self.counters.passed.wrapping_add(pages as u32);
         self.stock.commits.dirty = true;
         self.stock.levels.keep_short(&self.planner.shares);
+    }
+}
+
+impl Levels {
+    /// True if there is RAM for a second list of the first level's old pages, and for keys.
+    fn have_ram_to_pass(&mut self, shares: &Shares, record: RecordFormat) -> bool {
+        let of_keys = KEYS * (usize::from(record.key_bytes) + ALLOCATION_BYTES);
+        let besides = self[0].old.ram_bytes() + of_keys;
+        besides * PART <= shares.fences && self.keep_spare(shares, besides)
     }
 }
 

@@ -25,6 +25,7 @@
 //! * **Mix**: if there are far more look-ups than changes, the level above the last is merged into the last
 //!   and left out (`drain`).
 //! * **Ascending keys**: keys above all others go to the last level at once (`sink`).
+//! * **Local keys**: the first sweep passes pages in which nothing waits (`pass`).
 //! * **Space**: a block dies when the sweeps have passed its pages, so nothing is ever moved to free a block.
 //!   If blocks are short, steps are made earlier than needed (`room`).
 //! * **Scrubbing**: if a page could not be read at once, the sweep of its level goes on until it has passed

@@ -67,25 +67,27 @@ pub const fn numbers(bits: u32) -> u64 {
     (1 << bits) - (1 << (bits * 5 / 8))
 }
 
-/// Set by tests: the width in bits of the counters that start near their end, and in the lower 24 bits how
-/// many numbers before it.
-#[cfg(any(feature = "sim", test))]
-static NEAR_END: core::sync::atomic::AtomicU32 = core::sync::atomic::AtomicU32::new(0);
+#[cfg(any(feature = "testing", test))]
+std::thread_local! {
+    /// Set by tests, each for its thread: the width in bits of the counters that start near their end, and how
+    /// many numbers before it.
+    static NEAR_END: core::cell::Cell<(u32, u32)> = const { core::cell::Cell::new((0, 0)) };
+}
 
-/// For tests: from now on the formats start every counter of `bits` bits `left` numbers before its end.
-/// `left` is below 2^24.
-#[cfg(any(feature = "sim", test))]
+/// For tests: from now on the formats of this thread start every counter of `bits` bits `left` numbers before
+/// its end.
+#[cfg(any(feature = "testing", test))]
 pub fn start_near_end(bits: u32, left: u32) {
-    NEAR_END.store(bits << 24 | left & 0xff_ffff, core::sync::atomic::Ordering::Relaxed);
+    NEAR_END.set((bits, left));
 }
 
 /// Returns the first number of a counter of `bits` bits: `usual`, unless a test has set another.
 pub fn first_number(bits: u32, usual: u64) -> u64 {
-    #[cfg(any(feature = "sim", test))]
+    #[cfg(any(feature = "testing", test))]
     {
-        let near_end = NEAR_END.load(core::sync::atomic::Ordering::Relaxed);
-        if near_end >> 24 == bits {
-            return numbers(bits) - u64::from(near_end & 0xff_ffff);
+        let (width, left) = NEAR_END.get();
+        if width == bits {
+            return numbers(bits) - u64::from(left);
         }
     }
     let _ = bits;

@@ -53,6 +53,7 @@ mod tests;
 mod uses;
 mod valid;
 pub mod victim;
+pub mod weak;
 pub mod wear;
 
 use crate::fault::StoreFault;

@@ -152,7 +152,7 @@ pub fn read_page<N: Nand + ?Sized>(
     cause: Cause,
     data: &mut [u8],
 ) -> Result<Found, StoreFault> {
-    read_weak_page(nand, ppn, cause, data).map(|(found, _)| found)
+    read_told_page(nand, ppn, cause, data).map(|(found, _)| found)
 }
 
 /// Reads a page as [`read_page`] does, for callers that do not need the fields of a page that is not whole.
@@ -165,14 +165,14 @@ pub fn read_whole_page<N: Nand + ?Sized>(
     read_claiming(nand, (ppn, cause), data, |_, _, _| None).map(|(found, _)| found)
 }
 
-/// Reads a page as [`read_page`] does. True if the page was not whole at the first read: then it should be
-/// written elsewhere soon.
-pub fn read_weak_page<N: Nand + ?Sized>(
+/// Reads a page as [`read_page`] does. Also returns how it was read: a page that is whole and
+/// [`Reading::Weak`] should be written elsewhere soon.
+pub fn read_told_page<N: Nand + ?Sized>(
     nand: &mut N,
     ppn: Ppn,
     cause: Cause,
     data: &mut [u8],
-) -> Result<(Found, bool), StoreFault> {
+) -> Result<(Found, Reading), StoreFault> {
     read_claiming(nand, (ppn, cause), data, Header::identify)
 }
 
@@ -184,7 +184,7 @@ fn read_claiming<N: Nand + ?Sized>(
     (ppn, cause): (Ppn, Cause),
     data: &mut [u8],
     claim: Claim,
-) -> Result<(Found, bool), StoreFault> {
+) -> Result<(Found, Reading), StoreFault> {
     let mut spare = [0; SPARE_BYTES];
     let mut found = None;
     let is_whole = |data: &[u8], spare: &[u8]| {
@@ -198,19 +198,19 @@ fn read_claiming<N: Nand + ?Sized>(
     let reading = match read_again(nand, (ppn, cause), data, &mut spare, is_whole) {
         Ok(reading) => reading,
         Err(NandError::Uncorrectable(_) | NandError::BadBlock(_)) => {
-            return Ok((Found::Unreadable(None), false));
+            return Ok((Found::Unreadable(None), Reading::Broken));
         }
         Err(error) => return Err(error.into()),
     };
     if let Some(found) = found {
-        return Ok((found, reading == Reading::Weak));
+        return Ok((found, reading));
     }
     let claim = claim(ppn, data, &spare);
     if cause == Cause::Recovery && is_exchanged(nand, ppn, data, &spare)? {
         let what = "a page stands in the place of another one, and that one in its place";
         return Err(StoreFault::corrupted(what, ppn.0));
     }
-    Ok((Found::Unreadable(claim), false))
+    Ok((Found::Unreadable(claim), Reading::Broken))
 }
 
 /// True if a page that is not whole here is whole in another place, and the page there is whole here. No

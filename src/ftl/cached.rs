@@ -218,7 +218,7 @@ impl CachedTable {
     }
 
     /// Rewrites a translation page with the newest entries.
-    pub(crate) fn rewrite(&mut self, flash: &mut Flash<'_>, page: u32) -> Result<(), StoreFault> {
+    pub fn rewrite(&mut self, flash: &mut Flash<'_>, page: u32) -> Result<(), StoreFault> {
         self.load_known(flash, page)?;
         let lpns = self.table.range(page);
         self.table.save(flash, page)?;

@@ -211,6 +211,11 @@ impl MapTable {
         self.directory[page as usize] != NONE
     }
 
+    /// True if the newest version of a page of the table is in this place.
+    pub fn is_at(&self, page: u32, ppn: Ppn) -> bool {
+        self.directory.get(page as usize) == Some(&ppn.0)
+    }
+
     /// Loads a page of the table into the chip's buffer and checks it. It stays there until another page is
     /// read, moved or recorded.
     pub fn load(&mut self, flash: &mut Flash<'_>, page: u32, cause: Cause) -> Result<(), StoreFault> {

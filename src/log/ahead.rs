@@ -1,41 +1,38 @@
 //! Work ahead of time: garbage is collected before blocks run short, and pages are read before anybody asks.
 
+use crate::blocks::weak::WeakBlock;
 use crate::fault::IndexFault;
 use crate::log::Log;
 use crate::log::collect::{Relocate, collect_one};
-use crate::log::tape::Tape;
-use crate::nand::{Cause, Nand};
+use crate::nand::{Cause, Geometry, Nand, Reading};
 use crate::units::Ppn;
-use alloc::vec::Vec;
-
-/// At most this many weak pages are remembered.
-pub(super) const WEAK_MAX: usize = 8;
 
 /// Blocks to have free beyond the number at which an operation would begin to collect.
 const BLOCKS_AHEAD: u32 = 2;
 
-/// Weak pages (hard to read), and the round of reads that finds others.
+/// Block of a page that was hard to read, and the round of reads that finds others.
 #[derive(Default)]
 pub(super) struct Scrubbing {
-    /// Weak pages, to be written elsewhere.
-    pub(super) weak: Vec<Ppn>,
-    /// True while a weak page is being moved.
-    pub(super) moves_weak: bool,
+    /// Block whose pages are to be written elsewhere.
+    pub(super) weak: WeakBlock,
+    /// True if the page read last needed a correction.
+    was_corrected: bool,
     /// Number of pages that the round has passed.
     passed: u32,
 }
 
 impl Scrubbing {
-    /// Notes a page that was whole only at a later read, or only just.
-    pub(super) fn note_weak(&mut self, ppn: Ppn) {
-        if self.weak.len() < WEAK_MAX && !self.weak.contains(&ppn) {
-            self.weak.push(ppn);
-        }
+    /// Notes how a page was read: the pages of the block of a weak one are looked at by the next operations.
+    pub(super) fn note_reading(&mut self, ppn: Ppn, reading: Reading, geometry: Geometry) {
+        self.was_corrected = reading != Reading::Whole;
+        let first = geometry.page_at(geometry.block_of(ppn), 0).0;
+        self.weak.note(ppn, reading, first..first + geometry.pages_per_block);
     }
 
     /// Cause to which work is booked now: the move of a weak page counts as scrubbing, not as collection.
     pub(super) fn charged(&self, cause: Cause) -> Cause {
-        if self.moves_weak && cause == Cause::GarbageCollection { Cause::Scrubbing } else { cause }
+        let is_move = self.weak.is_at_work() && cause == Cause::GarbageCollection;
+        if is_move { Cause::Scrubbing } else { cause }
     }
 
     /// Next page of a round over a chip of `pages` pages. `None` at its end.
@@ -81,15 +78,6 @@ pub fn collect_ahead<N: Nand, T: Relocate<N>>(tree: &mut T, budget: u32) -> Resu
     Ok(0)
 }
 
-impl<N: Nand> Tape<N> {
-    /// Takes a page that should be written elsewhere soon off the list.
-    pub(super) fn take_weak(&mut self) -> Option<Ppn> {
-        let blocks = &self.blocks;
-        let weak = &mut self.medium.scrubbing.weak;
-        core::iter::from_fn(|| weak.pop()).find(|ppn| blocks.is_valid(*ppn))
-    }
-}
-
 impl<N: Nand> Log<N> {
     /// Reads the next valid page of a round over the chip, and notes it if it is weak. `None` at the end of
     /// the round. A lost page is not reported here but to its next reader.
@@ -115,8 +103,20 @@ impl<N: Nand> Log<N> {
         if passed == 0 { 0 } else { self.geometry().pages() - passed }
     }
 
-    /// True if pages were found that should be written elsewhere.
-    pub fn has_weak(&self) -> bool {
-        !self.tape.medium.scrubbing.weak.is_empty()
+    /// Number of pages to look at, of the block of one that was hard to read.
+    pub fn weak_pages(&self) -> u32 {
+        self.tape.medium.scrubbing.weak.due()
+    }
+
+    /// True if a page of such a block is valid on the chip and needs a correction. A page that is lost is
+    /// reported to its next reader.
+    pub(super) fn is_worn(&mut self, ppn: Ppn) -> Result<bool, IndexFault> {
+        if !self.is_valid(ppn) || self.writes.find(ppn).is_some() {
+            return Ok(false);
+        }
+        match self.tape.load(ppn, Cause::Scrubbing) {
+            Err(error) if error.is_loss() => Ok(false),
+            loaded => loaded.map(|()| self.tape.medium.scrubbing.was_corrected),
+        }
     }
 }

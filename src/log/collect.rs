@@ -6,6 +6,9 @@ use crate::log::{Log, parts};
 use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
 
+/// Pages of the block of a weak page that an operation looks at.
+pub(crate) const LOOKS: u32 = 2;
+
 /// A tree whose pages the log may ask it to move.
 pub trait Relocate<N: Nand> {
     /// Returns the log on which the tree lives.
@@ -85,7 +88,7 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
         collect_while_it_pays(tree)?;
         dig(tree, need.wanted)?;
         if is_met(tree, need) {
-            return move_weak(tree, need);
+            return empty_weak(tree, need);
         }
         if !tree.settle_valid_bits()? && !tree.help_collection()? {
             return Err(refusal(tree, need));
@@ -93,21 +96,33 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
     }
 }
 
-/// Writes a weak page elsewhere, if there is room in addition to `need`. A failed move undoes nothing.
-fn move_weak<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexFault> {
-    while let Some(weak) = tree.log().tape.take_weak() {
-        let cost = tree.move_cost();
-        let programs = cost.programs + cost.slack;
-        debug_assert!(programs > 0, "a move takes a program");
-        if !has_free(tree, need.pages + 2 * programs) {
-            return Ok(());
-        }
-        tree.log().tape.medium.scrubbing.moves_weak = true;
-        let moved = tree.relocate(weak);
-        tree.log().tape.medium.scrubbing.moves_weak = false;
+/// Looks at pages of the block of a weak page, and writes those that needed a correction elsewhere, if there is
+/// room in addition to `need`. A failed move undoes nothing.
+fn empty_weak<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexFault> {
+    for _ in 0..LOOKS {
+        let Some(ppn) = tree.log().tape.medium.scrubbing.weak.take() else { break };
+        let moved = look_at_weak(tree, need, ppn);
+        tree.log().tape.medium.scrubbing.weak.rest();
         moved?;
     }
     Ok(())
+}
+
+fn look_at_weak<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need, ppn: Ppn) -> Result<(), IndexFault> {
+    let block = tree.log().geometry().block_of(ppn);
+    know_pages(tree, block)?;
+    if !tree.log().is_worn(ppn)? {
+        return Ok(());
+    }
+    let cost = tree.move_cost();
+    let programs = cost.programs + cost.slack;
+    debug_assert!(programs > 0, "a move takes a program");
+    if has_free(tree, need.pages + 2 * programs) {
+        tree.relocate(ppn)
+    } else {
+        tree.log().tape.medium.scrubbing.weak.give_up();
+        Ok(())
+    }
 }
 
 fn is_met<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> bool {

@@ -79,8 +79,8 @@ impl<N: Nand> Medium<N> {
         }
         self.page.tag = tag::tag_of(&self.page.spare);
         self.loaded = Some(ppn);
-        if reading == Reading::Weak {
-            self.scrubbing.note_weak(ppn);
+        if cause != Cause::Check {
+            self.scrubbing.note_reading(ppn, reading, self.geometry);
         }
         Ok(())
     }

@@ -72,7 +72,6 @@ use crate::check::IndexError;
 use crate::codec::first_number;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::units::{Pbn, Ppn};
-use ahead::WEAK_MAX;
 use alloc::vec;
 use alloc::vec::Vec;
 use cached::ReadPart;
@@ -250,7 +249,7 @@ impl<N: Nand> Log<N> {
         let Tape { medium, addresses, .. } = &self.tape;
         let page = medium.page.data.len() + medium.page.spare.len();
         let reads = self.reads.pages() * (medium.geometry.page_bytes as usize + 64);
-        let lists = addresses.openings.len() * size_of::<u16>() + WEAK_MAX * size_of::<Ppn>();
+        let lists = addresses.openings.len() * size_of::<u16>();
         let tables = medium.nand.ram_bytes()
             + self.tape.blocks.ram_bytes()
             + self.tape.checkpoints.area.ram_bytes(0)

@@ -84,7 +84,7 @@ impl<N: Nand> Tape<N> {
         let checkpoints = Checkpoints::new(area, state.note, state.closed, state.is_guessed);
         self.checkpoints = Checkpoints { note_bound, blocks_since, ..checkpoints };
         self.medium.loaded = None;
-        self.medium.scrubbing.weak.clear();
+        self.medium.scrubbing.weak.give_up();
         self.find_rest(state.gaps)
     }
 

@@ -210,6 +210,7 @@ impl<N: Nand> Tape<N> {
         tag::seal(&mut self.medium.page.spare, data, seal);
         let physical = self.addresses.physical(g, ppn);
         let cause = self.medium.scrubbing.charged(cause);
+        self.medium.scrubbing.weak.credit.note_program();
         match self.medium.nand.program(physical, cause, data, &self.medium.page.spare) {
             // The store below takes no more pages.
             Err(NandError::ProgramFailed(_)) if self.config.is_placed() => Err(IndexError::WornOut.into()),

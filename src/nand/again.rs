@@ -15,6 +15,8 @@ const DOUBTFUL_TRIES: usize = 5;
 pub enum Reading {
     /// The first read was right.
     Whole,
+    /// The first read was right, but the ECC had to correct bits.
+    Corrected,
     /// A read was right, but not the first one, or the chip reports that the page is weak. The caller should
     /// rewrite the page elsewhere.
     Weak,
@@ -66,8 +68,11 @@ fn read_until(
     for attempt in 0..DOUBTFUL_TRIES {
         outcome = match read(data, spare) {
             Ok(outcome) if is_whole(data, spare) => {
-                let is_weak = attempt > 0 || outcome.is_weak;
-                return Ok(if is_weak { Reading::Weak } else { Reading::Whole });
+                return Ok(match outcome {
+                    _ if attempt > 0 || outcome.is_weak => Reading::Weak,
+                    _ if outcome.corrected > 0 => Reading::Corrected,
+                    _ => Reading::Whole,
+                });
             }
             Ok(_) => {
                 let sum = crc32(&[data, spare]);

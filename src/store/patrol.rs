@@ -5,13 +5,17 @@ use crate::nand::{Cause, NandError};
 use crate::units::Lpn;
 use alloc::vec::Vec;
 
+/// Pages of the block of a weak page that are looked at after a patrol read.
+const LOOKS: u32 = 8;
+
 /// A store that notes which pages were hard to read, and moves them.
 pub(crate) trait Patrol: PageStore {
     /// Logical page at which the round continues.
     fn at(&mut self) -> &mut u32;
 
-    /// Moves a page that was noted as hard to read, if there is one.
-    fn move_weak(&mut self) -> Result<(), StoreError>;
+    /// Looks at up to `budget` pages of the block of a page that was noted as hard to read, and moves those
+    /// that needed a correction. Returns the number of pages of the block that are left.
+    fn move_weak(&mut self, budget: u32) -> Result<u32, StoreError>;
 
     /// Reads a logical page, into `page` or into a buffer of the store.
     fn look_at(&mut self, lpn: Lpn, page: &mut Vec<u8>) -> Result<(), StoreError> {
@@ -19,15 +23,15 @@ pub(crate) trait Patrol: PageStore {
         self.read(lpn, Cause::Scrubbing, page)
     }
 
-    /// Reads up to `budget` logical pages and moves those that are hard to read. Returns the number of pages
-    /// left of the round; 0 at its end.
+    /// Reads up to `budget` logical pages, and moves pages of the blocks of those that are hard to read. Returns
+    /// the number of pages left of the round; 0 at its end.
     fn look_on(&mut self, budget: u32) -> Result<u32, StoreError> {
         let (mut page, pages) = (Vec::new(), self.page_count());
         for _ in 0..budget {
             let lpn = Lpn(*self.at());
             if lpn.0 >= pages {
                 *self.at() = 0;
-                return Ok(0);
+                return self.move_weak(budget);
             }
             *self.at() += 1;
             match self.look_at(lpn, &mut page) {
@@ -36,7 +40,7 @@ pub(crate) trait Patrol: PageStore {
                 | Err(StoreError::Corrupted { .. } | StoreError::Nand(NandError::Uncorrectable(_))) => {}
                 Err(error) => return Err(error),
             }
-            self.move_weak()?;
+            self.move_weak(LOOKS)?;
         }
         Ok(pages - *self.at())
     }

@@ -262,6 +262,11 @@ impl Scheme for Dftl {
         self.move_weak(flash, lpn, from)
     }
 
+    fn renew_map(&mut self, flash: &mut Flash<'_>, at: Ppn, page: u32) -> Result<(), StoreFault> {
+        self.make_room(flash)?;
+        if self.cached.table.is_at(page, at) { self.cached.rewrite(flash, page) } else { Ok(()) }
+    }
+
     fn trim(&mut self, flash: &mut Flash<'_>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         let old = self.look_up(flash, lpn)?;
         if old.is_some() {

@@ -93,6 +93,7 @@ pub(crate) use told::{Told, entries_per_page};
 
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::spare::PageKind;
+use crate::blocks::weak::WeakBlock;
 use crate::blocks::{BlockState, BlockTable, Validity};
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Geometry, Nand, UntilLost};
@@ -107,9 +108,6 @@ use tags::UNUSED;
 /// A base is due once a block was erased this many times since the last: pages carry only the low byte of the
 /// count.
 const ERASES_PER_BASE_MAX: u8 = 200;
-
-/// Most logical pages that wait to be rewritten.
-const WEAK_MAX: usize = 16;
 
 /// Rules of a scheme that the mount must know.
 #[derive(Clone, Copy, Debug)]
@@ -224,8 +222,8 @@ pub struct Chip<N: ?Sized> {
     pub(crate) state: State,
     pub(crate) records: Records,
     upkeep: Upkeep,
-    /// Logical pages that needed more than one read; they are to be rewritten.
-    weak: Vec<u32>,
+    /// Block of a page that was hard to read: its pages are moved.
+    weak: WeakBlock,
     /// Logical page written last, or `None` since this was cleared.
     last_written: Option<u32>,
     /// Old place of the page that is being written: it becomes invalid once the write is done.
@@ -265,7 +263,7 @@ impl<N: Nand> Chip<N> {
             nand,
             records: Records::new(area, state.geometry),
             upkeep: Upkeep::none(),
-            weak: Vec::new(),
+            weak: WeakBlock::default(),
             last_written: None,
             replaced: None,
             page: vec![0; state.geometry.page_bytes as usize],

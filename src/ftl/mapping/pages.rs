@@ -1,12 +1,12 @@
 //! Pages: reading, programming and copying them, and making them valid or invalid.
 
 use super::base::VERSION_BITS;
-use super::{Chip, Mark, WEAK_MAX};
+use super::{Chip, Mark};
 use crate::blocks::BlockState;
-use crate::blocks::spare::{Found, Header, PageKind, read_page, read_weak_page};
+use crate::blocks::spare::{Found, Header, PageKind, read_page, read_told_page};
 use crate::codec::numbers;
 use crate::fault::StoreFault;
-use crate::nand::{Cause, Nand, NandError};
+use crate::nand::{Cause, Nand, NandError, Reading};
 use crate::store::StoreError;
 use crate::units::Ppn;
 
@@ -37,13 +37,33 @@ impl<N: Nand + ?Sized> Chip<N> {
         cause: Cause,
         data: &mut [u8],
     ) -> Result<(), StoreFault> {
-        let (found, is_weak) = read_weak_page(&mut self.nand, ppn, cause, data)?;
-        let header = self.state.require(ppn, number, found)?;
-        let is_logical = header.kind != PageKind::Map && cause != Cause::Check;
-        if is_weak && is_logical && self.weak.len() < WEAK_MAX && !self.weak.contains(&number) {
-            self.weak.push(number);
+        let (found, reading) = read_told_page(&mut self.nand, ppn, cause, data)?;
+        self.state.require(ppn, number, found)?;
+        if cause != Cause::Check {
+            self.note_reading(ppn, reading);
         }
         Ok(())
+    }
+
+    /// Notes how a page was read: the pages of the block of a weak one are looked at by the next writes.
+    fn note_reading(&mut self, ppn: Ppn, reading: Reading) {
+        let pbn = self.state.geometry.block_of(ppn);
+        let first = self.state.geometry.page_at(pbn, 0).0;
+        let pages = first..first + self.next_page(pbn);
+        self.weak.note(ppn, reading, pages);
+    }
+
+    /// Looks at the next page of the block of a weak one, while that is paid for. Returns the fields of a valid
+    /// page that needed a correction. What follows is the work of a move until [`Chip::looked`].
+    pub(super) fn look(&mut self) -> Result<Option<(Ppn, Header)>, StoreFault> {
+        let Some(ppn) = self.weak.take().filter(|&ppn| self.is_valid(ppn)) else { return Ok(None) };
+        let mut page = self.lend_page();
+        let read = read_told_page(&mut self.nand, ppn, Cause::Scrubbing, &mut page);
+        self.return_page(page);
+        Ok(match read? {
+            (Found::Page(header, _), reading) if reading != Reading::Whole => Some((ppn, header)),
+            _ => None,
+        })
     }
 
     /// Names the old copy of the logical page that is written next. It becomes invalid as soon as that write
@@ -241,6 +261,7 @@ impl<N: Nand + ?Sized> Chip<N> {
             self.state.blocks.close(pbn);
         }
         let cause = self.upkeep.charged(cause);
+        self.weak.credit.note_program();
         match self.nand.program(ppn, cause, data, &header.seal(ppn, data)) {
             Ok(()) => Ok(true),
             Err(NandError::ProgramFailed(_) | NandError::BadBlock(_)) => {

@@ -3,6 +3,7 @@
 use super::plan::Needs;
 use super::{Chip, ChipPlan, Flash, FlashConfig, FlashCounters, Mounted, Rules};
 use crate::blocks::Validity;
+use crate::blocks::spare::PageKind;
 use crate::blocks::wear::{Move, WearLeveller};
 use crate::check::{CheckReport, Invariant, message, words};
 use crate::fault::StoreFault;
@@ -69,6 +70,11 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
 
     /// Moves a logical page that was hard to read. A scheme without this has the page written again.
     fn renew(&mut self, _flash: &mut Flash<'_>, _lpn: u32) -> Result<(), StoreFault> {
+        Ok(())
+    }
+
+    /// Moves a page of the mapping table that was hard to read, if it is the newest version.
+    fn renew_map(&mut self, _flash: &mut Flash<'_>, _at: Ppn, _page: u32) -> Result<(), StoreFault> {
         Ok(())
     }
 
@@ -149,6 +155,9 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
         Ok(0)
     }
 }
+
+/// Pages of the block of a weak page that a write looks at.
+const LOOKS: u32 = 2;
 
 /// Page store made of a chip and a scheme.
 pub struct SchemeFtl<N, S> {
@@ -270,30 +279,48 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         if self.flash.blocks().free_count() < self.floor_blocks {
             return Err(StoreError::Full.into());
         }
-        self.rewrite_weak()?;
+        self.empty_weak(LOOKS)?;
         if core::mem::take(&mut self.flash.upkeep.has_opened) {
             self.level_wear()?;
         }
         Ok(())
     }
 
-    /// Writes anew one logical page that was hard to read, at each write of the host.
-    fn rewrite_weak(&mut self) -> Result<(), StoreFault> {
-        let Some(lpn) = self.flash.weak.pop() else { return Ok(()) };
-        if S::RENEWS {
-            self.scheme.renew(&mut self.flash, lpn)?;
-            return Flash::begin(&mut self.flash, || self.scheme.encode());
+    /// Looks at up to `budget` pages of the block of a weak page, and moves those that needed a correction.
+    fn empty_weak(&mut self, budget: u32) -> Result<(), StoreFault> {
+        for _ in 0..budget {
+            if !self.flash.weak.is_due() {
+                break;
+            }
+            let looked = self.look_at_weak();
+            self.flash.weak.rest();
+            match looked {
+                Err(error) if error.is_full() => self.flash.weak.give_up(),
+                done => done?,
+            }
         }
-        let mut page = vec![0; self.page_bytes()];
-        let moved = match self.scheme.locate(&mut self.flash, lpn, Cause::Scrubbing)? {
-            None => return Ok(()),
-            Some(ppn) => Flash::read(&mut self.flash, ppn, lpn, Cause::Scrubbing, &mut page),
-        };
-        match moved {
-            Ok(()) => self.scheme.write(&mut self.flash, lpn, Cause::Scrubbing, &page)?,
-            // The reader of the page is told.
-            Err(error) if error.is_corrupted() => return Ok(()),
-            Err(error) => return Err(error),
+        Ok(())
+    }
+
+    fn look_at_weak(&mut self) -> Result<(), StoreFault> {
+        let Some((ppn, header)) = self.flash.look()? else { return Ok(()) };
+        let lpn = header.number;
+        if header.kind == PageKind::Map {
+            self.scheme.renew_map(&mut self.flash, ppn, lpn)?;
+        } else if lpn >= self.flash.page_count() || self.flash.is_lost(lpn) {
+            return Ok(());
+        } else if self.scheme.locate(&mut self.flash, lpn, Cause::Scrubbing)? != Some(ppn) {
+            return Ok(());
+        } else if S::RENEWS {
+            self.scheme.renew(&mut self.flash, lpn)?;
+        } else {
+            let mut page = vec![0; self.page_bytes()];
+            match Flash::read(&mut self.flash, ppn, lpn, Cause::Scrubbing, &mut page) {
+                Ok(()) => self.scheme.write(&mut self.flash, lpn, Cause::Scrubbing, &page)?,
+                // The reader of the page is told.
+                Err(error) if error.is_corrupted() => return Ok(()),
+                Err(error) => return Err(error),
+            }
         }
         Flash::begin(&mut self.flash, || self.scheme.encode())
     }
@@ -345,8 +372,12 @@ impl<N: Nand, S: Scheme> Patrol for SchemeFtl<N, S> {
         }
     }
 
-    fn move_weak(&mut self) -> Result<(), StoreError> {
-        if !self.flash.weak.is_empty() { Ok(self.begin()?) } else { Ok(()) }
+    fn move_weak(&mut self, budget: u32) -> Result<u32, StoreError> {
+        if self.flash.weak.is_due() {
+            self.begin()?;
+            self.empty_weak(budget)?;
+        }
+        Ok(self.flash.weak.due())
     }
 }
 
@@ -399,8 +430,8 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
         }
     }
 
-    fn maintain(&mut self, _budget: u32) -> Result<u32, StoreError> {
-        unless_full(self.move_weak().map(|()| 0))
+    fn maintain(&mut self, budget: u32) -> Result<u32, StoreError> {
+        unless_full(self.move_weak(budget))
     }
 
     fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {

@@ -1,7 +1,6 @@
 //! Work ahead of time: groups written without waiting for them, collection before blocks run short, and moves
 //! of pages that a patrol found weak.
 
-use super::state::NONE;
 use super::{PageMapFtl, Work, note};
 use crate::check::message;
 use crate::fault::StoreFault;
@@ -46,10 +45,20 @@ impl<N: Nand + ?Sized> Work<'_, N> {
         if pages.is_empty() { Ok(()) } else { self.write_group(pages, cause, waits) }
     }
 
+    /// Moves pages of the block of a weak page.
+    fn tend_weak(&mut self, budget: u32) -> Result<(), StoreFault> {
+        self.prepare(&[])?;
+        self.outside_batch(|work| work.empty_weak(budget))
+    }
+
     /// Collects as long as there are blocks of which half of the pages or fewer are valid.
     pub(super) fn collect_ahead(&mut self, budget: u32) -> Result<u32, StoreFault> {
         self.wait_for_group()?;
-        self.prepare(&[])?;
+        self.tend_weak(budget)?;
+        let weak = self.core.weak.due();
+        if weak > 0 {
+            return Ok(weak);
+        }
         let wanted = self.core.limits.floor_blocks + BLOCKS_AHEAD;
         let mut done = 0;
         while self.core.state.blocks.free_count() < wanted {
@@ -73,7 +82,10 @@ impl<N: Nand> Patrol for PageMapFtl<N> {
         &mut self.core.scrubbed
     }
 
-    fn move_weak(&mut self) -> Result<(), StoreError> {
-        if self.core.weak == NONE { Ok(()) } else { Ok(self.work().prepare(&[])?) }
+    fn move_weak(&mut self, budget: u32) -> Result<u32, StoreError> {
+        if self.core.weak.is_due() {
+            self.work().tend_weak(budget)?;
+        }
+        Ok(self.core.weak.due())
     }
 }

@@ -87,7 +87,8 @@ pub use settings::{FtlConfig, Separation};
 
 use crate::blocks::checkpoint::{CheckpointArea, NO_CHECKPOINT, Source};
 use crate::blocks::hot::HotFilter;
-use crate::blocks::spare::{Found, PageKind, read_weak_page};
+use crate::blocks::spare::{Found, PageKind, read_told_page};
+use crate::blocks::weak::WeakBlock;
 use crate::blocks::wear::WearLeveller;
 use crate::blocks::{BlockState, BlockTable};
 use crate::check::{CheckReport, Invariant, message};
@@ -163,8 +164,8 @@ struct Core {
     hot: Option<HotFilter>,
     /// True if the last group was written ahead, without a barrier after it.
     owes_barrier: bool,
-    /// Logical page that was hard to read and must be rewritten, or [`NONE`].
-    weak: u32,
+    /// Block of a page that was hard to read: its pages are moved.
+    weak: WeakBlock,
     /// Number of logical pages that the round of scrubbing has passed.
     scrubbed: u32,
     page: Vec<u8>,
@@ -260,7 +261,7 @@ impl Core {
             records: Records::new(area, geometry, &limits),
             doomed: Vec::new(),
             owes_barrier: false,
-            weak: NONE,
+            weak: WeakBlock::default(),
             scrubbed: 0,
             page: vec![0; geometry.page_bytes as usize],
             group: Vec::new(),
@@ -453,11 +454,11 @@ impl<N: Nand + ?Sized> Work<'_, N> {
             LOST => return Err(lost(lpn)),
             ppn => Ppn(ppn),
         };
-        let (found, is_weak) = read_weak_page(self.nand, ppn, cause, data)?;
+        let (found, reading) = read_told_page(self.nand, ppn, cause, data)?;
         match found {
             Found::Page(header, _) if self.core.state.is_of(header, lpn, ppn) => {
-                if is_weak && self.core.weak == NONE {
-                    self.core.weak = lpn.0;
+                if cause != Cause::Check {
+                    self.core.note_reading(ppn, reading);
                 }
                 Ok(())
             }

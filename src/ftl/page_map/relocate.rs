@@ -6,12 +6,12 @@
 //! it. A page that cannot be read is lost, and (2) records that: otherwise an older version of it might be
 //! taken for the newest after a power cut.
 
-use super::state::{LOST, NONE, State, Stream};
+use super::state::{LOST, State, Stream};
 use super::{Core, Work};
-use crate::blocks::spare::{Found, Header, PageKind, read_page};
+use crate::blocks::spare::{Found, Header, PageKind, read_page, read_told_page};
 use crate::blocks::wear::Move;
 use crate::fault::StoreFault;
-use crate::nand::{Cause, Nand};
+use crate::nand::{Cause, Nand, Reading};
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 
@@ -188,29 +188,40 @@ impl<N: Nand + ?Sized> Work<'_, N> {
         Ok(())
     }
 
-    /// Moves the weak page, if there is room for it. A page that is lost by now stays.
-    pub(super) fn rewrite_weak(&mut self) -> Result<(), StoreFault> {
+    /// Looks at up to `budget` pages of the block of a weak page, and moves those that needed a correction, if
+    /// there is room. A page that is lost by now stays.
+    pub(super) fn empty_weak(&mut self, budget: u32) -> Result<(), StoreFault> {
+        for _ in 0..budget {
+            let Some(ppn) = self.core.weak.take() else { break };
+            let looked = self.look_at_weak(ppn);
+            self.core.weak.rest();
+            match looked {
+                Err(error) if error.is_full() => self.core.weak.give_up(),
+                done => done?,
+            }
+        }
+        Ok(())
+    }
+
+    fn look_at_weak(&mut self, ppn: Ppn) -> Result<(), StoreFault> {
+        if !self.core.state.blocks.is_valid(ppn) {
+            return Ok(());
+        }
         let stream = self.core.stream_of_moves();
         let Core { state, limits, .. } = &*self.core;
         if state.room(stream) == 0 && state.blocks.free_count() <= limits.floor_blocks {
             // On a chip that has been in use for long, room comes only by collection.
             let mut pages = [0; 2];
             pages[stream as usize] = 1;
-            match self.collect_for(pages) {
-                Err(error) if error.is_full() => return Ok(()),
-                done => done?,
-            }
+            self.collect_for(pages)?;
         }
-        let lpn = core::mem::replace(&mut self.core.weak, NONE);
-        let Some(ppn) = self.core.state.page_of(Lpn(lpn)).ok().filter(|&ppn| ppn < LOST).map(Ppn) else {
-            return Ok(());
-        };
         if !self.core.records.changes.has_room_for(1) {
             self.write_record()?;
         }
         let (mut data, cause) = (core::mem::take(&mut self.core.page), Cause::Scrubbing);
-        let moved = match read_page(self.nand, ppn, cause, &mut data) {
-            Ok(Found::Page(header, _)) if self.core.state.is_of(header, Lpn(lpn), ppn) => {
+        let moved = match read_told_page(self.nand, ppn, cause, &mut data) {
+            Ok((_, Reading::Whole)) => Ok(()),
+            Ok((Found::Page(header, _), _)) if self.core.state.is_current(header, ppn) => {
                 self.move_page((header, ppn), stream, cause, &data)
             }
             found => found.map(drop),
@@ -221,6 +232,15 @@ impl<N: Nand + ?Sized> Work<'_, N> {
 }
 
 impl Core {
+    /// Notes how a page was read: the pages of the block of a weak one are looked at by the next writes.
+    pub(super) fn note_reading(&mut self, ppn: Ppn, reading: Reading) {
+        let pbn = self.geometry.block_of(ppn);
+        let programmed = self.state.frontier_in(pbn).map(|frontier| frontier.next);
+        let first = self.geometry.page_at(pbn, 0).0;
+        let pages = programmed.unwrap_or(self.geometry.pages_per_block);
+        self.weak.note(ppn, reading, first..first + pages);
+    }
+
     /// Gives up a valid page that cannot be read. The map is searched for its logical page.
     fn lose(&mut self, ppn: Ppn) {
         debug_assert!(self.state.blocks.is_valid(ppn), "P1: {ppn} is lost and was not valid");

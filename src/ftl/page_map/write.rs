@@ -25,7 +25,7 @@
 //! is used. If a note is missing, the one before remains, and every page since.
 
 use super::settings::Separation;
-use super::state::{Frontier, NONE, Stream, VERSION_BITS};
+use super::state::{Frontier, Stream, VERSION_BITS};
 use super::{Core, Work, worn_out};
 use crate::blocks::spare::{Header, PageKind, checksum};
 use crate::blocks::{BlockState, Wear};
@@ -34,6 +34,9 @@ use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand, NandError};
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
+
+/// Pages of the block of a weak page that a write looks at.
+const LOOKS: u32 = 2;
 
 impl<N: Nand + ?Sized> Work<'_, N> {
     /// Programs a group and then changes the map. After an error nothing of the group has happened, and a
@@ -121,8 +124,8 @@ impl<N: Nand + ?Sized> Work<'_, N> {
             self.outside_batch(Work::write_record)?;
         }
         self.retire_doomed_apart()?;
-        if self.core.weak != NONE {
-            self.outside_batch(Work::rewrite_weak)?;
+        if self.core.weak.is_due() {
+            self.outside_batch(|work| work.empty_weak(LOOKS))?;
         }
         let mut wanted = [0; 2];
         if let Some(filter) = self.core.hot.as_mut().filter(|_| cfg!(feature = "full")) {
@@ -164,6 +167,7 @@ impl<N: Nand + ?Sized> Work<'_, N> {
             let spare = header.seal(ppn, data);
             state.frontiers[stream as usize] = Some(Frontier { next: frontier.next + 1, ..frontier });
             self.core.records.changes.touch(frontier.pbn);
+            self.core.weak.credit.note_program();
             match self.nand.program(ppn, cause, data, &spare) {
                 Ok(()) => {
                     if frontier.next == 0 {

@@ -3,6 +3,7 @@
 
 use super::coder::{Known, TRIMS, View, is_trimmed_page};
 use super::page::{HEADER_BYTES, Header, Kind, is_blank};
+use crate::blocks::weak::Credit;
 use crate::check::{IndexError, Invariant, words};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
@@ -47,6 +48,8 @@ pub(super) struct Medium<N> {
     pub(super) cause: Cause,
     /// Pages of the block of a weak page; they are to be rewritten.
     pub(super) weak: Option<Range<Ppn>>,
+    /// Reads and programs that pay for such moves.
+    pub(super) credit: Credit,
     /// Number of pages of the chip that this round of scrubbing has passed.
     pub(super) scrubbed: u32,
     pub(super) nand: N,
@@ -79,6 +82,7 @@ impl<N: Nand> Medium<N> {
             sequence: super::numbers::none(),
             cause: Cause::Host,
             weak: None,
+            credit: Credit::default(),
             scrubbed: 0,
         }
     }
@@ -107,6 +111,7 @@ impl<N: Nand> Medium<N> {
             })
         };
         let reading = read_again(&mut self.nand, (ppn, self.cause), &mut self.input, &mut [], is_whole)?;
+        self.credit.note_read();
         self.known.set(Known::default());
         match Header::decode(&self.input, ppn) {
             Some(Header { count, tombstones, .. }) if reading != Reading::Broken => {
@@ -174,6 +179,7 @@ impl<N: Nand> Medium<N> {
         if self.holds(Some(ppn)) {
             self.loaded = None;
         }
+        self.credit.note_program();
         match self.nand.program(ppn, cause, &self.output, &[]) {
             Ok(()) => Ok(true),
             Err(NandError::ProgramFailed(_)) => Ok(false),

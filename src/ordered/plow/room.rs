@@ -296,9 +296,8 @@ impl<N: Nand> Core<N> {
     /// Makes a step of the level with weak pages, until its sweep has rewritten their records. Returns true
     /// if a step was made.
     pub(super) fn rewrite_weak(&mut self) -> Result<bool, IndexFault> {
-        let Some(due) = self.medium.weak.clone().filter(|_| self.stock.has(Need::Ahead)) else {
-            return Ok(false);
-        };
+        let is_due = self.medium.credit.is_enough() && self.stock.has(Need::Ahead);
+        let Some(due) = self.medium.weak.clone().filter(|_| is_due) else { return Ok(false) };
         let level = self.stock.levels.iter().position(|level| level.uses(due.start, due.end));
         let Some(level) = level else {
             self.medium.weak = None;
@@ -306,7 +305,9 @@ impl<N: Nand> Core<N> {
         };
         self.counters.scrubbed += 1;
         let before = core::mem::replace(&mut self.medium.cause, Cause::Scrubbing);
+        self.medium.credit.spend(true);
         let stepped = self.step(level);
+        self.medium.credit.spend(false);
         self.medium.cause = before;
         stepped.map(|()| true)
     }

@@ -4,6 +4,7 @@
 use super::page::{Header, is_blank};
 use super::{Loaded, NO_PAGE, WhenFull};
 use crate::blocks::mark_bad;
+use crate::blocks::weak::WeakBlock;
 use crate::check::{IndexError, Invariant};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Geometry, Nand, NandError, read_again};
@@ -54,6 +55,8 @@ pub(super) struct Blocks {
     /// Blocks to use next, in order.
     pub(super) free: Queue<Pbn>,
     when_full: WhenFull,
+    /// Page that was hard to read; its block is moved.
+    pub(super) weak: WeakBlock,
     pub(super) dropped: u64,
     pub(super) retired: u32,
 }
@@ -70,6 +73,7 @@ impl Blocks {
             failed: Vec::new(),
             free: Queue::with_capacity(geometry.blocks as usize),
             when_full,
+            weak: WeakBlock::default(),
             dropped: 0,
             retired: 0,
         }
@@ -224,6 +228,7 @@ impl Blocks {
     /// Programs a page of the newest block. False if that fails.
     fn program_at<N: Nand>(&mut self, nand: &mut N, place: u32, page: &[u8]) -> Result<bool, IndexFault> {
         let block = self.newest()?;
+        self.weak.credit.note_program();
         match nand.program(self.geometry.page_at(block, place), Cause::Host, page, &[]) {
             Ok(()) => Ok(true),
             Err(NandError::ProgramFailed(_)) => Ok(false),
@@ -245,10 +250,51 @@ impl Blocks {
         pages: u32,
         read: &mut Loaded,
     ) -> Result<(), IndexFault> {
-        read.number = NO_PAGE;
-        let copy = &mut read.page;
         let from = self.newest()?;
         let failed = !self.newest_is_closed;
+        self.copy_block(nand, (self.kept.len() - 1, pages), read, Cause::Recovery)?;
+        self.newest_is_closed = false;
+        if failed {
+            return self.retire(nand, from);
+        }
+        self.free.push_back(from);
+        Ok(())
+    }
+
+    /// Copies a block of full pages, one of whose pages was hard to read, to another block. Nothing happens
+    /// where blocks are short, or the block is no such block.
+    pub(super) fn move_weak<N: Nand>(
+        &mut self,
+        nand: &mut N,
+        block: Pbn,
+        read: &mut Loaded,
+    ) -> Result<(), IndexFault> {
+        let Some(at) = self.kept.iter().position(|kept| kept.place == block) else { return Ok(()) };
+        if self.free.len() <= FREE_MIN {
+            return Ok(());
+        }
+        let before = at as u64 * u64::from(self.geometry.pages_per_block);
+        let pages = (self.pages() - before).min(self.geometry.pages_per_block.into()) as u32;
+        self.copy_block(nand, (at, pages), read, Cause::Scrubbing)?;
+        self.free.push_back(block);
+        if at + 1 == self.kept.len() {
+            self.newest_is_closed = false;
+        }
+        Ok(())
+    }
+
+    /// Copies the first `pages` pages of a block of full pages to another block, which takes its place.
+    fn copy_block<N: Nand>(
+        &mut self,
+        nand: &mut N,
+        (at, pages): (usize, u32),
+        read: &mut Loaded,
+        cause: Cause,
+    ) -> Result<(), IndexFault> {
+        read.number = NO_PAGE;
+        let copy = &mut read.page;
+        let missing = || IndexFault::broken_at(Invariant::S2, "a block is missing", at as u64);
+        let from = self.kept.get(at).and_then(|kept| kept.found()).ok_or_else(missing)?;
         let to = 'another: loop {
             let to = self.take(nand)?;
             for page in 0..pages {
@@ -257,7 +303,8 @@ impl Blocks {
                     self.free.push_back(to);
                     return Err(error);
                 }
-                match nand.program(self.geometry.page_at(to, page), Cause::Recovery, copy, &[]) {
+                self.weak.credit.note_program();
+                match nand.program(self.geometry.page_at(to, page), cause, copy, &[]) {
                     Ok(()) => {}
                     Err(NandError::ProgramFailed(_)) => {
                         self.retire(nand, to)?;
@@ -268,15 +315,8 @@ impl Blocks {
             }
             break to;
         };
-        debug_assert_ne!(to, from, "S3: the newest block is copied to itself");
-        self.newest_is_closed = false;
-        if let Some(newest) = self.kept.last_mut() {
-            newest.place = to;
-        }
-        if failed {
-            return self.retire(nand, from);
-        }
-        self.free.push_back(from);
+        debug_assert_ne!(to, from, "S3: a block is copied to itself");
+        self.kept.row()[at].place = to;
         Ok(())
     }
 
@@ -299,6 +339,7 @@ impl Blocks {
                     Err(error) => break Err(error),
                 },
             };
+            self.weak.credit.note_program();
             match nand.program(self.geometry.page_at(block, page), Cause::Host, filling, &[]) {
                 Ok(()) => break Ok((block, page + 1)),
                 Err(NandError::ProgramFailed(_)) => failed.push(block),

@@ -68,6 +68,9 @@ impl<N: Nand> Sbits<N> {
         if reading == Reading::Broken {
             return Err(IndexFault::broken_at(Invariant::S2, "this is not the page it should be", number));
         }
+        if !matches!(cause, Cause::Check | Cause::Recovery) {
+            self.blocks.weak.note(ppn, reading, ppn.0..ppn.0 + 1);
+        }
         self.read.number = number;
         Ok(())
     }

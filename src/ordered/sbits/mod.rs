@@ -151,6 +151,8 @@ pub struct Sbits<N> {
     filling: Filling,
     read: Loaded,
     interrupted: bool,
+    /// Number of the full page that a scrub reads next.
+    scrubbed: u64,
     counters: Counters,
 }
 
@@ -213,6 +215,7 @@ impl<N: Nand> Sbits<N> {
             filling: Filling::new(page_bytes),
             read: Loaded { page: vec![0xff; page_bytes], number: NO_PAGE },
             interrupted: false,
+            scrubbed: 0,
             counters: Counters::default(),
         })
     }
@@ -234,6 +237,19 @@ impl<N: Nand> Sbits<N> {
         if self.interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
     }
 
+    /// Moves the block of a page that was hard to read, if there is one.
+    fn move_weak(&mut self) -> Result<(), IndexFault> {
+        let Some(ppn) = self.blocks.weak.take() else { return Ok(()) };
+        let block = self.blocks.geometry.block_of(ppn);
+        let moved = self.blocks.move_weak(&mut self.nand, block, &mut self.read);
+        self.blocks.weak.rest();
+        match moved {
+            // Whoever asks for a page that is lost is told; a block that is missing is missed by an insertion.
+            Err(error) if error.is_loss() || error.is_refusal() => Ok(()),
+            done => done,
+        }
+    }
+
     fn append(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexFault> {
         self.filling.require_ascending(key)?;
         if self.sequence >= numbers(SEQUENCE_BITS) || self.blocks.ever() >= numbers(BLOCK_BITS) {
@@ -243,6 +259,7 @@ impl<N: Nand> Sbits<N> {
             self.read.number = NO_PAGE;
             self.spline.drop_before(self.blocks.first_page());
         }
+        self.move_weak()?;
         debug_assert!(
             self.filling.count < self.capacity,
             "S2: {} records of {}",
@@ -525,6 +542,31 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
             return Ok(());
         }
         Ok(self.write_aside(false, false)?)
+    }
+
+    fn maintain(&mut self, _budget: u32) -> Result<u32, IndexError> {
+        self.usable()?;
+        self.move_weak()?;
+        Ok(0)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.usable()?;
+        let first = self.blocks.first_page();
+        for _ in 0..budget {
+            let number = self.scrubbed.max(first);
+            if number >= self.blocks.full_pages {
+                self.scrubbed = 0;
+                return Ok(0);
+            }
+            self.scrubbed = number + 1;
+            match self.read_page(number, Cause::Scrubbing) {
+                // Whoever asks for a page that is lost is told.
+                Err(error) if !error.is_loss() => return Err(error.into()),
+                _ => self.move_weak()?,
+            }
+        }
+        Ok((self.blocks.full_pages - self.scrubbed) as u32)
     }
 
     fn close(&mut self) -> Result<(), IndexError> {

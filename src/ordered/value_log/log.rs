@@ -193,7 +193,7 @@ impl<N: Nand> Log<N> {
         match read {
             Ok(Reading::Weak) => self.blocks.weak(self.geometry.block_of(ppn)),
             // In a torn or a damaged page each chunk is checked for itself.
-            Ok(Reading::Whole | Reading::Broken) => {}
+            Ok(Reading::Whole | Reading::Corrected | Reading::Broken) => {}
             Err(NandError::Uncorrectable(_)) => return Ok(false),
             Err(error) => return Err(error.into()),
         }
@@ -260,7 +260,7 @@ impl<N: Nand> Log<N> {
             self.loaded = None;
             let from = (page, cause, u32::from(at));
             match read_again_at(&mut self.nand, from, &mut self.page[range.clone()], is_it)? {
-                Reading::Whole => {}
+                Reading::Whole | Reading::Corrected => {}
                 Reading::Weak => self.blocks.weak(self.geometry.block_of(page)),
                 Reading::Broken => return Err(lost(Invariant::V2, "a chunk of a value is not whole", page)),
             }

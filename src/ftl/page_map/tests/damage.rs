@@ -124,7 +124,7 @@ fn roles(aged: &Aged, settings: FtlConfig, whole: bool) -> Vec<Role> {
     let g = small();
     let mut data = vec![0; 64];
     let headers: Vec<Option<Header>> = (0..g.pages())
-        .map(|ppn| match read_weak_page(&mut ftl.nand, Ppn(ppn), Cause::Check, &mut data).unwrap().0 {
+        .map(|ppn| match read_told_page(&mut ftl.nand, Ppn(ppn), Cause::Check, &mut data).unwrap().0 {
             Found::Page(header, _) => Some(header),
             _ => None,
         })

@@ -462,8 +462,8 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
 
     fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
         Ok(self.ahead(|tree| {
-            service::move_weak(tree)?;
-            collect_ahead(tree, budget)
+            let weak = service::move_weak(tree, budget)?;
+            Ok(weak.max(collect_ahead(tree, budget)?))
         })?)
     }
 

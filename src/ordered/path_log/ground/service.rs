@@ -7,7 +7,7 @@
 
 use super::{Nodes, RawScheme, RawTree, height_bound};
 use crate::fault::IndexFault;
-use crate::log::collect::{Need, make_room};
+use crate::log::collect::{LOOKS, Need, make_room};
 use crate::nand::{Cause, Nand};
 use crate::ordered::change::{Change, check_batch, newest_by_key, newest_places};
 use crate::ordered::{Room, holds_change};
@@ -17,6 +17,9 @@ use alloc::vec::Vec;
 /// Most changes of a batch. The pages that they replace stay until the batch ends, so room is needed for all
 /// of them.
 const CHANGES_MAX: usize = 256;
+
+/// Pages of the block of a weak page that are looked at after a read of a scrub.
+const LOOKS_OF_SCRUB: u32 = 8;
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
     pub(super) fn changes_max(&self) -> usize {
@@ -193,9 +196,9 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.ahead(|tree| {
             for _ in 0..budget {
                 if tree.nodes.log.look_on()?.is_none() {
-                    return Ok(0);
+                    return move_weak(tree, budget);
                 }
-                move_weak(tree)?;
+                move_weak(tree, LOOKS_OF_SCRUB)?;
             }
             Ok(tree.nodes.log.left_to_look_at())
         })
@@ -219,8 +222,20 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 }
 
-/// Moves the pages that were hard to read, if there are any and nodes may move.
-pub(super) fn move_weak<N: Nand, S: RawScheme>(tree: &mut RawTree<N, S>) -> Result<(), IndexFault> {
-    let is_due = tree.nodes.log.has_weak() && !tree.nodes.log.is_placed();
-    if is_due { tree.make_room_for_update(false) } else { Ok(()) }
+/// Moves pages of the block of one that was hard to read, if nodes may move. About `budget` pages are looked
+/// at. Returns the number of those that are left.
+pub(super) fn move_weak<N: Nand, S: RawScheme>(
+    tree: &mut RawTree<N, S>,
+    budget: u32,
+) -> Result<u32, IndexFault> {
+    if tree.nodes.log.is_placed() {
+        return Ok(0);
+    }
+    for _ in 0..budget.div_ceil(LOOKS) {
+        if tree.nodes.log.weak_pages() == 0 {
+            break;
+        }
+        tree.make_room_for_update(false)?;
+    }
+    Ok(tree.nodes.log.weak_pages())
 }

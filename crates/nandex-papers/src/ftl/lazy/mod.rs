@@ -249,6 +249,15 @@ impl Scheme for Lazy {
         Ok(())
     }
 
+    fn renew_map(&mut self, flash: &mut Flash<'_>, at: Ppn, page: u32) -> Result<(), StoreFault> {
+        self.make_room(flash, 1)?;
+        if !self.gmt.table.is_at(page, at) {
+            return Ok(());
+        }
+        self.gmt.bring(flash, page)?;
+        self.gmt.save(flash, page)
+    }
+
     fn trim(&mut self, flash: &mut Flash<'_>, lpn: u32) -> Result<Option<Ppn>, StoreFault> {
         if self.umt.get(lpn).is_some_and(|entry| entry.ppn == NONE) {
             return Ok(None);

@@ -227,7 +227,7 @@ pub(super) fn read_weak_page<N: Nand>(
         return Ok((PageRead::Erased, false));
     }
     let found = BufferTag::open(ppn, data, &mut spare).map_or(PageRead::Unreadable, PageRead::Page);
-    Ok((found, reading != Reading::Whole))
+    Ok((found, reading == Reading::Weak))
 }
 
 #[cfg(test)]

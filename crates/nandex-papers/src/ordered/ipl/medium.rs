@@ -9,6 +9,7 @@ use super::layout::{Head, IplTag, PageKind, groups, records};
 use alloc::vec;
 use alloc::vec::Vec;
 use nandex::blocks::checkpoint::is_of_checkpoint;
+use nandex::blocks::weak::WeakBlock;
 use nandex::check::{IndexError, Invariant};
 use nandex::codec::crc32;
 use nandex::nand::{Cause, Nand, NandError, Reading, read_again};
@@ -34,8 +35,8 @@ pub(super) struct Medium<N> {
     pub(super) cache: ReadCache,
     /// The page at hand, while one node is read.
     pub(super) at_hand: Option<Ppn>,
-    /// Blocks with a page that had to be read more than once. The next operation that writes merges them.
-    pub(super) weak: Vec<Pbn>,
+    /// Block of a page that was hard to read. The next operation that writes merges it.
+    pub(super) weak: WeakBlock,
     pub(super) page: Vec<u8>,
     pub(super) spare: Vec<u8>,
     pub(super) counts: ReadCounts,
@@ -82,7 +83,7 @@ impl<N: Nand> Medium<N> {
             form,
             cache: ReadCache::new(0, page_bytes),
             at_hand: None,
-            weak: Vec::new(),
+            weak: WeakBlock::default(),
             page: vec![0xff; page_bytes],
             spare: vec![0xff; form.geometry.spare_bytes as usize],
             counts: ReadCounts::default(),
@@ -101,11 +102,7 @@ impl<N: Nand> Medium<N> {
 
     /// Notes how a page was read: the block of a weak one is merged by the next operation that writes.
     fn note_reading(&mut self, ppn: Ppn, reading: Reading) {
-        const WEAK_MAX: usize = 4;
-        let pbn = self.form.geometry.block_of(ppn);
-        if reading == Reading::Weak && self.weak.len() < WEAK_MAX && !self.weak.contains(&pbn) {
-            self.weak.push(pbn);
-        }
+        self.weak.note(ppn, reading, ppn.0..ppn.0 + 1);
     }
 
     /// Reads a page and verifies it: its data, and the bytes of its tag.
@@ -140,7 +137,7 @@ impl<N: Nand> Medium<N> {
         let result = match reading {
             Err(NandError::Uncorrectable(_)) => Err(unreadable(ppn)),
             Err(error) => Err(error.into()),
-            Ok(Reading::Whole | Reading::Weak) => Ok(frame),
+            Ok(Reading::Whole | Reading::Corrected | Reading::Weak) => Ok(frame),
             Ok(Reading::Broken) => match IplTag::decode(spare) {
                 Some(tag) if u32::from(tag.page) != self.form.geometry.page_in_block(ppn) => {
                     Err(corrupted(Invariant::I4, "a page of another place", ppn))
@@ -220,7 +217,7 @@ impl<N: Nand> Medium<N> {
         let is_whole = |data: &[u8], spare: &[u8]| is_of_checkpoint(ppn, data, spare);
         match read_again(&mut self.nand, (ppn, Cause::Recovery), &mut self.page, &mut spare, is_whole)? {
             Reading::Broken => Err(corrupted(Invariant::I4, "a page's tag does not match", ppn)),
-            Reading::Whole | Reading::Weak => Ok(None),
+            Reading::Whole | Reading::Corrected | Reading::Weak => Ok(None),
         }
     }
 
@@ -367,6 +364,7 @@ impl<N: Nand> Medium<N> {
 
     /// Programs so much of the buffers, data and spare area; false when that failed.
     pub(super) fn program(&mut self, ppn: Ppn, cause: Cause, ends: [usize; 2]) -> Result<bool, IndexError> {
+        self.weak.credit.note_program();
         match self.nand.program(ppn, cause, &self.page[..ends[0]], &self.spare[..ends[1]]) {
             Ok(()) => Ok(true),
             Err(NandError::ProgramFailed(_) | NandError::BadBlock(_)) => Ok(false),
@@ -378,6 +376,7 @@ impl<N: Nand> Medium<N> {
     pub(super) fn program_over(&mut self, ppn: Ppn, cause: Cause) -> Result<(), IndexError> {
         self.cache.forget(ppn);
         self.at_hand = None;
+        self.weak.credit.note_program();
         match self.nand.program(ppn, cause, &self.page, &self.spare) {
             // The store below takes no more.
             Err(NandError::ProgramFailed(_)) => Err(IndexError::WornOut),

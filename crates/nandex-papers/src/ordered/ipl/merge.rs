@@ -312,18 +312,23 @@ impl<N: Nand> Store<N> {
         self.numbers.note_opened(generation);
     }
 
-    /// Merges the blocks with a weak page, if that leaves enough for an operation.
+    /// Merges the block with a weak page, if that leaves enough for an operation.
     pub(super) fn renew_weak(&mut self) -> Result<(), IndexError> {
-        while let Some(pbn) = self.medium.weak.pop() {
-            if self.places.live(pbn) > 0 && self.space.table.free_count() > FREE_FOR_INSERT {
-                match self.merge(&[pbn], self.medium.form.nodes_limit(), Cause::Scrubbing) {
-                    // The nodes stay where they are, for whoever asks for them.
-                    Err(IndexError::Full | IndexError::Corrupted { .. }) => {}
-                    other => other?,
-                }
-            }
+        let Some(ppn) = self.medium.weak.take() else { return Ok(()) };
+        let merged = self.merge_weak(self.medium.form.geometry.block_of(ppn));
+        self.medium.weak.rest();
+        merged
+    }
+
+    fn merge_weak(&mut self, pbn: Pbn) -> Result<(), IndexError> {
+        if self.places.live(pbn) == 0 || self.space.table.free_count() <= FREE_FOR_INSERT {
+            return Ok(());
         }
-        Ok(())
+        match self.merge(&[pbn], self.medium.form.nodes_limit(), Cause::Scrubbing) {
+            // The nodes stay where they are, for whoever asks for them.
+            Err(IndexError::Full | IndexError::Corrupted { .. }) => Ok(()),
+            other => other,
+        }
     }
 
     /// Moves the nodes of a block that failed a program.

@@ -68,7 +68,7 @@ impl<N: Nand> Store<N> {
     pub(super) fn reset(&mut self, space: Space) {
         (self.numbers, self.places, self.queues) = (Numbers::new(), Places::default(), Queues::default());
         self.space = space;
-        self.medium.weak.clear();
+        self.medium.weak.give_up();
         self.medium.set_frames(0);
         self.moving = Node::default();
     }

@@ -387,7 +387,7 @@ impl<N: Nand> Ring<N> {
             Outcome::Broken => {
                 Err(IndexError::broken(Invariant::M2, "this is not the page it should be", ppn.0.into()))
             }
-            Outcome::Whole | Outcome::Weak => {
+            Outcome::Whole | Outcome::Corrected | Outcome::Weak => {
                 found.ok_or(IndexError::broken(Invariant::M2, "no page was read", ppn.0.into()))
             }
         }

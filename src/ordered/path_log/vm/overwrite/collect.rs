@@ -6,8 +6,12 @@ use super::{InPlace, NONE, SEQUENCE_BITS, page};
 use crate::check::{IndexError, Invariant, words};
 use crate::codec::numbers;
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Nand};
+use crate::nand::{Cause, Nand, Reading};
+use crate::units::Ppn;
 use alloc::vec::Vec;
+
+/// Pages of the block of a weak page that an operation looks at.
+const LOOKS: u32 = 2;
 
 impl<N: Nand> InPlace<N> {
     /// Sees to it that an operation finds the pages it may need, and a block to move pages to.
@@ -27,7 +31,7 @@ impl<N: Nand> InPlace<N> {
             return Err(IndexError::WornOut.into());
         }
         self.retire_failing()?;
-        self.renew_weak()?;
+        self.renew_weak(LOOKS)?;
         let wanted = self.wanted_for(pages);
         if self.pages.space.has_free(wanted) {
             return Ok(());
@@ -53,17 +57,53 @@ impl<N: Nand> InPlace<N> {
         if has_room { Ok(()) } else { Err(IndexError::WornOut.into()) }
     }
 
-    /// Rewrites weak pages, while there is plenty of room.
-    fn renew_weak(&mut self) -> Result<(), IndexFault> {
-        while let Some(ppn) = self.pages.weak.pop() {
-            let space = &self.pages.space;
-            let wanted = 2 * self.path.pages_per_operation() + space.geometry.pages_per_block;
-            if space.is_live(ppn) && space.pinned.is_empty() && space.has_free(wanted) {
-                self.pages.interrupted = true;
-                self.move_page(ppn, Cause::Scrubbing)?;
-                self.pages.interrupted = false;
+    /// Looks at pages of the block of a weak page, and rewrites those that needed a correction, while there is
+    /// plenty of room. Returns the number of pages that are left.
+    pub(super) fn renew_weak(&mut self, budget: u32) -> Result<u32, IndexFault> {
+        for _ in 0..budget {
+            let Some(ppn) = self.pages.weak.take() else { break };
+            let moved = self.look_at_weak(ppn);
+            self.pages.weak.rest();
+            moved?;
+        }
+        Ok(self.pages.weak.due())
+    }
+
+    /// Makes room, and moves pages that are hard to read; `scrubs` reads up to `budget` pages to find them. Returns
+    /// the number of pages that are left.
+    pub(super) fn ahead(&mut self, budget: u32, scrubs: bool) -> Result<u32, IndexFault> {
+        let pages = self.pages.space.geometry.pages();
+        let mut looked = 0;
+        while scrubs && looked < budget && self.pages.scrubbed < pages {
+            let ppn = self.pages.scrubbed;
+            self.pages.scrubbed += 1;
+            if self.pages.space.is_live(ppn) {
+                looked += 1;
+                self.pages.look_on(Ppn(ppn))?;
             }
         }
+        let left = if scrubs { pages - self.pages.scrubbed } else { 0 };
+        if left == 0 && scrubs {
+            self.pages.scrubbed = 0;
+        }
+        match self.make_room() {
+            Err(error) if error.is_refusal() => Ok(left),
+            made => made.and_then(|()| Ok(left.max(self.renew_weak(budget)?))),
+        }
+    }
+
+    fn look_at_weak(&mut self, ppn: Ppn) -> Result<(), IndexFault> {
+        let space = &self.pages.space;
+        let wanted = 2 * self.path.pages_per_operation() + space.geometry.pages_per_block;
+        if !space.is_live(ppn.0) || !space.pinned.is_empty() || !space.has_free(wanted) {
+            return Ok(());
+        }
+        if matches!(self.pages.look_on(ppn)?, Reading::Whole | Reading::Broken) {
+            return Ok(());
+        }
+        self.pages.interrupted = true;
+        self.move_page(ppn.0, Cause::Scrubbing)?;
+        self.pages.interrupted = false;
         Ok(())
     }
 

@@ -70,6 +70,7 @@ mod walk;
 
 use super::Keep;
 use super::buffer::{Logged, Waiting};
+use crate::blocks::weak::WeakBlock;
 use crate::check::IndexError;
 use crate::codec::first_number;
 use crate::fault::IndexFault;
@@ -245,7 +246,8 @@ impl<N: Nand> InPlace<N> {
             birth: vec![0xff; page_bytes],
             sequence: first_number(SEQUENCE_BITS, 0) as u32,
             retired: 0,
-            weak: Vec::new(),
+            weak: WeakBlock::default(),
+            scrubbed: 0,
             interrupted: false,
             read_only: false,
         };

@@ -3,6 +3,7 @@
 use super::page::{self, Marks, Shape};
 use super::shapes::NodeShapes;
 use super::space::Space;
+use crate::blocks::weak::WeakBlock;
 use crate::check::{IndexError, Invariant};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
@@ -23,8 +24,10 @@ pub(super) struct Pages<N> {
     pub(super) birth: Vec<u8>,
     pub(super) sequence: u32,
     pub(super) retired: u32,
-    /// Pages that had to be read more than once; they are to be rewritten.
-    pub(super) weak: Vec<u32>,
+    /// Block of a page that was hard to read: its pages are rewritten.
+    pub(super) weak: WeakBlock,
+    /// Number of pages that the round of scrubbing has passed.
+    pub(super) scrubbed: u32,
     pub(super) interrupted: bool,
     /// True if the mount could not finish interrupted work. Then no more changes are allowed.
     pub(super) read_only: bool,
@@ -100,17 +103,33 @@ impl<N: Nand> Pages<N> {
         cause: Cause,
         bytes: &mut [u8],
     ) -> Result<(), IndexFault> {
-        const WEAK_MAX: usize = 4;
         // What looks torn may have been read wrongly.
         let is_sound = |frontier: page::Frontier| frontier.soiled <= frontier.used && !frontier.is_halfway;
         let is_whole = |data: &[u8], _: &[u8]| {
             shape.is_born(data, ppn) && shape.frontier(data, u64::from(ppn)).is_ok_and(is_sound)
         };
         let reading = read_again(&mut self.nand, (Ppn(ppn), cause), bytes, &mut [], is_whole)?;
-        if reading == Reading::Weak && self.weak.len() < WEAK_MAX && !self.weak.contains(&ppn) {
-            self.weak.push(ppn);
-        }
+        self.note_reading(Ppn(ppn), reading);
         Ok(())
+    }
+
+    /// Reads a little of a page, for the outcome. A page that is lost is broken; whoever needs it is told.
+    pub(super) fn look_on(&mut self, ppn: Ppn) -> Result<Reading, IndexFault> {
+        let place = (ppn, Cause::Scrubbing);
+        match read_again(&mut self.nand, place, &mut [0], &mut [], |_, _| true) {
+            Ok(reading) => {
+                self.note_reading(ppn, reading);
+                Ok(reading)
+            }
+            Err(NandError::Uncorrectable(_)) => Ok(Reading::Broken),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn note_reading(&mut self, ppn: Ppn, reading: Reading) {
+        let pages = self.space.geometry.pages_per_block;
+        let first = ppn.0 - ppn.0 % pages;
+        self.weak.note(ppn, reading, first..first + pages);
     }
 
     /// Programs a page. Returns false if the chip reports a failure.
@@ -234,6 +253,7 @@ impl<N: Nand> Pages<N> {
     ) -> Result<(), IndexFault> {
         let mut refused = 0;
         for _ in 0..ATTEMPTS {
+            self.weak.credit.note_program();
             match Self::program(&mut self.nand, ppn, cause, bytes) {
                 Ok(true) => return Ok(()),
                 Ok(false) => self.program_failed(ppn),

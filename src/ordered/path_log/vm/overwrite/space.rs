@@ -214,6 +214,7 @@ impl<N: Nand> Pages<N> {
         loop {
             let ppn = self.allocate(cause)?;
             shape.seal(&mut self.birth, ppn);
+            self.weak.credit.note_program();
             if Self::program(&mut self.nand, ppn, cause, &self.birth)? {
                 self.space.set_live(ppn);
                 return Ok(ppn);

@@ -201,6 +201,16 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
         Ok(self.pages.usable()?)
     }
 
+    fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.pages.usable()?;
+        Ok(self.ahead(budget, false)?)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.pages.usable()?;
+        Ok(self.ahead(budget, true)?)
+    }
+
     fn check(&mut self) -> Result<CheckReport, IndexError> {
         self.pages.usable()?;
         let mut walk = Walk { report: CheckReport::default(), pages: Vec::new(), leaves: 0 };

@@ -16,7 +16,7 @@ const RECORDS: u64 = 1_500;
 const ROUNDS: u32 = 200;
 const STEP: usize = 50;
 /// Page reads between two calls. A block is lost some 260 reads after one of its pages is weak.
-const READS_BETWEEN: u64 = 64;
+const READS_BETWEEN: u64 = 32;
 
 /// The service that is called now and then.
 #[derive(Clone, Copy, Debug, PartialEq)]

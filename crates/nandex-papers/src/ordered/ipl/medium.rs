@@ -37,6 +37,8 @@ pub(super) struct Medium<N> {
     pub(super) at_hand: Option<Ppn>,
     /// Block of a page that was hard to read. The next operation that writes merges it.
     pub(super) weak: WeakBlock,
+    /// Number of nodes that the round of scrubbing has passed.
+    pub(super) scrubbed: u32,
     pub(super) page: Vec<u8>,
     pub(super) spare: Vec<u8>,
     pub(super) counts: ReadCounts,
@@ -84,6 +86,7 @@ impl<N: Nand> Medium<N> {
             cache: ReadCache::new(0, page_bytes),
             at_hand: None,
             weak: WeakBlock::default(),
+            scrubbed: 0,
             page: vec![0xff; page_bytes],
             spare: vec![0xff; form.geometry.spare_bytes as usize],
             counts: ReadCounts::default(),

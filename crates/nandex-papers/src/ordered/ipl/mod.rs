@@ -93,6 +93,7 @@ mod placed;
 mod places;
 mod recovery;
 mod scan;
+mod service;
 mod slots;
 mod space;
 mod store;
@@ -281,14 +282,20 @@ impl<N: Nand> IplTree<N> {
         if !is_refused || !self.interrupted || self.durability() != Durability::EveryOperation {
             return outcome;
         }
-        self.store.reopen(self.ram_held() - self.store.ram_bytes())?;
-        self.find_root()?;
-        self.interrupted = false;
+        self.undo()?;
         let is_done = holds_change(self, (key, value))?;
         match self.existed {
             Some(existed) if is_done => Ok(existed),
             _ => outcome,
         }
+    }
+
+    /// Undoes an operation by examining the chip again.
+    fn undo(&mut self) -> Result<(), IndexError> {
+        self.store.reopen(self.ram_held() - self.store.ram_bytes())?;
+        self.find_root()?;
+        self.interrupted = false;
+        Ok(())
     }
 
     fn down(&mut self) -> Descent<'_, N> {
@@ -448,6 +455,16 @@ impl<N: Nand> OrderedIndex for IplTree<N> {
         self.store.commit().and_then(|()| self.store.end_changes()).map_err(|error| self.refused(error))?;
         self.interrupted = false;
         Ok(())
+    }
+
+    fn maintain(&mut self, _budget: u32) -> Result<u32, IndexError> {
+        self.usable()?;
+        self.tend().map(|()| 0)
+    }
+
+    fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
+        self.usable()?;
+        self.look_on(budget)
     }
 
     fn close(&mut self) -> Result<(), IndexError> {

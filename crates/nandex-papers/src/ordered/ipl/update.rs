@@ -132,7 +132,7 @@ impl<N: Nand> IplTree<N> {
     ///
     /// Only new nodes must leave the blocks free: a record in a node that stays is a log record, as a removal
     /// is, and a merge of its block for want of log units writes as many nodes as there were.
-    fn prepare(&mut self, wanted: Wanted<'_>, blocks: u32) -> Result<(), IndexError> {
+    pub(super) fn prepare(&mut self, wanted: Wanted<'_>, blocks: u32) -> Result<(), IndexError> {
         self.store.begin_change()?;
         self.store.renew_weak()?;
         if !self.store.free_at_least(blocks)? && wanted.births() > 0 {
@@ -144,7 +144,7 @@ impl<N: Nand> IplTree<N> {
         self.store.make_room(wanted)
     }
 
-    fn finish(&mut self) -> Result<(), IndexError> {
+    pub(super) fn finish(&mut self) -> Result<(), IndexError> {
         if self.store.config.durability == Durability::EveryOperation {
             self.store.commit()?;
         } else {

@@ -91,8 +91,8 @@ impl<N: Nand> Tape<N> {
     }
 
     /// Leaves the open block and writes a closing checkpoint, so that the next mount sees at once that
-    /// nothing was written since. If blocks are scarce, the rest of an open block is worth more than that, and
-    /// a plain one is written.
+    /// nothing was written since. If blocks are scarce, the rest of an open block is worth more than that,
+    /// and a plain one is written.
     pub(super) fn close(&mut self, note: Note<'_>) -> Result<(), IndexFault> {
         let open_pages = self.head.open_pages(self.medium.geometry.pages_per_block);
         if !CLOSES || self.is_tight() && open_pages > 0 {

@@ -94,15 +94,6 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         self.require_room_when_higher(self.live_max(height + 1), self.pages_to_insert())
     }
 
-    /// True if the root may overflow in these insertions, each of which adds at most one entry to it. A path
-    /// that changes its layout may divide more nodes.
-    fn may_grow(&mut self, insertions: usize) -> Result<bool, IndexFault> {
-        let (scheme, height) = (self.path.scheme, self.path.height);
-        let tag = self.log.read(self.root, Cause::Host)?.tag;
-        let most = usize::from(tag.counts[usize::from(height) - 1]) + insertions;
-        Ok(scheme.layouts() > 1 || most > scheme.root_entries_max(0, height))
-    }
-
     /// True if the tree may become higher, given the largest number of valid pages it may have then: half of
     /// each node on the path, and the root, are added.
     fn fits_when_higher(&self, live_max: u32) -> bool {
@@ -129,6 +120,15 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
     pub(super) fn journal_pages(&self, height: u8) -> u32 {
         if S::TAKES_JOURNAL { self.journal.owed_at_most(height) } else { 0 }
     }
+}
+
+/// True if the root may overflow in these insertions, each of which adds at most one entry to it. A path
+/// that changes its layout may divide more nodes.
+fn may_grow<N: Nand, S: RawScheme>(nodes: &mut Nodes<N, S>, insertions: usize) -> Result<bool, IndexFault> {
+    let (scheme, height) = (nodes.path.scheme, nodes.path.height);
+    let tag = nodes.log.read(nodes.root, Cause::Host)?.tag;
+    let most = usize::from(tag.counts[usize::from(height) - 1]) + insertions;
+    Ok(scheme.layouts() > 1 || most > scheme.root_entries_max(0, height))
 }
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
@@ -199,7 +199,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         live_max: u32,
     ) -> Result<(), IndexFault> {
         let is_tight = self.bits_in_doubt && !self.nodes.fits_when_higher(live_max);
-        if is_tight && self.nodes.may_grow(insertions)? {
+        if is_tight && may_grow(&mut self.nodes, insertions)? {
             self.settle_valid_bits()?;
         }
         Ok(())

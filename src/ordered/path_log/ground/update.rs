@@ -339,7 +339,7 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
             nodes.log.tape.trust_bits();
             return Ok(true);
         }
-        nodes.drop_what_is_not_reached()?;
+        super::reached::drop_what_is_not_reached(nodes)?;
         nodes.log.tape.trust_bits();
         Ok(true)
     }

@@ -1,4 +1,5 @@
-//! Boots: a mount trusts the valid bits of a closed tree and of no other, and reads few pages of blank blocks.
+//! Boots: a mount trusts the valid bits of a closed tree and of no other, and reads few pages of blank
+//! blocks.
 
 use crate::blocks::Validity;
 use crate::log::collect::Relocate;

@@ -133,7 +133,7 @@ impl BlockTable {
                 return Err(corrupted(pbn.index()));
             }
             table.live_pages += valid;
-            table.uses.link(pbn, state, &|| valid);
+            table.uses.link(pbn, state, valid);
         }
         if cfg!(feature = "full") {
             table.order = ranks.into_order(table.uses.rows.len());

@@ -330,7 +330,7 @@ impl BlockTable {
 
     /// Sets the erase count of a block, as an earlier session counted it.
     pub fn set_erase_count(&mut self, pbn: Pbn, erases: u32) {
-        self.uses.set_erases(pbn, erases, &|| self.valid.count(self.geometry, pbn));
+        self.uses.set_erases(pbn, erases, self.valid_count(pbn));
     }
 
     /// Makes a page valid.
@@ -408,7 +408,7 @@ impl BlockTable {
         if self.state(pbn) == BlockState::Full {
             self.order.remove(pbn.0);
         }
-        self.uses.set_state(pbn, state, &|| self.valid.count(self.geometry, pbn));
+        self.uses.set_state(pbn, state, self.valid_count(pbn));
         if state == BlockState::Full {
             self.order.add(pbn.0);
         }
@@ -428,7 +428,7 @@ pub fn mark_bad<N: Nand + ?Sized>(nand: &mut N, pbn: Pbn) -> Result<(), StoreFau
 /// Operations on table and chip together.
 impl BlockTable {
     /// Retires every block that carries a bad-block mark.
-    pub fn retire_marked<N: Nand>(&mut self, nand: &mut N) -> Result<(), StoreFault> {
+    pub fn retire_marked<N: Nand + ?Sized>(&mut self, nand: &mut N) -> Result<(), StoreFault> {
         for pbn in (0..self.geometry.blocks).map(Pbn) {
             if self.state(pbn) != BlockState::Bad && nand.is_bad(pbn)? {
                 self.retire(pbn);

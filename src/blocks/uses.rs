@@ -39,35 +39,35 @@ impl Uses {
         }
     }
 
-    pub(super) fn set_state(&mut self, pbn: Pbn, state: BlockState, valid: &dyn Fn() -> u32) {
+    pub(super) fn set_state(&mut self, pbn: Pbn, state: BlockState, valid: u32) {
         self.unlink(pbn, valid);
         self.link(pbn, state, valid);
     }
 
-    pub(super) fn set_erases(&mut self, pbn: Pbn, erases: u32, valid: &dyn Fn() -> u32) {
+    pub(super) fn set_erases(&mut self, pbn: Pbn, erases: u32, valid: u32) {
         let state = self.state(pbn);
         self.unlink(pbn, valid);
         self.rows.set_erases(pbn.index(), erases);
         self.link(pbn, state, valid);
     }
 
-    fn unlink(&mut self, pbn: Pbn, valid: &dyn Fn() -> u32) {
+    fn unlink(&mut self, pbn: Pbn, valid: u32) {
         let state = self.state(pbn);
         if state.is_free() {
             assert!(self.places.remove_free(&self.rows, pbn), "T1: {pbn} is missing from the pool");
         } else if state == BlockState::Full {
-            self.places.remove(pbn, valid());
+            self.places.remove(pbn, valid);
         }
     }
 
     /// Gives a use, and a place, to a block that has no place.
-    pub(super) fn link(&mut self, pbn: Pbn, state: BlockState, valid: &dyn Fn() -> u32) {
+    pub(super) fn link(&mut self, pbn: Pbn, state: BlockState, valid: u32) {
         debug_assert!(!self.places.is_free(&self.rows, pbn), "T1: {pbn} is in the pool");
         self.rows.set_state(pbn.index(), state);
         if state.is_free() {
             self.places.add_free(&self.rows, pbn);
         } else if state == BlockState::Full {
-            self.places.add(pbn, valid());
+            self.places.add(pbn, valid);
         }
     }
 }
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn a_block_stands_where_its_use_and_its_erases_say() {
         let mut uses = Uses::unclean(Geometry::new(512, 16, 8, 5));
-        let valid = &|| 3;
+        let valid = 3;
         uses.set_erases(Pbn(0), 2, valid);
         assert_eq!((uses.first_free(Wear::Least), uses.first_free(Wear::Most)), (Some(Pbn(1)), Some(Pbn(0))));
         uses.set_state(Pbn(1), BlockState::Full, valid);

@@ -215,6 +215,14 @@ pub trait Nand: MaybeSend {
     }
 }
 
+/// Returns the chip behind `dyn`, so that a program holds code once for all kinds of chips. Firmware has one
+/// chip: there it is returned as it is, since code for it alone is smaller.
+pub(crate) fn once<N: Nand>(nand: &mut N) -> &mut (impl Nand + ?Sized) {
+    #[cfg(feature = "full")]
+    let nand: &mut dyn Nand = nand;
+    nand
+}
+
 /// Error of a chip: an operation was refused or failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

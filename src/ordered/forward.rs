@@ -1,5 +1,8 @@
 //! Forwards methods to the index inside: for a wrapper that changes only some of them.
 
+use crate::ordered::OrderedIndex;
+use alloc::boxed::Box;
+
 /// Implements methods of [`OrderedIndex`](crate::OrderedIndex) by calls of the same methods of a field.
 ///
 /// ```text
@@ -10,110 +13,118 @@
 /// ```
 #[macro_export]
 macro_rules! forward_index {
-    ($field:ident: $($method:ident),+ $(,)?) => { $( $crate::forward_index!(@ $field $method); )+ };
-    (@ $field:ident record) => {
-        fn record(&self) -> $crate::ordered::RecordFormat {
-            self.$field.record()
+    ($field:ident: $($method:ident),+ $(,)?) => { $crate::forward_index!(self => self.$field; $($method),+); };
+    ($self:ident => $index:expr; $($method:ident),+ $(,)?) => {
+        $( $crate::forward_index!(@ $self $index; $method); )+
+    };
+    (@ $self:ident $index:expr; record) => {
+        fn record(&$self) -> $crate::ordered::RecordFormat {
+            $index.record()
         }
     };
-    (@ $field:ident durability) => {
-        fn durability(&self) -> $crate::ordered::Durability {
-            self.$field.durability()
+    (@ $self:ident $index:expr; durability) => {
+        fn durability(&$self) -> $crate::ordered::Durability {
+            $index.durability()
         }
     };
-    (@ $field:ident get) => {
-        fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, $crate::IndexError> {
-            self.$field.get(key, value)
+    (@ $self:ident $index:expr; get) => {
+        fn get(&mut $self, key: &[u8], value: &mut [u8]) -> Result<bool, $crate::IndexError> {
+            $index.get(key, value)
         }
     };
-    (@ $field:ident insert) => {
-        fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, $crate::IndexError> {
-            self.$field.insert(key, value)
+    (@ $self:ident $index:expr; insert) => {
+        fn insert(&mut $self, key: &[u8], value: &[u8]) -> Result<bool, $crate::IndexError> {
+            $index.insert(key, value)
         }
     };
-    (@ $field:ident put) => {
-        fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), $crate::IndexError> {
-            self.$field.put(key, value)
+    (@ $self:ident $index:expr; put) => {
+        fn put(&mut $self, key: &[u8], value: &[u8]) -> Result<(), $crate::IndexError> {
+            $index.put(key, value)
         }
     };
-    (@ $field:ident apply) => {
-        fn batch_max(&self) -> usize {
-            self.$field.batch_max()
+    (@ $self:ident $index:expr; apply) => {
+        fn batch_max(&$self) -> usize {
+            $index.batch_max()
         }
 
-        fn takes_batch(&self, changes: usize) -> Option<bool> {
-            self.$field.takes_batch(changes)
+        fn takes_batch(&$self, changes: usize) -> Option<bool> {
+            $index.takes_batch(changes)
         }
 
-        fn tells_older(&self) -> bool {
-            self.$field.tells_older()
+        fn tells_older(&$self) -> bool {
+            $index.tells_older()
         }
 
-        fn apply(&mut self, batch: &[$crate::ordered::Change<'_>]) -> Result<(), $crate::IndexError> {
-            self.$field.apply(batch)
+        fn apply(&mut $self, batch: &[$crate::ordered::Change<'_>]) -> Result<(), $crate::IndexError> {
+            $index.apply(batch)
         }
     };
-    (@ $field:ident maintain) => {
-        fn maintain(&mut self, budget: u32) -> Result<u32, $crate::IndexError> {
-            self.$field.maintain(budget)
+    (@ $self:ident $index:expr; maintain) => {
+        fn maintain(&mut $self, budget: u32) -> Result<u32, $crate::IndexError> {
+            $index.maintain(budget)
         }
     };
-    (@ $field:ident scrub) => {
-        fn scrub(&mut self, budget: u32) -> Result<u32, $crate::IndexError> {
-            self.$field.scrub(budget)
+    (@ $self:ident $index:expr; scrub) => {
+        fn scrub(&mut $self, budget: u32) -> Result<u32, $crate::IndexError> {
+            $index.scrub(budget)
         }
     };
-    (@ $field:ident free) => {
-        fn free(&self) -> Option<$crate::ordered::Room> {
-            self.$field.free()
+    (@ $self:ident $index:expr; free) => {
+        fn free(&$self) -> Option<$crate::ordered::Room> {
+            $index.free()
         }
     };
-    (@ $field:ident remove) => {
-        fn remove(&mut self, key: &[u8]) -> Result<bool, $crate::IndexError> {
-            self.$field.remove(key)
+    (@ $self:ident $index:expr; remove) => {
+        fn remove(&mut $self, key: &[u8]) -> Result<bool, $crate::IndexError> {
+            $index.remove(key)
         }
     };
-    (@ $field:ident load) => {
-        fn load(&mut self, records: $crate::ordered::Records<'_, '_>) -> Result<u64, $crate::IndexError> {
-            self.$field.load(records)
+    (@ $self:ident $index:expr; load) => {
+        fn load(&mut $self, records: $crate::ordered::Records<'_, '_>) -> Result<u64, $crate::IndexError> {
+            $index.load(records)
         }
     };
-    (@ $field:ident range) => {
+    (@ $self:ident $index:expr; range) => {
         fn range(
-            &mut self,
+            &mut $self,
             low: core::ops::Bound<&[u8]>,
             high: core::ops::Bound<&[u8]>,
             direction: $crate::ordered::Direction,
             visit: $crate::ordered::Visit<'_>,
         ) -> Result<(), $crate::IndexError> {
-            self.$field.range(low, high, direction, visit)
+            $index.range(low, high, direction, visit)
         }
     };
-    (@ $field:ident sync) => {
-        fn sync(&mut self) -> Result<(), $crate::IndexError> {
-            self.$field.sync()
+    (@ $self:ident $index:expr; sync) => {
+        fn sync(&mut $self) -> Result<(), $crate::IndexError> {
+            $index.sync()
         }
     };
-    (@ $field:ident close) => {
-        fn close(&mut self) -> Result<(), $crate::IndexError> {
-            self.$field.close()
+    (@ $self:ident $index:expr; close) => {
+        fn close(&mut $self) -> Result<(), $crate::IndexError> {
+            $index.close()
         }
     };
-    (@ $field:ident check) => {
-        fn check(&mut self) -> Result<$crate::CheckReport, $crate::IndexError> {
-            self.$field.check()
+    (@ $self:ident $index:expr; check) => {
+        fn check(&mut $self) -> Result<$crate::CheckReport, $crate::IndexError> {
+            $index.check()
         }
     };
-    (@ $field:ident stats) => {
-        fn stats(&self) -> $crate::ordered::IndexStats {
-            self.$field.stats()
+    (@ $self:ident $index:expr; stats) => {
+        fn stats(&$self) -> $crate::ordered::IndexStats {
+            $index.stats()
         }
     };
-    (@ $field:ident ram_bytes) => {
-        fn ram_bytes(&self) -> usize {
-            self.$field.ram_bytes()
+    (@ $self:ident $index:expr; ram_bytes) => {
+        fn ram_bytes(&$self) -> usize {
+            $index.ram_bytes()
         }
     };
+}
+
+impl<I: OrderedIndex + ?Sized> OrderedIndex for Box<I> {
+    forward_index!(self => (**self); record, durability, get, insert, put, remove, apply, load, range);
+    forward_index!(self => (**self); maintain, scrub, free, sync, close, check, stats, ram_bytes);
 }
 
 /// Gives a tree on a chip a name of its own.

@@ -14,48 +14,59 @@ use nandex::ordered::wandering::WanderingTree;
 use nandex::ordered::{OrderedIndex, RawConfig, RecordFormat};
 use nandex::rng::Rng;
 use nandex::testing::{History, Mix, Model, Op, assert_holds, contents, put, take};
-use nandex::{Geometry, IndexError, NandError, StoreError};
+use nandex::{Geometry, IndexError, Nand, NandError, Shared, StoreError};
 
 const RECORD: RecordFormat = RecordFormat::new(4, 4);
 
-fn chip(page_bytes: u32, blocks: u32) -> SimChip {
+/// A chip that outlasts the tree on it.
+type Chip = Shared<SimChip>;
+
+fn chip(page_bytes: u32, blocks: u32) -> Chip {
+    faulty(page_bytes, blocks, Faults::default())
+}
+
+fn faulty(page_bytes: u32, blocks: u32, faults: Faults) -> Chip {
     let mut part = mlc_64m();
     part.geometry = Geometry::new(page_bytes, 64, 16, blocks);
-    SimChip::new(&part).unwrap()
+    Shared::new(SimChip::new(&part).unwrap().with_faults(faults))
+}
+
+fn copy(chip: &Chip) -> Chip {
+    Shared::new(chip.lock().clone())
+}
+
+/// On any chip, so that each tree is compiled for one.
+fn any(chip: &Chip) -> Box<dyn Nand> {
+    Box::new(chip.clone())
 }
 
 /// A tree that counts, or keeps bits, as it is formatted and mounted.
-trait Kind {
-    type Tree: OrderedIndex;
-
-    fn format(chip: SimChip, config: &RawConfig) -> Result<Self::Tree, IndexError>;
-    fn mount(chip: SimChip, config: &RawConfig) -> Result<Self::Tree, IndexError>;
-    fn into_chip(tree: Self::Tree) -> SimChip;
+#[derive(Clone, Copy)]
+enum Kind {
+    Mu,
+    MuStar,
+    Wandering,
 }
 
-macro_rules! kinds {
-    ($($kind:ident $tree:ident),*) => {$(
-        struct $kind;
+use Kind::{Mu, MuStar, Wandering};
 
-        impl Kind for $kind {
-            type Tree = $tree<SimChip>;
+impl Kind {
+    fn format(self, chip: &Chip, config: &RawConfig) -> Result<Box<dyn OrderedIndex>, IndexError> {
+        Ok(match self {
+            Mu => Box::new(MuTree::format(any(chip), &with_default(config))?),
+            MuStar => Box::new(MuStarTree::format(any(chip), &with_default(config))?),
+            Wandering => Box::new(WanderingTree::format(any(chip), &with_default(config))?),
+        })
+    }
 
-            fn format(chip: SimChip, config: &RawConfig) -> Result<Self::Tree, IndexError> {
-                $tree::format(chip, &with_default(config))
-            }
-
-            fn mount(chip: SimChip, config: &RawConfig) -> Result<Self::Tree, IndexError> {
-                $tree::mount(chip, &with_default(config))
-            }
-
-            fn into_chip(tree: Self::Tree) -> SimChip {
-                tree.into_nand()
-            }
-        }
-    )*};
+    fn mount(self, chip: &Chip, config: &RawConfig) -> Result<Box<dyn OrderedIndex>, IndexError> {
+        Ok(match self {
+            Mu => Box::new(MuTree::mount(any(chip), &with_default(config))?),
+            MuStar => Box::new(MuStarTree::mount(any(chip), &with_default(config))?),
+            Wandering => Box::new(WanderingTree::mount(any(chip), &with_default(config))?),
+        })
+    }
 }
-
-kinds!(Mu MuTree, MuStar MuStarTree, Wandering WanderingTree);
 
 /// A configuration for a tree that takes some more.
 fn with_default<C: Copy + Default>(config: &RawConfig) -> RawConfig<C> {
@@ -75,13 +86,13 @@ fn config(validity: Validity) -> RawConfig {
 }
 
 /// A configuration for a chip, in the least RAM with which valid pages are counted.
-fn least<K: Kind>(config: RawConfig, chip: SimChip) -> RawConfig {
-    let Err(error) = K::format(chip.clone(), &RawConfig { ram_bytes: Some(0), ..config }) else {
+fn least(config: RawConfig, chip: &Chip) -> RawConfig {
+    let Err(error) = Wandering.format(chip, &RawConfig { ram_bytes: Some(0), ..config }) else {
         panic!("no RAM is enough")
     };
     let IndexError::TooLittleRam { needed, .. } = error else { panic!("{error}") };
     let config = RawConfig { ram_bytes: Some(needed), ..config };
-    let tree = K::format(chip, &config).unwrap();
+    let tree = Wandering.format(chip, &config).unwrap();
     assert!(tree.ram_bytes() <= needed, "{} of {needed}", tree.ram_bytes());
     config
 }
@@ -110,29 +121,30 @@ fn step(tree: &mut dyn OrderedIndex, model: &mut Model, rng: &mut Rng, (keys, in
 }
 
 /// Soaks a tree that is mounted now in one mode and now in the other, after a clean end or none.
-fn soak<K: Kind>(seed: u64, faults: Faults, config: RawConfig, (blocks, keys): (u32, u64)) {
+fn soak(kind: Kind, chip: &Chip, config: RawConfig, (seed, keys): (u64, u64)) {
     let mut rng = Rng::new(seed);
     let mut validity = Validity::Counts;
     let setup = |validity| mounted(config, validity);
-    let mut tree = K::format(chip(512, blocks).with_faults(faults), &setup(validity)).unwrap();
+    let mut tree = kind.format(chip, &setup(validity)).unwrap();
     let (mut model, mut collections) = (Model::new(), 0);
     for round in 0..24 {
         let inserts = [75, 55, 35][rng.below(3) as usize];
         let mut refused = 0;
         for _ in 0..600 {
-            refused += u32::from(!step(&mut tree, &mut model, &mut rng, (keys, inserts)));
+            refused += u32::from(!step(&mut *tree, &mut model, &mut rng, (keys, inserts)));
         }
         println!("seed {seed}, round {round}, {validity:?}, {refused} refused");
-        assert_holds(&mut tree, &model);
+        assert_holds(&mut *tree, &model);
         collections += tree.stats().collections;
         if rng.chance(1, 2) {
             tree.close().unwrap();
         }
         let before = validity;
         validity = if rng.chance(2, 3) { Validity::Counts } else { Validity::Bits };
-        tree = K::mount(K::into_chip(tree), &setup(validity)).unwrap();
+        drop(tree);
+        tree = kind.mount(chip, &setup(validity)).unwrap();
         println!("mounted {validity:?} after {before:?}");
-        assert_holds(&mut tree, &model);
+        assert_holds(&mut *tree, &model);
     }
     assert!(collections > 50, "seed {seed}: {collections} collections");
 }
@@ -145,15 +157,15 @@ fn a_counted_tree_is_a_map_whichever_way_it_is_mounted() {
         let config = RawConfig { victim, ..config(Validity::Counts) };
         let journaled = RawConfig { journal: 6, ..config };
         let cached = RawConfig { read_pages: Some(3), ..config };
-        let one = least::<Wandering>(config, chip(512, 64));
+        let one = least(config, &chip(512, 64));
         for tree in (0..5).skip(seed as usize % step).step_by(step) {
             let (seed, faults) = (seed, Faults::default());
             match tree {
-                0 => soak::<Mu>(seed, faults, config, (40, 2500)),
-                1 => soak::<MuStar>(seed, faults, cached, (40, 2000)),
-                2 => soak::<Wandering>(seed, faults, config, (64, 2000)),
-                3 => soak::<Wandering>(seed, faults, one, (64, 2000)),
-                _ => soak::<Wandering>(seed, faults, journaled, (64, 2000)),
+                0 => soak(Mu, &faulty(512, 40, faults), config, (seed, 2500)),
+                1 => soak(MuStar, &faulty(512, 40, faults), cached, (seed, 2000)),
+                2 => soak(Wandering, &faulty(512, 64, faults), config, (seed, 2000)),
+                3 => soak(Wandering, &faulty(512, 64, faults), one, (seed, 2000)),
+                _ => soak(Wandering, &faulty(512, 64, faults), journaled, (seed, 2000)),
             }
         }
     }
@@ -164,39 +176,42 @@ fn a_full_chip_that_is_counted_shrinks_again() {
     for seed in 0..sized(2, 4) {
         for mounts in [false, true] {
             let config = config(Validity::Counts);
-            fill_and_empty::<Mu>(seed, mounts, config);
-            fill_and_empty::<MuStar>(seed, mounts, config);
-            fill_and_empty::<Wandering>(seed, mounts, config);
-            fill_and_empty::<Wandering>(seed, mounts, least::<Wandering>(config, chip(512, 16)));
+            fill_and_empty(Mu, seed, mounts, config);
+            fill_and_empty(MuStar, seed, mounts, config);
+            fill_and_empty(Wandering, seed, mounts, config);
+            fill_and_empty(Wandering, seed, mounts, least(config, &chip(512, 16)));
         }
     }
 }
 
-fn fill_and_empty<K: Kind>(seed: u64, mounts: bool, config: RawConfig) {
+fn fill_and_empty(kind: Kind, seed: u64, mounts: bool, config: RawConfig) {
     let mut rng = Rng::new(seed);
-    let mut tree = K::format(chip(512, 16), &config).unwrap();
+    let chip = chip(512, 16);
+    let mut tree = kind.format(&chip, &config).unwrap();
     let mut model = Model::new();
-    while step(&mut tree, &mut model, &mut rng, (1 << 20, 100)) {}
-    assert_holds(&mut tree, &model);
+    while step(&mut *tree, &mut model, &mut rng, (1 << 20, 100)) {}
+    assert_holds(&mut *tree, &model);
     if mounts {
-        tree = K::mount(K::into_chip(tree), &config).unwrap();
+        drop(tree);
+        tree = kind.mount(&chip, &config).unwrap();
     }
     for _ in 0..300 {
         let some = model.keys().nth(rng.below(model.len() as u64) as usize).unwrap().clone();
-        match put(&mut tree, &mut model, &some, &7u32.to_be_bytes()) {
+        match put(&mut *tree, &mut model, &some, &7u32.to_be_bytes()) {
             Ok(existed) => assert!(existed),
             Err(error) => assert_eq!(error, IndexError::Full),
         }
     }
-    assert_holds(&mut tree, &model);
+    assert_holds(&mut *tree, &model);
     let keys: Vec<Vec<u8>> = model.keys().cloned().collect();
     for (at, key) in keys.into_iter().enumerate() {
-        assert_eq!(take(&mut tree, &mut model, &key), Ok(true));
+        assert_eq!(take(&mut *tree, &mut model, &key), Ok(true));
         if mounts && at % 500 == 499 {
-            tree = K::mount(K::into_chip(tree), &config).unwrap();
+            drop(tree);
+            tree = kind.mount(&chip, &config).unwrap();
         }
     }
-    assert_holds(&mut tree, &model);
+    assert_holds(&mut *tree, &model);
     assert!(tree.insert(&[0; 4], &[1; 4]).is_ok());
 }
 
@@ -206,10 +221,10 @@ fn failing_blocks_of_a_counted_tree_are_replaced() {
         let faults =
             Faults { seed, program_failures_ppm: 200, erase_failures_ppm: 1_500, ..Faults::default() };
         let config = config(Validity::Counts);
-        soak::<Mu>(seed, faults, config, (96, 2500));
-        soak::<Wandering>(seed, faults, config, (96, 1500));
-        soak::<Wandering>(seed, faults, least::<Wandering>(config, chip(512, 96)), (96, 1500));
-        soak::<Wandering>(seed, faults, RawConfig { journal: 4, ..config }, (96, 1500));
+        soak(Mu, &faulty(512, 96, faults), config, (seed, 2500));
+        soak(Wandering, &faulty(512, 96, faults), config, (seed, 1500));
+        soak(Wandering, &faulty(512, 96, faults), least(config, &chip(512, 96)), (seed, 1500));
+        soak(Wandering, &faulty(512, 96, faults), RawConfig { journal: 4, ..config }, (seed, 1500));
     }
 }
 
@@ -235,79 +250,74 @@ fn run_until_cut(
 const LOST: IndexError = IndexError::Store(StoreError::Nand(NandError::PowerLost));
 
 /// Cuts the power once while a tree is changed, and again while it is mounted, then goes on.
-fn survive<K: Kind>(start: &SimChip, model: &Model, cut: PowerCut, again: Option<u64>, config: RawConfig) {
+fn survive(kind: Kind, (start, model): &(Chip, Model), cut: PowerCut, again: Option<u64>, config: RawConfig) {
     let mut rng = Rng::new(cut.at_operation);
     let what = format!("{cut:?}, again {again:?}");
     let setup = |validity| mounted(config, validity);
-    let mut chip = start.clone();
-    chip.plan_power_cut(cut);
-    let mut tree = K::mount(chip, &setup(Validity::Counts)).unwrap();
-    let (mut history, error) = run_until_cut(&mut tree, model.clone(), &mut Rng::new(77), 4_000);
+    let chip = copy(start);
+    chip.lock().plan_power_cut(cut);
+    let mut tree = kind.mount(&chip, &setup(Validity::Counts)).unwrap();
+    let (mut history, error) = run_until_cut(&mut *tree, model.clone(), &mut Rng::new(77), 4_000);
     assert_eq!(error, LOST, "{what}");
-    let mut chip = K::into_chip(tree);
-    chip.power_on();
+    drop(tree);
+    chip.lock().power_on();
     if let Some(after) = again {
-        let at_operation = chip.operations() + after;
-        chip.plan_power_cut(PowerCut { at_operation, ..cut });
-        // The chip is lost with a tree that is not mounted: what it becomes is seen by another handle.
-        let handle = nandex::Shared::new(chip);
-        match MuTree::mount(handle.clone(), &setup(Validity::Counts)) {
+        let at_operation = chip.lock().operations() + after;
+        chip.lock().plan_power_cut(PowerCut { at_operation, ..cut });
+        match kind.mount(&chip, &setup(Validity::Counts)) {
             Ok(mut tree) => {
-                let found = contents(&mut tree).unwrap();
+                let found = contents(&mut *tree).unwrap();
                 assert!(
                     history.had(&found, history.acknowledged()),
                     "{what}: no state since the last complete change"
                 );
-                let (later, error) = run_until_cut(&mut tree, found, &mut rng, 4_000);
+                let (later, error) = run_until_cut(&mut *tree, found, &mut rng, 4_000);
                 assert_eq!(error, LOST, "{what}");
                 history = later;
             }
             Err(error) => assert_eq!(error, LOST, "{what}"),
         }
-        chip = handle.lock().clone();
-        chip.power_on();
+        chip.lock().power_on();
     }
     let validity = if rng.chance(1, 4) { Validity::Bits } else { Validity::Counts };
-    let mut tree = K::mount(chip, &setup(validity)).unwrap_or_else(|error| panic!("{what}: {error}"));
-    let mut model = contents(&mut tree).unwrap();
+    let mut tree = kind.mount(&chip, &setup(validity)).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let mut model = contents(&mut *tree).unwrap();
     let is_known = history.had(&model, history.acknowledged());
     assert!(is_known, "{what}: no state since the last complete change");
-    assert_holds(&mut tree, &model);
+    assert_holds(&mut *tree, &model);
     for _ in 0..60 {
-        step(&mut tree, &mut model, &mut rng, (CUT_KEYS, 55));
+        step(&mut *tree, &mut model, &mut rng, (CUT_KEYS, 55));
     }
-    assert_holds(&mut tree, &model);
+    assert_holds(&mut *tree, &model);
 }
 
 /// A small tree that has to collect soon, and what it holds.
-fn started<K: Kind>(config: RawConfig) -> (SimChip, Model) {
-    let mut tree = K::format(chip(512, 14), &config).unwrap();
+fn started(kind: Kind, config: RawConfig) -> (Chip, Model) {
+    let chip = chip(512, 14);
+    let mut tree = kind.format(&chip, &config).unwrap();
     let (mut rng, mut model) = (Rng::new(5), Model::new());
     for _ in 0..700 {
-        step(&mut tree, &mut model, &mut rng, (CUT_KEYS, 55));
+        step(&mut *tree, &mut model, &mut rng, (CUT_KEYS, 55));
     }
-    (K::into_chip(tree), model)
+    (chip, model)
 }
 
-fn cut_everywhere<K: Kind>(config: RawConfig, step: usize) {
+fn cut_everywhere(kind: Kind, config: RawConfig, step: usize) {
     let step = step * stride(3);
-    let (start, model) = started::<K>(config);
-    let mut tree = K::mount(start.clone(), &config).unwrap();
-    let first = K::into_chip(tree).operations();
-    tree = K::mount(start.clone(), &config).unwrap();
-    run_until_cut(&mut tree, model.clone(), &mut Rng::new(77), 120);
+    let start = started(kind, config);
+    let chip = copy(&start.0);
+    drop(kind.mount(&chip, &config).unwrap());
+    let first = chip.lock().operations();
+    let chip = copy(&start.0);
+    let mut tree = kind.mount(&chip, &config).unwrap();
+    run_until_cut(&mut *tree, start.1.clone(), &mut Rng::new(77), 120);
     assert!(tree.stats().collections > 3, "{:?}", tree.stats());
-    let end = K::into_chip(tree).operations();
+    let end = chip.lock().operations();
     for at_operation in (first..end).step_by(step) {
         let torn = TornModel::ALL[at_operation as usize % TornModel::ALL.len()];
         for when in [CutWhen::Inside, CutWhen::After] {
-            survive::<K>(
-                &start,
-                &model,
-                PowerCut { at_operation, when, torn, seed: at_operation },
-                None,
-                config,
-            );
+            let cut = PowerCut { at_operation, when, torn, seed: at_operation };
+            survive(kind, &start, cut, None, config);
         }
     }
 }
@@ -315,33 +325,34 @@ fn cut_everywhere<K: Kind>(config: RawConfig, step: usize) {
 #[test]
 fn a_counted_tree_survives_a_cut_at_every_operation() {
     let config = RawConfig { checkpoint_blocks: 4, ..config(Validity::Counts) };
-    cut_everywhere::<Mu>(config, 1);
-    cut_everywhere::<MuStar>(config, 3);
-    cut_everywhere::<Wandering>(config, 2);
-    cut_everywhere::<Wandering>(least::<Wandering>(config, chip(512, 14)), 1);
-    cut_everywhere::<Wandering>(RawConfig { journal: 5, ..config }, 3);
+    cut_everywhere(Mu, config, 1);
+    cut_everywhere(MuStar, config, 3);
+    cut_everywhere(Wandering, config, 2);
+    cut_everywhere(Wandering, least(config, &chip(512, 14)), 1);
+    cut_everywhere(Wandering, RawConfig { journal: 5, ..config }, 3);
 }
 
 #[test]
 fn a_counted_tree_survives_a_second_cut_while_it_is_mounted() {
     let config = RawConfig { checkpoint_blocks: 4, ..config(Validity::Counts) };
-    let (start, model) = started::<Mu>(config);
-    let mounted = MuTree::mount(start.clone(), &config).unwrap();
-    let first = mounted.into_nand().operations() + 100;
+    let start = started(Mu, config);
+    let chip = copy(&start.0);
+    drop(Mu.mount(&chip, &config).unwrap());
+    let first = chip.lock().operations() + 100;
     let step = stride(3) as u64;
     for at_operation in (first..first + 300).step_by(23) {
         for after in (at_operation % step..40).step_by(step as usize) {
             let torn = TornModel::ALL[(at_operation + after) as usize % TornModel::ALL.len()];
             let when = if after % 2 == 0 { CutWhen::Inside } else { CutWhen::After };
             let cut = PowerCut { at_operation, when, torn, seed: after };
-            survive::<Mu>(&start, &model, cut, Some(after), config);
+            survive(Mu, &start, cut, Some(after), config);
         }
     }
 }
 
 #[test]
 fn bits_come_back_where_the_ram_suffices_for_them() {
-    let mut tree = MuTree::format(chip(512, 40), &config(Validity::Counts)).unwrap();
+    let mut tree = MuTree::format(any(&chip(512, 40)), &config(Validity::Counts)).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(8));
     for _ in 0..3_000 {
         step(&mut tree, &mut model, &mut rng, (1_500, 60));
@@ -360,13 +371,16 @@ fn bits_come_back_where_the_ram_suffices_for_them() {
 
 #[test]
 fn what_cannot_be_counted_is_refused_by_name() {
-    let refused = |config: RawConfig| MuTree::format(chip(512, 16), &config).map(drop);
+    let refused = |config: RawConfig| MuTree::format(any(&chip(512, 16)), &config).map(drop);
     let config = config(Validity::Counts);
     let syncs = nandex::ordered::Durability::EverySync;
     let written = refused(RawConfig { write_pages: Some(2), durability: syncs, ..config });
     assert!(matches!(written, Err(IndexError::Unsupported(_))), "{written:?}");
     let log = LogConfig { validity: Validity::Counts, write_pages: 2, ..LogConfig::default() };
-    assert!(<MuTree<SimChip> as std::ops::Deref>::Target::format_on_log(chip(512, 16), RECORD, log).is_err());
+    assert!(
+        <MuTree<Box<dyn Nand>> as std::ops::Deref>::Target::format_on_log(any(&chip(512, 16)), RECORD, log)
+            .is_err()
+    );
 }
 
 #[test]
@@ -375,7 +389,7 @@ fn counts_are_kept_where_the_ram_does_not_suffice_for_bits() {
     part.geometry = Geometry::new(2048, 64, 64, 1024);
     let format = |ram_bytes| {
         let config = RawConfig { ram_bytes: Some(ram_bytes), ..RawConfig::new(RecordFormat::new(8, 8)) };
-        MuTree::format(SimChip::new(&part).unwrap(), &config)
+        MuTree::format(any(&Shared::new(SimChip::new(&part).unwrap())), &config)
     };
     let Err(IndexError::TooLittleRam { needed, .. }) = format(0) else { panic!("no RAM is too little") };
     let tree = format(needed).unwrap();
@@ -390,7 +404,7 @@ fn counts_are_kept_where_the_ram_does_not_suffice_for_bits() {
 #[test]
 fn a_path_of_one_node_at_a_time_is_written_as_a_whole_one() {
     let run = |config: RawConfig| {
-        let mut tree = WanderingTree::format(chip(512, 200), &config).unwrap();
+        let mut tree = WanderingTree::format(any(&chip(512, 200)), &config).unwrap();
         let mut rng = Rng::new(3);
         // Splits of the root, new least keys, and nodes that disappear.
         for number in (0..4_000u32).rev() {
@@ -412,25 +426,27 @@ fn a_path_of_one_node_at_a_time_is_written_as_a_whole_one() {
         counts
     };
     let whole = run(config(Validity::Counts));
-    assert_eq!(run(least::<Wandering>(config(Validity::Counts), chip(512, 200))), whole);
+    assert_eq!(run(least(config(Validity::Counts), &chip(512, 200))), whole);
     assert_eq!(run(config(Validity::Bits)), whole);
 }
 
 #[test]
 fn a_journal_left_on_the_chip_is_refused_where_one_node_is_in_ram() {
     let journaled = RawConfig { journal: 8, ..config(Validity::Counts) };
-    let mut tree = WanderingTree::format(chip(512, 64), &journaled).unwrap();
+    let chip = chip(512, 64);
+    let mut tree = Wandering.format(&chip, &journaled).unwrap();
     let mut model = Model::new();
     for key in 0..400u32 {
-        put(&mut tree, &mut model, &key.to_be_bytes(), &key.to_be_bytes()).unwrap();
+        put(&mut *tree, &mut model, &key.to_be_bytes(), &key.to_be_bytes()).unwrap();
     }
-    put(&mut tree, &mut model, &7u32.to_be_bytes(), &8u32.to_be_bytes()).unwrap();
-    let chip = tree.into_nand();
-    let one = least::<Wandering>(config(Validity::Counts), self::chip(512, 64));
-    let refused = WanderingTree::mount(chip.clone(), &one).map(drop);
+    put(&mut *tree, &mut model, &7u32.to_be_bytes(), &8u32.to_be_bytes()).unwrap();
+    drop(tree);
+    let one = least(config(Validity::Counts), &self::chip(512, 64));
+    let refused = Wandering.mount(&chip, &one).map(drop);
     assert!(matches!(refused, Err(IndexError::Unsupported(_))), "{refused:?}");
-    let mut tree = WanderingTree::mount(chip, &journaled).unwrap();
+    let mut tree = Wandering.mount(&chip, &journaled).unwrap();
     tree.close().unwrap();
-    let mut tree = WanderingTree::mount(tree.into_nand(), &one).unwrap();
-    assert_holds(&mut tree, &model);
+    drop(tree);
+    let mut tree = Wandering.mount(&chip, &one).unwrap();
+    assert_holds(&mut *tree, &model);
 }

@@ -7,7 +7,9 @@ use nandex::nand::sim::SimChip;
 use nandex::ordered::value_log::{self, ValueLog};
 use nandex::ordered::variable::Variable;
 use nandex::ordered::{Direction, IndexStats, check_with_look_ups};
-use nandex::{CheckReport, Durability, IndexError, OrderedIndex, Plow, PlowConfig, RecordFormat, Visit};
+use nandex::{
+    CheckReport, Durability, IndexError, Nand, OrderedIndex, Plow, PlowConfig, RecordFormat, Visit,
+};
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
@@ -22,7 +24,7 @@ struct Wrong {
     deaf: bool,
 }
 
-struct Misled(Plow<SimChip>, Arc<Mutex<Wrong>>);
+struct Misled(Plow<Box<dyn Nand>>, Arc<Mutex<Wrong>>);
 
 impl Misled {
     fn wrong(&self) -> Wrong {
@@ -87,8 +89,13 @@ impl OrderedIndex for Misled {
 
 const RECORDS: u64 = 3_000;
 
+/// Any chip, so that each index is compiled for one.
+fn chip() -> Box<dyn Nand> {
+    Box::new(SimChip::new(&mlc_64m()).unwrap())
+}
+
 fn plow(record: RecordFormat) -> (Misled, Arc<Mutex<Wrong>>) {
-    let index = Plow::format(SimChip::new(&mlc_64m()).unwrap(), &PlowConfig::new(record)).unwrap();
+    let index = Plow::format(chip(), &PlowConfig::new(record)).unwrap();
     let wrong = Arc::<Mutex<Wrong>>::default();
     (Misled(index, wrong.clone()), wrong)
 }
@@ -134,8 +141,8 @@ fn what_a_look_up_of_any_length_does_not_find_is_no_sound_index() {
 #[test]
 fn what_a_look_up_in_a_log_of_values_does_not_find_is_no_sound_index() {
     let (index, wrong) = plow(value_log::record(12, 20));
-    let chip = SimChip::new(&mlc_64m()).unwrap();
-    let mut long = ValueLog::new(index, chip, 2_000).unwrap();
+    let index: Box<dyn OrderedIndex> = Box::new(index);
+    let mut long = ValueLog::new(index, chip(), 2_000).unwrap();
     (0..300).for_each(|i| long.put(&key(i), &vec![i as u8; i as usize * 5]).unwrap());
     long.sync().unwrap();
     assert!(long.check().unwrap().is_sound());

@@ -14,23 +14,29 @@ use nandex::ordered::mu::{MenuConfig, MuStarTree, MuTree};
 use nandex::ordered::{Durability, OrderedIndex, RawConfig, RecordFormat};
 use nandex::rng::Rng;
 use nandex::testing::{self, History, Mix, Model, Op, apply, assert_holds, contents, put, take};
-use nandex::{Geometry, IndexError, NandError, StoreError};
+use nandex::{Geometry, IndexError, Nand, NandError, Shared, StoreError};
 
-type Tree = MuStarTree<SimChip>;
+/// A tree on any chip, so that it is compiled for one.
+type Tree = MuStarTree<Box<dyn Nand>>;
 type Ground = <Tree as std::ops::Deref>::Target;
 
-fn format_on_log(chip: SimChip, record: RecordFormat, log: LogConfig) -> Result<Tree, IndexError> {
+fn format_on_log(chip: Box<dyn Nand>, record: RecordFormat, log: LogConfig) -> Result<Tree, IndexError> {
     Ground::format_on_log(chip, record, log).map(Tree::from)
 }
 
-fn mount_on_log(chip: SimChip, record: RecordFormat, log: LogConfig) -> Result<Tree, IndexError> {
+fn mount_on_log(chip: Box<dyn Nand>, record: RecordFormat, log: LogConfig) -> Result<Tree, IndexError> {
     Ground::mount_on_log(chip, record, log).map(Tree::from)
 }
 
-fn chip(page_bytes: u32, blocks: u32) -> SimChip {
+fn chip(page_bytes: u32, blocks: u32) -> Box<dyn Nand> {
+    Box::new(watched(page_bytes, blocks))
+}
+
+/// A chip that outlasts the tree on it.
+fn watched(page_bytes: u32, blocks: u32) -> Shared<SimChip> {
     let mut part = mlc_64m();
     part.geometry = Geometry::new(page_bytes, 64, 16, blocks);
-    SimChip::new(&part).unwrap()
+    Shared::new(SimChip::new(&part).unwrap())
 }
 
 fn metric<I: OrderedIndex>(tree: &I, name: &str) -> u64 {
@@ -157,8 +163,10 @@ fn an_update_without_a_split_programs_one_page() {
 fn the_layout_of_one_half_is_the_mu_tree() {
     let record = RecordFormat::new(4, 4);
     let half = with_layout(record, LayoutPolicy::Fixed(LeafShare::HALF));
-    let mut star = Tree::format(chip(512, 64), &half).unwrap();
-    let mut mu = MuTree::format(chip(512, 64), &RawConfig::new(record)).unwrap();
+    let chips = [watched(512, 64), watched(512, 64)];
+    let mut star = Tree::format(Box::new(chips[0].clone()), &half).unwrap();
+    let mu = Box::new(chips[1].clone()) as Box<dyn Nand>;
+    let mut mu = MuTree::format(mu, &RawConfig::new(record)).unwrap();
     let mut rng = Rng::new(11);
     for _ in 0..12_000 {
         let key = (rng.below(3000) as u32).to_be_bytes();
@@ -172,9 +180,9 @@ fn the_layout_of_one_half_is_the_mu_tree() {
     assert!(star_stats.height > 2 && star_stats.collections > 10);
     assert_eq!((star_stats.height, star_stats.live_pages), (mu_stats.height, mu_stats.live_pages));
     assert_eq!(metric(&star, "conversions"), 0);
-    let (star, mu) = (star.into_nand(), mu.into_nand());
-    assert_eq!(star.counters().page_programs_total(), mu.counters().page_programs_total());
-    assert_eq!(star.counters().block_erases_total(), mu.counters().block_erases_total());
+    let [star, mu] = chips.map(|chip| chip.lock().counters());
+    assert_eq!(star.page_programs_total(), mu.page_programs_total());
+    assert_eq!(star.block_erases_total(), mu.block_erases_total());
 }
 
 #[test]
@@ -292,15 +300,16 @@ fn run(tree: &mut Tree, syncs: bool, history: &mut History) -> Result<(), IndexE
 }
 
 fn survive(cut: PowerCut, config: LogConfig) {
-    let mut chip = format_on_log(chip(512, 14), CUT_RECORD, config).unwrap().into_nand();
-    chip.plan_power_cut(cut);
+    let chip = watched(512, 14);
+    let nand = format_on_log(Box::new(chip.clone()), CUT_RECORD, config).unwrap().into_nand();
+    chip.lock().plan_power_cut(cut);
     let mut history = History::new(Model::new());
-    let mut tree = mount_on_log(chip, CUT_RECORD, config).unwrap();
+    let mut tree = mount_on_log(nand, CUT_RECORD, config).unwrap();
     let error = run(&mut tree, config.write_pages > 0, &mut history).unwrap_err();
     assert_eq!(error, IndexError::Store(StoreError::Nand(NandError::PowerLost)));
-    let mut chip = tree.into_nand();
-    chip.power_on();
-    let mut tree = mount_on_log(chip, CUT_RECORD, config).unwrap_or_else(|e| panic!("{e} after {cut:?}"));
+    let nand = tree.into_nand();
+    chip.lock().power_on();
+    let mut tree = mount_on_log(nand, CUT_RECORD, config).unwrap_or_else(|e| panic!("{e} after {cut:?}"));
     let (mut model, mut rng) = (contents(&mut tree).unwrap(), Rng::new(cut.at_operation));
     let least = if config.write_pages > 0 { 0 } else { history.acknowledged() };
     assert!(history.had(&model, least), "{cut:?}: no state since the last durable one");
@@ -315,8 +324,9 @@ fn survive(cut: PowerCut, config: LogConfig) {
 }
 
 fn cut_everywhere(config: LogConfig, stride: usize) {
-    let formatted = format_on_log(chip(512, 14), CUT_RECORD, config).unwrap().into_nand();
-    let first = formatted.operations();
+    let chip = watched(512, 14);
+    let formatted = format_on_log(Box::new(chip.clone()), CUT_RECORD, config).unwrap().into_nand();
+    let first = chip.lock().operations();
     let mut tree = mount_on_log(formatted, CUT_RECORD, config).unwrap();
     let durability = if config.write_pages == 0 { Durability::EveryOperation } else { Durability::EverySync };
     assert_eq!(tree.durability(), durability);
@@ -324,7 +334,7 @@ fn cut_everywhere(config: LogConfig, stride: usize) {
     run(&mut tree, config.write_pages > 0, &mut history).unwrap();
     assert!(metric(&tree, "conversion_pages") >= 5, "{:?}", tree.stats());
     assert!(tree.stats().collections > 5, "{:?}", tree.stats());
-    let end = tree.into_nand().operations();
+    let end = chip.lock().operations();
     for at_operation in (first..end).step_by(stride) {
         let torn = TornModel::ALL[at_operation as usize % TornModel::ALL.len()];
         for when in [CutWhen::Inside, CutWhen::After] {

@@ -12,8 +12,8 @@ use nandex::ordered::{Change, Durability};
 use nandex::rng::Rng;
 use nandex::testing::{self, Model};
 use nandex::{
-    Cause, IndexError, MuTree, OrderedIndex, Plow, PlowConfig, RawConfig, RecordFormat, Shared, VmConfig,
-    VmTree, WanderingTree,
+    Cause, IndexError, MuTree, Nand, OrderedIndex, Plow, PlowConfig, RawConfig, RecordFormat, Shared,
+    VmConfig, VmTree, WanderingTree,
 };
 
 type Chip = Shared<SimChip>;
@@ -28,12 +28,17 @@ struct Kind {
     mount: fn(Chip) -> Result<Index, IndexError>,
 }
 
+/// Any chip, so that each index is compiled for one.
+fn any(chip: Chip) -> Box<dyn Nand> {
+    Box::new(chip)
+}
+
 macro_rules! raw {
     ($name:literal, $tree:ident, $config:expr) => {
         Kind {
             name: $name,
-            format: |chip| Ok(Box::new($tree::format(chip, &$config)?)),
-            mount: |chip| Ok(Box::new($tree::mount(chip, &$config)?)),
+            format: |chip| Ok(Box::new($tree::format(any(chip), &$config)?)),
+            mount: |chip| Ok(Box::new($tree::mount(any(chip), &$config)?)),
         }
     };
 }
@@ -58,11 +63,11 @@ fn kinds() -> Vec<Kind> {
         Kind {
             name: "bplus on page-map",
             format: |chip| {
-                let store = PageMapFtl::format(chip, &FtlConfig::default())?;
+                let store = PageMapFtl::format(any(chip), &FtlConfig::default())?;
                 Ok(Box::new(BPlusTree::format(store, &BPlusConfig::new(RECORD))?))
             },
             mount: |chip| {
-                Ok(Box::new(BPlusTree::mount_found(PageMapFtl::mount(chip, &FtlConfig::default())?)?))
+                Ok(Box::new(BPlusTree::mount_found(PageMapFtl::mount(any(chip), &FtlConfig::default())?)?))
             },
         },
     ]
@@ -72,13 +77,15 @@ fn on_dftl() -> Kind {
     Kind {
         name: "bplus on dftl",
         format: |chip| {
-            let store = DftlFtl::format(chip, &DftlConfig::default())?;
+            let store = DftlFtl::format(any(chip), &DftlConfig::default())?;
             Ok(Box::new(BPlusTree::format(
                 store,
                 &BPlusConfig::new(RECORD).with_durability(Durability::None),
             )?))
         },
-        mount: |chip| Ok(Box::new(BPlusTree::mount_found(DftlFtl::mount(chip, &DftlConfig::default())?)?)),
+        mount: |chip| {
+            Ok(Box::new(BPlusTree::mount_found(DftlFtl::mount(any(chip), &DftlConfig::default())?)?))
+        },
     }
 }
 

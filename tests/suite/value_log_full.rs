@@ -8,33 +8,37 @@ use nandex::nand::sim::SimChip;
 use nandex::nand::{BlockRange, Geometry, Part};
 use nandex::ordered::value_log::{ValueLog, record};
 use nandex::rng::Rng;
-use nandex::{Durability, IndexError, MuTree, OrderedIndex, Plow, PlowConfig, RawConfig, Shared};
+use nandex::{Durability, IndexError, MuTree, Nand, OrderedIndex, Plow, PlowConfig, RawConfig};
 use std::collections::BTreeMap;
 
-type Half = BlockRange<Shared<SimChip>>;
+type Half = Box<dyn Nand>;
+/// On any index and any chip, so that the log is compiled for one.
+type Values = ValueLog<Box<dyn OrderedIndex>, Half>;
 const MAX_VALUE: usize = 1_500;
 
 /// Blocks of the log of values, and of the index.
 fn halves(log_blocks: u32) -> [Half; 2] {
     let part = Part { geometry: Geometry::new(1024, 64, 8, 40), ..mlc_64m() };
-    BlockRange::divide(SimChip::new(&part).unwrap(), log_blocks)
+    BlockRange::divide(SimChip::new(&part).unwrap(), log_blocks).map(|half| Box::new(half) as Half)
 }
 
-fn plow([log, keys]: [Half; 2], durability: Durability) -> ValueLog<Plow<Half>, Half> {
+fn plow([log, keys]: [Half; 2], durability: Durability) -> Values {
     let config = PlowConfig { durability, ..PlowConfig::new(record(6, 12)) };
-    ValueLog::new(Plow::format(keys, &config).unwrap(), log, MAX_VALUE).unwrap()
+    let index: Box<dyn OrderedIndex> = Box::new(Plow::format(keys, &config).unwrap());
+    ValueLog::new(index, log, MAX_VALUE).unwrap()
 }
 
-fn mu([log, keys]: [Half; 2], write_pages: usize) -> ValueLog<MuTree<Half>, Half> {
+fn mu([log, keys]: [Half; 2], write_pages: usize) -> Values {
     let durability = if write_pages > 0 { Durability::EverySync } else { Durability::EveryOperation };
     let config = RawConfig { write_pages: Some(write_pages), durability, ..RawConfig::new(record(6, 12)) };
-    ValueLog::new(MuTree::format(keys, &config).unwrap(), log, MAX_VALUE).unwrap()
+    let index: Box<dyn OrderedIndex> = Box::new(MuTree::format(keys, &config).unwrap());
+    ValueLog::new(index, log, MAX_VALUE).unwrap()
 }
 
 type Model = BTreeMap<[u8; 4], Vec<u8>>;
 
 /// Puts a value; whether it was taken.
-fn put<I: OrderedIndex>(values: &mut ValueLog<I, Half>, model: &mut Model, key: u32, bytes: usize) -> bool {
+fn put(values: &mut Values, model: &mut Model, key: u32, bytes: usize) -> bool {
     let value = vec![key as u8; bytes];
     match values.put(&key.to_be_bytes(), &value) {
         Ok(()) => {
@@ -46,7 +50,7 @@ fn put<I: OrderedIndex>(values: &mut ValueLog<I, Half>, model: &mut Model, key: 
     }
 }
 
-fn assert_holds<I: OrderedIndex>(values: &mut ValueLog<I, Half>, model: &Model) {
+fn assert_holds(values: &mut Values, model: &Model) {
     for (key, value) in model {
         assert!(values.get(key).unwrap().as_ref() == Some(value), "{key:?}");
     }
@@ -54,7 +58,7 @@ fn assert_holds<I: OrderedIndex>(values: &mut ValueLog<I, Half>, model: &Model) 
 }
 
 /// Six lives of a full chip, two in the gate; how many puts were refused once it was.
-fn lives<I: OrderedIndex>(name: &str, open: impl Fn([Half; 2]) -> ValueLog<I, Half>) -> u32 {
+fn lives(name: &str, open: fn([Half; 2]) -> Values) -> u32 {
     let mut refused = 0;
     let step = stride(3) as u64;
     for (number, log_blocks) in [12, 24, 30].into_iter().enumerate() {

@@ -11,21 +11,12 @@ use nandex::ordered::value_log::{self, ValueLog};
 use nandex::ordered::{Direction, RawConfig, RecordFormat};
 use nandex::rng::Rng;
 use nandex::units::Ppn;
-use nandex::{Durability, IndexError, MuTree, OrderedIndex, Plow, PlowConfig, Shared, forward_index};
+use nandex::{Durability, IndexError, MuTree, Nand, OrderedIndex, Plow, PlowConfig, Shared};
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
-/// An index by its trait alone.
-struct Boxed {
-    index: Box<dyn OrderedIndex>,
-}
-
-impl OrderedIndex for Boxed {
-    forward_index!(index: record, durability, get, insert, put, remove, apply, load, range, maintain, scrub, free,
-        sync, close, check, stats, ram_bytes);
-}
-
-type Values = ValueLog<Boxed, Shared<SimChip>>;
+/// On any index and any chip, so that the log is compiled for one.
+type Values = ValueLog<Box<dyn OrderedIndex>, Box<dyn Nand>>;
 /// The number of the value that each key has.
 type Model = BTreeMap<Vec<u8>, u32>;
 
@@ -84,7 +75,8 @@ impl Life {
     }
 
     fn open(&self, [keys, log]: &[Shared<SimChip>; 2], is_new: bool) -> Result<Values, IndexError> {
-        let (keys, log, record) = (keys.clone(), log.clone(), self.record);
+        let [keys, log] = [keys, log].map(|chip| Box::new(chip.clone()) as Box<dyn Nand>);
+        let record = self.record;
         let config = RawConfig { durability: Durability::EverySync, ..RawConfig::new(record) };
         let plow = PlowConfig::new(record);
         let index: Box<dyn OrderedIndex> = match (self.seed % 2, is_new) {
@@ -93,7 +85,7 @@ impl Life {
             (_, true) => Box::new(Plow::format(keys, &plow)?),
             (_, false) => Box::new(Plow::mount(keys, &plow)?),
         };
-        ValueLog::new(Boxed { index }, log, self.value_bytes)
+        ValueLog::new(index, log, self.value_bytes)
     }
 
     fn put(&self, values: &mut Values, model: &mut Model, rng: &mut Rng, number: &mut u32) {

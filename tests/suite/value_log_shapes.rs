@@ -11,30 +11,23 @@ use nandex::ordered::value_log::{self, ValueLog};
 use nandex::ordered::{RawConfig, RecordFormat};
 use nandex::rng::Rng;
 use nandex::{
-    Durability, IndexError, MuStarTree, MuTree, OrderedIndex, Plow, PlowConfig, VmConfig, VmTree,
-    WanderingTree, forward_index,
+    Durability, IndexError, MuStarTree, MuTree, Nand, OrderedIndex, Plow, PlowConfig, VmConfig, VmTree,
+    WanderingTree,
 };
 use std::collections::BTreeMap;
 
-type Range = BlockRange<nandex::Shared<SimChip>>;
-
-/// An index by its trait alone.
-struct Boxed {
-    index: Box<dyn OrderedIndex>,
-}
-
-impl OrderedIndex for Boxed {
-    forward_index!(index: record, durability, get, insert, put, remove, apply, load, range, maintain, scrub, free,
-        sync, close, check, stats, ram_bytes);
-}
-
 const NAMES: [&str; 5] = ["mu", "mu-star", "wandering", "vmtree", "plow"];
 
-fn format(name: &str, nand: Range, record: RecordFormat, class: Durability) -> Result<Boxed, IndexError> {
+fn format(
+    name: &str,
+    nand: Box<dyn Nand>,
+    record: RecordFormat,
+    class: Durability,
+) -> Result<Box<dyn OrderedIndex>, IndexError> {
     fn raw<C: Copy + Default>(record: RecordFormat, durability: Durability) -> RawConfig<C> {
         RawConfig { durability, ram_bytes: Some(60_000), ..RawConfig::new(record) }
     }
-    let index: Box<dyn OrderedIndex> = match name {
+    Ok(match name {
         "mu" => Box::new(MuTree::format(nand, &raw(record, class))?),
         "mu-star" => Box::new(MuStarTree::format(nand, &raw(record, class))?),
         "wandering" => Box::new(WanderingTree::format(nand, &raw(record, class))?),
@@ -44,8 +37,7 @@ fn format(name: &str, nand: Range, record: RecordFormat, class: Durability) -> R
             Box::new(VmTree::format(nand, &config)?)
         }
         _ => Box::new(Plow::format(nand, &PlowConfig { durability: class, ..PlowConfig::new(record) })?),
-    };
-    Ok(Boxed { index })
+    })
 }
 
 /// Puts values of any length until some are refused, removes some, and goes on so; whatever was acknowledged,
@@ -61,7 +53,8 @@ fn fill(name: &str, seed: u64) -> Option<u32> {
     let mut part = mlc_with(page_bytes, pages_per_block, blocks);
     part.geometry = Geometry::new(page_bytes, 64, pages_per_block, blocks);
     let record = value_log::record(key_bytes, 4 + rng.below(30) as u8);
-    let [log, keys] = BlockRange::divide(SimChip::new(&part).unwrap(), blocks * 2 / 3);
+    let divided = BlockRange::divide(SimChip::new(&part).unwrap(), blocks * 2 / 3);
+    let [log, keys] = divided.map(|range| Box::new(range) as Box<dyn Nand>);
     let index = format(name, keys, record, class).ok()?;
     let mut values = ValueLog::new(index, log, most).ok()?;
     let what = format!("{name} seed {seed}: {:?}, {record:?}, {class:?}", part.geometry);

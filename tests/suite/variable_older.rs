@@ -13,11 +13,13 @@ use nandex::ordered::{Change, Direction, RecordFormat, Visit};
 use nandex::rng::Rng;
 use nandex::testing::Store;
 use nandex::units::Ppn;
-use nandex::{CheckReport, Durability, IndexError, IndexStats, OrderedIndex, Shared};
+use nandex::{CheckReport, Durability, IndexError, IndexStats, Nand, OrderedIndex, Shared};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, ControlFlow};
 
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
+/// Values of any length over any index, so that they are compiled for one.
+type Index = Variable<Box<dyn OrderedIndex>>;
 /// The values that each key ever had.
 type History = BTreeMap<Vec<u8>, BTreeSet<Vec<u8>>>;
 
@@ -26,6 +28,14 @@ const MAX_VALUE: usize = 90;
 /// Bytes of the length before a value.
 const HEAD: usize = 2;
 const LIVES: u64 = 300;
+
+fn over(index: impl OrderedIndex + 'static) -> Index {
+    Variable::new(Box::new(index) as Box<dyn OrderedIndex>, MAX_VALUE).unwrap()
+}
+
+fn any(chip: impl Nand + 'static) -> Box<dyn Nand> {
+    Box::new(chip)
+}
 
 /// Records in RAM.
 struct Records {
@@ -244,7 +254,7 @@ fn older_pages_of_a_tree_make_no_value_that_never_was() {
         let store = Store::new(256, 128);
         let config = BPlusConfig::new(life.record());
         let tree = BPlusTree::format(store.handle(), &config).unwrap();
-        let mut index = Variable::new(tree, MAX_VALUE).unwrap();
+        let mut index = over(tree);
         let mut history = History::new();
         let mut times = Vec::new();
         for _ in 0..30 {
@@ -262,7 +272,7 @@ fn older_pages_of_a_tree_make_no_value_that_never_was() {
                 }
             }
             let Ok(tree) = BPlusTree::mount(Store::holding(&pages), &config) else { continue };
-            met.look(&life, &history, &mut Variable::new(tree, MAX_VALUE).unwrap());
+            met.look(&life, &history, &mut over(tree));
         }
     }
     met.judge(200);
@@ -276,9 +286,9 @@ fn plow_tells_its_older_pages() {
         let geometry = Geometry::new(512, 64, 4, 64);
         let chip = Shared::new(SimChip::new(&Part { geometry, ..mlc_with(512, 4, 64) }).unwrap());
         let config = PlowConfig { memtable: Some(100), ..PlowConfig::new(life.record()) };
-        let plow = Plow::format(chip.clone(), &config).unwrap();
+        let plow = Plow::format(any(chip.clone()), &config).unwrap();
         assert!(plow.tells_older());
-        let mut index = Variable::new(plow, MAX_VALUE).unwrap();
+        let mut index = over(plow);
         let mut history = History::new();
         let mut times = Vec::new();
         for _ in 0..12 {
@@ -299,8 +309,8 @@ fn plow_tells_its_older_pages() {
                     now.damage_page(page, &stored);
                 }
             }
-            let Ok(plow) = Plow::mount(now, &config) else { continue };
-            met.look(&life, &history, &mut Variable::new(plow, MAX_VALUE).unwrap());
+            let Ok(plow) = Plow::mount(any(now), &config) else { continue };
+            met.look(&life, &history, &mut over(plow));
         }
     }
     println!("{} held", met.held);

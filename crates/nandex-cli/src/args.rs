@@ -354,7 +354,7 @@ pub(crate) struct Replay {
     /// names too.
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: PathBuf,
-    /// The format of the trace: spc, msr, blktrace, fio or csv [default: by its contents].
+    /// The format of the trace: spc, msr, systor, blktrace, fio or csv [default: by its contents].
     #[arg(long, value_name = "NAME", value_parser = parse::trace_format)]
     pub(crate) format: Option<&'static BlockFormat>,
     /// The event of a blktrace that counts as the request: Q (queued), D (issued) or C (completed).

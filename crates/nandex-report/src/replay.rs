@@ -69,6 +69,9 @@ pub(super) fn facts(results: &ReplayResults) -> Vec<String> {
     if trace.other_lines > 0 {
         let _ = write!(first, "; {} lines hold no request", show_count(trace.other_lines));
     }
+    if trace.late_requests > 0 {
+        let _ = write!(first, "; {} requests were put in order of time", show_count(trace.late_requests));
+    }
     let mut lines = vec![first, layout(results), fill(results)];
     lines.extend(divisions(results));
     lines

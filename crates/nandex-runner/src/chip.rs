@@ -35,10 +35,8 @@ pub fn find(name_or_file: &str) -> Result<Part, LabError> {
 /// Reads the part that a chip file describes.
 pub fn load(path: &Path) -> Result<Part, LabError> {
     let bytes = input::read(path, CHIP_FILE_BYTES_MAX)?;
-    let text = String::from_utf8(bytes).map_err(|_| LabError::Chip {
-        file: path.display().to_string(),
-        reason: "is not text".to_string(),
-    })?;
+    let text = input::text(&bytes)
+        .map_err(|(_, reason)| LabError::Chip { file: path.display().to_string(), reason })?;
     let name = path.file_stem().map_or(Cow::Borrowed("chip"), |stem| stem.to_string_lossy());
     let part = parse(&text, &name).map_err(|reason| LabError::Chip {
         file: path.display().to_string(),

@@ -6,6 +6,8 @@ use crate::parts::{Column, DieSelect, Quad, SpiPart, Times};
 /// Bytes of a copy of the page.
 pub(crate) const BYTES: usize = 256;
 const CRC_AT: usize = 254;
+/// Most correctable bits of any part.
+const STRENGTH_MAX: u8 = 8;
 
 /// Decodes a copy of the page. Returns `None` if the copy is damaged, or why the part cannot be used. Spare
 /// bytes are not used: the page does not say which of them the ECC covers.
@@ -36,13 +38,19 @@ pub(crate) fn part(page: &[u8; BYTES]) -> Result<Option<SpiPart>, &'static str> 
         dies: 1,
         die_select: DieSelect::None,
         free: &[],
-        ecc: Ecc::Unknown { strength: page[112].clamp(1, 8) },
+        ecc: Ecc::Unknown { strength: strength(page[112]) },
         set: 0,
         clear: 0,
         times: Times::SLOW,
         column: Column::TwoBytes,
         quad: Quad::None,
     }))
+}
+
+/// Correctable bits, from the byte of the page that tells them. Parts with an ECC of their own may leave that
+/// byte 0 (W25N01GV): their strength is unknown, so each correction counts as the last possible one.
+fn strength(told: u8) -> u8 {
+    if told == 0 { STRENGTH_MAX } else { told.min(STRENGTH_MAX) }
 }
 
 /// CRC-16 as ONFI has it: 0x8005, from 0x4F4E, most significant bit first.
@@ -60,6 +68,7 @@ pub(crate) fn crc(bytes: &[u8]) -> u16 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::ecc::Verdict;
 
     /// A page of a part of this shape.
     pub(crate) fn page(page_bytes: u32, spare: u16, pages: u32, blocks: u32) -> [u8; BYTES] {
@@ -86,6 +95,19 @@ pub(crate) mod tests {
         assert_eq!((found.spare_bytes(), found.ecc.strength()), (1, 8), "no spare byte but the mark's place");
         page[81] ^= 1;
         assert_eq!(part(&page), Ok(None));
+    }
+
+    #[test]
+    fn an_ecc_that_does_not_tell_its_strength_warns_at_every_correction() {
+        for (told, warns) in [(0, true), (1, false), (2, true), (4, true), (8, true), (60, true)] {
+            let mut page = page(2048, 64, 64, 1024);
+            page[112] = told;
+            let crc = crc(&page[..CRC_AT]);
+            page[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+            let ecc = part(&page).unwrap().unwrap().ecc;
+            let Verdict::Corrected(bits) = ecc.verdict(0x10, 0) else { panic!("{told}: a lost page") };
+            assert_eq!(bits >= ecc.weak_from(), warns, "strength {told}");
+        }
     }
 
     #[test]

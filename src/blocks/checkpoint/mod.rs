@@ -140,7 +140,7 @@ pub struct CheckpointArea {
 impl CheckpointArea {
     /// Prepares a chip: chooses and erases the anchors, which become Reserved. The table must know the bad
     /// blocks. Before the first write there is nothing to mount.
-    pub fn format<N: Nand>(nand: &mut N, blocks: &mut BlockTable) -> Result<CheckpointArea, StoreFault> {
+    pub fn format<N: Nand + ?Sized>(nand: &mut N, blocks: &mut BlockTable) -> Result<Self, StoreFault> {
         let geometry = nand.geometry();
         require_spare(geometry)?;
         let mut area = CheckpointArea::empty(geometry);
@@ -177,7 +177,7 @@ impl CheckpointArea {
 
     /// Finds the newest complete checkpoint and returns its bytes; `None` if the chip has no reference.
     /// [`CheckpointArea::occupied`] then tells which blocks are to be Reserved.
-    pub fn mount<N: Nand>(nand: &mut N) -> Result<Option<(CheckpointArea, Vec<u8>)>, StoreFault> {
+    pub fn mount<N: Nand + ?Sized>(nand: &mut N) -> Result<Option<(CheckpointArea, Vec<u8>)>, StoreFault> {
         match CheckpointArea::mount_and_look(nand, &mut take_all)? {
             Some(found) => Ok(Some((found.area, found.newest?))),
             None => Ok(None),
@@ -186,7 +186,7 @@ impl CheckpointArea {
 
     /// Returns the result of `decode` for the newest complete checkpoint. `decode` may be called for several
     /// checkpoints, the newest first, until one is complete.
-    pub fn mount_and_look<N: Nand, T>(
+    pub fn mount_and_look<N: Nand + ?Sized, T>(
         nand: &mut N,
         decode: &mut dyn FnMut(&mut dyn Source) -> T,
     ) -> Result<Option<Found<T>>, StoreFault> {
@@ -201,7 +201,7 @@ impl CheckpointArea {
     }
 
     /// Notes an incomplete record, cut or damaged, at a place where a newer record may be.
-    fn note_cut<N: Nand>(&mut self, nand: &N, cut: Option<Cut>) -> Result<(), StoreFault> {
+    fn note_cut<N: Nand + ?Sized>(&mut self, nand: &N, cut: Option<Cut>) -> Result<(), StoreFault> {
         let Some(cut) = cut else { return Ok(()) };
         if cut.is_unreadable && !nand.tears() {
             let what = "a page that may hold the newest checkpoint cannot be read";
@@ -225,7 +225,7 @@ impl CheckpointArea {
 
     /// Returns the result of `decode` for all complete checkpoints in turn, from the last one on whose first
     /// byte `is_base` accepts. `decode` gets its result for the checkpoints before.
-    pub fn mount_since<N: Nand, T>(
+    pub fn mount_since<N: Nand + ?Sized, T>(
         nand: &mut N,
         decode: record::Fold<'_, T>,
         is_base: impl Fn(Option<u8>) -> bool,
@@ -243,7 +243,7 @@ impl CheckpointArea {
     }
 
     /// Follows the newest reference. `None` if there is none.
-    fn find<N: Nand>(nand: &mut N) -> Result<Option<CheckpointArea>, StoreFault> {
+    fn find<N: Nand + ?Sized>(nand: &mut N) -> Result<Option<CheckpointArea>, StoreFault> {
         let geometry = nand.geometry();
         require_spare(geometry)?;
         let mut area = CheckpointArea::empty(geometry);
@@ -319,7 +319,7 @@ impl CheckpointArea {
 
     /// Writes a checkpoint, each of its pages in the buffer `page`. If this fails, the previous checkpoint is
     /// still the newest.
-    pub fn write<N: Nand>(
+    pub fn write<N: Nand + ?Sized>(
         &mut self,
         nand: &mut N,
         blocks: &mut BlockTable,
@@ -332,7 +332,7 @@ impl CheckpointArea {
         written
     }
 
-    fn write_record<N: Nand>(
+    fn write_record<N: Nand + ?Sized>(
         &mut self,
         nand: &mut N,
         blocks: &mut BlockTable,
@@ -375,7 +375,7 @@ impl CheckpointArea {
 
     /// Appends a small record to the last checkpoint. False if its blocks have no room: write a whole one
     /// then.
-    pub fn write_note<N: Nand>(
+    pub fn write_note<N: Nand + ?Sized>(
         &mut self,
         nand: &mut N,
         blocks: &BlockTable,
@@ -392,7 +392,7 @@ impl CheckpointArea {
     }
 
     /// Appends a record to the current blocks. Returns the block that failed, if one did.
-    fn append<N: Nand>(
+    fn append<N: Nand + ?Sized>(
         &mut self,
         nand: &mut N,
         blocks: &BlockTable,
@@ -414,7 +414,7 @@ impl CheckpointArea {
     }
 
     /// Writes a record to new blocks, which become Reserved.
-    fn write_fresh<N: Nand>(
+    fn write_fresh<N: Nand + ?Sized>(
         &mut self,
         nand: &mut N,
         blocks: &mut BlockTable,
@@ -438,7 +438,7 @@ impl CheckpointArea {
     }
 
     /// Writes some pages of a record to the start of a new block. If the block fails, another is tried.
-    fn fill_block<N: Nand>(
+    fn fill_block<N: Nand + ?Sized>(
         &self,
         nand: &mut N,
         blocks: &mut BlockTable,
@@ -469,7 +469,7 @@ impl CheckpointArea {
     }
 
     /// Makes `targets` the blocks in which a mount looks for checkpoints.
-    fn refer_to<N: Nand>(
+    fn refer_to<N: Nand + ?Sized>(
         &mut self,
         nand: &mut N,
         blocks: &mut BlockTable,
@@ -483,7 +483,7 @@ impl CheckpointArea {
                 Some(anchor) if self.anchor_used + pages <= self.geometry.pages_per_block => {
                     (anchor, self.anchor_used)
                 }
-                _ => (self.next_anchor(nand, blocks)?, 0),
+                _ => (self.go_on(nand, blocks)?, 0),
             };
             if Some(anchor) == self.anchor {
                 self.anchor_used = self.geometry.pages_per_block;
@@ -524,7 +524,7 @@ impl CheckpointArea {
     }
 
     /// Programs the copies of a reference. Returns how many could be programmed.
-    fn program_reference<N: Nand>(
+    fn program_reference<N: Nand + ?Sized>(
         &self,
         nand: &mut N,
         blocks: &BlockTable,
@@ -545,13 +545,11 @@ impl CheckpointArea {
     }
 
     /// Erases the next anchor and returns it. `Full` if only the one with the newest reference is left.
-    fn next_anchor<N: Nand>(&mut self, nand: &mut N, blocks: &mut BlockTable) -> Result<Pbn, StoreFault> {
+    fn go_on<N: Nand + ?Sized>(&mut self, nand: &mut N, blocks: &mut BlockTable) -> Result<Pbn, StoreFault> {
         loop {
             let after = |a: &&Pbn| self.anchor.is_none_or(|current| **a > current);
             let candidate = self.anchors.iter().find(after).or(self.anchors.first()).copied();
-            let Some(anchor) = candidate.filter(|&a| Some(a) != self.anchor) else {
-                return Err(StoreError::Full.into());
-            };
+            let anchor = candidate.filter(|&a| Some(a) != self.anchor).ok_or(StoreError::Full)?;
             if blocks.erase(nand, anchor, Cause::Checkpoint)? {
                 return Ok(anchor);
             }
@@ -585,7 +583,7 @@ pub const fn mount_bytes(geometry: Geometry, blocks: u32) -> usize {
     2 * records * size_of::<record::Start>() + 2 * geometry.page_bytes as usize
 }
 
-fn first_good_blocks<N: Nand>(nand: &mut N, count: u32) -> Result<Vec<Pbn>, StoreFault> {
+fn first_good_blocks<N: Nand + ?Sized>(nand: &mut N, count: u32) -> Result<Vec<Pbn>, StoreFault> {
     let mut found = Vec::new();
     for pbn in (0..nand.geometry().blocks).map(Pbn) {
         if found.len() == count as usize {

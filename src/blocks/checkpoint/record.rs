@@ -41,7 +41,7 @@ impl Record<'_> {
 }
 
 /// Programs a page of a record. False if the program failed.
-pub(super) fn program<N: Nand>(
+pub(super) fn program<N: Nand + ?Sized>(
     nand: &mut N,
     ppn: Ppn,
     place: Place,
@@ -94,7 +94,7 @@ fn is_strict(kind: PageKind) -> bool {
 
 /// Finds the first pages of the records in a run, in ascending order, and the first page behind the last
 /// record that cannot be read.
-fn starts<N: Nand>(
+fn starts<N: Nand + ?Sized>(
     nand: &mut N,
     geometry: Geometry,
     run: &Run,
@@ -147,7 +147,12 @@ fn two_lost(ppn: Ppn) -> StoreFault {
 }
 
 /// True if a page lies behind the run, or reads as erased.
-fn is_end<N: Nand>(nand: &mut N, geometry: Geometry, run: &Run, at: u32) -> Result<bool, StoreFault> {
+fn is_end<N: Nand + ?Sized>(
+    nand: &mut N,
+    geometry: Geometry,
+    run: &Run,
+    at: u32,
+) -> Result<bool, StoreFault> {
     if at >= run.pages(geometry) {
         return Ok(true);
     }
@@ -156,7 +161,7 @@ fn is_end<N: Nand>(nand: &mut N, geometry: Geometry, run: &Run, at: u32) -> Resu
 }
 
 /// Returns an error if a page is programmed behind one that reads as erased. Pages are programmed in order.
-fn require_end<N: Nand>(nand: &mut N, run: &Run, end: u32) -> Result<(), StoreFault> {
+fn require_end<N: Nand + ?Sized>(nand: &mut N, run: &Run, end: u32) -> Result<(), StoreFault> {
     let geometry = nand.geometry();
     let mut data = vec![0; geometry.page_bytes as usize];
     for at in end + 1..run.pages(geometry) {
@@ -169,7 +174,7 @@ fn require_end<N: Nand>(nand: &mut N, run: &Run, end: u32) -> Result<(), StoreFa
 }
 
 /// Record that is being read.
-struct Reader<'a, N> {
+struct Reader<'a, N: ?Sized> {
     nand: &'a mut N,
     run: &'a Run,
     start: &'a Start,
@@ -185,7 +190,7 @@ struct Reader<'a, N> {
     failed: Option<StoreFault>,
 }
 
-impl<N: Nand> Reader<'_, N> {
+impl<N: Nand + ?Sized> Reader<'_, N> {
     /// Reads another page. False if that page or an earlier one does not belong to the record.
     fn next_page(&mut self) -> Result<bool, StoreFault> {
         let geometry = self.nand.geometry();
@@ -229,7 +234,7 @@ impl<N: Nand> Reader<'_, N> {
     }
 }
 
-impl<N: Nand> Source for Reader<'_, N> {
+impl<N: Nand + ?Sized> Source for Reader<'_, N> {
     fn left(&self) -> usize {
         self.left
     }
@@ -263,7 +268,7 @@ impl<N: Nand> Source for Reader<'_, N> {
 
 /// Decodes a record. Returns where the record ends, if it is not complete; then the decoded result must be
 /// dropped.
-fn read_record<N: Nand>(
+fn read_record<N: Nand + ?Sized>(
     nand: &mut N,
     run: &Run,
     start: &Start,
@@ -293,7 +298,7 @@ fn read_record<N: Nand>(
 /// first byte. They are decoded oldest first, each with the result of those before it. Returns the version of
 /// the newest record, the result, and the incomplete record behind. Each record is read twice, and none is
 /// held in RAM.
-pub(super) fn records_since<N: Nand, T>(
+pub(super) fn records_since<N: Nand + ?Sized, T>(
     nand: &mut N,
     (geometry, run): (Geometry, &Run),
     decode: Fold<'_, T>,
@@ -354,7 +359,7 @@ pub(super) struct Newest {
 }
 
 /// Finds the newest complete record of a run (the last one passed to `decode`), and the pages behind it.
-pub(super) fn newest_record<N: Nand>(
+pub(super) fn newest_record<N: Nand + ?Sized>(
     nand: &mut N,
     geometry: Geometry,
     run: &Run,

@@ -97,7 +97,7 @@ impl Recovery<'_> {
             }
             match &newest {
                 Some(newest) => {
-                    let found = read_page(&mut self.nand, newest.ppn, Cause::Recovery, self.page)?;
+                    let found = read_page(self.nand, newest.ppn, Cause::Recovery, self.page)?;
                     self.state.require(newest.ppn, page, found)?;
                 }
                 None => self.page.fill(0xff),

@@ -161,7 +161,7 @@ impl Recovery<'_> {
             }
             keep(copies, |at, copy| {
                 at >= same
-                    || match read_page(&mut self.nand, copy.ppn, Cause::Recovery, self.page) {
+                    || match read_page(self.nand, copy.ppn, Cause::Recovery, self.page) {
                         Ok(found) => matches!(found, Found::Page(h, _) if h.number == copy.number()),
                         Err(error) => {
                             done = Err(error);

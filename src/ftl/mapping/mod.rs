@@ -244,23 +244,25 @@ pub type Flash<'n> = Chip<dyn Nand + 'n>;
 
 impl<N: Nand> Chip<N> {
     /// Erases the chip. The scheme must write a base before anything else.
-    pub(crate) fn format(mut nand: N, rules: Rules, validity: Validity) -> Result<Chip<N>, StoreFault> {
+    pub(crate) fn format(nand: N, rules: Rules, validity: Validity) -> Result<Chip<N>, StoreFault> {
         let validity = counted::built(validity)?;
-        let geometry = nand.geometry();
+        let mut nand = UntilLost::new(nand);
+        let chip: &mut UntilLost<dyn Nand + '_> = &mut nand;
+        let geometry = chip.geometry();
         let mut blocks = BlockTable::keeping(geometry, validity);
-        blocks.retire_marked(&mut nand)?;
-        let area = CheckpointArea::format(&mut nand, &mut blocks)?;
+        blocks.retire_marked(chip)?;
+        let area = CheckpointArea::format(chip, &mut blocks)?;
         for pbn in (0..geometry.blocks).map(Pbn) {
-            if blocks.state(pbn) == BlockState::Unclean && blocks.erase(&mut nand, pbn, Cause::Checkpoint)? {
+            if blocks.state(pbn) == BlockState::Unclean && blocks.erase(chip, pbn, Cause::Checkpoint)? {
                 blocks.release(pbn);
             }
         }
         Ok(Chip::assemble(nand, area, State::new(rules, blocks)))
     }
 
-    fn assemble(nand: N, area: CheckpointArea, state: State) -> Chip<N> {
+    fn assemble(nand: UntilLost<N>, area: CheckpointArea, state: State) -> Chip<N> {
         Chip {
-            nand: UntilLost::new(nand),
+            nand,
             records: Records::new(area, state.geometry),
             upkeep: Upkeep::none(),
             weak: Vec::new(),

@@ -66,7 +66,7 @@ impl Records {
 
     fn write_base(
         &mut self,
-        mut nand: &mut dyn Nand,
+        nand: &mut (impl Nand + ?Sized),
         state: &mut State,
         (is_clean, extra): (bool, &[u8]),
         page: &mut [u8],
@@ -81,7 +81,7 @@ impl Records {
             extra,
         };
         self.mark = Mark::Base;
-        self.area.write(&mut nand, &mut state.blocks, &contents, page)?;
+        self.area.write(nand, &mut state.blocks, &contents, page)?;
         for pbn in core::mem::take(&mut self.held) {
             state.blocks.discard(pbn);
         }
@@ -94,7 +94,7 @@ impl Records {
     /// Writes a note. False if a base must be written instead.
     fn write_note(
         &mut self,
-        mut nand: &mut dyn Nand,
+        nand: &mut (impl Nand + ?Sized),
         state: &State,
         own: Option<&[u8]>,
         page: &mut [u8],
@@ -107,7 +107,7 @@ impl Records {
             // This note has two pages: if the one that voids a clean base goes bad, the other page tells.
             bytes_min: if self.mark == Mark::Note { page.len() } else { 0 },
         };
-        let is_written = self.area.write_note(&mut nand, &state.blocks, &note, page)?;
+        let is_written = self.area.write_note(nand, &state.blocks, &note, page)?;
         if is_written {
             self.begin_anew(Mark::Nothing);
         }
@@ -146,7 +146,7 @@ impl<N: Nand + ?Sized> Chip<N> {
     /// Writes a base. If this fails, the previous one still holds.
     pub(crate) fn write_base(&mut self, is_clean: bool, extra: &[u8]) -> Result<(), StoreFault> {
         self.leave_begun_version();
-        self.records.write_base(&mut &mut self.nand, &mut self.state, (is_clean, extra), &mut self.page)?;
+        self.records.write_base(&mut self.nand, &mut self.state, (is_clean, extra), &mut self.page)?;
         self.counters.bases += 1;
         Ok(())
     }
@@ -158,7 +158,7 @@ impl<N: Nand + ?Sized> Chip<N> {
         let is_counted = self.state.is_counted();
         let (own, later) = if is_counted { (extra(), None) } else { (Vec::new(), Some(extra)) };
         let said = is_counted.then_some(&own[..]);
-        if self.records.write_note(&mut &mut self.nand, &self.state, said, &mut self.page)? {
+        if self.records.write_note(&mut self.nand, &self.state, said, &mut self.page)? {
             return Ok(());
         }
         self.write_base(false, &later.map_or(own, |extra| extra()))

@@ -25,7 +25,7 @@ use crate::blocks::BlockState;
 use crate::blocks::checkpoint::{CheckpointArea, NO_CHECKPOINT, Source};
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::fault::StoreFault;
-use crate::nand::{Cause, Nand};
+use crate::nand::{Cause, Nand, UntilLost};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
@@ -106,7 +106,7 @@ impl Scan {
 
 /// A mount that reads the chip, with the pages found.
 pub(super) struct Recovery<'a> {
-    pub(super) nand: &'a mut dyn Nand,
+    pub(super) nand: &'a mut UntilLost<dyn Nand + 'a>,
     pub(super) state: &'a mut State,
     pub(super) records: &'a mut Records,
     pub(super) page: &'a mut [u8],
@@ -117,12 +117,14 @@ const NEWER_CHECKPOINT: &str = "there are newer checkpoints than the newest refe
 
 impl<N: Nand> Chip<N> {
     /// Finds the store on a chip again. Nothing is programmed or erased.
-    pub(crate) fn mount(mut nand: N, rules: Rules) -> Result<(Chip<N>, Mounted), StoreFault> {
-        let geometry = nand.geometry();
+    pub(crate) fn mount(nand: N, rules: Rules) -> Result<(Chip<N>, Mounted), StoreFault> {
+        let mut nand = UntilLost::new(nand);
+        let chip: &mut UntilLost<dyn Nand + '_> = &mut nand;
+        let geometry = chip.geometry();
         let mut decode =
             |base: Option<Box<Base>>, source: &mut dyn Source| base::decode(geometry, &rules, (base, source));
-        let Some((area, newest)) = CheckpointArea::mount_since(&mut nand, &mut decode, base::is_base)? else {
-            let found = crate::nand::unfit(&mut nand, NO_CHECKPOINT)?;
+        let Some((area, newest)) = CheckpointArea::mount_since(chip, &mut decode, base::is_base)? else {
+            let found = crate::nand::unfit(chip, NO_CHECKPOINT)?;
             return Err(StoreError::NotFormatted(found).into());
         };
         let mut base = newest.made;
@@ -171,7 +173,7 @@ impl<N: Nand + ?Sized> Chip<N> {
             Ok(at) => Ok(held[at].number()),
             Err(_) => match self.state.number_in_place(ppn) {
                 Some(number) => Ok(number),
-                None => self.state.number_on_chip(&mut &mut self.nand, ppn, &mut self.page),
+                None => self.state.number_on_chip(&mut self.nand, ppn, &mut self.page),
             },
         }
     }
@@ -185,7 +187,7 @@ impl Recovery<'_> {
                 continue;
             }
             let ppn = self.state.geometry.page_at(pbn, 0);
-            let found = read_page(&mut self.nand, ppn, Cause::Recovery, self.page)?;
+            let found = read_page(self.nand, ppn, Cause::Recovery, self.page)?;
             let is_newer = |h: Header| match h.kind {
                 PageKind::Checkpoint => h.version > self.records.area.version(),
                 PageKind::Anchor => false,
@@ -222,7 +224,7 @@ impl Recovery<'_> {
             let mut at = 0;
             while let Some(ppn) = self.state.blocks.next_valid(pbn, at) {
                 at = self.state.geometry.page_in_block(ppn) + 1;
-                let number = self.state.number_on_chip(&mut &mut self.nand, ppn, self.page)?;
+                let number = self.state.number_on_chip(self.nand, ppn, self.page)?;
                 if is_map {
                     live.push(Live { key: Key::of(PageKind::Map, number), ppn, version: 0 });
                 } else if let Some(place) = self.scan.map.get_mut(number as usize) {
@@ -363,14 +365,14 @@ impl Recovery<'_> {
 
     /// True if a page was programmed after its block had been erased since the record.
     fn is_of_later_life(&mut self, ppn: Ppn, stamp: u8) -> Result<bool, StoreFault> {
-        Ok(match read_page(&mut self.nand, ppn, Cause::Recovery, self.page)? {
+        Ok(match read_page(self.nand, ppn, Cause::Recovery, self.page)? {
             Found::Page(h, _) => is_ours(h) && (1..=ERASES_MAX).contains(&h.extra.wrapping_sub(stamp)),
             Found::Erased | Found::Unreadable(_) => false,
         })
     }
 
     fn is_page_as_recorded(&mut self, ppn: Ppn, stamp: u8) -> Result<Option<bool>, StoreFault> {
-        Ok(match read_page(&mut self.nand, ppn, Cause::Recovery, self.page)? {
+        Ok(match read_page(self.nand, ppn, Cause::Recovery, self.page)? {
             Found::Page(h, _) => Some(is_ours(h) && h.extra == stamp),
             Found::Erased => Some(false),
             Found::Unreadable(_) => None,
@@ -388,7 +390,7 @@ impl Recovery<'_> {
         let was_spent = !self.state.slots.is_open(pbn, place);
         // If valid pages are counted, the map tells of them, and not the pages.
         let was_valid = !self.state.is_counted() && self.state.blocks.is_valid(ppn);
-        let found = read_page(&mut self.nand, ppn, Cause::Recovery, self.page)?;
+        let found = read_page(self.nand, ppn, Cause::Recovery, self.page)?;
         seen.any |= found != Found::Erased;
         let (header, readable) = match found {
             Found::Erased if was_valid => (None, false),

@@ -266,7 +266,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
 
     fn begin(&mut self) -> Result<(), StoreFault> {
         let scheme = &self.scheme;
-        self.flash.begin(|| scheme.encode())?;
+        Flash::begin(&mut self.flash, || scheme.encode())?;
         if self.flash.blocks().free_count() < self.floor_blocks {
             return Err(StoreError::Full.into());
         }
@@ -282,12 +282,12 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         let Some(lpn) = self.flash.weak.pop() else { return Ok(()) };
         if S::RENEWS {
             self.scheme.renew(&mut self.flash, lpn)?;
-            return self.flash.begin(|| self.scheme.encode());
+            return Flash::begin(&mut self.flash, || self.scheme.encode());
         }
         let mut page = vec![0; self.page_bytes()];
         let moved = match self.scheme.locate(&mut self.flash, lpn, Cause::Scrubbing)? {
             None => return Ok(()),
-            Some(ppn) => self.flash.read(ppn, lpn, Cause::Scrubbing, &mut page),
+            Some(ppn) => Flash::read(&mut self.flash, ppn, lpn, Cause::Scrubbing, &mut page),
         };
         match moved {
             Ok(()) => self.scheme.write(&mut self.flash, lpn, Cause::Scrubbing, &page)?,
@@ -295,7 +295,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
             Err(error) if error.is_corrupted() => return Ok(()),
             Err(error) => return Err(error),
         }
-        self.flash.begin(|| self.scheme.encode())
+        Flash::begin(&mut self.flash, || self.scheme.encode())
     }
 
     /// Error after blocks have failed: a refusal for want of blocks is then final, `WornOut`.
@@ -328,7 +328,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
             Err(error) => return Err(error),
         }
         // The move may have made a base due.
-        self.flash.begin(|| self.scheme.encode())
+        Flash::begin(&mut self.flash, || self.scheme.encode())
     }
 }
 
@@ -340,7 +340,7 @@ impl<N: Nand, S: Scheme> Patrol for SchemeFtl<N, S> {
     fn look_at(&mut self, lpn: Lpn, _: &mut Vec<u8>) -> Result<(), StoreError> {
         let place = self.scheme.locate(&mut self.flash, lpn.0, Cause::Scrubbing)?;
         match place.filter(|_| !self.flash.is_lost(lpn.0)) {
-            Some(ppn) => Ok(self.flash.read_here(ppn, lpn.0, Cause::Scrubbing)?),
+            Some(ppn) => Ok(Flash::read_here(&mut self.flash, ppn, lpn.0, Cause::Scrubbing)?),
             None => Ok(()),
         }
     }
@@ -370,7 +370,7 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
             });
         }
         match place {
-            Some(ppn) => Ok(self.flash.read(ppn, lpn.0, cause, data)?),
+            Some(ppn) => Ok(Flash::read(&mut self.flash, ppn, lpn.0, cause, data)?),
             None => {
                 data.fill(0);
                 Ok(())
@@ -399,23 +399,27 @@ impl<N: Nand, S: Scheme> PageStore for SchemeFtl<N, S> {
         }
     }
 
+    fn maintain(&mut self, _budget: u32) -> Result<u32, StoreError> {
+        unless_full(self.move_weak().map(|()| 0))
+    }
+
     fn scrub(&mut self, budget: u32) -> Result<u32, StoreError> {
         unless_full(self.look_on(budget))
     }
 
     fn sync(&mut self) -> Result<(), StoreError> {
         let scheme = &self.scheme;
-        Ok(self.flash.sync(|| scheme.encode()).map_err(|error| self.worn_out(error))?)
+        Ok(Flash::sync(&mut self.flash, || scheme.encode()).map_err(|error| self.worn_out(error))?)
     }
 
     fn checkpoint(&mut self) -> Result<(), StoreError> {
         let settled = self.scheme.settle(&mut self.flash);
         // A note tells the trims as well: if the page of the base goes bad, nothing else tells them.
-        let noted = settled.and_then(|()| match self.flash.sync(|| self.scheme.encode()) {
+        let noted = settled.and_then(|()| match Flash::sync(&mut self.flash, || self.scheme.encode()) {
             Err(error) if error.is_refusal() => Ok(()),
             other => other,
         });
-        let written = noted.and_then(|()| self.flash.write_base(true, &self.scheme.encode()));
+        let written = noted.and_then(|()| Flash::write_base(&mut self.flash, true, &self.scheme.encode()));
         Ok(written.map_err(|error| self.worn_out(error))?)
     }
 
@@ -509,7 +513,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
                 let found = message!("lpn {lpn} is found in a page not valid");
                 report.violation(Invariant::F1, u64::from(ppn.0), found);
             }
-            match self.flash.read(ppn, lpn, Cause::Check, &mut data) {
+            match Flash::read(&mut self.flash, ppn, lpn, Cause::Check, &mut data) {
                 Err(error) if error.is_corrupted() => {
                     report.violation(Invariant::F1, u64::from(lpn), message!("{error}"));
                 }

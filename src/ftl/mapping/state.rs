@@ -78,11 +78,11 @@ impl State {
     /// Number of a valid page, read from the page itself.
     pub(super) fn number_on_chip(
         &self,
-        mut nand: &mut dyn Nand,
+        nand: &mut (impl Nand + ?Sized),
         ppn: Ppn,
         page: &mut [u8],
     ) -> Result<u32, StoreFault> {
-        match read_page(&mut nand, ppn, Cause::Recovery, page)? {
+        match read_page(nand, ppn, Cause::Recovery, page)? {
             Found::Page(h, _) | Found::Unreadable(Some(h))
                 if is_ours(h) && h.number < self.page_count && self.is_of_now(ppn, h) =>
             {

@@ -31,7 +31,7 @@ impl<N: Nand> PageMapFtl<N> {
     }
 }
 
-impl Work<'_> {
+impl<N: Nand + ?Sized> Work<'_, N> {
     pub(super) fn write_pages(
         &mut self,
         pages: &[(Lpn, &[u8])],

@@ -7,7 +7,7 @@ use super::holds_data;
 use super::recovery::Recovery;
 use crate::blocks::spare::{Found, Header, PageKind, SPARE_BYTES, checksum, read_page};
 use crate::fault::StoreFault;
-use crate::nand::{Cause, NandError};
+use crate::nand::{Cause, Nand, NandError};
 use crate::units::Pbn;
 
 /// A mount takes a block for rewritten if its erase count grew by at most this since the record: far more
@@ -27,14 +27,14 @@ pub(super) enum First {
     Bad,
 }
 
-impl Recovery<'_> {
+impl<N: Nand + ?Sized> Recovery<'_, N> {
     /// Header of the second page of a block, if it was programmed after the checkpoint.
     pub(super) fn second_page(&mut self, pbn: Pbn) -> Result<Option<Header>, StoreFault> {
         if self.geometry.pages_per_block < 2 {
             return Ok(None);
         }
         let ppn = self.geometry.page_at(pbn, 1);
-        let found = read_page(&mut self.nand, ppn, Cause::Recovery, self.page)?;
+        let found = read_page(self.nand, ppn, Cause::Recovery, self.page)?;
         Ok(match found {
             Found::Page(header, _) if self.is_new(header, pbn) => Some(header),
             _ => None,
@@ -83,7 +83,7 @@ impl Recovery<'_> {
             Err(NandError::BadBlock(_)) => return Ok(First::Bad),
             Err(error) => return Err(error.into()),
         }
-        match read_page(&mut self.nand, ppn, Cause::Recovery, self.page)? {
+        match read_page(self.nand, ppn, Cause::Recovery, self.page)? {
             Found::Page(_, crc) if crc == known => Ok(First::Kept),
             Found::Page(header, crc) if self.is_new(header, pbn) => Ok(First::Rewritten(crc, header)),
             // From before the checkpoint: it came back.
@@ -104,7 +104,7 @@ impl Recovery<'_> {
     fn require_no_later_record(&mut self, pbn: Pbn) -> Result<(), StoreFault> {
         for page in 0..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
-            match read_page(&mut self.nand, ppn, Cause::Recovery, self.page)? {
+            match read_page(self.nand, ppn, Cause::Recovery, self.page)? {
                 Found::Erased => break,
                 Found::Page(header, _)
                     if header.kind == PageKind::Checkpoint
@@ -130,7 +130,7 @@ impl Recovery<'_> {
     fn look_behind_checkpoint(&mut self, pbn: Pbn, first: First) -> Result<First, StoreFault> {
         for page in 1..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
-            match read_page(&mut self.nand, ppn, Cause::Recovery, self.page)? {
+            match read_page(self.nand, ppn, Cause::Recovery, self.page)? {
                 Found::Page(header, _) if self.is_new(header, pbn) => return Ok(First::Rewritten(0, header)),
                 Found::Erased if page > 1 => break,
                 _ => {}
@@ -146,7 +146,7 @@ impl Recovery<'_> {
         let continued_at = open.map_or(self.geometry.pages_per_block, |f| f.next);
         for page in 1..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
-            if let Found::Page(header, _) = read_page(&mut self.nand, ppn, Cause::Recovery, self.page)? {
+            if let Found::Page(header, _) = read_page(self.nand, ppn, Cause::Recovery, self.page)? {
                 // An open block was continued after the checkpoint without an erase.
                 let went_on = page >= continued_at && header.extra == self.state.stamp_of(pbn);
                 let is_rewritten = self.is_new(header, pbn) && !went_on;

@@ -66,8 +66,8 @@
 //! | `Records` | the checkpoint area, the changes since the last record, when one is due | `record.rs` |
 //! | `Recovery` | the pages found by a mount; it lends the others meanwhile | `recovery.rs` |
 //!
-//! An operation is a `Work`: these parts and the chip behind `dyn`, so that one body of code serves every
-//! chip. [`PageMapFtl`] is a thin shell around it.
+//! An operation is a `Work`: these parts and the chip, in full builds behind `dyn`, so that one body of code
+//! serves every chip. [`PageMapFtl`] is a thin shell around it.
 
 mod ahead;
 mod event;
@@ -93,7 +93,7 @@ use crate::blocks::{BlockState, BlockTable};
 use crate::check::{CheckReport, Invariant, message};
 use crate::codec::first_number;
 use crate::fault::StoreFault;
-use crate::nand::{Cause, Geometry, Nand, UntilLost};
+use crate::nand::{Cause, Geometry, Nand, UntilLost, once};
 use crate::store::patrol::Patrol;
 use crate::store::{PageStore, StoreError, StoreStats, unless_full};
 use crate::units::{Lpn, Pbn, Ppn};
@@ -174,22 +174,22 @@ struct Core {
     counters: FtlCounters,
 }
 
-/// Operation under way: the FTL, and its chip behind `dyn` so that the code is compiled once.
-struct Work<'a> {
-    nand: &'a mut dyn Nand,
+/// Operation under way: the FTL and its chip, in full builds behind `dyn` (`once`).
+struct Work<'a, N: ?Sized> {
+    nand: &'a mut N,
     core: &'a mut Core,
 }
 
 impl Core {
     /// Erases the chip and starts an empty store on it.
-    fn format(mut nand: &mut dyn Nand, settings: FtlConfig) -> Result<Core, StoreFault> {
+    fn format(nand: &mut (impl Nand + ?Sized), settings: FtlConfig) -> Result<Core, StoreFault> {
         settings.require_built()?;
         let geometry = nand.geometry();
         let mut blocks = BlockTable::new(geometry);
-        blocks.retire_marked(&mut nand)?;
-        let area = CheckpointArea::format(&mut nand, &mut blocks)?;
+        blocks.retire_marked(nand)?;
+        let area = CheckpointArea::format(nand, &mut blocks)?;
         for pbn in (0..geometry.blocks).map(Pbn) {
-            if blocks.state(pbn) == BlockState::Unclean && blocks.erase(&mut nand, pbn, Cause::Checkpoint)? {
+            if blocks.state(pbn) == BlockState::Unclean && blocks.erase(nand, pbn, Cause::Checkpoint)? {
                 blocks.release(pbn);
             }
         }
@@ -211,13 +211,13 @@ impl Core {
     }
 
     /// Finds the store on a chip again.
-    fn mount(mut nand: &mut dyn Nand, settings: FtlConfig) -> Result<Core, StoreFault> {
+    fn mount(nand: &mut (impl Nand + ?Sized), settings: FtlConfig) -> Result<Core, StoreFault> {
         settings.require_built()?;
         let geometry = nand.geometry();
         let mut decode =
             |before: Option<Box<State>>, source: &mut dyn Source| note::decode(geometry, before, source);
-        let Some((area, newest)) = CheckpointArea::mount_since(&mut nand, &mut decode, note::is_base)? else {
-            return Err(StoreError::NotFormatted(crate::nand::unfit(&mut nand, NO_CHECKPOINT)?).into());
+        let Some((area, newest)) = CheckpointArea::mount_since(nand, &mut decode, note::is_base)? else {
+            return Err(StoreError::NotFormatted(crate::nand::unfit(nand, NO_CHECKPOINT)?).into());
         };
         if let Some(ppn) = newest.unreadable.filter(|_| !nand.tears()) {
             let what = "a page that may hold the newest record cannot be read";
@@ -292,7 +292,7 @@ impl<N: Nand> PageMapFtl<N> {
     /// Erases the chip and starts an empty store on it.
     pub fn format(nand: N, settings: &FtlConfig) -> Result<PageMapFtl<N>, StoreError> {
         let mut nand = UntilLost::new(nand);
-        let core = Core::format(&mut nand, *settings)?;
+        let core = Core::format(once(&mut nand), *settings)?;
         Ok(PageMapFtl { nand, core })
     }
 
@@ -300,12 +300,12 @@ impl<N: Nand> PageMapFtl<N> {
     #[inline(never)]
     pub fn mount(nand: N, settings: &FtlConfig) -> Result<PageMapFtl<N>, StoreError> {
         let mut nand = UntilLost::new(nand);
-        let core = Core::mount(&mut nand, *settings)?;
+        let core = Core::mount(once(&mut nand), *settings)?;
         Ok(PageMapFtl { nand, core })
     }
 
-    fn work(&mut self) -> Work<'_> {
-        Work { nand: &mut self.nand, core: &mut self.core }
+    fn work(&mut self) -> Work<'_, impl Nand + ?Sized> {
+        Work { nand: once(&mut self.nand), core: &mut self.core }
     }
 
     /// Writes a checkpoint, so that the next mount need not follow earlier pages, and gives the chip back.
@@ -443,7 +443,7 @@ impl<N: Nand> PageStore for PageMapFtl<N> {
     }
 }
 
-impl Work<'_> {
+impl<N: Nand + ?Sized> Work<'_, N> {
     fn read(&mut self, lpn: Lpn, cause: Cause, data: &mut [u8]) -> Result<(), StoreFault> {
         let ppn = match self.core.state.page_of(lpn)? {
             NONE => {
@@ -453,7 +453,7 @@ impl Work<'_> {
             LOST => return Err(lost(lpn)),
             ppn => Ppn(ppn),
         };
-        let (found, is_weak) = read_weak_page(&mut self.nand, ppn, cause, data)?;
+        let (found, is_weak) = read_weak_page(self.nand, ppn, cause, data)?;
         match found {
             Found::Page(header, _) if self.core.state.is_of(header, lpn, ppn) => {
                 if is_weak && self.core.weak == NONE {

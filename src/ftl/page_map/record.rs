@@ -95,7 +95,11 @@ impl Records {
     }
 
     /// Writes a checkpoint. If it fails, the previous record still holds.
-    fn write_checkpoint(&mut self, mut nand: &mut dyn Nand, state: &mut State) -> Result<(), StoreFault> {
+    fn write_checkpoint(
+        &mut self,
+        nand: &mut (impl Nand + ?Sized),
+        state: &mut State,
+    ) -> Result<(), StoreFault> {
         let versions = state.take_version();
         let geometry = state.blocks.geometry();
         let contents = StateContents {
@@ -106,7 +110,7 @@ impl Records {
         };
         // A buffer of its own: the other one may hold a page that is to be moved.
         let mut page = vec![0; geometry.page_bytes as usize];
-        if let Err(error) = self.area.write(&mut nand, &mut state.blocks, &contents, &mut page) {
+        if let Err(error) = self.area.write(nand, &mut state.blocks, &contents, &mut page) {
             (state.next_version, state.committed) = versions;
             // The checkpoint may be complete nevertheless: nothing gets its version.
             self.due |= self.area.is_torn() || !error.is_full();
@@ -119,7 +123,7 @@ impl Records {
     }
 
     /// Writes a note. False if a checkpoint is needed.
-    fn write_note(&mut self, mut nand: &mut dyn Nand, state: &mut State) -> Result<bool, StoreFault> {
+    fn write_note(&mut self, nand: &mut (impl Nand + ?Sized), state: &mut State) -> Result<bool, StoreFault> {
         if self.needs_checkpoint() {
             return Ok(false);
         }
@@ -135,7 +139,7 @@ impl Records {
             changes: &self.changes,
         };
         let mut page = vec![0; geometry.page_bytes as usize];
-        let written = self.area.write_note(&mut nand, &state.blocks, &note, &mut page);
+        let written = self.area.write_note(nand, &state.blocks, &note, &mut page);
         match written {
             Ok(true) => self.changes.clear(),
             // A note that failed may be complete nevertheless: nothing gets its version.
@@ -145,7 +149,7 @@ impl Records {
     }
 }
 
-impl Work<'_> {
+impl<N: Nand + ?Sized> Work<'_, N> {
     /// Writes a checkpoint, and waits for it.
     pub(super) fn checkpoint(&mut self) -> Result<(), StoreFault> {
         self.wait_for_group()?;

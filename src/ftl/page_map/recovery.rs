@@ -82,8 +82,8 @@ struct Scan {
 
 /// A mount in progress, with the parts that it uses. It only reads the chip. It brings the state of the
 /// newest record up to date, and tells the records where the next one goes.
-pub(super) struct Recovery<'a> {
-    pub(super) nand: &'a mut dyn Nand,
+pub(super) struct Recovery<'a, N: ?Sized> {
+    pub(super) nand: &'a mut N,
     pub(super) geometry: Geometry,
     pub(super) limits: Limits,
     pub(super) state: &'a mut State,
@@ -92,10 +92,10 @@ pub(super) struct Recovery<'a> {
     scan: Scan,
 }
 
-impl<'a> Recovery<'a> {
+impl<'a, N: Nand + ?Sized> Recovery<'a, N> {
     /// Begins a mount from the newest record. `is_before` tells whether that is a checkpoint of a former
     /// release.
-    pub(super) fn new(nand: &'a mut dyn Nand, core: &'a mut Core, is_before: bool) -> Recovery<'a> {
+    pub(super) fn new(nand: &'a mut N, core: &'a mut Core, is_before: bool) -> Recovery<'a, N> {
         let Core { geometry, limits, state, records, page, .. } = core;
         let since = Since { first: state.next_version, committed: state.committed };
         let scan = Scan::new(since, is_before, geometry.blocks);
@@ -202,7 +202,7 @@ impl<'a> Recovery<'a> {
         let (stamp, mut has_hole) = (self.state.stamp_of(pbn), false);
         for page in from..self.geometry.pages_per_block {
             let ppn = self.geometry.page_at(pbn, page);
-            let found = read_page(&mut self.nand, ppn, Cause::Recovery, self.page)?;
+            let found = read_page(self.nand, ppn, Cause::Recovery, self.page)?;
             let claim = match found {
                 Found::Page(header, _) if is_data(header.kind) && header.extra == stamp => {
                     self.note_page(header, ppn)?;
@@ -234,7 +234,7 @@ impl<'a> Recovery<'a> {
             return Ok(true);
         }
         let ppn = self.geometry.page_at(pbn, page);
-        Ok(read_page(&mut self.nand, ppn, Cause::Recovery, self.page)? == Found::Erased)
+        Ok(read_page(self.nand, ppn, Cause::Recovery, self.page)? == Found::Erased)
     }
 
     /// Notes the identity of an unreadable page, with one bit put right. False if it can be no page of the
@@ -369,7 +369,7 @@ impl<'a> Recovery<'a> {
     /// others.
     fn are_there(&mut self, pages: &[(u32, Ppn)]) -> Result<bool, StoreFault> {
         for &(lpn, ppn) in pages {
-            let found = read_page(&mut self.nand, ppn, Cause::Recovery, self.page)?;
+            let found = read_page(self.nand, ppn, Cause::Recovery, self.page)?;
             if !matches!(found, Found::Page(header, _) if self.state.is_of(header, Lpn(lpn), ppn)) {
                 return Ok(false);
             }

@@ -11,11 +11,11 @@ use super::{Core, Work};
 use crate::blocks::spare::{Found, Header, PageKind, read_page};
 use crate::blocks::wear::Move;
 use crate::fault::StoreFault;
-use crate::nand::Cause;
+use crate::nand::{Cause, Nand};
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 
-impl Work<'_> {
+impl<N: Nand + ?Sized> Work<'_, N> {
     /// Collects garbage until the host may take the blocks for `pages` pages in each frontier (P4), and
     /// levels wear.
     pub(super) fn make_room(&mut self, pages: [u32; 2]) -> Result<(), StoreFault> {
@@ -70,7 +70,7 @@ impl Work<'_> {
     /// Opens the worn block, if one is named, for the data of a cold block.
     fn open_for_levelling(&mut self, worn: Option<Pbn>) -> Result<(), StoreFault> {
         let Some(pbn) = worn else { return Ok(()) };
-        if self.core.state.blocks.claim_erased(&mut self.nand, pbn, Cause::WearLevelling)? {
+        if self.core.state.blocks.claim_erased(self.nand, pbn, Cause::WearLevelling)? {
             self.core.start(Stream::Levelling, pbn);
         }
         Ok(())
@@ -131,7 +131,7 @@ impl Work<'_> {
         }
         self.core.records.changes.touch(pbn);
         if let Some(i) = self.core.doomed.iter().position(|&d| d == pbn) {
-            self.core.state.blocks.give_up(&mut self.nand, pbn)?;
+            self.core.state.blocks.give_up(self.nand, pbn)?;
             self.core.doomed.swap_remove(i);
             self.core.counters.retired_blocks += 1;
         } else {
@@ -158,7 +158,7 @@ impl Work<'_> {
         cause: Cause,
         data: &mut [u8],
     ) -> Result<(), StoreFault> {
-        match read_page(&mut self.nand, ppn, cause, data)? {
+        match read_page(self.nand, ppn, cause, data)? {
             Found::Page(header, _) if self.core.state.is_current(header, ppn) => {
                 self.move_page((header, ppn), stream, cause, data)
             }
@@ -209,7 +209,7 @@ impl Work<'_> {
             self.write_record()?;
         }
         let (mut data, cause) = (core::mem::take(&mut self.core.page), Cause::Scrubbing);
-        let moved = match read_page(&mut self.nand, ppn, cause, &mut data) {
+        let moved = match read_page(self.nand, ppn, cause, &mut data) {
             Ok(Found::Page(header, _)) if self.core.state.is_of(header, Lpn(lpn), ppn) => {
                 self.move_page((header, ppn), stream, cause, &data)
             }

@@ -31,11 +31,11 @@ use crate::blocks::spare::{Header, PageKind, checksum};
 use crate::blocks::{BlockState, Wear};
 use crate::codec::numbers;
 use crate::fault::StoreFault;
-use crate::nand::{Cause, NandError};
+use crate::nand::{Cause, Nand, NandError};
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
 
-impl Work<'_> {
+impl<N: Nand + ?Sized> Work<'_, N> {
     /// Programs a group and then changes the map. After an error nothing of the group has happened, and a
     /// mount will find nothing of it.
     pub(super) fn write_group(
@@ -139,7 +139,7 @@ impl Work<'_> {
         if self.nand.waits() {
             // All blocks at once: then copies, records and erases wait once.
             let blocks = self.core.state.blocks_wanted([wanted[Stream::Host as usize], 0]);
-            self.core.state.blocks.erase_ahead(&mut self.nand, blocks, Cause::GarbageCollection)?;
+            self.core.state.blocks.erase_ahead(self.nand, blocks, Cause::GarbageCollection)?;
         }
         Ok(())
     }
@@ -190,7 +190,7 @@ impl Work<'_> {
         let wear = if stream == Stream::Host { Wear::Least } else { Wear::Most };
         let blocks = &mut self.core.state.blocks;
         let cause = if stream == Stream::Levelling { Cause::WearLevelling } else { Cause::GarbageCollection };
-        let pbn = blocks.take_erased(&mut self.nand, wear, cause)?;
+        let pbn = blocks.take_erased(self.nand, wear, cause)?;
         Ok(self.core.start(stream, pbn))
     }
 }

@@ -121,7 +121,7 @@ impl Blocks {
         blocks.min_by_key(|&i| self.erases[i]).map(|i| Pbn(i as u32))
     }
 
-    pub(super) fn note_bad(&mut self, nand: &mut dyn Nand) -> Result<(), IndexFault> {
+    pub(super) fn note_bad(&mut self, nand: &mut impl Nand) -> Result<(), IndexFault> {
         for block in (0..self.states.len() as u32).map(Pbn) {
             if nand.is_bad(block)? {
                 self.set(block, State::Bad);
@@ -130,7 +130,7 @@ impl Blocks {
         Ok(())
     }
 
-    pub(super) fn prepare(&mut self, nand: &mut dyn Nand, cause: Cause) -> Result<(), IndexFault> {
+    pub(super) fn prepare(&mut self, nand: &mut impl Nand, cause: Cause) -> Result<(), IndexFault> {
         while let Some(block) = self.least_worn(State::Free) {
             match nand.erase(block, cause) {
                 Ok(()) => {
@@ -148,7 +148,7 @@ impl Blocks {
     }
 
     /// Takes the next block, erased. `None` if no block is free.
-    pub(super) fn take(&mut self, nand: &mut dyn Nand) -> Result<Option<Pbn>, IndexFault> {
+    pub(super) fn take(&mut self, nand: &mut impl Nand) -> Result<Option<Pbn>, IndexFault> {
         if self.ready() == 0 {
             self.prepare(nand, Cause::GarbageCollection)?;
         }
@@ -160,7 +160,7 @@ impl Blocks {
         Ok(block)
     }
 
-    pub(super) fn retire(&mut self, nand: &mut dyn Nand, block: Pbn) -> Result<(), IndexFault> {
+    pub(super) fn retire(&mut self, nand: &mut impl Nand, block: Pbn) -> Result<(), IndexFault> {
         self.retired += 1;
         self.set(block, State::Bad);
         match mark_bad(nand, block) {
@@ -184,7 +184,7 @@ impl Blocks {
     }
 
     /// Frees the blocks in the state *left*, after a commit page without them is written.
-    pub(super) fn settle(&mut self, nand: &mut dyn Nand) -> Result<(), IndexFault> {
+    pub(super) fn settle(&mut self, nand: &mut impl Nand) -> Result<(), IndexFault> {
         for block in (0..self.states.len() as u32).map(Pbn) {
             match self.state(block) {
                 State::Left => self.set(block, State::Free),

@@ -250,12 +250,11 @@ impl<N: Nand> Core<N> {
             return Err(IndexError::Full.into());
         };
         let ppn = self.program(Target::Sealed, self.stock.commits.header(Kind::Sealed, false, count))?;
-        let (mut left, mut last) = (count, 0);
-        for i in 0..self.stock.memtable.len() {
-            if left > 0 && self.stock.memtable.is_unsealed(i) {
-                self.stock.memtable.seal(i);
-                (left, last) = (left - 1, i);
-            }
+        let mut last = 0;
+        for _ in 0..count {
+            let Some(i) = self.stock.memtable.next_unsealed(last) else { break };
+            self.stock.memtable.seal(i);
+            last = i;
         }
         // A mount takes the records from there, whatever was sunk above them.
         let last = self.stock.memtable.key(last).to_vec();
@@ -332,9 +331,8 @@ impl Memtable {
     /// Packs the unsealed records. Returns how many fit, and whether these are all. `None` if fewer than
     /// `least` fit.
     fn pack(&self, body: &mut [u8], least: usize) -> Option<(usize, bool)> {
-        let unsealed = |&i: &usize| self.is_unsealed(i);
-        let mut all = 0..self.len();
-        let (Some(from), Some(to)) = (all.clone().find(unsealed), all.rfind(unsealed)) else {
+        let last = (0..self.len()).rfind(|&i| self.is_unsealed(i));
+        let (Some(from), Some(to)) = (self.next_unsealed(0), last) else {
             return (least == 0).then_some((0, true));
         };
         if body.len() < 32 + usize::from(self.record.key_bytes) {
@@ -343,8 +341,11 @@ impl Memtable {
         let (first, last, count) = (self.key(from), self.key(to), self.unsealed());
         let expected = Expected { first, low: first, last, count, tombstones: true };
         let mut builder = Builder::begin(body, self.record, expected);
-        let is_all = (from..=to).all(|i| !unsealed(&i) || builder.append(body, self.key(i), self.value(i)));
-        (builder.count() >= least).then_some((builder.count(), is_all))
+        let mut next = Some(from);
+        while let Some(i) = next.filter(|&i| builder.append(body, self.key(i), self.value(i))) {
+            next = self.next_unsealed(i + 1);
+        }
+        (builder.count() >= least).then_some((builder.count(), next.is_none()))
     }
 }
 

@@ -153,6 +153,11 @@ impl Run {
         None
     }
 
+    /// First page of the run, and a lower bound of its position.
+    pub(super) fn first(&self) -> Option<(Ppn, u64)> {
+        self.extents.first().map(|extent| (extent.first, extent.low))
+    }
+
     fn group_pages(&self) -> usize {
         1 << self.group
     }

@@ -314,6 +314,29 @@ impl Memtable {
         !SEALS || self.flags(i) & UNSEALED != 0
     }
 
+    /// Index of the first record from number `from` on that no sealed page holds.
+    pub(super) fn next_unsealed(&self, from: usize) -> Option<usize> {
+        if !SEALS {
+            return (from < self.len()).then_some(from);
+        }
+        const RECORDS: usize = usize::BITS as usize / 2;
+        let unsealed = usize::MAX / 3 * usize::from(UNSEALED);
+        let mut skipped = usize::MAX << (from % RECORDS * 2);
+        for word in from / RECORDS..self.len().div_ceil(RECORDS) {
+            let mut flags = [0; WORD_BYTES];
+            let rest = &self.flags[word * WORD_BYTES..];
+            let bytes = rest.len().min(WORD_BYTES);
+            flags[..bytes].copy_from_slice(&rest[..bytes]);
+            let found = usize::from_le_bytes(flags) & unsealed & skipped;
+            if found != 0 {
+                let at = word * RECORDS + found.trailing_zeros() as usize / 2;
+                return (at < self.len()).then_some(at);
+            }
+            skipped = usize::MAX;
+        }
+        None
+    }
+
     pub(super) fn unsealed(&self) -> usize {
         if SEALS { self.unsealed as usize } else { self.len() }
     }
@@ -522,6 +545,9 @@ mod tests {
             let held =
                 (0..table.len()).map(|i| (table.key(i), table.value(i).is_some(), table.is_unsealed(i)));
             assert!(held.eq(model.iter().map(|(key, is_value, unsealed)| (&key[..], *is_value, *unsealed))));
+            let from = rng.below(model.len() as u64 + 1) as usize;
+            let next = (from..model.len()).find(|&i| model[i].2);
+            assert_eq!(table.next_unsealed(from), next, "from {from} of {}", model.len());
         }
     }
 }

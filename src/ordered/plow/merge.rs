@@ -37,10 +37,24 @@ pub(super) struct Below {
     count: usize,
 }
 
+/// Bounds of the page that a step writes.
+#[derive(Debug, Default)]
+pub(super) struct Bounds {
+    /// Number of records of the upper level that the step copies at a time.
+    pub(super) slice: usize,
+    /// Bytes of the page that are kept for the change under way.
+    pub(super) kept: usize,
+    /// Key before which the page ends.
+    pub(super) end: Option<Box<[u8]>>,
+    /// From an earlier try: the key behind a gap for which the code was not chosen, and the number of records
+    /// before it.
+    pub(super) surprise: Option<(Vec<u8>, usize)>,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Step {
     pub(super) out: Outcome,
-    /// Cursor of the next level, at which the page must end.
+    /// Cursor of the next level, or another key, at which the page must end.
     limit: Option<Box<[u8]>>,
     /// Number of records of the upper level that the step copies at a time.
     pub(super) slice: usize,
@@ -70,15 +84,9 @@ enum Next {
 }
 
 impl<N: Nand> Sight<'_, N> {
-    /// Merges a step of a level until its page is complete in the output buffer. `slice` records are copied
-    /// at a time, and `kept` bytes of the page stay free.
-    pub(super) fn merged(
-        &mut self,
-        level: usize,
-        slice: usize,
-        kept: usize,
-        surprise: Option<(Vec<u8>, usize)>,
-    ) -> Result<Step, IndexFault> {
+    /// Merges a step of a level until its page is complete in the output buffer.
+    pub(super) fn merged(&mut self, level: usize, bounds: Bounds) -> Result<Step, IndexFault> {
+        let Bounds { slice, kept, end, surprise } = bounds;
         let from = self.stock.levels[level].cursor.clone();
         // A level that is drained can go once the sweep of the last level is at its cursor.
         let other = match self.stock.levels.drain {
@@ -87,10 +95,11 @@ impl<N: Nand> Sight<'_, N> {
         };
         let limit = other.and_then(|other| self.stock.levels.get(other));
         let limit = limit.map(|other| other.cursor.clone()).filter(|cursor| *cursor > from);
+        let limit = limit.into_iter().chain(end).min();
         let (key, value) = (self.medium.record.key_bytes.into(), self.medium.record.value_bytes.into());
-        let below = Below { key: vec![0; key], value: vec![0; value], ..Below::default() };
-        let out = Outcome { level, from, ..Outcome::default() };
-        let mut step = Step { out, limit, slice, kept, below, surprise, ..Step::default() };
+        let mut step = Step { limit, slice, kept, surprise, ..Step::default() };
+        (step.out.level, step.out.from) = (level, from);
+        (step.below.key, step.below.value) = (vec![0; key], vec![0; value]);
         match step.upper() {
             None => step.above.at = self.stock.memtable.lower_bound(&step.out.from),
             Some(upper) => {

@@ -96,6 +96,7 @@ mod mount;
 mod narrow;
 mod numbers;
 mod page;
+mod pass;
 mod planner;
 mod room;
 mod root;
@@ -171,6 +172,7 @@ struct Counters {
     relieved: u32,
     drained: u32,
     sunk: u32,
+    passed: u64,
     scrubbed: u32,
 }
 
@@ -224,8 +226,7 @@ impl<N: Nand> Plow<N> {
         self.core.medium.nand
     }
 
-    /// Runs an operation. After an error that is neither a refusal nor damage, the state of the chip is
-    /// unknown until a mount.
+    /// Runs an operation, if no earlier one left the chip unknown.
     fn run<T>(
         &mut self,
         operation: impl FnOnce(&mut Core<N>) -> Result<T, IndexFault>,
@@ -234,18 +235,19 @@ impl<N: Nand> Plow<N> {
             return Err(IndexError::Interrupted);
         }
         let done = operation(&mut self.core);
-        self.interrupted = done.as_ref().is_err_and(|error| {
-            // Refused before anything was done.
-            let is_refused = matches!(
-                **error,
-                IndexError::NotSorted { .. }
-                    | IndexError::BatchTooLarge { .. }
-                    | IndexError::WrongLength { .. }
-            );
-            !(is_refused || error.is_refusal() || error.is_loss())
-        });
+        self.interrupted = done.as_ref().is_err_and(leaves_unknown);
         Ok(done?)
     }
+}
+
+/// True for an error after which only a mount finds out what is on the chip.
+fn leaves_unknown(error: &IndexFault) -> bool {
+    // Refused before anything was done.
+    let is_refused = matches!(
+        **error,
+        IndexError::NotSorted { .. } | IndexError::BatchTooLarge { .. } | IndexError::WrongLength { .. }
+    );
+    !(is_refused || error.is_refusal() || error.is_loss())
 }
 
 impl<N: Nand> OrderedIndex for Plow<N> {
@@ -381,6 +383,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             ("look_ups_clean", planner.lending.served.into()),
             ("levels_drained", counters.drained.into()),
             ("pages_sunk", counters.sunk.into()),
+            ("pages_passed", counters.passed),
             ("maps_written", space.map().map_or(0, |map| map.written)),
             ("steps_to_scrub", counters.scrubbed.into()),
             ("blocks_free", space.available() as u64),

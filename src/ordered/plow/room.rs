@@ -206,11 +206,11 @@ impl<N: Nand> Core<N> {
     /// Does the work of an operation: a step if something is full, else an erase if no erased block is ready.
     pub(super) fn work(&mut self) -> Result<(), IndexFault> {
         let mut stepped = false;
-        // A step may meet a range in which nothing waits: then the next operation makes another one.
         while self.stock.is_memtable_full()
             || !stepped && self.stock.memtable.is_nearly_full(self.to_be_lent())
         {
             if !self.sink()? {
+                self.pass_idle_pages()?;
                 self.step(0)?;
             }
             stepped = true;

@@ -6,7 +6,7 @@ use super::carry::bytes_kept;
 use super::drain::Drain;
 use super::io::Target;
 use super::level::Part;
-use super::merge::Step;
+use super::merge::{Bounds, Step};
 use super::page::{HEADER_BYTES, Header};
 use super::space::Need;
 use crate::fault::IndexFault;
@@ -49,7 +49,7 @@ impl<N: Nand> Core<N> {
             return Err(self.stock.no_room());
         }
         let cause = self.medium.begin_merging();
-        let mut done = self.step_once(level);
+        let mut done = self.step_once(level, None);
         // A sweep that always came just up to the next one would write a short page each time: so it passes
         // it at once.
         if done == Ok(true)
@@ -57,28 +57,30 @@ impl<N: Nand> Core<N> {
             && self.stock.has(Need::Sweep { level })
             && self.stock.has_place(Target::Level(level))
         {
-            done = self.step_once(level);
+            done = self.step_once(level, None);
         }
         self.medium.cause = cause;
         done.map(|_| ())
     }
 
-    /// Makes one step. True if its page ended at the next level's cursor, less than half full.
-    fn step_once(&mut self, level: usize) -> Result<bool, IndexFault> {
-        let (slice, mut surprise) = (self.planner.shares.slice, None);
-        let kept = match self.stock.commits.may_carry(self.medium.sequence, self.stock.levels.len()) {
-            true => bytes_kept(self.medium.record, self.medium.output.len()),
-            false => 0,
-        };
+    /// Makes one step, whose page ends before the key `end`. True if its page ended at the next level's
+    /// cursor, or there, less than half full.
+    pub(super) fn step_once(&mut self, level: usize, end: Option<Box<[u8]>>) -> Result<bool, IndexFault> {
+        let may_carry =
+            end.is_none() && self.stock.commits.may_carry(self.medium.sequence, self.stock.levels.len());
+        let kept = if may_carry { bytes_kept(self.medium.record, self.medium.output.len()) } else { 0 };
+        let mut bounds = Bounds { slice: self.planner.shares.slice, kept, end, surprise: None };
         for _ in 1..TRIES {
-            let step = self.sight().merged(level, slice, kept, surprise.take())?;
+            let surprise = bounds.surprise.take();
+            let tried = Bounds { end: bounds.end.clone(), surprise, ..bounds };
+            let step = self.sight().merged(level, tried)?;
             let count = step.builder.map_or(0, |builder| builder.count());
             match &step.out.stop {
-                Some(stop) if step.is_surprised => surprise = Some((stop.clone(), count)),
+                Some(stop) if step.is_surprised => bounds.surprise = Some((stop.clone(), count)),
                 _ => return self.finish(step),
             }
         }
-        let step = self.sight().merged(level, slice, kept, surprise)?;
+        let step = self.sight().merged(level, bounds)?;
         self.finish(step)
     }
 
@@ -100,7 +102,7 @@ impl<N: Nand> Core<N> {
         if let Some(builder) = step.builder.filter(|_| count > 0) {
             self.medium.output[HEADER_BYTES..][copies].fill(0);
             // The change that the page carries must find room without another step.
-            let takes = match level {
+            let takes = || match level {
                 0 => self.stock.memtable.takes_without(
                     &outcome.from,
                     outcome.stop.as_deref(),
@@ -110,7 +112,8 @@ impl<N: Nand> Core<N> {
             };
             let ((front, back), key_bytes) = (builder.used(), self.medium.record.key_bytes);
             let gap = HEADER_BYTES + front..self.medium.output.len() - back;
-            let gap = self.medium.output.get_mut(gap).filter(|_| !is_short && step.kept > 0 && takes);
+            let may_carry = cfg!(feature = "full") && !is_short && step.kept > 0 && takes();
+            let gap = self.medium.output.get_mut(gap).filter(|_| may_carry);
             let commits = gap.is_some_and(|gap| self.stock.commits.carry(gap, &outcome, key_bytes));
             let header = Header::run(count, level + 1 < self.stock.levels.len());
             written = Some(self.program(Target::Level(level), Header { commits, ..header })?);

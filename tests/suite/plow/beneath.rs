@@ -8,7 +8,9 @@ use nandex::ordered::RecordFormat;
 use nandex::store::StoreError;
 use nandex::store::store_nand::StoreNand;
 use nandex::units::{Pbn, Ppn};
-use nandex::{Geometry, OrderedIndex, PageStore, Plow, PlowConfig};
+use nandex::{Geometry, OrderedIndex, PageStore, Plow, PlowConfig, Shared};
+
+use super::any;
 
 const RECORDS: u64 = 1_500;
 
@@ -21,9 +23,10 @@ fn config() -> PlowConfig {
 }
 
 /// A chip with an index that was closed, mounted, changed and closed again, and its FTL.
-fn closed<S: PageStore>(store: S) -> S {
-    let chip = StoreNand::new(store, PAGES_PER_BLOCK, 0).unwrap();
-    let mut index = Plow::format(chip, &config()).unwrap();
+fn closed<S: PageStore + 'static>(store: S) -> Shared<S> {
+    let store = Shared::new(store);
+    let chip = StoreNand::new(store.clone(), PAGES_PER_BLOCK, 0).unwrap();
+    let mut index = Plow::format(any(chip), &config()).unwrap();
     for i in 0..RECORDS - 20 {
         index.insert(&key(i), &i.to_be_bytes()).unwrap();
     }
@@ -33,15 +36,14 @@ fn closed<S: PageStore>(store: S) -> S {
         index.insert(&key(i), &i.to_be_bytes()).unwrap();
     }
     index.close().unwrap();
-    let mut store = index.into_nand().into_store();
-    store.checkpoint().unwrap();
+    store.lock().checkpoint().unwrap();
     store
 }
 
 /// Look-ups that are silently wrong, and whether any was answered.
-fn silent<S: PageStore>(store: Result<S, StoreError>) -> Option<u64> {
+fn silent<S: PageStore + 'static>(store: Result<S, StoreError>) -> Option<u64> {
     let chip = StoreNand::new(store.ok()?, PAGES_PER_BLOCK, 0).unwrap();
-    let mut index = Plow::mount(chip, &config()).ok()?;
+    let mut index = Plow::mount(any(chip), &config()).ok()?;
     let mut value = [0; 8];
     let is_wrong = |i: &u64| match index.get(&key(*i), &mut value) {
         Ok(is_there) => !is_there || value != i.to_be_bytes(),
@@ -52,15 +54,15 @@ fn silent<S: PageStore>(store: Result<S, StoreError>) -> Option<u64> {
 
 const PAGES_PER_BLOCK: u32 = 16;
 
-fn lose_each_block<S: PageStore>(
+fn lose_each_block<S: PageStore + 'static>(
     name: &str,
     format: impl Fn(SimChip) -> S,
     mount: impl Fn(SimChip) -> Result<S, StoreError>,
-    into_chip: impl Fn(S) -> SimChip,
+    nand: impl Fn(&S) -> &SimChip,
 ) {
     let mut part = mlc_64m();
     part.geometry = Geometry::new(512, 16, PAGES_PER_BLOCK, 60);
-    let whole = into_chip(closed(format(SimChip::new(&part).unwrap())));
+    let whole = nand(&closed(format(SimChip::new(&part).unwrap())).lock()).clone();
     assert_eq!(silent(mount(whole.clone())), Some(0), "{name}: sound");
     let (mut mounted, mut refused) = (0, 0);
     for block in (0..part.geometry.blocks).map(Pbn) {
@@ -89,13 +91,13 @@ fn a_block_lost_below_an_ftl_is_no_silence() {
         "page-map",
         |chip| PageMapFtl::format(chip, &settings).unwrap(),
         |chip| PageMapFtl::mount(chip, &settings),
-        PageMapFtl::into_nand,
+        PageMapFtl::nand,
     );
     let settings = DftlConfig::default();
     lose_each_block(
         "dftl",
         |chip| DftlFtl::format(chip, &settings).unwrap(),
         |chip| DftlFtl::mount(chip, &settings),
-        DftlFtl::into_nand,
+        DftlFtl::nand,
     );
 }

@@ -8,12 +8,14 @@ use nandex::ordered::RecordFormat;
 use nandex::rng::Rng;
 use nandex::testing::{Model, get, put};
 use nandex::units::{Pbn, Ppn};
-use nandex::{Durability, Geometry, OrderedIndex, Plow, PlowConfig};
+use nandex::{Durability, Geometry, OrderedIndex, Plow, PlowConfig, Shared};
+
+use super::any;
 
 /// An index that was closed, and mounted, changed and closed again, some times, and its records.
 fn closed(chip: SimChip, config: &PlowConfig, rng: &mut Rng) -> (SimChip, Model) {
-    let mut model = Model::new();
-    let mut index = Plow::format(chip, config).unwrap();
+    let (chip, mut model) = (Shared::new(chip), Model::new());
+    let mut index = Plow::format(any(chip.clone()), config).unwrap();
     for _ in 0..1 + rng.below(4) {
         for number in 0..rng.below(300) {
             let (key, value) = (rng.below(400).to_be_bytes(), number.to_be_bytes());
@@ -22,12 +24,13 @@ fn closed(chip: SimChip, config: &PlowConfig, rng: &mut Rng) -> (SimChip, Model)
         index.close().unwrap();
         index = Plow::mount(index.into_nand(), config).unwrap();
     }
-    (index.into_nand(), model)
+    let chip = chip.lock().clone();
+    (chip, model)
 }
 
 /// Records of which a mounted chip has another value, or none, without a word.
 fn silent(chip: SimChip, config: &PlowConfig, model: &Model) -> Option<usize> {
-    let mut index = Plow::mount(chip, config).ok()?;
+    let mut index = Plow::mount(any(chip), config).ok()?;
     let mut is_wrong =
         |key: &[u8], value: &Vec<u8>| get(&mut index, key).is_ok_and(|it| it.as_ref() != Some(value));
     Some(model.iter().filter(|(key, value)| is_wrong(key, value)).count())
@@ -83,8 +86,8 @@ fn a_block_in_the_place_of_another_and_one_lost_are_no_silence() {
 
 /// A chip that lost its power after so many changes, and its records but that of the newest change.
 fn lived(chip: SimChip, config: &PlowConfig, (seed, changes): (u64, u64)) -> (SimChip, Model) {
-    let (mut model, mut rng) = (Model::new(), Rng::new(seed));
-    let mut index = Plow::format(chip, config).unwrap();
+    let (chip, mut model, mut rng) = (Shared::new(chip), Model::new(), Rng::new(seed));
+    let mut index = Plow::format(any(chip.clone()), config).unwrap();
     let mut newest = None;
     for number in 0..changes {
         let (key, value) = (rng.below(3_000).to_be_bytes(), number.to_be_bytes());
@@ -93,7 +96,8 @@ fn lived(chip: SimChip, config: &PlowConfig, (seed, changes): (u64, u64)) -> (Si
         }
     }
     newest.and_then(|newest| model.remove(&newest[..]));
-    (index.into_nand(), model)
+    let chip = chip.lock().clone();
+    (chip, model)
 }
 
 #[test]

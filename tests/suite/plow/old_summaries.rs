@@ -6,7 +6,7 @@ use nandex::nand::catalogue::mlc_64m;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::RecordFormat;
 use nandex::units::Ppn;
-use nandex::{Cause, Geometry, Nand, OrderedIndex, Plow, PlowConfig};
+use nandex::{Cause, Geometry, Nand, OrderedIndex, Plow, PlowConfig, Shared};
 
 const HEADER_BYTES: usize = 22;
 /// The longest group: where fewer bytes were left, none was written any more.
@@ -65,12 +65,13 @@ fn a_summary_that_left_groups_out_is_not_trusted() {
     let mut part = mlc_64m();
     part.geometry = Geometry::new(512, 0, 100, 40);
     let config = PlowConfig { ram_bytes: Some(32 * 1024), ..PlowConfig::new(RecordFormat::new(8, 8)) };
-    let mut index = Plow::format(SimChip::new(&part).unwrap(), &config).unwrap();
+    let handle = Shared::new(SimChip::new(&part).unwrap());
+    let mut index = Plow::format(super::any(handle.clone()), &config).unwrap();
     for i in 0..9_000u64 {
         index.insert(&key(i), &i.to_be_bytes()).unwrap();
     }
     index.close().unwrap();
-    let mut chip = index.into_nand();
+    let mut chip = handle.lock().clone();
     let (mut page, mut aged) = (vec![0; 512], 0);
     for ppn in (0..part.geometry.pages()).map(Ppn) {
         let is_read = chip.read(ppn, Cause::Host, &mut page, &mut []);
@@ -80,7 +81,7 @@ fn a_summary_that_left_groups_out_is_not_trusted() {
         }
     }
     assert!(aged >= 2, "{aged} summaries");
-    let mut index = Plow::mount(chip, &config).unwrap();
+    let mut index = Plow::mount(super::any(chip), &config).unwrap();
     let mut value = [0; 8];
     let lost = (0..9_000).filter(|&i| !index.get(&key(i), &mut value).unwrap() || value != i.to_be_bytes());
     assert_eq!(lost.count(), 0);

@@ -33,7 +33,7 @@ fn live(seed: u64) -> bool {
     let ram_bytes = Some((36 << 10) + rng.below(16 << 10) as usize);
     let config = PlowConfig { ram_bytes, durability, ..PlowConfig::new(record) };
     let name = format!("seed {seed}: {:?}, {config:?}", part.geometry);
-    let mut index = Plow::format(SimChip::new(&part).unwrap(), &config).unwrap();
+    let mut index = Plow::format(super::any(SimChip::new(&part).unwrap()), &config).unwrap();
     let value = vec![7; record.value_bytes.into()];
     let (mut there, mut refused) = (BTreeSet::new(), 0);
     for number in 0..INSERTIONS {

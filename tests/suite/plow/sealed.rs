@@ -4,7 +4,7 @@ use nandex::nand::catalogue::mlc_with;
 use nandex::nand::sim::SimChip;
 use nandex::ordered::{Direction, Durability, RecordFormat};
 use nandex::rng::Rng;
-use nandex::{OrderedIndex, Plow, PlowConfig};
+use nandex::{Nand, OrderedIndex, Plow, PlowConfig};
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
@@ -13,11 +13,11 @@ const MEMTABLE: usize = 100;
 /// Entries of the list: three for each page of the memtable, and five.
 const LISTED: u64 = 5 + 3 * MEMTABLE as u64 * 26 / 234;
 
-fn sealed(plow: &Plow<SimChip>) -> u64 {
+fn sealed(plow: &Plow<Box<dyn Nand>>) -> u64 {
     plow.stats().metrics.iter().find(|metric| metric.name == "sealed_pages").unwrap().value
 }
 
-fn everything(plow: &mut Plow<SimChip>) -> BTreeMap<Vec<u8>, Vec<u8>> {
+fn everything(plow: &mut Plow<Box<dyn Nand>>) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut all = BTreeMap::new();
     let visit = &mut |key: &[u8], value: &[u8]| {
         all.insert(key.to_vec(), value.to_vec());
@@ -33,7 +33,8 @@ fn everything(plow: &mut Plow<SimChip>) -> BTreeMap<Vec<u8>, Vec<u8>> {
 fn pages_that_share_an_entry_of_the_list_are_all_found_by_a_mount() {
     for (seed, durability) in [(0, Durability::EveryOperation), (1, Durability::EverySync)] {
         let set = PlowConfig { memtable: Some(MEMTABLE), durability, ..PlowConfig::new(RECORD) };
-        let mut plow = Plow::format(SimChip::new(&mlc_with(256, 512, 10)).unwrap(), &set).unwrap();
+        let mut plow =
+            Plow::format(super::any(SimChip::new(&mlc_with(256, 512, 10)).unwrap()), &set).unwrap();
         let (mut rng, mut model, mut shared) = (Rng::new(seed), BTreeMap::new(), 0);
         for i in 0..8000u64 {
             let key = if i > 5000 { rng.below(70) << 33 } else { rng.below(1 << 40) };

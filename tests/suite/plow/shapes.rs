@@ -81,7 +81,7 @@ fn live(seed: u64) {
     let (config, spread) = (&shape.config, rng.chance(2, 3));
     let name = format!("seed {seed}: {:?}, {:?}", shape.geometry, config);
     let chip = Shared::new(shape.chip());
-    let mut index = match Plow::format(chip.clone(), config) {
+    let mut index = match Plow::format(super::any(chip.clone()), config) {
         Ok(index) => index,
         // Pages too small for a record or a root, a chip too small, or too little RAM.
         Err(IndexError::Unsupported(_)) => return,
@@ -133,8 +133,8 @@ fn live(seed: u64) {
             }
         }
         chip.lock().power_on();
-        index =
-            Plow::mount(chip.clone(), config).unwrap_or_else(|error| panic!("{name}, part {part}: {error}"));
+        index = Plow::mount(super::any(chip.clone()), config)
+            .unwrap_or_else(|error| panic!("{name}, part {part}: {error}"));
         let least = if is_sure { history.acknowledged() } else { 0 };
         let from = format!("{name}, part {part}, died {died}");
         history = History::new(judge(&mut index, (&history, least), &from));

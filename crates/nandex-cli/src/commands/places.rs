@@ -30,6 +30,9 @@ pub(crate) fn run(args: &Places) -> Result<Status> {
         args.chip.name,
         cost(&loaded.load)
     );
+    if data.passed_over > 0 {
+        let _ = writeln!(text, "passed over: {} features that are nowhere", show_count(data.passed_over));
+    }
     if let Some(window) = &args.window {
         let asked = loaded.window(window, Relation::Intersects)?;
         let _ = write!(

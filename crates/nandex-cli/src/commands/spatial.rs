@@ -34,6 +34,12 @@ pub(crate) fn run(args: &Compare) -> Result<Status> {
 
 fn comparison(args: &Compare) -> Result<Comparison<Spatial>> {
     let data = data::find(args.places.as_deref().unwrap_or("places")).context("--places")?;
+    if data.passed_over > 0 {
+        output::tell(&format!(
+            "{}: {} features that are nowhere were passed over",
+            data.name, data.passed_over
+        ));
+    }
     let mut options = parse::options(&args.set);
     if let Some(ops) = args.ops {
         options.set("queries", &ops.to_string());

@@ -11,6 +11,7 @@ use crate::progress::{Progress, stop_on_interrupt};
 use crate::torture_args::Torture;
 use anyhow::{Context, Result};
 use nandex_lab::crash::Target;
+use nandex_lab::input;
 use nandex_lab::registry::{Hosting, STORES, subjects};
 use nandex_lab::runner::Control;
 use nandex_lab::spatial::SPATIAL;
@@ -107,10 +108,15 @@ fn write_csv(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     csv.flush()
 }
 
+/// Largest file of a life that is read, in bytes. Real ones have some hundred lines.
+const CASE_BYTES_MAX: u64 = 64 << 20;
+
 /// Runs the life in a file.
 fn run_file(file: &Path) -> Result<Status> {
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(file).map_err(|error| LabError::io(&name, error))?;
+    let text = input::text(&input::read(file, CASE_BYTES_MAX)?).map_err(|(line, reason)| {
+        LabError::Trace { file: name.clone(), place: Some(format!("line {line}")), reason }
+    })?;
     let case = Case::read(&text, &name)?;
     let (words, status) = match case.run() {
         Ok(counts) => (report::counts(&counts, 0), Status::Done),

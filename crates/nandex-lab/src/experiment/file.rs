@@ -11,7 +11,6 @@ use super::{find, set};
 use crate::{LabError, input};
 use nandex_experiments::FOLDERS;
 use std::borrow::Cow;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Name of the variant, if an experiment defines none.
@@ -91,25 +90,21 @@ fn load_file(file: &Path, name: &str, sets: &[(String, String)]) -> Result<Exper
     definition.source.called = Some(called(name, sets));
     check::all(&definition)
         .map_err(|fault| refused(line_of(&text, &fault.at), fault.at.join("."), fault.error.to_string()))?;
-    let beside = |other: &str| fs::read_to_string(file.with_file_name(other)).ok();
-    let claims = beside("expected.toml").map_or_else(|| Ok(Vec::new()), |text| parse_claims(&text));
-    let claims = claims.map_err(|reason| missing(&file.with_file_name("expected.toml"), reason.trim()))?;
-    let notes = beside("README.md").map_or(Cow::Borrowed(""), Cow::Owned);
+    let expected = file.with_file_name("expected.toml");
+    // Claims that cannot be read are not taken for none.
+    let claims = if expected.exists() { parse_claims(&text_of(&expected)?) } else { Ok(Vec::new()) };
+    let claims = claims.map_err(|reason| missing(&expected, reason.trim()))?;
+    let notes = text_of(&file.with_file_name("README.md")).map_or(Cow::Borrowed(""), Cow::Owned);
     Ok(Experiment { definition, claims, notes })
 }
 
 fn text_of(file: &Path) -> Result<String, LabError> {
     let bytes = input::read(file, BYTES_MAX)?;
-    String::from_utf8(bytes).map_err(|error| {
-        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-        let reason = String::from("is not text");
-        LabError::Experiment {
-            file: file.display().to_string(),
-            line: Some(line),
-            key: String::new(),
-            reason,
-        }
+    input::text(&bytes).map_err(|(line, reason)| LabError::Experiment {
+        file: file.display().to_string(),
+        line: usize::try_from(line).ok(),
+        key: String::new(),
+        reason,
     })
 }
 

@@ -162,7 +162,8 @@ impl Grid {
             key: key.to_string(),
             reason,
         };
-        let text = String::from_utf8(bytes).map_err(|_| refused(None, "", String::from("is not text")))?;
+        let text =
+            input::text(&bytes).map_err(|(line, reason)| refused(usize::try_from(line).ok(), "", reason))?;
         let mut grid: Grid = toml::from_str(&text).map_err(|error: toml::de::Error| {
             let line = error.span().map(|span| text[..span.start].matches('\n').count() + 1);
             let on_it = line.and_then(|line| text.lines().nth(line - 1)).unwrap_or_default().trim();

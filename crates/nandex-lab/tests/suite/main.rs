@@ -18,6 +18,7 @@ mod own_experiments;
 mod power_cuts;
 mod properties;
 mod spatial;
+mod texts;
 mod torture;
 
 use nandex_testkit::Heap;

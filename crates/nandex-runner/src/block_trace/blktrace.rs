@@ -28,6 +28,10 @@ fn is_device(word: &str) -> bool {
     word.split_once(',').is_some_and(|(major, minor)| is_number(major) && is_number(minor))
 }
 
+fn is_bracket(word: &str) -> bool {
+    word.starts_with(['[', '('])
+}
+
 /// The operation in the letters of RWBS. `None` for a flush or a message.
 fn op(rwbs: &str) -> Option<BlockOp> {
     match () {
@@ -66,11 +70,13 @@ impl LineReader for Blktrace {
                     time_ns,
                 }))
             }
-            // A flush, or a command for the device itself: no sectors.
-            [_] | [_, "[", ..] => Ok(Line::Other),
-            [_, word, ..] if word.starts_with(['[', '(']) || number("bytes", word).is_ok_and(|n| n == 0) => {
+            // A flush, or a command for the device itself: no sectors. The completion has a place, though,
+            // before the error or the time taken, and a command has its bytes before itself in brackets.
+            [_] => Ok(Line::Other),
+            [_, word, ..] if is_bracket(word) || number("bytes", word).is_ok_and(|n| n == 0) => {
                 Ok(Line::Other)
             }
+            [_, place, word, ..] if is_bracket(word) && number("place", place).is_ok() => Ok(Line::Other),
             _ => Err(format!("an event {event} without sector and sectors")),
         }
     }

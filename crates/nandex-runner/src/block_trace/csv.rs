@@ -8,8 +8,8 @@
 //! | time (may be missing) | `time_s`, `time`, `time_ms`, `time_us`, `time_ns` |
 //! | device (may be missing) | `device`, `disk`, `asu` |
 //!
-//! Other columns are ignored. Without a heading the columns are `op,sector,sectors` and then, if there is
-//! one, `time_us`.
+//! Other columns are ignored, but a time without a unit, such as `timestamp`, is refused. Without a heading
+//! the columns are `op,sector,sectors` and then, if there is one, `time_us`.
 
 use super::words::{fields, number, op, sectors, time};
 use super::{BlockFormat, BlockOp, BlockTrace, Event, Line, LineReader, RawRequest, SECTOR_BYTES};
@@ -97,11 +97,21 @@ impl Columns {
             let known: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
             find(names).ok_or_else(|| format!("no column of {what} ({})", known.join(", ")))
         };
+        let time = find(&TIMES);
+        // A time that was left out without a word would pass for a trace without times.
+        let is_time = |head: &&str| {
+            let head = head.to_ascii_lowercase();
+            head.starts_with("time") || head == "ts"
+        };
+        if let Some(head) = heads.iter().find(|head| time.is_none() && is_time(head)) {
+            let known: Vec<&str> = TIMES.iter().map(|(name, _)| *name).collect();
+            return Err(format!("the column {head} has no unit; known are {}", known.join(", ")));
+        }
         Ok(Columns {
             op: need("the operation", &OPS)?.place,
             address: need("the address", &ADDRESSES)?,
             size: need("the size", &SIZES)?,
-            time: find(&TIMES),
+            time,
             device: find(&DEVICES).map(|column| column.place),
         })
     }

@@ -6,8 +6,8 @@
 //! nothing in any format; a line that makes no sense is refused with its number and with what was expected
 //! there.
 //!
-//! Addresses are bytes on a device, times are nanoseconds since the first request. [`place`] lays the
-//! addresses out on the pages of a store.
+//! Addresses are bytes on a device, times are nanoseconds since the first request; `times` tells which
+//! disorder is mended and which is refused. [`place`] lays the addresses out on the pages of a store.
 
 mod blktrace;
 mod csv;
@@ -16,11 +16,15 @@ mod fio;
 mod msr;
 pub mod place;
 mod spc;
+mod systor;
 #[cfg(test)]
 mod tests;
+mod times;
 mod words;
 
 pub use self::csv::write_csv;
+
+use self::times::Clock;
 
 use crate::error::LabError;
 use crate::input::{self, Lines, WrongLine};
@@ -39,9 +43,6 @@ const DEVICES_MAX: usize = 1024;
 
 /// Largest end address of a device. It leaves room to round up to pages and blocks within 64 bits.
 const END_BYTES_MAX: u64 = 1 << 62;
-
-/// Largest time of a request, some 146 years. It leaves room to add the time that requests take.
-const TIME_NS_MAX: u64 = 1 << 62;
 
 /// The operation that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +86,8 @@ pub struct BlockTrace {
     /// Number of lines without a request, such as other events of a block layer, and of requests of no
     /// bytes.
     pub other_lines: u64,
+    /// Number of requests that the file has after a later one. They were put in order of time.
+    pub late_requests: u64,
 }
 
 /// The options for reading a block trace.
@@ -150,7 +153,8 @@ pub struct BlockFormat {
 }
 
 /// All formats, in the order in which they are tried.
-pub static FORMATS: &[BlockFormat] = &[fio::FORMAT, blktrace::FORMAT, msr::FORMAT, spc::FORMAT, csv::FORMAT];
+pub static FORMATS: &[BlockFormat] =
+    &[fio::FORMAT, blktrace::FORMAT, msr::FORMAT, systor::FORMAT, spc::FORMAT, csv::FORMAT];
 
 /// The format of this name.
 pub fn format(name: &str) -> Result<&'static BlockFormat, LabError> {
@@ -227,8 +231,7 @@ struct Builder {
     reader: Option<Box<dyn LineReader>>,
     limit: usize,
     event: Event,
-    time_scale: u64,
-    start_ns: Option<u64>,
+    clock: Clock,
     device: u32,
 }
 
@@ -239,8 +242,7 @@ impl Builder {
             reader: None,
             limit: options.requests.map_or(usize::MAX, |n| usize::try_from(n).unwrap_or(usize::MAX)),
             event: options.event,
-            time_scale: options.time_scale,
-            start_ns: None,
+            clock: Clock::new(options.time_scale),
             device: 0,
         };
         if let Some(format) = options.format {
@@ -291,12 +293,8 @@ impl Builder {
                 self.trace.devices.push(device);
             }
         }
-        let start = *self.start_ns.get_or_insert(time_ns.unwrap_or(0));
         self.trace.has_times |= time_ns.is_some();
-        // Merged logs are out of order by a little; what seems to come before the first request came with it.
-        let time_ns = time_ns.unwrap_or(0).saturating_sub(start).checked_mul(self.time_scale);
-        let time_ns =
-            time_ns.filter(|&ns| ns < TIME_NS_MAX).ok_or("the time is centuries after the first one")?;
+        let time_ns = self.clock.take(time_ns.unwrap_or(0))?;
         input::require_room(&self.trace.requests, "requests")?;
         self.trace.requests.push(Request { op, device: self.device, offset_bytes, bytes, time_ns });
         Ok(())
@@ -310,6 +308,8 @@ impl Builder {
             });
         }
         self.trace.requests.shrink_to_fit();
+        self.trace.late_requests = self.clock.late();
+        self.clock.set(&mut self.trace.requests)?;
         Ok(self.trace)
     }
 }

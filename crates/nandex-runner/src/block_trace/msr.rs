@@ -19,23 +19,29 @@ pub(super) const FORMAT: BlockFormat = BlockFormat {
     reader: |_: Event| Box::new(Msr),
     looks_like: |line| {
         let f = fields(line);
-        let is_head = f[0].eq_ignore_ascii_case("timestamp") && f.len() >= 6;
         let is_number = |i: usize| f[i].parse::<u64>().is_ok();
-        is_head || (f.len() >= 6 && is_number(0) && is_number(2) && op(f[3]).is_ok() && is_number(4))
+        is_heading(&f) || (f.len() >= 6 && is_number(0) && is_number(2) && op(f[3]).is_ok() && is_number(4))
     },
 };
+
+/// Whether these are the heads of the columns. Other collections have a `Timestamp` first, too.
+fn is_heading(fields: &[&str]) -> bool {
+    let heads = ["timestamp", "hostname", "disknumber", "type", "offset", "size"];
+    fields.len() >= heads.len()
+        && fields.iter().zip(heads).all(|(field, head)| field.eq_ignore_ascii_case(head))
+}
 
 struct Msr;
 
 impl LineReader for Msr {
     fn line(&mut self, text: &str) -> Result<Line, String> {
         let f = fields(text);
+        if is_heading(&f) {
+            return Ok(Line::Nothing);
+        }
         let [timestamp, host, disk, kind, offset, size, ..] = f[..] else {
             return Err(format!("{} fields", f.len()));
         };
-        if timestamp.eq_ignore_ascii_case("timestamp") {
-            return Ok(Line::Nothing);
-        }
         let ticks = number("timestamp", timestamp)?;
         let ticks = ticks.checked_sub(EPOCH_TICKS).unwrap_or(ticks);
         let time_ns = ticks.checked_mul(TICK_NS).ok_or("the timestamp lies beyond the year 2500")?;

@@ -36,6 +36,10 @@ const FIO2: &str = "fio version 2 iolog\n/dev/sda add\n/dev/sda open\n/dev/sda w
 const FIO3: &str =
     "fio version 3 iolog\n2 nvme add\n872 nvme open\n878 nvme write 0 16384\n890 nvme read 512 512\n";
 
+const SYSTOR: &str = "Timestamp,Response,IOType,LUN,Offset,Size\n\
+                      1455592984.297108,0.000163,R,4,138788864,4096\n\
+                      1455592984.297208,,W,0,512,1024\n";
+
 const BLK: &str = "  8,0    3        1     0.000000000   697  Q   W 223490 + 8 [kjournald]\n\
                    8,0    3        2     0.000001829   697  G   W 223490 + 8 [kjournald]\n\
                    8,0    3        0     0.000002000     0  m   N cfq697 insert_request\n\
@@ -115,6 +119,117 @@ fn blktrace_counts_one_event_of_each_request() {
 }
 
 #[test]
+fn events_without_a_length_are_passed_over() {
+    let usual = "253,0 0 14 0.004446930 9 {} W 8 + 8 [a]\n";
+    let without = [
+        "WS 7928928 [0]",
+        "FWS 7928928 (  123456) [0]",
+        "FN [jbd2/dm-0-8]",
+        "WS [jbd2/dm-0-8]",
+        "N 0 [0]",
+        "N 0 (00 ..) [0]",
+        "R 36 (12 01 00 00 24 00) [smartd]",
+        "R (12 01) [0]",
+        "W 8 + 0 [a]",
+        "WFS",
+    ];
+    for (event, letter) in [(Event::Queued, "Q"), (Event::Issued, "D"), (Event::Completed, "C")] {
+        let options = BlockTraceOptions { event, ..BlockTraceOptions::default() };
+        let usual = usual.replace("{}", letter);
+        for rest in without {
+            let text = format!("{usual}253,0 0 15 0.004446931 0 {letter} {rest}\n{usual}");
+            let read = BlockTrace::from_lines(text.as_bytes(), &options);
+            let read = read.unwrap_or_else(|wrong| panic!("{rest}: {wrong:?}"));
+            assert_eq!((read.requests.len(), read.other_lines), (2, 1), "{letter} {rest}");
+        }
+        for damaged in ["W 223490 8 [a]", "W 223490", "W x [0]", "W 223490 + [a]"] {
+            let text = format!("{usual}253,0 0 15 0.004446931 0 {letter} {damaged}\n");
+            assert_eq!(BlockTrace::from_lines(text.as_bytes(), &options).unwrap_err().0, 2, "{damaged}");
+        }
+    }
+}
+
+/// The text of a write at this time in seconds.
+type Write = fn(f64) -> String;
+
+/// Writes of each format with times.
+const TIMED: [(&str, Write); 6] = [
+    ("spc", |at| format!("0,8,512,W,{at:.9}\n")),
+    ("msr", |at| format!("{:.0},hm,1,Write,512,512,9\n", at * 1e7)),
+    ("systor", |at| format!("{at:.9},0.1,W,4,512,512\n")),
+    ("fio", |at| format!("{:.0} nvme write 512 512\n", at * 1e6)),
+    ("blktrace", |at| format!("8,0 3 1 {at:.9} 697 Q W 8 + 8 [a]\n")),
+    ("csv", |at| format!("W,8,1,{:.0}\n", at * 1e6)),
+];
+
+fn timed(format: &str, line: Write, times: &[f64]) -> Result<BlockTrace, (u64, String)> {
+    let head = if format == "fio" { "fio version 3 iolog\n" } else { "# no heading\n" };
+    read(&format!("{head}{}", times.iter().map(|at| line(*at)).collect::<String>()))
+}
+
+#[test]
+fn little_disorder_is_put_in_order_and_counted() {
+    for (name, line) in TIMED {
+        let trace = timed(name, line, &[100.0, 103.0, 102.0, 102.5, 150.0, 100.0, 99.0]).unwrap();
+        let seconds: Vec<u64> = trace.requests.iter().map(|r| r.time_ns / 500_000_000).collect();
+        assert_eq!(seconds, [0, 2, 2, 6, 7, 8, 102], "{name}");
+        assert_eq!((trace.format, trace.late_requests), (name, 4));
+        let good = timed(name, line, &[100.0, 100.0, 130.0, 86_400.0 * 30.0]).unwrap();
+        assert_eq!(good.late_requests, 0, "{name}");
+    }
+    let text = "W,1,1,5\nW,2,1,7\nW,3,1,5\nW,4,1,7\n";
+    let sectors: Vec<u64> = read(text).unwrap().requests.iter().map(|r| r.offset_bytes / 512).collect();
+    assert_eq!(sectors, [1, 3, 2, 4], "requests of one time stay as they were");
+    let untimed = read("W,1,1\nW,2,1\n").unwrap();
+    assert_eq!((untimed.late_requests, untimed.has_times), (0, false));
+}
+
+#[test]
+fn clocks_that_jump_are_refused_with_their_line() {
+    for (name, line) in TIMED {
+        for times in [[1000.0, 1001.0, 940.0], [1e6, 1e6 + 1.0, 0.0]] {
+            let (at, reason) = timed(name, line, &times).unwrap_err();
+            assert!(at == 4 && reason.contains("back"), "{name}: {at}, {reason}");
+            assert!(reason.contains(&format!("{} s", times[1])), "{name}: {reason}");
+            assert!(reason.contains(&format!("{} s", times[2])), "{name}: {reason}");
+        }
+        let (at, reason) = timed(name, line, &[0.0, 1_266_874_889.0, 0.001]).unwrap_err();
+        assert!(at == 3 && reason.contains("1266874889 s after 0 s"), "{name}: {at}, {reason}");
+    }
+    let scaled = BlockTraceOptions { time_scale: u64::MAX, ..BlockTraceOptions::default() };
+    for text in ["W,1,1,5\nW,1,1,6\n", "W,1,1,6\nW,1,1,5\n"] {
+        let (_, reason) = BlockTrace::from_lines(text.as_bytes(), &scaled).unwrap_err();
+        assert!(reason.contains("centuries"), "{reason}");
+    }
+}
+
+#[test]
+fn a_desktop_is_no_server() {
+    let trace = read(SYSTOR).unwrap();
+    assert_eq!((trace.format, &trace.devices[..]), ("systor", &["4".to_string(), "0".to_string()][..]));
+    let expected =
+        [request(BlockOp::Read, 0, (138_788_864, 4096), 0), request(BlockOp::Write, 1, (512, 1024), 100_000)];
+    assert_eq!(trace.requests, expected);
+    assert_refused(&format!("{SYSTOR}1.0,2,R,4,5\n"), 4, &["5 fields", "IOType"]);
+    assert_refused(&format!("{SYSTOR}1.0,2,R,x,5,6\n"), 4, &["LUN 'x'"]);
+    assert!(as_format("msr", SYSTOR).is_err() && as_format("systor", MSR).is_err());
+    // Other collections: Alibaba, Tencent, MQSim, DiskSim, FIU, and a heading that only begins alike.
+    let others = [
+        "419,W,8792731648,16384,1577808144360767\n",
+        "1538323200,12910952,128,0,1063\n",
+        "4851300 0 3409216 8 1\n",
+        "0.012345 1 3409216 8 1\n",
+        "329131208190249 4892 syslogd 904265560 8 W 6 0 531e779\n",
+        "device_id,opcode,offset,length,timestamp\n",
+        "Timestamp,Hostname,Disk,Type,Offset,Size\n",
+        "Timestamp,A,B,C,D,E,F\n",
+    ];
+    for other in others {
+        assert_refused(other, 1, &["of no format known here"]);
+    }
+}
+
+#[test]
 fn csv_columns_have_names_and_units() {
     let trace = read("op,sector,sectors,time_us\nW,42932745,1,5633898\nR,8,2,5633900\n").unwrap();
     assert_eq!(trace.format, "csv");
@@ -130,6 +245,8 @@ fn csv_columns_have_names_and_units() {
     assert_refused("op,sector,sectors\nW,1,2\nX,1,2\n", 3, &["'X'"]);
     assert_refused("op,sector,sectors\nR,1,9999999999\n", 2, &["at most 1073741824"]);
     assert_refused("op,offset,size\nT,18446744073709551615,2\n", 2, &["beyond 2^62"]);
+    let (line, reason) = as_format("csv", "ts,op,sector,sectors\n").unwrap_err();
+    assert!(line == 1 && reason.contains("the column ts has no unit; known are time_s"), "{reason}");
     let (line, reason) = as_format("csv", "op,sectors\n").unwrap_err();
     assert!(line == 1 && reason.contains("no column of the address (sector, lba"), "{reason}");
 }
@@ -150,7 +267,19 @@ fn what_was_written_as_csv_is_read_again() {
 
 #[test]
 fn each_format_is_known_by_its_first_line() {
-    for (text, name) in [(SPC, "spc"), (MSR, "msr"), (FIO2, "fio"), (FIO3, "fio"), (BLK, "blktrace")] {
+    let msr = format!("Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n{MSR}");
+    let systor = SYSTOR.split_once('\n').unwrap().1;
+    let texts = [
+        (SPC, "spc"),
+        (MSR, "msr"),
+        (&msr, "msr"),
+        (SYSTOR, "systor"),
+        (systor, "systor"),
+        (FIO2, "fio"),
+        (FIO3, "fio"),
+        (BLK, "blktrace"),
+    ];
+    for (text, name) in texts {
         let first = text.lines().next().unwrap();
         let claimed: Vec<&str> = FORMATS.iter().filter(|f| (f.looks_like)(first)).map(|f| f.name).collect();
         assert_eq!(claimed, [name]);

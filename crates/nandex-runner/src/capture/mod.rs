@@ -1,5 +1,6 @@
 //! Captures the operations of a program on its directory tree: runs it under strace and makes a trace.
 
+mod links;
 mod strace;
 #[cfg(test)]
 mod tests;
@@ -10,7 +11,7 @@ use crate::input::Lines;
 use crate::trace::Trace;
 use crate::trace::build::Numbering;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, FileType};
 use std::io::{self, BufRead, BufReader};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -44,8 +45,8 @@ pub fn capture(command: &[OsString], root: &Path, numbering: Numbering) -> Resul
     let start = std::env::current_dir().map_err(|error| named(Path::new("."), error))?;
     let refused = |reason: String| LabError::bad_option("--tree", &root.display().to_string(), reason);
     let mut tree = Tree::new(root.as_os_str().as_bytes(), start.as_os_str().as_bytes()).map_err(refused)?;
-    for entry in entries(&root)? {
-        tree.existing(entry.as_os_str().as_bytes());
+    for (entry, leads_to) in entries(&root)? {
+        tree.existing(entry.as_os_str().as_bytes(), leads_to.as_ref().map(|to| to.as_os_str().as_bytes()));
     }
     let log = Log::new();
     let status = run(command, &log.0)?;
@@ -97,8 +98,8 @@ fn follow(log: impl BufRead, tree: &mut Tree) -> Result<(), (u64, String)> {
     Ok(())
 }
 
-/// Everything below a folder, sorted by name. A folder comes before its contents.
-fn entries(root: &Path) -> Result<Vec<PathBuf>, LabError> {
+/// Everything below a folder, sorted by name, and where links lead. A folder comes before its contents.
+fn entries(root: &Path) -> Result<Vec<(PathBuf, Option<PathBuf>)>, LabError> {
     let mut found = Vec::new();
     let mut folders = vec![root.to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -106,11 +107,15 @@ fn entries(root: &Path) -> Result<Vec<PathBuf>, LabError> {
         let mut inside = Vec::new();
         for entry in fs::read_dir(&folder).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            inside.push((entry.path(), entry.file_type().is_ok_and(|kind| kind.is_dir())));
+            inside.push((entry.path(), entry.file_type().ok()));
         }
-        inside.sort();
-        folders.extend(inside.iter().rev().filter(|(_, is_folder)| *is_folder).map(|(path, _)| path.clone()));
-        found.extend(inside.into_iter().map(|(path, _)| path));
+        inside.sort_by(|one, other| one.0.cmp(&other.0));
+        let is_folder = |kind: &Option<FileType>| kind.is_some_and(|kind| kind.is_dir());
+        folders.extend(inside.iter().rev().filter(|(_, kind)| is_folder(kind)).map(|(path, _)| path.clone()));
+        found.extend(inside.into_iter().map(|(path, kind)| {
+            let leads_to = kind.filter(FileType::is_symlink).and_then(|_| fs::read_link(&path).ok());
+            (path, leads_to)
+        }));
         if found.len() > ENTRIES_MAX {
             let why = format!("has more than {ENTRIES_MAX} entries; name a smaller part of it");
             return Err(LabError::bad_option("--tree", &root.display().to_string(), why));

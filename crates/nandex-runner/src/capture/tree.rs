@@ -4,6 +4,7 @@
 //! (ReiserFS, btrfs): the entries of a directory lie together, and directories in the order in which they
 //! were made. Only entries below the root of the tree count.
 
+use super::links::{Links, follows, has, rename_below};
 use super::strace::{Argument, Call, Lines, Outcome};
 use crate::trace::build::{Builder, Key, Span};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,7 @@ pub(super) struct Tree {
     written: BTreeSet<Vec<u8>>,
     /// Directories being listed, by process and descriptor.
     listed: BTreeSet<(u32, String)>,
+    links: Links,
     builder: Builder,
 }
 
@@ -44,12 +46,14 @@ impl Tree {
             start: start.to_vec(),
             written: BTreeSet::new(),
             listed: BTreeSet::new(),
+            links: Links::default(),
             builder,
         })
     }
 
-    /// Adds an entry that existed before the program ran.
-    pub(super) fn existing(&mut self, path: &[u8]) {
+    /// Adds an entry that existed before the program ran, and the path that it holds if it is a link.
+    pub(super) fn existing(&mut self, path: &[u8], leads_to: Option<&[u8]>) {
+        self.links.set(path, leads_to);
         if let Some(key) = self.key(path) {
             self.builder.existing(TABLE, key);
         }
@@ -90,8 +94,8 @@ impl Tree {
         place
     }
 
-    /// The absolute path of the `number`-th path among the arguments.
-    fn path(&mut self, call: &Call, lines: &Lines, number: usize) -> Option<Vec<u8>> {
+    /// The `number`-th path among the arguments, with the directory it starts from.
+    fn named(&mut self, call: &Call, lines: &Lines, number: usize) -> Option<(Vec<u8>, Vec<u8>)> {
         let texts =
             call.arguments.iter().enumerate().filter(|(_, argument)| matches!(argument, Argument::Text(_)));
         let (at, _) = texts.clone().nth(number)?;
@@ -103,7 +107,20 @@ impl Tree {
             _ if text.is_empty() => return None,
             _ => self.place(call.pid, lines),
         };
-        Some(plain(&base, text))
+        Some((base, text.clone()))
+    }
+
+    /// The path of the entry that the `number`-th path among the arguments means. Links that lead there are
+    /// looked up.
+    fn path(&mut self, call: &Call, lines: &Lines, number: usize) -> Option<Vec<u8>> {
+        let (base, text) = self.named(call, lines, number)?;
+        let found = self.links.find(&base, &text, follows(call))?;
+        for link in &found.through {
+            if let Some(key) = self.key(link) {
+                self.builder.look_up(TABLE, key, Some(true));
+            }
+        }
+        Some(found.path)
     }
 
     fn descriptor(call: &Call) -> Option<(&str, &[u8])> {
@@ -141,20 +158,13 @@ impl Tree {
     }
 
     fn opens(&mut self, call: &Call, lines: &Lines) {
-        let creates = call.name == "creat"
-            || call
-                .arguments
-                .iter()
-                .any(|a| matches!(a, Argument::Other(flags) if flags.contains("O_CREAT")));
-        let truncates = call.name == "creat"
-            || call
-                .arguments
-                .iter()
-                .any(|a| matches!(a, Argument::Other(flags) if flags.contains("O_TRUNC")));
+        let creates = call.name == "creat" || has(call, "O_CREAT");
+        let truncates = call.name == "creat" || has(call, "O_TRUNC");
+        let named = self.path(call, lines, 0);
         let path = match &call.outcome {
-            // Links were followed.
+            // Links that are not known here were followed, too.
             Outcome::Done(_, Some(path)) => Some(path.clone()),
-            _ => self.path(call, lines, 0),
+            _ => named,
         };
         let Some(key) = path.and_then(|path| self.key(&path)) else { return };
         match &call.outcome {
@@ -185,32 +195,60 @@ impl Tree {
         }
     }
 
-    /// The key named by the `number`-th path of a call. If the call failed, it is handled here and there is
-    /// none.
-    fn target(&mut self, call: &Call, lines: &Lines, number: usize) -> Option<Key> {
-        let path = self.path(call, lines, number)?;
-        let key = self.key(&path)?;
-        if let Outcome::Failed(error) = &call.outcome {
-            self.told(key, error);
-            return None;
+    /// Adds the knowledge of a call that names another entry, too, and failed: the other may be the one that
+    /// is missing.
+    fn told_of_one(&mut self, path: Option<Vec<u8>>, error: &str) {
+        if let Some(key) = path.and_then(|path| self.key(&path)) {
+            let is_other = error == "ENOENT" && !self.is_absent(&key);
+            self.told(key, if is_other { "EEXIST" } else { error });
         }
-        Some(key)
+    }
+
+    /// The path and the key named by the `number`-th path of a call. If the call failed, it is handled here
+    /// and there is none.
+    fn target(&mut self, call: &Call, lines: &Lines, number: usize) -> Option<(Vec<u8>, Key)> {
+        let path = self.path(call, lines, number)?;
+        match &call.outcome {
+            // The program that interprets a script may be the one that is missing.
+            Outcome::Failed(error) if call.name == "execve" => self.told_of_one(Some(path), error),
+            Outcome::Failed(error) => {
+                if let Some(key) = self.key(&path) {
+                    self.told(key, error);
+                }
+            }
+            Outcome::Done(..) => return self.key(&path).map(|key| (path, key)),
+        }
+        None
     }
 
     fn looks(&mut self, call: &Call, lines: &Lines, number: usize) {
-        if let Some(key) = self.target(call, lines, number) {
+        if let Some((_, key)) = self.target(call, lines, number) {
             self.builder.look_up(TABLE, key, Some(true));
         }
     }
 
     fn makes(&mut self, call: &Call, lines: &Lines, number: usize) {
-        if let Some(key) = self.target(call, lines, number) {
+        let first = if number > 0 { self.named(call, lines, 0) } else { None };
+        let leads_to = match call.name.as_str() {
+            "symlink" | "symlinkat" => first.map(|(_, text)| text),
+            "link" | "linkat" => {
+                let linked = self.path(call, lines, 0);
+                if matches!(&call.outcome, Outcome::Failed(error) if error == "ENOENT") {
+                    return self.told_of_one(linked, "ENOENT");
+                }
+                linked.and_then(|path| self.links.get(&path))
+            }
+            _ => None,
+        };
+        if let Some((path, key)) = self.target(call, lines, number) {
+            self.links.set(&path, leads_to.as_deref());
             self.builder.put(TABLE, key);
         }
     }
 
     fn removes(&mut self, call: &Call, lines: &Lines) {
-        if let Some(key) = self.target(call, lines, 0) {
+        if let Some((path, key)) = self.target(call, lines, 0) {
+            self.links.set(&path, None);
             self.builder.remove(TABLE, key);
         }
     }
@@ -218,10 +256,19 @@ impl Tree {
     fn renames(&mut self, call: &Call, lines: &Lines) {
         let paths = (self.path(call, lines, 0), self.path(call, lines, 1));
         let (Some(from), Some(to)) = paths else { return };
-        let keys = (self.key(&from), self.key(&to));
         if let Outcome::Failed(error) = &call.outcome {
-            keys.0.into_iter().for_each(|key| self.told(key, error));
-            return;
+            return self.told_of_one(Some(from), error);
+        }
+        let keys = (self.key(&from), self.key(&to));
+        if has(call, "RENAME_EXCHANGE") {
+            for key in [keys.0, keys.1].into_iter().flatten() {
+                self.builder.update(TABLE, key);
+            }
+            // No path of a file has a zero in it.
+            let aside = b"\0";
+            self.carry(&from, aside);
+            self.carry(&to, &from);
+            return self.carry(aside, &to);
         }
         keys.0.into_iter().for_each(|key| {
             self.builder.remove(TABLE, key);
@@ -229,22 +276,20 @@ impl Tree {
         keys.1.into_iter().for_each(|key| {
             self.builder.put(TABLE, key);
         });
-        // A directory keeps its number, and so do those below it.
-        let below = [from.as_slice(), b"/"].concat();
-        let moved: Vec<Vec<u8>> =
-            self.folders.keys().filter(|path| **path == from || path.starts_with(&below)).cloned().collect();
-        for path in moved {
-            if let Some(number) = self.folders.remove(&path) {
-                self.folders.insert([to.as_slice(), &path[from.len()..]].concat(), number);
-            }
-        }
+        self.carry(&from, &to);
+    }
+
+    /// Gives an entry another path. A directory keeps its number, a link its path, and so do those below.
+    fn carry(&mut self, from: &[u8], to: &[u8]) {
+        rename_below(&mut self.folders, from, to);
+        self.links.rename(from, to);
     }
 
     fn changes(&mut self, call: &Call, lines: &Lines) {
-        if self.path(call, lines, 0).is_none() {
+        if self.named(call, lines, 0).is_none() {
             return self.changes_open(call);
         }
-        if let Some(key) = self.target(call, lines, 0) {
+        if let Some((_, key)) = self.target(call, lines, 0) {
             self.builder.update(TABLE, key);
         }
     }
@@ -314,24 +359,4 @@ impl Tree {
             self.places.entry(child).or_insert(place);
         }
     }
-}
-
-/// Removes `.`, `..` and double slashes from a path.
-fn plain(base: &[u8], path: &[u8]) -> Vec<u8> {
-    let mut parts: Vec<&[u8]> = Vec::new();
-    for part in base.split(|byte| *byte == b'/').chain(path.split(|byte| *byte == b'/')) {
-        match part {
-            b"" | b"." => {}
-            b".." => {
-                parts.pop();
-            }
-            part => parts.push(part),
-        }
-    }
-    let mut out = Vec::new();
-    for part in parts {
-        out.push(b'/');
-        out.extend_from_slice(part);
-    }
-    if out.is_empty() { vec![b'/'] } else { out }
 }

@@ -72,6 +72,8 @@ pub struct TraceFacts {
     pub written_bytes: u64,
     /// Number of lines without a request.
     pub other_lines: u64,
+    /// Number of requests that the file has after a later one; they were put in order of time.
+    pub late_requests: u64,
     /// Time from the first request to the last, in ns; absent if the trace has no times.
     pub duration_ns: Option<u64>,
 }

@@ -167,6 +167,7 @@ impl Replay {
                 read_bytes: bytes(BlockOp::Read),
                 written_bytes: bytes(BlockOp::Write),
                 other_lines: trace.other_lines,
+                late_requests: trace.late_requests,
                 duration_ns: trace.has_times.then(|| trace.duration_ns()),
             },
             placing: self.placing.name().to_string(),

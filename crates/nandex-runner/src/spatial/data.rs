@@ -11,13 +11,13 @@
 use super::registry::Number;
 use crate::data as folder;
 use crate::error::LabError;
-use crate::input::{self, BoundedLines};
+use crate::input::{self, BoundedLines, Plain};
 use geojson::feature::Id;
 use geojson::{Feature, FeatureCollection, GeoJson, GeometryValue, Position};
 use nandex::rng::{Rng, split_mix};
 use nandex::spatial::Rect;
 use std::collections::BTreeSet;
-use std::io::{BufRead, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 /// A named set of spatial entries.
@@ -27,6 +27,8 @@ pub struct Dataset<C, const D: usize> {
     pub name: String,
     /// The entries, each with a number of its own.
     pub entries: Vec<(Rect<C, D>, u64)>,
+    /// Number of features of the file that are nowhere, such as one whose geometry is null, and no entries.
+    pub passed_over: u64,
 }
 
 /// A dataset that comes with the program or is made by it.
@@ -76,7 +78,7 @@ pub fn find(name: &str) -> Result<Dataset<f64, 2>, LabError> {
             };
         }
     };
-    Ok(Dataset { name: name.to_string(), entries })
+    Ok(Dataset { name: name.to_string(), entries, passed_over: 0 })
 }
 
 /// Reads a dataset from a file.
@@ -84,12 +86,17 @@ pub fn read(path: &Path) -> Result<Dataset<f64, 2>, LabError> {
     let mut input = input::open(path)?;
     let file = path.display().to_string();
     let start = input.fill_buf().map_err(|error| LabError::io(&file, error))?;
-    let entries = match start.iter().find(|byte| !byte.is_ascii_whitespace()) {
-        Some(b'{') => read_geojson(&file, &input::read(path, GEOJSON_BYTES_MAX)?[..])?,
-        _ => read_csv(&file, input)?,
+    let start = input::without_mark(start);
+    let (entries, passed_over) = match start.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'{') => {
+            let Places { entries, passed_over } =
+                read_geojson(&file, &input::read(path, GEOJSON_BYTES_MAX)?[..])?;
+            (entries, passed_over)
+        }
+        _ => (read_csv(&file, input)?, 0),
     };
     let name = path.file_name().map_or(file, |name| name.to_string_lossy().into_owned());
-    Ok(Dataset { name, entries })
+    Ok(Dataset { name, entries, passed_over })
 }
 
 fn bundled(file: &str, packed: &[u8]) -> Result<Vec<(Rect<f64, 2>, u64)>, LabError> {
@@ -172,9 +179,18 @@ fn csv_words(error: &csv::Error) -> String {
     }
 }
 
-/// Reads the features of a GeoJSON file as the rectangles around them, with their numbers; `file` is its
-/// name for errors.
-pub fn read_geojson(file: &str, input: impl Read) -> Result<Vec<(Rect<f64, 2>, u64)>, LabError> {
+/// The entries of a GeoJSON file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Places {
+    /// The rectangles around the features that are somewhere, with their numbers.
+    pub entries: Vec<(Rect<f64, 2>, u64)>,
+    /// Number of features without a position: their geometry is null or empty, as RFC 7946 allows.
+    pub passed_over: u64,
+}
+
+/// Reads the features of a GeoJSON file as the rectangles around them; `file` is its name for errors.
+pub fn read_geojson(file: &str, input: impl Read) -> Result<Places, LabError> {
+    let input = BufReader::new(Plain::new(input));
     let whole: GeoJson = serde_json::from_reader(input).map_err(|error| {
         let place = format!("line {}", error.line());
         wrong(file, place, error.to_string())
@@ -184,24 +200,32 @@ pub fn read_geojson(file: &str, input: impl Read) -> Result<Vec<(Rect<f64, 2>, u
         GeoJson::Feature(feature) => vec![feature],
         GeoJson::Geometry(geometry) => vec![geometry.into()],
     };
+    let mut places = Places::default();
     let mut seen = BTreeSet::new();
-    let entry = |(number, feature): (usize, &Feature)| {
-        let wrong = |reason: &str| wrong(file, format!("feature {}", number + 1), reason);
-        let geometry = feature.geometry.as_ref().ok_or_else(|| wrong("has no geometry"))?;
+    for (number, feature) in (1..).zip(&features) {
+        let wrong = |reason: &str| wrong(file, format!("feature {number}"), reason);
         let mut corners = None;
-        bound(&geometry.value, &mut corners).map_err(wrong)?;
-        let [low, high] = corners.ok_or_else(|| wrong("has no coordinates"))?;
+        if let Some(geometry) = &feature.geometry {
+            bound(&geometry.value, &mut corners).map_err(wrong)?;
+        }
+        let Some([low, high]) = corners else {
+            places.passed_over += 1;
+            continue;
+        };
         let rect = Rect::new(low, high).map_err(|why| wrong(&why.to_string()))?;
         let id = match &feature.id {
-            None => number as u64 + 1,
+            None => number,
             Some(Id::Number(id)) => id.as_u64().ok_or_else(|| wrong("has an id that is no whole number"))?,
             Some(Id::String(id)) => {
                 id.parse().map_err(|_| wrong(&format!("has the id '{id}', which is no whole number")))?
             }
         };
-        if seen.insert(id) { Ok((rect, id)) } else { Err(wrong(&format!("has the id {id} of another"))) }
-    };
-    features.iter().enumerate().map(entry).collect()
+        if !seen.insert(id) {
+            return Err(wrong(&format!("has the id {id} of another")));
+        }
+        places.entries.push((rect, id));
+    }
+    Ok(places)
 }
 
 type Corners = Option<[[f64; 2]; 2]>;
@@ -288,7 +312,7 @@ mod tests {
         read_csv("x.csv", text.as_bytes()).map_err(|error| error.to_string())
     }
 
-    fn json(text: &str) -> Result<Vec<(Rect<f64, 2>, u64)>, String> {
+    fn json(text: &str) -> Result<Places, String> {
         read_geojson("x.json", text.as_bytes()).map_err(|error| error.to_string())
     }
 
@@ -324,10 +348,44 @@ mod tests {
                 {"type":"LineString","coordinates":[[3,9],[1,4],[2,5]]}}]}"#;
         let expected =
             vec![(Rect::point([1.0, 2.0]).unwrap(), 9), (Rect::new([1.0, 4.0], [3.0, 9.0]).unwrap(), 2)];
-        assert_eq!(json(text), Ok(expected));
-        let none = r#"{"type":"Feature","properties":null,"geometry":null}"#;
-        assert_eq!(json(none).unwrap_err(), "x.json: feature 1: has no geometry");
+        assert_eq!(json(text), Ok(Places { entries: expected, passed_over: 0 }));
         assert!(json("{\"type\":\n\"Feature\",,}").unwrap_err().starts_with("x.json: line 2: "));
+    }
+
+    #[test]
+    fn features_that_are_nowhere_are_passed_over_and_counted() {
+        let feature = |geometry: &str| {
+            format!(r#"{{"type":"Feature","id":7,"properties":null,"geometry":{geometry}}}"#)
+        };
+        let point = feature(r#"{"type":"Point","coordinates":[1,2]}"#);
+        let read = Places { entries: vec![(Rect::point([1.0, 2.0]).unwrap(), 7)], passed_over: 0 };
+        let nowhere = [
+            "null",
+            r#"{"type":"MultiPoint","coordinates":[]}"#,
+            r#"{"type":"LineString","coordinates":[]}"#,
+            r#"{"type":"MultiLineString","coordinates":[[]]}"#,
+            r#"{"type":"Polygon","coordinates":[]}"#,
+            r#"{"type":"MultiPolygon","coordinates":[]}"#,
+            r#"{"type":"GeometryCollection","geometries":[]}"#,
+        ];
+        for geometry in nowhere {
+            let empty = feature(geometry);
+            let alone = Places { entries: Vec::new(), passed_over: 1 };
+            assert_eq!(json(&empty), Ok(alone.clone()), "{geometry}");
+            if geometry != "null" {
+                assert_eq!(json(geometry), Ok(alone), "{geometry}");
+            }
+            for features in [format!("{empty},{point}"), format!("{point},{empty}")] {
+                let text = format!(r#"{{"type":"FeatureCollection","features":[{features}]}}"#);
+                assert_eq!(json(&text), Ok(Places { passed_over: 1, ..read.clone() }), "{geometry}");
+            }
+        }
+        assert_eq!(json(r#"{"type":"FeatureCollection","features":[]}"#), Ok(Places::default()));
+        let partly = r#"{"type":"GeometryCollection","geometries":[{"type":"MultiPoint","coordinates":[]},
+            {"type":"Point","coordinates":[1,2]}]}"#;
+        assert_eq!(json(&feature(partly)), Ok(read));
+        let short = json(&feature(r#"{"type":"LineString","coordinates":[[1,2],[]]}"#)).unwrap_err();
+        assert!(short.contains("position"), "{short}");
     }
 
     #[test]

@@ -105,7 +105,7 @@ fn generate(parameters: &Parameters, picker: Picker) -> Result<Vec<PhaseOps>, La
     ] {
         shares.add(kind, parameters.number_in(name, 0, 1_000_000)?);
     }
-    if shares.sum == 0 {
+    if shares.sum() == 0 {
         return Err(LabError::bad_option("get", "0", "and every other share is 0: there is nothing to do"));
     }
     let mut table = Records::load(parameters.keys(), records);
@@ -133,6 +133,10 @@ impl<T: Copy> Shares<T> {
     pub(super) fn add(&mut self, what: T, share: u64) {
         self.sum += share;
         self.up_to.push((what, self.sum));
+    }
+
+    pub(super) fn sum(&self) -> u64 {
+        self.sum
     }
 
     pub(super) fn draw(&self, rng: &mut Rng) -> T {

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 
 mod ascending;
 mod authors;
+mod local;
 mod ls_lru;
 mod mix;
 mod mu;
@@ -231,6 +232,7 @@ pub const WORKLOADS: &[WorkloadEntry] = &[
     mix::HOT_COLD,
     mix::LONG_VALUES,
     ascending::ENTRY,
+    local::ENTRY,
     readings::ENTRY,
     authors::ENTRY,
     ls_lru::ENTRY,
@@ -368,6 +370,7 @@ mod tests {
             ("hot-cold", 0x4784_d530),
             ("long-values", 0x0329_ab79),
             ("ascending", 0x8916_4563),
+            ("local", 0x837d_49bb),
             ("readings", 0x99b9_531b),
             ("authors", 0x679d_59ac),
             ("ls-lru", 0xd9ef_bf8b),

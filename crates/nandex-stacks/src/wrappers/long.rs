@@ -8,7 +8,7 @@ use nandex::nand::BlockRange;
 use nandex::ordered::value_log::{self, ValueLog};
 use nandex::ordered::variable::Variable;
 use nandex::ordered::{Change, Direction, IndexStats, Metric, RecordFormat, Visit};
-use nandex::{CheckReport, Geometry, IndexError, Nand, OrderedIndex, Shared, forward_index};
+use nandex::{CheckReport, Geometry, IndexError, Nand, OrderedIndex, Shared};
 use std::ops::Bound;
 
 /// Indexes to use below: one that packs pages itself, one that writes paths, and one on logical pages.
@@ -131,18 +131,11 @@ fn open<const BELOW_AT: usize, const MOUNTS: bool>(
 ) -> Result<Boxed, IndexError> {
     let entry = index(BELOW[BELOW_AT]).unwrap_or_else(|error| unreachable!("{error}"));
     let open = if MOUNTS { entry.mount } else { entry.format };
-    Ok(Boxed { index: open(nand, settings)? })
+    open(nand, settings)
 }
 
 /// The index below, through its trait alone.
-pub(super) struct Boxed {
-    index: Box<dyn OrderedIndex>,
-}
-
-impl OrderedIndex for Boxed {
-    forward_index!(index: record, durability, get, insert, put, remove, apply, load, range, maintain, scrub, free,
-        sync, close, check, stats, ram_bytes);
-}
+pub(super) type Boxed = Box<dyn OrderedIndex>;
 
 pub(super) trait Long: Send {
     fn get(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool, IndexError>;

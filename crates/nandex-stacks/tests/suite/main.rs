@@ -3,6 +3,7 @@
 mod boots;
 mod ends;
 mod extremes;
+mod full;
 mod kept;
 mod less_ram;
 mod loads;
@@ -11,6 +12,7 @@ mod opened;
 mod options;
 mod options_docs;
 mod ram_docs;
+mod read_only;
 #[path = "../../../../src/sizes.rs"]
 mod sizes;
 mod unfit;

@@ -7,21 +7,11 @@ use nandex::nand::{BlockRange, catalogue::mlc_with};
 use nandex::ordered::Durability;
 use nandex::ordered::value_log::{self, ValueLog};
 use nandex::rng::Rng;
-use nandex::{Geometry, IndexError, OrderedIndex, Shared, forward_index};
+use nandex::{Geometry, IndexError, OrderedIndex, Shared};
 use nandex_stacks::options::Settings;
 use nandex_stacks::registry::{Hosting, INDEXES, IndexEntry, STORES};
 
-/// An index by its trait alone.
-struct Boxed {
-    index: Box<dyn OrderedIndex>,
-}
-
-impl OrderedIndex for Boxed {
-    forward_index!(index: record, durability, get, insert, put, remove, apply, load, range, maintain, scrub, free,
-        sync, close, check, stats, ram_bytes);
-}
-
-type Values = ValueLog<Boxed, BlockRange<Shared<SimChip>>>;
+type Values = ValueLog<Box<dyn OrderedIndex>, BlockRange<Shared<SimChip>>>;
 
 const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
 /// Chips drawn for each index.
@@ -77,7 +67,7 @@ fn drawn(entry: &'static IndexEntry, seed: u64) -> Result<Option<Drawn>, String>
     let log_blocks = value_log::log_blocks(part.geometry, record, most).min(blocks - 1);
     let [log, keys] = BlockRange::divide(chip, log_blocks);
     let index = (entry.format)(Box::new(keys), &settings);
-    let formatted = index.and_then(|index| ValueLog::format(Boxed { index }, log, most));
+    let formatted = index.and_then(|index| ValueLog::format(index, log, most));
     match formatted {
         Ok(values) => {
             let taken_min = if LOW.contains(&entry.name) { 1 } else { TAKEN_MIN };

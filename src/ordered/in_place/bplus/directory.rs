@@ -57,7 +57,7 @@ impl<S: PageStore> BPlusTree<S> {
     /// Calls `act` with the tree's store and a function that tells which pages are in use.
     pub fn with_store<T>(&mut self, act: impl FnOnce(&mut S, &dyn Fn(Lpn) -> bool) -> T) -> T {
         let space = &self.core.pages.space;
-        act(&mut self.store, &|lpn| lpn.0 < space.page_count() && space.is_used(lpn))
+        act(&mut self.store.0, &|lpn| lpn.0 < space.page_count() && space.is_used(lpn))
     }
 
     /// Returns the leaf of a key. `None` while the directory is empty.

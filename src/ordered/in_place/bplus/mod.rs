@@ -109,6 +109,7 @@ pub mod ground {
 
 use crate::check::{CheckReport, IndexError, words};
 use crate::fault::IndexFault;
+use crate::forward_store;
 use crate::nand::{Cause, Differs};
 use crate::ordered::change::{Change, change_one};
 use crate::ordered::{
@@ -142,8 +143,22 @@ use staged::Staged;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct BPlusTree<S> {
-    store: S,
+    store: Below<S>,
     core: Core,
+}
+
+/// Store as operations call it. Upkeep and numbers are asked of the store inside: here they would be linked
+/// into every program, called or not.
+struct Below<S>(S);
+
+impl<S: PageStore> PageStore for Below<S> {
+    forward_store!(self => self.0;
+        page_bytes page_count read write trim sync atomic_pages_max write_atomic begin_batch end_batch
+        durable_writes prefix_consistent keeps_updates);
+
+    fn ram_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// The tree without its store: three parts that own their fields, [`Nodes`], [`Pages`] and [`Mark`].
@@ -302,7 +317,8 @@ fn require(
 
 impl<S: PageStore> BPlusTree<S> {
     /// Makes an empty tree; whatever the store held is dropped.
-    pub fn format(mut store: S, config: &BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
+    pub fn format(store: S, config: &BPlusConfig) -> Result<BPlusTree<S>, IndexError> {
+        let mut store = Below(store);
         let core = Core::format(&mut store, *config)?;
         Ok(BPlusTree { store, core })
     }
@@ -334,10 +350,11 @@ impl<S: PageStore> BPlusTree<S> {
     }
 
     fn open_if(
-        mut store: S,
+        store: S,
         ram: TreeRam,
         is_whole: &dyn Fn(&dyn PageStore, &Layout) -> bool,
     ) -> Result<BPlusTree<S>, IndexFault> {
+        let mut store = Below(store);
         let core = Core::open(&mut store, ram, is_whole)?;
         Ok(BPlusTree { store, core })
     }
@@ -399,13 +416,13 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Returns the store below.
     pub fn store(&self) -> &S {
-        &self.store
+        &self.store.0
     }
 
     /// Returns the store below, to check it or to tell it which changes wait above the tree.
     #[doc(hidden)]
     pub fn store_mut(&mut self) -> &mut S {
-        &mut self.store
+        &mut self.store.0
     }
 
     /// Number of pages of the store when the tree was formatted.
@@ -422,7 +439,7 @@ impl<S: PageStore> BPlusTree<S> {
 
     /// Gives the store back. Changes not synced are as after a power cut.
     pub fn into_store(self) -> S {
-        self.store
+        self.store.0
     }
 
     /// Returns an error after a write whose effect is unknown.
@@ -508,12 +525,12 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
     /// Leaves all maintenance to the store.
     fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
         self.ready()?;
-        Ok(self.store.maintain(budget)?)
+        Ok(self.store.0.maintain(budget)?)
     }
 
     fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
         self.ready()?;
-        Ok(self.store.scrub(budget)?)
+        Ok(self.store.0.scrub(budget)?)
     }
 
     fn free(&self) -> Option<Room> {
@@ -544,7 +561,7 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
 
     fn close(&mut self) -> Result<(), IndexError> {
         self.sync()?;
-        Ok(self.store.checkpoint()?)
+        Ok(self.store.0.checkpoint()?)
     }
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
@@ -553,12 +570,12 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
     }
 
     fn stats(&self) -> IndexStats {
-        self.core.stats(&self.store.stats())
+        self.core.stats(&self.store.0.stats())
     }
 
     fn ram_bytes(&self) -> usize {
         let apart =
             self.core.apart.as_ref().map_or(0, |changes| changes.capacity() * size_of::<Restructured>());
-        self.store.ram_bytes() + self.core.pages.held_bytes() + self.core.nodes.held_bytes() + apart
+        self.store.0.ram_bytes() + self.core.pages.held_bytes() + self.core.nodes.held_bytes() + apart
     }
 }

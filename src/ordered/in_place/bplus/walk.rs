@@ -118,7 +118,7 @@ impl<S: PageStore> BPlusTree<S> {
     ) -> Result<(), IndexFault> {
         let span = Span { low, high };
         let mut is_at_leaf = self.work().first_leaf(&span, direction)?;
-        while is_at_leaf && visit(&self.store, &self.core.nodes.walked(&span)).is_continue() {
+        while is_at_leaf && visit(&self.store.0, &self.core.nodes.walked(&span)).is_continue() {
             is_at_leaf = self.work().next_leaf(&span, direction)?;
         }
         Ok(())

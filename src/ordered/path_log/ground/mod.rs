@@ -461,7 +461,10 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     }
 
     fn maintain(&mut self, budget: u32) -> Result<u32, IndexError> {
-        Ok(self.ahead(|tree| collect_ahead(tree, budget))?)
+        Ok(self.ahead(|tree| {
+            service::move_weak(tree)?;
+            collect_ahead(tree, budget)
+        })?)
     }
 
     fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {

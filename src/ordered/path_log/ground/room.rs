@@ -1,5 +1,5 @@
-//! Room for an update. An insertion leaves so many pages free that removals always find room. A tree grows
-//! only if the higher tree can take another record.
+//! Room for an update. An insertion leaves so many pages free that removals always find room, and so do
+//! changes that add no node. A tree grows only if the higher tree can take another record.
 
 use super::{Nodes, RawScheme, RawTree};
 use crate::check::{IndexError, message};
@@ -203,5 +203,25 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             self.settle_valid_bits()?;
         }
         Ok(())
+    }
+}
+
+/// Makes room for an insertion. If there is none, makes that of a removal and returns the refusal. It
+/// stands unless the entry replaces another one or goes to a free place of its leaf.
+///
+/// A removal that leaves its leaf in the tree writes the copied path in place of the old one: as many
+/// valid pages as before, and at most [`Nodes::pages_to_remove`] pages less free. Such removals may
+/// follow each other without end, and each finds its room, since collection gains as long as the number
+/// of valid pages does not rise (see [`crate::log::room`]). These changes write the same path and
+/// replace the same pages, so they leave what they find: the room of a removal.
+pub(super) fn make_room_to_put<N: Nand, S: RawScheme>(
+    tree: &mut RawTree<N, S>,
+) -> Result<Option<IndexFault>, IndexFault> {
+    match tree.make_room_for_update(true) {
+        Err(refused) if refused.is_refusal() && !tree.nodes.interrupted => {
+            tree.make_room_for_update(false)?;
+            Ok(Some(refused))
+        }
+        made => made.map(|()| None),
     }
 }

@@ -69,6 +69,28 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
     }
 }
 
+/// True if a batch was refused for want of room and its records are all there. It then takes no more
+/// pages than as many removals.
+fn are_there<'a, N: Nand, S: RawScheme>(
+    nodes: &mut Nodes<N, S>,
+    error: &IndexFault,
+    changes: impl Iterator<Item = Change<'a>>,
+) -> Result<bool, IndexFault> {
+    if !error.is_refusal() || nodes.interrupted {
+        return Ok(false);
+    }
+    for Change { key, .. } in changes.filter(|change| change.value.is_some()) {
+        let found = match S::MAPS_MOVES {
+            true => nodes.get_by_path(key, None)?,
+            false => nodes.look_up(key, None, Cause::Host)?,
+        };
+        if !found {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(super) fn apply_as_one(&mut self, batch: &[Change<'_>]) -> Result<(), IndexFault> {
         self.nodes.usable()?;
@@ -78,8 +100,13 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             if changes.is_empty() {
                 return Ok(());
             }
-            let has_inserts = changes.iter().any(|change| change.value.is_some());
-            self.make_room_for_batch(changes.len(), has_inserts)?;
+            let (count, has_inserts) = (changes.len(), changes.iter().any(|change| change.value.is_some()));
+            match self.make_room_for_batch(count, has_inserts) {
+                Err(error) if are_there(&mut self.nodes, &error, changes.iter().copied())? => {
+                    self.make_room_for_batch(count, false)?;
+                }
+                made => made?,
+            }
             return self.apply_batch(&changes);
         }
         let places = self.effective(batch)?;
@@ -88,7 +115,12 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let has_inserts = changes().any(|change| change.value.is_some());
         // Pages that wait in a write part do not belong to the batch.
         self.nodes.log.flush(Cause::CacheEviction)?;
-        let room = self.make_room_for_changes(places.len() as u32, has_inserts);
+        let room = match self.make_room_for_changes(places.len() as u32, has_inserts) {
+            Err(error) if are_there(&mut self.nodes, &error, changes())? => {
+                self.make_room_for_changes(places.len() as u32, false)
+            }
+            made => made,
+        };
         let done = room.and_then(|()| self.write_paths(changes(), last));
         self.nodes.log.set_goes_on(false);
         let error = match done {
@@ -163,9 +195,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
                 if tree.nodes.log.look_on()?.is_none() {
                     return Ok(0);
                 }
-                if tree.nodes.log.has_weak() {
-                    tree.make_room_for_update(false)?;
-                }
+                move_weak(tree)?;
             }
             Ok(tree.nodes.log.left_to_look_at())
         })
@@ -187,4 +217,10 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             done => done,
         }
     }
+}
+
+/// Moves the pages that were hard to read, if there are any and nodes may move.
+pub(super) fn move_weak<N: Nand, S: RawScheme>(tree: &mut RawTree<N, S>) -> Result<(), IndexFault> {
+    let is_due = tree.nodes.log.has_weak() && !tree.nodes.log.is_placed();
+    if is_due { tree.make_room_for_update(false) } else { Ok(()) }
 }

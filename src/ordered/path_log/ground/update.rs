@@ -1,6 +1,7 @@
 //! Insertion, removal and relocation, as far as they are the same for every scheme: edits of the copied path.
 
 use super::path::Key;
+use super::room::make_room_to_put;
 use super::{Change, Leaf, LeafUse, Nodes, Path, RawScheme, RawTree};
 use crate::check::IndexError;
 use crate::fault::IndexFault;
@@ -31,6 +32,12 @@ impl<S: RawScheme> Path<S> {
     /// True if a key is below the first keys of the inner nodes on its path.
     fn lowers_bounds(&self, key: &[u8]) -> bool {
         self.height > 1 && key < self.shape(2).key(self.node(2), self.slot(2))
+    }
+
+    /// True if an entry at this place of the copied leaf adds no node to the tree.
+    fn takes_in_leaf(&self, found: Result<usize, usize>) -> bool {
+        let most = if self.height == 1 { self.root_limit() } else { self.limit(1) };
+        found.is_ok() || self.count(1) < most
     }
 
     /// Lowers the bounds on the path for a new key, so that they stay lower bounds of the keys below.
@@ -222,11 +229,16 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(super) fn insert_entry(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexFault> {
         S::before_update(&mut self.nodes);
-        self.make_room_for_update(true)?;
+        let refused = make_room_to_put(self)?;
         let nodes = &mut self.nodes;
         nodes.path.make_room_to_grow();
         nodes.log.begin(nodes.pages_at_once())?;
         let found = nodes.find_place(key)?;
+        if let Some(refused) = refused
+            && !nodes.path.takes_in_leaf(found)
+        {
+            return Err(refused);
+        }
         (self.update_began, self.existed) = (true, found.is_ok());
         nodes.require_place(found)?;
         if nodes.is_journaled() {

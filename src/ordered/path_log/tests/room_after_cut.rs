@@ -79,8 +79,7 @@ fn nearly_full(open: Open, geometry: Geometry) -> SimChip {
     }
     tree.close().unwrap();
     drop(tree);
-    let chip = chip.lock().clone();
-    chip
+    chip.lock().clone()
 }
 
 /// Number of records that a tree takes before it refuses one.

@@ -21,6 +21,9 @@ use core::ops::{Bound, ControlFlow};
 /// A tree that applies several changes as one operation. Without a log buffer every operation of it is
 /// durable.
 pub trait TakesBatches: OrderedIndex {
+    /// True if changes that add no record take the room of removals.
+    const REPLACES_IN_ROOM: bool;
+
     /// Refuses a tree that cannot be used any more.
     fn usable(&self) -> Result<(), IndexFault>;
 
@@ -173,9 +176,9 @@ impl<T: TakesBatches> Logged<T> {
         }
         match self.tree.make_room_for_batch(self.waiting.len() + 1, value.is_some()) {
             // The waiting changes go first; they have their room.
-            Err(error) if error.is_full() && self.waiting.len() > 0 => {
+            Err(error) if error.is_full() && self.tree.usable().is_ok() => {
                 self.flush()?;
-                self.tree.make_room_for_batch(1, value.is_some())?;
+                self.make_room(&[Change { key, value }])?;
             }
             other => other?,
         }
@@ -188,6 +191,22 @@ impl<T: TakesBatches> Logged<T> {
             self.waiting.note(Change { key, value });
         }
         Ok(existed)
+    }
+
+    /// Makes room for changes while none wait. Those that replace records are not refused for want of the
+    /// room of new ones.
+    fn make_room(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault> {
+        debug_assert_eq!(self.waiting.len(), 0, "what waits has its room first");
+        let mut puts = changes.iter().filter(|change| change.value.is_some());
+        let has_inserts = puts.clone().next().is_some();
+        let refused = match self.tree.make_room_for_batch(changes.len(), has_inserts) {
+            Err(error) if error.is_full() && has_inserts && T::REPLACES_IN_ROOM => error,
+            made => return made,
+        };
+        self.tree.usable()?;
+        let are_there =
+            puts.try_fold(true, |all, put| Ok::<_, IndexFault>(all && self.tree.holds(put.key)?))?;
+        if are_there { self.tree.make_room_for_batch(changes.len(), false) } else { Err(refused) }
     }
 
     /// Enters the waiting changes as one operation.
@@ -264,8 +283,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
         if changes.is_empty() {
             return Ok(());
         }
-        let has_inserts = changes.iter().any(|change| change.value.is_some());
-        self.tree.make_room_for_batch(changes.len(), has_inserts)?;
+        self.make_room(&changes)?;
         if self.tree.apply_batch(&changes)? == Entered::Waits {
             changes.iter().for_each(|change| self.waiting.note(*change));
         }

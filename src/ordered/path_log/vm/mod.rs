@@ -327,6 +327,8 @@ fn set_up(nand: &impl Nand, config: &VmConfig) -> Result<(Waiting, RawConfig<Tab
 }
 
 impl<N: Nand> TakesBatches for RawTree<N, MappedPages> {
+    const REPLACES_IN_ROOM: bool = true;
+
     fn usable(&self) -> Result<(), IndexFault> {
         self.nodes.usable()
     }

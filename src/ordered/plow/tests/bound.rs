@@ -35,6 +35,54 @@ fn an_operation_makes_a_step_or_an_erase_and_no_more() {
     }
 }
 
+/// Changes of one narrow range of keys after another, in a tree that was loaded with keys of all ranges. The
+/// first level's sweep makes three steps at most in an operation, not one for each page in which nothing
+/// waits.
+#[test]
+fn local_keys_make_few_steps_of_the_first_level() {
+    use Durability::{EveryOperation, EverySync};
+    let cases = [
+        (12, (512, 128), 20_000, 3_000, EveryOperation),
+        (16, (1024, 256), 60_000, 3_000, EverySync),
+        (32, (1024, 256), 60_000, 100_000, EveryOperation),
+    ];
+    for (kib, (page, blocks), keys, width, class) in cases.into_iter().step_by(inputs::stride(2)) {
+        let (ram_bytes, answers) = (Some(kib * 1024), Answers::Pool);
+        let set = PlowConfig { ram_bytes, answers, ..settings(4, 4, class) };
+        let mut plow = Plow::format(chip(page, 16, blocks), &set).unwrap();
+        let (mut rng, mut model) = (Rng::new(5), Model::new());
+        let (mut range, mut steps_most, mut passed) = (0, 0, 0);
+        for i in 0..keys + 10_000u64 {
+            if i >= keys && i.is_multiple_of(400) {
+                range = rng.next_u64() >> 32;
+            }
+            let at = if i < keys { rng.next_u64() >> 32 } else { (range + rng.below(width)) & 0xffff_ffff };
+            let (key, value) = (key(at, 4), vec![i as u8; 4]);
+            let before = plow.core.counters.steps[0];
+            if i % 9 == 0 {
+                model.remove(&key);
+                plow.remove(&key).unwrap();
+            } else {
+                plow.insert(&key, &value).unwrap();
+                model.insert(key, value);
+            }
+            steps_most = steps_most.max(if i < keys { 0 } else { plow.core.counters.steps[0] - before });
+            if i % 50 == 49 {
+                plow.sync().unwrap();
+            }
+            if i >= keys && i % 5_000 == 4_999 {
+                assert!(plow.check().unwrap().is_sound());
+                plow.sync().unwrap();
+                passed += plow.core.counters.passed;
+                plow = Plow::mount(plow.into_nand(), &set).unwrap();
+                assert_holds(&mut plow, &model);
+            }
+        }
+        assert!(steps_most <= 3, "{kib} KiB, pages of {page} bytes: {steps_most} steps");
+        assert!(passed > 20, "{kib} KiB, pages of {page} bytes: {passed} pages passed");
+    }
+}
+
 #[test]
 fn no_level_outgrows_its_plan_where_changes_take_more_than_a_step() {
     // Six records wait in the memtable, nine fill a page: a change takes more than a step in the long run.

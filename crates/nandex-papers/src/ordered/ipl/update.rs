@@ -79,7 +79,7 @@ impl<N: Nand> IplTree<N> {
             (0..touched).map(|level| (self.path.steps[level].node.id, births(level))).collect();
         let last = touched - 1;
         let image = touched == splits as usize || self.rewrites(last);
-        self.prepare(Wanted { parents: &parents, image }, true)?;
+        self.prepare(Wanted { parents: &parents, image }, FREE_FOR_INSERT)?;
         self.interrupted = true;
         if splits == 0 {
             self.put(0, &[Change::Put { key, value }])?;
@@ -108,7 +108,7 @@ impl<N: Nand> IplTree<N> {
             changed.push((ROOT, 0));
         }
         let image = gone > 0 || self.rewrites(gone);
-        self.prepare(Wanted { parents: &changed, image }, false)?;
+        self.prepare(Wanted { parents: &changed, image }, 1)?;
         self.interrupted = true;
         for level in 0..gone {
             let id = self.path.steps[level].node.id;
@@ -127,11 +127,15 @@ impl<N: Nand> IplTree<N> {
         Ok(true)
     }
 
-    /// Makes room for the operation. If there is too little, nothing was changed.
-    fn prepare(&mut self, wanted: Wanted<'_>, grows: bool) -> Result<(), IndexError> {
+    /// Makes room for the operation, and tries to have this many blocks free. If there is too little, nothing
+    /// was changed.
+    ///
+    /// Only new nodes must leave the blocks free: a record in a node that stays is a log record, as a removal
+    /// is, and a merge of its block for want of log units writes as many nodes as there were.
+    fn prepare(&mut self, wanted: Wanted<'_>, blocks: u32) -> Result<(), IndexError> {
         self.store.begin_change()?;
         self.store.renew_weak()?;
-        if !self.store.free_at_least(if grows { FREE_FOR_INSERT } else { 1 })? && grows {
+        if !self.store.free_at_least(blocks)? && wanted.births() > 0 {
             return Err(IndexError::Full);
         }
         let is_root = wanted.parents.len() == self.path.steps.len();

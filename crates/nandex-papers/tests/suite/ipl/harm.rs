@@ -37,7 +37,7 @@ fn a_full_chip_loses_nothing_and_takes_records_again() {
             turn += 1;
             for class in CLASSES.into_iter().skip(turn % step).step_by(step) {
                 let settings = IplConfig { order: Some(30), ..settings(area, class) };
-                let mut tree = IplTree::format(chip(geometry), &settings).unwrap();
+                let mut tree = IplTree::format(any(chip(geometry)), &settings).unwrap();
                 let (mut model, mut rng) = (Model::new(), Rng::new(1));
                 for round in 0..3 {
                     let mut inserted = 0;
@@ -90,7 +90,7 @@ struct Found {
 fn read_all(chip: SimChip, (ppn, bit): (Ppn, usize), settings: &IplConfig, model: &Model, found: &mut Found) {
     let what = format!("{ppn} bit {bit} {settings:?}");
     let flipped = Chip::new(chip).with_wrong_bits(ppn, &[bit]);
-    let mut tree = match IplTree::mount(flipped, settings) {
+    let mut tree = match IplTree::mount(any(flipped), settings) {
         Ok(tree) => tree,
         Err(IndexError::Corrupted { .. } | IndexError::NotFormatted(_) | IndexError::Store(_)) => {
             found.refused += 1;
@@ -113,7 +113,8 @@ fn damage_everywhere(area: LogArea, closed: bool) -> Found {
         checkpoint_blocks: Some(4),
         ..settings(area, Durability::EveryOperation)
     };
-    let mut tree = IplTree::format(chip(geometry), &settings).unwrap();
+    let handle = Shared::new(chip(geometry));
+    let mut tree = IplTree::format(any(handle.clone()), &settings).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(4));
     for op in 0..900 {
         let key = rng.below(300) as u32;
@@ -126,7 +127,7 @@ fn damage_everywhere(area: LogArea, closed: bool) -> Found {
     if closed {
         tree.close().unwrap();
     }
-    let (mut found, chip) = (Found::default(), tree.into_nand());
+    let (mut found, chip) = (Found::default(), handle.lock().clone());
     for ppn in (0..geometry.pages()).map(Ppn).filter(|&ppn| !chip.is_erased(ppn)).step_by(stride(9)) {
         for bit in (ppn.index() % 97..(256 + 40) * 8).step_by(97) {
             read_all(chip.clone(), (ppn, bit), &settings, &model, &mut found);
@@ -163,17 +164,18 @@ fn what_is_on_the_chip_is_known_again_or_refused() {
     let geometry = Geometry::new(512, 64, 16, 32);
     let dynamic = settings(LogArea::Dynamic, Durability::EveryOperation);
     let fixed = settings(LogArea::Fixed, Durability::EveryOperation);
-    let chip = IplTree::format(chip(geometry), &dynamic).unwrap().into_nand();
-    assert!(IplTree::mount(chip.clone(), &dynamic).is_ok());
-    let refused = |settings: &IplConfig| IplTree::mount(chip.clone(), settings).err();
+    let chip = Shared::new(chip(geometry));
+    drop(IplTree::format(any(chip.clone()), &dynamic).unwrap());
+    assert!(IplTree::mount(any(chip.clone()), &dynamic).is_ok());
+    let refused = |settings: &IplConfig| IplTree::mount(any(chip.clone()), settings).err();
     assert!(matches!(refused(&fixed), Some(IndexError::NotFormatted(_))));
     assert!(matches!(
         refused(&IplConfig::new(RecordFormat::new(8, 4), LogArea::Dynamic)),
         Some(IndexError::NotFormatted(_))
     ));
     let blank = super::chip(geometry);
-    assert!(matches!(IplTree::mount(blank, &dynamic).err(), Some(IndexError::NotFormatted(_))));
+    assert!(matches!(IplTree::mount(any(blank), &dynamic).err(), Some(IndexError::NotFormatted(_))));
     let sectors = IplConfig { log_unit: LogUnit::Sector, ..dynamic };
-    let error = IplTree::format(super::chip(geometry), &sectors).err();
+    let error = IplTree::format(any(super::chip(geometry)), &sectors).err();
     assert!(matches!(error, Some(IndexError::Unsupported(_))), "{error:?}");
 }

@@ -9,7 +9,7 @@ const GEOMETRY: Geometry = Geometry::new(1024, 64, 64, 64);
 /// the last operations apart.
 fn cut(geometry: Geometry, settings: &IplConfig) -> (Shared<SimChip>, Model) {
     let chip = Shared::new(chip(geometry));
-    let mut tree = IplTree::format(chip.clone(), settings).unwrap();
+    let mut tree = IplTree::format(any(chip.clone()), settings).unwrap();
     let (mut model, mut rng) = (Model::new(), Rng::new(3));
     for i in 0..40_000 {
         insert(&mut tree, &mut model, rng.below(20_000) as u32, i).unwrap();
@@ -27,7 +27,7 @@ fn cut(geometry: Geometry, settings: &IplConfig) -> (Shared<SimChip>, Model) {
 /// Mounts, and says how many pages that read.
 fn mount(chip: &Shared<SimChip>, settings: &IplConfig, model: &Model) -> u64 {
     let before = chip.lock().counters();
-    let mut tree = IplTree::mount(chip.clone(), settings).unwrap();
+    let mut tree = IplTree::mount(any(chip.clone()), settings).unwrap();
     let reads = chip.lock().counters().since(&before).page_reads_total();
     assert!(tree.check().unwrap().is_sound());
     let mut found = contents(&mut tree).unwrap();
@@ -61,7 +61,7 @@ fn a_mount_with_little_ram_looks_at_a_part_at_a_time() {
         let roomy = settings(area, Durability::EveryOperation);
         let (chip, model) = cut(GEOMETRY, &roomy);
         let Err(IndexError::TooLittleRam { needed, .. }) =
-            IplTree::mount(chip.clone(), &IplConfig { ram_bytes: Some(0), ..roomy })
+            IplTree::mount(any(chip.clone()), &IplConfig { ram_bytes: Some(0), ..roomy })
         else {
             panic!("no RAM suffices")
         };

@@ -5,7 +5,7 @@ use nandex::testing::Op;
 use nandex_papers::ordered::ipl::{IplConfig, IplTree, LogArea, LogUnit};
 use std::collections::BTreeSet;
 
-type Tree = IplTree<StoreNand<Store>>;
+type Tree = IplTree<Box<dyn Nand>>;
 
 const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
 
@@ -301,13 +301,13 @@ fn a_log_page_that_is_missing_below_others_refuses_the_mount() {
 fn what_cannot_keep_its_places_is_refused() {
     let shelf = Shelf::new(576, 24);
     let settings = in_place(LogArea::Dynamic, Durability::EveryOperation);
-    let plain = || StoreNand::new(Store::new(576, 24 * 16), 16, 63).unwrap();
+    let other = Shelf::new(576, 24);
+    let plain = || -> Box<dyn Nand> { Box::new(shown(&other.store)) };
     let refused = IplTree::format(plain(), &settings).err().unwrap();
     assert!(matches!(refused, IndexError::Unsupported(_)), "{refused}");
     let other_places = IplConfig::new(RECORD, LogArea::Dynamic);
-    let store = IplTree::format(plain(), &other_places).unwrap().into_nand().into_store();
-    let chip = StoreNand::new(store, 16, 63).unwrap().replacing();
-    assert!(matches!(IplTree::mount(chip, &settings), Err(IndexError::NotFormatted(_))));
+    drop(IplTree::format(plain(), &other_places).unwrap());
+    assert!(matches!(IplTree::mount(other.chip(), &settings), Err(IndexError::NotFormatted(_))));
     drop(IplTree::format(shelf.chip(), &settings).unwrap());
     // The chip of the others finds a page that it did not program.
     assert!(IplTree::mount(shelf.chip(), &other_places).is_err());

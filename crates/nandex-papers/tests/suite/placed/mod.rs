@@ -54,8 +54,9 @@ impl Shelf {
         });
     }
 
-    fn chip(&self) -> StoreNand<Store> {
-        StoreNand::new(self.store.handle(), 16, 63).unwrap().replacing()
+    /// On any chip, so that each tree is compiled for one.
+    fn chip(&self) -> Box<dyn Nand> {
+        Box::new(shown(&self.store).replacing())
     }
 
     /// Changes what a page holds.
@@ -66,21 +67,22 @@ impl Shelf {
     }
 }
 
+/// A store as a chip that writes each page once.
+fn shown(store: &Store) -> StoreNand<Store> {
+    StoreNand::new(store.handle(), 16, 63).unwrap()
+}
+
 fn settings<C: Copy + Default>() -> RawConfig<C> {
     RawConfig { placement: Placement::InPlace, ..RawConfig::new(RECORD) }
 }
 
-type Open = fn(StoreNand<Store>, &RawConfig, bool) -> Result<Box<dyn OrderedIndex>, IndexError>;
+type Open = fn(Box<dyn Nand>, &RawConfig, bool) -> Result<Box<dyn OrderedIndex>, IndexError>;
 
-fn mu(chip: StoreNand<Store>, config: &RawConfig, fresh: bool) -> Result<Box<dyn OrderedIndex>, IndexError> {
+fn mu(chip: Box<dyn Nand>, config: &RawConfig, fresh: bool) -> Result<Box<dyn OrderedIndex>, IndexError> {
     Ok(if fresh { Box::new(MuTree::format(chip, config)?) } else { Box::new(MuTree::mount(chip, config)?) })
 }
 
-fn star(
-    chip: StoreNand<Store>,
-    config: &RawConfig,
-    fresh: bool,
-) -> Result<Box<dyn OrderedIndex>, IndexError> {
+fn star(chip: Box<dyn Nand>, config: &RawConfig, fresh: bool) -> Result<Box<dyn OrderedIndex>, IndexError> {
     let config = RawConfig { read_pages: config.read_pages, ..settings() };
     Ok(if fresh {
         Box::new(MuStarTree::format(chip, &config)?)
@@ -206,16 +208,16 @@ fn a_page_that_cannot_be_read_refuses_the_mount() {
 fn what_cannot_keep_its_places_is_refused() {
     let shelf = Shelf::new(576, 24);
     let refused = |outcome: Result<(), IndexError>| matches!(outcome, Err(IndexError::Unsupported(_)));
-    let plain = || StoreNand::new(Store::new(576, 24 * 16), 16, 63).unwrap();
+    let plain = || -> Box<dyn Nand> { Box::new(shown(&Store::new(576, 24 * 16))) };
     assert!(!plain().replaces() && shelf.chip().replaces());
     assert!(refused(MuTree::format(plain(), &settings()).map(drop)));
     assert!(refused(WanderingTree::format(shelf.chip(), &settings()).map(drop)));
     let cached = RawConfig { durability: Durability::EverySync, write_pages: Some(2), ..settings() };
     assert!(refused(MuTree::format(shelf.chip(), &cached).map(drop)));
-    let log_structured = StoreNand::new(Store::new(576, 24 * 16), 16, 63).unwrap();
-    let store = MuTree::format(log_structured, &RawConfig::new(RECORD)).unwrap().into_nand().into_store();
-    let chip = StoreNand::new(store, 16, 63).unwrap().replacing();
-    assert!(matches!(MuTree::mount(chip, &settings()), Err(IndexError::NotFormatted(_))));
+    let other = Shelf::new(576, 24);
+    let log_structured: Box<dyn Nand> = Box::new(shown(&other.store));
+    drop(MuTree::format(log_structured, &RawConfig::new(RECORD)).unwrap());
+    assert!(matches!(MuTree::mount(other.chip(), &settings()), Err(IndexError::NotFormatted(_))));
     let other = RawConfig { record: RecordFormat::new(8, 4), ..settings() };
     drop(MuTree::format(shelf.chip(), &settings()).unwrap());
     assert!(matches!(MuTree::mount(shelf.chip(), &other), Err(IndexError::NotFormatted(_))));

@@ -50,7 +50,7 @@ pub(crate) fn open(image: &Image, nand: Box<dyn Nand>, how: How) -> Result<Box<d
     let opened = |name: &str, nand: Box<dyn Nand>| -> Result<Boxed, IndexError> {
         let entry = registry::index(name).unwrap();
         let open = if how == How::Format { entry.format } else { entry.mount };
-        Ok(Boxed { index: open(nand, &settings)? })
+        open(nand, &settings)
     };
     Ok(match image.kind {
         Kind::Index => Box::new(Index(opened(&image.subject, nand)?)),
@@ -93,15 +93,7 @@ pub(crate) fn open(image: &Image, nand: Box<dyn Nand>, how: How) -> Result<Box<d
     })
 }
 
-/// A boxed index as an index.
-struct Boxed {
-    index: Box<dyn OrderedIndex>,
-}
-
-impl OrderedIndex for Boxed {
-    nandex::forward_index!(index: record, durability, get, insert, put, remove, apply, load, range, sync, close);
-    nandex::forward_index!(index: check, stats, ram_bytes, maintain, scrub, free);
-}
+type Boxed = Box<dyn OrderedIndex>;
 
 fn first_broken(report: &nandex::CheckReport) -> Option<String> {
     (!report.is_sound()).then(|| format!("{report:?}"))

@@ -21,13 +21,13 @@ fn tree(config: BPlusConfig) -> BPlusTree<Store> {
 
 /// The pages that an edit writes, one list for each group.
 fn written(tree: &mut BPlusTree<Store>, edit: impl FnOnce(&mut BPlusTree<Store>)) -> Vec<Vec<u32>> {
-    tree.store.note_changes();
+    tree.store.0.note_changes();
     edit(tree);
     let group = |step: &Change| match step {
         Change::Write(group, _) => Some(group.iter().map(|(lpn, _)| lpn.0).collect()),
         _ => None,
     };
-    tree.store.changes().iter().filter_map(group).collect()
+    tree.store.0.changes().iter().filter_map(group).collect()
 }
 
 /// Equations (3) and (4): n writes, and three for each split, merge or rotation.
@@ -35,15 +35,15 @@ fn written(tree: &mut BPlusTree<Store>, edit: impl FnOnce(&mut BPlusTree<Store>)
 fn writes_apart_are_those_of_equations_3_and_4() {
     for (order, seed) in [(3, 1), (4, 2), (5, 3), (8, 4)] {
         let mut tree = tree(apart(order));
-        let ram_bytes_max = apart(order).ram_bytes_max(&tree.store).unwrap();
+        let ram_bytes_max = apart(order).ram_bytes_max(&tree.store.0).unwrap();
         let mut keys: Vec<u16> = (1..=600).collect();
         Rng::new(seed).shuffle(&mut keys);
-        let (n, before) = (keys.len() as u64, tree.store.page_writes());
+        let (n, before) = (keys.len() as u64, tree.store.0.page_writes());
         for &n in &keys {
             tree.insert(&key(n, SMALL), &value(n.into(), SMALL)).unwrap();
         }
         let splits = tree.counts().splits;
-        assert_eq!(tree.store.page_writes() - before, n + 3 * splits, "order {order}");
+        assert_eq!(tree.store.0.page_writes() - before, n + 3 * splits, "order {order}");
         assert!(splits > 100 && tree.stats().height >= 4, "{splits}");
         tree = BPlusTree::mount(
             {
@@ -59,13 +59,13 @@ fn writes_apart_are_those_of_equations_3_and_4() {
         // The mark is cleared once more.
         tree.insert(&first, &value_of).unwrap();
         Rng::new(seed + 10).shuffle(&mut keys);
-        let before = tree.store.page_writes();
+        let before = tree.store.0.page_writes();
         for &n in &keys {
             assert_eq!(tree.remove(&key(n, SMALL)), Ok(true));
             assert!(tree.ram_bytes() <= ram_bytes_max);
         }
         let (merges, rotations) = (tree.counts().merges, tree.counts().redistributions);
-        assert_eq!(tree.store.page_writes() - before, n + 3 * (merges + rotations), "order {order}");
+        assert_eq!(tree.store.0.page_writes() - before, n + 3 * (merges + rotations), "order {order}");
         assert!(merges > 100 && rotations > 20, "{merges} {rotations}");
         assert_eq!(tree.stats().height, 1);
     }
@@ -119,7 +119,7 @@ fn a_store_that_fills_up_between_two_writes_interrupts() {
         for n in [10, 20, 30, 40] {
             tree.insert(&key(n, SMALL), &[0; 2]).unwrap();
         }
-        tree.store.refuse_after(room, StoreError::Full);
+        tree.store.0.refuse_after(room, StoreError::Full);
         let refused = tree.insert(&key(50, SMALL), &[0; 2]);
         let expected = if room == 0 { IndexError::Full } else { IndexError::Interrupted };
         assert_eq!(refused, Err(expected), "room for {room} pages");

@@ -17,8 +17,8 @@ fn record(promise: Promise, ops: usize, seed: u64) -> Recorded {
 }
 
 pub(super) fn record_on(mut tree: BPlusTree<Store>, keys: u64, ops: usize, seed: u64) -> Recorded {
-    let empty = tree.store.pages();
-    tree.store.note_changes();
+    let empty = tree.store.0.pages();
+    tree.store.0.note_changes();
     let (mut rng, mut model, mut done) = (Rng::new(seed), Model::new(), vec![(0, Model::new())]);
     for i in 0..ops {
         let key = key(rng.below(keys) as u16, SMALL);
@@ -36,7 +36,7 @@ pub(super) fn record_on(mut tree: BPlusTree<Store>, keys: u64, ops: usize, seed:
                 model.remove(&key);
             }
         }
-        done.push((tree.store.change_count(), model.clone()));
+        done.push((tree.store.0.change_count(), model.clone()));
     }
     assert!(tree.counts().merges > 10 && tree.counts().redistributions > 10);
     Recorded { empty, steps: tree.into_store().changes(), done }
@@ -152,8 +152,8 @@ fn a_cut_is_noticed_where_pages_are_written_one_by_one() {
 fn a_bulk_load_is_all_or_nothing() {
     for promise in [WRITE_THROUGH, ORDERED, UNORDERED] {
         let mut tree = small_tree(promise, 80);
-        let empty = tree.store.pages();
-        tree.store.note_changes();
+        let empty = tree.store.0.pages();
+        tree.store.0.note_changes();
         let model: Model = (0..100).map(|n| (key(n, SMALL), value(u64::from(n), SMALL))).collect();
         tree.bulk_load(&model, Fill::FULL).unwrap();
         let steps = tree.into_store().changes();

@@ -10,7 +10,7 @@ fn least(order: usize) -> BPlusConfig {
 
 fn tree(order: usize, pages: u32) -> BPlusTree<Store> {
     let tree = BPlusTree::format(Store::new(96, pages), &least(order)).unwrap();
-    tree.store.note_changes();
+    tree.store.0.note_changes();
     assert_eq!(tree.config().ram, TreeRam::Least);
     tree
 }
@@ -18,9 +18,9 @@ fn tree(order: usize, pages: u32) -> BPlusTree<Store> {
 /// Groups of three pages at most, and the RAM that was said.
 fn assert_small(tree: &mut BPlusTree<Store>, order: usize) {
     let small = |step: &Change| !matches!(step, Change::Write(group, _) if group.len() > 3);
-    assert!(tree.store.changes().iter().all(small));
-    tree.store.note_changes();
-    let needed = least(order).ram_bytes_least(&tree.store).unwrap().unwrap();
+    assert!(tree.store.0.changes().iter().all(small));
+    tree.store.0.note_changes();
+    let needed = least(order).ram_bytes_least(&tree.store.0).unwrap().unwrap();
     assert!(tree.ram_bytes() <= needed, "{} bytes of {needed}", tree.ram_bytes());
 }
 
@@ -28,7 +28,7 @@ fn assert_small(tree: &mut BPlusTree<Store>, order: usize) {
 fn contents_are_those_of_a_map() {
     for order in [8, 9] {
         let (mut tree, mut model, mut rng) = (tree(order, 4_000), Model::new(), Rng::new(order as u64));
-        tree.store.note_changes();
+        tree.store.0.note_changes();
         let mut merges = 0;
         for i in 0..24_000u64 {
             let key = key(rng.below(12_000) as u16, SMALL);

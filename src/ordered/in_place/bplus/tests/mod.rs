@@ -60,7 +60,7 @@ fn the_tree_is_a_sorted_map() {
         let rng = &mut Rng::new(seed);
         let (page_bytes, config) = any_config(rng);
         let tree = BPlusTree::format(Store::new(page_bytes, 4000), &config).unwrap();
-        let ram_bytes_max = config.ram_bytes_max(&tree.store).unwrap();
+        let ram_bytes_max = config.ram_bytes_max(&tree.store.0).unwrap();
         let remount = |tree: BPlusTree<Store>| BPlusTree::mount(tree.into_store(), &config).unwrap();
         live(tree, &ops(rng, 600, 600, config.record), Answers::Exact, &remount, &mut |tree, _| {
             assert!(tree.ram_bytes() <= ram_bytes_max);
@@ -81,7 +81,7 @@ fn a_bulk_load_is_the_same_as_insertions() {
         let fill = Fill::percent(50 + rng.below(51) as u8).unwrap();
         assert_eq!(tree.bulk_load(&model, fill), Ok(model.len() as u64));
         assert_holds(&mut tree, &model);
-        assert!(tree.ram_bytes() <= config.ram_bytes_max(&tree.store).unwrap());
+        assert!(tree.ram_bytes() <= config.ram_bytes_max(&tree.store.0).unwrap());
         // The loaded tree goes on like any other.
         let mut tree = BPlusTree::mount_found(tree.into_store()).unwrap();
         for op in ops(rng, 600, 600, record) {
@@ -120,26 +120,26 @@ fn a_plain_insertion_writes_one_page_and_a_search_reads_one_per_level() {
     for _ in 0..5_000 {
         let key = (rng.next_u64() as u32).to_be_bytes();
         let (reads, writes, before) =
-            (tree.store.page_reads(), tree.store.page_writes(), tree.counts().splits);
+            (tree.store.0.page_reads(), tree.store.0.page_writes(), tree.counts().splits);
         tree.insert(&key, &key).unwrap();
         if tree.counts().splits == before {
-            assert_eq!(tree.store.page_writes() - writes, 1);
-            assert_eq!(tree.store.page_reads() - reads, tree.height() as u64);
+            assert_eq!(tree.store.0.page_writes() - writes, 1);
+            assert_eq!(tree.store.0.page_reads() - reads, tree.height() as u64);
         }
-        let reads = tree.store.page_reads();
+        let reads = tree.store.0.page_reads();
         assert!(tree.get(&key, &mut [0; 4]).unwrap());
-        assert_eq!(tree.store.page_reads() - reads, tree.height() as u64);
+        assert_eq!(tree.store.0.page_reads() - reads, tree.height() as u64);
     }
     assert_eq!(tree.height(), 3);
     let superblock_writes = |step: &&Change| matches!(step, Change::Write(w, _) if w[0].0 == SUPERBLOCK);
-    assert_eq!(tree.store.changes().iter().filter(superblock_writes).count(), 1);
+    assert_eq!(tree.store.0.changes().iter().filter(superblock_writes).count(), 1);
 }
 
 #[test]
 fn a_range_reads_only_leaves_with_records_in_it() {
     let mut tree = small_tree(WRITE_THROUGH, 80);
     tree.bulk_load((0..64).map(|n| (key(n, SMALL), [0; 2])), Fill::FULL).unwrap();
-    assert_eq!((tree.height(), tree.store.page_count()), (3, 80));
+    assert_eq!((tree.height(), tree.store.0.page_count()), (3, 80));
     let (low, high) = (key(16, SMALL), key(24, SMALL));
     let bounds = [
         (Bound::Included(&low[..]), Bound::Excluded(&high[..]), 2 + 2),
@@ -152,9 +152,9 @@ fn a_range_reads_only_leaves_with_records_in_it() {
     for (direction, (low, high, pages)) in
         [Direction::Ascending, Direction::Descending].into_iter().flat_map(|d| bounds.map(|b| (d, b)))
     {
-        let reads = tree.store.page_reads();
+        let reads = tree.store.0.page_reads();
         tree.range(low, high, direction, &mut |_, _| ControlFlow::Continue(())).unwrap();
-        assert_eq!(tree.store.page_reads() - reads, pages, "{low:?} {high:?} {direction:?}");
+        assert_eq!(tree.store.0.page_reads() - reads, pages, "{low:?} {high:?} {direction:?}");
     }
 }
 
@@ -165,13 +165,13 @@ fn no_operation_writes_more_pages_than_declared() {
     let mut rng = Rng::new(8);
     for round in 0..6_000 {
         let n = rng.below(400) as u16;
-        let writes = tree.store.page_writes();
+        let writes = tree.store.0.page_writes();
         if (round / 1_000_u32).is_multiple_of(2) {
             tree.insert(&key(n, SMALL), &[0; 2]).unwrap();
         } else {
             tree.remove(&key(n, SMALL)).unwrap();
         }
-        assert!(tree.store.page_writes() - writes <= group_pages_max as u64);
+        assert!(tree.store.0.page_writes() - writes <= group_pages_max as u64);
         assert!(tree.height() <= tree.core.nodes.layout.height_max());
     }
     assert!(tree.counts().merges > 100 && tree.counts().redistributions > 100);
@@ -186,7 +186,7 @@ fn an_emptied_tree_gives_every_page_back() {
     }
     assert_eq!((tree.height(), tree.space().used_pages()), (1, 2));
     tree.sync().unwrap();
-    assert!(tree.store.pages()[2..].iter().flatten().all(|&byte| byte == 0), "every free page is trimmed");
+    assert!(tree.store.0.pages()[2..].iter().flatten().all(|&byte| byte == 0), "every free page is trimmed");
 }
 
 #[test]
@@ -194,9 +194,9 @@ fn a_full_store_changes_nothing() {
     let (mut tree, mut model) = (small_tree(WRITE_THROUGH, 30), Model::new());
     let mut full = 0;
     for n in (0..1_000u16).map(|n| n * 17 % 1_000) {
-        let before = tree.store.pages();
+        let before = tree.store.0.pages();
         if let Err(error) = put(&mut tree, &mut model, &key(n, SMALL), &[1; 2]) {
-            assert_eq!((error, &before), (IndexError::Full, &tree.store.pages()));
+            assert_eq!((error, &before), (IndexError::Full, &tree.store.0.pages()));
             full += 1;
         }
     }
@@ -213,14 +213,14 @@ fn a_store_below_that_is_full_changes_nothing() {
     let (mut tree, mut model) = (small_tree(WRITE_THROUGH, 300), Model::new());
     for n in (0..400u16).map(|n| n * 7 % 400) {
         for room in 0.. {
-            tree.store.refuse_after(room, StoreError::Full);
+            tree.store.0.refuse_after(room, StoreError::Full);
             match tree.insert(&key(n, SMALL), &[1; 2]) {
                 Ok(_) => break,
                 Err(error) => assert_eq!(error, IndexError::Full),
             }
         }
         model.insert(key(n, SMALL), vec![1; 2]);
-        tree.store.refuse_nothing();
+        tree.store.0.refuse_nothing();
         assert_sound(&mut tree, &model);
     }
 }
@@ -229,7 +229,7 @@ fn a_store_below_that_is_full_changes_nothing() {
 fn a_group_written_in_part_ends_the_work_until_the_next_mount() {
     let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());
     fill(&mut tree, &mut model, 0..4);
-    tree.store.refuse_after(1, StoreError::Full);
+    tree.store.0.refuse_after(1, StoreError::Full);
     assert_eq!(tree.insert(&key(4, SMALL), &[0; 2]), Err(IndexError::Interrupted));
     assert_eq!(tree.get(&key(0, SMALL), &mut [0; 2]), Err(IndexError::Interrupted));
     assert_eq!(BPlusTree::mount_found(tree.into_store()).err(), Some(IndexError::NotCleanlyClosed));
@@ -239,7 +239,7 @@ fn a_group_written_in_part_ends_the_work_until_the_next_mount() {
 fn a_write_of_unknown_effect_ends_the_work_until_the_next_mount() {
     let (mut tree, mut model) = (small_tree(WRITE_THROUGH, 300), Model::new());
     fill(&mut tree, &mut model, 0..9);
-    tree.store.refuse_after(0, StoreError::Nand(NandError::PowerLost));
+    tree.store.0.refuse_after(0, StoreError::Nand(NandError::PowerLost));
     let refused = tree.insert(&key(9, SMALL), &[0; 2]);
     assert_eq!(refused, Err(IndexError::Store(StoreError::Nand(NandError::PowerLost))));
     assert_eq!(tree.remove(&key(0, SMALL)), Err(IndexError::Interrupted));
@@ -254,10 +254,10 @@ fn no_room_for_the_mark_changes_nothing() {
         let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());
         fill(&mut tree, &mut model, 0..3);
         tree.sync().unwrap();
-        tree.store.refuse_after(room, StoreError::Full);
+        tree.store.0.refuse_after(room, StoreError::Full);
         let inserted = tree.insert(&key(3, SMALL), &[0; 2]);
         assert_eq!(inserted, if room < 2 { Err(IndexError::Full) } else { Ok(false) });
-        tree.store.refuse_nothing();
+        tree.store.0.refuse_nothing();
         fill(&mut tree, &mut model, 10..40);
         model.extend((room == 2).then(|| (key(3, SMALL), vec![0; 2])));
         assert_sound(&mut tree, &model);
@@ -270,10 +270,10 @@ fn no_room_for_the_mark_changes_nothing() {
 fn a_mark_that_is_refused_is_a_refusal_and_no_more() {
     let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());
     fill(&mut tree, &mut model, 0..9);
-    tree.store.refuse_after(0, StoreError::WornOut);
+    tree.store.0.refuse_after(0, StoreError::WornOut);
     assert_eq!((tree.sync(), tree.close()), (Err(IndexError::WornOut), Err(IndexError::WornOut)));
     assert_eq!(contents(&mut tree), Ok(model.clone()));
-    tree.store.refuse_nothing();
+    tree.store.0.refuse_nothing();
     tree.close().unwrap();
     let tree = BPlusTree::mount_found(tree.into_store()).unwrap();
     assert_eq!(contents(&mut { tree }), Ok(model));
@@ -284,11 +284,12 @@ fn a_mark_that_is_refused_is_a_refusal_and_no_more() {
 fn a_mark_whose_sync_is_refused_goes_before_the_next_change() {
     let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());
     fill(&mut tree, &mut model, 0..3);
-    let mark = |tree: &BPlusTree<Store>| crate::ordered::bplus::page::is_marked_clean(&tree.store.pages()[0]);
+    let mark =
+        |tree: &BPlusTree<Store>| crate::ordered::bplus::page::is_marked_clean(&tree.store.0.pages()[0]);
     // The sync before the mark is done, the one after it is not.
-    tree.store.refuse_syncs_after(1, StoreError::Full);
+    tree.store.0.refuse_syncs_after(1, StoreError::Full);
     assert_eq!((tree.sync(), mark(&tree)), (Err(IndexError::Full), Some(true)));
-    tree.store.refuse_nothing();
+    tree.store.0.refuse_nothing();
     fill(&mut tree, &mut model, 3..4);
     assert_eq!(mark(&tree), Some(false));
     assert_sound(&mut tree, &model);
@@ -300,10 +301,10 @@ fn a_mark_whose_removal_is_not_synced_is_written_again() {
     let (mut tree, mut model) = (small_tree(SINGLE, 300), Model::new());
     fill(&mut tree, &mut model, 0..3);
     tree.sync().unwrap();
-    tree.store.refuse_syncs_after(0, StoreError::Full);
+    tree.store.0.refuse_syncs_after(0, StoreError::Full);
     let (n, v) = (key(9, SMALL), value(9, SMALL));
     assert_eq!(tree.insert(&n, &v), Err(IndexError::Full));
-    tree.store.refuse_nothing();
+    tree.store.0.refuse_nothing();
     tree.sync().unwrap();
     assert_eq!(contents(&mut BPlusTree::mount_found(tree.into_store()).unwrap()), Ok(model));
 }
@@ -443,4 +444,25 @@ fn forged_pages_never_panic() {
         }
         use_everything(pages, rng.next_u64());
     });
+}
+
+/// Upkeep and numbers are asked of the store itself, not of [`super::Below`], which has none of them.
+#[test]
+fn upkeep_and_numbers_are_those_of_the_store() {
+    let chip = testing::schemes::chip(crate::nand::Geometry::new(512, 16, 8, 40));
+    let store = crate::PageMapFtl::<crate::nand::sim::SimChip>::format(chip, &Default::default()).unwrap();
+    let mut tree = BPlusTree::format(store, &BPlusConfig::new(RecordFormat::new(4, 8))).unwrap();
+    assert!(tree.ram_bytes() > tree.store().ram_bytes());
+    for key in 0..3000_u32 {
+        tree.insert(&(key % 600 * 7919 % 600).to_be_bytes(), &[1; 8]).unwrap();
+    }
+    assert!(tree.stats().collections > 0, "the numbers of the store are told");
+    let checkpoints = tree.store().counters().checkpoints;
+    tree.close().unwrap();
+    assert!(tree.store().counters().checkpoints > checkpoints, "a close ends in one of the store");
+    let free = |tree: &BPlusTree<_>| crate::PageMapFtl::blocks(tree.store()).free_count();
+    let before = free(&tree);
+    while tree.maintain(8).unwrap() > 0 {}
+    assert!(free(&tree) > before, "blocks are collected ahead");
+    assert_eq!(tree.scrub(10).unwrap(), tree.store().page_count() - 10);
 }

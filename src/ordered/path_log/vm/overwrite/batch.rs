@@ -277,6 +277,8 @@ impl<N: Nand> InPlace<N> {
 }
 
 impl<N: Nand> TakesBatches for InPlace<N> {
+    const REPLACES_IN_ROOM: bool = false;
+
     fn usable(&self) -> Result<(), IndexFault> {
         self.pages.usable()
     }

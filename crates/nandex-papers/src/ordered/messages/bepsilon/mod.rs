@@ -169,8 +169,15 @@ impl BEpsilon {
         shadow.units.free_after_commit() >= flush.saturating_add(growth).saturating_add(spare)
     }
 
+    /// Whether there are units for a flush, and E3 holds with one more value that adds no node. It splits
+    /// nothing, but is counted among the messages that may.
+    fn has_room_in_leaf(&self, shadow: &Shadow<'_>) -> bool {
+        let growth = self.layout.growth(&self.tally, self.tally.puts + 1, &self.root);
+        shadow.units.free_after_commit() >= growth.max(self.flush_units_of(self.root.level))
+    }
+
     /// Makes sure that one more value has room, by draining if needed.
-    fn admit(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
+    fn make_room_to_put(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         // A root that is a leaf with room takes a record without any unit.
         let is_small = self.root.level == 1 && self.root.records.len() < self.layout.leaf_records;
         if is_small || self.has_room(shadow, 0) {
@@ -362,6 +369,27 @@ impl MessageScheme for BEpsilon {
         }
     }
 
+    fn admit(&mut self, shadow: &mut Shadow<'_>, key: &[u8]) -> Result<(), IndexError> {
+        let found = self.root.records.all().find(key).map(|(kind, _)| kind);
+        if found == Some(PUT) { Ok(()) } else { self.make_room_to_put(shadow) }
+    }
+
+    fn admit_in_leaf(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
+        if !self.has_room_in_leaf(shadow) {
+            self.drain(shadow)?;
+        }
+        if self.has_room_in_leaf(shadow) { Ok(()) } else { Err(IndexError::Full) }
+    }
+
+    fn leaf_takes(&mut self, shadow: &mut Shadow<'_>, key: &[u8]) -> Result<bool, IndexError> {
+        let room = self.layout.room_in_leaf(shadow, &self.root, key)?;
+        if room == 0 || room > self.tally.puts {
+            return Ok(room > 0);
+        }
+        self.drain(shadow)?;
+        Ok(self.layout.room_in_leaf(shadow, &self.root, key)? > self.tally.puts)
+    }
+
     fn update(
         &mut self,
         shadow: &mut Shadow<'_>,
@@ -369,10 +397,6 @@ impl MessageScheme for BEpsilon {
         value: Option<&[u8]>,
     ) -> Result<(), IndexError> {
         let change = Change { key, value };
-        let found = self.root.records.all().find(change.key).map(|(kind, _)| kind);
-        if change.value.is_some() && found != Some(PUT) {
-            self.admit(shadow)?;
-        }
         // Draining, flushing and growing leave other messages, or none; a flush may leave a root that is a
         // leaf.
         loop {

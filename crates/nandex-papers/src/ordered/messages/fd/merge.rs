@@ -38,7 +38,7 @@ impl Fd {
     }
 
     /// Makes sure that one more value has room (F4), by merging everything if needed.
-    pub(super) fn admit(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
+    pub(super) fn make_room_to_put(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         if self.fits(shadow, self.puts + 1) {
             return Ok(());
         }

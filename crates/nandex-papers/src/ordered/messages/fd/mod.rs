@@ -326,6 +326,16 @@ impl MessageScheme for Fd {
         Ok(found)
     }
 
+    fn admit(&mut self, shadow: &mut Shadow<'_>, key: &[u8]) -> Result<(), IndexError> {
+        let is_put = self.head.find(key).is_some_and(|record| record[0] == PUT);
+        if is_put { Ok(()) } else { self.make_room_to_put(shadow) }
+    }
+
+    /// A full head merges into the runs whatever it holds (F4), and the runs do not become longer by this.
+    fn admit_in_leaf(&mut self, _shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
+        Ok(())
+    }
+
     fn update(
         &mut self,
         shadow: &mut Shadow<'_>,
@@ -333,9 +343,6 @@ impl MessageScheme for Fd {
         value: Option<&[u8]>,
     ) -> Result<(), IndexError> {
         let found = self.head.find(key).map(|record| record[0]);
-        if value.is_some() && found != Some(PUT) {
-            self.admit(shadow)?;
-        }
         if self.levels.is_empty() && value.is_none() {
             self.puts -= u64::from(found == Some(PUT));
             self.head.remove(key);

@@ -133,7 +133,19 @@ pub trait MessageScheme: Sized + nandex::shared::MaybeSend {
     /// Looks a key up.
     fn find(&mut self, shadow: &mut Shadow<'_>, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError>;
 
-    /// Enters an update: a value for a key, or `None` to remove the key.
+    /// Makes sure that a value for a key has room, also if the key is new.
+    fn admit(&mut self, shadow: &mut Shadow<'_>, key: &[u8]) -> Result<(), IndexError>;
+
+    /// Makes sure that a value that adds no node to the tree has room: one for a key that is there, or one
+    /// that its leaf takes. It takes what a removal takes, which every admission leaves.
+    fn admit_in_leaf(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError>;
+
+    /// Whether the leaf of a new key has room for it, even if all values that wait go there.
+    fn leaf_takes(&mut self, _shadow: &mut Shadow<'_>, _key: &[u8]) -> Result<bool, IndexError> {
+        Ok(false)
+    }
+
+    /// Enters an update: a value for a key, which was admitted, or `None` to remove the key.
     fn update(&mut self, shadow: &mut Shadow<'_>, key: &[u8], value: Option<&[u8]>)
     -> Result<(), IndexError>;
 
@@ -203,6 +215,9 @@ pub struct MessageTree<S, T: MessageScheme> {
     config: T::Config,
     common: Common,
     scratch: Vec<u8>,
+    /// True if the last value that may add nodes had no room. One that adds none is then admitted without
+    /// moving all records first, which may free nothing.
+    is_full: bool,
 }
 
 impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
@@ -236,7 +251,7 @@ impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
     fn over(shadow: ShadowOn<S>, scheme: T, config: T::Config) -> MessageTree<S, T> {
         let common = T::common(&config);
         let scratch = vec![0; usize::from(common.record.value_bytes)];
-        MessageTree { shadow, scheme, config, common, scratch }
+        MessageTree { shadow, scheme, config, common, scratch, is_full: false }
     }
 
     /// The scheme, which has the tree.
@@ -292,9 +307,29 @@ impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
         if self.common.durability == Durability::None {
             self.shadow.open()?;
         }
+        if value.is_some() {
+            self.admit(key)?;
+        }
         self.scheme.update(&mut self.shadow, key, value)?;
         self.shadow.updated();
         Ok(())
+    }
+
+    /// Makes sure that a value has room. A full store takes those that add no node.
+    fn admit(&mut self, key: &[u8]) -> Result<(), IndexError> {
+        if !self.is_full || !self.adds_no_node(key)? {
+            let admitted = self.scheme.admit(&mut self.shadow, key);
+            let was_full = core::mem::replace(&mut self.is_full, admitted == Err(IndexError::Full));
+            if !self.is_full || was_full || !self.adds_no_node(key)? {
+                return admitted;
+            }
+        }
+        self.scheme.admit_in_leaf(&mut self.shadow)
+    }
+
+    fn adds_no_node(&mut self, key: &[u8]) -> Result<bool, IndexError> {
+        let is_there = self.scheme.find(&mut self.shadow, key, &mut self.scratch)?;
+        Ok(is_there || self.scheme.leaf_takes(&mut self.shadow, key)?)
     }
 
     /// Commits everything and notes that no change has followed.

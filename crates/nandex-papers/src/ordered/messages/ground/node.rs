@@ -323,6 +323,24 @@ impl Layout {
         ))
     }
 
+    /// Number of records for which the leaf of a key has room.
+    pub(in crate::ordered) fn room_in_leaf(
+        &self,
+        shadow: &mut Shadow<'_>,
+        root: &Node,
+        key: &[u8],
+    ) -> Result<i64, IndexError> {
+        let mut below = None;
+        loop {
+            let node = below.as_ref().unwrap_or(root);
+            if node.level == 1 {
+                return Ok(self.leaf_records as i64 - node.records.len() as i64);
+            }
+            let (unit, level) = (node.children.unit(node.children.slot(key)), node.level - 1);
+            below = Some(self.read(shadow, unit, level, Cause::Host)?);
+        }
+    }
+
     /// Copies a key's value in a node to `value`, if it has one. Also returns the child to continue with,
     /// unless the node is a leaf.
     pub(in crate::ordered) fn find(

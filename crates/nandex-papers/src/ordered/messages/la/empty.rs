@@ -112,8 +112,15 @@ impl La {
         u64::from(shadow.units.free_after_commit()) >= wanted
     }
 
+    /// Whether there are pages to bring a record to its leaf, and L4 holds with one more value that adds no
+    /// node. It splits nothing, but is counted among the records that may.
+    pub(super) fn has_room_in_leaf(&self, shadow: &Shadow<'_>) -> bool {
+        let growth = self.layout.growth(&self.tally, self.tally.puts + 1, &self.root);
+        self.has_room_to_remove(shadow) && shadow.units.free_after_commit() >= growth
+    }
+
     /// Makes sure that one more value has room, by draining if needed.
-    pub(super) fn admit(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
+    pub(super) fn make_room_to_put(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
         if self.has_room(shadow, 0) {
             return Ok(());
         }

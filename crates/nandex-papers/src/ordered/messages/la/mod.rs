@@ -328,15 +328,32 @@ impl MessageScheme for La {
         Ok(found)
     }
 
+    fn admit(&mut self, shadow: &mut Shadow<'_>, _key: &[u8]) -> Result<(), IndexError> {
+        self.make_room_to_put(shadow)
+    }
+
+    fn admit_in_leaf(&mut self, shadow: &mut Shadow<'_>) -> Result<(), IndexError> {
+        if !self.has_room_in_leaf(shadow) {
+            self.drain(shadow)?;
+        }
+        if self.has_room_in_leaf(shadow) { Ok(()) } else { Err(IndexError::Full) }
+    }
+
+    fn leaf_takes(&mut self, shadow: &mut Shadow<'_>, key: &[u8]) -> Result<bool, IndexError> {
+        let room = self.layout.room_in_leaf(shadow, &self.root, key)?;
+        if room == 0 || room > self.tally.puts {
+            return Ok(room > 0);
+        }
+        self.drain(shadow)?;
+        Ok(self.layout.room_in_leaf(shadow, &self.root, key)? > self.tally.puts)
+    }
+
     fn update(
         &mut self,
         shadow: &mut Shadow<'_>,
         key: &[u8],
         value: Option<&[u8]>,
     ) -> Result<(), IndexError> {
-        if value.is_some() {
-            self.admit(shadow)?;
-        }
         let top = &self.floors[0].buffers[0];
         if top.fragment.len() >= self.page_records && top.fragment.all().search(key).is_err() {
             self.make_way(shadow)?;

@@ -1,0 +1,109 @@
+//! Passing pages in which nothing waits.
+//!
+//! Keys with locality leave most of the first level without a waiting record. A step there would write a page
+//! anew and give no room: with a full memtable one operation would make step after step, until the sweep
+//! arrives where records wait. So those pages stay where they are and count as pages of this round, and the
+//! cursor goes to the page in which the next record belongs.
+//!
+//! The records below the cursor are dead in the page around it, so that page does not stay: a step writes
+//! its rest, up to the next page. An operation then makes two steps, one of which gives room.
+//!
+//! Pages that stay part the extents of the level. If the root grows too long by that, or blocks are short,
+//! the sweep goes through every page again.
+
+use super::Core;
+use super::drain::Drain;
+use super::fences::position;
+use super::level::Part;
+use super::sight::Sight;
+use super::space::Need;
+use crate::fault::IndexFault;
+use crate::nand::Nand;
+use alloc::boxed::Box;
+
+/// Fewer pages than this are not passed: the step that writes the rest of a page passes as many.
+const PAGES_MIN: usize = 2;
+
+impl<N: Nand> Core<N> {
+    /// Moves the first cursor to the page in which the next record waits, if that lies far enough ahead.
+    pub(super) fn pass_idle_pages(&mut self) -> Result<(), IndexFault> {
+        let may_pass =
+            cfg!(feature = "full") && self.stock.levels.drain == Drain::Off && self.stock.has(Need::Ahead);
+        if !may_pass || !self.sight().is_idle_ahead()? || !self.begin_page()? {
+            return Ok(());
+        }
+        // The rest of this round, and the next one from its beginning on.
+        for _ in 0..2 {
+            let cursor = &self.stock.levels[0].cursor;
+            let (at, old) = (self.stock.memtable.lower_bound(cursor), self.stock.levels[0].old.pages());
+            if at < self.stock.memtable.len() {
+                let key = self.stock.memtable.key(at).to_vec();
+                if let Some((Part::Old, page)) = self.sight().seek(0, &key)?.filter(|place| place.1 > 0) {
+                    let begin = self.medium.view()?.key_owned(0);
+                    self.pass(page, begin.into());
+                }
+                break;
+            }
+            self.pass(old, Box::default());
+            self.stock.levels[0].wrap();
+        }
+        Ok(())
+    }
+
+    /// Writes the rest of the page around the first cursor, unless the cursor stands at the begin of a page.
+    /// False if it does not stand there afterwards.
+    fn begin_page(&mut self) -> Result<bool, IndexFault> {
+        self.sight().load_place(0, (Part::Old, 0))?;
+        if self.medium.view()?.key_owned(0)[..] >= self.stock.levels[0].cursor[..] {
+            return Ok(true);
+        }
+        self.sight().load_place(0, (Part::Old, 1))?;
+        let end: Box<[u8]> = self.medium.view()?.key_owned(0).into();
+        if !self.can_step(0)? {
+            return Ok(false);
+        }
+        let cause = self.medium.begin_merging();
+        let done = self.step_once(0, Some(end.clone()));
+        self.medium.cause = cause;
+        done.map(|_| self.stock.levels[0].cursor == end)
+    }
+
+    /// Makes the first `pages` old pages of the first level pages of this round, and moves its cursor.
+    fn pass(&mut self, pages: usize, cursor: Box<[u8]>) {
+        let pages_per_block = self.stock.geometry.pages_per_block;
+        let level = &mut self.stock.levels[0];
+        for _ in 0..pages {
+            let Some((page, low)) = level.old.first() else { break };
+            level.old.remove(page);
+            level.new.push(page, low, !page.0.is_multiple_of(pages_per_block));
+        }
+        level.cursor = cursor;
+        self.counters.passed += pages as u64;
+        self.stock.commits.dirty = true;
+        self.stock.levels.keep_short(&self.planner.shares);
+    }
+}
+
+impl<N: Nand> Sight<'_, N> {
+    /// True if nothing waits in the page around the first cursor nor in the next one, and there are such
+    /// pages. The fences are asked first, then the page to which they lead.
+    fn is_idle_ahead(&mut self) -> Result<bool, IndexFault> {
+        let (level, memtable) = (&self.stock.levels[0], &self.stock.memtable);
+        if level.old.pages() < PAGES_MIN || memtable.len() == 0 {
+            return Ok(false);
+        }
+        let at = memtable.lower_bound(&level.cursor);
+        if at == memtable.len() {
+            return Ok(true);
+        }
+        let (key, to) = (memtable.key(at), position(memtable.key(at)));
+        // Fences do not tell keys of equal positions apart.
+        let is_far =
+            to > position(&level.cursor) && level.old.find(to).is_some_and(|(first, _)| first >= PAGES_MIN);
+        if !is_far {
+            return Ok(false);
+        }
+        let key = key.to_vec();
+        Ok(self.seek(0, &key)?.is_some_and(|place| place.0 == Part::Old && place.1 >= PAGES_MIN))
+    }
+}

@@ -184,17 +184,24 @@ impl Levels {
 
     /// Halves the fences of the longest run until all runs fit their share of the RAM.
     pub(super) fn keep_short(&mut self, shares: &Shares) {
+        self.keep_spare(shares, 0);
+    }
+
+    /// Halves the fences of the longest run until all runs and `besides` bytes fit their share of the RAM.
+    /// False if they are as short as may be.
+    pub(super) fn keep_spare(&mut self, shares: &Shares, besides: usize) -> bool {
         let held = |levels: &Levels| -> usize {
             let copied = levels.runs().map(Run::copied_bytes).max().filter(|_| shares.lists_twice);
             levels.runs().map(Run::ram_bytes).sum::<usize>() + copied.unwrap_or(0)
         };
-        while held(self) > shares.fences {
+        while held(self) + besides > shares.fences {
             let runs = self.row.iter_mut().flat_map(|level| [&mut level.old, &mut level.new]);
             // If several are as long, the last one.
             if !runs.max_by_key(|run| run.ram_bytes()).is_some_and(Run::thin) {
-                return;
+                return false;
             }
         }
+        true
     }
 
     /// Notes a key that went to a level or to a sealed page, for the highest key.

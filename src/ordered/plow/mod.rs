@@ -25,6 +25,7 @@
 //! * **Mix**: if there are far more look-ups than changes, the level above the last is merged into the last
 //!   and left out (`drain`).
 //! * **Ascending keys**: keys above all others go to the last level at once (`sink`).
+//! * **Local keys**: the first sweep passes pages in which nothing waits (`pass`).
 //! * **Space**: a block dies when the sweeps have passed its pages, so nothing is ever moved to free a block.
 //!   If blocks are short, steps are made earlier than needed (`room`).
 //! * **Scrubbing**: if a page could not be read at once, the sweep of its level goes on until it has passed
@@ -172,7 +173,7 @@ struct Counters {
     relieved: u32,
     drained: u32,
     sunk: u32,
-    passed: u64,
+    passed: u32,
     scrubbed: u32,
 }
 
@@ -383,7 +384,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             ("look_ups_clean", planner.lending.served.into()),
             ("levels_drained", counters.drained.into()),
             ("pages_sunk", counters.sunk.into()),
-            ("pages_passed", counters.passed),
+            ("pages_passed", counters.passed.into()),
             ("maps_written", space.map().map_or(0, |map| map.written)),
             ("steps_to_scrub", counters.scrubbed.into()),
             ("blocks_free", space.available() as u64),

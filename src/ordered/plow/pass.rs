@@ -8,28 +8,43 @@
 //! The records below the cursor are dead in the page around it, so that page does not stay: a step writes
 //! its rest, up to the next page. An operation then makes two steps, one of which gives room.
 //!
+//! For a moment the pages are in two lists, and a few keys are held. RAM for that is at most a third of the
+//! share of the fences, or nothing is passed.
+//!
 //! Pages that stay part the extents of the level. If the root grows too long by that, or blocks are short,
 //! the sweep goes through every page again.
 
 use super::Core;
+use super::config::Shares;
 use super::drain::Drain;
 use super::fences::position;
 use super::level::Part;
+use super::levels::Levels;
 use super::sight::Sight;
 use super::space::Need;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
+use crate::ordered::RecordFormat;
 use alloc::boxed::Box;
 
 /// Fewer pages than this are not passed: the step that writes the rest of a page passes as many.
 const PAGES_MIN: usize = 2;
+/// Keys held while pages are passed, with what an allocation takes beside each.
+const KEYS: usize = 6;
+const ALLOCATION_BYTES: usize = 16;
+/// At most a third of the fences' RAM is taken.
+const PART: usize = 3;
 
 impl<N: Nand> Core<N> {
     /// Moves the first cursor to the page in which the next record waits, if that lies far enough ahead.
     pub(super) fn pass_idle_pages(&mut self) -> Result<(), IndexFault> {
         let may_pass =
             cfg!(feature = "full") && self.stock.levels.drain == Drain::Off && self.stock.has(Need::Ahead);
-        if !may_pass || !self.sight().is_idle_ahead()? || !self.begin_page()? {
+        if !may_pass
+            || !self.sight().is_idle_ahead()?
+            || !self.stock.levels.have_ram_to_pass(&self.planner.shares, self.medium.record)
+            || !self.begin_page()?
+        {
             return Ok(());
         }
         // The rest of this round, and the next one from its beginning on.
@@ -78,9 +93,18 @@ impl<N: Nand> Core<N> {
             level.new.push(page, low, !page.0.is_multiple_of(pages_per_block));
         }
         level.cursor = cursor;
-        self.counters.passed += pages as u64;
+        self.counters.passed = self.counters.passed.wrapping_add(pages as u32);
         self.stock.commits.dirty = true;
         self.stock.levels.keep_short(&self.planner.shares);
+    }
+}
+
+impl Levels {
+    /// True if there is RAM for a second list of the first level's old pages, and for keys.
+    fn have_ram_to_pass(&mut self, shares: &Shares, record: RecordFormat) -> bool {
+        let of_keys = KEYS * (usize::from(record.key_bytes) + ALLOCATION_BYTES);
+        let besides = self[0].old.ram_bytes() + of_keys;
+        besides * PART <= shares.fences && self.keep_spare(shares, besides)
     }
 }
 

@@ -144,9 +144,8 @@ impl<N: Nand> Tape<N> {
         let closed = CLOSES && closed && self.blocks.free_count() as usize > blocks_needed;
         // Pages that an unfinished operation replaces are still valid.
         let is_exact = !self.addresses.bits_in_doubt && self.addresses.dying.is_empty();
-        contents.fixed[1] = u8::from(closed) * FLAG_CLOSED
-            | self.config.gaps().code() << GAPS_SHIFT
-            | u8::from(is_exact) * FLAG_EXACT;
+        let flags = u8::from(closed) * FLAG_CLOSED + u8::from(is_exact) * FLAG_EXACT;
+        contents.fixed[1] = flags | (self.config.gaps().code() << GAPS_SHIFT);
         self.checkpoints.blocks_since = 0;
         // The buffer serves for the pages of the checkpoint meanwhile.
         self.medium.loaded = None;

@@ -1,22 +1,23 @@
 //! Boots of every ordered index, counted in page reads: a mount after a close reads no more than one after a
 //! cut, and the first change after it walks over no tree. On two chips, nearly empty, half full, nearly full
-//! and churned.
+//! and churned; in the gate each index on each chip in one of these ways, in turn, trees on the log in all on
+//! one of them.
 #![allow(clippy::unwrap_used)]
 
+use crate::sizes::stride;
 use nandex::nand::catalogue::mlc_with;
 use nandex::nand::sim::SimChip;
 use nandex::rng::split_mix;
 use nandex::{Durability, OrderedIndex, RecordFormat, Shared};
 use nandex_stacks::options::Settings;
 use nandex_stacks::registry::{INDEXES, IndexEntry};
-use std::collections::BTreeSet;
 
 /// Bytes of a page, pages of a block, and blocks.
-const SHAPES: [(u32, u32, u32); 2] = [(512, 16, 64), (1024, 32, 48)];
+const SHAPES: [(u32, u32, u32); 2] = [(512, 16, 32), (1024, 16, 24)];
 const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
 const RECORD: RecordFormat = RecordFormat::new(8, 8);
 /// Most records of a first filling.
-const RECORDS_MAX: u64 = 30_000;
+const RECORDS_MAX: u64 = 20_000;
 
 /// Trees on the log, which keep both bounds in every case, after a cut too.
 const ON_LOG: [&str; 4] = ["mu", "mu-star", "wandering", "vmtree"];
@@ -24,10 +25,6 @@ const ON_LOG: [&str; 4] = ["mu", "mu-star", "wandering", "vmtree"];
 const MORE_READS: u64 = 16;
 /// Most reads of the first change after a mount.
 const FIRST_READS: u64 = 200;
-/// Indexes whose close makes the next mount dearer than a cut.
-const DEAR_CLOSE: &[&str] = &[];
-/// Indexes whose first change after a close reads more than [`FIRST_READS`].
-const DEAR_FIRST: &[&str] = &[];
 
 /// How an index was used before the boot.
 #[derive(Clone, Copy, Debug)]
@@ -136,33 +133,37 @@ impl Case {
     }
 }
 
+/// The fault of a boot of an index on a chip of this shape.
+fn fault(entry: &IndexEntry, (_, pages, blocks): (u32, u32, u32), boot: &Boot) -> Option<&'static str> {
+    let most = u64::from(2 * blocks + pages) + MORE_READS;
+    let is_on_log = ON_LOG.contains(&entry.name);
+    if boot.cut.is_some_and(|cut| boot.closed > cut + MORE_READS) {
+        Some("a close costs the next mount reads")
+    } else if boot.first > FIRST_READS || is_on_log && boot.first_cut.is_none_or(|reads| reads > FIRST_READS)
+    {
+        Some("the first change reads much")
+    } else if is_on_log && boot.closed > most {
+        Some("a mount reads more than two pages a block")
+    } else {
+        None
+    }
+}
+
 #[test]
 fn a_close_makes_no_boot_dearer_and_the_first_change_is_cheap() {
-    let [mut dear_close, mut dear_first] = [BTreeSet::new(), BTreeSet::new()];
-    let mut faults = Vec::new();
-    for entry in INDEXES {
-        for case in SHAPES.into_iter().filter_map(|shape| Case::new(entry, shape)) {
+    let (mut faults, step) = (Vec::new(), stride(USES.len()));
+    for (number, entry) in INDEXES.iter().enumerate() {
+        for (turn, shape) in SHAPES.into_iter().enumerate() {
+            let Some(case) = Case::new(entry, shape) else { continue };
+            let step = if turn == 0 && ON_LOG.contains(&entry.name) { 1 } else { step };
             let full = case.first_filling();
-            for how in USES {
+            for how in USES.into_iter().skip((number + 2 * turn) % step).step_by(step) {
                 let boot = case.boots(how, full);
-                let what = format!("{} on {:?}, {how:?} of {full}: {boot:?}", entry.name, case.shape);
+                let what = format!("{} on {shape:?}, {how:?} of {full}: {boot:?}", entry.name);
                 println!("{what}");
-                if boot.cut.is_some_and(|cut| boot.closed > cut + MORE_READS) {
-                    dear_close.insert(entry.name);
-                }
-                if boot.first > FIRST_READS {
-                    dear_first.insert(entry.name);
-                }
-                let blocks = u64::from(case.shape.2);
-                let is_dear = boot.closed > 2 * blocks + u64::from(case.shape.1) + MORE_READS
-                    || boot.first_cut.is_none_or(|reads| reads > FIRST_READS);
-                if is_dear && ON_LOG.contains(&entry.name) {
-                    faults.push(what);
-                }
+                faults.extend(fault(entry, shape, &boot).map(|fault| format!("{fault}: {what}")));
             }
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-    assert_eq!(dear_close.into_iter().collect::<Vec<_>>(), DEAR_CLOSE, "a close costs the next mount reads");
-    assert_eq!(dear_first.into_iter().collect::<Vec<_>>(), DEAR_FIRST, "the first change reads much");
 }

@@ -22,7 +22,9 @@ impl<N: Nand> IplTree<N> {
         self.shrink_to_ram();
         match tended.map_err(|error| self.refused(error)) {
             Err(error) if error.is_refusal() && !self.interrupted => Ok(()),
-            Err(error) if error.is_refusal() && self.store.config.durability == Durability::EveryOperation => {
+            Err(error)
+                if error.is_refusal() && self.store.config.durability == Durability::EveryOperation =>
+            {
                 self.undo()
             }
             done => done,

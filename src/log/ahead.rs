@@ -5,7 +5,7 @@ use crate::fault::IndexFault;
 use crate::log::Log;
 use crate::log::collect::{Relocate, collect_one};
 use crate::nand::{Cause, Geometry, Nand, Reading};
-use crate::units::Ppn;
+use crate::units::{Pbn, Ppn};
 
 /// Blocks to have free beyond the number at which an operation would begin to collect.
 const BLOCKS_AHEAD: u32 = 2;
@@ -17,6 +17,12 @@ pub(super) struct Scrubbing {
     pub(super) weak: WeakBlock,
     /// True if the page read last needed a correction.
     was_corrected: bool,
+    /// Block that is being emptied to even out wear.
+    pub(super) cold: Option<Pbn>,
+    /// True while pages of that block move.
+    pub(super) levels: bool,
+    /// Number of the block that was open when one that lags behind was last looked for.
+    pub(super) levelled_at: u32,
     /// Number of pages that the round has passed.
     passed: u32,
 }
@@ -29,10 +35,14 @@ impl Scrubbing {
         self.weak.note(ppn, reading, first..first + geometry.pages_per_block);
     }
 
-    /// Cause to which work is booked now: the move of a weak page counts as scrubbing, not as collection.
+    /// Cause to which work is booked now: the move of a weak page, or of a cold block, counts as such, not as
+    /// collection.
     pub(super) fn charged(&self, cause: Cause) -> Cause {
-        let is_move = self.weak.is_at_work() && cause == Cause::GarbageCollection;
-        if is_move { Cause::Scrubbing } else { cause }
+        match cause {
+            Cause::GarbageCollection if self.weak.is_at_work() => Cause::Scrubbing,
+            Cause::GarbageCollection if self.levels => Cause::WearLevelling,
+            _ => cause,
+        }
     }
 
     /// Next page of a round over a chip of `pages` pages. `None` at its end.

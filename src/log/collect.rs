@@ -2,6 +2,7 @@
 
 use crate::fault::IndexFault;
 use crate::log::counted::know_pages;
+use crate::log::level::level_wear;
 use crate::log::{Log, parts};
 use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
@@ -87,6 +88,7 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
         // Pages that only seem valid since a cut may be why collection ends before its aim.
         let is_short = tree.log().tape.wants_collection();
         if is_met(tree, need) && !(is_short && tree.settle_valid_bits()?) {
+            level_wear(tree, need)?;
             return empty_weak(tree, need);
         }
         if !tree.settle_valid_bits()? && !tree.help_collection()? {
@@ -129,7 +131,7 @@ fn is_met<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> bool {
     is_free && need.live_max.is_none_or(|most| tree.log().live_pages() <= u64::from(most))
 }
 
-fn has_free<N: Nand, T: Relocate<N>>(tree: &mut T, pages: u32) -> bool {
+pub(super) fn has_free<N: Nand, T: Relocate<N>>(tree: &mut T, pages: u32) -> bool {
     let owed = tree.move_cost().owed;
     tree.log().free_pages() >= pages.saturating_add(owed)
 }
@@ -228,7 +230,7 @@ impl<N: Nand> Log<N> {
         self.ready_to_collect(victim)
     }
 
-    fn ready_to_collect(&mut self, victim: Option<Pbn>) -> Result<Option<Pbn>, IndexFault> {
+    pub(super) fn ready_to_collect(&mut self, victim: Option<Pbn>) -> Result<Option<Pbn>, IndexFault> {
         let open = self.tape.head.frontier.block;
         debug_assert!(victim.is_none() || victim != open, "{victim:?} is open and a victim");
         let geometry = self.geometry();
@@ -241,7 +243,7 @@ impl<N: Nand> Log<N> {
 
     /// Erases a victim whose pages have moved. The moved pages are programmed first, or a cut might find them
     /// in neither place.
-    fn reclaim(&mut self, home: Pbn) -> Result<(), IndexFault> {
+    pub(super) fn reclaim(&mut self, home: Pbn) -> Result<(), IndexFault> {
         assert_eq!(self.tape.valid_in(home), 0, "{home} still holds valid pages");
         assert!(
             !self.tape.checkpoints.is_closed(),

@@ -57,6 +57,8 @@ pub struct LogConfig {
     pub placement: Placement,
     /// How it is known which pages are valid.
     pub validity: Validity,
+    /// True if the data of a block that lags far behind the most worn one move.
+    pub levels_wear: bool,
 }
 
 impl LogConfig {
@@ -113,6 +115,7 @@ impl Default for LogConfig {
             same_page: SamePage::Free,
             placement: Placement::OutOfPlace,
             validity: Validity::Bits,
+            levels_wear: true,
         }
     }
 }

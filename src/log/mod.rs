@@ -44,6 +44,7 @@ mod counted;
 mod flush;
 mod head;
 mod held;
+mod level;
 mod medium;
 mod opened;
 mod parts;

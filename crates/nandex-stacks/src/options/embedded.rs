@@ -45,7 +45,7 @@ const DUPLICATES: Choice<Duplicates> = Choice::new(
     &[("never", Duplicates::Never), ("as-published", Duplicates::AsPublished)],
 );
 
-pub(crate) const VM: [OptionInfo; 10] = [
+pub(crate) const VM: [OptionInfo; 11] = [
     MAPPING_BYTES.info,
     LOG_PAGES.info,
     ANSWERS.info,
@@ -56,6 +56,7 @@ pub(crate) const VM: [OptionInfo; 10] = [
     VICTIM,
     option("collect_at_blocks", "2, or what an update may take", "collect garbage at so many free blocks"),
     raw::CHECKPOINT_BLOCKS.info,
+    raw::WEAR.info,
     BENEATH,
 ];
 

@@ -41,6 +41,11 @@ const COLLECT_AT: Number<u32> = Number::new(
 );
 pub(crate) const CHECKPOINT_BLOCKS: Number<u32> =
     Number::new(option("checkpoint_blocks", "16", "blocks filled between two checkpoints"), (1, 1 << 24));
+pub(crate) const WEAR: Choice<bool> = Choice::new(
+    "wear",
+    "level: the data of a block move that lags a quarter behind the most worn one, and by 16 erases; off: they stay",
+    &[("level", true), ("off", false)],
+);
 const SAME_PAGE: Choice<SamePage> = Choice::new(
     "same_page",
     "what a child costs that lies in its parent's page: free, nothing; read, a read as any other",
@@ -100,24 +105,26 @@ const WRITE_PART: Choice<WritePartLimit> = Choice::new(
     ],
 );
 
-pub(crate) const MU: [OptionInfo; 9] = [
+pub(crate) const MU: [OptionInfo; 10] = [
     READ_PAGES.info,
     WRITE_PAGES.info,
     VICTIM,
     COLLECT_AT.info,
     CHECKPOINT_BLOCKS.info,
+    WEAR.info,
     VALID.info,
     BENEATH,
     SAME_PAGE.info,
     PLACEMENT.info,
 ];
 
-pub(crate) const MU_STAR: [OptionInfo; 13] = [
+pub(crate) const MU_STAR: [OptionInfo; 14] = [
     READ_PAGES.info,
     WRITE_PAGES.info,
     VICTIM,
     COLLECT_AT.info,
     CHECKPOINT_BLOCKS.info,
+    WEAR.info,
     VALID.info,
     BENEATH,
     SAME_PAGE.info,
@@ -128,12 +135,13 @@ pub(crate) const MU_STAR: [OptionInfo; 13] = [
     ERASE_NS.info,
 ];
 
-pub(crate) const WANDERING: [OptionInfo; 9] = [
+pub(crate) const WANDERING: [OptionInfo; 10] = [
     READ_PAGES.info,
     WRITE_PAGES.info,
     VICTIM,
     COLLECT_AT.info,
     CHECKPOINT_BLOCKS.info,
+    WEAR.info,
     VALID.info,
     BENEATH,
     JOURNAL.info,
@@ -157,6 +165,7 @@ pub(super) fn common<C: Copy + Default>(
         victim,
         collect_at_blocks: COLLECT_AT.or(options, default.collect_at_blocks)?,
         checkpoint_blocks: CHECKPOINT_BLOCKS.or(options, default.checkpoint_blocks)?,
+        levels_wear: WEAR.of(options)?,
         ..RawConfig::new(settings.record)
     })
 }

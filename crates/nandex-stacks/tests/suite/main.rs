@@ -17,3 +17,4 @@ mod read_only;
 mod sizes;
 mod unfit;
 mod value_logs;
+mod wear;

@@ -50,6 +50,8 @@ pub struct RawConfig<C = ()> {
     /// How valid pages are recorded. `None` means one bit per page if the RAM suffices, otherwise a count per
     /// block.
     pub validity: Option<Validity>,
+    /// True if the data of a block that lags a quarter behind the most worn one, and by 16 erases, move.
+    pub levels_wear: bool,
     /// Price of a child that is in its parent's page.
     pub same_page: SamePage,
     /// Leaves that may move before the nodes above them are written (JFFS3's journal tree), a 16th of the
@@ -76,6 +78,7 @@ impl<C: Copy + Default> RawConfig<C> {
             checkpoint_blocks: log.checkpoint_blocks,
             placement: log.placement,
             validity: None,
+            levels_wear: log.levels_wear,
             same_page: log.same_page,
             journal: 0,
             scheme: C::default(),
@@ -141,6 +144,7 @@ impl<C> RawConfig<C> {
             holds: false,
             placement: self.placement,
             validity,
+            levels_wear: self.levels_wear,
             same_page: self.same_page,
         })
     }

@@ -95,7 +95,7 @@ impl Drawn {
             match self.load(&mut *index, records) {
                 Ok(_) => break,
                 Err(IndexError::Full(_)) if records > 0 => {
-                    (index, records) = (self.format()?, records * 9 / 10)
+                    (index, records) = (self.format()?, records * 9 / 10);
                 }
                 Err(error) => return Some(Err(format!("a load of {records}: {error}"))),
             }

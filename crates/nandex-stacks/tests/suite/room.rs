@@ -117,7 +117,6 @@ impl Life {
         let most = self.index.records_max().ok_or("records_max is not told")?;
         let limit = self.fill_and_check()?;
         let total = self.keys.len() as u64;
-        println!("    {total} records, then no room by {limit:?}; records_max {most}");
         if !((most / PART).saturating_sub(FEW)..=most).contains(&total) {
             return Err(format!("{total} records by {limit:?}, records_max tells {most}"));
         }

@@ -328,6 +328,10 @@ impl<N: Nand> OrderedIndex for Plow<N> {
         Some(core.stock.room(core.medium.changes_numbered()))
     }
 
+    fn records_max(&self) -> Option<u64> {
+        Some(self.core.stock.records_max())
+    }
+
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
         self.run(|core| core.medium.require_numbers())?;
         if !self.core.is_fresh() {

@@ -88,6 +88,12 @@ impl Blocks {
         self.kept.capacity() * size_of::<KeptBlock>() + self.free.capacity() * size_of::<Pbn>()
     }
 
+    /// Most full pages that are kept at a time.
+    pub(super) fn full_pages_max(&self) -> u64 {
+        let blocks = (self.geometry.blocks - self.retired) as usize - FREE_MIN;
+        (blocks * self.geometry.pages_per_block as usize) as u64
+    }
+
     /// Number of the first page that is kept.
     pub(super) fn first_page(&self) -> u64 {
         u64::from(self.oldest) * u64::from(self.geometry.pages_per_block)
@@ -126,7 +132,7 @@ impl Blocks {
             return Ok(true);
         }
         if self.when_full == WhenFull::Refuse || self.kept.len() < 2 {
-            return Err(IndexError::Full.into());
+            return Err(IndexError::NO_BLOCK.into());
         }
         self.drop_oldest();
         Ok(false)

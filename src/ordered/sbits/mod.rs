@@ -536,6 +536,10 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
         }
     }
 
+    fn records_max(&self) -> Option<u64> {
+        Some(self.blocks.full_pages_max() * self.capacity as u64)
+    }
+
     fn sync(&mut self) -> Result<(), IndexError> {
         self.usable()?;
         if self.filling.unsynced == 0 {

@@ -43,6 +43,7 @@ mod check;
 mod config;
 mod doubt;
 pub(crate) mod journal;
+mod limits;
 pub(crate) mod moves;
 mod path;
 mod places;
@@ -244,7 +245,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         nodes.log.write(nodes.root, tag, &nodes.path.detached, Cause::Checkpoint)?;
         nodes.log.close(None)?;
         if nodes.log.counters().checkpoints == 0 && !nodes.log.is_placed() {
-            return Err(IndexError::Full.into());
+            return Err(IndexError::NO_BLOCK.into());
         }
         Ok(())
     }
@@ -473,6 +474,10 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
 
     fn free(&self) -> Option<Room> {
         Some(self.nodes.room_left())
+    }
+
+    fn records_max(&self) -> Option<u64> {
+        Some(self.nodes.records_max())
     }
 
     fn range(

@@ -5,7 +5,7 @@
 //! meanwhile and no page dies, so the tree from before the batch is whole until that page is there. The room
 //! for all changes is made beforehand.
 
-use super::{Nodes, RawScheme, RawTree, height_bound};
+use super::{Nodes, RawScheme, RawTree, height_bound, limits};
 use crate::fault::IndexFault;
 use crate::log::collect::{LOOKS, Need, make_room};
 use crate::nand::{Cause, Nand};
@@ -51,9 +51,8 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Some(changes <= self.changes_max() && has_room)
     }
 
-    /// Room for more records: each page that may still become valid may hold a leaf, except those for its
-    /// ancestors.
-    pub(super) fn room_left(&self) -> Room {
+    /// Largest number of valid pages that records may take, and the height of such a tree.
+    fn pages_of_records(&self) -> (u64, u8) {
         let live_max = |height| match S::MAPS_MOVES {
             true => self.mapped_live_max(self.mapped_pages(height), height),
             false => self.live_max(height),
@@ -61,14 +60,34 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         // The higher the tree, the more pages it leaves for its own moves.
         let bound = height_bound(&self.path.scheme, live_max(self.path.height + 1));
         let height = bound.max(self.path.height + 1);
-        let most = live_max(height);
-        let pages = u64::from(most).saturating_sub(self.log.live_pages());
+        (live_max(height).into(), height)
+    }
+
+    /// Room for more records: each page that may still become valid may hold a leaf, except those for its
+    /// ancestors, as long as the tree can name it.
+    pub(super) fn room_left(&self) -> Room {
+        let (most, height) = self.pages_of_records();
+        let live = self.log.live_pages();
+        let pages = most.saturating_sub(live);
         // Each change takes one page number for each page of its path, and more for collections meanwhile.
         let pages = pages.min(self.log.tape.numbers_left() / (4 * u64::from(height)));
         let half = |level| (self.path.scheme.shape(0, level, height).capacity / 2).max(1) as u64;
         let leaves = pages.saturating_sub(pages / half(2) + u64::from(height));
-        let records = leaves * half(1);
+        let named = limits::usual_leaves(&self.path.scheme).saturating_sub(live);
+        let records = Room::records_of(leaves.min(named), live, half(1));
         Room { pages, records, surely: records.min(self.path.room_below_root()) }
+    }
+
+    /// Most records that the tree can hold on this chip.
+    pub(super) fn records_max(&self) -> u64 {
+        let geometry = self.log.geometry();
+        limits::records_max(&self.path.scheme, |height| {
+            let programs = if S::MAPS_MOVES { 1 } else { self.path.scheme.programs_per_move(height) };
+            match self.log.is_placed() {
+                true => geometry.pages().into(),
+                false => self.log.tape.live_limit(geometry.pages_per_block, programs).into(),
+            }
+        })
     }
 }
 

@@ -136,7 +136,7 @@ impl<N: Nand> IplTree<N> {
         self.store.begin_change()?;
         self.store.renew_weak()?;
         if !self.store.free_at_least(blocks)? && wanted.births() > 0 {
-            return Err(IndexError::Full);
+            return Err(IndexError::NO_BLOCK);
         }
         let is_root = wanted.parents.len() == self.path.steps.len();
         let splits_root = is_root && wanted.parents.last().is_some_and(|top| top.1 > 1);

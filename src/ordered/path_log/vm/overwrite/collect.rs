@@ -39,14 +39,14 @@ impl<N: Nand> InPlace<N> {
         // Each move frees the page it moves, and a parent written anew its own: what is won is lost again
         // only where all parents are full, and then the chip is.
         for _ in 0..2 * self.pages.space.geometry.blocks {
-            let Some(block) = self.pages.space.victim() else { return Err(IndexError::Full.into()) };
+            let Some(block) = self.pages.space.victim() else { return Err(IndexError::NO_BLOCK.into()) };
             self.counters.collections += 1;
             self.empty(block, Cause::GarbageCollection)?;
             if self.pages.space.has_free(wanted) {
                 return Ok(());
             }
         }
-        Err(IndexError::Full.into())
+        Err(IndexError::NO_BLOCK.into())
     }
 
     /// Refuses an operation that writes a page only if a program fails, if programs do fail and no page is
@@ -115,7 +115,7 @@ impl<N: Nand> InPlace<N> {
                 continue;
             }
             if !self.pages.space.has_free(2 * u32::from(self.path.height) + 2) {
-                return Err(IndexError::Full.into());
+                return Err(IndexError::NO_BLOCK.into());
             }
             self.pages.interrupted = true;
             self.move_page(ppn, cause)?;

@@ -229,8 +229,13 @@ impl Builder {
 }
 
 fn put_bytes(body: &mut [u8], at: &mut usize, bytes: &[u8]) {
-    for &byte in bytes {
-        put_bits(body, *at, 8, u64::from(byte));
+    let (words, rest) = bytes.as_chunks();
+    for word in words {
+        put_bits(body, *at, 32, u32::from_le_bytes(*word).into());
+        *at += 32;
+    }
+    for &byte in rest {
+        put_bits(body, *at, 8, byte.into());
         *at += 8;
     }
 }

@@ -32,6 +32,7 @@ fn get_bytes(field: &[u8], shift: usize) -> u64 {
 }
 
 /// Writes `width` bits from bit `at` on. These bits must be 0 before.
+#[inline]
 pub(super) fn put_bits(bytes: &mut [u8], at: usize, width: u32, value: u64) {
     flip_bits(bytes, at, width, value);
 }

@@ -13,6 +13,7 @@
 //! table. The number of records that fit is that of the places: leaves leave none empty.
 
 use super::bits::{exchange_bits, get_bits};
+use super::commit::SEALS;
 use alloc::boxed::Box;
 use alloc::vec;
 use core::ops::Range;
@@ -20,6 +21,8 @@ use core::ops::Range;
 /// The flag of a record that no sealed page holds. Free places do not have it.
 pub(super) const UNSEALED: u8 = 2;
 const UNSEALED_FIELDS: u64 = u64::MAX / 3 * UNSEALED as u64;
+/// True if this build has rows of many leaves. Without sealed pages a memtable is no larger than a page.
+const LEAVES: bool = SEALS;
 /// A row of at most so many records is one leaf: to move half of it takes less than to pack a commit page.
 const SHORT: usize = 4_096;
 /// The leaves of a longer row have at least so many records.
@@ -52,7 +55,7 @@ pub(super) struct Row {
 /// take as long as one that goes from leaf to leaf.
 fn leaf_bits(stride: usize, places: usize) -> u32 {
     match places {
-        _ if stride == 0 => return u32::BITS - 1,
+        _ if !LEAVES || stride == 0 => return u32::BITS - 1,
         ..=SHORT => return SHORT.trailing_zeros(),
         _ => {}
     }
@@ -106,7 +109,7 @@ impl Row {
     }
 
     fn leaf_of(&self, i: usize) -> usize {
-        i >> self.bits
+        if LEAVES { i >> self.bits } else { 0 }
     }
 
     /// Number of the first record, and place, of a leaf.
@@ -146,6 +149,7 @@ impl Row {
     }
 
     /// Place of a record, and the number of places from there to the end of its leaf or of the ring.
+    #[inline]
     fn place(&self, i: usize) -> (usize, usize) {
         let leaf = self.leaf_of(i);
         let start = self.start(leaf);
@@ -161,6 +165,7 @@ impl Row {
         place * stride..(place + 1) * stride
     }
 
+    #[inline]
     pub(super) fn entry(&self, i: usize) -> &[u8] {
         &self.bytes[self.bytes_at(self.place(i).0)]
     }
@@ -268,7 +273,7 @@ impl Row {
             if is_last {
                 (end..end + some).for_each(|i| self.set_flags(i, 0));
             }
-            if some > 0 {
+            if LEAVES && some > 0 {
                 self.turn(next, gone);
             }
             if is_last {
@@ -398,6 +403,7 @@ impl Row {
 }
 
 #[cfg(test)]
+#[cfg(feature = "full")]
 mod tests {
     use super::*;
     use crate::rng::Rng;

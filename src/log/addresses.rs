@@ -22,11 +22,14 @@ pub(super) struct Addresses {
     pub(super) dying: Vec<Ppn>,
     /// For pages that keep their places: every place below this one is in use.
     next_free: u32,
+    /// True if more pages may count as valid than the tree leads to.
+    pub(super) bits_in_doubt: bool,
 }
 
 impl Addresses {
     pub(super) fn new(replaced: Vec<(Pbn, Pbn)>, openings: Vec<u16>) -> Addresses {
-        Addresses { replaced, openings, held: Held::default(), dying: Vec::new(), next_free: 0 }
+        let held = Held::default();
+        Addresses { replaced, openings, held, dying: Vec::new(), next_free: 0, bits_in_doubt: false }
     }
 
     /// Place on the chip of the page with this address.

@@ -1,6 +1,8 @@
 //! Checkpoints of the log: root, frontier, block table, and the owner's note.
 
-use super::state::{FIXED_BYTES, HAS_NOTES, LogContents, NONE, VERSION, VERSION_COUNTED};
+use super::state::{
+    FIXED_BYTES, FLAG_CLOSED, FLAG_EXACT, GAPS_SHIFT, HAS_NOTES, LogContents, NONE, VERSION, VERSION_COUNTED,
+};
 use super::tape::Tape;
 use super::{CLOSES, Note};
 use crate::blocks::BlockTable;
@@ -68,6 +70,16 @@ impl<N: Nand> Tape<N> {
         core::mem::take(&mut self.checkpoints.note)
     }
 
+    /// True if more pages may count as valid than the tree leads to.
+    pub(crate) fn has_bits_in_doubt(&self) -> bool {
+        self.addresses.bits_in_doubt
+    }
+
+    /// Notes that exactly the pages that the tree leads to count as valid.
+    pub(crate) fn trust_bits(&mut self) {
+        self.addresses.bits_in_doubt = false;
+    }
+
     /// True if a checkpoint must precede the next page.
     pub(crate) fn needs_checkpoint(&self) -> bool {
         self.checkpoints.is_needed
@@ -79,10 +91,11 @@ impl<N: Nand> Tape<N> {
     }
 
     /// Leaves the open block and writes a closing checkpoint, so that the next mount sees at once that
-    /// nothing was written since. If blocks are scarce, the rest of the open block is worth more than that,
+    /// nothing was written since. If blocks are scarce, the rest of an open block is worth more than that,
     /// and a plain one is written.
     pub(super) fn close(&mut self, note: Note<'_>) -> Result<(), IndexFault> {
-        if !CLOSES || self.is_tight() {
+        let open_pages = self.head.open_pages(self.medium.geometry.pages_per_block);
+        if !CLOSES || self.is_tight() && open_pages > 0 {
             return self.write_checkpoint(false, note);
         }
         let open = self.head.frontier.block.take();
@@ -129,7 +142,10 @@ impl<N: Nand> Tape<N> {
         // `Checkpoints::is_closed`.
         let blocks_needed = CheckpointArea::blocks_needed(geometry, contents.byte_count());
         let closed = CLOSES && closed && self.blocks.free_count() as usize > blocks_needed;
-        contents.fixed[1] = u8::from(closed) | self.config.gaps().code() << 1;
+        // Pages that an unfinished operation replaces are still valid.
+        let is_exact = !self.addresses.bits_in_doubt && self.addresses.dying.is_empty();
+        let flags = u8::from(closed) * FLAG_CLOSED + u8::from(is_exact) * FLAG_EXACT;
+        contents.fixed[1] = flags | (self.config.gaps().code() << GAPS_SHIFT);
         self.checkpoints.blocks_since = 0;
         // The buffer serves for the pages of the checkpoint meanwhile.
         self.medium.loaded = None;

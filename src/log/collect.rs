@@ -72,9 +72,6 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
             return Err(refusal(tree, need));
         }
     }
-    if tree.log().tape.is_tight() {
-        tree.settle_valid_bits()?;
-    }
     loop {
         if tree.log().tape.wants_collection() && tree.log().tape.checkpoints.is_closed() {
             tree.checkpoint()?;
@@ -84,7 +81,9 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
         }
         collect_while_it_pays(tree)?;
         dig(tree, need.wanted)?;
-        if is_met(tree, need) {
+        // Pages that only seem valid since a cut may be why collection ends before its aim.
+        let is_short = tree.log().tape.wants_collection();
+        if is_met(tree, need) && !(is_short && tree.settle_valid_bits()?) {
             return move_weak(tree, need);
         }
         if !tree.settle_valid_bits()? && !tree.help_collection()? {

@@ -198,6 +198,13 @@ impl<N: Nand> Mount<'_, N> {
                 return Ok(Some(if is_other { self.tape.medium.account() } else { account }));
             }
             Found::Erased if self.tape.blocks.valid_count(home) == 0 => return Ok(None),
+            // Blocks of earlier checkpoints are erased before the log takes them.
+            Found::Foreign
+                if self.tape.blocks.valid_count(home) == 0
+                    && matches!(self.second_page(block)?, Found::Erased | Found::Foreign) =>
+            {
+                return Ok(None);
+            }
             Found::Erased | Found::Foreign => None,
             Found::Garbage => Some(first),
         };
@@ -264,7 +271,7 @@ impl<N: Nand> Mount<'_, N> {
     /// Reads the page programmed after the first one of a block. Erased if there is none.
     pub(super) fn second_page(&mut self, block: Pbn) -> Result<Found, IndexFault> {
         let pages = self.tape.medium.geometry.pages_per_block;
-        for page in 1..self.gaps.most().map_or(pages, |most| pages.min(2 + most)) {
+        for page in 1..self.gaps.most_to_second().map_or(pages, |most| pages.min(2 + most)) {
             let found = self.tape.medium.read_in(block, page)?;
             if found != Found::Erased {
                 return Ok(found);

@@ -16,7 +16,8 @@
 //! 3. The valid bits of a block come from the checkpoint, or from its last page if it was filled since.
 //!    Otherwise every page counts as valid. This may be too many: before a page is moved, the tree is asked
 //!    if it can still be reached (mu-Tree, section 5.1). If valid pages are counted, their number per block
-//!    is found instead.
+//!    is found instead. The next checkpoints tell that bits are in doubt, until the tree has settled them; if
+//!    nothing was written since a checkpoint that does not tell so, its bits are exact.
 //! 4. A block that the checkpoint knows and that has no whole page was reclaimed and erased since, or is
 //!    damaged. The same is true of a block whose number is missing. Only the tree can tell: its owner asks
 //!    `Log::is_in_doubt`, and keeps the pages that can be reached.
@@ -122,6 +123,7 @@ impl<N: Nand> Mount<'_, N> {
         // them: the tree enters them first. The tree also tells which guessed bits are right.
         checkpoints.is_needed |= is_followed || checkpoints.is_guessed;
         checkpoints.in_doubt |= checkpoints.is_guessed;
+        self.tape.addresses.bits_in_doubt |= checkpoints.in_doubt;
         Ok(())
     }
 
@@ -176,14 +178,24 @@ impl<N: Nand> Mount<'_, N> {
         let is_erased = match self.tape.medium.read_in(block, 0)? {
             Found::Erased => true,
             Found::Page if is_old(self) => false,
+            Found::Foreign if self.is_left_over(block, 0) => false,
             Found::Page | Found::Garbage | Found::Foreign => return Ok(Sign::New),
         };
         Ok(match self.second_page(block)? {
             Found::Erased if is_erased => Sign::None,
             Found::Erased => Sign::Old,
             Found::Page if is_old(self) => Sign::Old,
+            Found::Foreign if self.is_left_over(block, 1) => Sign::Old,
             Found::Page | Found::Garbage | Found::Foreign => Sign::New,
         })
+    }
+
+    /// True if the page of a checkpoint in the buffer, read from this place, is of one before the newest. A
+    /// later one was begun since and is not whole: pages may have followed it elsewhere.
+    fn is_left_over(&self, block: Pbn, page: u32) -> bool {
+        let Tape { medium, checkpoints, .. } = &*self.tape;
+        let ppn = medium.geometry.page_at(block, page);
+        checkpoints.area.is_older(ppn, &medium.page.data, &medium.page.spare)
     }
 
     /// Reads the pages written since the checkpoint, and takes the newest complete root from them.
@@ -218,6 +230,8 @@ impl<N: Nand> Mount<'_, N> {
             // tell nothing new.
             let known = if block_sequence == since.block_sequence { since.next_page } else { 0 };
             let written = self.follow_block(block, known, &mut seen)?;
+            let is_known = since.block == Some(home) && block == (since.block_sequence, home, known);
+            self.tape.addresses.bits_in_doubt |= !is_known || written.end > known;
             last = Some((home, written));
             self.tape.addresses.openings[home.index()] = block_sequence as u16;
             let newest = &mut self.tape.head.frontier.block_sequence;

@@ -17,8 +17,15 @@ use alloc::vec::Vec;
 
 /// Version of a checkpoint whose table of blocks has a bit for each page. In [`VERSION_COUNTED`] it counts
 /// the valid pages of each block.
-pub(super) const VERSION: u8 = 3;
-pub(super) const VERSION_COUNTED: u8 = 4;
+pub(super) const VERSION: u8 = 5;
+pub(super) const VERSION_COUNTED: u8 = 6;
+/// Versions of before, which do not tell whether their valid bits are exact.
+const VERSION_INEXACT: u8 = 3;
+const VERSION_COUNTED_INEXACT: u8 = 4;
+/// Flags of a checkpoint. The code of the gaps lies between them.
+pub(super) const FLAG_CLOSED: u8 = 1;
+pub(super) const GAPS_SHIFT: u8 = 1;
+pub(super) const FLAG_EXACT: u8 = 8;
 /// True if the engine was built so that checkpoints keep notes of their owner and pages may be journal
 /// leaves.
 pub(super) const HAS_NOTES: bool = cfg!(any(feature = "full", feature = "moved-nodes"));
@@ -67,8 +74,8 @@ impl State {
         let mut fixed = [0; FIXED_BYTES];
         let is_read = source.take(&mut fixed).is_ok();
         let written = match fixed[0] {
-            VERSION if is_read => Some(Validity::Bits),
-            VERSION_COUNTED if is_read => Some(Validity::Counts),
+            VERSION | VERSION_INEXACT if is_read => Some(Validity::Bits),
+            VERSION_COUNTED | VERSION_COUNTED_INEXACT if is_read => Some(Validity::Counts),
             _ => None,
         };
         if written.is_some_and(|written| !written.is_built()) {
@@ -121,16 +128,21 @@ impl State {
         let block_sequence = get_u32(&fixed, 10);
         let frontier = Frontier { block: (block != NONE).then_some(Pbn(block)), next_page, block_sequence };
         let root = (root != NONE).then_some(Root { ppn: Ppn(root), height: fixed[26] });
+        let is_guessed = (from, into) == (Validity::Counts, Validity::Bits);
+        let is_exact = fixed[0] >= VERSION && fixed[1] & FLAG_EXACT != 0;
+        let gaps = if fixed[0] >= VERSION { fixed[1] & !FLAG_EXACT } else { fixed[1] };
+        let mut addresses = Addresses::new(replaced, openings);
+        addresses.bits_in_doubt = !is_exact;
         Some(State {
             blocks: BlockTable::decode_into(geometry, source, (from, into)).ok()?,
             owner,
-            addresses: Addresses::new(replaced, openings),
+            addresses,
             head: Head::new(frontier, get_u64(&fixed, 2), root),
-            closed: fixed[1] & 1 != 0,
-            gaps: Gaps::from_code(fixed[1] >> 1)?,
+            closed: fixed[1] & FLAG_CLOSED != 0,
+            gaps: Gaps::from_code(gaps >> GAPS_SHIFT)?,
             note,
             bad_at_format: get_u32(&fixed, 36),
-            is_guessed: (from, into) == (Validity::Counts, Validity::Bits),
+            is_guessed,
         })
     }
 }

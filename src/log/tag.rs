@@ -90,6 +90,8 @@ pub enum Gaps {
     None,
     /// At most [`Gaps::NARROW`].
     Narrow,
+    /// Any number, but none of the first two addresses of a block. Only checkpoints tell it from `Any`.
+    Inner,
 }
 
 impl Gaps {
@@ -99,9 +101,18 @@ impl Gaps {
     /// Most addresses in a gap. `None` if there is no bound.
     pub const fn most(self) -> Option<u32> {
         match self {
-            Gaps::Any => None,
+            Gaps::Any | Gaps::Inner => None,
             Gaps::None => Some(0),
             Gaps::Narrow => Some(Gaps::NARROW),
+        }
+    }
+
+    /// Most addresses passed over between the first page of a block and the next one. `None` if there is no
+    /// bound.
+    pub const fn most_to_second(self) -> Option<u32> {
+        match self {
+            Gaps::Inner => Some(0),
+            other => other.most(),
         }
     }
 
@@ -116,13 +127,14 @@ impl Gaps {
             0 => Some(Gaps::Any),
             1 => Some(Gaps::None),
             2 => Some(Gaps::Narrow),
+            3 => Some(Gaps::Inner),
             _ => None,
         }
     }
 
     const fn magic(self, passed_over: u8) -> u8 {
         match self {
-            Gaps::Any => MAGIC,
+            Gaps::Any | Gaps::Inner => MAGIC,
             Gaps::None => MAGIC_GAPLESS,
             Gaps::Narrow => MAGIC_NARROW + (passed_over << 4),
         }

@@ -147,14 +147,15 @@ impl<N: Nand> Tape<N> {
         }
     }
 
-    /// Passes over a held address. The first page of a block shows a mount which block it is, and the last
-    /// one has the valid bits: there a page without a node is written.
+    /// Passes over a held address. The first page of a block shows a mount which block it is, the second one
+    /// does where the first is damaged, and the last one has the valid bits: there a page without a node is
+    /// written.
     fn pass_over(&mut self, ppn: Ppn, cause: Cause) -> Result<(), IndexFault> {
         debug_assert!(self.addresses.held.contains(ppn), "{ppn} is passed over and not held");
         self.addresses.held.pass();
         let geometry = self.medium.geometry;
         let page = geometry.page_in_block(ppn);
-        if page > 0 && page + 1 < geometry.pages_per_block {
+        if page > 1 && page + 1 < geometry.pages_per_block {
             return Ok(());
         }
         self.head.sequence += 1;
@@ -293,7 +294,7 @@ impl LogConfig {
     /// Kind of gaps that this configuration may leave between programmed pages.
     pub(super) fn gaps(&self) -> Gaps {
         match (self.holds, self.write_pages) {
-            (true, _) if HAS_HOLDS => Gaps::Any,
+            (true, _) if HAS_HOLDS => Gaps::Inner,
             (_, 0) => Gaps::None,
             _ if HAS_WRITE_PART => Gaps::Narrow,
             _ => Gaps::None,

@@ -1,5 +1,7 @@
 //! The trees on raw NAND against a `BTreeMap`, with remounts, small chips and every form of their cache.
 
+#[cfg(feature = "full")]
+mod boots;
 mod left_out;
 #[cfg(feature = "full")]
 mod room_after_cut;

@@ -1,5 +1,6 @@
 //! The integration tests of the crate as one program, which is linked once: a module for each subject.
 
+mod boots;
 mod ends;
 mod extremes;
 mod full;

@@ -120,7 +120,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if !have_inserts {
             return make_room(self, Need { pages, wanted, live_max: None });
         }
-        self.settle_before_growth(self.nodes.batch_room(changes, height + 1).1)?;
+        self.settle_before_growth(changes, self.nodes.batch_room(changes, height + 1).1)?;
         make_room(self, Need { pages: wanted, wanted, live_max: Some(live_max) })?;
         self.nodes.require_room_for_batch_to_grow(changes)
     }

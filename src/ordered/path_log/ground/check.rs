@@ -33,7 +33,7 @@ struct Visit {
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
     /// Checks all invariants. If valid bits are in doubt, more pages than the reached ones may be valid.
-    pub(super) fn walk_all(&mut self, bits_in_doubt: bool) -> Result<CheckReport, IndexFault> {
+    pub(super) fn walk_all(&mut self) -> Result<CheckReport, IndexFault> {
         let top = Visit { named: self.root, level: self.path.height, low: None, high: None, width: None };
         let mut walk =
             Walk { nodes: self, report: CheckReport::default(), reached: BTreeMap::new(), moved: 0 };
@@ -41,7 +41,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         while let Some(visit) = todo.pop() {
             walk.check_node(&visit, &mut todo)?;
         }
-        walk.check_pages(bits_in_doubt)?;
+        walk.check_pages()?;
         walk.nodes.check_moves(walk.moved, &mut walk.report);
         Ok(walk.report)
     }
@@ -122,7 +122,7 @@ impl<N: Nand, S: RawScheme> Walk<'_, N, S> {
         Ok(())
     }
 
-    fn check_pages(&mut self, bits_in_doubt: bool) -> Result<(), IndexFault> {
+    fn check_pages(&mut self) -> Result<(), IndexFault> {
         for (&page, &level) in &self.reached {
             let tag: Tag = *self.nodes.log.read(page, Cause::Check)?.tag;
             if !self.nodes.log.is_valid(page) || tag.lowest_level != level {
@@ -132,6 +132,7 @@ impl<N: Nand, S: RawScheme> Walk<'_, N, S> {
         }
         self.check_counts();
         let (live, reached) = (self.nodes.log.live_pages(), self.reached.len() as u64);
+        let bits_in_doubt = self.nodes.log.tape.has_bits_in_doubt();
         if live != reached && !(bits_in_doubt && live > reached) {
             let found = message!("{live} valid pages, {reached} that can be reached");
             self.report.violation(Invariant::R6, 0, found);

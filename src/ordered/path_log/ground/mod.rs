@@ -110,7 +110,7 @@ pub struct RawTree<N, S> {
     update_began: bool,
     /// True if the update found its key in the leaf.
     existed: bool,
-    /// True if too many pages may count as valid since a mount.
+    /// True if too many pages may count as valid since a mount, and no walk has settled them or failed to.
     bits_in_doubt: bool,
 }
 
@@ -502,7 +502,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
         self.nodes.usable()?;
-        Ok(self.nodes.walk_all(self.bits_in_doubt)?)
+        Ok(self.nodes.walk_all()?)
     }
 
     fn stats(&self) -> IndexStats {

@@ -125,6 +125,52 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
     }
 }
 
+/// Invalidates the valid pages to which the tree does not lead. Each walk marks the pages it reaches
+/// among as many as the page buffer for split halves has bits: no other RAM is there.
+pub(super) fn drop_what_is_not_reached<N: Nand, S: RawScheme>(
+    nodes: &mut Nodes<N, S>,
+) -> Result<(), IndexFault> {
+    let mut marks = core::mem::take(&mut nodes.path.detached);
+    let pages = nodes.log.geometry().pages();
+    let at_once = 8 * marks.len() as u32;
+    let mut from = 0;
+    let mut dropped = Ok(());
+    while from < pages && dropped.is_ok() {
+        dropped = drop_unmarked(nodes, from, &mut marks);
+        from += at_once;
+    }
+    nodes.path.detached = marks;
+    dropped
+}
+
+/// Invalidates the valid pages, of those from `from` on for which there are marks, that a walk does not
+/// reach.
+fn drop_unmarked<N: Nand, S: RawScheme>(
+    nodes: &mut Nodes<N, S>,
+    from: u32,
+    marks: &mut [u8],
+) -> Result<(), IndexFault> {
+    marks.fill(0);
+    let mut mark = |_: &mut Log<N>, ppn: Ppn| {
+        let at = ppn.0.wrapping_sub(from);
+        if let Some(byte) = marks.get_mut(at as usize / 8) {
+            *byte |= 1 << (at % 8);
+        }
+        Ok(())
+    };
+    if let Some(damage) = nodes.visit_reached(Cause::GarbageCollection, &mut mark)? {
+        return Err(damage);
+    }
+    for (at, byte) in (from..).step_by(8).zip(marks.iter()) {
+        for ppn in (at..at + 8).filter(|page| byte >> (page - at) & 1 == 0).map(Ppn) {
+            if nodes.log.is_valid(ppn) {
+                nodes.log.drop_unreached(ppn);
+            }
+        }
+    }
+    Ok(())
+}
+
 fn is_damage(error: &IndexError) -> bool {
     matches!(
         error,

@@ -49,7 +49,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             nodes.path.buffer.reserve_exact(most);
             nodes.path.make_room_to_grow();
         }
-        self.bits_in_doubt = !nodes.log.is_placed();
+        self.bits_in_doubt = nodes.log.tape.has_bits_in_doubt();
         S::mounted(nodes)?;
         let (journal, note) = (nodes.log.take_journal(), nodes.log.tape.take_note());
         if S::MAPS_MOVES {

@@ -5,7 +5,7 @@ use super::{Nodes, RawScheme, RawTree};
 use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
 use crate::log::collect::{Need, Relocate, make_room};
-use crate::nand::Nand;
+use crate::nand::{Cause, Nand};
 
 /// Blocks that insertions leave free, beyond those needed by removals and collection.
 pub(crate) const INSERT_RESERVE_BLOCKS: u32 = 1;
@@ -122,6 +122,15 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
     }
 }
 
+/// True if the root may overflow in these insertions, each of which adds at most one entry to it. A path
+/// that changes its layout may divide more nodes.
+fn may_grow<N: Nand, S: RawScheme>(nodes: &mut Nodes<N, S>, insertions: usize) -> Result<bool, IndexFault> {
+    let (scheme, height) = (nodes.path.scheme, nodes.path.height);
+    let tag = nodes.log.read(nodes.root, Cause::Host)?.tag;
+    let most = usize::from(tag.counts[usize::from(height) - 1]) + insertions;
+    Ok(scheme.layouts() > 1 || most > scheme.root_entries_max(0, height))
+}
+
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Makes room for an update. An insertion leaves the room that a removal needs, so removals always find
     /// it (see [`crate::log::room`]).
@@ -134,7 +143,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         }
         let (pages, wanted) = (self.nodes.pages_to_remove(), self.nodes.pages_to_insert());
         if is_insertion {
-            self.settle_before_growth(self.nodes.live_max(self.nodes.path.height + 1))?;
+            self.settle_before_growth(1, self.nodes.live_max(self.nodes.path.height + 1))?;
         }
         let live_max = is_insertion.then(|| self.nodes.live_max(self.nodes.path.height));
         make_room(self, Need { pages: if is_insertion { wanted } else { pages }, wanted, live_max })
@@ -161,7 +170,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if is_insertion {
             let pages = nodes.mapped_pages(height + 1);
             let live_max = nodes.mapped_live_max(pages, height + 1);
-            self.settle_before_growth(live_max)?;
+            self.settle_before_growth(1, live_max)?;
         }
         let nodes = &self.nodes;
         let wanted = nodes.mapped_pages(height);
@@ -183,9 +192,14 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     /// Invalidates pages that only seem valid since a power cut, before they could keep the tree from
-    /// becoming higher.
-    pub(super) fn settle_before_growth(&mut self, live_max: u32) -> Result<(), IndexFault> {
-        if self.bits_in_doubt && !self.nodes.fits_when_higher(live_max) {
+    /// becoming higher in these insertions.
+    pub(super) fn settle_before_growth(
+        &mut self,
+        insertions: usize,
+        live_max: u32,
+    ) -> Result<(), IndexFault> {
+        let is_tight = self.bits_in_doubt && !self.nodes.fits_when_higher(live_max);
+        if is_tight && may_grow(&mut self.nodes, insertions)? {
             self.settle_valid_bits()?;
         }
         Ok(())

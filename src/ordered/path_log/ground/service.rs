@@ -156,7 +156,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     fn make_room_for_changes(&mut self, changes: u32, has_inserts: bool) -> Result<(), IndexFault> {
         let (pages, wanted, live_max) = self.nodes.need_of_changes(changes);
         if has_inserts {
-            self.settle_before_growth(live_max)?;
+            self.settle_before_growth(changes as usize, live_max)?;
         }
         let pages = if has_inserts { wanted } else { pages };
         make_room(self, Need { pages, wanted, live_max: has_inserts.then_some(live_max) })

@@ -347,14 +347,12 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
         if nodes.log.config().counts() {
             let counted = nodes.count_reached();
             self.bits_in_doubt = counted.is_err();
-            return counted.map(|()| true);
+            counted?;
+            nodes.log.tape.trust_bits();
+            return Ok(true);
         }
-        for ppn in (0..nodes.log.geometry().pages()).map(Ppn) {
-            if nodes.log.is_valid(ppn) && nodes.find_page(ppn)?.is_none() {
-                // One at a time, because there may be as many as the chip has pages.
-                nodes.log.drop_unreached(ppn);
-            }
-        }
+        super::reached::drop_what_is_not_reached(nodes)?;
+        nodes.log.tape.trust_bits();
         Ok(true)
     }
 

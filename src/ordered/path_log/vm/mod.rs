@@ -164,7 +164,7 @@ impl Shapes for MappedPages {
     }
 
     fn pages_per_update(&self, height: u8) -> u32 {
-        // A page without a node may be needed at the first and the last place of a block.
+        // A page without a node may be needed at the first two places of a block and at the last.
         2 * (2 * u32::from(height) + 1)
     }
 

@@ -331,8 +331,7 @@ impl Memtable {
     /// Packs the unsealed records. Returns how many fit, and whether these are all. `None` if fewer than
     /// `least` fit.
     fn pack(&self, body: &mut [u8], least: usize) -> Option<(usize, bool)> {
-        let last = (0..self.len()).rfind(|&i| self.is_unsealed(i));
-        let (Some(from), Some(to)) = (self.next_unsealed(0), last) else {
+        let (Some(from), Some(to)) = (self.next_unsealed(0), self.last_unsealed()) else {
             return (least == 0).then_some((0, true));
         };
         if body.len() < 32 + usize::from(self.record.key_bytes) {
@@ -342,7 +341,11 @@ impl Memtable {
         let expected = Expected { first, low: first, last, count, tombstones: true };
         let mut builder = Builder::begin(body, self.record, expected);
         let mut next = Some(from);
-        while let Some(i) = next.filter(|&i| builder.append(body, self.key(i), self.value(i))) {
+        while let Some(i) = next {
+            let (key, value) = self.get(i);
+            if !builder.append(body, key, value) {
+                break;
+            }
             next = self.next_unsealed(i + 1);
         }
         (builder.count() >= least).then_some((builder.count(), next.is_none()))

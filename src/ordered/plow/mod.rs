@@ -101,6 +101,7 @@ mod pass;
 mod planner;
 mod room;
 mod root;
+mod row;
 mod sight;
 mod sink;
 mod space;

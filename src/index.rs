@@ -101,9 +101,9 @@ impl Room {
         Room { pages, records, surely }
     }
 
-    /// Records that so many new leaves take beside `used` nodes, if a half-full leaf holds `half`. Under random
-    /// keys leaves fill, and are divided, at about the same time. So many leaves together take half of their
-    /// capacity each, but the last ones may be gone three times as fast.
+    /// Records that so many new leaves take beside `used` nodes, if a half-full leaf holds `half`. Under
+    /// random keys leaves fill, and are divided, at about the same time. So many leaves together take half of
+    /// their capacity each, but the last ones may be gone three times as fast.
     pub(crate) fn records_of(leaves: u64, used: u64, half: u64) -> u64 {
         let (halves, used) = (leaves * half, used.max(1));
         halves / 3 + halves * leaves.min(used) / used * 2 / 3

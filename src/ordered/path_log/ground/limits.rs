@@ -2,8 +2,8 @@
 //!
 //! A tree of the greatest height is full once a full root has a full child on the path of a new key. Random
 //! keys fill nodes to ln 2 of their capacity on average, and nodes just split to a half. Simulated trees of
-//! two to six levels, with nodes of 2 to 25 entries, had 1.2 to 2 times the leaves then that they have if each
-//! inner node is two thirds full.
+//! two to six levels, with nodes of 2 to 25 entries, had 1.2 to 2 times the leaves then that they have if
+//! each inner node is two thirds full.
 
 use super::Shapes;
 
@@ -20,10 +20,11 @@ fn leaves<S: Shapes>(scheme: &S, layout: u8, height: u8, filled: impl Fn(usize) 
     inner.fold(root, u64::saturating_mul)
 }
 
-/// Leaves that random keys make before the tree would have to be higher than it can be.
+/// Leaves that random keys make before the tree would have to be higher than it can be. If pages have several
+/// layouts, a path that changes its layout may divide further nodes.
 pub(super) fn usual_leaves<S: Shapes>(scheme: &S) -> u64 {
     let of = |layout| leaves(scheme, layout, scheme.height_max(layout), usual);
-    (0..scheme.layouts()).map(of).min().unwrap_or(0)
+    (0..scheme.layouts()).map(of).max().unwrap_or(0) / u64::from(scheme.layouts())
 }
 
 /// Most records of a tree of full nodes, if one of a height has at most `leaves_max` leaves.

@@ -469,15 +469,15 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     }
 
     fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
-        Ok(self.scrub_log(budget)?)
+        Ok(service::scrub_log(self, budget)?)
     }
 
     fn free(&self) -> Option<Room> {
-        Some(self.nodes.room_left())
+        Some(service::room_left(&self.nodes))
     }
 
     fn records_max(&self) -> Option<u64> {
-        Some(self.nodes.records_max())
+        Some(service::records_max(&self.nodes))
     }
 
     fn range(

@@ -133,6 +133,7 @@ impl WeakBlock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn all_pages_of_a_block_are_looked_at_once_from_the_weak_one_on() {

@@ -40,6 +40,8 @@ pub(super) mod flag {
     pub(in super::super) const TORN: u16 = 1 << 12;
     /// The checkpoint, which is newer, says that it holds nothing.
     pub(in super::super) const LEFT: u16 = 1 << 13;
+    /// The checkpoint knows it, and it has lost a page or seems to.
+    pub(in super::super) const SHORT: u16 = 1 << 14;
     /// Findings of one pass.
     pub(in super::super) const OF_A_PASS: u16 = COMPLETE | VOID | TAINTED | UNPROTECTED | GAP | UNREADABLE;
 }
@@ -207,8 +209,6 @@ pub(super) struct Look {
     /// Nodes of the merge that opened the block being examined, by page.
     pub(super) merging: Vec<(u32, u16)>,
     pub(super) broken: Vec<Broken>,
-    /// A block that the checkpoint knows has lost a page, or seems to.
-    pub(super) is_short: bool,
     /// Nodes with log records that are newer than their version, in other blocks.
     pub(super) suspects: Vec<(u32, Pbn)>,
     /// Pages that other pages name but that are not whole, one per block.
@@ -236,7 +236,6 @@ impl Look {
             nodes: 0,
             merging: Vec::new(),
             broken: Vec::new(),
-            is_short: false,
             suspects: Vec::new(),
             lost: Vec::new(),
         }
@@ -294,7 +293,7 @@ impl Look {
     /// Takes the blocks left before the checkpoint for blocks in use if a known one has lost a page: any of
     /// them may name it. Returns true if there are some.
     pub(super) fn takes_left(&mut self, blocks: &[Block]) -> bool {
-        let is_wanted = core::mem::take(&mut self.is_short) && self.with(flag::LEFT).next().is_some();
+        let is_wanted = [flag::SHORT, flag::LEFT].iter().all(|&flag| self.with(flag).next().is_some());
         if is_wanted {
             for flags in self.flags.iter_mut().filter(|flags| **flags & flag::LEFT != 0) {
                 *flags ^= flag::LEFT | flag::USED;

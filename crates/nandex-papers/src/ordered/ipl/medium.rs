@@ -286,8 +286,8 @@ impl<N: Nand> Medium<N> {
         heads.filter(|(_, head)| head.generation == generation).collect()
     }
 
-    /// First tag of a block; `None` if the block is empty. If it is known not to have been, erased pages do not
-    /// show that.
+    /// First tag of a block; `None` if the block is empty. If it is known not to have been, erased pages do
+    /// not show that.
     pub(super) fn first_tag(&mut self, pbn: Pbn, is_known: bool) -> Result<Option<IplTag>, IndexError> {
         let pages = self.form.geometry.pages_per_block;
         let first_log = if self.form.is_fixed() { self.form.nodes_limit() } else { pages };

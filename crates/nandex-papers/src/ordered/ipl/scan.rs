@@ -90,8 +90,8 @@ impl<N: Nand> Scan<'_, N> {
             let Some(first) = self.medium.first_tag(pbn, known.generation > 0)? else { continue };
             let is_known = known.generation == first.generation;
             let is_newer = first.generation > self.numbers.generation;
-            // What is neither known nor newer was left before the checkpoint. A void merge is looked at, so that
-            // it is erased.
+            // What is neither known nor newer was left before the checkpoint. A void merge is looked at, so
+            // that it is erased.
             let is_left = !is_known && !is_newer && first.sequence <= self.numbers.committed;
             self.look.set(pbn, if is_left { flag::LEFT } else { flag::USED });
             let row = Block { generation: first.generation, ..Block::default() };
@@ -350,7 +350,9 @@ impl<N: Nand> Scan<'_, N> {
         if view.units < saved.units {
             self.look.set(view.pbn, flag::FEWER);
         }
-        self.look.is_short |= saved.cursor > found.cursor || saved.data_next > found.data_next;
+        if saved.cursor > found.cursor || saved.data_next > found.data_next {
+            self.look.set(view.pbn, flag::SHORT);
+        }
         if self.form.is_fixed() { saved.data_next.into() } else { self.form.cursor_page(&saved) }
     }
 
@@ -395,7 +397,9 @@ impl<N: Nand> Scan<'_, N> {
             return Ok(());
         }
         if !self.medium.is_whole_image(self.form.geometry.page_at(pbn, page))? {
-            self.look.is_short |= page < old_images;
+            if page < old_images {
+                self.look.set(pbn, flag::SHORT);
+            }
             self.look.broken.push(Broken { pbn, page, merged });
         }
         Ok(())

@@ -265,10 +265,12 @@ pub trait OrderedIndex: crate::shared::MaybeSend {
         None
     }
 
-    /// Most records that the index can ever hold on this medium, set up like this: the fewer of those that its
-    /// pages and those that its height and root allow, all nodes full. Random keys reach a share of it that
-    /// the index's page tells. `None` if no closed form is known. A number far below the bytes of the medium by those of a
-    /// record says that the layout does not suit the record; a format does not refuse that.
+    /// Most records that the index can ever hold on this medium, set up like this: the fewer of those that
+    /// its pages and those that its height and root allow, all nodes full. Random keys reach a share of it
+    /// that the index's page tells. `None` if no closed form is known.
+    ///
+    /// A number far below the bytes of the medium by those of a record says that the layout does not suit
+    /// the record. A format does not refuse that.
     fn records_max(&self) -> Option<u64> {
         None
     }

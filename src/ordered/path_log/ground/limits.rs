@@ -21,10 +21,10 @@ fn leaves<S: Shapes>(scheme: &S, layout: u8, height: u8, filled: impl Fn(usize) 
 }
 
 /// Leaves that random keys make before the tree would have to be higher than it can be. If pages have several
-/// layouts, a path that changes its layout may divide further nodes.
+/// layouts, the one with the largest inner nodes counts: a higher tree takes it.
 pub(super) fn usual_leaves<S: Shapes>(scheme: &S) -> u64 {
     let of = |layout| leaves(scheme, layout, scheme.height_max(layout), usual);
-    (0..scheme.layouts()).map(of).max().unwrap_or(0) / u64::from(scheme.layouts())
+    (0..scheme.layouts()).map(of).max().unwrap_or(0)
 }
 
 /// Most records of a tree of full nodes, if one of a height has at most `leaves_max` leaves.

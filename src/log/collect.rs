@@ -95,8 +95,8 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
     }
 }
 
-/// Looks at pages of the block of a weak page, and writes those that needed a correction elsewhere, if there is
-/// room in addition to `need`. A failed move undoes nothing.
+/// Looks at pages of the block of a weak page, and writes those that needed a correction elsewhere, if there
+/// is room in addition to `need`. A failed move undoes nothing.
 fn empty_weak<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexFault> {
     for _ in 0..LOOKS {
         let Some(ppn) = tree.log().tape.medium.scrubbing.weak.take() else { break };

@@ -71,8 +71,8 @@ fn part(entry: &IndexEntry) -> Part {
     Part { geometry: Geometry::new(2048, 64, 32, 64), ..entry.suited(mlc_64m()) }
 }
 
-/// All stacks with their least RAM: each index, and a B+-tree on each FTL. Refused is what needs a part of another
-/// kind.
+/// All stacks with their least RAM: each index, and a B+-tree on each FTL. Left out is what needs a part of
+/// another kind.
 fn stacks() -> impl Iterator<Item = (String, &'static IndexEntry, Settings)> {
     let settings =
         || Settings { durability: Durability::EverySync, ..Settings::new(RecordFormat::new(8, 8)) };
@@ -132,8 +132,8 @@ fn programs(entry: &IndexEntry, settings: &Settings, weak_reads_ppm: u32) -> Res
 
 /// Programs beyond twice those of a chip without weak reads: the credit that an owner begins with.
 const CREDIT: u64 = 40;
-/// Stacks that program more than twice as often, and how often at most. dIPL reads thirty pages for a program,
-/// and reads earn moves; where FAST moves a page it fills a log block, which is merged later.
+/// Stacks that program more than twice as often, and how often at most. dIPL reads thirty pages for a
+/// program, and reads earn moves; where FAST moves a page it fills a log block, which is merged later.
 const DEAR: [(&str, u64); 2] = [("dipl", 5), ("bplus@fast", 3)];
 
 #[test]

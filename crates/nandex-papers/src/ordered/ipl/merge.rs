@@ -315,16 +315,15 @@ impl<N: Nand> Store<N> {
     /// Merges the block with a weak page, if that leaves enough for an operation.
     pub(super) fn renew_weak(&mut self) -> Result<(), IndexError> {
         let Some(ppn) = self.medium.weak.take() else { return Ok(()) };
-        let merged = self.merge_weak(self.medium.form.geometry.block_of(ppn));
+        let pbn = self.medium.form.geometry.block_of(ppn);
+        let has_room = self.space.table.free_count() > FREE_FOR_INSERT;
+        let merged = if self.places.live(pbn) > 0 && has_room {
+            self.merge(&[pbn], self.medium.form.nodes_limit(), Cause::Scrubbing)
+        } else {
+            Ok(())
+        };
         self.medium.weak.rest();
-        merged
-    }
-
-    fn merge_weak(&mut self, pbn: Pbn) -> Result<(), IndexError> {
-        if self.places.live(pbn) == 0 || self.space.table.free_count() <= FREE_FOR_INSERT {
-            return Ok(());
-        }
-        match self.merge(&[pbn], self.medium.form.nodes_limit(), Cause::Scrubbing) {
+        match merged {
             // The nodes stay where they are, for whoever asks for them.
             Err(IndexError::Full(_) | IndexError::Corrupted { .. }) => Ok(()),
             other => other,

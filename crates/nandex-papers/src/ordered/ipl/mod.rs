@@ -93,7 +93,6 @@ mod placed;
 mod places;
 mod recovery;
 mod scan;
-mod service;
 mod slots;
 mod space;
 mod store;

@@ -57,8 +57,8 @@ impl<N: Nand> InPlace<N> {
         if has_room { Ok(()) } else { Err(IndexError::WornOut.into()) }
     }
 
-    /// Looks at pages of the block of a weak page, and rewrites those that needed a correction, while there is
-    /// plenty of room. Returns the number of pages that are left.
+    /// Looks at pages of the block of a weak page, and rewrites those that needed a correction, while there
+    /// is plenty of room. Returns the number of pages that are left.
     pub(super) fn renew_weak(&mut self, budget: u32) -> Result<u32, IndexFault> {
         for _ in 0..budget {
             let Some(ppn) = self.pages.weak.take() else { break };
@@ -69,8 +69,8 @@ impl<N: Nand> InPlace<N> {
         Ok(self.pages.weak.due())
     }
 
-    /// Makes room, and moves pages that are hard to read; `scrubs` reads up to `budget` pages to find them. Returns
-    /// the number of pages that are left.
+    /// Makes room, and moves pages that are hard to read; `scrubs` reads up to `budget` pages to find them.
+    /// Returns the number of pages that are left.
     pub(super) fn ahead(&mut self, budget: u32, scrubs: bool) -> Result<u32, IndexFault> {
         let pages = self.pages.space.geometry.pages();
         let mut looked = 0;

@@ -75,6 +75,10 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
             return Err(refusal(tree, need));
         }
     }
+    // Collection spends blocks, and the last of them only if it knows what it gains.
+    if tree.log().tape.is_tight() {
+        tree.settle_valid_bits()?;
+    }
     loop {
         if tree.log().tape.wants_collection() && tree.log().tape.checkpoints.is_closed() {
             tree.checkpoint()?;

@@ -18,8 +18,8 @@ impl<N: Nand> Sbits<N> {
         }
     }
 
-    /// Reads up to `budget` pages of a round, and moves the blocks of those that are hard to read. Returns the
-    /// number of pages left; 0 at the end of the round.
+    /// Reads up to `budget` pages of a round, and moves the blocks of those that are hard to read. Returns
+    /// the number of pages left; 0 at the end of the round.
     pub(super) fn look_on(&mut self, budget: u32) -> Result<u32, IndexFault> {
         let first = self.blocks.first_page();
         for _ in 0..budget {

@@ -160,7 +160,7 @@ mod tests {
         let why = "it holds 2250 records at most on this chip, and there are 2251";
         assert_eq!((room("mu", 2250), room("mu", 2251)), (Ok(()), Err(why.to_string())));
         for name in ["vmtree", "plow", "bplus on page-map"] {
-            assert_eq!((room(name, 100_000), room(name, 1 << 21).is_err()), (Ok(()), true), "{name}");
+            assert_eq!((room(name, 30_000), room(name, 1 << 21).is_err()), (Ok(()), true), "{name}");
         }
     }
 

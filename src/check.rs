@@ -34,14 +34,41 @@ pub const fn words(text: &'static str) -> &'static str {
 #[doc(hidden)]
 pub type Breach = (Invariant, &'static str);
 
+/// Limit that an insertion met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Limit {
+    /// No page is left, on the chip or in the store. Removals give room, and so would more blocks.
+    Blocks,
+    /// The tree cannot get higher: its upper nodes hold few entries in pages of this size with keys of this
+    /// size. More blocks would give no room, larger pages or another index would
+    /// ([`OrderedIndex::records_max`](crate::OrderedIndex::records_max)).
+    Height,
+    /// The root names as many blocks as fit into its page. Larger pages or blocks would give room.
+    Root,
+    /// A table or buffer may not grow beyond the RAM that was given.
+    Ram,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Limit::Blocks => "no room is left in the blocks",
+            Limit::Height => "no room is left: the tree cannot get higher",
+            Limit::Root => "no room is left: the root names no more blocks",
+            Limit::Ram => "no room is left in RAM",
+        })
+    }
+}
+
 /// Error of an index: an operation was refused or failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IndexError {
     /// The storage below failed.
     Store(StoreError),
-    /// No room is left. The operation was not done, and nothing was lost.
-    Full,
+    /// No room is left: a limit was met. The operation was not done, and nothing was lost.
+    Full(Limit),
     /// Too many blocks of the chip have failed for further writes. The operation was not done, and nothing
     /// was lost. Every record can still be read, now and after the next mount.
     WornOut,
@@ -156,9 +183,18 @@ impl IndexError {
         if self.is_blank() { IndexError::other(Differs::Kind, what) } else { self }
     }
 
+    /// Error of an operation that finds no page.
+    #[doc(hidden)]
+    pub const NO_BLOCK: IndexError = IndexError::Full(Limit::Blocks);
+
+    /// Returns true if no room is left, whichever limit was met.
+    pub const fn is_full(&self) -> bool {
+        matches!(self, IndexError::Full(_))
+    }
+
     /// Returns true if an operation was refused: it was not done, and nothing else changed.
     pub const fn is_refusal(&self) -> bool {
-        matches!(self, IndexError::Full | IndexError::WornOut)
+        matches!(self, IndexError::Full(_) | IndexError::WornOut)
     }
 
     /// Returns true if the index cannot run in this way: it needs other settings, more RAM or another chip.
@@ -176,7 +212,7 @@ impl IndexError {
 impl From<StoreError> for IndexError {
     fn from(error: StoreError) -> IndexError {
         match error {
-            StoreError::Full => IndexError::Full,
+            StoreError::Full => IndexError::NO_BLOCK,
             StoreError::WornOut => IndexError::WornOut,
             StoreError::Interrupted => IndexError::Interrupted,
             StoreError::Unsupported(what) => IndexError::Unsupported(what),
@@ -198,7 +234,7 @@ impl fmt::Display for IndexError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             IndexError::Store(e) => write!(f, "{e}"),
-            IndexError::Full => write!(f, "no room is left; nothing was changed"),
+            IndexError::Full(limit) => write!(f, "{limit}; nothing was changed"),
             IndexError::WornOut => {
                 write!(f, "too many blocks have failed: the chip is read-only now; nothing was changed")
             }

@@ -69,8 +69,8 @@ pub const fn numbers(bits: u32) -> u64 {
 
 #[cfg(any(feature = "testing", test))]
 std::thread_local! {
-    /// Set by tests, each for its thread: the width in bits of the counters that start near their end, and how
-    /// many numbers before it.
+    /// Set by tests, each for its thread: the width in bits of the counters that start near their end, and
+    /// how many numbers before it.
     static NEAR_END: core::cell::Cell<(u32, u32)> = const { core::cell::Cell::new((0, 0)) };
 }
 

@@ -53,7 +53,7 @@ impl IndexFault {
 
     /// Returns true if no room is left.
     pub fn is_full(&self) -> bool {
-        matches!(*self.0, IndexError::Full)
+        self.0.is_full()
     }
 
     /// Returns true if a page has more bit errors than the chip corrects.

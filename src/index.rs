@@ -79,8 +79,9 @@ impl Durability {
 pub struct Room {
     /// Pages of the medium, or of the store below, that new records may take.
     pub pages: u64,
-    /// Estimated number of records for these pages, if the new nodes are half full, as random keys leave them
-    /// at worst. Ascending keys, and room in existing nodes, allow more.
+    /// Number of records that still go in if their keys are random: new leaves take a sixth to a half of
+    /// what they can hold, on these pages and below the height that the tree can have. Hardly ever fewer go
+    /// in. Ascending keys, and room in existing nodes, allow more.
     pub records: u64,
     /// Number of records that certainly find room, whatever their keys. It is lower than `records` if the
     /// tree has its greatest height and new keys could split its root.
@@ -98,6 +99,14 @@ impl Room {
     /// Room of `pages` pages for `records` records, of which `surely` certainly find a place.
     pub const fn new(pages: u64, records: u64, surely: u64) -> Room {
         Room { pages, records, surely }
+    }
+
+    /// Records that so many new leaves take beside `used` nodes, if a half-full leaf holds `half`. Under
+    /// random keys leaves fill, and are divided, at about the same time. So many leaves together take half of
+    /// their capacity each, but the last ones may be gone three times as fast.
+    pub(crate) fn records_of(leaves: u64, used: u64, half: u64) -> u64 {
+        let (halves, used) = (leaves * half, used.max(1));
+        halves / 3 + halves * leaves.min(used) / used * 2 / 3
     }
 
     /// Room that is left after `waiting` records that are not entered yet.

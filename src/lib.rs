@@ -101,7 +101,7 @@ pub use blocks::Validity;
 pub use blocks::hot::HotConfig;
 pub use blocks::victim::VictimPolicy;
 pub use blocks::wear::WearLevelling;
-pub use check::{CheckReport, IndexError, Invariant};
+pub use check::{CheckReport, IndexError, Invariant, Limit};
 pub use ftl::dftl::{DftlConfig, DftlFtl};
 pub use ftl::page_map::{FtlConfig, PageMapFtl};
 #[cfg(feature = "unstable")]

@@ -114,7 +114,7 @@ mod spatial {
     /// Where a key lies in the plane.
     fn place(key: u32) -> Result<Rect<i32, 2>, IndexError> {
         let at = [(key % 50) as i32, (key / 50) as i32];
-        Rect::point(at).map_err(|_| IndexError::Full)
+        Rect::point(at).map_err(|_| IndexError::NO_BLOCK)
     }
 
     pub fn insert(index: &mut Index, key: u32, value: u32) -> Result<(), IndexError> {

@@ -133,6 +133,7 @@ impl WeakBlock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn all_pages_of_a_block_are_looked_at_once_from_the_weak_one_on() {
@@ -154,7 +155,9 @@ mod tests {
         let (mut weak, mut moves) = (WeakBlock::default(), 0);
         for _ in 0..10_000 {
             weak.credit.note_program();
-            weak.note(Ppn(0), Reading::Weak, 0..64);
+            if weak.left == 0 {
+                weak.note(Ppn(0), Reading::Weak, 0..64);
+            }
             if weak.take().is_some() {
                 weak.credit.note_program();
                 moves += 1;

@@ -76,6 +76,10 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
             return Err(refusal(tree, need));
         }
     }
+    // Collection spends blocks, and the last of them only if it knows what it gains.
+    if tree.log().tape.is_tight() {
+        tree.settle_valid_bits()?;
+    }
     loop {
         if tree.log().tape.wants_collection() && tree.log().tape.checkpoints.is_closed() {
             tree.checkpoint()?;
@@ -97,8 +101,8 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
     }
 }
 
-/// Looks at pages of the block of a weak page, and writes those that needed a correction elsewhere, if there is
-/// room in addition to `need`. A failed move undoes nothing.
+/// Looks at pages of the block of a weak page, and writes those that needed a correction elsewhere, if there
+/// is room in addition to `need`. A failed move undoes nothing.
 fn empty_weak<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexFault> {
     for _ in 0..LOOKS {
         let Some(ppn) = tree.log().tape.medium.scrubbing.weak.take() else { break };

@@ -310,7 +310,7 @@ impl<N: Nand> Log<N> {
     pub fn allocate(&mut self, cause: Cause) -> Result<Ppn, IndexFault> {
         if self.is_placed() {
             let free = self.tape.addresses.free_place(&self.tape.blocks);
-            return Ok(free.ok_or(IndexError::Full)?);
+            return Ok(free.ok_or(IndexError::NO_BLOCK)?);
         }
         if self.writes.pages() == 0 {
             return self.tape.next_address(cause);

@@ -135,7 +135,7 @@ impl<N: Nand> Tape<N> {
         if self.capacity.failed > 0 && had_room {
             IndexError::WornOut.into()
         } else {
-            IndexError::Full.into()
+            IndexError::NO_BLOCK.into()
         }
     }
 

@@ -74,6 +74,11 @@ macro_rules! forward_index {
             $index.free()
         }
     };
+    (@ $self:ident $index:expr; records_max) => {
+        fn records_max(&$self) -> Option<u64> {
+            $index.records_max()
+        }
+    };
     (@ $self:ident $index:expr; remove) => {
         fn remove(&mut $self, key: &[u8]) -> Result<bool, $crate::IndexError> {
             $index.remove(key)
@@ -124,7 +129,7 @@ macro_rules! forward_index {
 
 impl<I: OrderedIndex + ?Sized> OrderedIndex for Box<I> {
     forward_index!(self => (**self); record, durability, get, insert, put, remove, apply, load, range);
-    forward_index!(self => (**self); maintain, scrub, free, sync, close, check, stats, ram_bytes);
+    forward_index!(self => (**self); maintain, scrub, free, records_max, sync, close, check, stats, ram_bytes);
 }
 
 /// Gives a tree on a chip a name of its own.
@@ -154,7 +159,7 @@ macro_rules! named_tree {
 
         impl<N: crate::nand::Nand> crate::ordered::OrderedIndex for $name<N> {
             crate::forward_index!(ground: record, durability, get, insert, put, remove, apply, load, range);
-            crate::forward_index!(ground: maintain, scrub, free, sync, close, check, stats, ram_bytes);
+            crate::forward_index!(ground: maintain, scrub, free, records_max, sync, close, check, stats, ram_bytes);
         }
 
         crate::shared::open_ground!([N] $name<N> = $ground);

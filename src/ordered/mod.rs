@@ -66,6 +66,12 @@ impl RecordFormat {
         self.key_bytes as usize + self.value_bytes as usize
     }
 
+    /// Most records on so many pages, of which each takes whole records.
+    #[doc(hidden)]
+    pub const fn most_in(&self, pages: u64, page_bytes: usize) -> u64 {
+        pages * (page_bytes / self.entry_bytes()) as u64
+    }
+
     /// Returns an error if a key has the wrong length.
     pub fn check_key(&self, key: &[u8]) -> Result<(), IndexError> {
         check_length("key", self.key_bytes, key.len())
@@ -256,6 +262,16 @@ pub trait OrderedIndex: crate::shared::MaybeSend {
 
     /// Room that is left; `None` if the index cannot tell without I/O.
     fn free(&self) -> Option<Room> {
+        None
+    }
+
+    /// Most records that the index can ever hold on this medium, set up like this: the fewer of those that
+    /// its pages and those that its height and root allow, all nodes full. Random keys reach a share of it
+    /// that the index's page tells. `None` if no closed form is known.
+    ///
+    /// A number far below the bytes of the medium by those of a record says that the layout does not suit
+    /// the record. A format does not refuse that.
+    fn records_max(&self) -> Option<u64> {
         None
     }
 

@@ -31,7 +31,7 @@ use super::node::{Change, Entry, Node, NodeFormat, NodeId, ROOT};
 use super::nodes::{Nodes, check_pages};
 use super::superblock::{put_superblock, superblock_of};
 use super::tree::{Rules, SpatialConfig};
-use crate::check::{CheckReport, IndexError, Invariant, words};
+use crate::check::{CheckReport, IndexError, Invariant, Limit, words};
 use crate::index::{Durability, IndexStats, Metric};
 use crate::nand::{Cause, Differs};
 use crate::store::space::Space;
@@ -385,7 +385,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, 
         }
         if !self.held.contains_key(&id) {
             if self.held.len() >= self.held_max {
-                return Err(IndexError::Full);
+                return Err(IndexError::Full(Limit::Ram));
             }
             let room = self.format.entries_max();
             let mut node = self.spare.pop().unwrap_or_else(|| Node::with_room(room));
@@ -404,7 +404,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, 
 
     fn allocate(&mut self) -> Result<NodeId, IndexError> {
         assert!(self.is_in_operation, "a node allocated outside an operation");
-        let id = NodeId(self.space.allocate().ok_or(IndexError::Full)?.0);
+        let id = NodeId(self.space.allocate().ok_or(IndexError::NO_BLOCK)?.0);
         self.taken.push(id);
         Ok(id)
     }
@@ -466,7 +466,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for PagedNodes<S, 
     fn load(&mut self, node: &Node<C, D>) -> Result<NodeId, IndexError> {
         self.ready()?;
         self.unmark_clean()?;
-        let lpn = self.space.allocate().ok_or(IndexError::Full)?;
+        let lpn = self.space.allocate().ok_or(IndexError::NO_BLOCK)?;
         self.write_page(NodeId(lpn.0), node, Cause::Host)?;
         Ok(NodeId(lpn.0))
     }

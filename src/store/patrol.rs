@@ -23,8 +23,8 @@ pub(crate) trait Patrol: PageStore {
         self.read(lpn, Cause::Scrubbing, page)
     }
 
-    /// Reads up to `budget` logical pages, and moves pages of the blocks of those that are hard to read. Returns
-    /// the number of pages left of the round; 0 at its end.
+    /// Reads up to `budget` logical pages, and moves pages of the blocks of those that are hard to read.
+    /// Returns the number of pages left of the round; 0 at its end.
     fn look_on(&mut self, budget: u32) -> Result<u32, StoreError> {
         let (mut page, pages) = (Vec::new(), self.page_count());
         for _ in 0..budget {

@@ -210,7 +210,7 @@ pub fn fill(
         let (key, value) = next();
         match put(index, model, &key, &value) {
             Ok(_) => taken += 1,
-            Err(IndexError::Full) => return taken,
+            Err(IndexError::Full(_)) => return taken,
             Err(error) => panic!("{error} after {taken} records"),
         }
     }

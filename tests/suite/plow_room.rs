@@ -120,7 +120,7 @@ impl Life<'_> {
                     };
                     true
                 }
-                Err(IndexError::Full) => false,
+                Err(IndexError::Full(_)) => false,
                 Err(error) => panic!("{}: {error}", self.what),
             };
         }

@@ -293,7 +293,7 @@ fn the_room_that_is_told_is_there_and_collection_ahead_of_time_spares_later_ones
             let key = (rng.next_u64() as u32).to_be_bytes();
             match index.put(&key, &value(7)) {
                 Ok(()) => inserted += 1,
-                Err(IndexError::Full) => break,
+                Err(IndexError::Full(_)) => break,
                 Err(error) => panic!("{}: {error}", kind.name),
             }
             if inserted.is_multiple_of(97) {
@@ -317,7 +317,7 @@ fn a_batch_on_a_full_chip_is_done_or_refused() {
             let key = (rng.below(50_000) as u32).to_be_bytes();
             match index.put(&key, &value(1)) {
                 Ok(()) => model.insert(key.to_vec(), value(1).to_vec()),
-                Err(IndexError::Full) => break,
+                Err(IndexError::Full(_)) => break,
                 Err(error) => panic!("{}: {error}", kind.name),
             };
         }
@@ -335,7 +335,7 @@ fn a_batch_on_a_full_chip_is_done_or_refused() {
                 .collect();
             match index.apply(&changes(&batch)) {
                 Ok(()) => note(&mut model, &batch),
-                Err(IndexError::Full) => refused += 1,
+                Err(IndexError::Full(_)) => refused += 1,
                 Err(error) => panic!("{}, round {round}: {error}", kind.name),
             }
         }

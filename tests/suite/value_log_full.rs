@@ -45,7 +45,7 @@ fn put(values: &mut Values, model: &mut Model, key: u32, bytes: usize) -> bool {
             model.insert(key.to_be_bytes(), value);
             true
         }
-        Err(IndexError::Full) => false,
+        Err(IndexError::Full(_)) => false,
         Err(error) => panic!("{key}: {error}"),
     }
 }

@@ -93,7 +93,7 @@ impl Life {
         let key = self.key(rng.below(self.keys));
         match values.put(&key, &self.value(*number)) {
             Ok(()) => drop(model.insert(key, *number)),
-            Err(IndexError::Full) => {}
+            Err(IndexError::Full(_)) => {}
             Err(error) => panic!("seed {}: put: {error}", self.seed),
         }
     }

@@ -76,7 +76,7 @@ fn fill(name: &str, seed: u64) -> Option<u32> {
         let value = vec![step as u8; rng.below(most as u64 + 1) as usize];
         match values.put(&key, &value) {
             Ok(()) => drop(model.insert(key, value)),
-            Err(IndexError::Full) => refused += 1,
+            Err(IndexError::Full(_)) => refused += 1,
             Err(error) => panic!("{what}: put at step {step}: {error}"),
         }
         if refused > 40 {

@@ -123,7 +123,7 @@ fn of_index(error: &IndexError) -> i32 {
         IndexError::Store(inner) if inner.is_unsupported() => NANDEX_ERR_UNSUPPORTED,
         error if error.is_unsupported() => NANDEX_ERR_UNSUPPORTED,
         IndexError::WrongLength { .. } => NANDEX_ERR_LENGTH,
-        IndexError::Full => NANDEX_ERR_FULL,
+        IndexError::Full(_) => NANDEX_ERR_FULL,
         IndexError::BatchTooLarge { .. } => NANDEX_ERR_BATCH_FULL,
         IndexError::WornOut => NANDEX_ERR_WORN_OUT,
         IndexError::Interrupted => NANDEX_ERR_INTERRUPTED,

@@ -77,7 +77,7 @@ impl<N: Nand + Clone + 'static> State<N> {
     /// Converts an error during a batch: a refusal for want of room means that the batch exceeds the group.
     fn in_batch_full(&self, error: IndexError) -> Failure {
         match error {
-            IndexError::Full if self.in_batch => Failure::Code(
+            IndexError::Full(_) if self.in_batch => Failure::Code(
                 NANDEX_ERR_BATCH_FULL,
                 c"the batch takes no more: its pages are as many as an atomic group has, or the store is full",
             ),

@@ -100,14 +100,26 @@ pub fn least_ram(index: &IndexEntry, part: &Part, settings: &Settings) -> Result
     }
 }
 
+/// Settings of each durability class, the strongest first.
+fn in_classes(settings: &Settings) -> impl Iterator<Item = Settings> {
+    let classes = [Durability::EveryOperation, Durability::EverySync, Durability::None];
+    classes.map(|durability| Settings { durability, ..settings.clone() }).into_iter()
+}
+
+/// Most records that an index can hold on a chip ([`records_max`](nandex::OrderedIndex::records_max)), in its
+/// strongest durability class. `None` if it cannot be formatted, or cannot tell.
+pub fn records_max(index: &IndexEntry, part: &Part, settings: &Settings) -> Option<u64> {
+    let format = |settings| (index.format)(Box::new(SimChip::new(part).ok()?), &settings).ok();
+    in_classes(settings).find_map(format)?.records_max()
+}
+
 /// The smallest RAM in the strongest durability class of an index.
 pub fn in_strongest_class(
     index: &IndexEntry,
     part: &Part,
     settings: &Settings,
 ) -> Result<Needed, IndexError> {
-    let classes = [Durability::EveryOperation, Durability::EverySync, Durability::None];
-    let mut tried = classes.map(|durability| Settings { durability, ..settings.clone() }).into_iter();
+    let mut tried = in_classes(settings);
     let mut needed = Err(IndexError::Unsupported("no class of durability".into()));
     while needed.is_err()
         && let Some(settings) = tried.next()

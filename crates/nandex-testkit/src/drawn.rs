@@ -414,7 +414,7 @@ impl Course<'_> {
             if closes {
                 let (closed, held) = measure(|| open.close());
                 match closed {
-                    Ok(()) | Err(IndexError::Full | IndexError::WornOut) => {}
+                    Ok(()) | Err(IndexError::Full(_) | IndexError::WornOut) => {}
                     Err(error) => return Err(format!("close: {error}")),
                 }
                 self.judge("close", kept + held.peak, declared.map(|(held, _)| held))?;
@@ -508,7 +508,8 @@ impl Course<'_> {
                 self.held_in = "sync";
             }
             match done {
-                Ok(()) | Err(IndexError::Full | IndexError::WornOut | IndexError::BatchTooLarge { .. }) => {}
+                Ok(())
+                | Err(IndexError::Full(_) | IndexError::WornOut | IndexError::BatchTooLarge { .. }) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -53,8 +53,10 @@ impl<N: Nand + ?Sized> Chip<N> {
         self.weak.note(ppn, reading, pages);
     }
 
-    /// Looks at the next page of the block of a weak one, while that is paid for. Returns the fields of a valid
-    /// page that needed a correction. What follows is the work of a move until [`Chip::looked`].
+    /// Looks at the next page of the block of a weak one, while that is paid for. Returns the fields of a
+    /// valid page that needed a correction. Work from now on is that of a move, until [`WeakBlock::rest`].
+    ///
+    /// [`WeakBlock::rest`]: crate::blocks::weak::WeakBlock::rest
     pub(super) fn look(&mut self) -> Result<Option<(Ppn, Header)>, StoreFault> {
         let Some(ppn) = self.weak.take().filter(|&ppn| self.is_valid(ppn)) else { return Ok(None) };
         let mut page = self.lend_page();

@@ -307,11 +307,13 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         let lpn = header.number;
         if header.kind == PageKind::Map {
             self.scheme.renew_map(&mut self.flash, ppn, lpn)?;
-        } else if lpn >= self.flash.page_count() || self.flash.is_lost(lpn) {
+            return Flash::begin(&mut self.flash, || self.scheme.encode());
+        }
+        let is_known = lpn < self.flash.page_count() && !self.flash.is_lost(lpn);
+        if !is_known || self.scheme.locate(&mut self.flash, lpn, Cause::Scrubbing)? != Some(ppn) {
             return Ok(());
-        } else if self.scheme.locate(&mut self.flash, lpn, Cause::Scrubbing)? != Some(ppn) {
-            return Ok(());
-        } else if S::RENEWS {
+        }
+        if S::RENEWS {
             self.scheme.renew(&mut self.flash, lpn)?;
         } else {
             let mut page = vec![0; self.page_bytes()];

@@ -188,8 +188,8 @@ impl<N: Nand + ?Sized> Work<'_, N> {
         Ok(())
     }
 
-    /// Looks at up to `budget` pages of the block of a weak page, and moves those that needed a correction, if
-    /// there is room. A page that is lost by now stays.
+    /// Looks at up to `budget` pages of the block of a weak page, and moves those that needed a correction,
+    /// if there is room. A page that is lost by now stays.
     pub(super) fn empty_weak(&mut self, budget: u32) -> Result<(), StoreFault> {
         for _ in 0..budget {
             let Some(ppn) = self.core.weak.take() else { break };

@@ -208,12 +208,10 @@ impl Builder {
         self.high_bits += 1;
         self.high = high;
         let mut at = self.front;
-        if form.tombstones {
-            put_bits(body, at, 1, u64::from(value.is_none()));
-            at += 1;
-        }
-        put_bits(body, at, form.width, number & ((1 << form.width) - 1));
-        at += form.width as usize;
+        let low = number & ((1 << form.width) - 1);
+        let mark = u64::from(form.tombstones && value.is_none());
+        put_bits(body, at, form.head_bits() as u32, low << u32::from(form.tombstones) | mark);
+        at += form.head_bits();
         form.put_lengths(body, &mut at, kept);
         let (middle, tail) = rest.split_at(form.middle());
         put_bytes(body, &mut at, &middle[..kept.middle]);
@@ -229,8 +227,13 @@ impl Builder {
 }
 
 fn put_bytes(body: &mut [u8], at: &mut usize, bytes: &[u8]) {
-    for &byte in bytes {
-        put_bits(body, *at, 8, u64::from(byte));
+    let (words, rest) = bytes.as_chunks();
+    for word in words {
+        put_bits(body, *at, 32, u32::from_le_bytes(*word).into());
+        *at += 32;
+    }
+    for &byte in rest {
+        put_bits(body, *at, 8, byte.into());
         *at += 8;
     }
 }

@@ -13,7 +13,7 @@ use super::memtable::Memtable;
 use super::page::{After, HEADER_BYTES, Header, Kind};
 use super::root::Writer;
 use super::space::Space;
-use crate::check::IndexError;
+use crate::check::{IndexError, Limit};
 use crate::fault::IndexFault;
 use crate::nand::{Geometry, Nand};
 use crate::ordered::{Durability, RecordFormat};
@@ -217,7 +217,7 @@ impl<N: Nand> Core<N> {
                 self.stock.memtable.pack(&mut output[HEADER_BYTES + root..], 0)
             };
             self.medium.output = output;
-            let Some((count, is_all)) = packed else { return Err(IndexError::Full.into()) };
+            let Some((count, is_all)) = packed else { return Err(IndexError::Full(Limit::Root).into()) };
             if is_all {
                 return self.program(Target::Commits, self.stock.commits.header(Kind::Commit, clean, count));
             }
@@ -230,7 +230,7 @@ impl<N: Nand> Core<N> {
             } else if self.stock.memtable.len() > 0 && self.stock.has_place(Target::Level(0)) {
                 self.step(0)?;
             } else {
-                return Err(IndexError::Full.into());
+                return Err(IndexError::NO_BLOCK.into());
             }
         }
     }
@@ -247,7 +247,7 @@ impl<N: Nand> Core<N> {
         writer.number(before.map_or(0, |before| before.sequence));
         let at = writer.at();
         let Some((count, _)) = self.stock.memtable.pack(&mut body[at..], 1) else {
-            return Err(IndexError::Full.into());
+            return Err(IndexError::NO_BLOCK.into());
         };
         let ppn = self.program(Target::Sealed, self.stock.commits.header(Kind::Sealed, false, count))?;
         let mut last = 0;
@@ -331,8 +331,7 @@ impl Memtable {
     /// Packs the unsealed records. Returns how many fit, and whether these are all. `None` if fewer than
     /// `least` fit.
     fn pack(&self, body: &mut [u8], least: usize) -> Option<(usize, bool)> {
-        let last = (0..self.len()).rfind(|&i| self.is_unsealed(i));
-        let (Some(from), Some(to)) = (self.next_unsealed(0), last) else {
+        let (Some(from), Some(to)) = (self.next_unsealed(0), self.last_unsealed()) else {
             return (least == 0).then_some((0, true));
         };
         if body.len() < 32 + usize::from(self.record.key_bytes) {
@@ -342,7 +341,11 @@ impl Memtable {
         let expected = Expected { first, low: first, last, count, tombstones: true };
         let mut builder = Builder::begin(body, self.record, expected);
         let mut next = Some(from);
-        while let Some(i) = next.filter(|&i| builder.append(body, self.key(i), self.value(i))) {
+        while let Some(i) = next {
+            let (key, value) = self.get(i);
+            if !builder.append(body, key, value) {
+                break;
+            }
             next = self.next_unsealed(i + 1);
         }
         (builder.count() >= least).then_some((builder.count(), next.is_none()))

@@ -1,10 +1,12 @@
 //! Size of the root, and the number of memtable records that fit into a commit page beside the root.
 
-use super::commit::{ROOT_BLOCK_BYTES, SEALS, STEP_ROOT_BYTES, commit_room_of, root_bytes_of};
+use super::commit::{
+    ROOT_BLOCK_BYTES, ROOT_FIXED_BYTES, SEALS, STEP_ROOT_BYTES, commit_room_of, root_bytes_of,
+};
 use super::cost::LEVELS_MAX;
 use super::page::HEADER_BYTES;
 use super::root::{Kept, Writer, write};
-use super::space::Stock;
+use super::space::{SWEEP_BLOCKS, Stock};
 
 impl Stock {
     pub(super) fn write_root(&self, writer: &mut Writer<'_>) {
@@ -34,6 +36,30 @@ impl Stock {
         let room = self.geometry.page_bytes as usize - HEADER_BYTES;
         // With a map the root can be made shorter.
         if self.space.map().is_some() { room / 2 } else { room * 3 / 4 }
+    }
+
+    /// Number of blocks that the root may still name. With a map it can name any number.
+    pub(super) fn blocks_nameable(&self) -> usize {
+        match self.space.map() {
+            Some(_) => usize::MAX,
+            None => self.root_max().saturating_sub(self.root_bytes()) / ROOT_BLOCK_BYTES,
+        }
+    }
+
+    /// Most records of random keys and values on this chip: on all blocks but those of the sweeps, as far as
+    /// a root can name them. Of a key, pages leave out what it shares with its neighbours.
+    pub(super) fn records_max(&self) -> u64 {
+        let named = match self.space.map() {
+            Some(_) => usize::MAX,
+            None => self.root_max().saturating_sub(ROOT_FIXED_BYTES) / ROOT_BLOCK_BYTES,
+        };
+        let blocks = self.space.blocks.good().saturating_sub(SWEEP_BLOCKS).min(named);
+        let body = self.geometry.page_bytes as usize - HEADER_BYTES;
+        let bits = 8 * (blocks * body) as u64 * u64::from(self.geometry.pages_per_block);
+        let record = self.memtable.record;
+        let whole = 8 * record.entry_bytes() as u64 + 2;
+        let shared = (bits / whole).max(1).ilog2() + 1;
+        bits / (whole - u64::from(shared.min(8 * u32::from(record.key_bytes))))
     }
 
     /// True if the root would leave too little of a commit page after the memtable went to `dissolved` more

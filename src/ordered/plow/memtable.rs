@@ -1,20 +1,17 @@
-//! The memtable: the records that wait in RAM, sorted in one array, with two flags for each in another.
+//! The memtable: the records that wait in RAM, sorted, with two flags for each ([`Row`]).
 //! Records that are trimmed on pages are held without their zeros as well ([`Narrow`]).
 
 use super::clean::Clean;
 use super::coder::{TRIMS, is_trimmed};
 use super::commit::SEALS;
 use super::narrow::Narrow;
+use super::row::{Row, UNSEALED};
 use crate::ordered::RecordFormat;
 use crate::sort;
 use alloc::boxed::Box;
-use alloc::vec;
 use alloc::vec::Vec;
 
-/// Flags are moved by as many bytes at a time as a register has.
-const WORD_BYTES: usize = size_of::<usize>();
 const TOMBSTONE: u8 = 1;
-const UNSEALED: u8 = 2;
 /// True if this build lends RAM to clean records.
 pub(super) const LENDS: bool = cfg!(feature = "full");
 /// A memtable lends only if it has this many records: an eighth of fewer would be next to nothing.
@@ -27,22 +24,18 @@ pub(super) struct Before {
     record: Option<(Box<[u8]>, u8)>,
 }
 
-/// Sorted records: keys with values, and their flags, those of four records to a byte.
+/// Sorted records: keys with values, and their flags.
 #[derive(Debug)]
 pub(super) struct Memtable {
     pub(super) record: RecordFormat,
-    /// The records, unless they are narrow, and behind them the lent room.
-    bytes: Box<[u8]>,
+    /// The records, or their flags alone if they are narrow, and behind the places the room that is lent to
+    /// clean records.
+    row: Row,
     #[cfg(feature = "full")]
     narrow: Option<Box<Narrow>>,
-    flags: Vec<u8>,
-    /// Number of records, unless they are narrow.
-    count: u32,
     capacity: u32,
     /// Number of records whose room is lent to clean records.
     lent: u32,
-    /// Number of records that no sealed page holds.
-    unsealed: u32,
 }
 
 impl Memtable {
@@ -50,23 +43,20 @@ impl Memtable {
     /// step makes room. If records are held without zeros, more may fit.
     pub(super) fn new(record: RecordFormat, capacity: usize) -> Memtable {
         let records = capacity + 1;
-        let wide = if is_trimmed(record) { 0 } else { records * record.entry_bytes() };
-        let flags = Vec::with_capacity(Memtable::flags_of(record, records));
+        let (stride, places) = Memtable::row_of(record, records);
         Memtable {
             record,
-            bytes: vec![0; wide].into_boxed_slice(),
+            row: Row::new(stride, places),
             #[cfg(feature = "full")]
             narrow: is_trimmed(record).then(|| Box::new(Narrow::new(record, records))),
-            flags,
-            count: 0,
             capacity: capacity as u32,
             lent: 0,
-            unsealed: 0,
         }
     }
 
-    fn flags_of(record: RecordFormat, records: usize) -> usize {
-        if is_trimmed(record) { Narrow::most(record, records).div_ceil(4) } else { records.div_ceil(4) }
+    /// Bytes of a record in the row, and its places.
+    fn row_of(record: RecordFormat, records: usize) -> (usize, usize) {
+        if is_trimmed(record) { (0, Narrow::most(record, records)) } else { (record.entry_bytes(), records) }
     }
 
     /// Bytes for a memtable of `capacity` records.
@@ -74,7 +64,8 @@ impl Memtable {
         let records = capacity + 1;
         let besides =
             if is_trimmed(record) { Narrow::most(record, records) + size_of::<Narrow>() } else { 0 };
-        records * record.entry_bytes() + besides + Memtable::flags_of(record, records)
+        let (stride, places) = Memtable::row_of(record, records);
+        records * record.entry_bytes() + besides + Row::besides(stride, places)
     }
 
     #[cfg(feature = "full")]
@@ -102,56 +93,11 @@ impl Memtable {
     }
 
     fn flags(&self, i: usize) -> u8 {
-        self.flags[i / 4] >> (i % 4 * 2) & 3
-    }
-
-    fn set_flags(&mut self, i: usize, flags: u8) {
-        let byte = &mut self.flags[i / 4];
-        *byte = *byte & !(3 << (i % 4 * 2)) | flags << (i % 4 * 2);
-    }
-
-    /// Moves the flags from record `i` on up by one record. The record itself is already inserted.
-    fn open_flags(&mut self, i: usize) {
-        if self.len().div_ceil(4) > self.flags.len() {
-            self.flags.push(0);
-        }
-        // In the first byte the flags before the record stay; in the others all flags move.
-        let low = (1u8 << (i % 4 * 2)) - 1;
-        let first = self.flags[i / 4];
-        let mut carry = first >> 6;
-        self.flags[i / 4] = first & low | (first & !low) << 2;
-        let (words, rest) = self.flags[i / 4 + 1..].as_chunks_mut::<WORD_BYTES>();
-        for word in words {
-            let flags = usize::from_le_bytes(*word);
-            *word = (flags << 2 | usize::from(carry)).to_le_bytes();
-            carry = (flags >> (usize::BITS - 2)) as u8;
-        }
-        for byte in rest {
-            (carry, *byte) = (*byte >> 6, *byte << 2 | carry);
-        }
-    }
-
-    /// Moves the flags behind the records `low..high` down over theirs.
-    fn close_flags(&mut self, low: usize, high: usize) {
-        let (count, len) = (high - low, self.len());
-        let mut to = low;
-        while !to.is_multiple_of(4) && to + count < len {
-            self.set_flags(to, self.flags(to + count));
-            to += 1;
-        }
-        if to + count >= len {
-            return;
-        }
-        // From a byte boundary on, whole bytes are moved.
-        let (from, shift) = ((to + count) / 4, (to + count) % 4 * 2);
-        for (at, source) in (to / 4..(len - count).div_ceil(4)).zip(from..) {
-            let after = self.flags.get(source + 1).filter(|_| shift > 0);
-            self.flags[at] = self.flags[source] >> shift | after.map_or(0, |after| after << (8 - shift));
-        }
+        self.row.flags(i)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.narrow().map_or(self.count as usize, Narrow::len)
+        self.row.len()
     }
 
     /// Number of records for which there is room, whatever their values are.
@@ -189,6 +135,7 @@ impl Memtable {
     pub(super) fn lend(&mut self, records: usize) -> bool {
         let fits = self.len() + 2 + records <= self.capacity() + 1;
         if fits {
+            self.row.set_places(self.row.places() + self.lent() - records);
             self.lent = records as u32;
             if records > 0 {
                 self.clean().clear();
@@ -199,8 +146,8 @@ impl Memtable {
 
     fn clean(&mut self) -> Clean<'_> {
         let stride = self.stride();
-        let from = (self.capacity() + 1 - self.lent()) * stride;
-        Clean { key_bytes: self.record.key_bytes.into(), stride, bytes: &mut self.bytes[from..] }
+        let from = self.row.places() * stride;
+        Clean { key_bytes: self.record.key_bytes.into(), stride, bytes: &mut self.row.bytes[from..] }
     }
 
     pub(super) fn clean_value(&mut self, key: &[u8], value: &mut [u8]) -> bool {
@@ -271,14 +218,10 @@ impl Memtable {
         of_any.min(of_these + with(others, others * self.stride()))
     }
 
-    fn entry(&self, i: usize) -> &[u8] {
-        &self.bytes[i * self.stride()..(i + 1) * self.stride()]
-    }
-
     pub(super) fn key(&self, i: usize) -> &[u8] {
         match self.narrow() {
             Some(narrow) => narrow.key(i),
-            None => &self.entry(i)[..usize::from(self.record.key_bytes)],
+            None => &self.row.entry(i)[..usize::from(self.record.key_bytes)],
         }
     }
 
@@ -286,7 +229,7 @@ impl Memtable {
     fn value_or_none(&self, i: usize) -> &[u8] {
         match self.narrow() {
             Some(narrow) => narrow.value(i),
-            None => &self.entry(i)[usize::from(self.record.key_bytes)..],
+            None => &self.row.entry(i)[usize::from(self.record.key_bytes)..],
         }
     }
 
@@ -294,6 +237,16 @@ impl Memtable {
     pub(super) fn value(&self, i: usize) -> Option<&[u8]> {
         let is_tombstone = self.flags(i) & TOMBSTONE != 0;
         (!is_tombstone).then(|| self.value_or_none(i))
+    }
+
+    /// Key and value `i`, as [`value`](Memtable::value) gives it.
+    pub(super) fn get(&self, i: usize) -> (&[u8], Option<&[u8]>) {
+        if self.narrow().is_some() {
+            return (self.key(i), self.value(i));
+        }
+        let (entry, flags) = self.row.get(i);
+        let (key, value) = entry.split_at(self.record.key_bytes.into());
+        (key, (flags & TOMBSTONE == 0).then_some(value))
     }
 
     /// Copies value `i` with all its zeros; false for a tombstone.
@@ -319,41 +272,28 @@ impl Memtable {
         if !SEALS {
             return (from < self.len()).then_some(from);
         }
-        const RECORDS: usize = usize::BITS as usize / 2;
-        let unsealed = usize::MAX / 3 * usize::from(UNSEALED);
-        let mut skipped = usize::MAX << (from % RECORDS * 2);
-        for word in from / RECORDS..self.len().div_ceil(RECORDS) {
-            let mut flags = [0; WORD_BYTES];
-            let rest = &self.flags[word * WORD_BYTES..];
-            let bytes = rest.len().min(WORD_BYTES);
-            flags[..bytes].copy_from_slice(&rest[..bytes]);
-            let found = usize::from_le_bytes(flags) & unsealed & skipped;
-            if found != 0 {
-                let at = word * RECORDS + found.trailing_zeros() as usize / 2;
-                return (at < self.len()).then_some(at);
-            }
-            skipped = usize::MAX;
-        }
-        None
+        self.row.next_unsealed(from)
+    }
+
+    /// Index of the last record that no sealed page holds.
+    pub(super) fn last_unsealed(&self) -> Option<usize> {
+        if SEALS { self.row.last_unsealed() } else { self.len().checked_sub(1) }
     }
 
     pub(super) fn unsealed(&self) -> usize {
-        if SEALS { self.unsealed as usize } else { self.len() }
+        if SEALS { self.row.unsealed() } else { self.len() }
     }
 
     /// Notes that a sealed page holds record `i`.
     pub(super) fn seal(&mut self, i: usize) {
-        self.unsealed -= u32::from(self.is_unsealed(i));
-        self.set_flags(i, self.flags(i) & !UNSEALED);
+        self.row.set_flags(i, self.flags(i) & !UNSEALED);
     }
 
     /// Notes that no sealed page holds any record.
     pub(super) fn unseal_all(&mut self) {
-        if !SEALS {
-            return;
+        if SEALS {
+            (0..self.len()).for_each(|i| self.row.set_flags(i, self.flags(i) | UNSEALED));
         }
-        self.flags.iter_mut().for_each(|four| *four |= UNSEALED * 0x55);
-        self.unsealed = self.len() as u32;
     }
 
     /// Index of the first record whose key is not below `key`.
@@ -370,29 +310,22 @@ impl Memtable {
     /// Gives a key a value, or a tombstone. Returns the earlier state of the key, to undo this.
     pub(super) fn put(&mut self, key: &[u8], value: Option<&[u8]>, is_sealed: bool) -> Before {
         let found = self.find(key);
-        let stride = self.stride();
         if self.lent() > 0 {
             self.clean().forget(key);
         }
         let (i, record) = match found {
-            Ok(i) => {
-                self.unsealed -= u32::from(self.is_unsealed(i));
-                (i, Some((self.value_or_none(i).into(), self.flags(i))))
-            }
+            Ok(i) => (i, Some((self.value_or_none(i).into(), self.flags(i)))),
             Err(i) => (i, None),
         };
         let is_new = record.is_none();
+        if is_new {
+            self.row.insert(i);
+        }
         match self.narrow_mut() {
             Some(narrow) if is_new => narrow.insert(i, key, value.unwrap_or(&[])),
             Some(narrow) => narrow.replace(i, value.unwrap_or(&[])),
             None => {
-                if is_new {
-                    let end = self.count as usize * stride;
-                    self.bytes.copy_within(i * stride..end, (i + 1) * stride);
-                    self.count += 1;
-                }
-                let entry = &mut self.bytes[i * stride..(i + 1) * stride];
-                let (of_key, of_value) = entry.split_at_mut(key.len());
+                let (of_key, of_value) = self.row.entry_mut(i).split_at_mut(key.len());
                 of_key.copy_from_slice(key);
                 match value {
                     Some(value) => of_value.copy_from_slice(value),
@@ -400,60 +333,43 @@ impl Memtable {
                 }
             }
         }
-        if is_new {
-            self.open_flags(i);
-        }
         let is_tombstone = if value.is_none() { TOMBSTONE } else { 0 };
-        self.set_flags(i, is_tombstone | if is_sealed { 0 } else { UNSEALED });
-        self.unsealed += u32::from(!is_sealed);
+        self.row.set_flags(i, is_tombstone | if is_sealed { 0 } else { UNSEALED });
         Before { record }
     }
 
     /// Undoes the change of a key, unless its record was moved to a level since.
     pub(super) fn restore(&mut self, key: &[u8], before: &Before) {
         let Ok(i) = self.find(key) else { return };
-        self.unsealed -= u32::from(self.is_unsealed(i));
         match &before.record {
             Some((value, flags)) => {
                 match self.narrow_mut() {
                     Some(narrow) => narrow.replace(i, value),
-                    None => {
-                        let end = (i + 1) * self.stride();
-                        self.bytes[end - value.len()..end].copy_from_slice(value);
-                    }
+                    None => self.row.entry_mut(i)[key.len()..].copy_from_slice(value),
                 }
-                self.set_flags(i, *flags);
-                self.unsealed += u32::from(self.is_unsealed(i));
+                self.row.set_flags(i, *flags);
             }
             None => self.drain(i, i + 1),
         }
     }
 
     fn drain(&mut self, low: usize, high: usize) {
-        self.close_flags(low, high);
-        let stride = self.stride();
-        match self.narrow_mut() {
-            Some(narrow) => narrow.remove(low..high),
-            None => {
-                self.bytes.copy_within(high * stride..self.count as usize * stride, low * stride);
-                self.count -= (high - low) as u32;
-            }
+        self.row.remove(low..high);
+        if let Some(narrow) = self.narrow_mut() {
+            narrow.remove(low..high);
         }
-        self.flags.truncate(self.len().div_ceil(4));
     }
 
     /// Removes the records with keys from `from` up to `to`, or to the end.
     pub(super) fn remove_range(&mut self, from: &[u8], to: Option<&[u8]>) {
         let low = self.lower_bound(from);
         let high = to.map_or(self.len(), |to| self.lower_bound(to));
-        let high = high.max(low);
-        self.unsealed -= (low..high).filter(|&i| self.is_unsealed(i)).count() as u32;
-        self.drain(low, high);
+        self.drain(low, high.max(low));
     }
 
     pub(super) fn ram_bytes(&self) -> usize {
         let narrow = self.narrow().map_or(0, |narrow| narrow.ram_bytes() + size_of::<Narrow>());
-        self.bytes.len() + narrow + self.flags.capacity()
+        self.row.ram_bytes() + narrow
     }
 
     /// Most changes of a batch: half of the memtable, since it must hold them together beside others.

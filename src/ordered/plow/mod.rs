@@ -101,6 +101,7 @@ mod pass;
 mod planner;
 mod room;
 mod root;
+mod row;
 mod sight;
 mod sink;
 mod space;
@@ -326,6 +327,10 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     fn free(&self) -> Option<Room> {
         let core = &self.core;
         Some(core.stock.room(core.medium.changes_numbered()))
+    }
+
+    fn records_max(&self) -> Option<u64> {
+        Some(self.core.stock.records_max())
     }
 
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {

@@ -33,7 +33,7 @@ use super::levels::Levels;
 use super::map::{MAPS, Map};
 use super::memtable::Memtable;
 use super::page::HEADER_BYTES;
-use crate::check::IndexError;
+use crate::check::{IndexError, Limit};
 use crate::fault::IndexFault;
 use crate::nand::Geometry;
 use crate::ordered::Room;
@@ -41,7 +41,7 @@ use crate::units::Pbn;
 use alloc::boxed::Box;
 
 /// Number of blocks with which sweeps can always advance.
-const SWEEP_BLOCKS: usize = 4;
+pub(super) const SWEEP_BLOCKS: usize = 4;
 /// Most pages of a level that one operation writes, including a summary.
 const OPERATION_PAGES: u32 = 4;
 
@@ -216,7 +216,10 @@ impl Stock {
     pub(super) fn no_room(&self) -> IndexFault {
         let blocks = &self.space.blocks;
         let is_worn = blocks.is_any_bad() && blocks.good() <= SWEEP_BLOCKS + 3 * self.levels.len() + 1;
-        if is_worn { IndexError::WornOut.into() } else { IndexError::Full.into() }
+        let has_blocks = self.space.available() >= self.blocks_for(Need::Insert { records: 1 });
+        // Blocks are there, so the root is what lacks room.
+        let limit = if has_blocks { Limit::Root } else { Limit::Blocks };
+        if is_worn { IndexError::WornOut.into() } else { IndexError::Full(limit).into() }
     }
 
     /// True if a removal would need a step, for which there is no room.
@@ -270,7 +273,7 @@ impl Stock {
     /// room is in pages of the last level, without those needed to begin steps.
     pub(super) fn room(&self, numbered: u64) -> Room {
         let kept = self.blocks_for(Need::Insert { records: 1 }) + 2 * self.levels.len();
-        let blocks = self.space.available().saturating_sub(kept);
+        let blocks = self.space.available().saturating_sub(kept).min(self.blocks_nameable());
         let pages = ((blocks * self.geometry.pages_per_block as usize) as u64).min(numbered);
         let body = self.geometry.page_bytes as usize - HEADER_BYTES;
         let records = pages * (body / (self.memtable.record.entry_bytes() + 1)) as u64 / 2;

@@ -88,6 +88,12 @@ impl Blocks {
         self.kept.capacity() * size_of::<KeptBlock>() + self.free.capacity() * size_of::<Pbn>()
     }
 
+    /// Most full pages that are kept at a time.
+    pub(super) fn full_pages_max(&self) -> u64 {
+        let blocks = (self.geometry.blocks - self.retired) as usize - FREE_MIN;
+        (blocks * self.geometry.pages_per_block as usize) as u64
+    }
+
     /// Number of the first page that is kept.
     pub(super) fn first_page(&self) -> u64 {
         u64::from(self.oldest) * u64::from(self.geometry.pages_per_block)
@@ -126,7 +132,7 @@ impl Blocks {
             return Ok(true);
         }
         if self.when_full == WhenFull::Refuse || self.kept.len() < 2 {
-            return Err(IndexError::Full.into());
+            return Err(IndexError::NO_BLOCK.into());
         }
         self.drop_oldest();
         Ok(false)
@@ -252,7 +258,7 @@ impl Blocks {
     ) -> Result<(), IndexFault> {
         let from = self.newest()?;
         let failed = !self.newest_is_closed;
-        self.copy_block(nand, (self.kept.len() - 1, pages), read, Cause::Recovery)?;
+        self.copy_block(nand, (self.kept.len() - 1, pages), read)?;
         self.newest_is_closed = false;
         if failed {
             return self.retire(nand, from);
@@ -275,7 +281,7 @@ impl Blocks {
         }
         let before = at as u64 * u64::from(self.geometry.pages_per_block);
         let pages = (self.pages() - before).min(self.geometry.pages_per_block.into()) as u32;
-        self.copy_block(nand, (at, pages), read, Cause::Scrubbing)?;
+        self.copy_block(nand, (at, pages), read)?;
         self.free.push_back(block);
         if at + 1 == self.kept.len() {
             self.newest_is_closed = false;
@@ -289,8 +295,8 @@ impl Blocks {
         nand: &mut N,
         (at, pages): (usize, u32),
         read: &mut Loaded,
-        cause: Cause,
     ) -> Result<(), IndexFault> {
+        let cause = if self.weak.is_at_work() { Cause::Scrubbing } else { Cause::Recovery };
         read.number = NO_PAGE;
         let copy = &mut read.page;
         let missing = || IndexFault::broken_at(Invariant::S2, "a block is missing", at as u64);

@@ -52,6 +52,7 @@ mod blocks;
 mod layout;
 mod page;
 mod recovery;
+mod service;
 mod spline;
 #[cfg(test)]
 mod tests;
@@ -235,19 +236,6 @@ impl<N: Nand> Sbits<N> {
 
     fn usable(&self) -> Result<(), IndexFault> {
         if self.interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
-    }
-
-    /// Moves the block of a page that was hard to read, if there is one.
-    fn move_weak(&mut self) -> Result<(), IndexFault> {
-        let Some(ppn) = self.blocks.weak.take() else { return Ok(()) };
-        let block = self.blocks.geometry.block_of(ppn);
-        let moved = self.blocks.move_weak(&mut self.nand, block, &mut self.read);
-        self.blocks.weak.rest();
-        match moved {
-            // Whoever asks for a page that is lost is told; a block that is missing is missed by an insertion.
-            Err(error) if error.is_loss() || error.is_refusal() => Ok(()),
-            done => done,
-        }
     }
 
     fn append(&mut self, key: &[u8], value: &[u8]) -> Result<(), IndexFault> {
@@ -536,6 +524,10 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
         }
     }
 
+    fn records_max(&self) -> Option<u64> {
+        Some(self.blocks.full_pages_max() * self.capacity as u64)
+    }
+
     fn sync(&mut self) -> Result<(), IndexError> {
         self.usable()?;
         if self.filling.unsynced == 0 {
@@ -552,21 +544,7 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
 
     fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
         self.usable()?;
-        let first = self.blocks.first_page();
-        for _ in 0..budget {
-            let number = self.scrubbed.max(first);
-            if number >= self.blocks.full_pages {
-                self.scrubbed = 0;
-                return Ok(0);
-            }
-            self.scrubbed = number + 1;
-            match self.read_page(number, Cause::Scrubbing) {
-                // Whoever asks for a page that is lost is told.
-                Err(error) if !error.is_loss() => return Err(error.into()),
-                _ => self.move_weak()?,
-            }
-        }
-        Ok((self.blocks.full_pages - self.scrubbed) as u32)
+        Ok(self.look_on(budget)?)
     }
 
     fn close(&mut self) -> Result<(), IndexError> {

@@ -209,7 +209,7 @@ fn a_full_store_refuses_or_drops_the_oldest() {
     while store.insert(&last.to_be_bytes(), &[0; 4]).is_ok() {
         last += 1;
     }
-    assert_eq!(store.insert(&last.to_be_bytes(), &[0; 4]), Err(IndexError::Full));
+    assert_eq!(store.insert(&last.to_be_bytes(), &[0; 4]), Err(IndexError::NO_BLOCK));
     assert!(last >= 8 * 8 * 40, "{last} records");
     assert_eq!(everything(&mut store).len() as u64, last);
 

@@ -147,7 +147,7 @@ impl<N: Nand> Log<N> {
         if good < self.geometry.blocks && good <= Blocks::KEPT {
             IndexError::WornOut
         } else {
-            IndexError::Full
+            IndexError::NO_BLOCK
         }
     }
 

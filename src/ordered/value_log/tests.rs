@@ -306,7 +306,7 @@ fn a_full_log_refuses_and_takes_again_what_removals_gave() {
         };
         count += 1;
     };
-    assert_eq!(refused, IndexError::Full);
+    assert_eq!(refused, IndexError::NO_BLOCK);
     let stats = values.log_stats();
     let bytes = u64::from(count) * 700;
     // 21 of 24 blocks of 8 KiB, less an eighth.

@@ -15,7 +15,7 @@
 //! merged with it.
 
 use super::{Rules, Tree};
-use crate::check::{IndexError, words};
+use crate::check::{IndexError, Limit, words};
 use crate::index::Fill;
 use crate::nand::Cause;
 use crate::sort;
@@ -154,7 +154,7 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
                 return Ok(level);
             }
             if usize::from(level) >= format.height_max() {
-                return Err(IndexError::Full);
+                return Err(IndexError::Full(Limit::Height));
             }
             let (mut above, mut from) = (Vec::new(), 0);
             for share in shares {

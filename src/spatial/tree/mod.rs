@@ -24,7 +24,7 @@ use super::node::{Change, Entry, Node, NodeFormat, NodeId, OPTION_BYTES, Pointer
 use super::nodes::{Nodes, read_child, read_root};
 use super::paged::PagedNodes;
 use super::{Entries, Region, Relation, SpatialIndex, VisitNearest, VisitRect, VisitRegion};
-use crate::check::{CheckReport, IndexError, Invariant, words};
+use crate::check::{CheckReport, IndexError, Invariant, Limit, words};
 use crate::index::{Durability, Fill, IndexStats, Metric};
 use crate::nand::{Cause, Differs};
 use crate::store::PageStore;
@@ -255,7 +255,7 @@ impl<C: Coordinate, const D: usize, N: Nodes<C, D>, R: Rules<C, D>> Tree<C, D, N
                 }
                 Err(error) => {
                     self.nodes.rollback();
-                    if is_narrow || error != IndexError::Full {
+                    if is_narrow || !error.is_full() {
                         return Err(error);
                     }
                 }
@@ -391,7 +391,7 @@ impl<N> Operation<'_, N> {
         N: Nodes<C, D>,
     {
         if usize::from(self.height) >= self.nodes.format().height_max() {
-            return Err(IndexError::Full);
+            return Err(IndexError::Full(Limit::Height));
         }
         let mut root = Node::new(self.height + 1);
         for (node, key) in nodes {

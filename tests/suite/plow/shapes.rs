@@ -115,7 +115,7 @@ fn live(seed: u64) {
                 done = done.and_then(|()| history.apply(&mut index, &Op::Sync));
             }
             match done {
-                Ok(()) | Err(IndexError::Full) => {}
+                Ok(()) | Err(IndexError::Full(_)) => {}
                 Err(error) if is_cut(&error) => {
                     died = true;
                     break;
@@ -128,7 +128,7 @@ fn live(seed: u64) {
                 Ok(()) => history.sync(),
                 Err(error) if is_cut(&error) => {}
                 // A root of all blocks may be longer than a page.
-                Err(IndexError::Full) if shape.geometry.blocks * 8 > shape.geometry.page_bytes => {}
+                Err(IndexError::Full(_)) if shape.geometry.blocks * 8 > shape.geometry.page_bytes => {}
                 Err(error) => panic!("{name}: {error}"),
             }
         }

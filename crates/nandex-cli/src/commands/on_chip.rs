@@ -18,23 +18,34 @@ fn all(part: &Part, record: RecordFormat) -> Vec<(&'static IndexEntry, Result<Ne
     needed::all(part, &settings).into_iter().chain(WRAPPERS.iter().map(of)).collect()
 }
 
-/// The smallest RAM of every index for records of these sizes, as a table.
+/// Most records that an index can hold, and the part of the chip's bytes that these take, in percent.
+fn most(index: &IndexEntry, part: &Part, record: RecordFormat) -> Option<(u64, f64)> {
+    let records = needed::records_max(index, part, &Settings::new(record))?;
+    let bytes = records as f64 * record.entry_bytes() as f64;
+    Some((records, bytes * 100.0 / part.geometry.data_bytes() as f64))
+}
+
+/// The smallest RAM of every index for records of these sizes, and the most records, as a table.
 pub(super) fn indexes(part: &Part, record: RecordFormat) -> String {
-    let heads = ["index", "smallest RAM", "bytes", "over"].map(String::from);
-    let sides = [Side::Left, Side::Right, Side::Right, Side::Left];
+    let heads =
+        ["index", "smallest RAM", "bytes", "records at most", "of the chip", "over"].map(String::from);
+    let sides = [Side::Left, Side::Right, Side::Right, Side::Right, Side::Right, Side::Left];
     let rows: Vec<Vec<String>> = all(part, record)
         .into_iter()
         .map(|(index, needed)| {
             let name = index.name.to_string();
+            let none = |why: String| [vec![name.clone()], vec!["-".into(); 4], vec![why]].concat();
             match needed {
                 Ok(Needed { bytes, ftl }) => {
                     let over = ftl.unwrap_or("the chip").to_string();
-                    vec![name, show(Quantity::Bytes, bytes as f64), show_count(bytes as u64), over]
+                    let most = most(index, part, record);
+                    let records = most.map_or("-".into(), |(records, _)| show_count(records));
+                    let percent = most.map_or("-".into(), |(_, percent)| format!("{percent:.1} %"));
+                    let ram = show(Quantity::Bytes, bytes as f64);
+                    vec![name, ram, show_count(bytes as u64), records, percent, over]
                 }
-                Err(_) if index.needs.contains(&Need::Overwriting) => {
-                    vec![name, "-".into(), "-".into(), "NOR flash only".into()]
-                }
-                Err(error) => vec![name, "-".into(), "-".into(), error.to_string()],
+                Err(_) if index.needs.contains(&Need::Overwriting) => none("NOR flash only".into()),
+                Err(error) => none(error.to_string()),
             }
         })
         .collect();
@@ -43,10 +54,14 @@ pub(super) fn indexes(part: &Part, record: RecordFormat) -> String {
 
 pub(super) fn indexes_json(part: &Part, record: RecordFormat, plow: &Value) -> Value {
     let row = |(index, needed): (&IndexEntry, Result<Needed, IndexError>)| match needed {
-        Ok(Needed { bytes, ftl }) if index.name == "plow" => {
-            json!({"name": index.name, "ram_bytes": bytes, "ftl": ftl, "by_ram": plow})
+        Ok(Needed { bytes, ftl }) => {
+            let records = most(index, part, record).map(|(records, _)| records);
+            let mut row = json!({"name": index.name, "ram_bytes": bytes, "ftl": ftl, "records_max": records});
+            if index.name == "plow" {
+                row["by_ram"] = plow.clone();
+            }
+            row
         }
-        Ok(Needed { bytes, ftl }) => json!({"name": index.name, "ram_bytes": bytes, "ftl": ftl}),
         Err(error) => json!({"name": index.name, "error": error.to_string()}),
     };
     all(part, record).into_iter().map(row).collect()

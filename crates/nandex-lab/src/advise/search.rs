@@ -125,9 +125,17 @@ impl Search<'_> {
 
     /// Runs all stacks on growing parts of the operations.
     fn screen(&self, bench: &Bench<'_>, ready: &Ready<'_>) -> Screened {
-        let field = candidates(bench.settings.durability);
-        (self.tell)(&format!("{} stacks on the first operations", field.len()));
+        let mut field = candidates(bench.settings.durability);
         let mut refused: BTreeMap<String, String> = BTreeMap::new();
+        let records = ready.whole.iter().map(Prepared::records_max).max().unwrap_or(0);
+        field.retain(|candidate| {
+            let room = bench.require_room(candidate, records);
+            if let Err(why) = &room {
+                refused.entry(candidate.index.name.to_string()).or_insert_with(|| why.clone());
+            }
+            room.is_ok()
+        });
+        (self.tell)(&format!("{} stacks on the first operations", field.len()));
         let mut first: Option<Vec<(Candidate, Option<f64>)>> = None;
         let parts = ready.beginnings.len().max(1);
         let left = halve(

@@ -10,6 +10,7 @@ use crate::results::Run;
 use crate::runner::{Control, Job, Prepared, RunOptions, run};
 use crate::workload::{PhaseOps, Workload};
 use nandex::nand::Part;
+use nandex_stacks::needed;
 use nandex_stacks::options::Settings;
 
 /// Sizes of the parts, in thousandths of the measured operations.
@@ -71,6 +72,17 @@ impl Bench<'_> {
         workloads.iter().map(|w| Prepared::with_trees(w, key_bytes, Trees::One)).collect()
     }
 
+    /// Refuses a candidate that can never hold so many records on this chip.
+    pub(super) fn require_room(&self, candidate: &Candidate, records: u64) -> Result<(), String> {
+        let settings = Settings { options: candidate.options.clone(), ..self.settings.clone() };
+        match needed::records_max(candidate.index, self.part, &settings) {
+            Some(most) if most < records => {
+                Err(format!("it holds {most} records at most on this chip, and there are {records}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Runs every candidate on all these workloads. If `in_full`, answers and index are checked and a mount
     /// follows.
     pub(super) fn try_all(
@@ -128,9 +140,29 @@ impl Bench<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::space::candidates;
     use super::*;
     use crate::workload::workload;
+    use nandex::nand::{Geometry, catalogue};
+    use nandex::ordered::{Durability, RecordFormat};
     use nandex_stacks::options::Options;
+
+    #[test]
+    fn who_cannot_hold_the_records_is_told_why() {
+        let part = Part { geometry: Geometry::new(512, 16, 32, 1024), ..catalogue::mlc_64m() };
+        let settings = Settings::new(RecordFormat::new(8, 8));
+        let bench =
+            Bench { part: &part, settings, sync_every: None, threads: 1, control: &Control::default() };
+        let room = |name: &str, records| {
+            let field = candidates(Durability::EveryOperation);
+            bench.require_room(field.iter().find(|one| one.name() == name).unwrap(), records)
+        };
+        let why = "it holds 2250 records at most on this chip, and there are 2251";
+        assert_eq!((room("mu", 2250), room("mu", 2251)), (Ok(()), Err(why.to_string())));
+        for name in ["vmtree", "plow", "bplus on page-map"] {
+            assert_eq!((room(name, 30_000), room(name, 1 << 21).is_err()), (Ok(()), true), "{name}");
+        }
+    }
 
     #[test]
     fn a_part_has_the_same_records_and_the_first_operations() {

@@ -44,7 +44,7 @@ struct Leaking {
 impl Leaking {
     fn require_no_room(&mut self, key: &[u8]) -> Result<(), IndexError> {
         let mut value = vec![0; self.tree.record().value_bytes.into()];
-        if self.tree.get(key, &mut value)? { Ok(()) } else { Err(IndexError::Full) }
+        if self.tree.get(key, &mut value)? { Ok(()) } else { Err(IndexError::NO_BLOCK) }
     }
 }
 

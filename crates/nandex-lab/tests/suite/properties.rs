@@ -128,7 +128,7 @@ fn fill_and_drain(stack: Stack, part: &Part) {
             let key = rng.next_u64().to_be_bytes();
             match index.insert(&key, &round.to_be_bytes()) {
                 Ok(_) => model.insert(key.to_vec(), round.to_be_bytes().to_vec()),
-                Err(IndexError::Full) => break,
+                Err(IndexError::Full(_)) => break,
                 Err(error) => panic!("{}: {error}", stack.name()),
             };
             inserted += 1;
@@ -203,7 +203,7 @@ fn read_on(index: &mut dyn OrderedIndex, chip: &Shared<SimChip>, any_key: bool) 
     for number in 0..4000u64 {
         let key = if any_key { rng.below(1500).wrapping_mul(0x9e37_79b9_7f4a_7c15) } else { number };
         match index.insert(&key.to_be_bytes(), &number.to_be_bytes()) {
-            Err(IndexError::Full) => break,
+            Err(IndexError::Full(_)) => break,
             done => done.map_err(|error| format!("insert: {error}"))?,
         };
         model.insert(key.to_be_bytes().to_vec(), number.to_be_bytes().to_vec());

@@ -225,7 +225,7 @@ fn a_full_chip_loses_nothing_and_takes_entries_again_once_some_are_gone() {
                 let (rect, id) = (coarse(&mut rng), rng.next_u64());
                 match index.insert(&rect, id) {
                     Ok(()) => model.push((rect, id)),
-                    Err(IndexError::Full) => break,
+                    Err(IndexError::Full(_)) => break,
                     Err(error) => panic!("{}: {error}", entry.name),
                 }
             }

@@ -5,6 +5,9 @@ use nandex::blocks::spare::PageKind;
 use nandex::codec::{get_u16, get_u32, get_u64};
 use serde::Serialize;
 
+/// First byte of the checkpoint of a log.
+const LOG_VERSIONS: core::ops::RangeInclusive<u8> = 3..=6;
+
 /// A record of the checkpoint area.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "is", rename_all = "snake_case")]
@@ -75,7 +78,7 @@ pub(super) fn read(payload: &[u8]) -> Record {
             pages: get_u32(payload, 17),
         },
         [b'N', ..] if payload.len() >= 17 => Record::Note { stamp: get_u64(payload, 1) },
-        [3, ..] if payload.len() >= 42 => log(payload),
+        [version, ..] if LOG_VERSIONS.contains(version) && payload.len() >= 42 => log(payload),
         _ => Record::Unknown,
     }
 }
@@ -151,7 +154,7 @@ fn rows(kind: PageKind, mark: Option<&[u8]>) -> &'static [(usize, usize, &'stati
             (9, 4, "trimmed logical pages"),
             (13, 4, "blocks that changed"),
         ],
-        (_, Some([3, ..])) => &[
+        (_, Some([version, ..])) if LOG_VERSIONS.contains(version) => &[
             (0, 1, "version of the format"),
             (1, 1, "flags"),
             (2, 8, "page written last"),
@@ -184,7 +187,8 @@ pub(super) fn note(sheet: &mut Sheet<'_>, kind: PageKind) {
     for &(at, bytes, name) in rows {
         sheet.data_number(4 + at, bytes, name);
     }
-    if sheet.data.get(4) == Some(&3) && kind == PageKind::Checkpoint {
+    if sheet.data.get(4).is_some_and(|version| LOG_VERSIONS.contains(version)) && kind == PageKind::Checkpoint
+    {
         let bytes = sheet.peek(Area::Data, 4 + 30, 2) as usize;
         sheet.text(44, bytes.saturating_sub(2), "owner");
         sheet.data_number((44 + bytes).saturating_sub(2), 1, "owner: bytes of a key");

@@ -168,7 +168,7 @@ impl Subject {
     /// Carries out an operation and checks its answer against the contents before it.
     pub(crate) fn apply(&mut self, op: &HostOp, version: u32, contents: &[u64]) -> Result<Applied, Why> {
         match self.carry_out(op, version) {
-            Err(IndexError::Full) => Ok(Applied::Full),
+            Err(IndexError::Full(_)) => Ok(Applied::Full),
             Err(IndexError::WornOut) => Ok(Applied::WornOut),
             Err(IndexError::BatchTooLarge { .. }) => Ok(Applied::TooMany),
             Err(error) => Err(format!("{op:?}: {error}")),

@@ -43,6 +43,7 @@ use nandex_stacks::options::Settings;
 use records::Records;
 use session::{Sizes, Task};
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A workload prepared for trees with keys of one width. All runs share it.
@@ -79,6 +80,21 @@ impl<'a> Prepared<'a> {
     /// The workload.
     pub fn workload(&self) -> &Workload {
         &self.workload
+    }
+
+    /// Most records that are there at a time.
+    pub fn records_max(&self) -> u64 {
+        let (mut there, mut records, mut most) = (HashSet::new(), 0, 0);
+        for (op, &slot) in self.workload.phases.iter().zip(&self.slots).flat_map(|(p, s)| p.ops.iter().zip(s))
+        {
+            match op.kind {
+                OpKind::Insert => records += u64::from(there.insert(slot)),
+                OpKind::Remove => records -= u64::from(there.remove(&slot)),
+                _ => {}
+            }
+            most = most.max(records);
+        }
+        most
     }
 
     /// The keys of the workload.

@@ -65,7 +65,7 @@ impl OrderedIndex for Scripted {
     }
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         if self.map.len() as u64 >= self.room && !self.map.contains_key(key) {
-            return Err(IndexError::Full);
+            return Err(IndexError::NO_BLOCK);
         }
         self.program(Cause::Host)?;
         if self.lie == "stale" && self.map.contains_key(key) {
@@ -373,7 +373,8 @@ fn loads_are_synced_in_their_own_figures() {
 #[test]
 fn a_full_chip_ends_the_run_and_keeps_the_figures() {
     let run = run_with(&everything(), &[("room", "4")], RunOptions::default());
-    let message = "phase only, operation 5 (insert, key 50): no room is left; nothing was changed";
+    let message =
+        "phase only, operation 5 (insert, key 50): no room is left in the blocks; nothing was changed";
     assert_eq!(run.error.as_deref(), Some(message));
     assert_eq!((run.phases[0].kinds["insert"].page_programs, run.records), (4, 4));
 }

@@ -133,7 +133,7 @@ impl<'a> Body<'a> {
             Err(IndexError::NotCleanlyClosed) if self.class == Durability::None && !self.is_closed => {
                 self.salvage()
             }
-            Err(error @ (IndexError::Full | IndexError::WornOut)) => {
+            Err(error @ (IndexError::Full(_) | IndexError::WornOut)) => {
                 Err(Fault::new(Kind::FullAtMount, format!("mount: {error}")))
             }
             Err(error) => Err(Fault::new(Kind::Unmountable, format!("mount: {error}"))),
@@ -279,7 +279,7 @@ impl<'a> Body<'a> {
                 self.expected.not_done();
                 self.not_done(&op)
             }
-            Err(error @ (IndexError::Full | IndexError::WornOut)) => self.refused(&op, &error),
+            Err(error @ (IndexError::Full(_) | IndexError::WornOut)) => self.refused(&op, &error),
             Err(error) => Err(Fault::new(Kind::Error, format!("{}: {error}", verb(&op)))),
         }
     }

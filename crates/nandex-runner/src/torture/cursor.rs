@@ -83,7 +83,7 @@ impl Body<'_> {
                 self.victim = None;
                 Ok(None)
             }
-            Err(IndexError::Full | IndexError::WornOut) if self.rig.has_failed => Ok(None),
+            Err(IndexError::Full(_) | IndexError::WornOut) if self.rig.has_failed => Ok(None),
             Err(error) => Err(Fault::new(Kind::Error, format!("{aside}: {error}"))),
         }
     }

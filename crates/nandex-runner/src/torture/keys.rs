@@ -54,7 +54,7 @@ fn borrowed(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
 }
 
 impl OrderedIndex for SharedStart {
-    forward_index!(index: maintain, scrub, free, sync, close, check, stats, ram_bytes);
+    forward_index!(index: maintain, scrub, free, records_max, sync, close, check, stats, ram_bytes);
 
     fn record(&self) -> RecordFormat {
         self.record

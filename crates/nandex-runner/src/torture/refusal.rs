@@ -165,7 +165,7 @@ impl Body<'_> {
                     self.cut_off();
                     return Ok(());
                 }
-                Err(IndexError::Full) => {}
+                Err(IndexError::Full(_)) => {}
                 Err(error) => return Err(Fault::new(Kind::Error, format!("{}: {error}", verb(&op)))),
             }
         }

@@ -70,7 +70,7 @@ struct OnFtl {
 
 impl OrderedIndex for OnFtl {
     nandex::forward_index!(tree: record, durability, get, insert, put, remove, apply, load, range, sync, check);
-    nandex::forward_index!(tree: maintain, scrub, free);
+    nandex::forward_index!(tree: maintain, scrub, free, records_max);
 
     fn close(&mut self) -> Result<(), IndexError> {
         self.tree.close()?;

@@ -21,6 +21,10 @@ const RECORDS_MAX: u64 = 20_000;
 
 /// Trees on the log, which keep both bounds in every case, after a cut too.
 const ON_LOG: [&str; 4] = ["mu", "mu-star", "wandering", "vmtree"];
+/// Trees that find their nodes again by a pass over the blocks in use.
+const LOGGED_IN_PAGES: [&str; 2] = ["ipl", "dipl"];
+/// Reads of each block by which they guess what was committed, before they read each page once.
+const GUESS_READS: u32 = 8;
 /// Reads by which a mount after a close may exceed one after a cut: pages of the checkpoint.
 const MORE_READS: u64 = 16;
 /// Most reads of the first change after a mount.
@@ -144,6 +148,10 @@ fn fault(entry: &IndexEntry, (_, pages, blocks): (u32, u32, u32), boot: &Boot) -
         Some("the first change reads much")
     } else if is_on_log && boot.closed > most {
         Some("a mount reads more than two pages a block")
+    } else if LOGGED_IN_PAGES.contains(&entry.name)
+        && boot.cut.is_none_or(|cut| cut > u64::from((pages + GUESS_READS) * blocks))
+    {
+        Some("a mount after a cut reads pages twice")
     } else {
         None
     }

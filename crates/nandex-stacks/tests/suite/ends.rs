@@ -59,7 +59,7 @@ impl Life<'_> {
             }
             Err(error) if is_worn(&error) => return Ok(false),
             // A chip made of its pages has failed blocks then, which take room.
-            Err(IndexError::Full) if self.is_below && self.has_ended => return Ok(false),
+            Err(IndexError::Full(_)) if self.is_below && self.has_ended => return Ok(false),
             Err(IndexError::Interrupted) if self.is_below => {
                 self.is_interrupted = true;
                 return Ok(false);
@@ -142,7 +142,7 @@ fn run(image: &Image, bits: u32) -> Result<bool, String> {
             Ok(true) if n < OPS => n += 1,
             Ok(is_taken) if is_taken => return Ok(false),
             Ok(_) => break,
-            Err(error) if error.contains(&IndexError::Full.to_string()) => return Ok(false),
+            Err(error) if error.contains(&IndexError::NO_BLOCK.to_string()) => return Ok(false),
             Err(error) => return Err(error),
         }
     }

@@ -97,7 +97,7 @@ fn use_index(entry: &IndexEntry, chip: Shared<SimChip>, settings: &Settings) -> 
     for number in 0..PUTS.min(if key_bytes == 1 { 200 } else { PUTS }) {
         match index.insert(&key_of(number, key_bytes), &value_of(number, value_bytes)) {
             Ok(_) => put += 1,
-            Err(IndexError::Full) => break,
+            Err(IndexError::Full(_)) => break,
             Err(error) => return Err(format!("insert {number}: {error}")),
         }
     }
@@ -133,7 +133,7 @@ fn use_spatial(entry: &SpatialEntry, chip: Shared<SimChip>, settings: &Settings)
     for number in 0..PUTS {
         match index.insert(&rect(number), number) {
             Ok(()) => put += 1,
-            Err(IndexError::Full) => break,
+            Err(IndexError::Full(_)) => break,
             Err(error) => return Err(format!("insert {number}: {error}")),
         }
     }

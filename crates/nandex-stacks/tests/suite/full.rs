@@ -81,7 +81,7 @@ impl Life<'_> {
                 let before = self.records.insert(key.to_vec(), value);
                 if existed == before.is_some() { Ok(true) } else { Err(format!("existed: {existed}")) }
             }
-            Err(IndexError::Full) => Ok(false),
+            Err(IndexError::Full(_)) => Ok(false),
             Err(error) => Err(format!("insert: {error}")),
         }
     }

@@ -94,7 +94,9 @@ impl Drawn {
         loop {
             match self.load(&mut *index, records) {
                 Ok(_) => break,
-                Err(IndexError::Full) if records > 0 => (index, records) = (self.format()?, records * 9 / 10),
+                Err(IndexError::Full(_)) if records > 0 => {
+                    (index, records) = (self.format()?, records * 9 / 10);
+                }
                 Err(error) => return Some(Err(format!("a load of {records}: {error}"))),
             }
         }

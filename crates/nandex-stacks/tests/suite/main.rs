@@ -13,6 +13,7 @@ mod options;
 mod options_docs;
 mod ram_docs;
 mod read_only;
+mod room;
 #[path = "../../../../src/sizes.rs"]
 mod sizes;
 mod unfit;

@@ -235,7 +235,7 @@ impl Driver<'_> {
                 let is_old = self.model.insert(key, value).is_some();
                 assert!(existed.is_none_or(|existed| existed == is_old), "insert");
             }
-            Err(IndexError::Full) => {}
+            Err(IndexError::Full(_)) => {}
             Err(error) => panic!("{}: insert: {error}", self.entry.name),
         }
     }
@@ -259,7 +259,7 @@ impl Driver<'_> {
                 self.keep_state();
                 assert_eq!(existed, self.model.remove(&key).is_some(), "remove");
             }
-            Err(IndexError::Full) => {}
+            Err(IndexError::Full(_)) => {}
             Err(error) => panic!("{}: remove: {error}", self.entry.name),
         }
     }
@@ -356,7 +356,7 @@ impl Driver<'_> {
             Err(IndexError::BatchTooLarge { unit, most }) => {
                 assert!(unit == "pages" || most < batch.len(), "{}: {most} {unit}", self.entry.name);
             }
-            Err(IndexError::Full) => {}
+            Err(IndexError::Full(_)) => {}
             Err(IndexError::Store(StoreError::Nand(NandError::PowerLost))) => {
                 return self.mount_again(Some(after), false);
             }
@@ -447,7 +447,7 @@ impl Driver<'_> {
                     self.keep_state();
                     self.model.insert(key, value);
                 }
-                Err(IndexError::Full) => {}
+                Err(IndexError::Full(_)) => {}
                 Err(IndexError::Store(StoreError::Nand(NandError::PowerLost))) => {
                     let mut in_flight = self.model.clone();
                     in_flight.insert(key, value);

@@ -7,7 +7,7 @@ use super::nodes::Place;
 use super::page::{self, Frame, Layout, ROOT};
 use super::rules::Underflow;
 use super::{Core, Work};
-use crate::check::IndexError;
+use crate::check::{IndexError, Limit};
 use crate::fault::IndexFault;
 use crate::nand::Cause;
 use crate::ordered::node::NodeShape;
@@ -92,7 +92,7 @@ impl Core {
     fn raise_root(&mut self, at: usize, entry: (&[u8], &[u8])) -> Result<(), IndexFault> {
         let level = self.nodes.height;
         if level == self.nodes.layout.height_max() {
-            return Err(IndexError::Full.into());
+            return Err(IndexError::Full(Limit::Height).into());
         }
         let shape = self.nodes.layout.shape(level);
         let (left, right) = (self.new_node(level)?, self.new_node(level)?);

@@ -18,7 +18,7 @@ use super::page::{self, Frame, LEAST_CAPACITY, Layout, ROOT, SUPERBLOCK};
 use super::pages::trim;
 use super::rules::{Overflow, Underflow};
 use super::{Core, Work};
-use crate::check::IndexError;
+use crate::check::{IndexError, Limit};
 use crate::fault::IndexFault;
 use crate::nand::Cause;
 use crate::ordered::Records;
@@ -129,7 +129,7 @@ impl Work<'_> {
             "B4: a split of no full node"
         );
         if depth == 0 && nodes.height == nodes.layout.height_max() {
-            return Err(IndexError::Full.into());
+            return Err(IndexError::Full(Limit::Height).into());
         }
         nodes.borrow_frames(depth);
         let edit = self.core.halve(depth);
@@ -175,7 +175,7 @@ impl Work<'_> {
         if space.room() as usize >= pages {
             return Ok(false);
         }
-        let roomiest = space.roomiest(pages as u32).ok_or(IndexError::Full)?;
+        let roomiest = space.roomiest(pages as u32).ok_or(IndexError::NO_BLOCK)?;
         space.look_at(roomiest);
         for lpn in [SUPERBLOCK, ROOT] {
             space.mark(lpn);

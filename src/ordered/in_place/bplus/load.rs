@@ -135,7 +135,7 @@ impl Loader<'_> {
     /// Writes the waiting node of a level, and announces it to the level above.
     fn write_waiting(&mut self, level: usize) -> Result<(), IndexFault> {
         debug_assert!(self.waits[level], "no node of level {level} waits");
-        let lpn = self.work.core.pages.space.allocate().ok_or(IndexError::Full)?;
+        let lpn = self.work.core.pages.space.allocate().ok_or(IndexError::NO_BLOCK)?;
         let node = &mut self.work.core.nodes.extra[level - 1];
         debug_assert_eq!(node.level(), level, "B5: a node of another level waits");
         debug_assert!(

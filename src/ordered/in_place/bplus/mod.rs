@@ -537,6 +537,10 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
         Some(self.core.pages.room(&self.core.nodes))
     }
 
+    fn records_max(&self) -> Option<u64> {
+        Some(self.core.nodes.layout.records_max())
+    }
+
     fn load(&mut self, records: Records<'_, '_>) -> Result<u64, IndexError> {
         match self.core.is_least() {
             true => Ok(self.work().load_least(records)?),

@@ -167,6 +167,13 @@ impl Layout {
         }
     }
 
+    /// Most records in a tree of full nodes on all pages. The height of the tree never ends first.
+    pub(crate) fn records_max(&self) -> u64 {
+        let nodes = u64::from(self.page_count) - 1;
+        let parents = if nodes > 1 { nodes.div_ceil(self.internal.capacity as u64 + 1) } else { 0 };
+        (nodes - parents) * self.leaf.capacity as u64
+    }
+
     /// Largest number of pages that one operation writes: a split of every node of the path but the root. The
     /// root is either split too (and the tree is then lower than it can be), or only takes the new entry.
     pub(crate) fn group_pages_max(&self) -> usize {

@@ -46,7 +46,7 @@ impl Pages {
 
     /// Takes a free page for a node.
     pub(super) fn take(&mut self) -> Result<Lpn, IndexFault> {
-        let lpn = self.space.allocate().ok_or(IndexError::Full)?;
+        let lpn = self.space.allocate().ok_or(IndexError::NO_BLOCK)?;
         self.taken.push(lpn);
         Ok(lpn)
     }
@@ -61,7 +61,7 @@ impl Pages {
             }
             None => {
                 self.give_back();
-                Err(IndexError::Full.into())
+                Err(IndexError::NO_BLOCK.into())
             }
         }
     }
@@ -96,7 +96,7 @@ impl Pages {
 
     /// Takes a free page for a leaf that is loaded.
     pub fn take_to_load(&mut self) -> Result<Lpn, IndexFault> {
-        self.space.allocate().ok_or_else(|| IndexError::Full.into())
+        self.space.allocate().ok_or_else(|| IndexError::NO_BLOCK.into())
     }
 
     /// Takes these free pages for a load.
@@ -144,8 +144,9 @@ impl Pages {
     pub(super) fn room(&self, nodes: &Nodes) -> Room {
         let layout = &nodes.layout;
         let pages = u64::from(self.space.free_pages());
+        let used = u64::from(layout.page_count).saturating_sub(pages);
         let parents = pages / layout.half(2).max(1) as u64 + 2;
-        let records = pages.saturating_sub(parents) * layout.half(1) as u64;
+        let records = Room::records_of(pages.saturating_sub(parents), used, layout.half(1) as u64);
         // A root that is divided makes the tree higher.
         let surely = match layout.height_max().saturating_sub(nodes.height) {
             0 => 0,

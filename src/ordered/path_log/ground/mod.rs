@@ -43,6 +43,7 @@ mod check;
 mod config;
 mod doubt;
 pub(crate) mod journal;
+mod limits;
 pub(crate) mod moves;
 mod path;
 mod places;
@@ -244,7 +245,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         nodes.log.write(nodes.root, tag, &nodes.path.detached, Cause::Checkpoint)?;
         nodes.log.close(None)?;
         if nodes.log.counters().checkpoints == 0 && !nodes.log.is_placed() {
-            return Err(IndexError::Full.into());
+            return Err(IndexError::NO_BLOCK.into());
         }
         Ok(())
     }
@@ -468,11 +469,15 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     }
 
     fn scrub(&mut self, budget: u32) -> Result<u32, IndexError> {
-        Ok(self.scrub_log(budget)?)
+        Ok(service::scrub_log(self, budget)?)
     }
 
     fn free(&self) -> Option<Room> {
-        Some(self.nodes.room_left())
+        Some(service::room_left(&self.nodes))
+    }
+
+    fn records_max(&self) -> Option<u64> {
+        Some(service::records_max(&self.nodes))
     }
 
     fn range(

@@ -158,7 +158,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             return Err(damage);
         }
         let pages = if is_insertion { nodes.pages_to_insert() } else { 0 };
-        if nodes.log.free_pages() >= pages { Ok(()) } else { Err(IndexError::Full.into()) }
+        if nodes.log.free_pages() >= pages { Ok(()) } else { Err(IndexError::NO_BLOCK.into()) }
     }
 
     fn make_room_for_mapped_update(&mut self, is_insertion: bool) -> Result<(), IndexFault> {

@@ -5,7 +5,7 @@
 //! meanwhile and no page dies, so the tree from before the batch is whole until that page is there. The room
 //! for all changes is made beforehand.
 
-use super::{Nodes, RawScheme, RawTree, height_bound};
+use super::{Nodes, RawScheme, RawTree, height_bound, limits};
 use crate::fault::IndexFault;
 use crate::log::collect::{LOOKS, Need, make_room};
 use crate::nand::{Cause, Nand};
@@ -50,26 +50,45 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         let has_room = self.log.free_pages() >= wanted && self.log.live_pages() <= u64::from(live_max);
         Some(changes <= self.changes_max() && has_room)
     }
+}
 
-    /// Room for more records: each page that may still become valid may hold a leaf, except those for its
-    /// ancestors.
-    pub(super) fn room_left(&self) -> Room {
-        let live_max = |height| match S::MAPS_MOVES {
-            true => self.mapped_live_max(self.mapped_pages(height), height),
-            false => self.live_max(height),
-        };
-        // The higher the tree, the more pages it leaves for its own moves.
-        let bound = height_bound(&self.path.scheme, live_max(self.path.height + 1));
-        let height = bound.max(self.path.height + 1);
-        let most = live_max(height);
-        let pages = u64::from(most).saturating_sub(self.log.live_pages());
-        // Each change takes one page number for each page of its path, and more for collections meanwhile.
-        let pages = pages.min(self.log.tape.numbers_left() / (4 * u64::from(height)));
-        let half = |level| (self.path.scheme.shape(0, level, height).capacity / 2).max(1) as u64;
-        let leaves = pages.saturating_sub(pages / half(2) + u64::from(height));
-        let records = leaves * half(1);
-        Room { pages, records, surely: records.min(self.path.room_below_root()) }
-    }
+/// Largest number of valid pages that records may take, and the height of such a tree.
+fn pages_of_records<N: Nand, S: RawScheme>(nodes: &Nodes<N, S>) -> (u64, u8) {
+    let live_max = |height| match S::MAPS_MOVES {
+        true => nodes.mapped_live_max(nodes.mapped_pages(height), height),
+        false => nodes.live_max(height),
+    };
+    // The higher the tree, the more pages it leaves for its own moves.
+    let bound = height_bound(&nodes.path.scheme, live_max(nodes.path.height + 1));
+    let height = bound.max(nodes.path.height + 1);
+    (live_max(height).into(), height)
+}
+
+/// Room for more records: each page that may still become valid may hold a leaf, except those for its
+/// ancestors, as long as the tree can name it.
+pub(super) fn room_left<N: Nand, S: RawScheme>(nodes: &Nodes<N, S>) -> Room {
+    let (most, height) = pages_of_records(nodes);
+    let live = nodes.log.live_pages();
+    let pages = most.saturating_sub(live);
+    // Each change takes one page number for each page of its path, and more for collections meanwhile.
+    let pages = pages.min(nodes.log.tape.numbers_left() / (4 * u64::from(height)));
+    let half = |level| (nodes.path.scheme.shape(0, level, height).capacity / 2).max(1) as u64;
+    let leaves = pages.saturating_sub(pages / half(2) + u64::from(height));
+    let named = limits::usual_leaves(&nodes.path.scheme).saturating_sub(live);
+    let records = Room::records_of(leaves.min(named), live, half(1));
+    Room { pages, records, surely: records.min(nodes.path.room_below_root()) }
+}
+
+/// Most records that the tree can hold on this chip.
+pub(super) fn records_max<N: Nand, S: RawScheme>(nodes: &Nodes<N, S>) -> u64 {
+    let geometry = nodes.log.geometry();
+    limits::records_max(&nodes.path.scheme, |height| {
+        let programs = if S::MAPS_MOVES { 1 } else { nodes.path.scheme.programs_per_move(height) };
+        match nodes.log.is_placed() {
+            true => geometry.pages().into(),
+            false => nodes.log.tape.live_limit(geometry.pages_per_block, programs).into(),
+        }
+    })
 }
 
 /// True if a batch was refused for want of room and its records are all there. It then takes no more
@@ -188,22 +207,6 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.end_update()
     }
 
-    /// Reads pages, and moves the weak ones.
-    pub(super) fn scrub_log(&mut self, budget: u32) -> Result<u32, IndexFault> {
-        if self.nodes.log.is_placed() {
-            return Ok(0);
-        }
-        self.ahead(|tree| {
-            for _ in 0..budget {
-                if tree.nodes.log.look_on()?.is_none() {
-                    return move_weak(tree, budget);
-                }
-                move_weak(tree, LOOKS_OF_SCRUB)?;
-            }
-            Ok(tree.nodes.log.left_to_look_at())
-        })
-    }
-
     /// Does maintenance ahead of need. If it is refused for want of room, it is left undone without an error.
     pub(super) fn ahead(
         &mut self,
@@ -238,4 +241,23 @@ pub(super) fn move_weak<N: Nand, S: RawScheme>(
         tree.make_room_for_update(false)?;
     }
     Ok(tree.nodes.log.weak_pages())
+}
+
+/// Reads pages, and moves the weak ones.
+pub(super) fn scrub_log<N: Nand, S: RawScheme>(
+    tree: &mut RawTree<N, S>,
+    budget: u32,
+) -> Result<u32, IndexFault> {
+    if tree.nodes.log.is_placed() {
+        return Ok(0);
+    }
+    tree.ahead(|tree| {
+        for _ in 0..budget {
+            if tree.nodes.log.look_on()?.is_none() {
+                return move_weak(tree, budget);
+            }
+            move_weak(tree, LOOKS_OF_SCRUB)?;
+        }
+        Ok(tree.nodes.log.left_to_look_at())
+    })
 }

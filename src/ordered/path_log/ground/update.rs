@@ -3,7 +3,7 @@
 use super::path::Key;
 use super::room::make_room_to_put;
 use super::{Change, Leaf, LeafUse, Nodes, Path, RawScheme, RawTree};
-use crate::check::IndexError;
+use crate::check::{IndexError, Limit};
 use crate::fault::IndexFault;
 use crate::log::collect::{MoveCost, Relocate};
 use crate::log::tag::Tag;
@@ -68,7 +68,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
     fn require_place(&mut self, found: Result<usize, usize>) -> Result<(), IndexFault> {
         match found {
             Ok(_) => Ok(()),
-            Err(_) if self.path.root_would_overflow() => Err(IndexError::Full.into()),
+            Err(_) if self.path.root_would_overflow() => Err(IndexError::Full(Limit::Height).into()),
             Err(_) => self.require_room_to_grow(),
         }
     }
@@ -182,7 +182,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
     fn begin_move(&mut self, ppn: Ppn) -> Result<Option<u8>, IndexFault> {
         let (scheme, height) = (&self.path.scheme, self.path.height);
         if S::MAPS_MOVES && self.log.free_pages() < scheme.pages_per_update(height) {
-            return Err(IndexError::Full.into());
+            return Err(IndexError::NO_BLOCK.into());
         }
         self.log.begin(scheme.programs_per_move(height) + self.journal_pages(height))?;
         let found = self.find_page(ppn)?;

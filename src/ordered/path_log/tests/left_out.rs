@@ -78,7 +78,7 @@ fn failing_blocks_leave_a_tree_that_a_mount_finds_whole() {
         });
         drop(tree);
         let Some((error, Op::Insert(key, value))) = refused else { panic!("{seed}: blocks enough for ever") };
-        assert!(matches!(error, IndexError::WornOut | IndexError::Full), "{error:?}");
+        assert!(matches!(error, IndexError::WornOut | IndexError::Full(_)), "{error:?}");
         chip.lock().set_faults(Faults::default());
         let mut tree = MuTree::mount(chip, &RawConfig::new(RECORD)).unwrap();
         let (found, mut with) = (found(&mut tree), history.now().clone());

@@ -290,7 +290,7 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
         Ok(())
     }
 
-    crate::forward_index!(tree: maintain, scrub, record);
+    crate::forward_index!(tree: maintain, scrub, records_max, record);
 
     fn free(&self) -> Option<Room> {
         let (room, waiting) = (self.tree.free()?, self.waiting.len() as u64);

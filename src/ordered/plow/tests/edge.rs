@@ -59,7 +59,7 @@ fn mounts_without_end_leave_room() {
             let key = key(rng.below(1500), 8);
             match put(&mut plow, &mut model, &key, &round.to_be_bytes()) {
                 Ok(_) => {}
-                Err(IndexError::Full) => {
+                Err(IndexError::Full(_)) => {
                     let first = model.keys().next().unwrap().clone();
                     assert_eq!(take(&mut plow, &mut model, &first), Ok(true));
                 }
@@ -208,7 +208,7 @@ fn a_large_memtable_and_mounts_take_no_room() {
             let key = key(rng.below(3000), 8);
             match put(&mut plow, &mut model, &key, &[round; 35]) {
                 Ok(_) => {}
-                Err(IndexError::Full) => break true,
+                Err(IndexError::Full(_)) => break true,
                 Err(error) => panic!("round {round}: {error}"),
             }
             if round % 2 == 0 && rng.chance(1, 60) {

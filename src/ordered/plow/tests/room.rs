@@ -77,7 +77,7 @@ impl Life {
             let value = vec![refused as u8 | 0x80; self.shape.record.1.into()];
             match self.plow().insert(&key, &value) {
                 Ok(_) => drop(self.model.insert(key.clone(), value)),
-                Err(IndexError::Full) => refused += 1,
+                Err(IndexError::Full(_)) => refused += 1,
                 Err(error) => panic!("shape {}: {error}", self.shape.seed),
             }
             self.mount_at_times();

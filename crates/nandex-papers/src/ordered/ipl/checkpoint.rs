@@ -295,7 +295,7 @@ impl<N: Nand> Store<N> {
             written?;
         } else if is_due && self.space.table.free_count() > 2 {
             match self.write_checkpoint(false) {
-                Err(IndexError::Full) => self.numbers.checkpointed = self.numbers.generation,
+                Err(IndexError::Full(_)) => self.numbers.checkpointed = self.numbers.generation,
                 other => other?,
             }
         }

@@ -38,6 +38,10 @@ pub(super) mod flag {
     pub(in super::super) const JUDGED: u16 = 1 << 11;
     /// A cut tore its last image, which counts for nothing.
     pub(in super::super) const TORN: u16 = 1 << 12;
+    /// The checkpoint, which is newer, says that it holds nothing.
+    pub(in super::super) const LEFT: u16 = 1 << 13;
+    /// The checkpoint knows it, and it has lost a page or seems to.
+    pub(in super::super) const SHORT: u16 = 1 << 14;
     /// Findings of one pass.
     pub(in super::super) const OF_A_PASS: u16 = COMPLETE | VOID | TAINTED | UNPROTECTED | GAP | UNREADABLE;
 }
@@ -119,12 +123,12 @@ impl Rows {
     }
 }
 
-/// The pages of some blocks: whether another page names them as the one programmed before, and whether they
-/// are whole.
+/// The pages of some blocks in use, in the order of their generations: whether another page names them as the
+/// one programmed before, and whether they are whole.
 #[derive(Debug, Default)]
 pub(super) struct Marks {
-    from: u32,
-    to: u32,
+    from: usize,
+    to: usize,
     pages: usize,
     /// Two bits a page.
     bits: Vec<u8>,
@@ -136,11 +140,11 @@ const NAMED: u8 = 1;
 const WHOLE: u8 = 2;
 
 impl Marks {
-    fn new(from: u32, blocks: u32, pages: u32) -> Marks {
-        let (count, pages) = (blocks as usize, pages as usize);
+    fn new(from: usize, count: usize, pages: u32) -> Marks {
+        let pages = pages as usize;
         Marks {
             from,
-            to: from + blocks,
+            to: from + count,
             pages,
             bits: vec![0; (count * pages).div_ceil(4)],
             ends: vec![(0, 0); count],
@@ -151,8 +155,8 @@ impl Marks {
         pages as usize / 4 + 1 + size_of::<(u16, u16)>()
     }
 
-    fn row(&self, pbn: Pbn) -> Option<usize> {
-        (self.from..self.to).contains(&pbn.0).then(|| (pbn.0 - self.from) as usize)
+    fn row(&self, place: usize) -> Option<usize> {
+        (self.from..self.to).contains(&place).then(|| place - self.from)
     }
 
     fn set(&mut self, row: usize, page: u32, mark: u8) {
@@ -187,7 +191,7 @@ pub(super) struct Look {
     geometry: Geometry,
     per_page: u32,
     pub(super) flags: Vec<u16>,
-    /// Blocks by their generations.
+    /// Blocks in use, by their generations.
     order: Vec<u32>,
     /// Everything up to this number counts as committed, and everything newer is void.
     pub(super) committed: u64,
@@ -196,8 +200,10 @@ pub(super) struct Look {
     pub(super) newest: u64,
     rows: Rows,
     marks: Marks,
+    /// Bytes for rows and marks.
+    ram: Option<usize>,
     /// Rows and blocks of marks that a pass has RAM for.
-    share: (u32, u32),
+    share: (u32, usize),
     /// One above the highest number of a node.
     pub(super) nodes: u32,
     /// Nodes of the merge that opened the block being examined, by page.
@@ -213,7 +219,9 @@ impl Look {
     /// Tables for a look, as large as `ram` bytes allow.
     pub(super) fn new(geometry: Geometry, per_page: u32, ram: Option<usize>) -> Look {
         let blocks = geometry.blocks as usize;
-        let mut look = Look {
+        let merging = geometry.pages_per_block as usize * size_of::<(u32, u16)>();
+        let others = blocks * (size_of::<u16>() + size_of::<u32>()) + merging;
+        Look {
             geometry,
             per_page,
             flags: vec![0; blocks],
@@ -223,24 +231,25 @@ impl Look {
             newest: 0,
             rows: Rows::default(),
             marks: Marks::default(),
-            share: (2 * geometry.pages(), geometry.blocks),
+            ram: ram.map(|ram| ram.saturating_sub(others)),
+            share: (2 * geometry.pages(), blocks),
             nodes: 0,
             merging: Vec::new(),
             broken: Vec::new(),
             suspects: Vec::new(),
             lost: Vec::new(),
-        };
-        if let Some(ram) = ram {
-            let merging = geometry.pages_per_block as usize * size_of::<(u32, u16)>();
-            let left = ram.saturating_sub(blocks * (size_of::<u16>() + size_of::<u32>()) + merging);
-            let of_block = Marks::bytes_for_block(geometry.pages_per_block);
-            let marked = (left / 3 / of_block).clamp(1, blocks);
-            // The places of the nodes take a row's third besides.
-            let left = left.saturating_sub(marked * of_block);
-            let rows = (left / (Rows::BYTES + size_of::<Slot>())) as u32 / CHUNK * CHUNK;
-            look.share = (rows.clamp(CHUNK, look.share.0), marked as u32);
         }
-        look
+    }
+
+    /// Shares the RAM out between marks and rows.
+    fn share_out(&mut self) {
+        let Some(left) = self.ram else { return };
+        let of_block = Marks::bytes_for_block(self.geometry.pages_per_block);
+        let marked = (left / 3 / of_block).clamp(1, self.order.len().max(1));
+        // The places of the nodes take a row's third besides.
+        let left = left.saturating_sub(marked * of_block);
+        let rows = (left / (Rows::BYTES + size_of::<Slot>())) as u32 / CHUNK * CHUNK;
+        self.share = (rows.clamp(CHUNK, 2 * self.geometry.pages()), marked);
     }
 
     /// Bytes that the passes hold at least.
@@ -278,11 +287,26 @@ impl Look {
         let flags = &self.flags;
         self.order.extend((0..self.geometry.blocks).filter(|&pbn| flags[pbn as usize] & flag::USED != 0));
         sort::unstable_by_key(&mut self.order, |&pbn| (blocks[pbn as usize].generation, pbn));
+        self.share_out();
     }
 
-    fn block_of(&self, generation: u32, blocks: &[Block]) -> Option<Pbn> {
-        let found = self.order.binary_search_by_key(&generation, |&pbn| blocks[pbn as usize].generation);
-        found.ok().map(|at| Pbn(self.order[at]))
+    /// Takes the blocks left before the checkpoint for blocks in use if a known one has lost a page: any of
+    /// them may name it. Returns true if there are some.
+    pub(super) fn takes_left(&mut self, blocks: &[Block]) -> bool {
+        let is_wanted = [flag::SHORT, flag::LEFT].iter().all(|&flag| self.with(flag).next().is_some());
+        if is_wanted {
+            for flags in self.flags.iter_mut().filter(|flags| **flags & flag::LEFT != 0) {
+                *flags ^= flag::LEFT | flag::USED;
+            }
+            self.broken.clear();
+            self.sort_generations(blocks);
+        }
+        is_wanted
+    }
+
+    /// Place of the block of a generation among the blocks in use.
+    fn place_of(&self, generation: u32, blocks: &[Block]) -> Option<usize> {
+        self.order.binary_search_by_key(&generation, |&pbn| blocks[pbn as usize].generation).ok()
     }
 
     /// Begins a pass: the first, or one for the next share.
@@ -298,7 +322,7 @@ impl Look {
         }
         (self.rows, self.marks) = (Rows::default(), Marks::default());
         self.rows = Rows { from, most: rows, chunks: Vec::new() };
-        let marked = marked.min(self.geometry.blocks - mark_from);
+        let marked = marked.min(self.order.len() - mark_from);
         self.marks = Marks::new(mark_from, marked, self.geometry.pages_per_block);
     }
 
@@ -308,7 +332,7 @@ impl Look {
             return;
         }
         let page = u32::from(link.unit) / self.per_page;
-        let row = self.block_of(link.generation, blocks).and_then(|pbn| self.marks.row(pbn));
+        let row = self.place_of(link.generation, blocks).and_then(|place| self.marks.row(place));
         if let Some(row) = row.filter(|_| page < self.geometry.pages_per_block) {
             self.marks.set(row, page, NAMED);
             let end = &mut self.marks.ends[row].0;
@@ -318,14 +342,16 @@ impl Look {
 
     /// Notes a block that was given back.
     pub(super) fn note_dead(&mut self, generation: u32, blocks: &[Block]) {
-        if let Some(pbn) = self.block_of(generation, blocks) {
-            self.set(pbn, flag::DEAD);
+        if let Some(place) = self.place_of(generation, blocks) {
+            self.set(Pbn(self.order[place]), flag::DEAD);
         }
     }
 
     /// Notes a page that is whole up to this unit.
-    pub(super) fn note_whole(&mut self, pbn: Pbn, page: u32, unit: u16) {
-        if let Some(row) = self.marks.row(pbn) {
+    pub(super) fn note_whole(&mut self, pbn: Pbn, (page, unit): (u32, u16), blocks: &[Block]) {
+        let key = |pbn: u32| (blocks[pbn as usize].generation, pbn);
+        let place = self.order.binary_search_by_key(&key(pbn.0), |&pbn| key(pbn)).ok();
+        if let Some(row) = place.and_then(|place| self.marks.row(place)) {
             self.marks.set(row, page, WHOLE);
             let end = &mut self.marks.ends[row].1;
             *end = (unit + 1).max(*end);
@@ -375,10 +401,10 @@ impl Look {
         }
         for row in 0..self.marks.ends.len() {
             if let Some(page) = self.marks.lost_page(row, self.per_page) {
-                self.lost.push(self.geometry.page_at(Pbn(self.marks.from + row as u32), page));
+                self.lost.push(self.geometry.page_at(Pbn(self.order[self.marks.from + row]), page));
             }
         }
-        self.nodes <= after && self.marks.to >= self.geometry.blocks
+        self.nodes <= after && self.marks.to >= self.order.len()
     }
 
     /// Bytes of RAM held when the passes are over.

@@ -15,10 +15,13 @@ use nandex::codec::crc32;
 use nandex::nand::{Cause, Nand, NandError, Reading, read_again};
 use nandex::units::{Pbn, Ppn};
 
-/// Pages at the start of a block, and of its log region, that are examined for a tag. A block without a tag
-/// there holds nothing. More than one page is tried, so that a damaged page does not hide the block and bring
-/// back older versions of its nodes.
+/// Pages at the start of a block that are examined for a tag, and those of its log region. A block without a
+/// tag there holds nothing. More than one page is tried, so that a damaged page does not hide the block and
+/// bring back older versions of its nodes.
 const FIRST_PAGES: u32 = 4;
+/// Erased pages at the start of a block, and of its log region, that show that it holds nothing: a block has
+/// an image on its first page, and log units or a further one soon.
+const BLANK_PAGES: [u32; 2] = [2, 1];
 
 /// Counts of pages read, without those of checks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -177,7 +180,10 @@ impl<N: Nand> Medium<N> {
             }
             Ok(Reading::Broken) if !self.nand.tears() => self.require_checkpoint(ppn),
             Ok(_) => Ok(tag),
-            Err(NandError::Uncorrectable(_)) if self.nand.tears() => Ok(None),
+            Err(NandError::Uncorrectable(_)) if self.nand.tears() => {
+                self.spare.fill(0);
+                Ok(None)
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -280,13 +286,21 @@ impl<N: Nand> Medium<N> {
         heads.filter(|(_, head)| head.generation == generation).collect()
     }
 
-    /// First tag of a block; `None` if the block is empty.
-    pub(super) fn first_tag(&mut self, pbn: Pbn) -> Result<Option<IplTag>, IndexError> {
+    /// First tag of a block; `None` if the block is empty. If it is known not to have been, erased pages do
+    /// not show that.
+    pub(super) fn first_tag(&mut self, pbn: Pbn, is_known: bool) -> Result<Option<IplTag>, IndexError> {
         let pages = self.form.geometry.pages_per_block;
         let first_log = if self.form.is_fixed() { self.form.nodes_limit() } else { pages };
-        for page in (0..FIRST_PAGES.min(first_log)).chain(first_log..pages) {
-            if let Some(tag) = self.read_spare(self.form.geometry.page_at(pbn, page))? {
-                return Ok(Some(tag));
+        for (area, most) in [0..FIRST_PAGES.min(first_log), first_log..pages].into_iter().zip(BLANK_PAGES) {
+            let mut blank = 0;
+            for page in area {
+                if let Some(tag) = self.read_spare(self.form.geometry.page_at(pbn, page))? {
+                    return Ok(Some(tag));
+                }
+                blank += u32::from(is_all(&self.spare, 0xff));
+                if blank == most && !is_known {
+                    break;
+                }
             }
         }
         Ok(None)

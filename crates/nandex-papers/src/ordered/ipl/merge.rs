@@ -150,7 +150,7 @@ impl<N: Nand> Store<N> {
     pub(super) fn open_block(&mut self) -> Result<Pbn, IndexError> {
         let (form, table) = (self.medium.form, &mut self.space.table);
         let pbn = if form.is_placed() {
-            let pbn = table.first_free(Wear::Least).ok_or(IndexError::Full)?;
+            let pbn = table.first_free(Wear::Least).ok_or(IndexError::NO_BLOCK)?;
             table.claim(pbn);
             pbn
         } else {
@@ -315,18 +315,17 @@ impl<N: Nand> Store<N> {
     /// Merges the block with a weak page, if that leaves enough for an operation.
     pub(super) fn renew_weak(&mut self) -> Result<(), IndexError> {
         let Some(ppn) = self.medium.weak.take() else { return Ok(()) };
-        let merged = self.merge_weak(self.medium.form.geometry.block_of(ppn));
+        let pbn = self.medium.form.geometry.block_of(ppn);
+        let has_room = self.space.table.free_count() > FREE_FOR_INSERT;
+        let merged = if self.places.live(pbn) > 0 && has_room {
+            self.merge(&[pbn], self.medium.form.nodes_limit(), Cause::Scrubbing)
+        } else {
+            Ok(())
+        };
         self.medium.weak.rest();
-        merged
-    }
-
-    fn merge_weak(&mut self, pbn: Pbn) -> Result<(), IndexError> {
-        if self.places.live(pbn) == 0 || self.space.table.free_count() <= FREE_FOR_INSERT {
-            return Ok(());
-        }
-        match self.merge(&[pbn], self.medium.form.nodes_limit(), Cause::Scrubbing) {
+        match merged {
             // The nodes stay where they are, for whoever asks for them.
-            Err(IndexError::Full | IndexError::Corrupted { .. }) => Ok(()),
+            Err(IndexError::Full(_) | IndexError::Corrupted { .. }) => Ok(()),
             other => other,
         }
     }
@@ -413,13 +412,13 @@ impl<N: Nand> Store<N> {
             self.merge_for_room(pbn, wanted.births_in(pbn, &self.places))?;
         }
         if lacking(self).is_some() {
-            return Err(IndexError::Full);
+            return Err(IndexError::NO_BLOCK);
         }
         let images: u32 = u32::from(wanted.image) + wanted.births();
         // Images that a fixed area takes before a block must be opened.
         let room = || self.places.in_use().map(|pbn| self.image_room(pbn)).sum::<u32>();
         let opens = self.medium.form.is_fixed() && images > 0 && room() < images;
-        if opens && !self.free_at_least(2)? { Err(IndexError::Full) } else { Ok(()) }
+        if opens && !self.free_at_least(2)? { Err(IndexError::NO_BLOCK) } else { Ok(()) }
     }
 
     fn lacks_room(&self, pbn: Pbn, wanted: Wanted<'_>) -> bool {

@@ -93,7 +93,6 @@ mod placed;
 mod places;
 mod recovery;
 mod scan;
-mod service;
 mod slots;
 mod space;
 mod store;
@@ -113,7 +112,7 @@ use image::Node;
 use merge::FREE_FOR_INSERT;
 use nandex::blocks::checkpoint::{CheckpointArea, anchor_count};
 use nandex::blocks::{BlockState, BlockTable};
-use nandex::check::{CheckReport, IndexError, Invariant};
+use nandex::check::{CheckReport, IndexError, Invariant, Limit};
 use nandex::codec::first_number;
 use nandex::log::Placement;
 use nandex::nand::{Cause, Differs, Geometry, Nand};
@@ -262,7 +261,7 @@ impl<N: Nand> IplTree<N> {
     /// Error of a refused operation. Room for it was made before; if there still is none, blocks have failed.
     fn refused(&self, error: IndexError) -> IndexError {
         match error {
-            IndexError::Full if self.interrupted || self.store.space.read_only => IndexError::WornOut,
+            IndexError::Full(_) if self.interrupted || self.store.space.read_only => IndexError::WornOut,
             other => other,
         }
     }
@@ -335,7 +334,7 @@ impl<N: Nand> IplTree<N> {
         while is_more && self.ram_wanted(levels) + growth > ram {
             let frames = self.store.medium.cache.frames();
             if frames == 0 {
-                return Err(IndexError::Full);
+                return Err(IndexError::Full(Limit::Ram));
             }
             self.store.medium.cache.shrink(frames - 1);
         }
@@ -393,6 +392,13 @@ impl<N: Nand> OrderedIndex for IplTree<N> {
 
     fn durability(&self) -> Durability {
         self.store.config.durability
+    }
+
+    fn records_max(&self) -> Option<u64> {
+        let form = &self.store.medium.form;
+        let blocks = form.geometry.blocks.saturating_sub(FREE_FOR_INSERT);
+        let pages = u64::from(blocks) * u64::from(form.nodes_limit());
+        Some(self.record().most_in(pages, form.geometry.page_bytes as usize))
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {

@@ -207,7 +207,7 @@ impl Places {
         };
         let mut pages = 0..form.geometry.pages_per_block - kept;
         debug_assert!(pages.clone().any(|page| is_free(&page)), "I6: {pbn} has no page for an image");
-        pages.find(is_free).ok_or(IndexError::Full)
+        pages.find(is_free).ok_or(IndexError::NO_BLOCK)
     }
 
     pub(super) fn ram_bytes(&self) -> usize {

@@ -27,6 +27,7 @@ use super::places::Places;
 use super::scan::Scan;
 use super::store::{ROOT, Store};
 use alloc::vec;
+use alloc::vec::Vec;
 use nandex::blocks::BlockState;
 use nandex::check::{IndexError, Invariant};
 use nandex::nand::{Cause, Nand};
@@ -96,7 +97,13 @@ impl<N: Nand> Store<N> {
         for pbn in look.with(flag::USED).filter(is_cut) {
             self.erase_unused(pbn)?;
         }
-        self.write_checkpoint(false)?;
+        // The checkpoint knows blocks with void pages that no node is in, too: a mount looks at no others.
+        let is_left = |pbn: &Pbn| self.places.blocks[pbn.index()].live == 0;
+        let held: Vec<Pbn> = look.with(flag::TAINTED).filter(is_left).collect();
+        self.places.held = held;
+        let written = self.write_checkpoint(false);
+        self.places.held = Vec::new();
+        written?;
         // Blocks with void pages are merged and erased.
         for pbn in look.with(flag::TAINTED) {
             if self.places.live(pbn) > 0 {

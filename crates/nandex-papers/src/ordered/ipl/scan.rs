@@ -1,4 +1,8 @@
-//! Passes over the chip after a power cut, each page read once.
+//! Passes over the chip after a power cut, each page in use read once.
+//!
+//! A block that the checkpoint does not know and that was opened before it holds nothing: its first page is
+//! read, no more. Only if a known block seems to have lost a page do the passes look at all blocks, as any of
+//! them may name that page.
 //!
 //! Void pages must be known before the versions of the nodes can be chosen, and `S`, the highest number that
 //! any page calls committed, is known for certain when all pages were read. So it is guessed first: pages are
@@ -46,6 +50,9 @@ impl<N: Nand> Scan<'_, N> {
             self.look.begin(true);
             self.places.slots = Slots::default();
             self.pass()?;
+            if self.look.takes_left(&self.places.blocks) {
+                continue;
+            }
             let has_torn = self.judge_broken()?;
             let found = self.look.found_committed.max(saved);
             if !has_torn && found == self.look.committed {
@@ -80,16 +87,19 @@ impl<N: Nand> Scan<'_, N> {
                 self.table.retire(pbn);
                 continue;
             }
-            let Some(first) = self.medium.first_tag(pbn)? else { continue };
-            self.look.set(pbn, flag::USED);
+            let Some(first) = self.medium.first_tag(pbn, known.generation > 0)? else { continue };
             let is_known = known.generation == first.generation;
+            let is_newer = first.generation > self.numbers.generation;
+            // What is neither known nor newer was left before the checkpoint. A void merge is looked at, so
+            // that it is erased.
+            let is_left = !is_known && !is_newer && first.sequence <= self.numbers.committed;
+            self.look.set(pbn, if is_left { flag::LEFT } else { flag::USED });
             let row = Block { generation: first.generation, ..Block::default() };
             self.places[pbn] = if is_known { known } else { row };
             if is_known {
                 self.look.set(pbn, flag::KNOWN);
             }
-            // What is neither known nor newer was programmed before the checkpoint.
-            if is_known || first.generation > self.numbers.generation {
+            if is_known || is_newer {
                 self.guess_of(pbn, &first, is_known)?;
             }
         }
@@ -162,7 +172,7 @@ impl<N: Nand> Scan<'_, N> {
         self.look.flags[pbn.index()] &= !flag::OF_A_PASS;
         self.look.merging.clear();
         // That of the first page, as a rule.
-        let first = self.medium.first_tag(pbn)?;
+        let first = self.medium.first_tag(pbn, true)?;
         let first = first.ok_or(corrupted(
             Invariant::I4,
             "a page's tag does not match",
@@ -225,7 +235,8 @@ impl<N: Nand> Scan<'_, N> {
 
     fn look_at_image(&mut self, view: &mut View, page: u32, tag: &IplTag) {
         self.note_link(&tag.before);
-        self.look.note_whole(view.pbn, page, (page * self.form.units_per_page()) as u16);
+        let unit = (page * self.form.units_per_page()) as u16;
+        self.look.note_whole(view.pbn, (page, unit), &self.places.blocks);
         self.look.found_committed = self.look.found_committed.max(tag.committed);
         view.note_image(page, tag, self.area_start(page));
         if view.is_void(self.look.committed) {
@@ -260,7 +271,7 @@ impl<N: Nand> Scan<'_, N> {
         let Some(&(last, _)) = units.last() else { return };
         let first_unit = (page * self.form.units_per_page()) as u16;
         self.note_link(&tag.before);
-        self.look.note_whole(view.pbn, page, first_unit + last);
+        self.look.note_whole(view.pbn, (page, first_unit + last), &self.places.blocks);
         view.note_page(page, tag, self.area_start(page));
         for &(i, head) in &units {
             view.note_unit(page, first_unit + i, &head, tag.session);
@@ -326,17 +337,28 @@ impl<N: Nand> Scan<'_, N> {
         ];
         found.iter().filter(|found| found.0).for_each(|found| self.look.set(pbn, found.1));
         let known = self.look.has(pbn, flag::KNOWN) && !self.look.has(pbn, flag::SEEN);
-        if known && view.units < self.places[pbn].units {
-            self.look.set(pbn, flag::FEWER);
-        }
+        let old_images = if known { self.compare(view) } else { 0 };
         self.look.set(pbn, flag::SEEN);
-        self.places[pbn] = self.row_of(view, self.look.committed);
-        self.note_broken(view, is_whole)
+        self.places[pbn] = self.row_of(view, self.numbers.session + 1);
+        self.note_broken(view, is_whole, old_images)
     }
 
-    /// Row of a block for the next session, which continues behind all pages that may be torn.
-    fn row_of(&self, view: &View, committed: u64) -> Block {
-        let (form, session) = (&self.form, self.numbers.session + 1);
+    /// Compares a block with its row in the checkpoint, which was written in this session. Returns the page
+    /// behind those with images of before.
+    fn compare(&mut self, view: &View) -> u32 {
+        let (saved, found) = (self.places[view.pbn], self.row_of(view, self.numbers.session));
+        if view.units < saved.units {
+            self.look.set(view.pbn, flag::FEWER);
+        }
+        if saved.cursor > found.cursor || saved.data_next > found.data_next {
+            self.look.set(view.pbn, flag::SHORT);
+        }
+        if self.form.is_fixed() { saved.data_next.into() } else { self.form.cursor_page(&saved) }
+    }
+
+    /// Row of a block for a session, which continues behind all pages that may be torn.
+    fn row_of(&self, view: &View, session: u32) -> Block {
+        let form = &self.form;
         let (pages, first_log) = (form.geometry.pages_per_block, form.nodes_limit());
         let after = |page: u32, since: u32, end: u32| {
             (page + 1).saturating_add(session.saturating_sub(since)).min(end)
@@ -346,7 +368,7 @@ impl<N: Nand> Scan<'_, N> {
             generation: view.first.generation,
             units: view.units,
             born: view.first.sequence.into(),
-            newest: view.newest.min(committed).into(),
+            newest: view.newest.min(self.look.committed).into(),
             ..Block::default()
         };
         let (page, since) = if form.is_fixed() {
@@ -361,7 +383,12 @@ impl<N: Nand> Scan<'_, N> {
 
     /// Notes a last image that does not agree with its tag. Only the last page can be half programmed and
     /// have a whole tag. If other pages were programmed after it, it is damaged, and reading it reports that.
-    fn note_broken(&mut self, view: &View, is_whole: Option<bool>) -> Result<(), IndexError> {
+    fn note_broken(
+        &mut self,
+        view: &View,
+        is_whole: Option<bool>,
+        old_images: u32,
+    ) -> Result<(), IndexError> {
         let pbn = view.pbn;
         let (is_judged, merged) = (self.look.has(pbn, flag::JUDGED), u32::from(view.first.merged));
         let last = view.last_image.filter(|_| self.medium.nand.tears() && !is_judged && !view.is_followed());
@@ -370,6 +397,9 @@ impl<N: Nand> Scan<'_, N> {
             return Ok(());
         }
         if !self.medium.is_whole_image(self.form.geometry.page_at(pbn, page))? {
+            if page < old_images {
+                self.look.set(pbn, flag::SHORT);
+            }
             self.look.broken.push(Broken { pbn, page, merged });
         }
         Ok(())

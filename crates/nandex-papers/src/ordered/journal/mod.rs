@@ -532,5 +532,5 @@ impl<S: PageStore + 'static, T: Buffered<Below>> OrderedIndex for Journaled<S, T
         self.below_or_revive(|inner| inner.scrub(budget))
     }
 
-    nandex::forward_index!(inner: free, record);
+    nandex::forward_index!(inner: free, records_max, record);
 }

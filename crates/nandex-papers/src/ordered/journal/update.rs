@@ -38,7 +38,7 @@ impl<S: PageStore + 'static, T: Buffered<Below>> Journaled<S, T> {
 
     /// The error for an update that finds no room.
     pub(super) fn refusal(&self) -> IndexError {
-        if self.is_worn_out { IndexError::WornOut } else { IndexError::Full }
+        if self.is_worn_out { IndexError::WornOut } else { IndexError::NO_BLOCK }
     }
 
     /// Runs a call of the index below.

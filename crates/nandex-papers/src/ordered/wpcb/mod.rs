@@ -130,7 +130,7 @@ fn cached<S: PageStore, P: Replacement>(tbm: S, (policy, frames): (P, usize)) ->
 
 impl<S: PageStore, N: Nand, P: Replacement> OrderedIndex for WpcbTree<S, N, P> {
     nandex::forward_index!(tree: record, durability, get, insert, remove, load, range, sync, close, ram_bytes);
-    nandex::forward_index!(tree: maintain, scrub);
+    nandex::forward_index!(tree: maintain, scrub, free, records_max);
 
     fn check(&mut self) -> Result<CheckReport, IndexError> {
         let mut report = self.tree.check()?;

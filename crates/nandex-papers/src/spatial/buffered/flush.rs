@@ -114,7 +114,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> BufferedNodes<S, C, D> {
             self.flush_all()?;
         }
         self.compact()?;
-        if self.log.room() >= records { Ok(()) } else { Err(IndexError::Full) }
+        if self.log.room() >= records { Ok(()) } else { Err(IndexError::NO_BLOCK) }
     }
 
     /// Begins the log anew with the contents of the buffer.

@@ -10,7 +10,7 @@ use alloc::collections::BTreeSet;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
-use nandex::check::{CheckReport, IndexError, Invariant};
+use nandex::check::{CheckReport, IndexError, Invariant, Limit};
 use nandex::index::{Durability, IndexStats, Metric};
 use nandex::nand::Cause;
 use nandex::spatial::coordinate::Coordinate;
@@ -155,7 +155,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for BufferedNodes<
             return retrieved.map(|()| &self.scratch);
         }
         if self.hand.held.len() >= self.hand.held_max as usize {
-            return Err(IndexError::Full);
+            return Err(IndexError::Full(Limit::Ram));
         }
         let room = self.medium.format.entries_max();
         let mut node = self.hand.spare.pop().unwrap_or_else(|| Node::with_room(room));
@@ -169,7 +169,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for BufferedNodes<
 
     fn allocate(&mut self) -> Result<NodeId, IndexError> {
         assert!(self.hand.is_open, "a node allocated outside an operation");
-        let id = NodeId(self.space.allocate().ok_or(IndexError::Full)?.0);
+        let id = NodeId(self.space.allocate().ok_or(IndexError::NO_BLOCK)?.0);
         self.hand.taken.push(id);
         Ok(id)
     }
@@ -217,7 +217,7 @@ impl<S: PageStore, C: Coordinate, const D: usize> Nodes<C, D> for BufferedNodes<
             self.compact()?;
             self.hand.is_loading = true;
         }
-        let lpn = self.space.allocate().ok_or(IndexError::Full)?;
+        let lpn = self.space.allocate().ok_or(IndexError::NO_BLOCK)?;
         let id = NodeId(lpn.0);
         self.medium.seal(id, node, self.operation, 0);
         let page_bytes = self.medium.page_bytes();

@@ -199,7 +199,7 @@ impl<N: Nodes<C, D>, C: Coordinate, const D: usize> OverflowNodes<N, C, D> {
     fn located(&mut self, id: NodeId, at: usize) -> Result<(usize, usize), IndexError> {
         let place = self.locate(id, at)?;
         assert!(place.is_some(), "{id} has no entry {at}");
-        place.ok_or(IndexError::Full)
+        place.ok_or(IndexError::NO_BLOCK)
     }
 
     fn add(&mut self, id: NodeId, entry: Entry<C, D>) -> Result<(), IndexError> {

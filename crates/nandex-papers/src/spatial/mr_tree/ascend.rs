@@ -4,7 +4,7 @@
 use super::family::{Family, Shape};
 use super::{Balance, Figure, count, read_kin};
 use alloc::vec::Vec;
-use nandex::check::{IndexError, Invariant};
+use nandex::check::{IndexError, Invariant, Limit};
 use nandex::nand::Cause;
 use nandex::sort;
 use nandex::spatial::coordinate::Coordinate;
@@ -68,7 +68,11 @@ pub(super) fn ascend<C: Coordinate, const D: usize, N: Nodes<C, D>>(
         }
     }
     op.height = op.nodes.read(ROOT, Cause::Host)?.level;
-    if usize::from(op.height) > op.nodes.format().height_max() { Err(IndexError::Full) } else { Ok(()) }
+    if usize::from(op.height) > op.nodes.format().height_max() {
+        Err(IndexError::Full(Limit::Height))
+    } else {
+        Ok(())
+    }
 }
 
 /// Balances a node whose child at `at` is two levels lower than its highest child.

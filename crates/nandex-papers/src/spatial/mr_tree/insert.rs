@@ -145,7 +145,7 @@ fn write_new<C: Coordinate, const D: usize, N: Nodes<C, D>>(
     assert!(rect.is_some(), "a new node without entries");
     let id = op.nodes.allocate()?;
     op.nodes.change(id, Change::Whole(node))?;
-    rect.map(|rect| Entry::child(rect, id)).ok_or(IndexError::Full)
+    rect.map(|rect| Entry::child(rect, id)).ok_or(IndexError::NO_BLOCK)
 }
 
 /// Makes the full half-leaf above a split leaf an internal node (*conversion*).

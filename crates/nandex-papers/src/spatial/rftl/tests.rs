@@ -132,7 +132,7 @@ fn an_operation_that_is_refused_is_not_done() {
             };
             match outcome {
                 Ok(()) => done += 1,
-                Err(IndexError::Full | IndexError::WornOut) => refused += 1,
+                Err(IndexError::Full(_) | IndexError::WornOut) => refused += 1,
                 Err(other) => panic!("{other}"),
             }
             assert_same(&mut tree, &model, i);

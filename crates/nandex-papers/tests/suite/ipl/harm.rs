@@ -45,7 +45,7 @@ fn a_full_chip_loses_nothing_and_takes_records_again() {
                         let key = rng.next_u64() as u32;
                         match insert(&mut tree, &mut model, key, round) {
                             Ok(()) => inserted += 1,
-                            Err(IndexError::Full) => break,
+                            Err(IndexError::Full(_)) => break,
                             Err(error) => panic!("{geometry:?} {settings:?}: {error}"),
                         }
                         assert!(inserted < 100_000, "never full");

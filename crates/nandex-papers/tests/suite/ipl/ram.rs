@@ -60,7 +60,7 @@ fn the_smallest_ram_refuses_what_it_has_no_room_for() {
                     Err(error) => break error,
                 }
             };
-            assert_eq!(refused, IndexError::Full);
+            assert_eq!(refused, IndexError::Full(nandex::Limit::Ram));
             assert!(model.len() > 100, "{} records", model.len());
             assert_holds(&mut tree, &model);
             tree.close().unwrap();

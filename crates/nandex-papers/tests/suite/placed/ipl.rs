@@ -195,7 +195,7 @@ fn a_full_store_refuses_insertions_and_takes_removals() {
                     let key = (rng.below(1 << 20) as u32).to_be_bytes();
                     match put(&mut tree, &mut model, &key, &[round; 4]) {
                         Ok(_) => {}
-                        Err(IndexError::Full) => refused += 1,
+                        Err(IndexError::Full(_)) => refused += 1,
                         Err(error) => panic!("{settings:?}: {error}"),
                     }
                 }

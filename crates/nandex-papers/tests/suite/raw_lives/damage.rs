@@ -197,7 +197,7 @@ fn reads_that_fail_now_and_then_lose_nothing() {
             for _ in 0..80 {
                 let change = life.random_change();
                 match life.try_change(change) {
-                    Ok(_) | Err(IndexError::Full) => {}
+                    Ok(_) | Err(IndexError::Full(_)) => {}
                     Err(error) => panic!("{}: round {round}: {error}", kind.name),
                 }
             }

@@ -29,7 +29,7 @@ fn live_until_death(life: &mut Life, chip: &Chip, (programs, erases): (u32, u32)
             let change = life.random_change();
             match life.try_change(change) {
                 Ok(_) => (done, refused) = (done + 1, 0),
-                Err(IndexError::Full | IndexError::WornOut) => refused += 1,
+                Err(IndexError::Full(_) | IndexError::WornOut) => refused += 1,
                 Err(IndexError::Interrupted) if life.kind.durability == Durability::EverySync => return done,
                 Err(error) => panic!("{}: round {round}: {error}", life.kind.name),
             }

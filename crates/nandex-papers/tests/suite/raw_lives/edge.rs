@@ -59,7 +59,7 @@ impl Life {
                 self.model.done(change, self.kind.durability);
                 Ok(true)
             }
-            Err(IndexError::Full) if change.1.is_some() => {
+            Err(IndexError::Full(_)) if change.1.is_some() => {
                 self.refused += 1;
                 Ok(false)
             }

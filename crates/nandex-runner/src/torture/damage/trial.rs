@@ -291,7 +291,9 @@ fn use_once(
             }
             Ok(Outcome::Right)
         }
-        Err(IndexError::Full | IndexError::WornOut | IndexError::BatchTooLarge { .. }) => Ok(Outcome::Right),
+        Err(IndexError::Full(_) | IndexError::WornOut | IndexError::BatchTooLarge { .. }) => {
+            Ok(Outcome::Right)
+        }
         Err(error) => {
             changes.iter().for_each(|&(slot, puts)| may_hold[slot as usize].push(new(slot, puts)));
             let told = told_in_use(&error, "use");
@@ -342,7 +344,7 @@ fn told(error: &IndexError, when: &str) -> Outcome {
 /// refused after another one that failed half-way.
 fn told_in_use(error: &IndexError, when: &str) -> Outcome {
     match error {
-        IndexError::Full | IndexError::WornOut | IndexError::Interrupted => Outcome::Corrupted,
+        IndexError::Full(_) | IndexError::WornOut | IndexError::Interrupted => Outcome::Corrupted,
         error => told(error, when),
     }
 }

@@ -43,8 +43,8 @@ const CHECKPOINTS: [(&[u8], usize); 11] = [
 
 /// The data area of a checkpoint's first page.
 fn checkpoint(data: &mut [u8]) -> bool {
-    if matches!(data[4], 3 | 4) {
-        data[4] = 5;
+    if matches!(data[4], 3..=6) {
+        data[4] = 7;
         return true;
     }
     let name = CHECKPOINTS.iter().find(|(name, at)| data[*at..].starts_with(name));

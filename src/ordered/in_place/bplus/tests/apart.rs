@@ -121,7 +121,7 @@ fn a_store_that_fills_up_between_two_writes_interrupts() {
         }
         tree.store.0.refuse_after(room, StoreError::Full);
         let refused = tree.insert(&key(50, SMALL), &[0; 2]);
-        let expected = if room == 0 { IndexError::Full } else { IndexError::Interrupted };
+        let expected = if room == 0 { IndexError::NO_BLOCK } else { IndexError::Interrupted };
         assert_eq!(refused, Err(expected), "room for {room} pages");
         assert_eq!(tree.ready().is_err(), room > 0);
     }

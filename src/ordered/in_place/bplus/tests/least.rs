@@ -79,7 +79,7 @@ fn a_full_store_refuses_and_keeps_what_it_has() {
         let key = key(rng.below(20_000) as u16, SMALL);
         match put(&mut tree, &mut model, &key, &value(7, SMALL)) {
             Ok(_) => {}
-            Err(IndexError::Full) => refused += 1,
+            Err(IndexError::Full(_)) => refused += 1,
             Err(error) => panic!("{error}"),
         }
     }

@@ -196,7 +196,7 @@ fn a_full_store_changes_nothing() {
     for n in (0..1_000u16).map(|n| n * 17 % 1_000) {
         let before = tree.store.0.pages();
         if let Err(error) = put(&mut tree, &mut model, &key(n, SMALL), &[1; 2]) {
-            assert_eq!((error, &before), (IndexError::Full, &tree.store.0.pages()));
+            assert_eq!((error, &before), (IndexError::NO_BLOCK, &tree.store.0.pages()));
             full += 1;
         }
     }
@@ -216,7 +216,7 @@ fn a_store_below_that_is_full_changes_nothing() {
             tree.store.0.refuse_after(room, StoreError::Full);
             match tree.insert(&key(n, SMALL), &[1; 2]) {
                 Ok(_) => break,
-                Err(error) => assert_eq!(error, IndexError::Full),
+                Err(error) => assert!(error.is_full()),
             }
         }
         model.insert(key(n, SMALL), vec![1; 2]);
@@ -256,7 +256,7 @@ fn no_room_for_the_mark_changes_nothing() {
         tree.sync().unwrap();
         tree.store.0.refuse_after(room, StoreError::Full);
         let inserted = tree.insert(&key(3, SMALL), &[0; 2]);
-        assert_eq!(inserted, if room < 2 { Err(IndexError::Full) } else { Ok(false) });
+        assert_eq!(inserted, if room < 2 { Err(IndexError::NO_BLOCK) } else { Ok(false) });
         tree.store.0.refuse_nothing();
         fill(&mut tree, &mut model, 10..40);
         model.extend((room == 2).then(|| (key(3, SMALL), vec![0; 2])));
@@ -288,7 +288,7 @@ fn a_mark_whose_sync_is_refused_goes_before_the_next_change() {
         |tree: &BPlusTree<Store>| crate::ordered::bplus::page::is_marked_clean(&tree.store.0.pages()[0]);
     // The sync before the mark is done, the one after it is not.
     tree.store.0.refuse_syncs_after(1, StoreError::Full);
-    assert_eq!((tree.sync(), mark(&tree)), (Err(IndexError::Full), Some(true)));
+    assert_eq!((tree.sync(), mark(&tree)), (Err(IndexError::NO_BLOCK), Some(true)));
     tree.store.0.refuse_nothing();
     fill(&mut tree, &mut model, 3..4);
     assert_eq!(mark(&tree), Some(false));
@@ -303,7 +303,7 @@ fn a_mark_whose_removal_is_not_synced_is_written_again() {
     tree.sync().unwrap();
     tree.store.0.refuse_syncs_after(0, StoreError::Full);
     let (n, v) = (key(9, SMALL), value(9, SMALL));
-    assert_eq!(tree.insert(&n, &v), Err(IndexError::Full));
+    assert_eq!(tree.insert(&n, &v), Err(IndexError::NO_BLOCK));
     tree.store.0.refuse_nothing();
     tree.sync().unwrap();
     assert_eq!(contents(&mut BPlusTree::mount_found(tree.into_store()).unwrap()), Ok(model));
@@ -322,7 +322,7 @@ fn a_bulk_load_refuses_what_it_cannot_do_and_leaves_the_tree_empty() {
     }
     let wrong = [(vec![0; 3], [0; 2])];
     assert!(matches!(tree.bulk_load(wrong, fill), Err(IndexError::WrongLength { what: "key", .. })));
-    assert_eq!(tree.bulk_load((0..5_000).map(record), fill), Err(IndexError::Full));
+    assert_eq!(tree.bulk_load((0..5_000).map(record), fill), Err(IndexError::NO_BLOCK));
     assert_eq!((tree.space().used_pages(), contents(&mut tree)), (2, Ok(Model::new())));
     assert_eq!(tree.bulk_load(ascending.clone(), fill), Ok(60));
     assert!(matches!(tree.bulk_load(ascending, fill), Err(IndexError::Unsupported(_))));

@@ -39,14 +39,14 @@ impl<N: Nand> InPlace<N> {
         // Each move frees the page it moves, and a parent written anew its own: what is won is lost again
         // only where all parents are full, and then the chip is.
         for _ in 0..2 * self.pages.space.geometry.blocks {
-            let Some(block) = self.pages.space.victim() else { return Err(IndexError::Full.into()) };
+            let Some(block) = self.pages.space.victim() else { return Err(IndexError::NO_BLOCK.into()) };
             self.counters.collections += 1;
             self.empty(block, Cause::GarbageCollection)?;
             if self.pages.space.has_free(wanted) {
                 return Ok(());
             }
         }
-        Err(IndexError::Full.into())
+        Err(IndexError::NO_BLOCK.into())
     }
 
     /// Refuses an operation that writes a page only if a program fails, if programs do fail and no page is
@@ -57,8 +57,8 @@ impl<N: Nand> InPlace<N> {
         if has_room { Ok(()) } else { Err(IndexError::WornOut.into()) }
     }
 
-    /// Looks at pages of the block of a weak page, and rewrites those that needed a correction, while there is
-    /// plenty of room. Returns the number of pages that are left.
+    /// Looks at pages of the block of a weak page, and rewrites those that needed a correction, while there
+    /// is plenty of room. Returns the number of pages that are left.
     pub(super) fn renew_weak(&mut self, budget: u32) -> Result<u32, IndexFault> {
         for _ in 0..budget {
             let Some(ppn) = self.pages.weak.take() else { break };
@@ -69,8 +69,8 @@ impl<N: Nand> InPlace<N> {
         Ok(self.pages.weak.due())
     }
 
-    /// Makes room, and moves pages that are hard to read; `scrubs` reads up to `budget` pages to find them. Returns
-    /// the number of pages that are left.
+    /// Makes room, and moves pages that are hard to read; `scrubs` reads up to `budget` pages to find them.
+    /// Returns the number of pages that are left.
     pub(super) fn ahead(&mut self, budget: u32, scrubs: bool) -> Result<u32, IndexFault> {
         let pages = self.pages.space.geometry.pages();
         let mut looked = 0;
@@ -115,7 +115,7 @@ impl<N: Nand> InPlace<N> {
                 continue;
             }
             if !self.pages.space.has_free(2 * u32::from(self.path.height) + 2) {
-                return Err(IndexError::Full.into());
+                return Err(IndexError::NO_BLOCK.into());
             }
             self.pages.interrupted = true;
             self.move_page(ppn, cause)?;

@@ -176,7 +176,7 @@ impl<N: Nand> Pages<N> {
             let in_turn = (1..=blocks).map(|i| (self.space.turn + i) % blocks);
             self.space.open = NONE;
             let Some(block) = in_turn.into_iter().find(|&block| self.space.is_free(block)) else {
-                return Err(IndexError::Full.into());
+                return Err(IndexError::NO_BLOCK.into());
             };
             debug_assert_eq!(
                 self.space.live_of(block),

@@ -1,7 +1,7 @@
 //! Changes of the tree: slots are appended and marked dead in place, and full pages are replaced by new ones.
 
 use super::{ADDRESS_BYTES, InPlace, Keep, LEVELS_MAX};
-use crate::check::IndexError;
+use crate::check::{IndexError, Limit};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::units::Ppn;
@@ -240,7 +240,7 @@ impl<N: Nand> InPlace<N> {
             self.path.root = crate::codec::get_u32(told, at);
         } else {
             if self.path.height == LEVELS_MAX {
-                return Err(IndexError::Full.into());
+                return Err(IndexError::Full(Limit::Height).into());
             }
             self.path.root = self.write_node(self.path.height + 1, true, told, cause)?;
             self.path.height += 1;

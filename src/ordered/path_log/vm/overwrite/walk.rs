@@ -140,6 +140,13 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
         Some(self.has_free_for_batch(changes))
     }
 
+    fn records_max(&self) -> Option<u64> {
+        let space = &self.pages.space;
+        let pages = u64::from(space.geometry.pages() - space.geometry.pages_per_block);
+        let parents = pages.div_ceil(self.pages.shapes.inner.capacity as u64 + 1);
+        Some((pages - parents) * self.pages.shapes.leaf.capacity as u64)
+    }
+
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {
         self.pages.shapes.record().check(key, value)?;
         self.pages.usable()?;

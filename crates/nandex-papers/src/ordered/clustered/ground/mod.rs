@@ -260,5 +260,5 @@ impl<S: PageStore> OrderedIndex for ClusteredTree<S> {
         stats
     }
 
-    nandex::forward_index!(tree: maintain, scrub, record, ram_bytes);
+    nandex::forward_index!(tree: maintain, scrub, records_max, record, ram_bytes);
 }

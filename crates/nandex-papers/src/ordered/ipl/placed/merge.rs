@@ -155,7 +155,7 @@ impl<N: Nand> Store<N> {
             shared[page_of(slot)] = shared[page_of(slot)].saturating_add(1);
         }
         let alone = |slot: &Slot| slot.block != NO_BLOCK && shared[page_of(slot)] == 1;
-        let id = slots.iter().position(alone).ok_or(IndexError::Full)? as u32;
+        let id = slots.iter().position(alone).ok_or(IndexError::NO_BLOCK)? as u32;
         let mut node = core::mem::take(&mut self.moving);
         let result = self.load(id, &mut node, Cause::Host).and_then(|()| self.place_placed(&node, true));
         self.moving = node;

@@ -48,7 +48,7 @@ impl<S: PageStore> OrderedIndex for Tight<S> {
         self.tree.get(key, value)
     }
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
-        self.left = self.left.checked_sub(1).ok_or(IndexError::Full)?;
+        self.left = self.left.checked_sub(1).ok_or(IndexError::NO_BLOCK)?;
         self.tree.insert(key, value)
     }
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {

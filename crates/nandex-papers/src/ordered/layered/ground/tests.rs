@@ -327,5 +327,5 @@ fn what_cannot_work_is_refused() {
         assert!(matches!(mounted, Some(IndexError::NotFormatted(_))), "{mounted:?}");
     }
     let error: IndexError = StoreError::Full.into();
-    assert_eq!(error, IndexError::Full);
+    assert_eq!(error, IndexError::NO_BLOCK);
 }

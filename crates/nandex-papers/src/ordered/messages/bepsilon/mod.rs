@@ -186,14 +186,14 @@ impl BEpsilon {
         // So that what a draining gains lasts for more than one message.
         let spare = shadow.units.count() / 64;
         if self.drained_at == Some((self.tally, self.root.records.len())) {
-            return Err(IndexError::Full);
+            return Err(IndexError::NO_BLOCK);
         }
         self.drain(shadow)?;
         if self.has_room(shadow, spare) {
             return Ok(());
         }
         self.drained_at = Some((self.tally, self.root.records.len()));
-        Err(IndexError::Full)
+        Err(IndexError::NO_BLOCK)
     }
 
     /// Flushes the child of the root with the most messages.
@@ -378,7 +378,7 @@ impl MessageScheme for BEpsilon {
         if !self.has_room_in_leaf(shadow) {
             self.drain(shadow)?;
         }
-        if self.has_room_in_leaf(shadow) { Ok(()) } else { Err(IndexError::Full) }
+        if self.has_room_in_leaf(shadow) { Ok(()) } else { Err(IndexError::NO_BLOCK) }
     }
 
     fn leaf_takes(&mut self, shadow: &mut Shadow<'_>, key: &[u8]) -> Result<bool, IndexError> {
@@ -441,7 +441,7 @@ impl MessageScheme for BEpsilon {
         let root = shadow.attempt(|shadow| {
             let root = layout.build(shadow, &mut tally, records)?;
             let has_room = shadow.units.free_after_commit() >= self.flush_units_of(root.level);
-            if has_room { Ok(root) } else { Err(IndexError::Full) }
+            if has_room { Ok(root) } else { Err(IndexError::NO_BLOCK) }
         })?;
         (self.root, self.tally) = (root, tally);
         Ok(())

@@ -43,12 +43,12 @@ impl Fd {
             return Ok(());
         }
         if self.is_merged {
-            return Err(IndexError::Full);
+            return Err(IndexError::NO_BLOCK);
         }
         self.merge_whole(shadow)?;
         // So that what a merge gains lasts for more than one record.
         let spare = self.puts / 64;
-        if self.fits(shadow, self.puts + 1 + spare) { Ok(()) } else { Err(IndexError::Full) }
+        if self.fits(shadow, self.puts + 1 + spare) { Ok(()) } else { Err(IndexError::NO_BLOCK) }
     }
 
     /// Whether a run of `puts` records leaves room for a second one with a full head merged in.
@@ -290,7 +290,7 @@ impl Fd {
                 let top = written.remove(0);
                 self.lift_fences(shadow, &top, &mut writer.fences)?;
             }
-            if self.fits(shadow, count) { Ok(written) } else { Err(IndexError::Full) }
+            if self.fits(shadow, count) { Ok(written) } else { Err(IndexError::NO_BLOCK) }
         })?;
         (self.levels, self.fences) = (written, writer.fences);
         (self.puts, self.is_merged) = (count, true);

@@ -319,7 +319,8 @@ impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
     fn admit(&mut self, key: &[u8]) -> Result<(), IndexError> {
         if !self.is_full || !self.adds_no_node(key)? {
             let admitted = self.scheme.admit(&mut self.shadow, key);
-            let was_full = core::mem::replace(&mut self.is_full, admitted == Err(IndexError::Full));
+            let was_full =
+                core::mem::replace(&mut self.is_full, admitted.as_ref().is_err_and(IndexError::is_full));
             if !self.is_full || was_full || !self.adds_no_node(key)? {
                 return admitted;
             }
@@ -380,7 +381,7 @@ pub(in crate::ordered) fn make_room<T: MessageScheme>(
     if shadow.units.free_now() < units && shadow.units.free_now() < shadow.units.free_after_commit() {
         commit(shadow, scheme)?;
     }
-    if shadow.units.free_now() < units { Err(IndexError::Full) } else { Ok(()) }
+    if shadow.units.free_now() < units { Err(IndexError::NO_BLOCK) } else { Ok(()) }
 }
 
 impl<S: PageStore, T: MessageScheme> Buffered<S> for MessageTree<S, T> {
@@ -418,6 +419,11 @@ impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
 
     fn durability(&self) -> Durability {
         self.common.durability.min(Durability::EverySync)
+    }
+
+    fn records_max(&self) -> Option<u64> {
+        let StorePages { bytes, count } = StorePages::of(self.store());
+        Some(self.common.record.most_in(count.into(), bytes))
     }
 
     fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexError> {

@@ -188,7 +188,7 @@ pub(in crate::ordered) fn loads<T: MessageScheme>(config: &T::Config) {
     }
     let mut index = Tree::<_, T>::format(Store::new(PAGE_BYTES, 80), &config.clone()).unwrap();
     let many: Model = (0..9_000).map(|n| (key(n).to_vec(), key(n).to_vec())).collect();
-    assert_eq!(index.load(&mut many.iter().map(|(k, v)| (&k[..], &v[..]))), Err(IndexError::Full));
+    assert_eq!(index.load(&mut many.iter().map(|(k, v)| (&k[..], &v[..]))), Err(IndexError::NO_BLOCK));
     assert_sound(&mut index, &Model::new());
     index.insert(&key(1), &key(1)).unwrap();
 }

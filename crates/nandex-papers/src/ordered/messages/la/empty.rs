@@ -125,14 +125,14 @@ impl La {
             return Ok(());
         }
         if self.is_drained {
-            return Err(IndexError::Full);
+            return Err(IndexError::NO_BLOCK);
         }
         self.drain(shadow)?;
         if self.has_room(shadow, shadow.units.count() / 64) {
             return Ok(());
         }
         self.is_drained = true;
-        Err(IndexError::Full)
+        Err(IndexError::NO_BLOCK)
     }
 
     /// Empties all buffers into the leaves, from the bottom up, and joins leaves that are far from full.

@@ -336,7 +336,7 @@ impl MessageScheme for La {
         if !self.has_room_in_leaf(shadow) {
             self.drain(shadow)?;
         }
-        if self.has_room_in_leaf(shadow) { Ok(()) } else { Err(IndexError::Full) }
+        if self.has_room_in_leaf(shadow) { Ok(()) } else { Err(IndexError::NO_BLOCK) }
     }
 
     fn leaf_takes(&mut self, shadow: &mut Shadow<'_>, key: &[u8]) -> Result<bool, IndexError> {
@@ -386,7 +386,7 @@ impl MessageScheme for La {
         let (layout, before) = (self.layout, self.tally);
         let built = shadow.attempt(|shadow| {
             self.root = layout.build(shadow, &mut self.tally, records)?;
-            if self.has_room_to_remove(shadow) { Ok(()) } else { Err(IndexError::Full) }
+            if self.has_room_to_remove(shadow) { Ok(()) } else { Err(IndexError::NO_BLOCK) }
         });
         if let Err(error) = built {
             (self.root, self.tally) = (Node::leaf(layout.shape), before);

@@ -421,7 +421,7 @@ impl<T: GroupTree> OrderedIndex for Pooled<T> {
         self.tree.ram_bytes() + self.pool.held_bytes()
     }
 
-    nandex::forward_index!(tree: maintain, scrub, record);
+    nandex::forward_index!(tree: maintain, scrub, records_max, record);
 
     /// Free room, with every waiting request counted as new records.
     fn free(&self) -> Option<Room> {

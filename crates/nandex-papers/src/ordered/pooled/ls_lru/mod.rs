@@ -536,7 +536,7 @@ impl<S: PageStore> OrderedIndex for LsLruTree<S> {
         stats
     }
 
-    nandex::forward_index!(tree: maintain, scrub, record);
+    nandex::forward_index!(tree: maintain, scrub, records_max, record);
 
     fn ram_bytes(&self) -> usize {
         let (_, [_, _, lent, _]) = self.buffer().slab_use();

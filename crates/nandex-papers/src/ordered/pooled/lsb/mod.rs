@@ -493,7 +493,7 @@ impl<S: PageStore> OrderedIndex for LsbTree<S> {
         stats
     }
 
-    nandex::forward_index!(tree: maintain, scrub, record);
+    nandex::forward_index!(tree: maintain, scrub, records_max, record);
 
     fn ram_bytes(&self) -> usize {
         let key_bytes = usize::from(self.record().key_bytes);

@@ -27,7 +27,7 @@ impl<S: PageStore> LsbTree<S> {
     pub(super) fn update(&mut self, change: Change<'_>) -> Result<bool, IndexError> {
         self.ready()?;
         match self.merge_stranded() {
-            Err(IndexError::Full) if change.value.is_none() => return self.remove_from_full(change),
+            Err(IndexError::Full(_)) if change.value.is_none() => return self.remove_from_full(change),
             merged => merged?,
         }
         let shape = self.area.shape;
@@ -309,7 +309,7 @@ impl<S: PageStore> LsbTree<S> {
     fn merge_logs(&mut self, found: &[FoundLog], page: &mut [u8]) -> Result<(), IndexError> {
         let mut newest = self.newest_of(found);
         let merged = self.sweep(found, &mut newest, page, &mut LsbTree::apply_newest);
-        if !matches!(merged, Err(IndexError::Full)) {
+        if !matches!(merged, Err(IndexError::Full(_))) {
             return merged;
         }
         // What makes room goes first.
@@ -357,7 +357,7 @@ impl<S: PageStore> LsbTree<S> {
         let all: Vec<Change<'_>> =
             changes.within((Bound::Unbounded, Bound::Unbounded), Direction::Ascending).rest().collect();
         let merged = self.apply_by_leaf(all.len(), |i| all[i]);
-        if !matches!(merged, Err(IndexError::Full)) {
+        if !matches!(merged, Err(IndexError::Full(_))) {
             return merged;
         }
         let removals: Vec<Change<'_>> = all.iter().copied().filter(|change| change.value.is_none()).collect();

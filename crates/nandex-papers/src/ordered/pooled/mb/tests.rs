@@ -176,7 +176,7 @@ fn a_full_store_refuses_and_keeps_what_it_has() {
             }
             match put(&mut index, &mut model, &n, &[3; 2]) {
                 Ok(_) => {}
-                Err(IndexError::Full) => refused += 1,
+                Err(IndexError::Full(_)) => refused += 1,
                 Err(error) => panic!("{error}"),
             }
             if rng.below(50) == 0 {

@@ -463,6 +463,11 @@ impl<S: PageStore> OrderedIndex for WideTree<S> {
         stats
     }
 
+    fn records_max(&self) -> Option<u64> {
+        let pages = u64::from(self.directory.store().page_count());
+        Some(self.record.most_in(pages, self.layout.page_bytes))
+    }
+
     leaf_index!();
 
     fn ram_bytes(&self) -> usize {

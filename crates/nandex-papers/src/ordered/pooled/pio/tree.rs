@@ -452,6 +452,10 @@ impl<S: PageStore> OrderedIndex for SegmentTree<S> {
         stats
     }
 
+    fn records_max(&self) -> Option<u64> {
+        Some((self.segments.len() * self.layout.capacity()) as u64)
+    }
+
     leaf_index!();
 
     fn ram_bytes(&self) -> usize {

@@ -53,11 +53,11 @@ impl<S: PageStore> SegmentTree<S> {
     /// Runs one round. If it finds no room, it is repeated after each way of making some.
     fn round_with_room(&mut self, changes: &[Change<'_>], is_all: bool) -> Result<usize, IndexError> {
         let mut applied = self.round(changes, is_all);
-        if applied == Err(IndexError::Full) && self.join_sparse_leaves()? {
+        if applied.as_ref().is_err_and(IndexError::is_full) && self.join_sparse_leaves()? {
             applied = self.round(changes, is_all);
         }
         let Some(first) = changes.first() else { return applied };
-        if applied == Err(IndexError::Full) && self.share_with_neighbour(first.key)? {
+        if applied.as_ref().is_err_and(IndexError::is_full) && self.share_with_neighbour(first.key)? {
             applied = self.round(changes, is_all);
         }
         applied
@@ -191,7 +191,7 @@ impl<S: PageStore> SegmentTree<S> {
     ) -> Result<(), IndexError> {
         let is_split = held > self.layout.keeps();
         match self.rewrite(name, held, is_split, epoch) {
-            Err(IndexError::Full) if is_split && held <= self.layout.capacity() => {
+            Err(IndexError::Full(_)) if is_split && held <= self.layout.capacity() => {
                 // The edit that was given up left its traces on the path.
                 let name = self.directory.name_of(key, Cause::Host)?;
                 self.rewrite(name, held, false, epoch)
@@ -277,7 +277,7 @@ impl<S: PageStore> SegmentTree<S> {
         let is_free = |slot: &usize| self.pages_of(*slot).all(|page| !space.is_used(Lpn(page)));
         let slots = self.segments.len();
         let found = (self.first_free..slots).find(is_free).or_else(|| (0..slots).find(is_free));
-        found.ok_or(IndexError::Full)
+        found.ok_or(IndexError::NO_BLOCK)
     }
 
     /// Makes segments of gathered, sorted records, in frames. Returns how many.
@@ -363,11 +363,11 @@ impl<S: PageStore> SegmentTree<S> {
         // Leaves are loaded one after the other into an empty store.
         let slot = self.leaves as usize;
         if slot >= self.segments.len() {
-            return Err(IndexError::Full);
+            return Err(IndexError::NO_BLOCK);
         }
         let pages = self.pages_of(slot);
         if pages.clone().any(|page| self.directory.space().is_used(Lpn(page))) {
-            return Err(IndexError::Full);
+            return Err(IndexError::NO_BLOCK);
         }
         self.directory.pages_mut().claim_to_load(pages.clone());
         let used = self.lay_leaf((slot, 0), (0, records), 0);

@@ -74,7 +74,7 @@ impl Units {
 
     /// Takes a free unit, near the last one taken.
     pub(in crate::ordered) fn take(&mut self) -> Result<u32, IndexError> {
-        if self.free_units <= self.reserve { Err(IndexError::Full) } else { self.take_any() }
+        if self.free_units <= self.reserve { Err(IndexError::NO_BLOCK) } else { self.take_any() }
     }
 
     /// A word of bits of the units that may not be written.
@@ -85,7 +85,7 @@ impl Units {
     /// Takes a free unit for a commit, which may take reserved ones.
     pub(super) fn take_any(&mut self) -> Result<u32, IndexError> {
         if self.free_units == 0 {
-            return Err(IndexError::Full);
+            return Err(IndexError::NO_BLOCK);
         }
         while self.used_word(self.cursor as usize / 64) >> (self.cursor % 64) & 1 == 1 {
             // Whole words in use are passed at once.

@@ -1,12 +1,10 @@
 //! Patrol reads: logical pages are read to find those that became hard to read, before anyone asks for them.
 
 use super::{PageStore, StoreError};
+use crate::blocks::weak::LOOKS_OF_SCRUB;
 use crate::nand::{Cause, NandError};
 use crate::units::Lpn;
 use alloc::vec::Vec;
-
-/// Pages of the block of a weak page that are looked at after a patrol read.
-const LOOKS: u32 = 8;
 
 /// A store that notes which pages were hard to read, and moves them.
 pub(crate) trait Patrol: PageStore {
@@ -40,7 +38,7 @@ pub(crate) trait Patrol: PageStore {
                 | Err(StoreError::Corrupted { .. } | StoreError::Nand(NandError::Uncorrectable(_))) => {}
                 Err(error) => return Err(error),
             }
-            self.move_weak(LOOKS)?;
+            self.move_weak(LOOKS_OF_SCRUB)?;
         }
         Ok(pages - *self.at())
     }

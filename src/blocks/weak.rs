@@ -12,8 +12,6 @@ use core::ops::Range;
 
 /// Pages of a weak block that an operation looks at.
 pub const LOOKS: u32 = 2;
-/// Pages of a weak block that a scrub looks at after each of its reads.
-pub const LOOKS_OF_SCRUB: u32 = 8;
 
 /// Credit that a read earns, and that a look costs.
 const READ: i32 = 1;

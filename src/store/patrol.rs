@@ -1,10 +1,12 @@
 //! Patrol reads: logical pages are read to find those that became hard to read, before anyone asks for them.
 
 use super::{PageStore, StoreError};
-use crate::blocks::weak::LOOKS_OF_SCRUB;
 use crate::nand::{Cause, NandError};
 use crate::units::Lpn;
 use alloc::vec::Vec;
+
+/// Pages of a weak block that a scrub looks at after each of its reads.
+pub(crate) const LOOKS_OF_SCRUB: u32 = 8;
 
 /// A store that notes which pages were hard to read, and moves them.
 pub(crate) trait Patrol: PageStore {

@@ -6,12 +6,13 @@
 //! for all changes is made beforehand.
 
 use super::{Nodes, RawScheme, RawTree, height_bound, limits};
-use crate::blocks::weak::{LOOKS, LOOKS_OF_SCRUB};
+use crate::blocks::weak::LOOKS;
 use crate::fault::IndexFault;
 use crate::log::collect::{Need, make_room};
 use crate::nand::{Cause, Nand};
 use crate::ordered::change::{Change, check_batch, newest_by_key, newest_places};
 use crate::ordered::{Room, holds_change};
+use crate::store::patrol::LOOKS_OF_SCRUB;
 use alloc::vec;
 use alloc::vec::Vec;
 

@@ -10,6 +10,9 @@ use crate::nand::Reading;
 use crate::units::Ppn;
 use core::ops::Range;
 
+/// Pages of a weak block that an operation looks at.
+pub const LOOKS: u32 = 2;
+
 /// Credit that a read earns, and that a look costs.
 const READ: i32 = 1;
 /// Credit that a program earns.

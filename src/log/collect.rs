@@ -1,14 +1,12 @@
 //! Garbage collection: the log picks a victim block, and the tree moves its valid pages.
 
+use crate::blocks::weak::LOOKS;
 use crate::fault::IndexFault;
 use crate::log::counted::know_pages;
 use crate::log::level::level_wear;
 use crate::log::{Log, parts};
 use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
-
-/// Pages of the block of a weak page that an operation looks at.
-pub(crate) const LOOKS: u32 = 2;
 
 /// A tree whose pages the log may ask it to move.
 pub trait Relocate<N: Nand> {

@@ -5,8 +5,8 @@ use crate::nand::{Cause, NandError};
 use crate::units::Lpn;
 use alloc::vec::Vec;
 
-/// Pages of the block of a weak page that are looked at after a patrol read.
-const LOOKS: u32 = 8;
+/// Pages of a weak block that a scrub looks at after each of its reads.
+pub(crate) const LOOKS_OF_SCRUB: u32 = 8;
 
 /// A store that notes which pages were hard to read, and moves them.
 pub(crate) trait Patrol: PageStore {
@@ -40,7 +40,7 @@ pub(crate) trait Patrol: PageStore {
                 | Err(StoreError::Corrupted { .. } | StoreError::Nand(NandError::Uncorrectable(_))) => {}
                 Err(error) => return Err(error),
             }
-            self.move_weak(LOOKS)?;
+            self.move_weak(LOOKS_OF_SCRUB)?;
         }
         Ok(pages - *self.at())
     }

@@ -4,6 +4,7 @@ use super::plan::Needs;
 use super::{Chip, ChipPlan, Flash, FlashConfig, FlashCounters, Mounted, Rules};
 use crate::blocks::Validity;
 use crate::blocks::spare::PageKind;
+use crate::blocks::weak::LOOKS;
 use crate::blocks::wear::{Move, WearLeveller};
 use crate::check::{CheckReport, Invariant, message, words};
 use crate::fault::StoreFault;
@@ -155,9 +156,6 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
         Ok(0)
     }
 }
-
-/// Pages of the block of a weak page that a write looks at.
-const LOOKS: u32 = 2;
 
 /// Page store made of a chip and a scheme.
 pub struct SchemeFtl<N, S> {

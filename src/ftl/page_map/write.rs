@@ -28,15 +28,13 @@ use super::settings::Separation;
 use super::state::{Frontier, Stream, VERSION_BITS};
 use super::{Core, Work, worn_out};
 use crate::blocks::spare::{Header, PageKind, checksum};
+use crate::blocks::weak::LOOKS;
 use crate::blocks::{BlockState, Wear};
 use crate::codec::numbers;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand, NandError};
 use crate::store::StoreError;
 use crate::units::{Lpn, Pbn, Ppn};
-
-/// Pages of the block of a weak page that a write looks at.
-const LOOKS: u32 = 2;
 
 impl<N: Nand + ?Sized> Work<'_, N> {
     /// Programs a group and then changes the map. After an error nothing of the group has happened, and a

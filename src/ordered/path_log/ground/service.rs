@@ -6,20 +6,19 @@
 //! for all changes is made beforehand.
 
 use super::{Nodes, RawScheme, RawTree, height_bound, limits};
+use crate::blocks::weak::LOOKS;
 use crate::fault::IndexFault;
-use crate::log::collect::{LOOKS, Need, make_room};
+use crate::log::collect::{Need, make_room};
 use crate::nand::{Cause, Nand};
 use crate::ordered::change::{Change, check_batch, newest_by_key, newest_places};
 use crate::ordered::{Room, holds_change};
+use crate::store::patrol::LOOKS_OF_SCRUB;
 use alloc::vec;
 use alloc::vec::Vec;
 
 /// Most changes of a batch. The pages that they replace stay until the batch ends, so room is needed for all
 /// of them.
 const CHANGES_MAX: usize = 256;
-
-/// Pages of the block of a weak page that are looked at after a read of a scrub.
-const LOOKS_OF_SCRUB: u32 = 8;
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
     pub(super) fn changes_max(&self) -> usize {

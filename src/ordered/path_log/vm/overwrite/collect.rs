@@ -3,15 +3,13 @@
 
 use super::update::Anew;
 use super::{InPlace, NONE, SEQUENCE_BITS, page};
+use crate::blocks::weak::LOOKS;
 use crate::check::{IndexError, Invariant, words};
 use crate::codec::numbers;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, Reading};
 use crate::units::Ppn;
 use alloc::vec::Vec;
-
-/// Pages of the block of a weak page that an operation looks at.
-const LOOKS: u32 = 2;
 
 impl<N: Nand> InPlace<N> {
     /// Sees to it that an operation finds the pages it may need, and a block to move pages to.

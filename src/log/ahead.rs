@@ -4,8 +4,9 @@ use crate::blocks::weak::WeakBlock;
 use crate::fault::IndexFault;
 use crate::log::Log;
 use crate::log::collect::{Relocate, collect_one};
+use crate::log::level::Levelling;
 use crate::nand::{Cause, Geometry, Nand, Reading};
-use crate::units::{Pbn, Ppn};
+use crate::units::Ppn;
 
 /// Blocks to have free beyond the number at which an operation would begin to collect.
 const BLOCKS_AHEAD: u32 = 2;
@@ -17,12 +18,7 @@ pub(super) struct Scrubbing {
     pub(super) weak: WeakBlock,
     /// True if the page read last needed a correction.
     was_corrected: bool,
-    /// Block that is being emptied to even out wear.
-    pub(super) cold: Option<Pbn>,
-    /// True while pages of that block move.
-    pub(super) levels: bool,
-    /// Number of the block that was open when one that lags behind was last looked for.
-    pub(super) levelled_at: u32,
+    pub(super) levelling: Levelling,
     /// Number of pages that the round has passed.
     passed: u32,
 }
@@ -40,7 +36,7 @@ impl Scrubbing {
     pub(super) fn charged(&self, cause: Cause) -> Cause {
         match cause {
             Cause::GarbageCollection if self.weak.is_at_work() => Cause::Scrubbing,
-            Cause::GarbageCollection if self.levels => Cause::WearLevelling,
+            Cause::GarbageCollection if self.levelling.is_at_work => Cause::WearLevelling,
             _ => cause,
         }
     }

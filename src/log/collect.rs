@@ -146,7 +146,7 @@ fn refusal<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> IndexFault {
 /// Reclaims the blocks with the fewest valid pages until `wanted` pages are free. It goes on as long as each
 /// block gains, or one of a few does if the exact cost of a move is not known. The log is short of blocks
 /// here, so the configured victim policy is ignored.
-fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<(), IndexFault> {
+pub(super) fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<(), IndexFault> {
     let (mut futile_rounds, mut most_free) = (0, tree.log().free_pages());
     while futile_rounds < 8 && !has_free(tree, wanted) {
         if tree.log().tape.checkpoints.is_closed() {

@@ -1,10 +1,13 @@
-//! Wear levelling: data that nobody changes leave a block that lags far behind the most worn one, so that the
+//! Wear levelling: data that nobody changes leave a block that lags far behind the open one, so that the
 //! block wears, too.
 //!
-//! One block is looked for whenever a sixteenth of the blocks has been opened. Its pages move a few with each
-//! operation, side by side, so that few short-lived pages come between them.
+//! A block is looked for each time another one has been opened, and moves only into one that is worn. Its
+//! pages move a few with each operation, so that none waits long, and nearly side by side.
+//!
+//! A block may lag by a quarter of the erases of the open one: the most worn block is then a third above the
+//! mean. A move has its price, which [`LAG_PER_BLOCK`] bounds.
 
-use super::collect::{Need, Relocate, has_free};
+use super::collect::{MoveCost, Need, Relocate, dig, has_free};
 use super::counted::know_pages;
 use super::tape::Tape;
 use crate::blocks::BlockState;
@@ -12,60 +15,85 @@ use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::units::Pbn;
 
-/// Erases by which a block may lag, at least. It may lag by a quarter of the erases of the most worn block.
+/// Erases by which a block may lag, at least.
 const LAG_MIN: u32 = 16;
 
+/// Erases by which a block may lag for each block that the move of its pages fills. If eight in ten blocks
+/// are cold, moves take one erase in a hundred.
+const LAG_PER_BLOCK: u32 = 160;
+
 /// Pages that an operation moves.
-const MOVES: u32 = 4;
+const MOVES: u32 = 8;
+
+/// The block that is being emptied to even out wear.
+#[derive(Default)]
+pub(super) struct Levelling {
+    cold: Option<Pbn>,
+    /// True while pages of that block move.
+    pub(super) is_at_work: bool,
+    /// Number of the block that was open when one that lags behind was last looked for.
+    looked_at: u32,
+}
 
 impl<N: Nand> Tape<N> {
-    /// Full block whose data should move. A search is due once for each sixteenth of the blocks opened.
-    fn laggard(&mut self) -> Option<Pbn> {
-        let scrubbing = &mut self.medium.scrubbing;
-        if scrubbing.cold.is_some() {
-            return scrubbing.cold.filter(|&cold| self.blocks.state(cold) == BlockState::Full);
+    /// Full block whose data should move, if a move of a page takes so many programs.
+    fn laggard(&mut self, programs: u32) -> Option<Pbn> {
+        let (frontier, levelling) = (self.head.frontier, &mut self.medium.scrubbing.levelling);
+        if levelling.cold.is_some_and(|cold| self.blocks.state(cold) == BlockState::Full) {
+            return levelling.cold;
         }
-        let (blocks, sequence) = (self.medium.geometry.blocks, self.head.frontier.block_sequence);
-        let opened = sequence.saturating_sub(scrubbing.levelled_at);
-        if !self.config.levels_wear || opened <= blocks / 16 {
+        let looked_at = core::mem::replace(&mut levelling.looked_at, frontier.block_sequence);
+        let open = frontier.block.filter(|_| looked_at != frontier.block_sequence)?;
+        let pages = self.medium.geometry.pages_per_block;
+        if !self.config.levels_wear || 2 * frontier.next_page > pages {
             return None;
         }
-        // A mount looks for none, so that its first change is a cheap one.
-        let is_first = core::mem::replace(&mut scrubbing.levelled_at, sequence) == 0;
-        let erases = |pbn: Pbn| self.blocks.erase_count(pbn);
-        let most = (0..blocks).map(|block| erases(Pbn(block))).max()?;
-        let cold = self.blocks.in_state(BlockState::Full).min_by_key(|&pbn| erases(pbn))?;
-        (!is_first && erases(cold) + LAG_MIN.max(most / 4) < most).then_some(cold)
+        let worn = self.blocks.erase_count(open);
+        let lag = |pbn: &Pbn| worn.saturating_sub(self.blocks.erase_count(*pbn));
+        let lag_max = |pbn: &Pbn| {
+            let blocks = LAG_PER_BLOCK * programs * self.blocks.valid_count(*pbn) / pages;
+            blocks.max(LAG_MIN).max(worn / 4)
+        };
+        self.blocks.in_state(BlockState::Full).filter(|pbn| lag(pbn) > lag_max(pbn)).max_by_key(lag)
     }
 }
 
 /// Moves pages of a block that lags behind, if there is room in addition to `need`.
 pub(super) fn level_wear<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexFault> {
-    let cold = tree.log().tape.laggard();
-    tree.log().tape.medium.scrubbing.cold = cold;
+    let MoveCost { programs, slack, .. } = tree.move_cost();
+    let cold = tree.log().tape.laggard(programs);
+    tree.log().tape.medium.scrubbing.levelling.cold = cold;
     let Some(cold) = cold else { return Ok(()) };
-    let cost = tree.move_cost();
-    let programs = MOVES * cost.programs + cost.slack;
-    if !has_free(tree, need.wanted + programs + tree.log().tape.checkpoint_pages()) {
+    dig(tree, need.pages + MOVES * programs + slack)?;
+    if tree.log().tape.blocks.state(cold) != BlockState::Full {
         return Ok(());
     }
     tree.log().ready_to_collect(Some(cold))?;
-    tree.log().tape.medium.scrubbing.levels = true;
-    let moved = move_pages(tree, cold);
-    tree.log().tape.medium.scrubbing.levels = false;
-    moved
+    tree.log().tape.medium.scrubbing.levelling.is_at_work = true;
+    let moved = move_pages(tree, cold, need.pages + programs + slack);
+    let levelling = &mut tree.log().tape.medium.scrubbing.levelling;
+    levelling.is_at_work = false;
+    match moved {
+        // Only who asks for a lost page is to know of it.
+        Err(error) if error.is_loss() => levelling.cold = None,
+        moved => moved?,
+    }
+    Ok(())
 }
 
-fn move_pages<N: Nand, T: Relocate<N>>(tree: &mut T, cold: Pbn) -> Result<(), IndexFault> {
+/// Moves pages of the block as long as so many pages are free, and reclaims it once it is empty.
+fn move_pages<N: Nand, T: Relocate<N>>(tree: &mut T, cold: Pbn, free: u32) -> Result<(), IndexFault> {
     know_pages(tree, cold)?;
     for _ in 0..MOVES {
-        let Some(ppn) = tree.log().tape.blocks.next_valid(cold, 0) else { break };
+        let Some(ppn) = tree.log().tape.blocks.next_valid(cold, 0).filter(|_| has_free(tree, free)) else { break };
         tree.relocate(ppn)?;
     }
     let tape = &tree.log().tape;
-    if tape.valid_in(cold) > 0 || tape.checkpoints.is_closed() {
+    if tape.valid_in(cold) > 0 || tape.checkpoints.is_closed() || !has_free(tree, free) {
         return Ok(());
     }
-    tree.log().tape.medium.scrubbing.cold = None;
+    tree.log().tape.medium.scrubbing.levelling.cold = None;
+    // Addresses of a block that wears again must not be held for nodes that may never move.
+    tree.help_collection()?;
     if tree.let_go(cold)? { tree.log().reclaim(cold) } else { Ok(()) }
 }

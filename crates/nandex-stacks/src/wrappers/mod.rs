@@ -52,7 +52,7 @@ pub(crate) const ENTRIES: &[IndexEntry] = &[
 type Known = [&'static [OptionInfo]; 2];
 
 const PLOW: [OptionInfo; 5] = options::embedded::PLOW;
-const MU: [OptionInfo; 9] = options::raw::MU;
+const MU: [OptionInfo; 10] = options::raw::MU;
 
 const PLOW_PIECES: Known = [
     union_of!(PLOW, options::wrappers::PIECES),

@@ -126,7 +126,7 @@ with! { RawConfig<C> {
     checkpoint_blocks: u32 => with_checkpoint_blocks,
     placement: Placement => with_placement,
     validity: Option<Validity> => with_validity,
-    levels_wear: bool => with_levels_wear,
+    wear_levelling: WearLevelling => with_wear_levelling,
     same_page: SamePage => with_same_page,
     journal: usize => with_journal,
     scheme: C => with_scheme,

@@ -34,7 +34,7 @@
 //! Confidence: the dual pool from the published simulator of its author; threshold levelling is folklore.
 
 use crate::blocks::victim::LEFT_OUT;
-use crate::blocks::{BlockState, BlockTable};
+use crate::blocks::{BlockState, BlockTable, Wear};
 use crate::check::words;
 use crate::fault::StoreFault;
 use crate::sort;
@@ -47,8 +47,11 @@ use alloc::vec::Vec;
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
 pub enum WearLevelling {
     /// Blocks with cold data stay where they are.
-    #[default]
     None,
+    /// The block that lags furthest moves once it lags too far for the price of the move
+    /// ([`WearLevelling::laggard`]).
+    #[default]
+    Relative,
     /// The least worn full block moves once it lags too far behind the most worn block.
     Threshold {
         /// Erases by which a block may lag behind.
@@ -61,10 +64,42 @@ pub enum WearLevelling {
     },
 }
 
+/// Erases by which a block may lag in any case.
+const LAG_MIN: u32 = 16;
+
+/// Erases by which a block may lag for each block that the move of its pages fills. If eight blocks in ten
+/// are cold, their moves take about one erase in a hundred.
+const LAG_PER_BLOCK: u32 = 160;
+
 impl WearLevelling {
+    /// Block that lags furthest behind the worn block `target`, so that its data are to move there. Each
+    /// candidate comes with the number of pages that its move programs. `None` for dual pools, which swap.
+    ///
+    /// By the rule `Relative` a block may lag by a quarter of the erases of the target, so that the most worn
+    /// block is hardly a third above the mean, and by what makes up for the move.
+    pub fn laggard(
+        self,
+        blocks: &BlockTable,
+        target: Pbn,
+        candidates: impl Iterator<Item = (Pbn, u32)>,
+    ) -> Option<Pbn> {
+        let (worn, pages_per_block) = (blocks.erase_count(target), blocks.geometry().pages_per_block);
+        let lag = |pbn| worn.saturating_sub(blocks.erase_count(pbn));
+        let may_move = |&(pbn, pages): &(Pbn, u32)| match self {
+            WearLevelling::Relative => {
+                let price = u64::from(LAG_PER_BLOCK) * u64::from(pages) / u64::from(pages_per_block);
+                u64::from(lag(pbn)) > price.max(u64::from(LAG_MIN.max(worn / 4)))
+            }
+            WearLevelling::Threshold { gap_erases } => lag(pbn) > gap_erases,
+            WearLevelling::None | WearLevelling::DualPool { .. } => false,
+        };
+        candidates.filter(may_move).map(|(pbn, _)| pbn).max_by_key(|&pbn| lag(pbn))
+    }
+
     /// Refuses a rule that was left out when the engine was built (feature `full`).
     pub fn require_built(self) -> Result<(), StoreFault> {
-        let is_built = cfg!(feature = "full") || self == WearLevelling::None;
+        let is_built =
+            cfg!(feature = "full") || matches!(self, WearLevelling::None | WearLevelling::Relative);
         if is_built { Ok(()) } else { Err(StoreError::Unsupported(words(LEFT_OUT).into()).into()) }
     }
 
@@ -77,6 +112,7 @@ impl WearLevelling {
     pub const fn name(self) -> &'static str {
         match self {
             WearLevelling::None => "off",
+            WearLevelling::Relative => "relative",
             WearLevelling::Threshold { .. } => "threshold",
             WearLevelling::DualPool { .. } => "dual-pool",
         }
@@ -124,7 +160,8 @@ impl WearLeveller {
             sort::by_key(&mut by_age, |&pbn| blocks.modified(pbn));
             by_age[..pool.len() / 2].iter().for_each(|pbn| pool[pbn.index()].is_cold = true);
         }
-        let moves_max = if rule == WearLevelling::None { 0 } else { moves_per_scan(blocks) as usize };
+        let plans = !matches!(rule, WearLevelling::None | WearLevelling::Relative);
+        let moves_max = if plans { moves_per_scan(blocks) as usize } else { 0 };
         let planned = Vec::with_capacity(moves_max);
         WearLeveller { rule, pool, planned, calls_since_scan: 0 }
     }
@@ -132,15 +169,23 @@ impl WearLeveller {
     /// Returns the move that is due, if any. To be called about once for each block opened; the move should
     /// be done.
     pub fn next_move(&mut self, blocks: &BlockTable) -> Option<Move> {
+        self.calls_since_scan += 1;
+        let scans = self.calls_since_scan > moves_per_scan(blocks);
+        if scans {
+            self.calls_since_scan = 0;
+        }
+        if self.rule == WearLevelling::Relative {
+            let target = blocks.first_free(Wear::Most).filter(|_| scans)?;
+            let full = blocks.in_state(BlockState::Full).map(|pbn| (pbn, blocks.valid_count(pbn)));
+            return Some(Move { cold: self.rule.laggard(blocks, target, full)?, worn: None });
+        }
         if !cfg!(feature = "full") {
             return None;
         }
-        self.calls_since_scan += 1;
-        if self.calls_since_scan > moves_per_scan(blocks) {
-            self.calls_since_scan = 0;
+        if scans {
             self.planned.clear();
             match self.rule {
-                WearLevelling::None => {}
+                WearLevelling::None | WearLevelling::Relative => {}
                 WearLevelling::Threshold { gap_erases } => self.plan_laggards(blocks, gap_erases),
                 WearLevelling::DualPool { threshold_erases } => self.plan_swaps(blocks, threshold_erases),
             }
@@ -261,7 +306,6 @@ fn is_movable(blocks: &BlockTable, pbn: Pbn) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::blocks::Wear;
     use crate::nand::Geometry;
 
     const BLOCKS: u32 = 100;

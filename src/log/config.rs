@@ -2,6 +2,7 @@
 
 use crate::blocks::Validity;
 use crate::blocks::victim::VictimPolicy;
+use crate::blocks::wear::WearLevelling;
 use crate::check::{IndexError, message, words};
 use crate::fault::IndexFault;
 use crate::log::cached::HAS_READ_PART;
@@ -57,8 +58,8 @@ pub struct LogConfig {
     pub placement: Placement,
     /// How it is known which pages are valid.
     pub validity: Validity,
-    /// True if the data of a block that lags far behind the most worn one move.
-    pub levels_wear: bool,
+    /// Whether and when the data of a block that lags behind a worn one move.
+    pub wear_levelling: WearLevelling,
 }
 
 impl LogConfig {
@@ -88,6 +89,9 @@ impl LogConfig {
             let what = words("pages counted by block, with a write part, pages in place or a table of moves");
             return Err(IndexError::Unsupported(what.into()).into());
         }
+        if self.wear_levelling.asks_for_ages() {
+            return Err(IndexError::Unsupported(words("dual pools below a tree on raw NAND").into()).into());
+        }
         Ok(self.victim.require_built()?)
     }
 }
@@ -115,7 +119,7 @@ impl Default for LogConfig {
             same_page: SamePage::Free,
             placement: Placement::OutOfPlace,
             validity: Validity::Bits,
-            levels_wear: true,
+            wear_levelling: WearLevelling::Relative,
         }
     }
 }

@@ -4,23 +4,18 @@
 //! A block is looked for each time another one has been opened, and moves only into one that is worn. Its
 //! pages move a few with each operation, so that none waits long, and nearly side by side.
 //!
-//! A block may lag by a quarter of the erases of the open one: the most worn block is then a third above the
-//! mean. A move has its price, which [`LAG_PER_BLOCK`] bounds.
+//! [`WearLevelling::laggard`] tells how far a block may lag.
+//!
+//! [`WearLevelling::laggard`]: crate::blocks::wear::WearLevelling::laggard
 
 use super::collect::{MoveCost, Need, Relocate, dig, has_free};
 use super::counted::know_pages;
 use super::tape::Tape;
 use crate::blocks::BlockState;
+use crate::blocks::wear::WearLevelling;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::units::Pbn;
-
-/// Erases by which a block may lag, at least.
-const LAG_MIN: u32 = 16;
-
-/// Erases by which a block may lag for each block that the move of its pages fills. If eight in ten blocks
-/// are cold, moves take one erase in a hundred.
-const LAG_PER_BLOCK: u32 = 160;
 
 /// Pages that an operation moves.
 const MOVES: u32 = 8;
@@ -39,22 +34,21 @@ impl<N: Nand> Tape<N> {
     /// Full block whose data should move, if a move of a page takes so many programs.
     fn laggard(&mut self, programs: u32) -> Option<Pbn> {
         let (frontier, levelling) = (self.head.frontier, &mut self.medium.scrubbing.levelling);
+        if self.config.wear_levelling == WearLevelling::None {
+            return None;
+        }
         if levelling.cold.is_some_and(|cold| self.blocks.state(cold) == BlockState::Full) {
             return levelling.cold;
         }
         let looked_at = core::mem::replace(&mut levelling.looked_at, frontier.block_sequence);
         let open = frontier.block.filter(|_| looked_at != frontier.block_sequence)?;
         let pages = self.medium.geometry.pages_per_block;
-        if !self.config.levels_wear || 2 * frontier.next_page > pages {
+        if 2 * frontier.next_page > pages {
             return None;
         }
-        let worn = self.blocks.erase_count(open);
-        let lag = |pbn: &Pbn| worn.saturating_sub(self.blocks.erase_count(*pbn));
-        let lag_max = |pbn: &Pbn| {
-            let blocks = LAG_PER_BLOCK * programs * self.blocks.valid_count(*pbn) / pages;
-            blocks.max(LAG_MIN).max(worn / 4)
-        };
-        self.blocks.in_state(BlockState::Full).filter(|pbn| lag(pbn) > lag_max(pbn)).max_by_key(lag)
+        let full = self.blocks.in_state(BlockState::Full);
+        let costs = full.map(|pbn| (pbn, programs * self.blocks.valid_count(pbn)));
+        self.config.wear_levelling.laggard(&self.blocks, open, costs)
     }
 }
 
@@ -85,7 +79,9 @@ pub(super) fn level_wear<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> R
 fn move_pages<N: Nand, T: Relocate<N>>(tree: &mut T, cold: Pbn, free: u32) -> Result<(), IndexFault> {
     know_pages(tree, cold)?;
     for _ in 0..MOVES {
-        let Some(ppn) = tree.log().tape.blocks.next_valid(cold, 0).filter(|_| has_free(tree, free)) else { break };
+        let Some(ppn) = tree.log().tape.blocks.next_valid(cold, 0).filter(|_| has_free(tree, free)) else {
+            break;
+        };
         tree.relocate(ppn)?;
     }
     let tape = &tree.log().tape;

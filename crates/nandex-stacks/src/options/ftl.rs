@@ -30,7 +30,11 @@ const BAD_BLOCKS: Percent = Percent::new(
     50.0,
 );
 const WEAR_GAP: Number<u32> = Number::new(
-    option("wear_gap", "off", "erases by which a cold block may lag before it is moved"),
+    option(
+        "wear_gap",
+        "a quarter of the erases of a worn block, and by the price of the move",
+        "erases by which a cold block may lag before it is moved; off: it stays",
+    ),
     (1, 1 << 30),
 );
 /// Makes the rule that finds blocks which lag in wear from the gap.
@@ -195,9 +199,12 @@ fn separation(options: &Options) -> Result<Separation, OptionError> {
 
 fn wear_levelling(options: &Options) -> Result<WearLevelling, OptionError> {
     let levelling = LEVELLING.of(options)?;
+    if options.text(WEAR_GAP.info.name) == Some("off") {
+        return Ok(WearLevelling::None);
+    }
     match WEAR_GAP.of(options)? {
         Some(gap) => Ok(levelling(gap)),
-        None if matches!(levelling(0), WearLevelling::Threshold { .. }) => Ok(WearLevelling::None),
+        None if matches!(levelling(0), WearLevelling::Threshold { .. }) => Ok(WearLevelling::Relative),
         None => Err(OptionError::because(LEVELLING.info.name, "it also takes a wear_gap")),
     }
 }

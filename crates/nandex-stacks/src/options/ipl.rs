@@ -1,6 +1,6 @@
 //! The two forms of in-page logging: IPL and dIPL.
 
-use super::raw::{BENEATH, PLACES};
+use super::raw::{BENEATH, PLACES, WEAR};
 use super::{Choice, Number, Settings};
 use crate::names::{OptionInfo, option};
 use nandex::index::most;
@@ -50,22 +50,24 @@ const REWRITE_UNITS: Number<u32> = Number::new(
     (0, u32::MAX),
 );
 
-pub(crate) const IPL: [OptionInfo; 8] = [
+pub(crate) const IPL: [OptionInfo; 9] = [
     ORDER.info,
     READ_PAGES.info,
     LOG_BYTES.info,
     CHECKPOINT_BLOCKS.info,
+    WEAR.info,
     PLACEMENT.info,
     BENEATH,
     IPL_UNIT.info,
     LOG_PAGES.info,
 ];
 
-pub(crate) const DIPL: [OptionInfo; 9] = [
+pub(crate) const DIPL: [OptionInfo; 10] = [
     ORDER.info,
     READ_PAGES.info,
     LOG_BYTES.info,
     CHECKPOINT_BLOCKS.info,
+    WEAR.info,
     PLACEMENT.info,
     BENEATH,
     DIPL_UNIT.info,
@@ -80,6 +82,7 @@ fn common(settings: &Settings, area: LogArea, chip: Geometry) -> Result<IplConfi
         durability: settings.durability,
         ram_bytes: settings.ram_bytes,
         placement: PLACEMENT.of(options)?,
+        wear_levelling: WEAR.of(options)?,
         // Both forms have the same words.
         log_unit: IPL_UNIT.of(options)?,
         order: ORDER.of(options)?,

@@ -4,6 +4,7 @@ use super::ftl::{VALID_WORDS, VICTIM, victim};
 use super::{Choice, Number, Settings};
 use crate::names::{OptionInfo, option};
 use nandex::blocks::Validity;
+use nandex::blocks::wear::WearLevelling;
 use nandex::log::{LogConfig, Placement, SamePage, WritePartLimit};
 use nandex::nand::Pairing;
 use nandex::ordered::RawConfig;
@@ -41,10 +42,10 @@ const COLLECT_AT: Number<u32> = Number::new(
 );
 pub(crate) const CHECKPOINT_BLOCKS: Number<u32> =
     Number::new(option("checkpoint_blocks", "16", "blocks filled between two checkpoints"), (1, 1 << 24));
-pub(crate) const WEAR: Choice<bool> = Choice::new(
+pub(crate) const WEAR: Choice<WearLevelling> = Choice::new(
     "wear",
-    "level: the data of a block move that lags a quarter behind the most worn one, and by 16 erases; off: they stay",
-    &[("level", true), ("off", false)],
+    "level: data move from a block that lags a quarter behind a worn one, and by the price of the move; off: they stay",
+    &[("level", WearLevelling::Relative), ("off", WearLevelling::None)],
 );
 const SAME_PAGE: Choice<SamePage> = Choice::new(
     "same_page",
@@ -165,7 +166,7 @@ pub(super) fn common<C: Copy + Default>(
         victim,
         collect_at_blocks: COLLECT_AT.or(options, default.collect_at_blocks)?,
         checkpoint_blocks: CHECKPOINT_BLOCKS.or(options, default.checkpoint_blocks)?,
-        levels_wear: WEAR.of(options)?,
+        wear_levelling: WEAR.of(options)?,
         ..RawConfig::new(settings.record)
     })
 }

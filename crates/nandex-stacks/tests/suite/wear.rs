@@ -47,11 +47,7 @@ fn until_worn(
         println!("{:?}", chip.lock().wear());
     }
     let most = chip.lock().wear().iter().copied().max().unwrap();
-    Ok(Wear {
-        ratio: f64::from(most) * f64::from(BLOCKS) / made() as f64,
-        changes: number,
-        erases: made(),
-    })
+    Ok(Wear { ratio: f64::from(most) * f64::from(BLOCKS) / made() as f64, changes: number, erases: made() })
 }
 
 fn index_wear(stack: &Stack, own: &str, class: Durability) -> Result<Wear, String> {
@@ -59,7 +55,7 @@ fn index_wear(stack: &Stack, own: &str, class: Durability) -> Result<Wear, Strin
     let chip = chip(|part| entry.suited(part)).ok_or("no chip")?;
     let settings = Settings { durability: class, ..Settings::new(RecordFormat::new(8, 8)) };
     let mut settings = stack.settings(settings);
-    for name in ["wear"] {
+    for name in ["wear", "wear_gap"] {
         if own != "" && entry.known(&settings.options).iter().any(|option| option.name == name) {
             settings = settings.with(name, own);
         }
@@ -80,7 +76,7 @@ fn index_wear(stack: &Stack, own: &str, class: Durability) -> Result<Wear, Strin
 fn store_wear(entry: &StoreEntry, own: &str) -> Result<Wear, String> {
     let chip = chip(|part| part).ok_or("no chip")?;
     let mut settings = Settings::new(RecordFormat::new(8, 8));
-    for name in ["wear"] {
+    for name in ["wear", "wear_gap"] {
         if own != "" && entry.options.iter().any(|option| option.name == name) {
             settings = settings.with(name, own);
         }
@@ -118,11 +114,19 @@ fn survey() {
         }
         let run = |own: &str| {
             let first = index_wear(&stack, own, classes[0]);
-            if first.is_err() { index_wear(&stack, own, classes[1]).map_err(|e| format!("{:?} {e}", first.err())) } else { first }
+            if first.is_err() {
+                index_wear(&stack, own, classes[1]).map_err(|e| format!("{:?} {e}", first.err()))
+            } else {
+                first
+            }
         };
         told(&stack.name(), run(""), run("off"));
     }
-    for entry in STORES.iter().chain(TBM_STORES).filter(|entry| only.as_ref().is_none_or(|only| only.split(',').any(|one| one == entry.name))) {
+    for entry in STORES
+        .iter()
+        .chain(TBM_STORES)
+        .filter(|entry| only.as_ref().is_none_or(|only| only.split(',').any(|one| one == entry.name)))
+    {
         told(entry.name, store_wear(entry, ""), store_wear(entry, "off"));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::blocks::checkpoint::CheckpointArea;
 use crate::blocks::victim::VictimPolicy;
+use crate::blocks::wear::WearLevelling;
 use crate::blocks::{BlockTable, Validity};
 use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
@@ -50,8 +51,8 @@ pub struct RawConfig<C = ()> {
     /// How valid pages are recorded. `None` means one bit per page if the RAM suffices, otherwise a count per
     /// block.
     pub validity: Option<Validity>,
-    /// True if the data of a block that lags a quarter behind the most worn one, and by 16 erases, move.
-    pub levels_wear: bool,
+    /// Whether and when the data of a block that lags behind a worn one move; not by dual pools.
+    pub wear_levelling: WearLevelling,
     /// Price of a child that is in its parent's page.
     pub same_page: SamePage,
     /// Leaves that may move before the nodes above them are written (JFFS3's journal tree), a 16th of the
@@ -78,7 +79,7 @@ impl<C: Copy + Default> RawConfig<C> {
             checkpoint_blocks: log.checkpoint_blocks,
             placement: log.placement,
             validity: None,
-            levels_wear: log.levels_wear,
+            wear_levelling: log.wear_levelling,
             same_page: log.same_page,
             journal: 0,
             scheme: C::default(),
@@ -144,7 +145,7 @@ impl<C> RawConfig<C> {
             holds: false,
             placement: self.placement,
             validity,
-            levels_wear: self.levels_wear,
+            wear_levelling: self.wear_levelling,
             same_page: self.same_page,
         })
     }

@@ -11,6 +11,7 @@ use super::places::Block;
 use super::slots::{PIECE, PIECE_BYTES};
 use nandex::blocks::checkpoint::CheckpointArea;
 use nandex::blocks::victim::VictimPolicy;
+use nandex::blocks::wear::WearLevelling;
 use nandex::blocks::{BlockTable, Validity};
 use nandex::check::{IndexError, message};
 use nandex::index::{most, require_ram};
@@ -74,6 +75,8 @@ pub struct IplConfig {
     pub checkpoint_blocks: Option<u32>,
     /// Where nodes and log pages are written.
     pub placement: Placement,
+    /// Whether and when a block that lags behind a worn one is merged; not by dual pools.
+    pub wear_levelling: WearLevelling,
 }
 
 impl IplConfig {
@@ -93,6 +96,7 @@ impl IplConfig {
             log_bytes: None,
             checkpoint_blocks: None,
             placement: Placement::OutOfPlace,
+            wear_levelling: WearLevelling::Relative,
         }
     }
 }
@@ -256,6 +260,7 @@ pub(super) struct Config {
     pub(super) durability: Durability,
     pub(super) nodes_max: u32,
     pub(super) rewrite_units: u16,
+    pub(super) wear_levelling: WearLevelling,
     pub(super) read_pages: usize,
     pub(super) log_bytes: usize,
     pub(super) checkpoint_blocks: u32,
@@ -289,6 +294,7 @@ impl Config {
             durability: asked.durability,
             nodes_max: if form.is_fixed() { limit } else { nodes_max },
             rewrite_units: asked.rewrite_units,
+            wear_levelling: asked.wear_levelling,
             read_pages: 0,
             log_bytes: usize::MAX,
             checkpoint_blocks: asked.checkpoint_blocks.unwrap_or((geometry.blocks / 16).max(16)).max(1),

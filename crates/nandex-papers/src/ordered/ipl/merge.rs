@@ -315,16 +315,34 @@ impl<N: Nand> Store<N> {
     /// Merges the block with a weak page, if that leaves enough for an operation.
     pub(super) fn renew_weak(&mut self) -> Result<(), IndexError> {
         let Some(ppn) = self.medium.weak.take() else { return Ok(()) };
-        let pbn = self.medium.form.geometry.block_of(ppn);
-        let has_room = self.space.table.free_count() > FREE_FOR_INSERT;
-        let merged = if self.places.live(pbn) > 0 && has_room {
-            self.merge(&[pbn], self.medium.form.nodes_limit(), Cause::Scrubbing)
-        } else {
-            Ok(())
-        };
+        let renewed = self.renew(self.medium.form.geometry.block_of(ppn), Cause::Scrubbing);
         self.medium.weak.rest();
-        match merged {
-            // The nodes stay where they are, for whoever asks for them.
+        renewed
+    }
+
+    /// Merges a block that lags behind the free one that takes its nodes. It is looked for each time a block
+    /// has been opened.
+    pub(super) fn level_wear(&mut self) -> Result<(), IndexError> {
+        let opened = self.numbers.generation;
+        if core::mem::replace(&mut self.levelled_at, opened) == opened {
+            return Ok(());
+        }
+        let (table, form) = (&self.space.table, self.medium.form);
+        let Some(next) = table.first_free(Wear::Least).filter(|_| !form.is_placed()) else { return Ok(()) };
+        // A merge takes one erase, however many pages it writes: half of what other moves of a block take.
+        let pages = form.geometry.pages_per_block / 2;
+        let used = self.places.in_use().map(|pbn| (pbn, pages));
+        let cold = self.config.wear_levelling.laggard(table, next, used);
+        cold.map_or(Ok(()), |cold| self.renew(cold, Cause::WearLevelling))
+    }
+
+    /// Merges a block whose nodes could as well stay where they are.
+    fn renew(&mut self, pbn: Pbn, cause: Cause) -> Result<(), IndexError> {
+        if self.places.live(pbn) == 0 || self.space.table.free_count() <= FREE_FOR_INSERT {
+            return Ok(());
+        }
+        match self.merge(&[pbn], self.medium.form.nodes_limit(), cause) {
+            // The nodes stay for whoever asks for them.
             Err(IndexError::Full(_) | IndexError::Corrupted { .. }) => Ok(()),
             other => other,
         }

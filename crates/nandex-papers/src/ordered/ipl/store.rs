@@ -46,6 +46,8 @@ pub(super) struct Store<N> {
     pub(super) space: Space,
     pub(super) config: Config,
     pub(super) moving: Node,
+    /// Generation of the newest block when one that lags in wear was last looked for.
+    pub(super) levelled_at: u32,
     pub(super) counts: IplCounts,
 }
 
@@ -60,6 +62,7 @@ impl<N: Nand> Store<N> {
             space,
             config,
             moving: Node::default(),
+            levelled_at: 0,
             counts: IplCounts::default(),
         }
     }

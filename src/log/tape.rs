@@ -277,7 +277,8 @@ impl<N: Nand> Tape<N> {
     pub(super) fn reclaim(&mut self, home: Pbn) -> Result<(), IndexFault> {
         let block = self.addresses.physical_block(home);
         self.addresses.end_stand_in(home);
-        match self.blocks.erase(&mut self.medium.nand, block, Cause::GarbageCollection) {
+        let cause = self.medium.scrubbing.charged(Cause::GarbageCollection);
+        match self.blocks.erase(&mut self.medium.nand, block, cause) {
             Ok(true) => self.blocks.release(block),
             Ok(false) => {}
             Err(error) => return Err(self.capacity.worn_or(error.into())),

@@ -135,7 +135,8 @@ fn at_rate(rate: f64) -> String {
     }
 }
 
-/// The years of life in words, as a range if wear is uneven.
+/// The years until the most worn block is worn out, in words. If few blocks were erased, wear may be uneven,
+/// and the years are the most there can be.
 fn years(life: &Life) -> String {
     let number = |years: f64| match years {
         y if !y.is_finite() => "no end".to_string(),
@@ -144,7 +145,11 @@ fn years(life: &Life) -> String {
         y if y >= 0.1 => format!("{y:.1} years"),
         y => format!("{:.1} days", y * 365.25),
     };
-    number(life.worst_years.unwrap_or(life.even_years))
+    match life.worst_years {
+        Some(years) => number(years),
+        None if life.even_years.is_finite() => format!("up to {}", number(life.even_years)),
+        None => number(life.even_years),
+    }
 }
 
 fn costs(answer: &Contender) -> [(&'static str, String); 11] {
@@ -257,9 +262,11 @@ mod tests {
 
     #[test]
     fn years_are_told_in_words_that_fit() {
-        let life = |even_years| Life { rate: 1.0, even_years, worst_years: None };
-        let words: Vec<String> =
-            [f64::INFINITY, 5e4, 12.3, 0.5, 0.01].map(|years_| years(&life(years_))).to_vec();
+        let life = |even_years, worst_years| years(&Life { rate: 1.0, even_years, worst_years });
+        let words = [f64::INFINITY, 5e4, 12.3, 0.5, 0.01].map(|years| life(years, Some(years)));
         assert_eq!(words, ["no end", "over 1,000 years", "12 years", "0.5 years", "3.7 days"]);
+        assert_eq!(life(40.0, Some(5.0)), "5.0 years", "the most worn block decides");
+        assert_eq!(life(40.0, None), "up to 40 years", "nobody knows how uneven wear is");
+        assert_eq!(life(f64::INFINITY, None), "no end");
     }
 }

@@ -4,6 +4,8 @@
 mod boots;
 mod left_out;
 #[cfg(feature = "full")]
+mod levelled;
+#[cfg(feature = "full")]
 mod room_after_cut;
 // Pages wait in RAM from this tier on.
 #[cfg(feature = "embedded")]

@@ -1,132 +1,191 @@
 //! Wear: cold data beside one key that is written over and over. The most worn block is not far above the
-//! mean.
+//! mean, for few erases more, whatever the index and the FTL.
 #![allow(clippy::unwrap_used)]
 
+use crate::sizes::sized;
 use nandex::nand::catalogue::mlc_with;
 use nandex::nand::sim::SimChip;
-use nandex::rng::split_mix;
-use nandex::{Cause, Durability, Lpn, OrderedIndex, RecordFormat, Shared};
+use nandex::rng::{Rng, split_mix};
+use nandex::spatial::Rect;
+use nandex::{Cause, Durability, Lpn, RecordFormat, Shared};
+use nandex_stacks::names::OptionInfo;
 use nandex_stacks::options::Settings;
 use nandex_stacks::registry::{STORES, Stack, StoreEntry, stacks};
+use nandex_stacks::spatial::{SPATIAL, SpatialEntry};
 use nandex_stacks::tbm::TBM_STORES;
 
-const PAGE_BYTES: u32 = 512;
-const PAGES_PER_BLOCK: u32 = 16;
-const BLOCKS: u32 = 40;
-/// Erases of a block in the mean at the end.
-fn erases() -> u32 {
-    std::env::var("E").map_or(60, |e| e.parse().unwrap())
-}
-fn cold_percent() -> u64 {
-    std::env::var("C").map_or(40, |e| e.parse().unwrap())
-}
+/// Erases of the most worn block over the mean, in hundredths, at most.
+const UNEVEN: u64 = 150;
+/// Erases in a thousand that levelling may add.
+const PRICE: f64 = 10.0;
 
-#[derive(Clone, Copy)]
+/// Erases of a block in the mean: as many as it takes until a tenth of a percent has bought an even chip.
+const ERASES: u32 = 300;
+const SHAPES: [(u32, u32, u32); 4] = [(512, 8, 48), (512, 16, 40), (1024, 8, 32), (1024, 16, 24)];
+/// Changes after which a run ends that hardly erases.
+const CHANGES: u64 = 1_000_000;
+
+/// Changes made, and erases of each block.
+#[derive(Clone, Debug)]
 struct Wear {
-    ratio: f64,
     changes: u64,
-    erases: u64,
+    erases: Vec<u32>,
 }
 
-fn chip(suited: impl Fn(nandex::nand::Part) -> nandex::nand::Part) -> Option<Shared<SimChip>> {
-    Some(Shared::new(SimChip::new(&suited(mlc_with(PAGE_BYTES, PAGES_PER_BLOCK, BLOCKS))).ok()?))
+impl Wear {
+    fn total(&self) -> u64 {
+        self.erases.iter().map(|&erases| u64::from(erases)).sum()
+    }
+
+    /// Erases of the most worn block over the mean, in hundredths.
+    fn uneven(&self) -> u64 {
+        let most = self.erases.iter().copied().max().map_or(0, u64::from);
+        100 * most * self.erases.len() as u64 / self.total().max(1)
+    }
+
+    fn erases_a_change(&self) -> f64 {
+        self.total() as f64 / self.changes as f64
+    }
 }
 
-fn until_worn(
-    chip: &Shared<SimChip>,
-    most: u64,
-    mut change: impl FnMut(u64) -> Result<(), String>,
-) -> Result<Wear, String> {
-    let made = || chip.lock().counters().block_erases_total();
-    let mut number = 0u64;
-    while made() < u64::from(erases() * BLOCKS) && number < most {
-        change(number)?;
-        number += 1;
-    }
-    if std::env::var("W").is_ok() {
-        println!("{:?}", chip.lock().wear());
-    }
-    let most = chip.lock().wear().iter().copied().max().unwrap();
-    Ok(Wear { ratio: f64::from(most) * f64::from(BLOCKS) / made() as f64, changes: number, erases: made() })
+/// Chip, seed and whether wear is levelled.
+struct Trial {
+    shape: (u32, u32, u32),
+    cold_percent: u64,
+    levels: bool,
 }
 
-fn index_wear(stack: &Stack, own: &str, class: Durability) -> Result<Wear, String> {
-    let entry = stack.index;
-    let chip = chip(|part| entry.suited(part)).ok_or("no chip")?;
-    let settings = Settings { durability: class, ..Settings::new(RecordFormat::new(8, 8)) };
-    let mut settings = stack.settings(settings);
-    for name in ["wear", "wear_gap"] {
-        if own != "" && entry.known(&settings.options).iter().any(|option| option.name == name) {
-            settings = settings.with(name, own);
-        }
+impl Trial {
+    fn drawn(number: usize, levels: bool) -> Trial {
+        let mut rng = Rng::new(number as u64);
+        let shape = SHAPES[rng.below(SHAPES.len() as u64) as usize];
+        Trial { shape, cold_percent: 20 + rng.below(51), levels }
     }
-    let mut index = (entry.format)(Box::new(chip.clone()), &settings).map_err(|e| format!("{e}"))?;
-    let cold = index.free().map_or(1500, |room| room.records) * cold_percent() / 100;
-    let key = |number: u64| if entry.takes_any_key() { split_mix(number) } else { number }.to_be_bytes();
-    for number in 0..cold {
-        index.insert(&key(number), &[0; 8]).map_err(|e| format!("filled {e}"))?;
+
+    fn chip(&self) -> Shared<SimChip> {
+        let (page_bytes, pages_per_block, blocks) = self.shape;
+        Shared::new(SimChip::new(&mlc_with(page_bytes, pages_per_block, blocks)).unwrap())
     }
-    until_worn(&chip, 4_000_000, |number| {
-        let hot = if entry.takes_any_key() { 0 } else { cold + number };
-        index.insert(&key(hot), &number.to_be_bytes()).map_err(|e| format!("{number}: {e}"))?;
-        if number % 10 == 9 { index.sync().map_err(|e| format!("{e}")) } else { Ok(()) }
+
+    /// Settings with levelling as by default, or off.
+    fn settings(&self, settings: Settings, known: &[OptionInfo]) -> Settings {
+        let own = ["wear", "wear_gap"].into_iter().filter(|name| known.iter().any(|o| o.name == *name));
+        own.filter(|_| !self.levels).fold(settings, |settings, name| settings.with(name, "off"))
+    }
+}
+
+fn told<T, E: std::fmt::Display>(what: &str, done: Result<T, E>) -> Result<T, String> {
+    done.map_err(|error| format!("{what}: {error}"))
+}
+
+fn worn(chip: &Shared<SimChip>, mut change: impl FnMut(u64) -> Result<(), String>) -> Result<Wear, String> {
+    let (mut changes, began) = (0, chip.lock().wear().to_vec());
+    let since = |chip: &Shared<SimChip>| {
+        let now = chip.lock().wear().to_vec();
+        now.iter().zip(&began).map(|(now, then)| now - then).collect::<Vec<u32>>()
+    };
+    let all = |chip: &Shared<SimChip>| chip.lock().counters().block_erases_total();
+    let enough = all(chip) + u64::from(ERASES) * began.len() as u64;
+    while all(chip) < enough && changes < CHANGES {
+        change(changes)?;
+        changes += 1;
+    }
+    Ok(Wear { changes, erases: since(chip) })
+}
+
+fn wear_of_index(stack: &Stack, trial: &Trial, class: Durability) -> Result<Wear, String> {
+    let (entry, chip) = (stack.index, trial.chip());
+    let settings = stack.settings(Settings { durability: class, ..Settings::new(RecordFormat::new(8, 8)) });
+    let known = entry.known(&settings.options);
+    let settings = trial.settings(settings, known);
+    let mut index = told("format", (entry.format)(Box::new(chip.clone()), &settings))?;
+    let room = index.free().ok_or("no room is told")?.records;
+    for number in 0..room * trial.cold_percent / 100 {
+        told("fill", index.insert(&split_mix(number).to_be_bytes(), &[0; 8]))?;
+    }
+    worn(&chip, |number| {
+        told("change", index.insert(&split_mix(0).to_be_bytes(), &number.to_be_bytes()))?;
+        if number % 10 == 9 { told("sync", index.sync()) } else { Ok(()) }
     })
 }
 
-fn store_wear(entry: &StoreEntry, own: &str) -> Result<Wear, String> {
-    let chip = chip(|part| part).ok_or("no chip")?;
-    let mut settings = Settings::new(RecordFormat::new(8, 8));
-    for name in ["wear", "wear_gap"] {
-        if own != "" && entry.options.iter().any(|option| option.name == name) {
-            settings = settings.with(name, own);
+fn wear_of_spatial(entry: &SpatialEntry, trial: &Trial) -> Result<Wear, String> {
+    let chip = trial.chip();
+    let settings = Settings { durability: Durability::EverySync, ..Settings::new(RecordFormat::new(8, 8)) };
+    let settings = trial.settings(settings, entry.options);
+    let mut index = told("format", entry.format::<i32, 2>(Box::new(chip.clone()), &settings))?;
+    let rect = |number: u64| {
+        let at = split_mix(number).to_be_bytes();
+        let [x, y] = [0, 2].map(|i| i32::from(i16::from_be_bytes([at[i], at[i + 1]])));
+        Rect::new([x, y], [x + 3, y + 3]).unwrap()
+    };
+    let pages = trial.shape.1 * trial.shape.2;
+    let cold = u64::from(pages) * u64::from(trial.shape.0 / 64) * trial.cold_percent / 100;
+    for number in 0..cold {
+        told("fill", index.insert(&rect(number), number))?;
+    }
+    told("sync", index.sync())?;
+    worn(&chip, |number| {
+        if number % 2 == 0 {
+            told("insert", index.insert(&rect(cold), cold))?
+        } else {
+            told("remove", index.remove(&rect(cold), cold))?;
+        }
+        if number % 10 == 9 { told("sync", index.sync()) } else { Ok(()) }
+    })
+}
+
+fn wear_of_store(entry: &StoreEntry, trial: &Trial) -> Result<Wear, String> {
+    let chip = trial.chip();
+    let settings = trial.settings(Settings::new(RecordFormat::new(8, 8)), entry.options);
+    let mut store = told("format", (entry.format)(Box::new(chip.clone()), &settings))?;
+    let data = vec![7; store.page_bytes() as usize];
+    for lpn in 0..store.page_count() * trial.cold_percent as u32 / 100 {
+        told("fill", store.write(Lpn(lpn), Cause::Host, &data))?;
+    }
+    worn(&chip, |_| told("write", store.write(Lpn(0), Cause::Host, &data)))
+}
+
+/// Finds what is wrong with the wear of a subject.
+fn fault(number: usize, name: &str, wear: &dyn Fn(&Trial) -> Result<Wear, String>) -> Option<String> {
+    for draw in (0..sized(1, 3)).map(|draw| 3 * number + draw) {
+        let on = Trial::drawn(draw, true);
+        let (levelled, off) = (wear(&on), wear(&Trial::drawn(draw, false)));
+        match (levelled, off) {
+            (Ok(on_), Ok(off)) => println!(
+                "{name}: {} off {}: {:+.2} % {:?} {}",
+                on_.uneven(),
+                off.uneven(),
+                (on_.erases_a_change() / off.erases_a_change() - 1.0) * 100.0,
+                on.shape,
+                on.cold_percent
+            ),
+            (on, off) => println!("{name} {:?} {:?}", on.err(), off.err()),
         }
     }
-    let mut store = (entry.format)(Box::new(chip.clone()), &settings).map_err(|e| format!("{e}"))?;
-    let data = vec![7; store.page_bytes() as usize];
-    let cold = store.page_count() * (cold_percent() as u32) / 100;
-    for lpn in 0..cold {
-        store.write(Lpn(lpn), Cause::Host, &data).map_err(|e| format!("filled {e}"))?;
-    }
-    until_worn(&chip, 4_000_000, |_| store.write(Lpn(0), Cause::Host, &data).map_err(|e| format!("{e}")))
+    None
 }
 
 #[test]
 fn survey() {
-    let classes = [Durability::EveryOperation, Durability::EverySync];
-    let told = |name: &str, on: Result<Wear, String>, off: Result<Wear, String>| match (on, off) {
-        (Ok(on), Ok(off)) => println!(
-            "{name}: {:.2}, off {:.2}; {:+.1} % erases; {} changes {} erases",
-            on.ratio,
-            off.ratio,
-            100.0 * ((on.erases as f64 / on.changes as f64) / (off.erases as f64 / off.changes as f64) - 1.0),
-            on.changes,
-            on.erases
-        ),
-        (on, off) => println!("{name}: {:?} {:?}", on.err(), off.err()),
-    };
     let only = std::env::var("O").ok();
-    for stack in stacks() {
-        if only.as_ref().is_some_and(|only| !only.split(',').any(|one| one == stack.name())) {
+    let is = |name: &str| only.as_ref().is_none_or(|only| only.split(',').any(|one| one == name));
+    for (number, stack) in stacks().enumerate() {
+        if stack.ftl.is_some_and(|ftl| ftl.name != "page-map" && stack.index.name != "bplus")
+            || !is(&stack.name())
+        {
             continue;
         }
-        if stack.ftl.is_some_and(|ftl| ftl.name != "page-map" && stack.index.name != "bplus") {
-            continue;
-        }
-        let run = |own: &str| {
-            let first = index_wear(&stack, own, classes[0]);
-            if first.is_err() {
-                index_wear(&stack, own, classes[1]).map_err(|e| format!("{:?} {e}", first.err()))
-            } else {
-                first
-            }
+        let wear = |trial: &Trial| {
+            wear_of_index(&stack, trial, Durability::EveryOperation)
+                .or_else(|_| wear_of_index(&stack, trial, Durability::EverySync))
         };
-        told(&stack.name(), run(""), run("off"));
+        fault(number, &stack.name(), &wear);
     }
-    for entry in STORES
-        .iter()
-        .chain(TBM_STORES)
-        .filter(|entry| only.as_ref().is_none_or(|only| only.split(',').any(|one| one == entry.name)))
-    {
-        told(entry.name, store_wear(entry, ""), store_wear(entry, "off"));
+    for (number, entry) in SPATIAL.iter().enumerate().filter(|(_, entry)| is(entry.name)) {
+        fault(number, entry.name, &|trial| wear_of_spatial(entry, trial));
+    }
+    for (number, entry) in STORES.iter().chain(TBM_STORES).enumerate().filter(|(_, entry)| is(entry.name)) {
+        fault(number, entry.name, &|trial| wear_of_store(entry, trial));
     }
 }

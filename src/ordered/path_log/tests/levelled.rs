@@ -1,0 +1,157 @@
+//! Wear levelling and power: whatever operation of the chip is cut while data move to even out wear, the tree
+//! returns all that it was given.
+
+use crate::blocks::Validity;
+use crate::blocks::wear::WearLevelling;
+use crate::check::IndexError;
+use crate::inputs::stride;
+use crate::nand::Cause;
+use crate::nand::catalogue::mlc_64m;
+use crate::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
+use crate::ordered::mu::{MuStarTree, MuTree};
+use crate::ordered::vm::{VmConfig, VmTree};
+use crate::ordered::wandering::WanderingTree;
+use crate::ordered::{OrderedIndex, RawConfig, RecordFormat};
+use crate::rng::split_mix;
+use crate::{Geometry, Shared};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+
+const RECORD: RecordFormat = RecordFormat::new(4, 4);
+
+/// Records that do not change.
+const COLD: u32 = 1_000;
+/// Key that changes always.
+const HOT: u32 = COLD;
+
+/// Changes before the first cut, and those of which one is cut.
+const BEFORE: u32 = 4_000;
+const OPERATIONS: u32 = 60;
+
+type Chip = Shared<SimChip>;
+type Tree = Box<dyn OrderedIndex>;
+type Open = fn(Chip, bool) -> Result<Tree, IndexError>;
+
+/// Configuration by which every block that lags by two erases is emptied.
+fn keen<C: Copy + Default>() -> RawConfig<C> {
+    RawConfig { wear_levelling: WearLevelling::Threshold { gap_erases: 1 }, ..RawConfig::new(RECORD) }
+}
+
+macro_rules! opens {
+    ($tree:ident, $config:expr) => {
+        |chip, is_new| {
+            let config = $config;
+            let opened = if is_new { $tree::format(chip, &config) } else { $tree::mount(chip, &config) };
+            opened.map(|tree| Box::new(tree) as Tree)
+        }
+    };
+}
+
+fn key(number: u32) -> [u8; 4] {
+    (split_mix(number.into()) as u32).to_be_bytes()
+}
+
+/// Value of the hot key.
+fn hot(tree: &mut Tree) -> u32 {
+    let mut value = [0; 4];
+    assert!(tree.get(&key(HOT), &mut value).unwrap());
+    u32::from_be_bytes(value)
+}
+
+/// Changes the hot key until the power goes. Returns the number of changes that returned.
+fn run(tree: &mut Tree) -> u32 {
+    let change = |number: &u32| tree.insert(&key(HOT), &(BEFORE + number).to_be_bytes()).is_err();
+    (0..OPERATIONS).find(change).unwrap_or(OPERATIONS)
+}
+
+/// A chip with cold records and a hot one, on which wear was levelled again and again.
+fn levelled(open: Open, geometry: Geometry) -> SimChip {
+    let mut part = mlc_64m();
+    part.geometry = geometry;
+    let chip = Shared::new(SimChip::new(&part).unwrap());
+    let mut tree = open(chip.clone(), true).unwrap();
+    for number in 0..COLD {
+        tree.insert(&key(number), &number.to_be_bytes()).unwrap();
+    }
+    for number in 0..BEFORE {
+        tree.insert(&key(HOT), &number.to_be_bytes()).unwrap();
+    }
+    let report = tree.check().unwrap();
+    assert!(report.is_sound(), "{report:?}");
+    drop(tree);
+    chip.lock().clone()
+}
+
+/// Operations of the chip so far, and of them the programs and erases of levelling.
+fn done(chip: &Chip) -> (u64, [u64; 2]) {
+    let chip = chip.lock();
+    let all = chip.counters();
+    (
+        chip.operations(),
+        [all.page_programs, all.block_erases].map(|by_cause| by_cause[Cause::WearLevelling as usize]),
+    )
+}
+
+fn is_whole(tree: &mut Tree, least: u32) -> Result<(), String> {
+    let mut value = [0; 4];
+    for number in 0..COLD {
+        let found = tree.get(&key(number), &mut value).map_err(|error| format!("{number}: {error}"))?;
+        if !found || value != number.to_be_bytes() {
+            return Err(format!("{number} is gone or another"));
+        }
+    }
+    let report = tree.check().map_err(|error| format!("{error}"))?;
+    match hot(tree) {
+        now if !(least..=least + 1).contains(&now) => Err(format!("{now} for {least}")),
+        _ if !report.is_sound() => Err(format!("{report:?}")),
+        _ => Ok(()),
+    }
+}
+
+fn a_cut_in_a_move_loses_nothing(open: Open) {
+    for (page_bytes, pages, blocks) in [(512, 16, 24), (1024, 8, 40)] {
+        let geometry = Geometry::new(page_bytes, 64, pages, blocks);
+        let start = levelled(open, geometry);
+        let chip = Shared::new(start.clone());
+        let mut tree = open(chip.clone(), false).unwrap();
+        let (began, moves) = done(&chip);
+        assert_eq!(run(&mut tree), OPERATIONS);
+        let (ended, moves_then) = done(&chip);
+        let is_levelled = moves_then[0] > moves[0] && moves_then[1] > moves[1];
+        assert!(is_levelled, "{geometry:?}: nothing moves while the power is cut");
+        for at in (0..ended - began).step_by(stride(3)) {
+            let torn = TornModel::ALL[at as usize % 4];
+            let chip = Shared::new(start.clone());
+            let mut tree = open(chip.clone(), false).unwrap();
+            let at_operation = began + at;
+            let cut = PowerCut { at_operation, when: CutWhen::Inside, torn, seed: at };
+            chip.lock().plan_power_cut(cut);
+            let changes = run(&mut tree);
+            drop(tree);
+            chip.lock().power_on();
+            let mut tree = open(chip.clone(), false).unwrap();
+            let whole = is_whole(&mut tree, BEFORE + changes - 1);
+            assert_eq!(whole, Ok(()), "{geometry:?}, cut at {at} {torn:?}");
+            assert_eq!(run(&mut tree), OPERATIONS, "{geometry:?}, after a cut at {at} {torn:?}");
+            let whole = is_whole(&mut tree, BEFORE + OPERATIONS - 1);
+            assert_eq!(whole, Ok(()), "{geometry:?}, {OPERATIONS} changes after a cut at {at} {torn:?}");
+        }
+    }
+}
+
+macro_rules! loses_nothing {
+    ($($name:ident: $tree:ident, $config:expr;)+) => {
+        $( #[test] fn $name() { a_cut_in_a_move_loses_nothing(opens!($tree, $config)); } )+
+    };
+}
+
+loses_nothing! {
+    a_cut_in_a_move_of_a_mu_tree_loses_nothing: MuTree, keen();
+    a_cut_in_a_move_of_a_mu_star_tree_loses_nothing: MuStarTree, keen();
+    a_cut_in_a_move_of_a_wandering_tree_loses_nothing: WanderingTree, keen();
+    a_cut_in_a_move_of_a_tree_with_a_journal_loses_nothing: WanderingTree, RawConfig { journal: 6, ..keen() };
+    a_cut_in_a_move_of_a_vm_tree_loses_nothing: VmTree, VmConfig { tree: keen(), ..VmConfig::new(RECORD) };
+    a_cut_in_a_move_of_a_counted_tree_loses_nothing: MuTree,
+        RawConfig { validity: Some(Validity::Counts), ..keen() };
+}

@@ -110,10 +110,12 @@ fn wear_of_index(stack: &Stack, trial: &Trial, class: Durability) -> Result<Wear
     for number in 0..cold {
         told("fill", index.insert(&split_mix(number).to_be_bytes(), &[0; 8]))?;
     }
-    worn(&chip, |number| {
+    let wear = worn(&chip, |number| {
         told("change", index.insert(&split_mix(0).to_be_bytes(), &number.to_be_bytes()))?;
         if number % 10 == 9 { told("sync", index.sync()) } else { Ok(()) }
-    })
+    })?;
+    let report = told("check", index.check())?;
+    if report.is_sound() && report.records == cold { Ok(wear) } else { Err(format!("{report:?}")) }
 }
 
 fn wear_of_spatial(entry: &SpatialEntry, trial: &Trial) -> Result<Wear, String> {
@@ -141,12 +143,13 @@ fn wear_of_spatial(entry: &SpatialEntry, trial: &Trial) -> Result<Wear, String> 
     })
 }
 
-/// Subjects whose most worn block has more erases than [`UNEVEN`], and why.
-const UNLEVEL: [(&str, &str); 4] = [
-    ("wpcb on page-map", "the blocks of its buffer take every write, and no others: 4.7 times the mean"),
-    ("bplus on bast", "log blocks come from few logical blocks that stay hot: 2.2 times"),
-    ("bplus on sast", "log blocks come from few groups that stay hot: 3.7 times"),
-    ("bplus on hftl", "the blocks of the hot area take most writes, and no others: 3.9 times"),
+/// Subjects whose most worn block has more erases than [`UNEVEN`], why, and how many in a drawn run.
+const UNLEVEL: [(&str, &str); 5] = [
+    ("vmtree-ow", "levels nothing: 4.3 times the mean"),
+    ("wpcb on page-map", "the blocks of its buffer take every write, and no others: 4.7 times"),
+    ("bplus on bast", "the merges that levelling has do not suffice, nobody knows why yet: 2.2 times"),
+    ("bplus on sast", "as on BAST: 3.7 times"),
+    ("bplus on hftl", "as on BAST, and the hot area keeps its blocks: 3.9 times"),
 ];
 
 /// Checks a subject on chips that are drawn. Its levelling may add so many erases in a thousand.

@@ -25,8 +25,8 @@ const COLD: u32 = 1_000;
 /// Key that changes always.
 const HOT: u32 = COLD;
 
-/// Changes before the first cut, and those of which one is cut.
-const BEFORE: u32 = 4_000;
+/// Most changes before the first cut, and those of which one is cut.
+const BEFORE_MAX: u32 = 60_000;
 const OPERATIONS: u32 = 60;
 
 type Chip = Shared<SimChip>;
@@ -59,14 +59,16 @@ fn hot(tree: &mut Tree) -> u32 {
     u32::from_be_bytes(value)
 }
 
-/// Changes the hot key until the power goes. Returns the number of changes that returned.
-fn run(tree: &mut Tree) -> u32 {
-    let change = |number: &u32| tree.insert(&key(HOT), &(BEFORE + number).to_be_bytes()).is_err();
+/// Changes the hot key to numbers from this one on, until the power goes. Returns the number of changes that
+/// returned.
+fn run(tree: &mut Tree, from: u32) -> u32 {
+    let change = |number: &u32| tree.insert(&key(HOT), &(from + number).to_be_bytes()).is_err();
     (0..OPERATIONS).find(change).unwrap_or(OPERATIONS)
 }
 
-/// A chip with cold records and a hot one, on which wear was levelled again and again.
-fn levelled(open: Open, geometry: Geometry) -> SimChip {
+/// A chip with cold records and a hot one, on which the next changes after a mount level wear, and the number
+/// of changes so far.
+fn nearly_levelled(open: Open, geometry: Geometry) -> (SimChip, u32) {
     let mut part = mlc_64m();
     part.geometry = geometry;
     let chip = Shared::new(SimChip::new(&part).unwrap());
@@ -74,13 +76,19 @@ fn levelled(open: Open, geometry: Geometry) -> SimChip {
     for number in 0..COLD {
         tree.insert(&key(number), &number.to_be_bytes()).unwrap();
     }
-    for number in 0..BEFORE {
-        tree.insert(&key(HOT), &number.to_be_bytes()).unwrap();
+    for changes in (0..BEFORE_MAX).step_by(OPERATIONS as usize) {
+        assert_eq!(run(&mut tree, changes), OPERATIONS);
+        let start = chip.lock().clone();
+        let next = Shared::new(start.clone());
+        let mut mounted = open(next.clone(), false).unwrap();
+        let (_, moves) = done(&next);
+        run(&mut mounted, changes + OPERATIONS);
+        let (_, moves_then) = done(&next);
+        if changes > BEFORE_MAX / 4 && moves_then[0] > moves[0] && moves_then[1] > moves[1] {
+            return (start, changes + OPERATIONS);
+        }
     }
-    let report = tree.check().unwrap();
-    assert!(report.is_sound(), "{report:?}");
-    drop(tree);
-    chip.lock().clone()
+    panic!("{geometry:?}: wear is never levelled");
 }
 
 /// Operations of the chip so far, and of them the programs and erases of levelling.
@@ -112,14 +120,12 @@ fn is_whole(tree: &mut Tree, least: u32) -> Result<(), String> {
 fn a_cut_in_a_move_loses_nothing(open: Open) {
     for (page_bytes, pages, blocks) in [(512, 16, 24), (1024, 8, 40)] {
         let geometry = Geometry::new(page_bytes, 64, pages, blocks);
-        let start = levelled(open, geometry);
+        let (start, before) = nearly_levelled(open, geometry);
         let chip = Shared::new(start.clone());
         let mut tree = open(chip.clone(), false).unwrap();
-        let (began, moves) = done(&chip);
-        assert_eq!(run(&mut tree), OPERATIONS);
-        let (ended, moves_then) = done(&chip);
-        let is_levelled = moves_then[0] > moves[0] && moves_then[1] > moves[1];
-        assert!(is_levelled, "{geometry:?}: nothing moves while the power is cut");
+        let (began, _) = done(&chip);
+        assert_eq!(run(&mut tree, before), OPERATIONS);
+        let (ended, _) = done(&chip);
         for at in (0..ended - began).step_by(stride(3)) {
             let torn = TornModel::ALL[at as usize % 4];
             let chip = Shared::new(start.clone());
@@ -127,14 +133,14 @@ fn a_cut_in_a_move_loses_nothing(open: Open) {
             let at_operation = began + at;
             let cut = PowerCut { at_operation, when: CutWhen::Inside, torn, seed: at };
             chip.lock().plan_power_cut(cut);
-            let changes = run(&mut tree);
+            let changes = run(&mut tree, before);
             drop(tree);
             chip.lock().power_on();
             let mut tree = open(chip.clone(), false).unwrap();
-            let whole = is_whole(&mut tree, BEFORE + changes - 1);
+            let whole = is_whole(&mut tree, before + changes - 1);
             assert_eq!(whole, Ok(()), "{geometry:?}, cut at {at} {torn:?}");
-            assert_eq!(run(&mut tree), OPERATIONS, "{geometry:?}, after a cut at {at} {torn:?}");
-            let whole = is_whole(&mut tree, BEFORE + OPERATIONS - 1);
+            assert_eq!(run(&mut tree, before), OPERATIONS, "{geometry:?}, after a cut at {at} {torn:?}");
+            let whole = is_whole(&mut tree, before + OPERATIONS - 1);
             assert_eq!(whole, Ok(()), "{geometry:?}, {OPERATIONS} changes after a cut at {at} {torn:?}");
         }
     }

@@ -315,7 +315,8 @@ impl<N: Nand> Store<N> {
     /// Merges the block with a weak page, if that leaves enough for an operation.
     pub(super) fn renew_weak(&mut self) -> Result<(), IndexError> {
         let Some(ppn) = self.medium.weak.take() else { return Ok(()) };
-        let renewed = self.renew(self.medium.form.geometry.block_of(ppn), Cause::Scrubbing);
+        let pbn = self.medium.form.geometry.block_of(ppn);
+        let renewed = self.renew(pbn, FREE_FOR_INSERT, Cause::Scrubbing);
         self.medium.weak.rest();
         renewed
     }
@@ -333,12 +334,12 @@ impl<N: Nand> Store<N> {
         let pages = form.geometry.pages_per_block / 2;
         let used = self.places.in_use().map(|pbn| (pbn, pages));
         let cold = self.config.wear_levelling.laggard(table, next, used);
-        cold.map_or(Ok(()), |cold| self.renew(cold, Cause::WearLevelling))
+        cold.map_or(Ok(()), |cold| self.renew(cold, 1, Cause::WearLevelling))
     }
 
-    /// Merges a block whose nodes could as well stay where they are.
-    fn renew(&mut self, pbn: Pbn, cause: Cause) -> Result<(), IndexError> {
-        if self.places.live(pbn) == 0 || self.space.table.free_count() <= FREE_FOR_INSERT {
+    /// Merges a block whose nodes could as well stay where they are, if more than so many blocks are free.
+    fn renew(&mut self, pbn: Pbn, free: u32, cause: Cause) -> Result<(), IndexError> {
+        if self.places.live(pbn) == 0 || self.space.table.free_count() <= free {
             return Ok(());
         }
         match self.merge(&[pbn], self.medium.form.nodes_limit(), cause) {

@@ -100,8 +100,6 @@ pub struct Nodes<N, S> {
     pub(in crate::ordered) journal: Journal,
     pub(in crate::ordered) moves: Moves,
     pub(in crate::ordered) counts: PathCounts,
-    /// True if an update began and did not end.
-    pub(in crate::ordered) interrupted: bool,
 }
 
 /// Tree on raw NAND.
@@ -136,7 +134,7 @@ pub const fn spare_bytes_needed(geometry: &Geometry) -> u32 {
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
     pub(crate) fn usable(&self) -> Result<(), IndexFault> {
-        if self.interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
+        if self.log.tape.half_done { Err(IndexError::Interrupted.into()) } else { Ok(()) }
     }
 }
 
@@ -332,7 +330,6 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             journal: Journal::default(),
             moves,
             counts: PathCounts::default(),
-            interrupted: false,
             log,
         };
         RawTree { nodes, update_began: false, existed: false, bits_in_doubt: false }
@@ -499,7 +496,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     fn close(&mut self) -> Result<(), IndexError> {
         self.nodes.usable()?;
         let closed = self.commit_and_close();
-        if self.nodes.interrupted && matches!(&closed, Err(error) if error.is_refusal()) {
+        if self.nodes.log.tape.half_done && matches!(&closed, Err(error) if error.is_refusal()) {
             self.undo()?;
         }
         Ok(closed?)

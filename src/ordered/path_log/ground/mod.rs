@@ -241,6 +241,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         nodes.root = nodes.log.allocate(Cause::Checkpoint)?;
         let tag = Tag { root: true, lowest_level: 1, height: 1, ..Tag::default() };
         nodes.log.write(nodes.root, tag, &nodes.path.detached, Cause::Checkpoint)?;
+        nodes.log.finish();
         nodes.log.close(None)?;
         if nodes.log.counters().checkpoints == 0 && !nodes.log.is_placed() {
             return Err(IndexError::NO_BLOCK.into());

@@ -2,9 +2,10 @@
 //! for a read.
 
 use super::coder::{Known, TRIMS, View, is_trimmed_page};
-use super::page::{HEADER_BYTES, Header, Kind, is_blank};
+use super::page::{HEADER_BYTES, Header, Kind};
 use crate::blocks::weak::Credit;
 use crate::check::{IndexError, Invariant, words};
+use crate::codec::is_blank;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, read_again};
 use crate::ordered::RecordFormat;

@@ -1,11 +1,12 @@
 //! Blocks of SBITS: full pages go one after the other into blocks taken in turn, partly filled ones into a
 //! block at the side.
 
-use super::page::{Header, is_blank};
+use super::page::Header;
 use super::{Loaded, NO_PAGE, WhenFull};
 use crate::blocks::mark_bad;
 use crate::blocks::weak::WeakBlock;
 use crate::check::{IndexError, Invariant};
+use crate::codec::is_blank;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Geometry, Nand, NandError, read_again};
 use crate::queue::Queue;

@@ -1,10 +1,11 @@
 //! Formatting and mounting.
 
 use super::blocks::{KeptBlock, read_sound};
-use super::page::{Header, entry, is_blank, is_of_other_chip, newer_version};
+use super::page::{Header, entry, is_of_other_chip, newer_version};
 use super::{Sbits, SbitsConfig, project};
 use crate::blocks::mark_bad;
 use crate::check::{IndexError, Invariant, words};
+use crate::codec::is_blank;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Differs, Nand, NandError, Unfit};
 use crate::sort;

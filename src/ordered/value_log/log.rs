@@ -4,7 +4,7 @@ use super::blocks::Blocks;
 use super::chunk::{Chunk, HEAD_BYTES, Held, LENGTH_AT, Place, chunk_bytes, is_whole, mark_with, seal};
 use crate::blocks::mark_bad;
 use crate::check::{IndexError, Invariant};
-use crate::codec::{get_u32, put_u16};
+use crate::codec::{get_u32, is_blank, put_u16};
 use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again_at};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
@@ -209,7 +209,7 @@ impl<N: Nand> Log<N> {
 
     /// True if the page read last is erased.
     pub(super) fn is_erased(&self) -> bool {
-        self.page.iter().all(|&byte| byte == 0xff)
+        is_blank(&self.page)
     }
 
     /// True if a place lies in the log.
@@ -281,7 +281,7 @@ fn is_page_whole(mut page: &[u8], ppn: Ppn) -> bool {
         }
         page = &page[bytes..];
     }
-    page.iter().all(|&byte| byte == 0xff)
+    is_blank(page)
 }
 
 #[cold]

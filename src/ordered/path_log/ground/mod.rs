@@ -107,10 +107,8 @@ pub struct Nodes<N, S> {
 /// Tree on raw NAND.
 pub struct RawTree<N, S> {
     pub(in crate::ordered) nodes: Nodes<N, S>,
-    /// True if the current update got as far as its leaf.
-    update_began: bool,
-    /// True if the update found its key in the leaf.
-    existed: bool,
+    /// True if the current update found its key in the leaf; `None` if it did not get there.
+    existed: Option<bool>,
     /// True if too many pages may count as valid since a mount, and no walk has settled them or failed to.
     bits_in_doubt: bool,
 }
@@ -335,7 +333,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             interrupted: false,
             log,
         };
-        RawTree { nodes, update_began: false, existed: false, bits_in_doubt: false }
+        RawTree { nodes, existed: None, bits_in_doubt: false }
     }
 
     fn commit_and_close(&mut self) -> Result<(), IndexFault> {
@@ -433,7 +431,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         self.nodes.record.check(key, value)?;
         self.nodes.usable()?;
-        self.update_began = false;
+        self.existed = None;
         let outcome = self.insert_entry(key, value);
         Ok(self.settled(outcome, key, Some(value))?)
     }
@@ -441,7 +439,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.nodes.record.check_key(key)?;
         self.nodes.usable()?;
-        self.update_began = false;
+        self.existed = None;
         let outcome = self.remove_entry(key);
         Ok(self.settled(outcome, key, None)?)
     }

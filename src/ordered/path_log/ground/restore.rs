@@ -5,7 +5,7 @@ use crate::blocks::checkpoint::Contents;
 use crate::check::{IndexError, words};
 use crate::fault::IndexFault;
 use crate::nand::Nand;
-use crate::ordered::holds_change;
+use crate::ordered::outcome_of_undone;
 use alloc::vec::Vec;
 
 /// True if the engine was built so that an update that got stuck is undone.
@@ -127,7 +127,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if self.nodes.interrupted {
             return Err(error);
         }
-        let is_done = self.update_began && holds_change(self, (key, value))?;
-        if is_done { Ok(self.existed) } else { Err(error) }
+        let existed = self.existed;
+        outcome_of_undone(self, (key, value), existed, error)
     }
 }

@@ -239,7 +239,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         {
             return Err(refused);
         }
-        (self.update_began, self.existed) = (true, found.is_ok());
+        self.existed = Some(found.is_ok());
         nodes.require_place(found)?;
         if nodes.is_journaled() {
             let splits = found.is_err() && nodes.path.count(1) == nodes.path.shape(1).capacity;
@@ -269,7 +269,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         nodes.copy_path(key, 1, Cause::Host)?;
         nodes.note_update();
         let Ok(slot) = nodes.path.search(key) else { return Ok(false) };
-        (self.update_began, self.existed) = (true, true);
+        self.existed = Some(true);
         if nodes.is_journaled() {
             let empties = nodes.path.count(1) == 1 && nodes.path.height > 1;
             return self.remove_journaled(key, slot, empties);

@@ -2,14 +2,14 @@
 //! the side.
 
 use super::index::Index;
-use super::page::{Header, Kind, NONE, Place, is_blank};
+use super::page::{Header, Kind, NONE, Place};
 use super::{BLOCK_BITS, Counters, Filling, Free, NUMBER_BITS, Segment};
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use nandex::blocks::mark_bad;
 use nandex::check::{IndexError, Invariant};
-use nandex::codec::{first_number, numbers};
+use nandex::codec::{first_number, is_blank, numbers};
 use nandex::nand::{Cause, Geometry, Nand, NandError, Reading as Outcome, read_again};
 use nandex::units::{Pbn, Ppn};
 

@@ -2,13 +2,14 @@
 
 use super::directory::Directory;
 use super::layout::Ring;
-use super::page::{self, Header, Kind, NONE, bounds, entry, is_blank};
+use super::page::{self, Header, Kind, NONE, bounds, entry};
 use super::{Free, MicroHash, MicroHashConfig, Pending, Segment};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 use nandex::blocks::mark_bad;
 use nandex::check::{IndexError, Invariant};
+use nandex::codec::is_blank;
 use nandex::nand::{Cause, Differs, Nand, NandError, Unfit};
 use nandex::sort;
 use nandex::store::StoreError;

@@ -83,7 +83,7 @@ use alloc::vec::Vec;
 pub use page::Marks;
 use pages::Pages;
 use path::NodePath;
-use shapes::NodeShapes;
+use shapes::{NodeShapes, above};
 use space::Space;
 
 /// Bits of the number of a page in the order of first programs.
@@ -144,6 +144,12 @@ struct Node {
     /// The slot of the child on the path.
     slot: usize,
     bytes: Vec<u8>,
+}
+
+impl Node {
+    fn blank(page_bytes: usize) -> Node {
+        Node { ppn: NONE, used: 0, slot: 0, bytes: vec![0xff; page_bytes] }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -251,7 +257,8 @@ impl<N: Nand> InPlace<N> {
             interrupted: false,
             read_only: false,
         };
-        let height_bound = pages.height_bound();
+        // A height that the tree does not exceed unless it is mostly empty.
+        let (_, height_bound) = above(geometry.pages(), (pages.shapes.inner.capacity as u32 / 4).max(2));
         let tree = InPlace {
             pages,
             path: NodePath::new(keep),

@@ -41,7 +41,6 @@
 pub(crate) mod batch;
 mod check;
 mod config;
-mod doubt;
 pub(crate) mod journal;
 mod limits;
 pub(crate) mod moves;
@@ -60,6 +59,7 @@ use crate::blocks::Validity;
 use crate::check::{CheckReport, IndexError, message, words};
 use crate::fault::IndexFault;
 use crate::log::ahead::collect_ahead;
+use crate::log::settle::is_mount_behind;
 use crate::log::tag::Tag;
 use crate::log::{Log, LogConfig, Note, Placement, left_out};
 use crate::nand::{Cause, Differs, Geometry, Nand, Unfit};
@@ -109,8 +109,6 @@ pub struct RawTree<N, S> {
     pub(in crate::ordered) nodes: Nodes<N, S>,
     /// True if the current update found its key in the leaf; `None` if it did not get there.
     existed: Option<bool>,
-    /// True if too many pages may count as valid since a mount, and no walk has settled them or failed to.
-    bits_in_doubt: bool,
 }
 
 /// Parts that follow from a configuration and a chip.
@@ -333,14 +331,14 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             interrupted: false,
             log,
         };
-        RawTree { nodes, existed: None, bits_in_doubt: false }
+        RawTree { nodes, existed: None }
     }
 
     fn commit_and_close(&mut self) -> Result<(), IndexFault> {
-        let nodes = &mut self.nodes;
-        if nodes.log.is_in_doubt() || !nodes.is_mount_behind()? {
+        if self.nodes.log.is_in_doubt() || !is_mount_behind(self)? {
             return Ok(());
         }
+        let nodes = &mut self.nodes;
         nodes.commit_journal()?;
         nodes.log.close(note_of::<S>(&nodes.moves))
     }

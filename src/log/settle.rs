@@ -40,9 +40,7 @@ pub(crate) fn keep_pages<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<Option
 /// True if the state that the mount found is in a checkpoint, or could be put there now. Before that nothing
 /// may be programmed: the next mount would take the pages that a cut left for damaged ones.
 pub(crate) fn is_mount_behind<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool, IndexFault> {
-    if let Some(damage) = keep_pages(tree)? {
-        return Err(damage);
-    }
+    keep_pages(tree)?.map_or(Ok(()), Err)?;
     let Lent { log, note, .. } = tree.lend();
     if log.tape.needs_checkpoint() {
         log.tape.end_mount(note)?;
@@ -76,9 +74,7 @@ fn drop_unmarked<N: Nand, T: Relocate<N>>(
         }
         Ok(())
     };
-    if let Some(damage) = tree.visit_pages(Cause::GarbageCollection, &mut mark)? {
-        return Err(damage);
-    }
+    tree.visit_pages(Cause::GarbageCollection, &mut mark)?.map_or(Ok(()), Err)?;
     let log = tree.log();
     for (at, byte) in (from..).step_by(8).zip(marks.iter()) {
         for ppn in (at..at + 8).filter(|page| byte >> (page - at) & 1 == 0).map(Ppn) {

@@ -154,9 +154,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// takes no new page: the path is written over a page that dies.
     fn require_free_places(&mut self, is_insertion: bool) -> Result<(), IndexFault> {
         self.nodes.log.tape.require_numbers()?;
-        if let Some(damage) = keep_pages(self)? {
-            return Err(damage);
-        }
+        keep_pages(self)?.map_or(Ok(()), Err)?;
         let nodes = &self.nodes;
         let pages = if is_insertion { nodes.pages_to_insert() } else { 0 };
         if nodes.log.free_pages() >= pages { Ok(()) } else { Err(IndexError::NO_BLOCK.into()) }

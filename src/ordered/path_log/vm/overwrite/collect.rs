@@ -7,8 +7,8 @@ use crate::blocks::weak::LOOKS;
 use crate::check::{IndexError, Invariant, words};
 use crate::codec::{is_blank, numbers};
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Nand, Reading};
-use crate::units::Ppn;
+use crate::nand::{Cause, Nand, Reading, is_done};
+use crate::units::{Pbn, Ppn};
 
 impl<N: Nand> InPlace<N> {
     /// Free pages needed before an operation that takes `pages` pages.
@@ -189,12 +189,11 @@ impl<N: Nand> InPlace<N> {
         let per_block = self.pages.space.geometry.pages_per_block;
         self.require_blocks()?;
         for block in 0..self.pages.space.geometry.blocks {
-            if !self.pages.space.is_bad(block) && self.pages.is_written(block, per_block)? {
-                match self.pages.nand.erase(crate::units::Pbn(block), Cause::Checkpoint) {
-                    Ok(()) => {}
-                    Err(crate::nand::NandError::EraseFailed(_)) => self.pages.discard(block)?,
-                    Err(error) => return Err(error.into()),
-                }
+            if !self.pages.space.is_bad(block)
+                && self.pages.is_written(block, per_block)?
+                && !is_done(self.pages.nand.erase(Pbn(block), Cause::Checkpoint))?
+            {
+                self.pages.discard(block)?;
             }
         }
         self.require_blocks()?;

@@ -7,7 +7,7 @@ use crate::blocks::weak::WeakBlock;
 use crate::check::{IndexError, Invariant};
 use crate::codec::is_blank;
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Nand, NandError, Reading, read_again};
+use crate::nand::{Cause, Nand, NandError, Reading, is_done, read_again};
 use crate::store::StoreError;
 use crate::units::Ppn;
 use alloc::vec;
@@ -158,11 +158,7 @@ impl<N: Nand> Pages<N> {
 
     /// Programs a page. Returns false if the chip reports a failure.
     pub(super) fn program(nand: &mut N, ppn: u32, cause: Cause, bytes: &[u8]) -> Result<bool, IndexFault> {
-        match nand.program(Ppn(ppn), cause, bytes, &[]) {
-            Ok(()) => Ok(true),
-            Err(NandError::ProgramFailed(_)) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(is_done(nand.program(Ppn(ppn), cause, bytes, &[]))?)
     }
 
     /// Programs a page in use, with retries. Returns false if all of them fail.

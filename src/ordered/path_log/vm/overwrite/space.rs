@@ -7,7 +7,7 @@ use super::pages::Pages;
 use crate::blocks::mark_bad;
 use crate::check::IndexError;
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::nand::{Cause, Geometry, Nand, is_done};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -189,10 +189,10 @@ impl<N: Nand> Pages<N> {
             );
             self.space.turn = block;
             let cause = if cause == Cause::Host { Cause::GarbageCollection } else { cause };
-            match self.nand.erase(Pbn(block), cause) {
-                Ok(()) => (self.space.open, self.space.next) = (block, 0),
-                Err(NandError::EraseFailed(_)) => self.discard(block)?,
-                Err(error) => return Err(error.into()),
+            if is_done(self.nand.erase(Pbn(block), cause))? {
+                (self.space.open, self.space.next) = (block, 0);
+            } else {
+                self.discard(block)?;
             }
         }
     }

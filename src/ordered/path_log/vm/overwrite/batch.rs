@@ -86,6 +86,7 @@ impl<N: Nand> InPlace<N> {
         while done < changes.len() {
             self.path.descend(&mut self.pages, changes[done].key, false, 1)?;
             done += self.enter_into_leaf(&changes[done..])?;
+            self.free_replaced();
         }
         Ok(())
     }
@@ -144,7 +145,8 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Applies the batch whose last page has this sequence, where it is not yet applied.
-    pub(super) fn enter_found(&mut self, sequence: u32) -> Result<(), IndexFault> {
+    /// Returns its changes, as bytes, if no block takes them.
+    pub(super) fn enter_found(&mut self, sequence: u32) -> Result<Vec<u8>, IndexFault> {
         let places = self.pages.find_changes(sequence)?;
         let shape = self.pages.changes_shape();
         let mut bytes = vec![0xff; self.pages.birth.len()];
@@ -173,12 +175,11 @@ impl<N: Nand> InPlace<N> {
             // No block takes them: they wait in RAM, and are entered again by every mount.
             Err(error) if error.is_refusal() => {
                 self.pages.read_only = true;
-                self.left = entries;
-                places.iter().for_each(|&ppn| self.pages.space.set_dead(ppn));
                 self.pages.space.pinned.clear();
-                self.readopt().map(drop)
+                self.readopt()?;
+                Ok(entries)
             }
-            other => other,
+            other => other.map(|()| Vec::new()),
         }
     }
 }
@@ -260,10 +261,8 @@ impl<N: Nand> TakesBatches for InPlace<N> {
         self.pages.writable()?;
         let before = self.pages.sequence;
         self.pages.interrupted = true;
-        match self.write_and_enter(changes) {
-            Err(error) if self.refused(error.clone()).is_refusal() => {
-                self.end_refused(changes, before, self.refused(error))
-            }
+        match self.write_and_enter(changes).map_err(|error| self.refused(error)) {
+            Err(error) if error.is_refusal() => self.end_refused(changes, before, error),
             Err(error) => Err(error),
             Ok(()) => {
                 self.pages.interrupted = false;

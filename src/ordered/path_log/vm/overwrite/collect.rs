@@ -136,7 +136,9 @@ impl<N: Nand> InPlace<N> {
         }
         let level = self.find(ppn, cause)?;
         let entries = self.entries_with(level, &[], &[]);
-        self.replace(level, &entries, Anew::AsIs, cause)
+        self.replace(level, &entries, Anew::AsIs, cause)?;
+        self.free_replaced();
+        Ok(())
     }
 
     /// Loads the path to a page of the tree and returns the page's level.

@@ -190,8 +190,8 @@ pub struct InPlace<N> {
     /// Nodes above the leaves.
     inner_nodes: u32,
     settings_page: u32,
-    /// Changes of a batch that a mount found and could not apply: key, 1 for an insertion or 0, value.
-    left: Vec<u8>,
+    /// Pages that others have replaced, until those are in use.
+    replaced: Vec<u32>,
     counters: Counters,
 }
 
@@ -206,8 +206,7 @@ impl<N: Nand> Logged<InPlace<N>> {
     /// Mounts the tree of a chip.
     pub fn mount(nand: N, config: &OverwriteConfig) -> Result<Self, IndexError> {
         let (mut tree, mut waiting) = assemble(nand, config)?;
-        tree.mount()?;
-        waiting.take_over(core::mem::take(&mut tree.left));
+        waiting.take_over(tree.mount()?);
         Ok(Logged::new(tree, waiting, config.answers))
     }
 
@@ -264,7 +263,7 @@ impl<N: Nand> InPlace<N> {
             path: NodePath::new(keep),
             inner_nodes: 0,
             settings_page: NONE,
-            left: Vec::new(),
+            replaced: Vec::new(),
             counters: Counters::default(),
         };
         let needed = tree.ram_bytes_at(height_bound);

@@ -262,13 +262,8 @@ impl<N: Nand> Pages<N> {
 
     /// Programs the completion of a node. If that fails, the node is completed in RAM each time it is read.
     pub(super) fn try_repair(&mut self, place: (u32, Shape), bytes: &mut [u8]) -> Result<(), IndexFault> {
-        match self.program_surely(place, Cause::Recovery, bytes) {
-            Err(error) if error.is_worn_out() => {
-                self.read_only = true;
-                Ok(())
-            }
-            other => other,
-        }
+        self.read_only |= !self.overwrite(place, Cause::Recovery, bytes)?;
+        Ok(())
     }
 
     /// Programs a page, with retries if the chip reports a failure. [`IndexError::WornOut`] if all fail. The

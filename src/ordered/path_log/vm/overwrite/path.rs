@@ -64,12 +64,10 @@ impl NodePath {
         if self.nodes[place].ppn == ppn && is_kept {
             return Ok(());
         }
-        self.nodes[place].ppn = NONE;
-        let mut bytes = core::mem::take(&mut self.nodes[place].bytes);
-        let read = pages.read_node(ppn, level, self.cause, &mut bytes);
-        self.nodes[place].bytes = bytes;
-        self.nodes[place].used = read?;
-        self.nodes[place].ppn = ppn;
+        let node = &mut self.nodes[place];
+        node.ppn = NONE;
+        node.used = pages.read_node(ppn, level, self.cause, &mut node.bytes)?;
+        node.ppn = ppn;
         Ok(())
     }
 

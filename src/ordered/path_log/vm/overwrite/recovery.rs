@@ -78,7 +78,8 @@ impl<N: Nand> Pages<N> {
 
 impl<N: Nand> InPlace<N> {
     /// See [`OverwriteTree::mount`](super::OverwriteTree::mount).
-    pub(super) fn mount(&mut self) -> Result<(), IndexFault> {
+    /// Returns changes of a batch that no block takes: key, 1 for an insertion or 0, value.
+    pub(super) fn mount(&mut self) -> Result<Vec<u8>, IndexFault> {
         let found = self.pages.scan()?;
         let Some((_, settings_page, ref entry)) = found.settings else {
             let found = crate::nand::unfit(&mut self.pages.nand, words("no page of a VMTree-OW's settings"))?;
@@ -97,7 +98,7 @@ impl<N: Nand> InPlace<N> {
         }
         match found.batch {
             Some((sequence, false)) => self.enter_found(sequence),
-            _ => Ok(()),
+            _ => Ok(Vec::new()),
         }
     }
 
@@ -176,6 +177,7 @@ impl<N: Nand> InPlace<N> {
     pub(super) fn readopt(&mut self) -> Result<Option<(u32, bool)>, IndexFault> {
         self.path.forget();
         self.pages.space.forget_live();
+        self.replaced.clear();
         self.inner_nodes = 0;
         let found = self.pages.scan()?;
         self.adopt_newest(&found)?;

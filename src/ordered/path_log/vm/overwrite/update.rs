@@ -56,7 +56,7 @@ impl<N: Nand> InPlace<N> {
     /// false if a program failed.
     pub(super) fn append(&mut self, level: u8, entries: &[u8], cause: Cause) -> Result<bool, IndexFault> {
         let shape = self.pages.shapes.at(level);
-        let node = &mut self.path.nodes[usize::from(level) - 1];
+        let node = self.path.node_mut(level);
         let end = node.used + entries.len() / shape.entry_bytes;
         debug_assert!(end <= shape.capacity, "O1: {end} slots of {}", shape.capacity);
         debug_assert!(entries.len().is_multiple_of(shape.entry_bytes), "O1: an entry is cut short");
@@ -87,53 +87,23 @@ impl<N: Nand> InPlace<N> {
     fn overwrite_node(&mut self, level: u8, cause: Cause) -> Result<bool, IndexFault> {
         let shape = self.pages.shapes.at(level);
         let node = self.path.node_mut(level);
-        let ppn = node.ppn;
-        let mut bytes = core::mem::take(&mut node.bytes);
-        let done = self.pages.overwrite((ppn, shape), cause, &mut bytes);
-        self.path.node_mut(level).bytes = bytes;
-        done
-    }
-
-    /// Marks slots of the path's node dead.
-    pub(super) fn mark_dead(&mut self, level: u8, slots: &[usize], cause: Cause) -> Result<(), IndexFault> {
-        let mut freed = Vec::new();
-        self.mark_dead_up(level, slots, cause, &mut freed)?;
-        self.free(freed);
-        Ok(())
+        self.pages.overwrite((node.ppn, shape), cause, &mut node.bytes)
     }
 
     /// Writes new pages with these entries instead of the path's node, and updates the parent.
     pub(super) fn replace(
         &mut self,
-        level: u8,
+        mut level: u8,
         entries: &[u8],
         anew: Anew,
         cause: Cause,
-    ) -> Result<(), IndexFault> {
-        let mut freed = Vec::new();
-        self.replace_up(level, entries, (anew, cause), &mut freed)?;
-        self.free(freed);
-        Ok(())
-    }
-
-    /// Frees pages, once those in their place are in use: an erase must not overtake that.
-    fn free(&mut self, pages: Vec<u32>) {
-        pages.into_iter().for_each(|ppn| self.pages.space.set_dead(ppn));
-    }
-
-    fn replace_up(
-        &mut self,
-        mut level: u8,
-        entries: &[u8],
-        (anew, cause): (Anew, Cause),
-        freed: &mut Vec<u32>,
     ) -> Result<(), IndexFault> {
         let mut entries = entries.to_vec();
         loop {
             let (inner, height) = (self.pages.shapes.inner, self.path.height);
             debug_assert!((1..=height).contains(&level), "O2: level {level} of {height}");
             let told = self.write_anew(level, &entries, anew, cause)?;
-            freed.push(self.path.node(level).ppn);
+            self.replaced.push(self.path.node(level).ppn);
             self.inner_nodes -= u32::from(level > 1);
             if level == height {
                 return self.replace_root(&told, cause);
@@ -144,19 +114,14 @@ impl<N: Nand> InPlace<N> {
             let slot = self.path.node(level).slot;
             let has_room = self.path.node(level).used + told.len() / inner.entry_bytes <= inner.capacity;
             if has_room && self.append(level, &told, cause)? {
-                return self.mark_dead_up(level, &[slot], cause, freed);
+                return self.mark_dead(level, &[slot], cause);
             }
             entries = self.entries_with(level, &[slot], &told);
         }
     }
 
-    fn mark_dead_up(
-        &mut self,
-        level: u8,
-        slots: &[usize],
-        cause: Cause,
-        freed: &mut Vec<u32>,
-    ) -> Result<(), IndexFault> {
+    /// Marks slots of the path's node dead.
+    pub(super) fn mark_dead(&mut self, level: u8, slots: &[usize], cause: Cause) -> Result<(), IndexFault> {
         let shape = self.pages.shapes.at(level);
         let node = self.path.node_mut(level);
         debug_assert!(slots.iter().all(|&slot| slot < node.used), "O1: a slot beyond {}", node.used);
@@ -171,7 +136,13 @@ impl<N: Nand> InPlace<N> {
             return Ok(());
         }
         let entries = self.entries_with(level, &[], &[]);
-        self.replace_up(level, &entries, (Anew::AsIs, cause), freed)
+        self.replace(level, &entries, Anew::AsIs, cause)
+    }
+
+    /// Frees the pages that were replaced, now that those in their place are in use: an erase must not
+    /// overtake that.
+    pub(super) fn free_replaced(&mut self) {
+        self.replaced.drain(..).for_each(|ppn| self.pages.space.set_dead(ppn));
     }
 
     /// Writes the entries to one or two new pages. Returns the entries for their parent.
@@ -271,13 +242,10 @@ impl<N: Nand> InPlace<N> {
             let live = (0..node.used).filter(|&slot| self.pages.shapes.inner.is_live(&node.bytes, slot));
             let greatest = live.clone().max_by_key(|&slot| self.pages.shapes.inner.key(&node.bytes, slot));
             if greatest != Some(node.slot) {
-                let freed: Vec<u32> = (1..level).map(|below| self.path.node(below).ppn).collect();
                 let slot = node.slot;
+                self.replaced.extend((1..level).map(|below| self.path.node(below).ppn));
                 self.counters.overwrites += 1;
                 self.mark_dead(level, &[slot], Cause::Host)?;
-                for ppn in freed {
-                    self.pages.space.set_dead(ppn);
-                }
                 self.inner_nodes -= u32::from(level) - 2;
                 self.path.forget();
                 return Ok(());

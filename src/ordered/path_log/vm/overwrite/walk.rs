@@ -103,6 +103,7 @@ impl<N: Nand> InPlace<N> {
             Some(value) => self.put(&[key, value].concat(), old)?,
             None => self.change_leaf(&[], old.as_slice())?,
         }
+        self.free_replaced();
         self.pages.interrupted = false;
         Ok(old.is_some())
     }
@@ -157,15 +158,14 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
         self.pages.usable()?;
-        let (zeros, ones) =
-            (vec![0; self.pages.shapes.leaf.key_bytes], vec![0xff; self.pages.shapes.leaf.key_bytes]);
-        let (from, other) = match direction {
-            Direction::Ascending => (low, &zeros),
-            Direction::Descending => (high, &ones),
+        let ones = vec![0xff; self.pages.shapes.leaf.key_bytes];
+        let (from, end) = match direction {
+            Direction::Ascending => (low, &[][..]),
+            Direction::Descending => (high, &ones[..]),
         };
         let start = match from {
             Bound::Included(key) | Bound::Excluded(key) => key,
-            Bound::Unbounded => &other[..],
+            Bound::Unbounded => end,
         };
         self.path.descend(&mut self.pages, start, false, 1)?;
         while self.pages.shapes.show(self.path.node(1), (low, high), direction, &mut *visit).is_continue() {

@@ -68,14 +68,14 @@ pub trait Relocate<N: Nand>: Sized {
     /// Invalidates pages that count as valid after a power cut and cannot be reached. False if nothing was in
     /// doubt, or an earlier try failed.
     fn settle_valid_bits(&mut self) -> Result<bool, IndexFault> {
-        if !core::mem::take(&mut self.log().is_unsettled) {
+        if !core::mem::take(&mut self.log().tape.addresses.is_unsettled) {
             return Ok(false);
         }
         if self.log().config().counts() {
             self.log().begin_count();
             let counted = note_pages(self);
             self.log().end_count(counted.is_ok());
-            self.log().is_unsettled = counted.is_err();
+            self.log().tape.addresses.is_unsettled = counted.is_err();
             counted?;
         } else {
             drop_unreached(self)?;

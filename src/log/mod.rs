@@ -125,8 +125,6 @@ pub struct Log<N> {
     writes: WritePart,
     /// Journal leaves that a mount found after the newest root, oldest first.
     journal: Runs,
-    /// True if too many pages may count as valid since a mount, and no walk has settled them or failed to.
-    pub(crate) is_unsettled: bool,
 }
 
 struct PageBuffer {
@@ -184,7 +182,6 @@ impl<N: Nand> Log<N> {
         let gaps = state.gaps;
         let mut log = Log::on(Tape::new(nand, config, area, state));
         log.journal = log.tape.find_rest(gaps)?;
-        log.is_unsettled = log.tape.has_bits_in_doubt();
         Ok(log)
     }
 
@@ -193,7 +190,6 @@ impl<N: Nand> Log<N> {
     pub fn mount_placed(nand: N, config: LogConfig, owner: &[u8]) -> Result<Log<N>, IndexFault> {
         let mut log = Log::on(Tape::place(nand, config, owner)?);
         log.journal = log.tape.find_rest(Gaps::Any)?;
-        log.is_unsettled = log.tape.has_bits_in_doubt();
         Ok(log)
     }
 
@@ -201,7 +197,7 @@ impl<N: Nand> Log<N> {
         let page_bytes = tape.medium.geometry.page_bytes;
         let reads = ReadPart::new(tape.config.read_pages, page_bytes as usize);
         let writes = WritePart::new(tape.config.write_pages as u32, page_bytes);
-        Log { reads, writes, journal: Runs::default(), is_unsettled: false, tape }
+        Log { reads, writes, journal: Runs::default(), tape }
     }
 
     /// Geometry of the chip.
@@ -454,7 +450,6 @@ impl<N: Nand> Log<N> {
         self.read_with(0);
         self.journal.clear();
         self.journal = self.tape.remount()?;
-        self.is_unsettled = self.tape.has_bits_in_doubt();
         Ok(())
     }
 

@@ -197,7 +197,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         insertions: usize,
         live_max: u32,
     ) -> Result<(), IndexFault> {
-        let is_tight = self.nodes.log.is_unsettled && !self.nodes.fits_when_higher(live_max);
+        let is_tight = self.nodes.log.tape.may_settle_bits() && !self.nodes.fits_when_higher(live_max);
         if is_tight && may_grow(&mut self.nodes, insertions)? {
             self.settle_valid_bits()?;
         }

@@ -5,7 +5,7 @@ use super::update::Anew;
 use super::{InPlace, NONE, SEQUENCE_BITS};
 use crate::blocks::weak::LOOKS;
 use crate::check::{IndexError, Invariant, words};
-use crate::codec::{is_blank, numbers};
+use crate::codec::numbers;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, Reading, is_done};
 use crate::units::{Pbn, Ppn};
@@ -103,10 +103,7 @@ impl<N: Nand> InPlace<N> {
         if matches!(self.pages.look_on(ppn)?, Reading::Whole | Reading::Broken) {
             return Ok(());
         }
-        self.pages.interrupted = true;
-        self.move_page(ppn.0, Cause::Scrubbing)?;
-        self.pages.interrupted = false;
-        Ok(())
+        self.move_page(ppn.0, Cause::Scrubbing)
     }
 
     /// Rewrites the live pages of a block elsewhere.
@@ -119,9 +116,7 @@ impl<N: Nand> InPlace<N> {
             if !self.pages.space.has_free(2 * u32::from(self.path.height) + 2) {
                 return Err(IndexError::NO_BLOCK.into());
             }
-            self.pages.interrupted = true;
             self.move_page(ppn, cause)?;
-            self.pages.interrupted = false;
         }
         debug_assert_eq!(self.pages.space.live_of(block), 0, "O5: block {block} still holds live pages");
         Ok(())
@@ -129,15 +124,17 @@ impl<N: Nand> InPlace<N> {
 
     fn move_page(&mut self, ppn: u32, cause: Cause) -> Result<(), IndexFault> {
         self.counters.moved_pages += 1;
+        self.pages.interrupted = true;
         if ppn == self.settings_page {
             self.settings_page = self.pages.write_settings(cause)?;
-            self.pages.space.set_dead(ppn);
-            return Ok(());
+            self.replaced.push(ppn);
+        } else {
+            let level = self.find(ppn, cause)?;
+            let entries = self.entries_with(level, &[], &[]);
+            self.replace(level, &entries, Anew::AsIs, cause)?;
         }
-        let level = self.find(ppn, cause)?;
-        let entries = self.entries_with(level, &[], &[]);
-        self.replace(level, &entries, Anew::AsIs, cause)?;
         self.free_replaced();
+        self.pages.interrupted = false;
         Ok(())
     }
 
@@ -159,10 +156,9 @@ impl<N: Nand> InPlace<N> {
         // An empty leaf says nothing of its place.
         self.path.descend(&mut self.pages, &[], false, 1)?;
         while self.path.node(1).ppn != ppn {
-            let bound = self.path.bound(&self.pages.shapes.inner, 2).to_vec();
-            if is_blank(&bound) {
-                return Err(IndexFault::broken(Invariant::O5, "a live leaf is not in the tree", ppn));
-            }
+            let bound = self.path.leaf_bound(&self.pages.shapes.inner);
+            let what = "a live leaf is not in the tree";
+            let bound = bound.ok_or_else(|| IndexFault::broken(Invariant::O5, what, ppn))?;
             self.path.descend(&mut self.pages, &bound, true, 1)?;
         }
         Ok(1)

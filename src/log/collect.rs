@@ -159,7 +159,8 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
         if is_met(tree, need) && !(is_short && tree.settle_valid_bits()?) {
             return empty_weak(tree, need);
         }
-        if !tree.settle_valid_bits()? && !(tree.log().config().holds && tree.write_owed()?) {
+        let is_eased = tree.settle_valid_bits()? || tree.log().config().holds && tree.write_owed()?;
+        if !is_eased {
             return Err(refusal(tree, need));
         }
     }

@@ -1,9 +1,9 @@
 //! Pages to which the tree leads: they tell a log which pages are valid, where a mount could not.
 //!
 //! * Valid bits in doubt: after a power cut, pages may count as valid to which nothing leads.
-//! * Blocks in doubt: on a chip that was not closed, a block without a whole page was reclaimed, or is damaged
-//!   and still in use. Pages to which the tree refers are kept, so that no new page gets the address of a
-//!   damaged one. Otherwise a reader would take the new page for the damaged one and answer wrongly.
+//! * Blocks in doubt: on a chip that was not closed, a block without a whole page was reclaimed, or is
+//!   damaged and still in use. Pages to which the tree refers are kept, so that no new page gets the address
+//!   of a damaged one. Otherwise a reader would take the new page for the damaged one and answer wrongly.
 
 use super::Log;
 use super::collect::{Lent, Relocate};

@@ -52,6 +52,7 @@ mod recovery;
 mod room;
 mod runs;
 mod seen;
+pub(crate) mod settle;
 mod state;
 pub mod tag;
 mod tape;

@@ -61,6 +61,12 @@ pub fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 
+/// Returns true if bytes read as if they were never programmed.
+#[inline]
+pub fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0xff)
+}
+
 /// Bound of the numbers that a counter of `bits` bits gives to changes. The numbers from this one on are kept
 /// for moves, closes and mounts, which go on when an index has no number left and is read-only.
 pub const fn numbers(bits: u32) -> u64 {

@@ -57,7 +57,7 @@ pub mod weak;
 pub mod wear;
 
 use crate::fault::StoreFault;
-use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::nand::{Cause, Geometry, Nand, NandError, is_done};
 use crate::store::StoreError;
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
@@ -424,6 +424,21 @@ pub fn mark_bad<N: Nand + ?Sized>(nand: &mut N, pbn: Pbn) -> Result<(), StoreFau
         }
         error => error.into(),
     })?)
+}
+
+/// Erases the blocks that are not marked bad, and shows each. One that fails is marked bad.
+pub fn erase_all<N: Nand + ?Sized>(nand: &mut N, mut erased: impl FnMut(Pbn)) -> Result<(), StoreFault> {
+    for block in (0..nand.geometry().blocks).map(Pbn) {
+        if nand.is_bad(block)? {
+            continue;
+        }
+        if is_done(nand.erase(block, Cause::Checkpoint))? {
+            erased(block);
+        } else {
+            mark_bad(nand, block)?;
+        }
+    }
+    Ok(())
 }
 
 /// Operations on table and chip together.

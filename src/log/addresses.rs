@@ -24,12 +24,15 @@ pub(super) struct Addresses {
     next_free: u32,
     /// True if more pages may count as valid than the tree leads to.
     pub(super) bits_in_doubt: bool,
+    /// True if that is so since a mount, and no walk has settled it or failed to.
+    pub(super) is_unsettled: bool,
 }
 
 impl Addresses {
     pub(super) fn new(replaced: Vec<(Pbn, Pbn)>, openings: Vec<u16>) -> Addresses {
-        let held = Held::default();
-        Addresses { replaced, openings, held, dying: Vec::new(), next_free: 0, bits_in_doubt: false }
+        let (held, dying) = (Held::default(), Vec::new());
+        let (bits_in_doubt, is_unsettled) = (false, false);
+        Addresses { replaced, openings, held, dying, next_free: 0, bits_in_doubt, is_unsettled }
     }
 
     /// Place on the chip of the page with this address.

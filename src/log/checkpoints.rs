@@ -75,6 +75,11 @@ impl<N: Nand> Tape<N> {
         self.addresses.bits_in_doubt
     }
 
+    /// True if a walk may settle that.
+    pub(crate) fn may_settle_bits(&self) -> bool {
+        self.addresses.is_unsettled
+    }
+
     /// Notes that exactly the pages that the tree leads to count as valid.
     pub(crate) fn trust_bits(&mut self) {
         self.addresses.bits_in_doubt = false;

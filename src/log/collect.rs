@@ -4,41 +4,96 @@ use crate::blocks::weak::LOOKS;
 use crate::fault::IndexFault;
 use crate::log::counted::know_pages;
 use crate::log::level::level_wear;
-use crate::log::{Log, parts};
+use crate::log::settle::{drop_unreached, is_mount_behind, note_pages};
+use crate::log::{Log, Note, parts};
 use crate::nand::{Cause, Nand};
 use crate::units::{Pbn, Ppn};
+use alloc::vec::Vec;
+
+/// Called with each page to which a tree leads.
+pub type Visit<'v, N> = &'v mut dyn FnMut(&mut Log<N>, Ppn) -> Result<(), IndexFault>;
 
 /// A tree whose pages the log may ask it to move.
-pub trait Relocate<N: Nand> {
-    /// Returns the log on which the tree lives.
-    fn log(&mut self) -> &mut Log<N>;
+pub trait Relocate<N: Nand>: Sized {
+    /// Returns the log on which the tree lives, and what it gets from the tree.
+    fn lend(&mut self) -> Lent<'_, N>;
 
     /// Writes the nodes of a page that can be reached elsewhere. If none can be reached from the root, only
     /// invalidates the page. The page is invalid afterwards.
     fn relocate(&mut self, ppn: Ppn) -> Result<(), IndexFault>;
 
-    /// Writes a checkpoint, after everything of the tree that a checkpoint does not hold.
-    fn checkpoint(&mut self) -> Result<(), IndexFault>;
+    /// Visits every page to which the tree leads, once each. Returns the first damage met: the pages below it
+    /// were not visited.
+    fn visit_pages(&mut self, cause: Cause, visit: Visit<'_, N>) -> Result<Option<IndexFault>, IndexFault>;
 
-    /// Makes sure that a mount does not need a block that is about to be erased. Returns false if that is
-    /// impossible.
-    fn let_go(&mut self, victim: Pbn) -> Result<bool, IndexFault>;
-
-    /// Invalidates pages that count as valid after a power cut and cannot be reached. False if nothing was in
-    /// doubt.
-    fn settle_valid_bits(&mut self) -> Result<bool, IndexFault>;
-
-    /// Notes every page that the tree leads to ([`Log::note_valid`]).
-    fn note_valid_pages(&mut self) -> Result<(), IndexFault>;
-
-    /// Does other work that helps collection. Returns false if it achieved nothing.
-    fn help_collection(&mut self) -> Result<bool, IndexFault>;
+    /// Writes the nodes above those that have moved, so far as that was put off. False if it achieved
+    /// nothing.
+    fn write_owed(&mut self) -> Result<bool, IndexFault>;
 
     /// Current cost of moves.
     fn move_cost(&self) -> MoveCost;
 
-    /// True if it pays to collect a block with `valid` valid pages.
-    fn is_worth(&mut self, valid: u32) -> bool;
+    /// Returns the log on which the tree lives.
+    fn log(&mut self) -> &mut Log<N> {
+        self.lend().log
+    }
+
+    /// Writes a checkpoint. If its note does not hold what the tree has put off, that is written before.
+    fn checkpoint(&mut self) -> Result<(), IndexFault> {
+        if !is_mount_behind(self)? {
+            return Ok(());
+        }
+        if !self.log().config().holds {
+            self.write_owed()?;
+        }
+        let Lent { log, note, .. } = self.lend();
+        log.checkpoint(note)
+    }
+
+    /// Makes sure that a mount does not need a block that is about to be erased. Returns false if that is
+    /// impossible.
+    fn let_go(&mut self, victim: Pbn) -> Result<bool, IndexFault> {
+        let log = self.log();
+        // A tree whose moves are in the note does not rely on the order of pages, so a mount misses none.
+        if log.config().holds || !log.tape.is_needed(victim) {
+            return Ok(true);
+        }
+        if log.config().write_pages == 0 {
+            self.write_owed()?;
+        } else {
+            self.checkpoint()?;
+        }
+        Ok(!self.log().tape.is_needed(victim))
+    }
+
+    /// Invalidates pages that count as valid after a power cut and cannot be reached. False if nothing was in
+    /// doubt, or an earlier try failed.
+    fn settle_valid_bits(&mut self) -> Result<bool, IndexFault> {
+        if !core::mem::take(&mut self.log().tape.addresses.is_unsettled) {
+            return Ok(false);
+        }
+        if self.log().config().counts() {
+            self.log().begin_count();
+            let counted = note_pages(self);
+            self.log().end_count(counted.is_ok());
+            self.log().tape.addresses.is_unsettled = counted.is_err();
+            counted?;
+        } else {
+            drop_unreached(self)?;
+        }
+        self.log().tape.trust_bits();
+        Ok(true)
+    }
+}
+
+/// Log of a tree, and what it gets from the tree.
+pub struct Lent<'a, N> {
+    /// Log on which the tree lives.
+    pub log: &'a mut Log<N>,
+    /// Note of the next checkpoint.
+    pub note: Note<'a>,
+    /// Bytes of a page, which hold nothing between two operations.
+    pub page: &'a mut Vec<u8>,
 }
 
 /// Cost of moving pages.
@@ -50,6 +105,19 @@ pub struct MoveCost {
     pub owed: u32,
     /// Pages that a collection leaves free, because the exact cost of its moves is not known.
     pub slack: u32,
+    /// Programs after which the nodes above the moved ones are written; 0 if that is due.
+    pub moves: u64,
+    /// Number of those nodes.
+    pub parents: u64,
+}
+
+impl MoveCost {
+    /// True if collecting a block of which so many pages are valid gains. A move costs a program, and its
+    /// share of the nodes above.
+    fn is_worth(&self, valid: u32, pages: u32) -> bool {
+        let (valid, pages) = (u64::from(valid), u64::from(pages));
+        2 * valid < pages || valid * (self.moves + self.parents) < pages * self.moves
+    }
 }
 
 /// Need of an operation before it starts.
@@ -93,7 +161,8 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
             level_wear(tree, need)?;
             return empty_weak(tree, need);
         }
-        if !tree.settle_valid_bits()? && !tree.help_collection()? {
+        let is_eased = tree.settle_valid_bits()? || tree.log().config().holds && tree.write_owed()?;
+        if !is_eased {
             return Err(refusal(tree, need));
         }
     }
@@ -152,7 +221,7 @@ pub(super) fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<
         if tree.log().tape.checkpoints.is_closed() {
             tree.checkpoint()?;
         }
-        let MoveCost { programs: programs_per_move, owed, slack } = tree.move_cost();
+        let MoveCost { programs: programs_per_move, owed, slack, .. } = tree.move_cost();
         let log = tree.log();
         let pages = log.geometry().pages_per_block;
         let Some(victim) = log.fewest_valid()? else { return Ok(()) };
@@ -189,12 +258,12 @@ fn collect_while_it_pays<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<(), In
 
 /// Reclaims one block. False if no victim is worth it, or if there is no room for its pages.
 pub(super) fn collect_one<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool, IndexFault> {
-    let programs_per_move = tree.move_cost().programs;
-    debug_assert!(programs_per_move > 0, "a move takes a program");
+    let cost = tree.move_cost();
+    debug_assert!(cost.programs > 0, "a move takes a program");
     let Some(victim) = tree.log().victim()? else { return Ok(false) };
     let valid = tree.log().tape.valid_in(victim);
     let left = tree.log().free_pages().saturating_sub(tree.log().tape.checkpoint_pages());
-    if valid * programs_per_move > left || !tree.is_worth(valid) {
+    if valid * cost.programs > left || !cost.is_worth(valid, tree.log().geometry().pages_per_block) {
         return Ok(false);
     }
     relocate_all(tree, victim)?;

@@ -10,6 +10,7 @@
 use crate::blocks::Validity;
 use crate::fault::IndexFault;
 use crate::log::collect::Relocate;
+use crate::log::settle::note_pages;
 use crate::log::{Log, LogConfig};
 use crate::nand::Nand;
 use crate::units::{Pbn, Ppn};
@@ -70,7 +71,7 @@ pub(super) fn know_pages<N: Nand, T: Relocate<N>>(tree: &mut T, victim: Pbn) -> 
         return Ok(());
     }
     log.tape.blocks.ask_about(victim);
-    let answered = tree.note_valid_pages();
+    let answered = note_pages(tree);
     tree.log().tape.blocks.end_asking(answered.is_ok());
     answered
 }

@@ -90,6 +90,8 @@ fn move_pages<N: Nand, T: Relocate<N>>(tree: &mut T, cold: Pbn, free: u32) -> Re
     }
     tree.log().tape.medium.scrubbing.levelling.cold = None;
     // Addresses of a block that wears again must not be held for nodes that may never move.
-    tree.help_collection()?;
+    if tree.log().config().holds {
+        tree.write_owed()?;
+    }
     if tree.let_go(cold)? { tree.log().reclaim(cold) } else { Ok(()) }
 }

@@ -5,7 +5,7 @@ use super::ahead::Scrubbing;
 use super::tag::{self, Place, Seal};
 use crate::blocks::checkpoint::is_of_checkpoint;
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again};
+use crate::nand::{Cause, Geometry, Nand, NandError, Reading, is_done, read_again};
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
@@ -154,10 +154,6 @@ impl<N: Nand> Medium<N> {
 
     /// Programs a page of a block that replaces another one. Returns false if the program failed.
     pub(super) fn program_at(&mut self, ppn: Ppn, data: &[u8], spare: &[u8]) -> Result<bool, IndexFault> {
-        match self.nand.program(ppn, Cause::Recovery, data, spare) {
-            Ok(()) => Ok(true),
-            Err(NandError::ProgramFailed(_)) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(is_done(self.nand.program(ppn, Cause::Recovery, data, spare))?)
     }
 }

@@ -53,6 +53,7 @@ mod recovery;
 mod room;
 mod runs;
 mod seen;
+pub(crate) mod settle;
 mod state;
 pub mod tag;
 mod tape;
@@ -385,6 +386,7 @@ impl<N: Nand> Log<N> {
     /// Ends an operation: the pages it replaced die.
     pub fn finish(&mut self) {
         self.writes.is_divided = false;
+        self.tape.half_done = false;
         let counts = self.tape.config.counts();
         self.tape.addresses.finish(&mut self.tape.blocks, counts);
     }

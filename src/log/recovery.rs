@@ -96,6 +96,8 @@ impl<N: Nand> Tape<N> {
         let mut mount = Mount { tape: self, journal: Runs::default(), gaps };
         let found = if is_placed { mount.find_placed() } else { mount.catch_up() };
         found?;
+        let addresses = &mut mount.tape.addresses;
+        addresses.is_unsettled = addresses.bits_in_doubt;
         Ok(mount.journal)
     }
 

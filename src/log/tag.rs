@@ -18,7 +18,7 @@
 //! 37    -    last page of a block only: one bit a page, 1 = valid when the block was filled (mu-Tree, section 5.1)
 //! ```
 
-use crate::codec::{crc32, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
+use crate::codec::{crc32, get_u16, get_u32, get_u40, is_blank, put_u16, put_u32, put_u40};
 
 /// Bits of a page's number in the order of writing. A block's number in the order of opening has
 /// [`BLOCK_BITS`].
@@ -235,7 +235,7 @@ pub fn valid_bits(spare: &[u8], pages_per_block: u32) -> &[u8] {
 
 /// True if a page reads as if it were never programmed.
 pub fn looks_erased(spare: &[u8], data: &[u8]) -> bool {
-    spare.iter().all(|&b| b == 0xff) && data.iter().all(|&b| b == 0xff)
+    is_blank(spare) && is_blank(data)
 }
 
 fn checksum(spare: &[u8], data: &[u8], seal: Seal<'_>) -> u32 {

@@ -263,6 +263,17 @@ pub enum NandError {
     Interrupted,
 }
 
+/// Returns the outcome of a program or an erase: false if it failed, and its block is to be retired. Any
+/// other error says nothing about the block.
+#[doc(hidden)]
+pub fn is_done(outcome: Result<(), NandError>) -> Result<bool, NandError> {
+    match outcome {
+        Ok(()) => Ok(true),
+        Err(NandError::ProgramFailed(_) | NandError::EraseFailed(_)) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 impl NandError {
     /// For layers that show other numbers of pages and blocks than the chip has.
     pub(crate) fn renumbered(self, page: impl Fn(Ppn) -> Ppn, block: impl Fn(Pbn) -> Pbn) -> NandError {

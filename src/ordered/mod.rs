@@ -123,6 +123,21 @@ pub fn holds_change(
     Ok(is_there == value.is_some() && value.is_none_or(|value| value == now))
 }
 
+/// Returns the outcome of an update that was refused half-way and undone. It stands if all of it had reached
+/// the chip. `existed` tells whether the key was there before, if the update got as far as that.
+#[doc(hidden)]
+pub fn outcome_of_undone<I: OrderedIndex, E: From<IndexError>>(
+    index: &mut I,
+    change: (&[u8], Option<&[u8]>),
+    existed: Option<bool>,
+    refused: E,
+) -> Result<bool, E> {
+    match existed {
+        Some(existed) if holds_change(index, change)? => Ok(existed),
+        _ => Err(refused),
+    }
+}
+
 /// Compares a key with a range: less if it is before the bounds, equal if within, greater if after.
 #[doc(hidden)]
 pub fn within(key: &[u8], (low, high): (Bound<&[u8]>, Bound<&[u8]>)) -> Ordering {
@@ -141,6 +156,28 @@ pub fn within(key: &[u8], (low, high): (Bound<&[u8]>, Bound<&[u8]>)) -> Ordering
         (false, true) => Ordering::Greater,
         (false, false) => Ordering::Equal,
     }
+}
+
+/// Shows those of a node's `count` records that lie within the bounds. Breaks if the walk is over.
+#[doc(hidden)]
+pub fn show_within<'a>(
+    count: usize,
+    record: impl Fn(usize) -> (&'a [u8], &'a [u8]),
+    bounds: Bounds<'_>,
+    direction: Direction,
+    visit: Visit<'_>,
+) -> ControlFlow<()> {
+    for i in 0..count {
+        let (key, value) = record(if direction == Direction::Ascending { i } else { count - 1 - i });
+        match (within(key, bounds), direction) {
+            (Ordering::Equal, _) => visit(key, value)?,
+            (Ordering::Less, Direction::Descending) | (Ordering::Greater, Direction::Ascending) => {
+                return ControlFlow::Break(());
+            }
+            _ => {}
+        }
+    }
+    ControlFlow::Continue(())
 }
 
 /// Records in key order, each with key and value.

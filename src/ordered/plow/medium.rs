@@ -2,11 +2,12 @@
 //! for a read.
 
 use super::coder::{Known, TRIMS, View, is_trimmed_page};
-use super::page::{HEADER_BYTES, Header, Kind, is_blank};
+use super::page::{HEADER_BYTES, Header, Kind};
 use crate::blocks::weak::Credit;
 use crate::check::{IndexError, Invariant, words};
+use crate::codec::is_blank;
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Nand, NandError, Reading, read_again};
+use crate::nand::{Cause, Nand, NandError, Reading, is_done, read_again};
 use crate::ordered::RecordFormat;
 use crate::units::Ppn;
 use alloc::vec;
@@ -180,11 +181,7 @@ impl<N: Nand> Medium<N> {
             self.loaded = None;
         }
         self.credit.note_program();
-        match self.nand.program(ppn, cause, &self.output, &[]) {
-            Ok(()) => Ok(true),
-            Err(NandError::ProgramFailed(_)) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(is_done(self.nand.program(ppn, cause, &self.output, &[]))?)
     }
 
     /// Bytes of a copied record: key, value, and a flag for a tombstone.

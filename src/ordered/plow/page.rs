@@ -156,11 +156,6 @@ pub(super) fn widened(low: u64, newer: u64) -> u64 {
     at.checked_sub(if at > newer { LOW + 1 } else { 0 }).unwrap_or(at)
 }
 
-/// True if the page was not programmed.
-pub(super) fn is_blank(page: &[u8]) -> bool {
-    page.iter().all(|&byte| byte == 0xff)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

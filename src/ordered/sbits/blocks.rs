@@ -1,13 +1,14 @@
 //! Blocks of SBITS: full pages go one after the other into blocks taken in turn, partly filled ones into a
 //! block at the side.
 
-use super::page::{Header, is_blank};
+use super::page::Header;
 use super::{Loaded, NO_PAGE, WhenFull};
 use crate::blocks::mark_bad;
 use crate::blocks::weak::WeakBlock;
 use crate::check::{IndexError, Invariant};
+use crate::codec::is_blank;
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Geometry, Nand, NandError, read_again};
+use crate::nand::{Cause, Geometry, Nand, NandError, is_done, read_again};
 use crate::queue::Queue;
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
@@ -235,11 +236,7 @@ impl Blocks {
     fn program_at<N: Nand>(&mut self, nand: &mut N, place: u32, page: &[u8]) -> Result<bool, IndexFault> {
         let block = self.newest()?;
         self.weak.credit.note_program();
-        match nand.program(self.geometry.page_at(block, place), Cause::Host, page, &[]) {
-            Ok(()) => Ok(true),
-            Err(NandError::ProgramFailed(_)) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(is_done(nand.program(self.geometry.page_at(block, place), Cause::Host, page, &[]))?)
     }
 
     fn newest(&self) -> Result<Pbn, IndexFault> {
@@ -310,13 +307,9 @@ impl Blocks {
                     return Err(error);
                 }
                 self.weak.credit.note_program();
-                match nand.program(self.geometry.page_at(to, page), cause, copy, &[]) {
-                    Ok(()) => {}
-                    Err(NandError::ProgramFailed(_)) => {
-                        self.retire(nand, to)?;
-                        continue 'another;
-                    }
-                    Err(error) => return Err(error.into()),
+                if !is_done(nand.program(self.geometry.page_at(to, page), cause, copy, &[]))? {
+                    self.retire(nand, to)?;
+                    continue 'another;
                 }
             }
             break to;

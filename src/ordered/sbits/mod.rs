@@ -63,12 +63,11 @@ use crate::fault::IndexFault;
 use crate::index::require_ram;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::{
-    Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, within,
+    Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, show_within,
 };
 use alloc::vec;
 use alloc::vec::Vec;
 use blocks::Blocks;
-use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow, RangeInclusive};
 use page::{HEADER_BYTES, entry, search};
 use spline::{Spline, project};
@@ -344,19 +343,7 @@ impl<N: Nand> Sbits<N> {
             self.read_page(number, Cause::Host)?;
             (&self.read.page, self.capacity)
         };
-        for i in 0..count {
-            let i = if direction == Direction::Ascending { i } else { count - 1 - i };
-            let (key, value) = entry(page, self.record, i);
-            let over = match (within(key, bounds), direction) {
-                (Ordering::Equal, _) => visit(key, value).is_break(),
-                (Ordering::Less, Direction::Descending) | (Ordering::Greater, Direction::Ascending) => true,
-                _ => false,
-            };
-            if over {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
+        Ok(show_within(count, |i| entry(page, self.record, i), bounds, direction, visit))
     }
 }
 

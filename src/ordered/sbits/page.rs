@@ -119,11 +119,6 @@ pub(super) fn is_of_other_chip(page: &[u8]) -> bool {
     page[0] == MAGIC && page[1] & OF_CHIP != 0 && (1..1 << 24).contains(&blocks)
 }
 
-/// True if a page was never programmed, or its program changed nothing.
-pub(super) fn is_blank(page: &[u8]) -> bool {
-    page.iter().all(|&byte| byte == 0xff)
-}
-
 pub(super) fn entry(page: &[u8], record: RecordFormat, i: usize) -> (&[u8], &[u8]) {
     let at = HEADER_BYTES + i * record.entry_bytes();
     page[at..at + record.entry_bytes()].split_at(usize::from(record.key_bytes))

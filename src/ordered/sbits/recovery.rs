@@ -1,12 +1,13 @@
 //! Formatting and mounting.
 
 use super::blocks::{KeptBlock, read_sound};
-use super::page::{Header, entry, is_blank, is_of_other_chip, newer_version};
+use super::page::{Header, entry, is_of_other_chip, newer_version};
 use super::{Sbits, SbitsConfig, project};
-use crate::blocks::mark_bad;
+use crate::blocks::erase_all;
 use crate::check::{IndexError, Invariant, words};
+use crate::codec::is_blank;
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Differs, Nand, NandError, Unfit};
+use crate::nand::{Cause, Differs, Nand, Unfit};
 use crate::sort;
 use crate::sorted::Map;
 use crate::units::{Pbn, Ppn};
@@ -44,16 +45,7 @@ impl<N: Nand> Sbits<N> {
     /// Erases the chip and makes an empty store on it.
     pub fn format(nand: N, config: &SbitsConfig) -> Result<Sbits<N>, IndexError> {
         let mut store = Sbits::assemble(nand, config)?;
-        for block in (0..store.blocks.geometry.blocks).map(Pbn) {
-            if store.nand.is_bad(block)? {
-                continue;
-            }
-            match store.nand.erase(block, Cause::Checkpoint) {
-                Ok(()) => store.blocks.free.push_back(block),
-                Err(NandError::EraseFailed(_)) => mark_bad(&mut store.nand, block)?,
-                Err(error) => return Err(error.into()),
-            }
-        }
+        erase_all(&mut store.nand, |block| store.blocks.free.push_back(block))?;
         crate::ordered::OrderedIndex::close(&mut store)?;
         Ok(store)
     }

@@ -4,8 +4,8 @@ use super::blocks::Blocks;
 use super::chunk::{Chunk, HEAD_BYTES, Held, LENGTH_AT, Place, chunk_bytes, is_whole, mark_with, seal};
 use crate::blocks::mark_bad;
 use crate::check::{IndexError, Invariant};
-use crate::codec::{get_u32, put_u16};
-use crate::nand::{Cause, Geometry, Nand, NandError, Reading, read_again_at};
+use crate::codec::{get_u32, is_blank, put_u16};
+use crate::nand::{Cause, Geometry, Nand, NandError, Reading, is_done, read_again_at};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -123,21 +123,16 @@ impl<N: Nand> Log<N> {
             seal(&mut self.tail[..self.used], ppn);
             // Whatever fails, no page of this block is programmed again.
             self.blocks.open = None;
-            match self.nand.program(ppn, cause, &self.tail[..self.used], &[]) {
-                Ok(()) => {
-                    self.next = page + 1;
-                    if self.next < self.geometry.pages_per_block {
-                        self.blocks.open = Some(block);
-                    }
-                    self.used = 0;
-                    return Ok(ppn);
+            if is_done(self.nand.program(ppn, cause, &self.tail[..self.used], &[]))? {
+                self.next = page + 1;
+                if self.next < self.geometry.pages_per_block {
+                    self.blocks.open = Some(block);
                 }
-                Err(NandError::ProgramFailed(_)) => {
-                    self.programs_failed += 1;
-                    self.blocks.failed(block);
-                }
-                Err(error) => return Err(error.into()),
+                self.used = 0;
+                return Ok(ppn);
             }
+            self.programs_failed += 1;
+            self.blocks.failed(block);
         }
     }
 
@@ -209,7 +204,7 @@ impl<N: Nand> Log<N> {
 
     /// True if the page read last is erased.
     pub(super) fn is_erased(&self) -> bool {
-        self.page.iter().all(|&byte| byte == 0xff)
+        is_blank(&self.page)
     }
 
     /// True if a place lies in the log.
@@ -281,7 +276,7 @@ fn is_page_whole(mut page: &[u8], ppn: Ppn) -> bool {
         }
         page = &page[bytes..];
     }
-    page.iter().all(|&byte| byte == 0xff)
+    is_blank(page)
 }
 
 #[cold]

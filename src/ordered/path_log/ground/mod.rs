@@ -41,7 +41,6 @@
 pub(crate) mod batch;
 mod check;
 mod config;
-mod doubt;
 pub(crate) mod journal;
 mod limits;
 pub(crate) mod moves;
@@ -60,6 +59,7 @@ use crate::blocks::Validity;
 use crate::check::{CheckReport, IndexError, message, words};
 use crate::fault::IndexFault;
 use crate::log::ahead::collect_ahead;
+use crate::log::settle::is_mount_behind;
 use crate::log::tag::Tag;
 use crate::log::{Log, LogConfig, Note, Placement, left_out};
 use crate::nand::{Cause, Differs, Geometry, Nand, Unfit};
@@ -100,19 +100,13 @@ pub struct Nodes<N, S> {
     pub(in crate::ordered) journal: Journal,
     pub(in crate::ordered) moves: Moves,
     pub(in crate::ordered) counts: PathCounts,
-    /// True if an update began and did not end.
-    pub(in crate::ordered) interrupted: bool,
 }
 
 /// Tree on raw NAND.
 pub struct RawTree<N, S> {
     pub(in crate::ordered) nodes: Nodes<N, S>,
-    /// True if the current update got as far as its leaf.
-    update_began: bool,
-    /// True if the update found its key in the leaf.
-    existed: bool,
-    /// True if too many pages may count as valid since a mount, and no walk has settled them or failed to.
-    bits_in_doubt: bool,
+    /// True if the current update found its key in the leaf; `None` if it did not get there.
+    existed: Option<bool>,
 }
 
 /// Parts that follow from a configuration and a chip.
@@ -136,7 +130,7 @@ pub const fn spare_bytes_needed(geometry: &Geometry) -> u32 {
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
     pub(crate) fn usable(&self) -> Result<(), IndexFault> {
-        if self.interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
+        if self.log.tape.half_done { Err(IndexError::Interrupted.into()) } else { Ok(()) }
     }
 }
 
@@ -243,6 +237,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         nodes.root = nodes.log.allocate(Cause::Checkpoint)?;
         let tag = Tag { root: true, lowest_level: 1, height: 1, ..Tag::default() };
         nodes.log.write(nodes.root, tag, &nodes.path.detached, Cause::Checkpoint)?;
+        nodes.log.finish();
         nodes.log.close(None)?;
         if nodes.log.counters().checkpoints == 0 && !nodes.log.is_placed() {
             return Err(IndexError::NO_BLOCK.into());
@@ -332,17 +327,16 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             journal: Journal::default(),
             moves,
             counts: PathCounts::default(),
-            interrupted: false,
             log,
         };
-        RawTree { nodes, update_began: false, existed: false, bits_in_doubt: false }
+        RawTree { nodes, existed: None }
     }
 
     fn commit_and_close(&mut self) -> Result<(), IndexFault> {
-        let nodes = &mut self.nodes;
-        if nodes.log.is_in_doubt() || !nodes.is_mount_behind()? {
+        if self.nodes.log.is_in_doubt() || !is_mount_behind(self)? {
             return Ok(());
         }
+        let nodes = &mut self.nodes;
         nodes.commit_journal()?;
         nodes.log.close(note_of::<S>(&nodes.moves))
     }
@@ -433,7 +427,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         self.nodes.record.check(key, value)?;
         self.nodes.usable()?;
-        self.update_began = false;
+        self.existed = None;
         let outcome = self.insert_entry(key, value);
         Ok(self.settled(outcome, key, Some(value))?)
     }
@@ -441,7 +435,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.nodes.record.check_key(key)?;
         self.nodes.usable()?;
-        self.update_began = false;
+        self.existed = None;
         let outcome = self.remove_entry(key);
         Ok(self.settled(outcome, key, None)?)
     }
@@ -499,7 +493,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     fn close(&mut self) -> Result<(), IndexError> {
         self.nodes.usable()?;
         let closed = self.commit_and_close();
-        if self.nodes.interrupted && matches!(&closed, Err(error) if error.is_refusal()) {
+        if self.nodes.log.tape.half_done && matches!(&closed, Err(error) if error.is_refusal()) {
             self.undo()?;
         }
         Ok(closed?)

@@ -1,38 +1,11 @@
 //! Range scans: the path to the current leaf is kept, so each node is read once; leaves are not chained.
 
-use super::{Nodes, Path, RawScheme};
+use super::{Nodes, RawScheme};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
-use crate::ordered::{Direction, Visit, within};
+use crate::ordered::{Direction, Visit, show_within};
 use crate::units::Ppn;
-use core::ops::{Bound, ControlFlow};
-
-impl<S: RawScheme> Path<S> {
-    /// Visits the records of the leaf within the bounds. Breaks if the walk is over.
-    fn visit_leaf(
-        &self,
-        bounds: (Bound<&[u8]>, Bound<&[u8]>),
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> ControlFlow<()> {
-        let (shape, node, count) = (self.shape(1), self.node(1), self.count(1));
-        for i in 0..count {
-            let i = if direction == Direction::Ascending { i } else { count - 1 - i };
-            let key = shape.key(node, i);
-            match within(key, bounds) {
-                core::cmp::Ordering::Equal => visit(key, shape.value(node, i))?,
-                core::cmp::Ordering::Less if direction == Direction::Descending => {
-                    return ControlFlow::Break(());
-                }
-                core::cmp::Ordering::Greater if direction == Direction::Ascending => {
-                    return ControlFlow::Break(());
-                }
-                _ => {}
-            }
-        }
-        ControlFlow::Continue(())
-    }
-}
+use core::ops::Bound;
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
     pub(super) fn walk_range(
@@ -51,7 +24,9 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         self.path.layout = self.path.scheme.layout_wanted(self.path.height);
         self.go_to_leaf(self.root, self.path.height, start, direction)?;
         loop {
-            if self.path.visit_leaf((low, high), direction, visit).is_break() {
+            let (shape, leaf, count) = (self.path.shape(1), self.path.node(1), self.path.count(1));
+            let record = |i| (shape.key(leaf, i), shape.value(leaf, i));
+            if show_within(count, record, (low, high), direction, visit).is_break() {
                 return Ok(());
             }
             let Some((child, level)) = self.next_subtree(direction)? else { return Ok(()) };

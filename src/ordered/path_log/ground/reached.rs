@@ -1,17 +1,15 @@
 //! Walk over all pages to which a tree refers, by its inner nodes; leaves are not read. The walk finds the
-//! valid pages, for a log that counts them and for a mount in doubt (`doubt`).
+//! valid pages, for a log that counts them or is in doubt (`crate::log::settle`).
 
 use super::path::Key;
 use super::{Nodes, RawScheme};
 use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::log::Log;
+use crate::log::collect::Visit;
 use crate::nand::{Cause, Nand, NandError};
 use crate::store::StoreError;
 use crate::units::Ppn;
-
-/// Called with each page that the tree refers to.
-type Visit<'v, N> = &'v mut dyn FnMut(&mut Log<N>, Ppn) -> Result<(), IndexFault>;
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
     /// Visits every page to which the tree leads, once each, since the nodes in a page are children of one
@@ -60,26 +58,6 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         Ok(Some((self.path.named_child(above), above - 1)))
     }
 
-    /// Answers a log that asks which pages are valid.
-    pub(super) fn note_reached(&mut self) -> Result<(), IndexFault> {
-        let mut note = |log: &mut Log<N>, ppn| {
-            log.note_valid(ppn);
-            Ok(())
-        };
-        match self.visit_reached(Cause::GarbageCollection, &mut note)? {
-            Some(damage) => Err(damage),
-            None => Ok(()),
-        }
-    }
-
-    /// Counts the valid pages of every block again.
-    pub(super) fn count_reached(&mut self) -> Result<(), IndexFault> {
-        self.log.begin_count();
-        let answered = self.note_reached();
-        self.log.end_count(answered.is_ok());
-        answered
-    }
-
     /// Copies the path to the lowest node of a page, and returns its level. `None` if the page cannot be
     /// reached.
     pub(super) fn find_page(&mut self, ppn: Ppn) -> Result<Option<u8>, IndexFault> {
@@ -123,52 +101,6 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
             _ => Ok(is_met),
         }
     }
-}
-
-/// Invalidates the valid pages to which the tree does not lead. Each walk marks the pages it reaches
-/// among as many as the page buffer for split halves has bits: no other RAM is there.
-pub(super) fn drop_what_is_not_reached<N: Nand, S: RawScheme>(
-    nodes: &mut Nodes<N, S>,
-) -> Result<(), IndexFault> {
-    let mut marks = core::mem::take(&mut nodes.path.detached);
-    let pages = nodes.log.geometry().pages();
-    let at_once = 8 * marks.len() as u32;
-    let mut from = 0;
-    let mut dropped = Ok(());
-    while from < pages && dropped.is_ok() {
-        dropped = drop_unmarked(nodes, from, &mut marks);
-        from += at_once;
-    }
-    nodes.path.detached = marks;
-    dropped
-}
-
-/// Invalidates the valid pages, of those from `from` on for which there are marks, that a walk does not
-/// reach.
-fn drop_unmarked<N: Nand, S: RawScheme>(
-    nodes: &mut Nodes<N, S>,
-    from: u32,
-    marks: &mut [u8],
-) -> Result<(), IndexFault> {
-    marks.fill(0);
-    let mut mark = |_: &mut Log<N>, ppn: Ppn| {
-        let at = ppn.0.wrapping_sub(from);
-        if let Some(byte) = marks.get_mut(at as usize / 8) {
-            *byte |= 1 << (at % 8);
-        }
-        Ok(())
-    };
-    if let Some(damage) = nodes.visit_reached(Cause::GarbageCollection, &mut mark)? {
-        return Err(damage);
-    }
-    for (at, byte) in (from..).step_by(8).zip(marks.iter()) {
-        for ppn in (at..at + 8).filter(|page| byte >> (page - at) & 1 == 0).map(Ppn) {
-            if nodes.log.is_valid(ppn) {
-                nodes.log.drop_unreached(ppn);
-            }
-        }
-    }
-    Ok(())
 }
 
 fn is_damage(error: &IndexError) -> bool {

@@ -1,33 +1,16 @@
 //! Finding the tree on the chip: at a mount, and after an update that the chip refused half-way.
 
-use super::{Nodes, RawScheme, RawTree, height_bound, note_of};
+use super::{RawScheme, RawTree, height_bound, note_of};
 use crate::blocks::checkpoint::Contents;
 use crate::check::{IndexError, words};
 use crate::fault::IndexFault;
+use crate::log::settle::keep_pages;
 use crate::nand::Nand;
-use crate::ordered::holds_change;
+use crate::ordered::outcome_of_undone;
 use alloc::vec::Vec;
 
 /// True if the engine was built so that an update that got stuck is undone.
 const UNDOES: bool = cfg!(feature = "embedded");
-
-impl<N: Nand, S: RawScheme> Nodes<N, S> {
-    /// True if the state that the mount found is in a checkpoint, or could be put there now. Before that not
-    /// even a commit of the journal may be programmed: the next mount would take the pages that a cut left
-    /// for damaged ones.
-    pub(super) fn is_mount_behind(&mut self) -> Result<bool, IndexFault> {
-        if let Some(damage) = self.keep_what_is_reached()? {
-            return Err(damage);
-        }
-        if self.log.tape.needs_checkpoint() {
-            if S::TAKES_JOURNAL {
-                self.note_journal();
-            }
-            self.log.tape.end_mount(note_of::<S>(&self.moves))?;
-        }
-        Ok(!self.log.tape.needs_checkpoint())
-    }
-}
 
 impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Restores root, journal and moves from the findings of the log.
@@ -49,7 +32,6 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             nodes.path.buffer.reserve_exact(most);
             nodes.path.make_room_to_grow();
         }
-        self.bits_in_doubt = nodes.log.tape.has_bits_in_doubt();
         S::mounted(nodes)?;
         let (journal, note) = (nodes.log.take_journal(), nodes.log.tape.take_note());
         if S::MAPS_MOVES {
@@ -69,8 +51,9 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             let what = "a journal of moved leaves, which this tree never keeps";
             return Err(IndexFault::corrupted(what, root.ppn.0));
         }
-        nodes.keep_what_is_reached()?;
+        keep_pages(self)?;
         // The state found is put into a checkpoint before anything else is programmed.
+        let nodes = &mut self.nodes;
         if nodes.log.tape.needs_checkpoint() && !nodes.log.is_in_doubt() {
             nodes.log.tape.end_mount(note_of::<S>(&nodes.moves))
         } else {
@@ -91,6 +74,12 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     fn find_again(&mut self) -> Result<(), IndexFault> {
+        let found = self.find_on_chip();
+        self.nodes.log.tape.half_done = found.is_err();
+        found
+    }
+
+    fn find_on_chip(&mut self) -> Result<(), IndexFault> {
         let nodes = &mut self.nodes;
         nodes.path.forget();
         if S::TAKES_JOURNAL {
@@ -107,9 +96,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             nodes.moves.load(&nodes.log.tape.take_note(), nodes.log.geometry().pages())?;
         }
         nodes.log.read_with(read_pages);
-        self.restore()?;
-        self.nodes.interrupted = false;
-        Ok(())
+        self.restore()
     }
 
     /// Ends an update. One that found no block half-way is undone, unless all of it was on the chip already.
@@ -120,14 +107,14 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         value: Option<&[u8]>,
     ) -> Result<bool, IndexFault> {
         let error = match outcome {
-            Err(error) if self.nodes.interrupted && error.is_refusal() => error,
+            Err(error) if self.nodes.log.tape.half_done && error.is_refusal() => error,
             other => return other,
         };
         self.undo()?;
-        if self.nodes.interrupted {
+        if self.nodes.log.tape.half_done {
             return Err(error);
         }
-        let is_done = self.update_began && holds_change(self, (key, value))?;
-        if is_done { Ok(self.existed) } else { Err(error) }
+        let existed = self.existed;
+        outcome_of_undone(self, (key, value), existed, error)
     }
 }

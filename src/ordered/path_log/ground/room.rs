@@ -5,6 +5,7 @@ use super::{Nodes, RawScheme, RawTree};
 use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
 use crate::log::collect::{Need, Relocate, make_room};
+use crate::log::settle::keep_pages;
 use crate::nand::{Cause, Nand};
 
 /// Blocks that insertions leave free, beyond those needed by removals and collection.
@@ -152,11 +153,9 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     /// Requires free places, in a log in which pages keep their places and nothing is collected. A removal
     /// takes no new page: the path is written over a page that dies.
     fn require_free_places(&mut self, is_insertion: bool) -> Result<(), IndexFault> {
-        let nodes = &mut self.nodes;
-        nodes.log.tape.require_numbers()?;
-        if let Some(damage) = nodes.keep_what_is_reached()? {
-            return Err(damage);
-        }
+        self.nodes.log.tape.require_numbers()?;
+        keep_pages(self)?.map_or(Ok(()), Err)?;
+        let nodes = &self.nodes;
         let pages = if is_insertion { nodes.pages_to_insert() } else { 0 };
         if nodes.log.free_pages() >= pages { Ok(()) } else { Err(IndexError::NO_BLOCK.into()) }
     }
@@ -198,7 +197,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         insertions: usize,
         live_max: u32,
     ) -> Result<(), IndexFault> {
-        let is_tight = self.bits_in_doubt && !self.nodes.fits_when_higher(live_max);
+        let is_tight = self.nodes.log.tape.may_settle_bits() && !self.nodes.fits_when_higher(live_max);
         if is_tight && may_grow(&mut self.nodes, insertions)? {
             self.settle_valid_bits()?;
         }
@@ -218,7 +217,7 @@ pub(super) fn make_room_to_put<N: Nand, S: RawScheme>(
     tree: &mut RawTree<N, S>,
 ) -> Result<Option<IndexFault>, IndexFault> {
     match tree.make_room_for_update(true) {
-        Err(refused) if refused.is_refusal() && !tree.nodes.interrupted => {
+        Err(refused) if refused.is_refusal() && !tree.nodes.log.tape.half_done => {
             tree.make_room_for_update(false)?;
             Ok(Some(refused))
         }

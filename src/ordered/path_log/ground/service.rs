@@ -10,7 +10,7 @@ use crate::blocks::weak::LOOKS;
 use crate::fault::IndexFault;
 use crate::log::collect::{Need, make_room};
 use crate::nand::{Cause, Nand};
-use crate::ordered::change::{Change, check_batch, newest_by_key, newest_places};
+use crate::ordered::change::{Change, check_batch, newest_places};
 use crate::ordered::{Room, holds_change};
 use crate::store::patrol::LOOKS_OF_SCRUB;
 use alloc::vec;
@@ -21,8 +21,9 @@ use alloc::vec::Vec;
 const CHANGES_MAX: usize = 256;
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
+    /// Most changes of a batch. Batches of a tree that maps moves go through its log buffer.
     pub(super) fn changes_max(&self) -> usize {
-        if self.is_journaled() || self.log.is_placed() { 1 } else { CHANGES_MAX }
+        if S::MAPS_MOVES || self.is_journaled() || self.log.is_placed() { 1 } else { CHANGES_MAX }
     }
 
     /// Needs of a batch of `changes` changes: the pages it takes, the pages that must be free before it if it
@@ -47,7 +48,8 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
             (wanted, live_max)
         };
         let has_room = self.log.free_pages() >= wanted && self.log.live_pages() <= u64::from(live_max);
-        Some(changes <= self.changes_max() && has_room)
+        let most = if S::MAPS_MOVES { CHANGES_MAX } else { self.changes_max() };
+        Some(changes <= most && has_room)
     }
 }
 
@@ -97,15 +99,11 @@ fn are_there<'a, N: Nand, S: RawScheme>(
     error: &IndexFault,
     changes: impl Iterator<Item = Change<'a>>,
 ) -> Result<bool, IndexFault> {
-    if !error.is_refusal() || nodes.interrupted {
+    if !error.is_refusal() || nodes.log.tape.half_done {
         return Ok(false);
     }
     for Change { key, .. } in changes.filter(|change| change.value.is_some()) {
-        let found = match S::MAPS_MOVES {
-            true => nodes.get_by_path(key, None)?,
-            false => nodes.look_up(key, None, Cause::Host)?,
-        };
-        if !found {
+        if !nodes.look_up(key, None, Cause::Host)? {
             return Ok(false);
         }
     }
@@ -116,20 +114,6 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(super) fn apply_as_one(&mut self, batch: &[Change<'_>]) -> Result<(), IndexFault> {
         self.nodes.usable()?;
         check_batch(self.nodes.record, batch, self.nodes.changes_max())?;
-        if S::MAPS_MOVES {
-            let changes = newest_by_key(batch);
-            if changes.is_empty() {
-                return Ok(());
-            }
-            let (count, has_inserts) = (changes.len(), changes.iter().any(|change| change.value.is_some()));
-            match self.make_room_for_batch(count, has_inserts) {
-                Err(error) if are_there(&mut self.nodes, &error, changes.iter().copied())? => {
-                    self.make_room_for_batch(count, false)?;
-                }
-                made => made?,
-            }
-            return self.apply_batch(&changes);
-        }
         let places = self.effective(batch)?;
         let Some(last) = places.len().checked_sub(1) else { return Ok(()) };
         let changes = || places.iter().map(|&place| batch[place as usize]);
@@ -145,12 +129,12 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let done = room.and_then(|()| self.write_paths(changes(), last));
         self.nodes.log.set_goes_on(false);
         let error = match done {
-            Err(error) if self.nodes.interrupted && error.is_refusal() => error,
+            Err(error) if self.nodes.log.tape.half_done && error.is_refusal() => error,
             other => return other,
         };
         self.undo_batch()?;
         for change in changes() {
-            if self.nodes.interrupted || !holds_change(self, (change.key, change.value))? {
+            if self.nodes.log.tape.half_done || !holds_change(self, (change.key, change.value))? {
                 return Err(error);
             }
         }
@@ -214,7 +198,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.nodes.usable()?;
         match work(self) {
             Err(error) if error.is_refusal() => {
-                if self.nodes.interrupted {
+                if self.nodes.log.tape.half_done {
                     self.undo()?;
                 }
                 Ok(0)

@@ -5,11 +5,11 @@ use super::room::make_room_to_put;
 use super::{Change, Leaf, LeafUse, Nodes, Path, RawScheme, RawTree};
 use crate::check::{IndexError, Limit};
 use crate::fault::IndexFault;
-use crate::log::collect::{MoveCost, Relocate};
+use crate::log::SamePage;
+use crate::log::collect::{Lent, MoveCost, Relocate, Visit};
 use crate::log::tag::Tag;
-use crate::log::{Log, SamePage};
 use crate::nand::{Cause, Nand};
-use crate::units::{Pbn, Ppn};
+use crate::units::Ppn;
 
 impl<S: RawScheme> Path<S> {
     /// Makes the node at `level` the root. The tree then has that height.
@@ -86,7 +86,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         self.note_update();
         let Ok(slot) = self.path.search(key) else { return Ok(()) };
         S::settle(self, Change::Keep(1))?;
-        self.interrupted = true;
+        self.log.tape.half_done = true;
         self.take_entry(slot)
     }
 
@@ -97,7 +97,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         found: Result<usize, usize>,
     ) -> Result<(), IndexFault> {
         debug_assert!(found.unwrap_or_else(|at| at) <= self.path.count(1), "R1: no such place in the leaf");
-        self.interrupted = true;
+        self.log.tape.half_done = true;
         let sibling = match found {
             Ok(i) => {
                 let shape = self.path.shape(1);
@@ -196,7 +196,6 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
     /// Ends a complete operation.
     pub(super) fn finish(&mut self) {
         self.log.finish();
-        self.interrupted = false;
         debug_assert!(self.log.is_valid(self.root), "R5: the root's page {} is not valid", self.root);
     }
 
@@ -239,7 +238,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         {
             return Err(refused);
         }
-        (self.update_began, self.existed) = (true, found.is_ok());
+        self.existed = Some(found.is_ok());
         nodes.require_place(found)?;
         if nodes.is_journaled() {
             let splits = found.is_err() && nodes.path.count(1) == nodes.path.shape(1).capacity;
@@ -269,7 +268,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         nodes.copy_path(key, 1, Cause::Host)?;
         nodes.note_update();
         let Ok(slot) = nodes.path.search(key) else { return Ok(false) };
-        (self.update_began, self.existed) = (true, true);
+        self.existed = Some(true);
         if nodes.is_journaled() {
             let empties = nodes.path.count(1) == 1 && nodes.path.height > 1;
             return self.remove_journaled(key, slot, empties);
@@ -281,7 +280,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Removes an entry of the copied leaf and ends the update.
     pub(super) fn take_from_leaf(&mut self, slot: usize) -> Result<(), IndexFault> {
-        self.nodes.interrupted = true;
+        self.nodes.log.tape.half_done = true;
         self.nodes.take_entry(slot)?;
         self.end_update()
     }
@@ -293,15 +292,16 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             return Ok(());
         }
         match self.checkpoint() {
-            Err(error) if error.is_refusal() && !self.nodes.interrupted => Ok(()),
+            Err(error) if error.is_refusal() && !self.nodes.log.tape.half_done => Ok(()),
             other => other,
         }
     }
 }
 
 impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
-    fn log(&mut self) -> &mut Log<N> {
-        &mut self.nodes.log
+    fn lend(&mut self) -> Lent<'_, N> {
+        let Nodes { log, moves, path, .. } = &mut self.nodes;
+        Lent { log, note: super::note_of::<S>(moves), page: &mut path.detached }
     }
 
     /// Rewrites the path to the page's lowest node, which is found by that node's first key.
@@ -311,80 +311,36 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
             return self.relocate_journaled(ppn, level);
         }
         S::settle(&mut self.nodes, Change::Keep(level))?;
-        self.nodes.interrupted = true;
+        self.nodes.log.tape.half_done = true;
         S::write_path(&mut self.nodes, level, None, Cause::GarbageCollection)?;
         self.nodes.finish();
         Ok(())
     }
 
-    fn checkpoint(&mut self) -> Result<(), IndexFault> {
-        let nodes = &mut self.nodes;
-        if !nodes.is_mount_behind()? {
-            return Ok(());
-        }
-        nodes.commit_journal()?;
-        nodes.log.checkpoint(super::note_of::<S>(&nodes.moves))
+    fn visit_pages(&mut self, cause: Cause, visit: Visit<'_, N>) -> Result<Option<IndexFault>, IndexFault> {
+        self.nodes.visit_reached(cause, visit)
     }
 
-    fn let_go(&mut self, victim: Pbn) -> Result<bool, IndexFault> {
-        // A scheme that maps moves does not rely on the order of pages, so a mount misses none.
-        if S::MAPS_MOVES || !self.nodes.log.tape.is_needed(victim) {
-            return Ok(true);
-        }
-        if self.nodes.log.config().write_pages == 0 {
-            self.nodes.commit_journal()?;
-        } else {
-            self.checkpoint()?;
-        }
-        Ok(!self.nodes.log.tape.is_needed(victim))
-    }
-
-    fn settle_valid_bits(&mut self) -> Result<bool, IndexFault> {
-        if !core::mem::take(&mut self.bits_in_doubt) {
-            return Ok(false);
-        }
-        let nodes = &mut self.nodes;
-        if nodes.log.config().counts() {
-            let counted = nodes.count_reached();
-            self.bits_in_doubt = counted.is_err();
-            counted?;
-            nodes.log.tape.trust_bits();
-            return Ok(true);
-        }
-        super::reached::drop_what_is_not_reached(nodes)?;
-        nodes.log.tape.trust_bits();
-        Ok(true)
-    }
-
-    fn note_valid_pages(&mut self) -> Result<(), IndexFault> {
-        self.nodes.note_reached()
-    }
-
-    fn help_collection(&mut self) -> Result<bool, IndexFault> {
-        if S::MAPS_MOVES { self.nodes.empty_table() } else { Ok(false) }
+    fn write_owed(&mut self) -> Result<bool, IndexFault> {
+        if S::MAPS_MOVES { self.nodes.empty_table() } else { self.nodes.commit_journal().map(|()| true) }
     }
 
     fn move_cost(&self) -> MoveCost {
         let Nodes { path, journal, moves, .. } = &self.nodes;
         let (scheme, height) = (&path.scheme, path.height);
-        // A table with room takes the move; else a parent is written as well, and seldom more.
-        let is_mapped = S::MAPS_MOVES && moves.has_room();
-        MoveCost {
-            programs: if is_mapped { 1 } else { scheme.programs_per_move(height) },
-            owed: if S::TAKES_JOURNAL { journal.pages_to_commit(height) } else { 0 },
-            slack: if S::MAPS_MOVES { scheme.pages_per_update(height) } else { 0 },
-        }
-    }
-
-    /// True if collecting a block with `valid` valid pages gains. A move costs a program, and its share of
-    /// the parents written to empty the table.
-    fn is_worth(&mut self, valid: u32) -> bool {
+        let owed = if S::TAKES_JOURNAL { journal.pages_to_commit(height) } else { 0 };
+        let programs = scheme.programs_per_move(height);
         if !S::MAPS_MOVES {
-            return true;
+            return MoveCost { programs, owed, slack: 0, moves: 1, parents: 0 };
         }
-        let Nodes { log, moves, .. } = &self.nodes;
-        let (valid, pages) = (u64::from(valid), u64::from(log.geometry().pages_per_block));
-        let (entries, parents) = (moves.entries_max() as u64, self.nodes.parents());
-        2 * valid < pages || (moves.has_room() && valid * (entries + parents) < pages * entries)
+        // A table with room takes the move; else a parent is written as well, and seldom more.
+        let has_room = moves.has_room();
+        MoveCost {
+            programs: if has_room { 1 } else { programs },
+            owed,
+            slack: scheme.pages_per_update(height),
+            moves: if has_room { moves.entries_max() as u64 } else { 0 },
+            parents: self.nodes.parents(),
+        }
     }
 }

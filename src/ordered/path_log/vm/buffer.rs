@@ -117,8 +117,7 @@ impl Waiting {
     fn get(&self, i: usize) -> Change<'_> {
         debug_assert!(i < self.len(), "change {i} of {} that wait", self.len());
         let entry = &self.bytes[i * self.entry_bytes()..(i + 1) * self.entry_bytes()];
-        let (key, rest) = entry.split_at(usize::from(self.record.key_bytes));
-        Change { key, value: (rest[0] == 1).then_some(&rest[1..]) }
+        decoded(entry, self.record.key_bytes.into())
     }
 
     fn search(&self, key: &[u8]) -> Result<usize, usize> {
@@ -142,19 +141,25 @@ impl Waiting {
             Ok(i) => (i * size, size),
             Err(i) => (i * size, 0),
         };
-        let value_bytes = usize::from(self.record.value_bytes);
-        debug_assert!(
-            change.value.is_none_or(|value| value.len() == value_bytes),
-            "a value of another width"
-        );
-        let kind = u8::from(change.value.is_some());
-        let value = change.value.unwrap_or(&[]).iter().copied();
-        let entry = change.key.iter().copied().chain([kind]).chain(value);
-        let padding = if change.value.is_some() { 0 } else { value_bytes };
-        let entry = entry.chain(core::iter::repeat_n(0, padding));
-        self.bytes.splice(at..at + replaced, entry);
+        self.bytes.splice(at..at + replaced, encoded(change, size));
         debug_assert!(self.bytes.len().is_multiple_of(size), "a change of another size waits");
     }
+}
+
+/// A change in so many bytes.
+pub(super) fn encoded(change: Change<'_>, entry_bytes: usize) -> impl Iterator<Item = u8> {
+    let (key, value) = (change.key, change.value.unwrap_or(&[]));
+    let padding = entry_bytes - key.len() - 1 - value.len();
+    debug_assert!(change.value.is_none() || padding == 0, "a value of another width");
+    let kind = u8::from(change.value.is_some());
+    let bytes = key.iter().copied().chain([kind]).chain(value.iter().copied());
+    bytes.chain(core::iter::repeat_n(0, padding))
+}
+
+/// The change in these bytes.
+pub(super) fn decoded(entry: &[u8], key_bytes: usize) -> Change<'_> {
+    let (key, rest) = entry.split_at(key_bytes);
+    Change { key, value: (rest[0] == 1).then_some(&rest[1..]) }
 }
 
 /// Most changes of a batch: the pages that they replace stay until its end.

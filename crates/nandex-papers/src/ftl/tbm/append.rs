@@ -6,7 +6,7 @@ use super::{Condition, Tbm};
 use alloc::vec::Vec;
 use nandex::blocks::Wear;
 use nandex::fault::StoreFault;
-use nandex::nand::{Cause, Nand, NandError};
+use nandex::nand::{Cause, Nand, is_done};
 use nandex::sort;
 use nandex::store::{PageStore, StoreError};
 use nandex::units::{Lpn, Pbn, Ppn};
@@ -205,11 +205,7 @@ impl<S: PageStore, N: Nand> Tbm<S, N> {
                 &self.page
             }
         };
-        match self.nand.program(ppn, cause, data, &tag.seal(ppn, data)) {
-            Ok(()) => Ok(true),
-            Err(NandError::ProgramFailed(_)) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(is_done(self.nand.program(ppn, cause, data, &tag.seal(ppn, data)))?)
     }
 
     fn erase(&mut self, pbn: Pbn) -> Result<(), StoreFault> {

@@ -330,8 +330,8 @@ impl<N: Nand> Store<N> {
         }
         let (table, form) = (&self.space.table, self.medium.form);
         let Some(next) = table.first_free(Wear::Least).filter(|_| !form.is_placed()) else { return Ok(()) };
-        // A merge takes one erase, however many pages it writes: half of what other moves of a block take.
-        let pages = form.geometry.pages_per_block / 2;
+        // A merge takes one erase, however many pages it writes: little more than half of what other moves take.
+        let pages = 5 * form.geometry.pages_per_block / 8;
         let used = self.places.in_use().map(|pbn| (pbn, pages));
         let cold = self.config.wear_levelling.laggard(table, next, used);
         cold.map_or(Ok(()), |cold| self.renew(cold, 1, Cause::WearLevelling))

@@ -117,7 +117,7 @@ use nandex::codec::first_number;
 use nandex::log::Placement;
 use nandex::nand::{Cause, Differs, Geometry, Nand};
 use nandex::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, holds_change,
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, outcome_of_undone,
 };
 use nandex::units::Pbn;
 use path::{Descent, Path};
@@ -276,16 +276,14 @@ impl<N: Nand> IplTree<N> {
         value: Option<&[u8]>,
     ) -> Result<bool, IndexError> {
         self.shrink_to_ram();
-        let outcome = outcome.map_err(|error| self.refused(error));
-        let is_refused = outcome.as_ref().is_err_and(IndexError::is_refusal);
-        if !is_refused || !self.interrupted || self.durability() != Durability::EveryOperation {
-            return outcome;
-        }
-        self.undo()?;
-        let is_done = holds_change(self, (key, value))?;
-        match self.existed {
-            Some(existed) if is_done => Ok(existed),
-            _ => outcome,
+        let can_undo = self.interrupted && self.durability() == Durability::EveryOperation;
+        match outcome.map_err(|error| self.refused(error)) {
+            Err(error) if can_undo && error.is_refusal() => {
+                self.undo()?;
+                let existed = self.existed;
+                outcome_of_undone(self, (key, value), existed, error)
+            }
+            outcome => outcome,
         }
     }
 

@@ -4,11 +4,10 @@
 use super::image::Node;
 use super::store::{ROOT, Store};
 use alloc::vec::Vec;
-use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
 use nandex::check::{IndexError, Invariant};
 use nandex::nand::{Cause, Nand};
-use nandex::ordered::{Direction, Visit, within};
+use nandex::ordered::{Direction, Visit, show_within};
 
 type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
 
@@ -117,18 +116,8 @@ impl<N: Nand> Descent<'_, N> {
 
     fn visit_leaf(&self, bounds: Bounds<'_>, direction: Direction, visit: Visit<'_>) -> ControlFlow<()> {
         let (shapes, leaf) = (self.store.shapes(), self.path.leaf());
-        for i in 0..leaf.count {
-            let i = if direction == Direction::Ascending { i } else { leaf.count - 1 - i };
-            let key = leaf.key(&shapes, i);
-            match (within(key, bounds), direction) {
-                (Ordering::Equal, _) => visit(key, leaf.value(&shapes, i))?,
-                (Ordering::Less, Direction::Descending) | (Ordering::Greater, Direction::Ascending) => {
-                    return ControlFlow::Break(());
-                }
-                _ => {}
-            }
-        }
-        ControlFlow::Continue(())
+        let record = |i| (leaf.key(&shapes, i), leaf.value(&shapes, i));
+        show_within(leaf.count, record, bounds, direction, visit)
     }
 
     /// Goes on to the next leaf; false at the end.

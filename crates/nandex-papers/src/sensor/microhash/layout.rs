@@ -2,15 +2,15 @@
 //! the side.
 
 use super::index::Index;
-use super::page::{Header, Kind, NONE, Place, is_blank};
+use super::page::{Header, Kind, NONE, Place};
 use super::{BLOCK_BITS, Counters, Filling, Free, NUMBER_BITS, Segment};
 use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 use nandex::blocks::mark_bad;
 use nandex::check::{IndexError, Invariant};
-use nandex::codec::{first_number, numbers};
-use nandex::nand::{Cause, Geometry, Nand, NandError, Reading as Outcome, read_again};
+use nandex::codec::{first_number, is_blank, numbers};
+use nandex::nand::{Cause, Geometry, Nand, NandError, Reading as Outcome, is_done, read_again};
 use nandex::units::{Pbn, Ppn};
 
 /// Free blocks that are always kept. Freeing a block takes a page in one of them that records it; if no block
@@ -143,15 +143,12 @@ impl<N: Nand> Ring<N> {
         self.read = page;
         // Nothing is added behind a page that failed.
         self.aside = Some((block, if programmed.is_ok() { at + 1 } else { end }));
-        match programmed {
-            Ok(()) => {
-                self.counters.partial_pages += 1;
-                self.said(index);
-                Ok(true)
-            }
-            Err(NandError::ProgramFailed(_)) => Ok(false),
-            Err(error) => Err(error.into()),
+        let is_done = is_done(programmed)?;
+        if is_done {
+            self.counters.partial_pages += 1;
+            self.said(index);
         }
+        Ok(is_done)
     }
 
     /// Takes the next free block and erases it.
@@ -202,23 +199,18 @@ impl<N: Nand> Ring<N> {
             let number = self.last + 1;
             let ppn = self.place_of(number)?;
             Header { number, oldest: self.oldest + self.giving, ..header }.encode(page, self.spot(ppn));
-            match self.nand.program(ppn, Cause::Host, page, &[]) {
-                Ok(()) => {
-                    if let Some(newest) = self.kept.back_mut() {
-                        newest.pages += 1;
-                    }
-                    self.last = number;
-                    self.said(index);
-                    return Ok(number);
+            if is_done(self.nand.program(ppn, Cause::Host, page, &[]))? {
+                if let Some(newest) = self.kept.back_mut() {
+                    newest.pages += 1;
                 }
-                Err(NandError::ProgramFailed(_)) => {
-                    // Nothing is added behind a page that failed, and what precedes it stays where it is.
-                    self.open = false;
-                    if let Some(newest) = self.kept.back_mut() {
-                        newest.failed = true;
-                    }
-                }
-                Err(error) => return Err(error.into()),
+                self.last = number;
+                self.said(index);
+                return Ok(number);
+            }
+            // Nothing is added behind a page that failed, and what precedes it stays where it is.
+            self.open = false;
+            if let Some(newest) = self.kept.back_mut() {
+                newest.failed = true;
             }
         }
     }
@@ -236,17 +228,14 @@ impl<N: Nand> Ring<N> {
             header.encode(&mut page, self.spot(ppn));
             let programmed = self.nand.program(ppn, Cause::Host, &page, &[]);
             self.read = page;
-            match programmed {
-                Ok(()) => {
-                    self.kept.push_back(Segment { block: Some(block), pages: 1, failed: false });
-                    (self.last, self.open) = (number, true);
-                    self.counters.directory_pages += 1;
-                    self.said(index);
-                    return Ok(());
-                }
-                Err(NandError::ProgramFailed(_)) => self.retire(block)?,
-                Err(error) => return Err(error.into()),
+            if is_done(programmed)? {
+                self.kept.push_back(Segment { block: Some(block), pages: 1, failed: false });
+                (self.last, self.open) = (number, true);
+                self.counters.directory_pages += 1;
+                self.said(index);
+                return Ok(());
             }
+            self.retire(block)?;
         }
     }
 

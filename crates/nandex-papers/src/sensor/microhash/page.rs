@@ -174,11 +174,6 @@ pub(super) fn is_of_other_chip(page: &[u8], place: Place) -> bool {
     page[0] == MAGIC && page[VERSION_AT] == VERSION && other > 0 && is_shifted
 }
 
-/// Whether a page was never programmed, or its program changed nothing.
-pub(super) fn is_blank(page: &[u8]) -> bool {
-    page.iter().all(|&byte| byte == 0xff)
-}
-
 /// Readings that fit into a data page.
 pub(super) const fn readings_of(page_bytes: usize) -> usize {
     page_bytes.saturating_sub(HEADER_BYTES) / READING_BYTES

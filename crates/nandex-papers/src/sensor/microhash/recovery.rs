@@ -2,13 +2,14 @@
 
 use super::directory::Directory;
 use super::layout::Ring;
-use super::page::{self, Header, Kind, NONE, bounds, entry, is_blank};
+use super::page::{self, Header, Kind, NONE, bounds, entry};
 use super::{Free, MicroHash, MicroHashConfig, Pending, Segment};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
-use nandex::blocks::mark_bad;
+use nandex::blocks::erase_all;
 use nandex::check::{IndexError, Invariant};
+use nandex::codec::is_blank;
 use nandex::nand::{Cause, Differs, Nand, NandError, Unfit};
 use nandex::sort;
 use nandex::store::StoreError;
@@ -65,16 +66,8 @@ impl<N: Nand> MicroHash<N> {
     /// Erases the chip and makes an empty log on it.
     pub fn format(nand: N, settings: &MicroHashConfig) -> Result<MicroHash<N>, IndexError> {
         let mut log = MicroHash::assemble(nand, settings)?;
-        for block in (0..log.ring.geometry.blocks).map(Pbn) {
-            if log.ring.nand.is_bad(block)? {
-                continue;
-            }
-            match log.ring.nand.erase(block, Cause::Checkpoint) {
-                Ok(()) => log.ring.free.push_back(Free { block, failed: false }),
-                Err(NandError::EraseFailed(_)) => mark_bad(&mut log.ring.nand, block)?,
-                Err(error) => return Err(error.into()),
-            }
-        }
+        let free = &mut log.ring.free;
+        erase_all(&mut log.ring.nand, |block| free.push_back(Free { block, failed: false }))?;
         log.index.write_directory(&mut log.ring)?;
         crate::sensor::SensorLog::close(&mut log)?;
         Ok(log)

@@ -12,13 +12,14 @@
 
 use super::page;
 use super::pages::Pages;
-use super::update::Anew;
-use super::{InPlace, NONE, Node};
+use super::shapes::above;
+use super::{InPlace, NONE};
 use crate::check::{IndexError, Invariant, message};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::ordered::change::Change;
 use crate::ordered::holds_change;
+use crate::ordered::vm::buffer::{decoded, encoded};
 use crate::ordered::vm::{Entered, TakesBatches};
 use crate::units::Ppn;
 use alloc::vec;
@@ -48,13 +49,7 @@ impl<N: Nand> InPlace<N> {
         }
         // As if the chip were full of half-full nodes.
         let (shapes, chip_pages) = (&self.pages.shapes, self.pages.space.geometry.pages());
-        let (half_full, mut nodes) = (shapes.inner.capacity as u32 / 2, chip_pages);
-        let (mut height, mut inner_nodes) = (1, 0);
-        while nodes > 1 {
-            nodes = nodes.div_ceil(half_full);
-            inner_nodes += nodes;
-            height += 1;
-        }
+        let (inner_nodes, height) = above(chip_pages, shapes.inner.capacity as u32 / 2);
         let (log, pages) = (self.pages.pages_of(changes), shapes.batch_pages(changes, inner_nodes, height));
         if log > PAGES_MAX || pages + log as u32 > chip_pages / 2 {
             return Err(IndexError::unsupported(message!(
@@ -75,12 +70,7 @@ impl<N: Nand> InPlace<N> {
         let mut entries = Vec::with_capacity(shape.capacity * shape.entry_bytes);
         for (number, of_page) in changes.chunks(shape.capacity).enumerate() {
             entries.clear();
-            for change in of_page {
-                entries.extend_from_slice(change.key);
-                entries.push(u8::from(change.value.is_some()));
-                entries.extend_from_slice(change.value.unwrap_or(&[]));
-                entries.resize(entries.len().next_multiple_of(shape.entry_bytes), 0);
-            }
+            of_page.iter().for_each(|change| entries.extend(encoded(*change, shape.entry_bytes)));
             let (sequence, following) = (self.pages.next_sequence(), (pages - 1 - number) as u8);
             shape.birth(&mut self.pages.birth, (sequence, CHANGES + following), number == 0, &entries);
             self.counters.log_programs += 1;
@@ -96,6 +86,7 @@ impl<N: Nand> InPlace<N> {
         while done < changes.len() {
             self.path.descend(&mut self.pages, changes[done].key, false, 1)?;
             done += self.enter_into_leaf(&changes[done..])?;
+            self.free_replaced();
         }
         Ok(())
     }
@@ -140,24 +131,6 @@ impl<N: Nand> InPlace<N> {
         }
     }
 
-    /// Appends entries to the leaf on the path, then marks these slots dead.
-    fn change_leaf(&mut self, entries: &[u8], dead: &[usize]) -> Result<(), IndexFault> {
-        let shape = self.pages.shapes.leaf;
-        debug_assert!(entries.len().is_multiple_of(shape.entry_bytes), "an entry is cut short");
-        if !entries.is_empty() && !self.append(1, entries, Cause::Host)? {
-            let leaf = self.path.node(1);
-            let mut all = shape.sorted(&leaf.bytes, leaf.used, dead);
-            entries.chunks_exact(shape.entry_bytes).for_each(|entry| shape.enter(&mut all, entry));
-            return self.replace(1, &all, Anew::AsIs, Cause::Host);
-        }
-        if dead.is_empty() {
-            return Ok(());
-        }
-        self.counters.overwrites += u64::from(entries.is_empty());
-        self.mark_dead(1, dead, Cause::Host)?;
-        if entries.is_empty() { self.prune_if_empty() } else { Ok(()) }
-    }
-
     /// Retires the pages of a batch that is entered.
     fn end_batch(&mut self, places: &[u32]) -> Result<(), IndexFault> {
         if let Some(&last) = places.last() {
@@ -172,25 +145,20 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Applies the batch whose last page has this sequence, where it is not yet applied.
-    pub(super) fn enter_found(&mut self, sequence: u32) -> Result<(), IndexFault> {
+    /// Returns its changes, as bytes, if no block takes them.
+    pub(super) fn enter_found(&mut self, sequence: u32) -> Result<Vec<u8>, IndexFault> {
         let places = self.pages.find_changes(sequence)?;
         let shape = self.pages.changes_shape();
         let mut bytes = vec![0xff; self.pages.birth.len()];
         let mut entries = Vec::new();
         for &ppn in &places {
-            self.pages.read_page(ppn, shape, Cause::Recovery, &mut bytes)?;
-            if !shape.is_born(&bytes, ppn) {
-                return Err(IndexFault::broken(Invariant::O7, "changes of a batch", ppn));
-            }
+            self.pages.read_changes(ppn, Cause::Recovery, &mut bytes)?;
             (0..page::born(&bytes)).for_each(|slot| entries.extend_from_slice(shape.entry(&bytes, slot)));
             self.pages.space.set_live(ppn);
             self.pages.space.pinned.push(self.pages.space.geometry.block_of(Ppn(ppn)).0);
         }
-        let change = |entry| {
-            let (key, rest): (&[u8], &[u8]) = <[u8]>::split_at(entry, shape.key_bytes);
-            Change { key, value: (rest[0] == 1).then_some(&rest[1..]) }
-        };
-        let changes: Vec<Change<'_>> = entries.chunks_exact(shape.entry_bytes).map(change).collect();
+        let changes = entries.chunks_exact(shape.entry_bytes).map(|entry| decoded(entry, shape.key_bytes));
+        let changes: Vec<Change<'_>> = changes.collect();
         // There was room when the batch was begun; what was lost of it by the cut is won back if it can be.
         let pages = self.pages.shapes.batch_pages(changes.len(), self.inner_nodes, self.path.height);
         match self.make_room_for(pages) {
@@ -207,12 +175,11 @@ impl<N: Nand> InPlace<N> {
             // No block takes them: they wait in RAM, and are entered again by every mount.
             Err(error) if error.is_refusal() => {
                 self.pages.read_only = true;
-                self.left = entries;
-                places.iter().for_each(|&ppn| self.pages.space.set_dead(ppn));
                 self.pages.space.pinned.clear();
-                self.readopt().map(drop)
+                self.readopt()?;
+                Ok(entries)
             }
-            other => other,
+            other => other.map(|()| Vec::new()),
         }
     }
 }
@@ -285,13 +252,8 @@ impl<N: Nand> TakesBatches for InPlace<N> {
 
     fn make_room_for_batch(&mut self, changes: usize, have_inserts: bool) -> Result<(), IndexFault> {
         self.pages.writable()?;
-        match self.make_room_for(self.pages_of_batch(changes)) {
-            // A removal alone writes no page unless a program fails.
-            Err(error) if error.is_full() && changes == 1 && !have_inserts && !self.pages.interrupted => {
-                self.require_spare_pages()
-            }
-            other => other.map_err(|error| self.given_up(error)),
-        }
+        self.make_room_for_change(self.pages_of_batch(changes), changes == 1 && !have_inserts)
+            .map_err(|error| self.given_up(error))
     }
 
     fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<Entered, IndexFault> {
@@ -299,10 +261,8 @@ impl<N: Nand> TakesBatches for InPlace<N> {
         self.pages.writable()?;
         let before = self.pages.sequence;
         self.pages.interrupted = true;
-        match self.write_and_enter(changes) {
-            Err(error) if self.refused(error.clone()).is_refusal() => {
-                self.end_refused(changes, before, self.refused(error))
-            }
+        match self.write_and_enter(changes).map_err(|error| self.refused(error)) {
+            Err(error) if error.is_refusal() => self.end_refused(changes, before, error),
             Err(error) => Err(error),
             Ok(()) => {
                 self.pages.interrupted = false;
@@ -317,16 +277,8 @@ impl<N: Nand> TakesBatches for InPlace<N> {
     }
 
     fn peek_key(&mut self, key: &[u8]) -> Result<bool, IndexFault> {
-        let mut node =
-            Node { ppn: self.path.root, used: 0, slot: 0, bytes: vec![0xff; self.pages.birth.len()] };
-        for level in (2..=self.path.height).rev() {
-            node.used = self.pages.read_node(node.ppn, level, Cause::Check, &mut node.bytes)?;
-            let slot = self.pages.shapes.child_slot(&node, key, false);
-            let what = "no child has a bound that high";
-            let slot = slot.ok_or(IndexError::broken(Invariant::O3, what, u64::from(node.ppn)))?;
-            node.ppn = self.pages.shapes.address(&node.bytes, slot);
-        }
-        node.used = self.pages.read_node(node.ppn, 1, Cause::Check, &mut node.bytes)?;
-        Ok(self.pages.shapes.slot_in(&node, key).is_some())
+        let mut path = self.path.aside();
+        path.descend(&mut self.pages, key, false, 1)?;
+        Ok(path.leaf_slot(&self.pages.shapes, key).is_some())
     }
 }

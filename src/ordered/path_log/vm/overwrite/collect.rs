@@ -2,27 +2,32 @@
 //! alone, which is overwritten, or written anew when it is full.
 
 use super::update::Anew;
-use super::{InPlace, NONE, SEQUENCE_BITS, page};
+use super::{InPlace, NONE, SEQUENCE_BITS};
 use crate::blocks::weak::LOOKS;
 use crate::check::{IndexError, Invariant, words};
 use crate::codec::numbers;
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Nand, Reading};
-use crate::units::Ppn;
-use alloc::vec::Vec;
+use crate::nand::{Cause, Nand, Reading, is_done};
+use crate::units::{Pbn, Ppn};
 
 impl<N: Nand> InPlace<N> {
-    /// Sees to it that an operation finds the pages it may need, and a block to move pages to.
-    pub(super) fn make_room(&mut self) -> Result<(), IndexFault> {
-        self.make_room_for(0)
-    }
-
     /// Free pages needed before an operation that takes `pages` pages.
     pub(super) fn wanted_for(&self, pages: u32) -> u32 {
         pages + self.path.pages_per_operation() + self.pages.space.geometry.pages_per_block
     }
 
-    /// Makes room for `pages` more pages.
+    /// Makes room for a change that takes `pages` more pages than one of a record. A removal alone writes a
+    /// page only if a program fails.
+    pub(super) fn make_room_for_change(&mut self, pages: u32, only_removes: bool) -> Result<(), IndexFault> {
+        match self.make_room_for(pages) {
+            Err(error) if only_removes && error.is_full() && !self.pages.interrupted => {
+                self.require_spare_pages()
+            }
+            made => made,
+        }
+    }
+
+    /// Sees to it that an operation finds the pages it may need, `pages` more, and a block to move pages to.
     pub(super) fn make_room_for(&mut self, pages: u32) -> Result<(), IndexFault> {
         self.pages.writable()?;
         if u64::from(self.pages.sequence) >= numbers(SEQUENCE_BITS) {
@@ -47,9 +52,8 @@ impl<N: Nand> InPlace<N> {
         Err(IndexError::NO_BLOCK.into())
     }
 
-    /// Refuses an operation that writes a page only if a program fails, if programs do fail and no page is
-    /// left.
-    pub(super) fn require_spare_pages(&self) -> Result<(), IndexFault> {
+    /// Refuses a removal if programs fail and no page is left.
+    fn require_spare_pages(&self) -> Result<(), IndexFault> {
         let may_take = 2 * u32::from(self.path.height) + 2;
         let has_room = self.pages.space.failing.is_empty() || self.pages.space.has_free(may_take);
         if has_room { Ok(()) } else { Err(IndexError::WornOut.into()) }
@@ -84,7 +88,7 @@ impl<N: Nand> InPlace<N> {
         if left == 0 && scrubs {
             self.pages.scrubbed = 0;
         }
-        match self.make_room() {
+        match self.make_room_for(0) {
             Err(error) if error.is_refusal() => Ok(left),
             made => made.and_then(|()| Ok(left.max(self.renew_weak(budget)?))),
         }
@@ -99,10 +103,7 @@ impl<N: Nand> InPlace<N> {
         if matches!(self.pages.look_on(ppn)?, Reading::Whole | Reading::Broken) {
             return Ok(());
         }
-        self.pages.interrupted = true;
-        self.move_page(ppn.0, Cause::Scrubbing)?;
-        self.pages.interrupted = false;
-        Ok(())
+        self.move_page(ppn.0, Cause::Scrubbing)
     }
 
     /// Rewrites the live pages of a block elsewhere.
@@ -115,9 +116,7 @@ impl<N: Nand> InPlace<N> {
             if !self.pages.space.has_free(2 * u32::from(self.path.height) + 2) {
                 return Err(IndexError::NO_BLOCK.into());
             }
-            self.pages.interrupted = true;
             self.move_page(ppn, cause)?;
-            self.pages.interrupted = false;
         }
         debug_assert_eq!(self.pages.space.live_of(block), 0, "O5: block {block} still holds live pages");
         Ok(())
@@ -125,15 +124,18 @@ impl<N: Nand> InPlace<N> {
 
     fn move_page(&mut self, ppn: u32, cause: Cause) -> Result<(), IndexFault> {
         self.counters.moved_pages += 1;
+        self.pages.interrupted = true;
         if ppn == self.settings_page {
             self.settings_page = self.pages.write_settings(cause)?;
-            self.pages.space.set_dead(ppn);
-            return Ok(());
+            self.replaced.push(ppn);
+        } else {
+            let level = self.find(ppn, cause)?;
+            let entries = self.entries_with(level, &[], &[]);
+            self.replace(level, &entries, Anew::AsIs, cause)?;
         }
-        let level = self.find(ppn, cause)?;
-        let node = self.path.node(level);
-        let entries = self.pages.shapes.at(level).sorted(&node.bytes, node.used, &[]);
-        self.replace(level, &entries, Anew::AsIs, cause)
+        self.free_replaced();
+        self.pages.interrupted = false;
+        Ok(())
     }
 
     /// Loads the path to a page of the tree and returns the page's level.
@@ -143,23 +145,8 @@ impl<N: Nand> InPlace<N> {
             self.path.load(&mut self.pages, level, ppn)?;
             return Ok(level);
         }
-        let mut bytes = core::mem::take(&mut self.pages.birth);
-        let is_it = |bytes: &[u8], tree: &Self| {
-            let shape = tree.pages.shapes.at(page::level(bytes));
-            shape.is_born(bytes, ppn) && shape.frontier(bytes, u64::from(ppn)).is_ok()
-        };
-        let mut read = Ok(());
-        for _ in 0..crate::nand::READ_TRIES {
-            read = self.pages.nand.read(crate::units::Ppn(ppn), cause, &mut bytes, &mut []).map(drop);
-            if read.is_ok() && is_it(&bytes, self) {
-                break;
-            }
-        }
-        let level = page::level(&bytes);
-        let key = self.key_of(ppn, level, &bytes);
-        self.pages.birth = bytes;
-        read?;
-        if let Some(key) = key? {
+        let (level, key) = self.pages.read_key(ppn, self.path.height, cause)?;
+        if let Some(key) = key {
             self.path.descend(&mut self.pages, &key, false, level)?;
             if self.path.node(level).ppn == ppn {
                 return Ok(level);
@@ -169,27 +156,12 @@ impl<N: Nand> InPlace<N> {
         // An empty leaf says nothing of its place.
         self.path.descend(&mut self.pages, &[], false, 1)?;
         while self.path.node(1).ppn != ppn {
-            let bound = self.path.bound(&self.pages.shapes.inner, 2).to_vec();
-            if bound.iter().all(|&byte| byte == 0xff) {
-                return Err(IndexFault::broken(Invariant::O5, "a live leaf is not in the tree", ppn));
-            }
+            let bound = self.path.leaf_bound(&self.pages.shapes.inner);
+            let what = "a live leaf is not in the tree";
+            let bound = bound.ok_or_else(|| IndexFault::broken(Invariant::O5, what, ppn))?;
             self.path.descend(&mut self.pages, &bound, true, 1)?;
         }
         Ok(1)
-    }
-
-    /// A live key of a page.
-    fn key_of(&self, ppn: u32, level: u8, bytes: &[u8]) -> Result<Option<Vec<u8>>, IndexFault> {
-        if level == 0 || level > self.path.height {
-            return Err(IndexFault::broken(Invariant::O2, "a live page of no level", ppn));
-        }
-        let shape = self.pages.shapes.at(level);
-        if !shape.is_born(bytes, ppn) {
-            return Err(IndexFault::broken(Invariant::O1, "not born whole", ppn));
-        }
-        let used = shape.frontier(bytes, u64::from(ppn))?.used;
-        let live = (0..used).find(|&slot| shape.is_live(bytes, slot));
-        Ok(live.map(|slot| shape.key(bytes, slot).to_vec()))
     }
 
     /// Empties blocks in which a program failed, and marks them bad.
@@ -215,12 +187,11 @@ impl<N: Nand> InPlace<N> {
         let per_block = self.pages.space.geometry.pages_per_block;
         self.require_blocks()?;
         for block in 0..self.pages.space.geometry.blocks {
-            if !self.pages.space.is_bad(block) && self.pages.is_written(block, per_block)? {
-                match self.pages.nand.erase(crate::units::Pbn(block), Cause::Checkpoint) {
-                    Ok(()) => {}
-                    Err(crate::nand::NandError::EraseFailed(_)) => self.pages.discard(block)?,
-                    Err(error) => return Err(error.into()),
-                }
+            if !self.pages.space.is_bad(block)
+                && self.pages.is_written(block, per_block)?
+                && !is_done(self.pages.nand.erase(Pbn(block), Cause::Checkpoint))?
+            {
+                self.pages.discard(block)?;
             }
         }
         self.require_blocks()?;

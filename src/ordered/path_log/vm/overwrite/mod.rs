@@ -83,7 +83,7 @@ use alloc::vec::Vec;
 pub use page::Marks;
 use pages::Pages;
 use path::NodePath;
-use shapes::NodeShapes;
+use shapes::{NodeShapes, above};
 use space::Space;
 
 /// Bits of the number of a page in the order of first programs.
@@ -146,6 +146,12 @@ struct Node {
     bytes: Vec<u8>,
 }
 
+impl Node {
+    fn blank(page_bytes: usize) -> Node {
+        Node { ppn: NONE, used: 0, slot: 0, bytes: vec![0xff; page_bytes] }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     overwrites: u64,
@@ -184,8 +190,8 @@ pub struct InPlace<N> {
     /// Nodes above the leaves.
     inner_nodes: u32,
     settings_page: u32,
-    /// Changes of a batch that a mount found and could not apply: key, 1 for an insertion or 0, value.
-    left: Vec<u8>,
+    /// Pages that others have replaced, until those are in use.
+    replaced: Vec<u32>,
     counters: Counters,
 }
 
@@ -200,8 +206,7 @@ impl<N: Nand> Logged<InPlace<N>> {
     /// Mounts the tree of a chip.
     pub fn mount(nand: N, config: &OverwriteConfig) -> Result<Self, IndexError> {
         let (mut tree, mut waiting) = assemble(nand, config)?;
-        tree.mount()?;
-        waiting.take_over(core::mem::take(&mut tree.left));
+        waiting.take_over(tree.mount()?);
         Ok(Logged::new(tree, waiting, config.answers))
     }
 
@@ -251,13 +256,14 @@ impl<N: Nand> InPlace<N> {
             interrupted: false,
             read_only: false,
         };
-        let height_bound = pages.height_bound();
+        // A height that the tree does not exceed unless it is mostly empty.
+        let (_, height_bound) = above(geometry.pages(), (pages.shapes.inner.capacity as u32 / 4).max(2));
         let tree = InPlace {
             pages,
             path: NodePath::new(keep),
             inner_nodes: 0,
             settings_page: NONE,
-            left: Vec::new(),
+            replaced: Vec::new(),
             counters: Counters::default(),
         };
         let needed = tree.ram_bytes_at(height_bound);

@@ -18,7 +18,7 @@
 //! completes it, which is as good as having done it before.
 
 use crate::check::{IndexError, Invariant, words};
-use crate::codec::{crc32, get_u16, get_u32, put_u16, put_u32};
+use crate::codec::{crc32, get_u16, get_u32, is_blank, put_u16, put_u32};
 use crate::fault::IndexFault;
 use crate::nand::{Differs, Geometry, Unfit};
 use crate::ordered::RecordFormat;
@@ -77,6 +77,13 @@ pub(super) struct Frontier {
     pub(super) soiled: usize,
     /// Whether a mark was cleared in part.
     pub(super) is_halfway: bool,
+}
+
+impl Frontier {
+    /// Whether nothing was torn.
+    pub(super) fn is_sound(&self) -> bool {
+        self.soiled <= self.used && !self.is_halfway
+    }
 }
 
 /// Bits of the mask that are cleared in a mark.
@@ -158,7 +165,7 @@ impl Shape {
 
     pub(super) fn fill(&self, page: &mut [u8], slot: usize, entry: &[u8]) {
         debug_assert_eq!(entry.len(), self.entry_bytes, "O1: an entry of another size");
-        assert!(self.slot(page, slot).iter().all(|&byte| byte == 0xff), "O6: slot {slot} is not blank");
+        assert!(is_blank(self.slot(page, slot)), "O6: slot {slot} is not blank");
         let at = self.slots_at + slot * self.slot_bytes;
         page[at..at + entry.len()].copy_from_slice(entry);
         if self.marks == Marks::Checked {

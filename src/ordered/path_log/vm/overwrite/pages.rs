@@ -1,12 +1,13 @@
 //! The pages of the chip: how they are read, and programmed as surely as the chip allows.
 
-use super::page::{self, Marks, Shape};
+use super::page::{self, Frontier, Marks, Shape};
 use super::shapes::NodeShapes;
 use super::space::Space;
 use crate::blocks::weak::WeakBlock;
 use crate::check::{IndexError, Invariant};
+use crate::codec::is_blank;
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Nand, NandError, Reading, read_again};
+use crate::nand::{Cause, Nand, NandError, Reading, is_done, read_again};
 use crate::store::StoreError;
 use crate::units::Ppn;
 use alloc::vec;
@@ -42,17 +43,6 @@ impl<N: Nand> Pages<N> {
         if self.read_only { Err(IndexError::WornOut.into()) } else { Ok(()) }
     }
 
-    /// A height that the tree does not exceed unless it is mostly empty.
-    pub(super) fn height_bound(&self) -> u8 {
-        let fanout = (self.shapes.inner.capacity as u64 / 4).max(2);
-        let (mut height, mut nodes) = (1, u64::from(self.space.geometry.pages()));
-        while nodes > 1 {
-            nodes = nodes.div_ceil(fanout);
-            height += 1;
-        }
-        height
-    }
-
     pub(super) fn changes_shape(&self) -> Shape {
         let value_bytes = 1 + usize::from(self.shapes.record().value_bytes);
         let page_bytes = self.space.geometry.page_bytes as usize;
@@ -72,26 +62,60 @@ impl<N: Nand> Pages<N> {
         cause: Cause,
         bytes: &mut [u8],
     ) -> Result<usize, IndexFault> {
-        let at = u64::from(ppn);
+        let frontier = self.read_torn(ppn, level, cause, bytes)?;
+        if frontier.is_sound() {
+            return Ok(frontier.used);
+        }
+        // Where programs fail, what was torn may have to stay so.
+        if self.read_only || self.space.has_failed(self.space.geometry.block_of(Ppn(ppn)).0) {
+            return Ok(self.shapes.at(level).complete(bytes, frontier));
+        }
+        Err(IndexFault::broken(Invariant::O1, "a slot is torn", ppn))
+    }
+
+    /// Reads a node of this level, whose last program may have been cut short; returns the end of its slots.
+    pub(super) fn read_torn(
+        &mut self,
+        ppn: u32,
+        level: u8,
+        cause: Cause,
+        bytes: &mut [u8],
+    ) -> Result<Frontier, IndexFault> {
         if ppn >= self.space.geometry.pages() {
-            return Err(IndexError::broken(Invariant::O2, "a child beyond the chip", at).into());
+            return Err(IndexFault::broken(Invariant::O2, "a child beyond the chip", ppn));
         }
         let shape = self.shapes.at(level);
         self.read_page(ppn, shape, cause, bytes)?;
         if page::level(bytes) != level || !shape.is_born(bytes, ppn) {
-            return Err(
-                IndexError::broken(Invariant::O1, "no node of this level, or not born whole", at).into()
-            );
+            return Err(IndexFault::broken(Invariant::O1, "no node of this level, or not born whole", ppn));
         }
-        let frontier = shape.frontier(bytes, at)?;
-        if frontier.soiled > frontier.used || frontier.is_halfway {
-            // Where programs fail, what was torn may have to stay so.
-            if self.read_only || self.space.has_failed(self.space.geometry.block_of(Ppn(ppn)).0) {
-                return Ok(shape.complete(bytes, frontier));
-            }
-            return Err(IndexError::broken(Invariant::O1, "a slot is torn", at).into());
+        shape.frontier(bytes, ppn.into())
+    }
+
+    /// Reads a node, at most of this level; returns its level and one of its keys.
+    pub(super) fn read_key(
+        &mut self,
+        ppn: u32,
+        height: u8,
+        cause: Cause,
+    ) -> Result<(u8, Option<Vec<u8>>), IndexFault> {
+        let Pages { nand, shapes, birth: bytes, .. } = self;
+        let is_whole = |data: &[u8], _: &[u8]| {
+            let shape = shapes.at(page::level(data));
+            shape.is_born(data, ppn) && shape.frontier(data, ppn.into()).is_ok()
+        };
+        read_again(nand, (Ppn(ppn), cause), bytes, &mut [], is_whole)?;
+        let level = page::level(bytes);
+        if level == 0 || level > height {
+            return Err(IndexFault::broken(Invariant::O2, "a live page of no level", ppn));
         }
-        Ok(frontier.used)
+        let shape = shapes.at(level);
+        if !shape.is_born(bytes, ppn) {
+            return Err(IndexFault::broken(Invariant::O1, "not born whole", ppn));
+        }
+        let used = shape.frontier(bytes, ppn.into())?.used;
+        let live = (0..used).find(|&slot| shape.is_live(bytes, slot));
+        Ok((level, live.map(|slot| shape.key(bytes, slot).to_vec())))
     }
 
     /// Reads a page. If it is not of this shape and number, it is read again; after the last attempt it is
@@ -104,9 +128,9 @@ impl<N: Nand> Pages<N> {
         bytes: &mut [u8],
     ) -> Result<(), IndexFault> {
         // What looks torn may have been read wrongly.
-        let is_sound = |frontier: page::Frontier| frontier.soiled <= frontier.used && !frontier.is_halfway;
         let is_whole = |data: &[u8], _: &[u8]| {
-            shape.is_born(data, ppn) && shape.frontier(data, u64::from(ppn)).is_ok_and(is_sound)
+            shape.is_born(data, ppn)
+                && shape.frontier(data, ppn.into()).is_ok_and(|frontier| frontier.is_sound())
         };
         let reading = read_again(&mut self.nand, (Ppn(ppn), cause), bytes, &mut [], is_whole)?;
         self.note_reading(Ppn(ppn), reading);
@@ -134,11 +158,7 @@ impl<N: Nand> Pages<N> {
 
     /// Programs a page. Returns false if the chip reports a failure.
     pub(super) fn program(nand: &mut N, ppn: u32, cause: Cause, bytes: &[u8]) -> Result<bool, IndexFault> {
-        match nand.program(Ppn(ppn), cause, bytes, &[]) {
-            Ok(()) => Ok(true),
-            Err(NandError::ProgramFailed(_)) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        Ok(is_done(nand.program(Ppn(ppn), cause, bytes, &[]))?)
     }
 
     /// Programs a page in use, with retries. Returns false if all of them fail.
@@ -179,13 +199,24 @@ impl<N: Nand> Pages<N> {
 
     /// Marks the last page of a batch retired.
     pub(super) fn retire_changes(&mut self, ppn: u32, bytes: &mut [u8]) -> Result<(), IndexFault> {
-        let shape = self.changes_shape();
-        self.read_page(ppn, shape, Cause::Checkpoint, bytes)?;
-        if !shape.is_born(bytes, ppn) {
-            return Err(IndexFault::broken(Invariant::O7, "changes of a batch", ppn));
-        }
+        let shape = self.read_changes(ppn, Cause::Checkpoint, bytes)?;
         page::retire(bytes);
         self.program_surely((ppn, shape), Cause::Checkpoint, bytes)
+    }
+
+    /// Reads a page of the changes of a batch; returns its shape.
+    pub(super) fn read_changes(
+        &mut self,
+        ppn: u32,
+        cause: Cause,
+        bytes: &mut [u8],
+    ) -> Result<Shape, IndexFault> {
+        let shape = self.changes_shape();
+        self.read_page(ppn, shape, cause, bytes)?;
+        if shape.is_born(bytes, ppn) {
+            return Ok(shape);
+        }
+        Err(IndexFault::broken(Invariant::O7, "changes of a batch", ppn))
     }
 
     /// Goes on filling the block of the newest page behind all programmed pages; its erase was complete,
@@ -196,7 +227,7 @@ impl<N: Nand> Pages<N> {
         let first = block * geometry.pages_per_block;
         let mut bytes = vec![0xff; self.birth.len()];
         let mut next = geometry.pages_per_block;
-        while first + next > newest + 1 && self.is_blank(first + next - 1, &mut bytes)? {
+        while first + next > newest + 1 && self.is_blank(first + next - 1, Cause::Recovery, &mut bytes)? {
             next -= 1;
         }
         self.space.resume(block, next);
@@ -205,10 +236,9 @@ impl<N: Nand> Pages<N> {
 
     /// Whether nothing was programmed to a page. A reading that fails once says nothing: the rest of a block
     /// is at stake.
-    fn is_blank(&mut self, ppn: u32, bytes: &mut [u8]) -> Result<bool, IndexFault> {
-        let is_blank = |data: &[u8], _: &[u8]| data.iter().all(|&byte| byte == 0xff);
-        match read_again(&mut self.nand, (Ppn(ppn), Cause::Recovery), bytes, &mut [], is_blank) {
-            Ok(_) => Ok(is_blank(bytes, &[])),
+    fn is_blank(&mut self, ppn: u32, cause: Cause, bytes: &mut [u8]) -> Result<bool, IndexFault> {
+        match read_again(&mut self.nand, (Ppn(ppn), cause), bytes, &mut [], |data, _| is_blank(data)) {
+            Ok(_) => Ok(is_blank(bytes)),
             Err(NandError::Uncorrectable(_)) => Ok(false),
             Err(error) => Err(error.into()),
         }
@@ -221,10 +251,8 @@ impl<N: Nand> Pages<N> {
         }
         let shapes =
             [page::settings_shape(bytes.len()), self.shapes.leaf, self.shapes.inner, self.changes_shape()];
-        let is_whole = |data: &[u8], _: &[u8]| {
-            let is_blank = !page::has_magic(data) && data.iter().all(|&byte| byte == 0xff);
-            is_blank || shapes.iter().any(|shape| shape.is_born(data, ppn))
-        };
+        let is_whole =
+            |data: &[u8], _: &[u8]| is_blank(data) || shapes.iter().any(|shape| shape.is_born(data, ppn));
         match read_again(&mut self.nand, (Ppn(ppn), Cause::Recovery), bytes, &mut [], is_whole) {
             Ok(_) => Ok(page::has_magic(bytes).then(|| page::level(bytes))),
             Err(NandError::Uncorrectable(_)) => Ok(None),
@@ -234,13 +262,8 @@ impl<N: Nand> Pages<N> {
 
     /// Programs the completion of a node. If that fails, the node is completed in RAM each time it is read.
     pub(super) fn try_repair(&mut self, place: (u32, Shape), bytes: &mut [u8]) -> Result<(), IndexFault> {
-        match self.program_surely(place, Cause::Recovery, bytes) {
-            Err(error) if error.is_worn_out() => {
-                self.read_only = true;
-                Ok(())
-            }
-            other => other,
-        }
+        self.read_only |= !self.overwrite(place, Cause::Recovery, bytes)?;
+        Ok(())
     }
 
     /// Programs a page, with retries if the chip reports a failure. [`IndexError::WornOut`] if all fail. The
@@ -285,7 +308,7 @@ impl<N: Nand> Pages<N> {
         self.read_page(ppn, shape, cause, &mut found)?;
         bytes.iter_mut().zip(&found).for_each(|(byte, found)| *byte &= found);
         if !shape.is_born(bytes, ppn) {
-            return Err(IndexError::broken(Invariant::O1, "not born whole", ppn.into()).into());
+            return Err(IndexFault::broken(Invariant::O1, "not born whole", ppn));
         }
         shape.frontier(bytes, ppn.into()).map(drop)
     }
@@ -300,17 +323,12 @@ impl<N: Nand> Pages<N> {
 
     /// Whether a block holds anything.
     pub(super) fn is_written(&mut self, block: u32, per_block: u32) -> Result<bool, IndexFault> {
-        let mut bytes = core::mem::take(&mut self.birth);
-        let mut written = Ok(false);
+        let mut bytes = vec![0xff; self.birth.len()];
         for ppn in block * per_block..(block + 1) * per_block {
-            match self.nand.read(Ppn(ppn), Cause::Checkpoint, &mut bytes, &mut []) {
-                Ok(_) if bytes.iter().all(|&byte| byte == 0xff) => continue,
-                Ok(_) | Err(NandError::Uncorrectable(_)) => written = Ok(true),
-                Err(error) => written = Err(error.into()),
+            if !self.is_blank(ppn, Cause::Checkpoint, &mut bytes)? {
+                return Ok(true);
             }
-            break;
         }
-        self.birth = bytes;
-        written
+        Ok(false)
     }
 }

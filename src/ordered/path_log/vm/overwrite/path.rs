@@ -5,9 +5,9 @@ use super::pages::Pages;
 use super::shapes::NodeShapes;
 use super::{Keep, NONE, Node};
 use crate::check::{IndexError, Invariant};
+use crate::codec::is_blank;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
-use alloc::vec;
 use alloc::vec::Vec;
 
 /// The root, and the nodes that the last operation went down through.
@@ -17,11 +17,18 @@ pub(super) struct NodePath {
     pub(super) root: u32,
     pub(super) height: u8,
     pub(super) keep: Keep,
+    /// Cause of its reads.
+    cause: Cause,
 }
 
 impl NodePath {
     pub(super) fn new(keep: Keep) -> NodePath {
-        NodePath { nodes: Vec::new(), root: NONE, height: 1, keep }
+        NodePath { nodes: Vec::new(), root: NONE, height: 1, keep, cause: Cause::Host }
+    }
+
+    /// Another path of the same tree, for a checker.
+    pub(super) fn aside(&self) -> NodePath {
+        NodePath { root: self.root, height: self.height, cause: Cause::Check, ..NodePath::new(self.keep) }
     }
 
     /// The node of the path at this level.
@@ -51,19 +58,16 @@ impl NodePath {
         let place = usize::from(level) - 1;
         debug_assert_ne!(ppn, NONE, "O2: a node is read from nowhere");
         while self.nodes.len() <= place {
-            let bytes = vec![0xff; pages.birth.len()];
-            self.nodes.push(Node { ppn: NONE, used: 0, slot: 0, bytes });
+            self.nodes.push(Node::blank(pages.birth.len()));
         }
         let is_kept = self.keep == Keep::Path || level == self.height || (level == 2 && self.height == 3);
         if self.nodes[place].ppn == ppn && is_kept {
             return Ok(());
         }
-        self.nodes[place].ppn = NONE;
-        let mut bytes = core::mem::take(&mut self.nodes[place].bytes);
-        let read = pages.read_node(ppn, level, Cause::Host, &mut bytes);
-        self.nodes[place].bytes = bytes;
-        self.nodes[place].used = read?;
-        self.nodes[place].ppn = ppn;
+        let node = &mut self.nodes[place];
+        node.ppn = NONE;
+        node.used = pages.read_node(ppn, level, self.cause, &mut node.bytes)?;
+        node.ppn = ppn;
         Ok(())
     }
 
@@ -111,7 +115,7 @@ impl NodePath {
     /// Bound of the leaf on the path; `None` if it is the last leaf.
     pub(super) fn leaf_bound(&self, inner: &Shape) -> Option<Vec<u8>> {
         let bound = if self.height > 1 { self.bound(inner, 2).to_vec() } else { return None };
-        if bound.iter().all(|&byte| byte == 0xff) { None } else { Some(bound) }
+        if is_blank(&bound) { None } else { Some(bound) }
     }
 
     /// Bound of the leaf before the one on the path; `None` if the latter is the first leaf.

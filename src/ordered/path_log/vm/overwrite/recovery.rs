@@ -12,9 +12,9 @@
 //! is erased.
 
 use super::batch::CHANGES;
-use super::page::{self, SlotState};
+use super::page;
 use super::pages::Pages;
-use super::{InPlace, NONE, Node};
+use super::{InPlace, Node};
 use crate::check::{IndexError, Invariant, words};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
@@ -78,33 +78,39 @@ impl<N: Nand> Pages<N> {
 
 impl<N: Nand> InPlace<N> {
     /// See [`OverwriteTree::mount`](super::OverwriteTree::mount).
-    pub(super) fn mount(&mut self) -> Result<(), IndexFault> {
+    /// Returns changes of a batch that no block takes: key, 1 for an insertion or 0, value.
+    pub(super) fn mount(&mut self) -> Result<Vec<u8>, IndexFault> {
         let found = self.pages.scan()?;
-        let Some((_, settings_page, entry)) = found.settings else {
+        let Some((_, settings_page, ref entry)) = found.settings else {
             let found = crate::nand::unfit(&mut self.pages.nand, words("no page of a VMTree-OW's settings"))?;
             return Err(IndexError::NotFormatted(found).into());
         };
         let wanted =
             page::settings(self.pages.shapes.record(), self.pages.shapes.marks(), self.pages.space.geometry);
-        page::require_settings(&entry, &wanted).map_err(IndexError::NotFormatted)?;
-        let Some(&(_, root, height)) = found.roots.iter().max() else {
-            return Err(IndexError::broken(Invariant::O2, "no sound root", 0).into());
-        };
-        (self.path.root, self.path.height, self.pages.sequence) = (root, height, found.sequence);
-        self.settings_page = settings_page;
+        page::require_settings(entry, &wanted).map_err(IndexError::NotFormatted)?;
+        (self.settings_page, self.pages.sequence) = (settings_page, found.sequence);
         self.pages.resume_block(found.newest)?;
-        self.pages.space.set_live(settings_page);
-        let mut node = Node { ppn: NONE, used: 0, slot: 0, bytes: vec![0xff; self.pages.birth.len()] };
-        self.adopt(root, height, &mut node)?;
-        for &(_, ppn, _) in found.roots.iter().filter(|found| found.1 != root) {
+        let mut node = self.adopt_newest(&found)?;
+        for &(_, ppn, _) in found.roots.iter().filter(|found| found.1 != self.path.root) {
             let shape = self.pages.shapes.at(page::level(&node.bytes));
             self.pages.read_page(ppn, shape, Cause::Recovery, &mut node.bytes)?;
             self.pages.retire_root(&mut node.bytes, ppn, Cause::Recovery)?;
         }
         match found.batch {
             Some((sequence, false)) => self.enter_found(sequence),
-            _ => Ok(()),
+            _ => Ok(Vec::new()),
         }
+    }
+
+    /// Takes the newest root and all below it for the tree. Returns a node that is free for use.
+    fn adopt_newest(&mut self, found: &MountedPages) -> Result<Node, IndexFault> {
+        let newest = found.roots.iter().max();
+        let &(_, root, height) = newest.ok_or(IndexError::broken(Invariant::O2, "no sound root", 0))?;
+        (self.path.root, self.path.height) = (root, height);
+        self.pages.space.set_live(self.settings_page);
+        let mut node = Node::blank(self.pages.birth.len());
+        self.adopt(root, height, &mut node)?;
+        Ok(node)
     }
 
     /// Takes a node and all below it into the tree.
@@ -146,30 +152,20 @@ impl<N: Nand> InPlace<N> {
 
     /// Reads a node and finishes interrupted work on it.
     fn repair(&mut self, ppn: u32, level: u8, node: &mut Node) -> Result<(), IndexFault> {
-        let (shape, at) = (self.pages.shapes.at(level), u64::from(ppn));
-        if ppn >= self.pages.space.geometry.pages() {
-            return Err(IndexError::broken(Invariant::O2, "a child beyond the chip", at).into());
-        }
-        self.pages.read_page(ppn, shape, Cause::Recovery, &mut node.bytes)?;
+        let shape = self.pages.shapes.at(level);
+        let frontier = self.pages.read_torn(ppn, level, Cause::Recovery, &mut node.bytes)?;
         let bytes = &mut node.bytes;
-        let is_root = ppn == self.path.root;
-        if page::level(bytes) != level || page::is_root(bytes) != is_root || !shape.is_born(bytes, ppn) {
-            return Err(
-                IndexError::broken(Invariant::O1, "no node of this level, or not born whole", at).into()
-            );
+        if page::is_root(bytes) != (ppn == self.path.root) {
+            return Err(IndexFault::broken(Invariant::O2, "the marks of a root", ppn));
         }
-        let frontier = shape.frontier(bytes, at)?;
         if frontier.soiled > frontier.used {
             (frontier.used..frontier.soiled).for_each(|slot| shape.mark_dead(bytes, slot));
             self.pages.try_repair((ppn, shape), bytes)?;
         }
-        node.used = frontier.soiled;
         let before = bytes.clone();
-        if node.used > 0 {
-            shape.mark_used(bytes, node.used);
-        }
+        node.used = shape.complete(bytes, frontier);
         for slot in 0..node.used {
-            if shape.state(bytes, slot) == SlotState::Halfway || shape.is_superseded(bytes, slot, node.used) {
+            if shape.is_superseded(bytes, slot, node.used) {
                 shape.mark_dead(bytes, slot);
             }
         }
@@ -177,18 +173,14 @@ impl<N: Nand> InPlace<N> {
     }
 
     /// Finds out again which pages are live, after a change ended half-way; and the newest batch, as
-    /// [`Found`] has it.
+    /// [`MountedPages`] has it.
     pub(super) fn readopt(&mut self) -> Result<Option<(u32, bool)>, IndexFault> {
-        let mut node = Node { ppn: NONE, used: 0, slot: 0, bytes: vec![0xff; self.pages.birth.len()] };
         self.path.forget();
         self.pages.space.forget_live();
+        self.replaced.clear();
         self.inner_nodes = 0;
         let found = self.pages.scan()?;
-        let newest = found.roots.iter().max();
-        let &(_, root, height) = newest.ok_or(IndexError::broken(Invariant::O2, "no sound root", 0))?;
-        (self.path.root, self.path.height) = (root, height);
-        self.pages.space.set_live(self.settings_page);
-        self.adopt(root, height, &mut node)?;
+        self.adopt_newest(&found)?;
         Ok(found.batch)
     }
 

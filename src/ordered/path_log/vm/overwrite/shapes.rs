@@ -5,9 +5,8 @@ use super::{ADDRESS_BYTES, Node};
 use crate::check::{IndexError, message};
 use crate::codec::get_u32;
 use crate::fault::IndexFault;
-use crate::ordered::{Direction, RecordFormat, Visit, within};
-use core::cmp::Ordering;
-use core::ops::{Bound, ControlFlow};
+use crate::ordered::{Bounds, Direction, RecordFormat, Visit, show_within};
+use core::ops::ControlFlow;
 
 /// The shapes of leaves and of the nodes above them.
 pub(super) struct NodeShapes {
@@ -81,26 +80,14 @@ impl NodeShapes {
     pub(super) fn show(
         &self,
         leaf: &Node,
-        bounds: (Bound<&[u8]>, Bound<&[u8]>),
+        bounds: Bounds<'_>,
         direction: Direction,
         visit: Visit<'_>,
     ) -> ControlFlow<()> {
         let entries = self.leaf.sorted(&leaf.bytes, leaf.used, &[]);
-        let mut show = |entry: &[u8]| {
-            let (key, value) = entry.split_at(self.leaf.key_bytes);
-            match (within(key, bounds), direction) {
-                (Ordering::Equal, _) => visit(key, value),
-                (Ordering::Greater, Direction::Ascending) | (Ordering::Less, Direction::Descending) => {
-                    ControlFlow::Break(())
-                }
-                _ => ControlFlow::Continue(()),
-            }
-        };
-        let mut entries = entries.chunks_exact(self.leaf.entry_bytes);
-        match direction {
-            Direction::Ascending => entries.try_for_each(&mut show),
-            Direction::Descending => entries.rev().try_for_each(&mut show),
-        }
+        let size = self.leaf.entry_bytes;
+        let record = |i| entries[i * size..(i + 1) * size].split_at(self.leaf.key_bytes);
+        show_within(entries.len() / size, record, bounds, direction, visit)
     }
 
     /// Most pages that a batch writes in a tree with `inner_nodes` inner nodes, without its own pages.
@@ -113,6 +100,17 @@ impl NodeShapes {
         let again = 4 * changes / (self.inner.capacity as u32 - 4);
         2 * (changes * height).min(changes + inner_nodes + again + height) + height + 4
     }
+}
+
+/// Number of nodes above so many leaves if each has `fanout` children, and the height of that tree.
+pub(super) fn above(leaves: u32, fanout: u32) -> (u32, u8) {
+    let (mut above, mut height, mut nodes) = (0, 1, leaves);
+    while nodes > 1 {
+        nodes = nodes.div_ceil(fanout);
+        above += nodes;
+        height += 1;
+    }
+    (above, height)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::pages::Pages;
 use crate::blocks::mark_bad;
 use crate::check::IndexError;
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Geometry, Nand, NandError};
+use crate::nand::{Cause, Geometry, Nand, is_done};
 use crate::units::{Pbn, Ppn};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -115,25 +115,21 @@ impl Space {
     /// True if at least `pages` pages are free. Stops counting there.
     pub(super) fn has_free(&self, pages: u32) -> bool {
         let per_block = self.geometry.pages_per_block;
-        let mut free = if self.open == NONE { 0 } else { per_block - self.next };
-        let blocks = self.geometry.blocks;
-        let mut block = self.turn;
-        for _ in 0..blocks {
-            if free >= pages {
-                return true;
-            }
-            block = (block + 1) % blocks;
-            free += if self.is_free(block) { per_block } else { 0 };
-        }
-        free >= pages
+        let open = if self.open == NONE { 0 } else { per_block - self.next };
+        let blocks = pages.saturating_sub(open).div_ceil(per_block) as usize;
+        self.in_turn().filter(|&block| self.is_free(block)).take(blocks).count() == blocks
+    }
+
+    /// All blocks, from the one in turn on.
+    fn in_turn(&self) -> impl Iterator<Item = u32> {
+        let (turn, blocks) = (self.turn, self.geometry.blocks);
+        (1..=blocks).map(move |i| (turn + i) % blocks)
     }
 
     /// The block with the fewest live pages, if that leaves anything to be won; the next one in turn among
     /// equals.
     pub(super) fn victim(&self) -> Option<u32> {
-        let blocks = self.geometry.blocks;
-        let in_turn = (1..=blocks).map(|i| (self.turn + i) % blocks);
-        let closed = in_turn.filter(|&block| {
+        let closed = self.in_turn().filter(|&block| {
             let live = self.live_of(block);
             let is_left_alone = block == self.open || self.pinned.contains(&block);
             !is_left_alone && self.is_usable(block) && live > 0 && live < self.geometry.pages_per_block
@@ -172,12 +168,9 @@ impl<N: Nand> Pages<N> {
                 self.space.next += 1;
                 return Ok(ppn);
             }
-            let blocks = self.space.geometry.blocks;
-            let in_turn = (1..=blocks).map(|i| (self.space.turn + i) % blocks);
             self.space.open = NONE;
-            let Some(block) = in_turn.into_iter().find(|&block| self.space.is_free(block)) else {
-                return Err(IndexError::NO_BLOCK.into());
-            };
+            let free = self.space.in_turn().find(|&block| self.space.is_free(block));
+            let block = free.ok_or(IndexError::NO_BLOCK)?;
             debug_assert_eq!(
                 self.space.live_of(block),
                 0,
@@ -189,10 +182,10 @@ impl<N: Nand> Pages<N> {
             );
             self.space.turn = block;
             let cause = if cause == Cause::Host { Cause::GarbageCollection } else { cause };
-            match self.nand.erase(Pbn(block), cause) {
-                Ok(()) => (self.space.open, self.space.next) = (block, 0),
-                Err(NandError::EraseFailed(_)) => self.discard(block)?,
-                Err(error) => return Err(error.into()),
+            if is_done(self.nand.erase(Pbn(block), cause))? {
+                (self.space.open, self.space.next) = (block, 0);
+            } else {
+                self.discard(block)?;
             }
         }
     }

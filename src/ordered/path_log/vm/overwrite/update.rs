@@ -20,29 +20,43 @@ pub(super) enum Anew {
 impl<N: Nand> InPlace<N> {
     /// Enters a record into the leaf on the path; `old` is the slot of the key.
     pub(super) fn put(&mut self, entry: &[u8], old: Option<usize>) -> Result<(), IndexFault> {
-        debug_assert_eq!(entry.len(), self.pages.shapes.leaf.entry_bytes, "O1: an entry of another size");
-        let anew = if self.path.node(1).used < self.pages.shapes.leaf.capacity {
-            if self.append(1, entry, Cause::Host)? {
-                return match old {
-                    Some(slot) => self.mark_dead(1, &[slot], Cause::Host),
-                    None => Ok(()),
-                };
-            }
-            Anew::AsIs
-        } else {
-            Anew::AsFull
-        };
+        if self.path.node(1).used < self.pages.shapes.leaf.capacity {
+            return self.change_leaf(entry, old.as_slice());
+        }
+        let entries = self.entries_with(1, old.as_slice(), entry);
+        self.replace(1, &entries, Anew::AsFull, Cause::Host)
+    }
+
+    /// Appends entries to the leaf on the path, then marks these slots dead. A leaf that becomes empty leaves
+    /// the tree.
+    pub(super) fn change_leaf(&mut self, entries: &[u8], dead: &[usize]) -> Result<(), IndexFault> {
+        if !entries.is_empty() && !self.append(1, entries, Cause::Host)? {
+            let all = self.entries_with(1, dead, entries);
+            return self.replace(1, &all, Anew::AsIs, Cause::Host);
+        }
+        if dead.is_empty() {
+            return Ok(());
+        }
+        self.counters.overwrites += u64::from(entries.is_empty());
+        self.mark_dead(1, dead, Cause::Host)?;
         let leaf = self.path.node(1);
-        let mut entries = self.pages.shapes.leaf.sorted(&leaf.bytes, leaf.used, old.as_slice());
-        self.pages.shapes.leaf.enter(&mut entries, entry);
-        self.replace(1, &entries, anew, Cause::Host)
+        let is_empty = (0..leaf.used).all(|slot| !self.pages.shapes.leaf.is_live(&leaf.bytes, slot));
+        if is_empty && leaf.ppn != super::NONE { self.prune() } else { Ok(()) }
+    }
+
+    /// The live entries of the path's node without these slots, and new ones, in key order.
+    pub(super) fn entries_with(&self, level: u8, but: &[usize], new: &[u8]) -> Vec<u8> {
+        let (shape, node) = (self.pages.shapes.at(level), self.path.node(level));
+        let mut entries = shape.sorted(&node.bytes, node.used, but);
+        new.chunks_exact(shape.entry_bytes).for_each(|entry| shape.enter(&mut entries, entry));
+        entries
     }
 
     /// Programs entries into the next slots of the path's node, and then the mark that commits them. Returns
     /// false if a program failed.
     pub(super) fn append(&mut self, level: u8, entries: &[u8], cause: Cause) -> Result<bool, IndexFault> {
         let shape = self.pages.shapes.at(level);
-        let node = &mut self.path.nodes[usize::from(level) - 1];
+        let node = self.path.node_mut(level);
         let end = node.used + entries.len() / shape.entry_bytes;
         debug_assert!(end <= shape.capacity, "O1: {end} slots of {}", shape.capacity);
         debug_assert!(entries.len().is_multiple_of(shape.entry_bytes), "O1: an entry is cut short");
@@ -51,90 +65,45 @@ impl<N: Nand> InPlace<N> {
             shape.fill(&mut node.bytes, slot, entry);
         }
         self.counters.overwrites += 1;
+        if !self.overwrite_node(level, cause)? {
+            return Ok(false);
+        }
+        let node = self.path.node_mut(level);
+        shape.mark_used(&mut node.bytes, end);
         let ppn = node.ppn;
-        let mut bytes = core::mem::take(&mut node.bytes);
-        let mut done = self.pages.overwrite((ppn, shape), cause, &mut bytes);
-        if done == Ok(true) {
-            shape.mark_used(&mut bytes, end);
-            done = self.pages.overwrite((ppn, shape), cause, &mut bytes);
-            if done == Ok(false) {
-                // What the chip holds decides, not what it said: a mark that is there counts at the next
-                // mount.
-                done = self.pages.reread_page(ppn, shape, cause).map(|(page, used)| {
-                    bytes.copy_from_slice(&page);
-                    used == end
-                });
+        if !self.overwrite_node(level, cause)? {
+            // What the chip holds decides, not what it said: a mark that is there counts at the next mount.
+            let (page, used) = self.pages.reread_page(ppn, shape, cause)?;
+            self.path.node_mut(level).bytes = page;
+            if used != end {
+                return Ok(false);
             }
         }
-        let node = &mut self.path.nodes[usize::from(level) - 1];
-        node.bytes = bytes;
-        if done == Ok(true) {
-            node.used = end;
-        }
-        done
+        self.path.node_mut(level).used = end;
+        Ok(true)
     }
 
     /// Overwrites the path's node with its copy in RAM.
     fn overwrite_node(&mut self, level: u8, cause: Cause) -> Result<bool, IndexFault> {
         let shape = self.pages.shapes.at(level);
         let node = self.path.node_mut(level);
-        let ppn = node.ppn;
-        let mut bytes = core::mem::take(&mut node.bytes);
-        let done = self.pages.overwrite((ppn, shape), cause, &mut bytes);
-        self.path.node_mut(level).bytes = bytes;
-        done
-    }
-
-    /// Marks slots of the path's node dead.
-    pub(super) fn mark_dead(&mut self, level: u8, slots: &[usize], cause: Cause) -> Result<(), IndexFault> {
-        let shape = self.pages.shapes.at(level);
-        let node = &mut self.path.nodes[usize::from(level) - 1];
-        debug_assert!(slots.iter().all(|&slot| slot < node.used), "O1: a slot beyond {}", node.used);
-        slots.iter().for_each(|&slot| shape.mark_dead(&mut node.bytes, slot));
-        let (ppn, used) = (node.ppn, node.used);
-        if self.overwrite_node(level, cause)? {
-            return Ok(());
-        }
-        let bytes = self.path.node(level).bytes.clone();
-        // What the chip holds decides, not what it said.
-        let (found, _) = self.pages.reread_page(ppn, shape, cause)?;
-        if slots.iter().all(|&slot| !shape.is_live(&found, slot)) {
-            return Ok(());
-        }
-        let entries = shape.sorted(&bytes, used, &[]);
-        self.replace(level, &entries, Anew::AsIs, cause)
+        self.pages.overwrite((node.ppn, shape), cause, &mut node.bytes)
     }
 
     /// Writes new pages with these entries instead of the path's node, and updates the parent.
     pub(super) fn replace(
         &mut self,
-        level: u8,
+        mut level: u8,
         entries: &[u8],
         anew: Anew,
         cause: Cause,
-    ) -> Result<(), IndexFault> {
-        let mut freed = Vec::new();
-        self.replace_up(level, entries, (anew, cause), &mut freed)?;
-        // Not before the new ones are in use: an erase must not overtake that.
-        for ppn in freed {
-            self.pages.space.set_dead(ppn);
-        }
-        Ok(())
-    }
-
-    fn replace_up(
-        &mut self,
-        mut level: u8,
-        entries: &[u8],
-        (anew, cause): (Anew, Cause),
-        freed: &mut Vec<u32>,
     ) -> Result<(), IndexFault> {
         let mut entries = entries.to_vec();
         loop {
             let (inner, height) = (self.pages.shapes.inner, self.path.height);
             debug_assert!((1..=height).contains(&level), "O2: level {level} of {height}");
             let told = self.write_anew(level, &entries, anew, cause)?;
-            freed.push(self.path.node(level).ppn);
+            self.replaced.push(self.path.node(level).ppn);
             self.inner_nodes -= u32::from(level > 1);
             if level == height {
                 return self.replace_root(&told, cause);
@@ -145,31 +114,35 @@ impl<N: Nand> InPlace<N> {
             let slot = self.path.node(level).slot;
             let has_room = self.path.node(level).used + told.len() / inner.entry_bytes <= inner.capacity;
             if has_room && self.append(level, &told, cause)? {
-                return self.mark_child_dead(level, slot, cause, freed);
+                return self.mark_dead(level, &[slot], cause);
             }
-            let parent = self.path.node(level);
-            entries = inner.sorted(&parent.bytes, parent.used, &[slot]);
-            told.chunks_exact(inner.entry_bytes).for_each(|entry| inner.enter(&mut entries, entry));
+            entries = self.entries_with(level, &[slot], &told);
         }
     }
 
-    /// Marks the entry of a replaced child dead. If that fails, it is done when the page is next rewritten.
-    fn mark_child_dead(
-        &mut self,
-        level: u8,
-        slot: usize,
-        cause: Cause,
-        freed: &mut Vec<u32>,
-    ) -> Result<(), IndexFault> {
-        let node = &mut self.path.nodes[usize::from(level) - 1];
-        debug_assert!(slot < node.used, "O3: child {slot} of {}", node.used);
-        self.pages.shapes.inner.mark_dead(&mut node.bytes, slot);
+    /// Marks slots of the path's node dead.
+    pub(super) fn mark_dead(&mut self, level: u8, slots: &[usize], cause: Cause) -> Result<(), IndexFault> {
+        let shape = self.pages.shapes.at(level);
+        let node = self.path.node_mut(level);
+        debug_assert!(slots.iter().all(|&slot| slot < node.used), "O1: a slot beyond {}", node.used);
+        slots.iter().for_each(|&slot| shape.mark_dead(&mut node.bytes, slot));
+        let ppn = node.ppn;
         if self.overwrite_node(level, cause)? {
             return Ok(());
         }
-        let node = self.path.node(level);
-        let entries = self.pages.shapes.inner.sorted(&node.bytes, node.used, &[]);
-        self.replace_up(level, &entries, (Anew::AsIs, cause), freed)
+        // What the chip holds decides, not what it said.
+        let (found, _) = self.pages.reread_page(ppn, shape, cause)?;
+        if slots.iter().all(|&slot| !shape.is_live(&found, slot)) {
+            return Ok(());
+        }
+        let entries = self.entries_with(level, &[], &[]);
+        self.replace(level, &entries, Anew::AsIs, cause)
+    }
+
+    /// Frees the pages that were replaced, now that those in their place are in use: an erase must not
+    /// overtake that.
+    pub(super) fn free_replaced(&mut self) {
+        self.replaced.drain(..).for_each(|ppn| self.pages.space.set_dead(ppn));
     }
 
     /// Writes the entries to one or two new pages. Returns the entries for their parent.
@@ -261,20 +234,6 @@ impl<N: Nand> InPlace<N> {
         Ok(())
     }
 
-    /// Takes a record out of the leaf on the path, and the leaf out of the tree when it is empty.
-    pub(super) fn take(&mut self, slot: usize) -> Result<(), IndexFault> {
-        self.counters.overwrites += 1;
-        self.mark_dead(1, &[slot], Cause::Host)?;
-        self.prune_if_empty()
-    }
-
-    /// Takes the leaf on the path out of the tree if it is empty.
-    pub(super) fn prune_if_empty(&mut self) -> Result<(), IndexFault> {
-        let leaf = self.path.node(1);
-        let is_empty = (0..leaf.used).all(|slot| !self.pages.shapes.leaf.is_live(&leaf.bytes, slot));
-        if is_empty && leaf.ppn != super::NONE { self.prune() } else { Ok(()) }
-    }
-
     /// Marks dead the entry of the highest node of the path that has nothing below it but the empty leaf and
     /// is not the last child of its parent: the neighbour to the right takes over its keys.
     fn prune(&mut self) -> Result<(), IndexFault> {
@@ -283,13 +242,10 @@ impl<N: Nand> InPlace<N> {
             let live = (0..node.used).filter(|&slot| self.pages.shapes.inner.is_live(&node.bytes, slot));
             let greatest = live.clone().max_by_key(|&slot| self.pages.shapes.inner.key(&node.bytes, slot));
             if greatest != Some(node.slot) {
-                let freed: Vec<u32> = (1..level).map(|below| self.path.node(below).ppn).collect();
                 let slot = node.slot;
+                self.replaced.extend((1..level).map(|below| self.path.node(below).ppn));
                 self.counters.overwrites += 1;
                 self.mark_dead(level, &[slot], Cause::Host)?;
-                for ppn in freed {
-                    self.pages.space.set_dead(ppn);
-                }
                 self.inner_nodes -= u32::from(level) - 2;
                 self.path.forget();
                 return Ok(());

@@ -6,7 +6,7 @@ use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, holds_change,
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, outcome_of_undone,
 };
 use crate::sort;
 use alloc::vec;
@@ -74,56 +74,38 @@ struct Walk {
 
 /// Changes of one record.
 impl<N: Nand> InPlace<N> {
-    fn insert_record(
+    fn change(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<bool, IndexFault> {
+        self.pages.usable()?;
+        let mut existed = None;
+        let outcome = self.change_record(key, value, &mut existed);
+        let was_begun = self.pages.interrupted;
+        match outcome.map_err(|error| self.given_up(error)) {
+            // All of it may have reached the chip.
+            Err(error) if was_begun && error.is_refusal() => {
+                outcome_of_undone(self, (key, value), existed, error)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn change_record(
         &mut self,
         key: &[u8],
-        value: &[u8],
+        value: Option<&[u8]>,
         existed: &mut Option<bool>,
     ) -> Result<bool, IndexFault> {
-        self.make_room()?;
+        self.make_room_for_change(0, value.is_none())?;
         self.path.descend(&mut self.pages, key, false, 1)?;
         let old = self.path.leaf_slot(&self.pages.shapes, key);
         *existed = Some(old.is_some());
         self.pages.interrupted = true;
-        self.put(&[key, value].concat(), old)?;
+        match value {
+            Some(value) => self.put(&[key, value].concat(), old)?,
+            None => self.change_leaf(&[], old.as_slice())?,
+        }
+        self.free_replaced();
         self.pages.interrupted = false;
         Ok(old.is_some())
-    }
-
-    fn remove_record(&mut self, key: &[u8], existed: &mut Option<bool>) -> Result<bool, IndexFault> {
-        // A removal writes no page unless a program fails.
-        match self.make_room() {
-            Err(error) if error.is_full() && !self.pages.interrupted => self.require_spare_pages()?,
-            other => other?,
-        }
-        self.path.descend(&mut self.pages, key, false, 1)?;
-        let Some(slot) = self.path.leaf_slot(&self.pages.shapes, key) else { return Ok(false) };
-        *existed = Some(true);
-        self.pages.interrupted = true;
-        self.take(slot)?;
-        self.pages.interrupted = false;
-        Ok(true)
-    }
-
-    /// Ends a change. If it failed half-way for want of a block, it is given up by mounting the tree again,
-    /// unless all of it reached the chip.
-    fn settled(
-        &mut self,
-        outcome: Result<bool, IndexFault>,
-        existed: Option<bool>,
-        key: &[u8],
-        value: Option<&[u8]>,
-    ) -> Result<bool, IndexFault> {
-        let was_begun = self.pages.interrupted;
-        let outcome = outcome.map_err(|error| self.given_up(error));
-        if !was_begun || !outcome.as_ref().is_err_and(|error| error.is_refusal()) {
-            return outcome;
-        }
-        let is_done = holds_change(self, (key, value))?;
-        match existed {
-            Some(existed) if is_done => Ok(existed),
-            _ => outcome,
-        }
     }
 }
 
@@ -160,18 +142,12 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, IndexError> {
         self.pages.shapes.record().check(key, value)?;
-        self.pages.usable()?;
-        let mut existed = None;
-        let outcome = self.insert_record(key, value, &mut existed);
-        Ok(self.settled(outcome, existed, key, Some(value))?)
+        Ok(self.change(key, Some(value))?)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, IndexError> {
         self.pages.shapes.record().check_key(key)?;
-        self.pages.usable()?;
-        let mut existed = None;
-        let outcome = self.remove_record(key, &mut existed);
-        Ok(self.settled(outcome, existed, key, None)?)
+        Ok(self.change(key, None)?)
     }
 
     fn range(
@@ -182,15 +158,14 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
         self.pages.usable()?;
-        let (zeros, ones) =
-            (vec![0; self.pages.shapes.leaf.key_bytes], vec![0xff; self.pages.shapes.leaf.key_bytes]);
-        let (from, other) = match direction {
-            Direction::Ascending => (low, &zeros),
-            Direction::Descending => (high, &ones),
+        let ones = vec![0xff; self.pages.shapes.leaf.key_bytes];
+        let (from, end) = match direction {
+            Direction::Ascending => (low, &[][..]),
+            Direction::Descending => (high, &ones[..]),
         };
         let start = match from {
             Bound::Included(key) | Bound::Excluded(key) => key,
-            Bound::Unbounded => &other[..],
+            Bound::Unbounded => end,
         };
         self.path.descend(&mut self.pages, start, false, 1)?;
         while self.pages.shapes.show(self.path.node(1), (low, high), direction, &mut *visit).is_continue() {

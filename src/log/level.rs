@@ -65,11 +65,11 @@ pub(super) fn level_wear<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> R
     tree.log().ready_to_collect(Some(cold))?;
     tree.log().tape.medium.scrubbing.levelling.is_at_work = true;
     let moved = move_pages(tree, cold, need.pages + programs + slack);
-    let levelling = &mut tree.log().tape.medium.scrubbing.levelling;
-    levelling.is_at_work = false;
+    let tape = &mut tree.log().tape;
+    tape.medium.scrubbing.levelling.is_at_work = false;
     match moved {
         // Only who asks for a lost page is to know of it.
-        Err(error) if error.is_loss() => levelling.cold = None,
+        Err(error) if error.is_loss() && !tape.half_done => tape.medium.scrubbing.levelling.cold = None,
         moved => moved?,
     }
     Ok(())

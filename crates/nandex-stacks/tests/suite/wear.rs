@@ -135,7 +135,7 @@ fn wear_of_spatial(entry: &SpatialEntry, trial: &Trial) -> Result<Wear, String> 
     told("sync", index.sync())?;
     worn(&chip, |number| {
         if number % 2 == 0 {
-            told("insert", index.insert(&rect(cold), cold))?
+            told("insert", index.insert(&rect(cold), cold))?;
         } else {
             told("remove", index.remove(&rect(cold), cold))?;
         }
@@ -171,7 +171,6 @@ fn require_level(
         };
         let more = (on.erases_a_change() / off.erases_a_change() - 1.0) * 1000.0;
         let told = format!("{what}: {} of 100, off {}, {more:+.1} of 1000 erases", on.uneven(), off.uneven());
-        println!("{told}");
         if on.uneven() > UNEVEN || more > price {
             faults.push(told);
         }

@@ -316,37 +316,9 @@ impl<N: Nand> Store<N> {
     pub(super) fn renew_weak(&mut self) -> Result<(), IndexError> {
         let Some(ppn) = self.medium.weak.take() else { return Ok(()) };
         let pbn = self.medium.form.geometry.block_of(ppn);
-        let renewed = self.renew(pbn, FREE_FOR_INSERT, Cause::Scrubbing);
+        let renewed = renew(self, pbn, FREE_FOR_INSERT, Cause::Scrubbing);
         self.medium.weak.rest();
         renewed
-    }
-
-    /// Merges a block that lags behind the free one that takes its nodes. It is looked for each time a block
-    /// has been opened.
-    pub(super) fn level_wear(&mut self) -> Result<(), IndexError> {
-        let opened = self.numbers.generation;
-        if core::mem::replace(&mut self.levelled_at, opened) == opened {
-            return Ok(());
-        }
-        let (table, form) = (&self.space.table, self.medium.form);
-        let Some(next) = table.first_free(Wear::Least).filter(|_| !form.is_placed()) else { return Ok(()) };
-        // A merge takes one erase, however many pages it writes: little more than half of what other moves take.
-        let pages = 5 * form.geometry.pages_per_block / 8;
-        let used = self.places.in_use().map(|pbn| (pbn, pages));
-        let cold = self.config.wear_levelling.laggard(table, next, used);
-        cold.map_or(Ok(()), |cold| self.renew(cold, 1, Cause::WearLevelling))
-    }
-
-    /// Merges a block whose nodes could as well stay where they are, if more than so many blocks are free.
-    fn renew(&mut self, pbn: Pbn, free: u32, cause: Cause) -> Result<(), IndexError> {
-        if self.places.live(pbn) == 0 || self.space.table.free_count() <= free {
-            return Ok(());
-        }
-        match self.merge(&[pbn], self.medium.form.nodes_limit(), cause) {
-            // The nodes stay for whoever asks for them.
-            Err(IndexError::Full(_) | IndexError::Corrupted { .. }) => Ok(()),
-            other => other,
-        }
     }
 
     /// Moves the nodes of a block that failed a program.
@@ -451,5 +423,33 @@ impl<N: Nand> Store<N> {
         // In place a group keeps a page for the image of each ghost.
         let kept = if form.is_placed() && !form.is_fixed() { births * form.units_per_page() } else { 0 };
         self.room(pbn) < units + image + kept
+    }
+}
+
+/// Merges a block that lags behind the free one that takes its nodes. It is looked for each time a block has
+/// been opened.
+pub(super) fn level_wear<N: Nand>(store: &mut Store<N>) -> Result<(), IndexError> {
+    let opened = store.numbers.generation;
+    if core::mem::replace(&mut store.levelled_at, opened) == opened {
+        return Ok(());
+    }
+    let (table, form) = (&store.space.table, store.medium.form);
+    let Some(next) = table.first_free(Wear::Least).filter(|_| !form.is_placed()) else { return Ok(()) };
+    // A merge takes one erase, however many pages it writes: little more than half of what moves cost.
+    let pages = 5 * form.geometry.pages_per_block / 8;
+    let used = store.places.in_use().map(|pbn| (pbn, pages));
+    let cold = store.config.wear_levelling.laggard(table, next, used);
+    cold.map_or(Ok(()), |cold| renew(store, cold, 1, Cause::WearLevelling))
+}
+
+/// Merges a block whose nodes could as well stay where they are, if more than so many blocks are free.
+fn renew<N: Nand>(store: &mut Store<N>, pbn: Pbn, free: u32, cause: Cause) -> Result<(), IndexError> {
+    if store.places.live(pbn) == 0 || store.space.table.free_count() <= free {
+        return Ok(());
+    }
+    match store.merge(&[pbn], store.medium.form.nodes_limit(), cause) {
+        // The nodes stay for whoever asks for them.
+        Err(IndexError::Full(_) | IndexError::Corrupted { .. }) => Ok(()),
+        other => other,
     }
 }

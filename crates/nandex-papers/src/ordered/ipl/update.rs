@@ -187,7 +187,7 @@ impl<N: Nand> IplTree<N> {
     fn prepare(&mut self, wanted: Wanted<'_>, blocks: u32) -> Result<(), IndexError> {
         self.store.begin_change()?;
         self.store.renew_weak()?;
-        self.store.level_wear()?;
+        super::merge::level_wear(&mut self.store)?;
         if !self.store.free_at_least(blocks)? && wanted.births() > 0 {
             return Err(IndexError::NO_BLOCK);
         }

@@ -385,6 +385,7 @@ impl<N: Nand> Log<N> {
     /// Ends an operation: the pages it replaced die.
     pub fn finish(&mut self) {
         self.writes.is_divided = false;
+        self.tape.half_done = false;
         let counts = self.tape.config.counts();
         self.tape.addresses.finish(&mut self.tape.blocks, counts);
     }

@@ -33,6 +33,9 @@ pub(crate) struct Tape<N> {
     pub(super) capacity: Capacity,
     pub(super) checkpoints: Checkpoints,
     pub(super) counters: LogCounters,
+    /// True if an operation has numbered a page, or its owner has begun to change what it knows, and the
+    /// operation has not ended.
+    pub(crate) half_done: bool,
 }
 
 impl<N: Nand> Tape<N> {
@@ -46,6 +49,7 @@ impl<N: Nand> Tape<N> {
             capacity: Capacity::new(state.bad_at_format),
             checkpoints: Checkpoints::new(area, state.note, state.closed, state.is_guessed),
             counters: LogCounters::default(),
+            half_done: false,
         }
     }
 
@@ -175,6 +179,7 @@ impl<N: Nand> Tape<N> {
 
     /// Gives a page that is written its number. If its tag says so, the page becomes the root.
     pub(super) fn number(&mut self, ppn: Ppn, tag: &mut Tag) -> u64 {
+        self.half_done = true;
         self.head.sequence += 1;
         self.blocks.mark_valid(ppn);
         if tag.root {

@@ -22,6 +22,8 @@ pub(crate) enum Want {
     Space,
     /// The time that one operation in a thousand exceeds.
     Tail,
+    /// The time of a mount after a power cut and of the first change then.
+    Boot,
 }
 
 impl From<Want> for advise::Want {
@@ -32,6 +34,7 @@ impl From<Want> for advise::Want {
             Want::Lifetime => advise::Want::Lifetime,
             Want::Space => advise::Want::Space,
             Want::Tail => advise::Want::Tail,
+            Want::Boot => advise::Want::Boot,
         }
     }
 }

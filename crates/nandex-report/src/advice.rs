@@ -116,6 +116,7 @@ fn what(advice: &Advice) -> &'static str {
         Want::Lifetime => "wear",
         Want::Space => "space",
         Want::Tail => "time at p99.9",
+        Want::Boot => "time of mount and first change",
     }
 }
 
@@ -147,7 +148,7 @@ fn years(life: &Life) -> String {
     number(life.worst_years.unwrap_or(life.even_years))
 }
 
-fn costs(answer: &Contender) -> [(&'static str, String); 11] {
+fn costs(answer: &Contender) -> [(&'static str, String); 13] {
     let f = &answer.figures;
     let time = |ns: f64| show(Quantity::Time, ns);
     let some = |ns: Option<f64>| ns.map_or_else(|| "-".to_string(), time);
@@ -170,6 +171,8 @@ fn costs(answer: &Contender) -> [(&'static str, String); 11] {
         ("RAM held", show(Quantity::Bytes, f.ram_bytes)),
         ("space", show(Quantity::Bytes, f.space_bytes)),
         ("mount after it", some(f.mount_ns)),
+        ("mount after a cut, with the first change", some(f.mount_and_change_ns)),
+        ("the slowest of 1,000 operations after it", some(f.session_worst_ns)),
     ]
 }
 

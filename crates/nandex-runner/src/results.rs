@@ -117,6 +117,13 @@ pub struct Run {
     /// Costs of mounting the index after it was closed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount_closed: Option<Costs>,
+    /// Costs of the first change after the power cut and the mount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_change: Option<Costs>,
+    /// Costs of the first thousand operations after the power cut and the mount, the first change among
+    /// them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Costs>,
     /// The smallest RAM in bytes with which the index starts on this chip with these settings; absent if it
     /// was not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -243,6 +250,15 @@ impl WorkloadFacts {
             durability: settings.durability.name().to_string(),
             options: options.clone().into_iter().chain(set).collect(),
         }
+    }
+}
+
+impl Run {
+    /// Flash time of the mount after a power cut and of the first change then. Of a workload without changes,
+    /// of the mount.
+    pub fn mount_and_change_ns(&self) -> Option<u64> {
+        let change = self.first_change.map_or(0, |costs| costs.flash_time_ns);
+        self.mount.map(|mount| mount.flash_time_ns + change)
     }
 }
 

@@ -97,6 +97,8 @@ fn run(names: [&str; 3], seed: u64, reads: [u64; 3], programs: [u64; 3]) -> Run 
         metrics: BTreeMap::from([("node_splits".to_string(), 2_840)]),
         mount: None,
         mount_closed: None,
+        first_change: None,
+        session: None,
         ram_needed_bytes: None,
     }
 }
@@ -159,6 +161,8 @@ fn failed(index: &str, seed: u64) -> Run {
         metrics: BTreeMap::new(),
         mount: None,
         mount_closed: None,
+        first_change: None,
+        session: None,
         ram_needed_bytes: None,
     }
 }

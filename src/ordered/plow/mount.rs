@@ -40,7 +40,8 @@ impl<N: Nand> Core<N> {
         for _ in 0..if self.planner.shares.fixed { self.planner.shares.levels } else { 1 } {
             self.stock.levels.add();
         }
-        self.close()
+        self.close()?;
+        self.stock.require_room_for_a_record()
     }
 
     #[inline(never)]

@@ -33,7 +33,7 @@ use super::levels::Levels;
 use super::map::{MAPS, Map};
 use super::memtable::Memtable;
 use super::page::HEADER_BYTES;
-use crate::check::{IndexError, Limit};
+use crate::check::{IndexError, Limit, words};
 use crate::fault::IndexFault;
 use crate::nand::Geometry;
 use crate::ordered::Room;
@@ -151,6 +151,16 @@ impl Stock {
         };
         let found = if need == Need::Commit { self.space.blocks.free() } else { self.space.available() };
         found >= terms.into_iter().sum() && is_root_short()
+    }
+
+    /// Refuses a chip on which an empty index has no room for a record.
+    pub(super) fn require_room_for_a_record(&self) -> Result<(), IndexFault> {
+        let (need, has) = (Need::Insert { records: 1 }, self.space.blocks.good() as u32);
+        if self.has(need) {
+            return Ok(());
+        }
+        let missing = self.blocks_for(need).saturating_sub(self.space.available());
+        Err(IndexError::ChipTooSmall { who: words("plow"), needs: has + missing as u32, has }.into())
     }
 
     /// Number of blocks with which sweeps can always advance, including those of a new map.

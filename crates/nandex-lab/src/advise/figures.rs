@@ -44,6 +44,10 @@ pub struct Figures {
     pub space_bytes: f64,
     /// Time of a mount at the end. Absent if none was tried or the index cannot mount.
     pub mount_ns: Option<f64>,
+    /// Time of that mount and of the first change then.
+    pub mount_and_change_ns: Option<f64>,
+    /// Time of the slowest of the first thousand operations after that mount.
+    pub session_worst_ns: Option<f64>,
     /// Share of reads among the operations, 0 to 1.
     pub read_share: f64,
 }
@@ -88,6 +92,8 @@ impl Figures {
             ram_bytes: run.ram_bytes as f64,
             space_bytes: run.live_pages as f64 * f64::from(part.geometry.page_bytes),
             mount_ns: run.mount.map(|costs| costs.flash_time_ns as f64),
+            mount_and_change_ns: run.mount_and_change_ns().map(|ns| ns as f64),
+            session_worst_ns: run.session.map(|costs| costs.flash_time_max_ns as f64),
             read_share: each(reads.operations),
         }
     }
@@ -115,6 +121,8 @@ impl Figures {
             ram_bytes: all.iter().map(|f| f.ram_bytes).fold(0.0, f64::max),
             space_bytes: all.iter().map(|f| f.space_bytes).fold(0.0, f64::max),
             mount_ns: some(|f| f.mount_ns),
+            mount_and_change_ns: some(|f| f.mount_and_change_ns),
+            session_worst_ns: some(|f| f.session_worst_ns),
             read_share: of(|f| f.read_share),
         }
     }
@@ -148,6 +156,7 @@ impl Figures {
             Want::Lifetime => self.erases_in_the_long_run(part) * self.wear_max_over_mean.unwrap_or(1.0),
             Want::Space => self.space_bytes,
             Want::Tail => self.p999_ns,
+            Want::Boot => self.mount_and_change_ns.unwrap_or(f64::INFINITY),
         }
     }
 

@@ -49,6 +49,8 @@ pub enum Want {
     Space,
     /// The time that one operation in a thousand exceeds.
     Tail,
+    /// The time of a mount after a power cut and of the first change then.
+    Boot,
 }
 
 impl Want {
@@ -60,6 +62,7 @@ impl Want {
             Want::Lifetime => "wear of the chip",
             Want::Space => "space",
             Want::Tail => "the slowest operations (p99.9)",
+            Want::Boot => "a mount after a power cut and the first change",
         }
     }
 }

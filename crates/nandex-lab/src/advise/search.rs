@@ -87,6 +87,7 @@ impl Search<'_> {
                 ..self.comparison.settings.clone()
             },
             sync_every: class.sync_every,
+            wants_boot: self.want() == Want::Boot,
             threads: self.request.threads.unwrap_or_else(cores),
             control: self.control,
         }

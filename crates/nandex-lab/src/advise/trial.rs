@@ -54,6 +54,8 @@ pub(super) struct Bench<'a> {
     /// RAM, record sizes and promise, without options.
     pub(super) settings: Settings,
     pub(super) sync_every: Option<u64>,
+    /// True if the request wants a short mount, so that shortened runs end with one too.
+    pub(super) wants_boot: bool,
     pub(super) threads: usize,
     pub(super) control: &'a Control,
 }
@@ -84,7 +86,7 @@ impl Bench<'_> {
     }
 
     /// Runs every candidate on all these workloads. If `in_full`, answers and index are checked and a mount
-    /// follows.
+    /// follows. A mount also follows if the request wants it to be short.
     pub(super) fn try_all(
         &self,
         candidates: &[Candidate],
@@ -94,7 +96,7 @@ impl Bench<'_> {
         let options = RunOptions {
             verify: in_full,
             check: in_full,
-            mount: in_full,
+            mount: in_full || self.wants_boot,
             cpu_time: false,
             sync_every: self.sync_every,
             sync_at_end: true,
@@ -151,8 +153,14 @@ mod tests {
     fn who_cannot_hold_the_records_is_told_why() {
         let part = Part { geometry: Geometry::new(512, 16, 32, 1024), ..catalogue::mlc_64m() };
         let settings = Settings::new(RecordFormat::new(8, 8));
-        let bench =
-            Bench { part: &part, settings, sync_every: None, threads: 1, control: &Control::default() };
+        let bench = Bench {
+            part: &part,
+            settings,
+            sync_every: None,
+            wants_boot: false,
+            threads: 1,
+            control: &Control::default(),
+        };
         let room = |name: &str, records| {
             let field = candidates(Durability::EveryOperation);
             bench.require_room(field.iter().find(|one| one.name() == name).unwrap(), records)

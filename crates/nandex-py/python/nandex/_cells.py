@@ -133,7 +133,7 @@ def advise(
 ) -> dict[str, Any]:
     """Searches for the index to take on this chip, as ``nandex advise`` does.
 
-    want     what is to be small: "time", "energy", "space", "tail"; or long: "lifetime"
+    want     what is to be small: "time", "energy", "space", "tail", "boot"; or long: "lifetime"
     ram      bytes, tables included; 65536 when left out
     rate     operations a second, for the years that the chip lives; 1 when left out
     request  ``workload`` or ``trace``, ``ops``, ``record``, ``durability``, ``sync_every``, ``seeds``,

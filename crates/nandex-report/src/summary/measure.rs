@@ -49,10 +49,12 @@ pub enum Measure {
     Height,
     /// Erases of the most worn block divided by the mean.
     WearSpread,
-    /// Flash time of a mount after a power cut.
-    MountAfterCut,
+    /// Flash time of a mount after a power cut and of the first change that follows.
+    MountAndChange,
     /// Flash time of a mount after a close.
     MountClosed,
+    /// Flash time of the slowest of the first thousand operations after a power cut.
+    SessionSlowest,
     /// The smallest RAM with which the index starts.
     RamNeeded,
     /// Processor time per operation.
@@ -113,7 +115,7 @@ impl Measure {
         use Measure::{CpuTime, Height, Ram, Space, SpaceAmplification, WearSpread};
         all.extend([Ram, Space, SpaceAmplification, Height, WearSpread]);
         if runs.iter().any(|pair| pair.0.mount.is_some()) {
-            all.extend([Measure::MountAfterCut, Measure::MountClosed]);
+            all.extend([Measure::MountAndChange, Measure::MountClosed, Measure::SessionSlowest]);
         }
         if runs.iter().any(|pair| pair.0.ram_needed_bytes.is_some()) {
             all.push(Measure::RamNeeded);
@@ -146,8 +148,9 @@ impl Measure {
             Measure::SpaceAmplification => (run.records > 0).then_some(run.space_amplification),
             Measure::Height => Some(f64::from(run.height)),
             Measure::WearSpread => wear_spread(&run.wear_erases),
-            Measure::MountAfterCut => run.mount.map(|costs| costs.flash_time_ns as f64),
+            Measure::MountAndChange => run.mount_and_change_ns().map(|ns| ns as f64),
             Measure::MountClosed => run.mount_closed.map(|costs| costs.flash_time_ns as f64),
+            Measure::SessionSlowest => run.session.map(|costs| costs.flash_time_max_ns as f64),
             Measure::RamNeeded => run.ram_needed_bytes.map(|bytes| bytes as f64),
             Measure::CpuTime => totals.per_operation(totals.cpu_ns),
         }
@@ -175,8 +178,9 @@ impl Measure {
             Measure::SpaceAmplification => "space ampl.",
             Measure::Height => "height",
             Measure::WearSpread => "wear max/mean",
-            Measure::MountAfterCut => "mount, cut",
+            Measure::MountAndChange => "mount + change, cut",
             Measure::MountClosed => "mount, closed",
+            Measure::SessionSlowest => "slowest after a cut",
             Measure::RamNeeded => "RAM needed",
             Measure::CpuTime => "CPU time",
         }
@@ -185,16 +189,16 @@ impl Measure {
     /// The group of the measure.
     pub fn group(self) -> Group {
         use Measure::{
-            BlockErases, Collections, CpuTime, Energy, Height, HitRatio, KindTime, MeanTime, MountAfterCut,
-            MountClosed, PagePrograms, PageReads, Permille, Ram, RamNeeded, SlowestTime, Space,
-            SpaceAmplification, WearSpread, WholeTime, WriteAmplification,
+            BlockErases, Collections, CpuTime, Energy, Height, HitRatio, KindTime, MeanTime, MountAndChange,
+            MountClosed, PagePrograms, PageReads, Permille, Ram, RamNeeded, SessionSlowest, SlowestTime,
+            Space, SpaceAmplification, WearSpread, WholeTime, WriteAmplification,
         };
         match self {
             PageReads | PagePrograms | BlockErases => Group::Operations,
             KindTime(_) | MeanTime | Permille(_) | SlowestTime => Group::Time,
             WholeTime | Energy | WriteAmplification | Collections | HitRatio => Group::Run,
             Ram | Space | SpaceAmplification | Height | WearSpread => Group::End,
-            MountAfterCut | MountClosed | RamNeeded => Group::End,
+            MountAndChange | MountClosed | SessionSlowest | RamNeeded => Group::End,
             CpuTime => Group::Processor,
         }
     }
@@ -205,7 +209,7 @@ impl Measure {
             Measure::KindTime(_) | Measure::MeanTime => Quantity::Time,
             Measure::Permille(_) | Measure::SlowestTime => Quantity::Time,
             Measure::WholeTime | Measure::CpuTime => Quantity::Time,
-            Measure::MountAfterCut | Measure::MountClosed => Quantity::Time,
+            Measure::MountAndChange | Measure::MountClosed | Measure::SessionSlowest => Quantity::Time,
             Measure::Energy => Quantity::Energy,
             Measure::Ram | Measure::Space | Measure::RamNeeded => Quantity::Bytes,
             Measure::HitRatio => Quantity::Share,
@@ -248,10 +252,14 @@ impl Measure {
             Measure::WearSpread => {
                 "Erases of the most worn block over the mean of all blocks; 1 is perfectly even."
             }
-            Measure::MountAfterCut => {
-                "Flash time of finding the index again at the end, as a power cut leaves it."
+            Measure::MountAndChange => {
+                "Flash time of finding the index again at the end, as a power cut leaves it, and of the first change \
+                 then."
             }
             Measure::MountClosed => "Flash time of finding the index again once it was closed.",
+            Measure::SessionSlowest => {
+                "Flash time of the slowest of the first thousand operations after that power cut and mount."
+            }
             Measure::RamNeeded => {
                 "The smallest RAM with which the index starts on this chip, with the options given."
             }

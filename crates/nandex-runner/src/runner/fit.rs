@@ -67,6 +67,14 @@ mod tests {
         assert!(roomy.mount.is_some_and(|costs| costs.page_reads > 0));
         let closed = roomy.mount_closed.map(|costs| costs.page_reads);
         assert!(closed > Some(0) && closed <= roomy.mount.map(|costs| costs.page_reads), "{closed:?}");
+        let (first, session) = (roomy.first_change.unwrap(), roomy.session.unwrap());
+        assert_eq!((first.operations, session.operations), (1, 51), "the last insertion, and all of them");
+        assert!(first.page_reads + first.page_programs > 0 && first.page_reads <= session.page_reads);
+        assert!(
+            session.flash_time_max_ns >= first.flash_time_ns && session.flash_time_ns > first.flash_time_ns
+        );
+        let booted = roomy.mount_and_change_ns().unwrap();
+        assert_eq!(booted - first.flash_time_ns, roomy.mount.unwrap().flash_time_ns);
         assert!(roomy.ram_needed_bytes.is_some_and(|needed| needed > 4096 && needed <= roomy.ram_bytes));
         let tight = run_in(40 << 10, None);
         assert_eq!((tight.storage.as_str(), tight.error), ("dftl+lru", None));

@@ -125,8 +125,8 @@ pub struct RunOptions {
     /// Whether to sync after the last operation unless the class makes every operation durable. The sync is
     /// counted, so the writes that wait in a cache are paid for like the rest.
     pub sync_at_end: bool,
-    /// Whether to mount the index at the end, after a power cut and after a close, and to count the costs
-    /// of both separately. The smallest RAM with which the index starts is then found too.
+    /// Whether to mount the index at the end, after a power cut and after a close, to go on for a session
+    /// after the cut, and to count the costs of each separately. The smallest RAM with which the index starts is then found too.
     pub mount: bool,
 }
 
@@ -208,7 +208,9 @@ pub fn run(job: &Job<'_>, control: &Control) -> Run {
     let job: &Job<'_> = &fitted;
     let (mut run, subject) = session::carry_out(job, control);
     if job.options.mount && run.error.is_none() && job.prepared.keys.trees() == Trees::One {
-        [run.mount, run.mount_closed] = subject.map_or([None, None], |records| remount::costs(job, records));
+        if let Some(records) = subject {
+            remount::measure(job, records, &mut run);
+        }
         run.ram_needed_bytes = ram_needed(job.index, job.part, &job.settings).ok().map(|ram| ram as u64);
     }
     run

@@ -99,7 +99,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
     /// Programs the path's leaf alone and notes its page. Commits if the journal is full.
     fn write_moved_leaf(&mut self, cause: Cause) -> Result<(), IndexFault> {
         let named = self.path.named_child(2);
-        self.interrupted = true;
+        self.log.tape.half_done = true;
         self.retire(1);
         let page = self.log.allocate(cause)?;
         let tag = Tag { journal: true, height: self.path.height, ..self.path.tag(1, 1) };
@@ -114,7 +114,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         if !S::TAKES_JOURNAL || self.journal.moved.is_empty() {
             return Ok(());
         }
-        let within_update = core::mem::replace(&mut self.interrupted, true);
+        let within_update = core::mem::replace(&mut self.log.tape.half_done, true);
         let mut keys = Vec::with_capacity(self.journal.moved.len());
         for &(named, page) in &self.journal.moved {
             let leaf = self.log.read(Ppn(page), Cause::Host)?;
@@ -146,7 +146,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         self.log.tape.set_note(Vec::new());
         S::write_path(self, 2, None, Cause::Host)?;
         self.log.finish();
-        self.interrupted = within_update;
+        self.log.tape.half_done = within_update;
         Ok(())
     }
 

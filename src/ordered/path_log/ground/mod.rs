@@ -100,8 +100,6 @@ pub struct Nodes<N, S> {
     pub(in crate::ordered) journal: Journal,
     pub(in crate::ordered) moves: Moves,
     pub(in crate::ordered) counts: PathCounts,
-    /// True if an update began and did not end.
-    pub(in crate::ordered) interrupted: bool,
 }
 
 /// Tree on raw NAND.
@@ -132,7 +130,7 @@ pub const fn spare_bytes_needed(geometry: &Geometry) -> u32 {
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
     pub(crate) fn usable(&self) -> Result<(), IndexFault> {
-        if self.interrupted { Err(IndexError::Interrupted.into()) } else { Ok(()) }
+        if self.log.tape.half_done { Err(IndexError::Interrupted.into()) } else { Ok(()) }
     }
 }
 
@@ -239,6 +237,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         nodes.root = nodes.log.allocate(Cause::Checkpoint)?;
         let tag = Tag { root: true, lowest_level: 1, height: 1, ..Tag::default() };
         nodes.log.write(nodes.root, tag, &nodes.path.detached, Cause::Checkpoint)?;
+        nodes.log.finish();
         nodes.log.close(None)?;
         if nodes.log.counters().checkpoints == 0 && !nodes.log.is_placed() {
             return Err(IndexError::NO_BLOCK.into());
@@ -328,7 +327,6 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             journal: Journal::default(),
             moves,
             counts: PathCounts::default(),
-            interrupted: false,
             log,
         };
         RawTree { nodes, existed: None }
@@ -495,7 +493,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     fn close(&mut self) -> Result<(), IndexError> {
         self.nodes.usable()?;
         let closed = self.commit_and_close();
-        if self.nodes.interrupted && matches!(&closed, Err(error) if error.is_refusal()) {
+        if self.nodes.log.tape.half_done && matches!(&closed, Err(error) if error.is_refusal()) {
             self.undo()?;
         }
         Ok(closed?)

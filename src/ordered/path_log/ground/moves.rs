@@ -466,10 +466,9 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
             let key =
                 shape.key(&page.data[self.path.scheme.page_area(0, level, self.path.height)], 0).to_vec();
             self.copy_path(&key, level + 1, Cause::GarbageCollection)?;
-            self.interrupted = true;
+            self.log.tape.half_done = true;
             S::write_path(self, level + 1, None, Cause::GarbageCollection)?;
             self.log.finish();
-            self.interrupted = false;
         }
         Ok(self.moves.len() < before)
     }

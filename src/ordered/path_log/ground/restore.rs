@@ -74,6 +74,12 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     }
 
     fn find_again(&mut self) -> Result<(), IndexFault> {
+        let found = self.find_on_chip();
+        self.nodes.log.tape.half_done = found.is_err();
+        found
+    }
+
+    fn find_on_chip(&mut self) -> Result<(), IndexFault> {
         let nodes = &mut self.nodes;
         nodes.path.forget();
         if S::TAKES_JOURNAL {
@@ -90,9 +96,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             nodes.moves.load(&nodes.log.tape.take_note(), nodes.log.geometry().pages())?;
         }
         nodes.log.read_with(read_pages);
-        self.restore()?;
-        self.nodes.interrupted = false;
-        Ok(())
+        self.restore()
     }
 
     /// Ends an update. One that found no block half-way is undone, unless all of it was on the chip already.
@@ -103,11 +107,11 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         value: Option<&[u8]>,
     ) -> Result<bool, IndexFault> {
         let error = match outcome {
-            Err(error) if self.nodes.interrupted && error.is_refusal() => error,
+            Err(error) if self.nodes.log.tape.half_done && error.is_refusal() => error,
             other => return other,
         };
         self.undo()?;
-        if self.nodes.interrupted {
+        if self.nodes.log.tape.half_done {
             return Err(error);
         }
         let existed = self.existed;

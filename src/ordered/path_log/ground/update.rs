@@ -86,7 +86,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         self.note_update();
         let Ok(slot) = self.path.search(key) else { return Ok(()) };
         S::settle(self, Change::Keep(1))?;
-        self.interrupted = true;
+        self.log.tape.half_done = true;
         self.take_entry(slot)
     }
 
@@ -97,7 +97,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         found: Result<usize, usize>,
     ) -> Result<(), IndexFault> {
         debug_assert!(found.unwrap_or_else(|at| at) <= self.path.count(1), "R1: no such place in the leaf");
-        self.interrupted = true;
+        self.log.tape.half_done = true;
         let sibling = match found {
             Ok(i) => {
                 let shape = self.path.shape(1);
@@ -196,7 +196,6 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
     /// Ends a complete operation.
     pub(super) fn finish(&mut self) {
         self.log.finish();
-        self.interrupted = false;
         debug_assert!(self.log.is_valid(self.root), "R5: the root's page {} is not valid", self.root);
     }
 
@@ -281,7 +280,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
 
     /// Removes an entry of the copied leaf and ends the update.
     pub(super) fn take_from_leaf(&mut self, slot: usize) -> Result<(), IndexFault> {
-        self.nodes.interrupted = true;
+        self.nodes.log.tape.half_done = true;
         self.nodes.take_entry(slot)?;
         self.end_update()
     }
@@ -293,7 +292,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             return Ok(());
         }
         match self.checkpoint() {
-            Err(error) if error.is_refusal() && !self.nodes.interrupted => Ok(()),
+            Err(error) if error.is_refusal() && !self.nodes.log.tape.half_done => Ok(()),
             other => other,
         }
     }
@@ -312,7 +311,7 @@ impl<N: Nand, S: RawScheme> Relocate<N> for RawTree<N, S> {
             return self.relocate_journaled(ppn, level);
         }
         S::settle(&mut self.nodes, Change::Keep(level))?;
-        self.nodes.interrupted = true;
+        self.nodes.log.tape.half_done = true;
         S::write_path(&mut self.nodes, level, None, Cause::GarbageCollection)?;
         self.nodes.finish();
         Ok(())

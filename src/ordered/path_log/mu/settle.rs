@@ -157,7 +157,7 @@ fn convert<N: Nand, C: LayoutChoice>(
     if pages > 0 {
         tree.log.flush(Cause::CacheEviction)?;
     }
-    tree.interrupted = true;
+    tree.log.tape.half_done = true;
     put_aside(tree, 1, layout);
     let (mut level, mut below) = (0, None);
     while level < tree.path.height {

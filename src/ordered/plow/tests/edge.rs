@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::inputs::{sized, stride};
+use crate::nand::Nand;
 use crate::nand::sim::Faults;
 use crate::ordered::plow::space::Need;
 use crate::testing::damaged::{Damage, damage};
-use crate::units::Ppn;
+use crate::units::{Pbn, Ppn};
 
 #[test]
 fn a_full_chip_refuses_and_takes_records_again_once_some_are_gone() {
@@ -47,6 +48,36 @@ fn a_full_chip_refuses_and_takes_records_again_once_some_are_gone() {
             assert_holds(&mut plow, &model);
         }
     }
+}
+
+#[test]
+fn a_chip_that_is_taken_has_room_for_a_record() {
+    let (mut taken, mut refused) = (0, 0);
+    for (page, pages, record) in [(128, 24, 1), (256, 4, 8), (512, 8, 8), (2048, 64, 8)] {
+        for (blocks, bad) in (8..16).flat_map(|blocks| (0..blocks - 2).map(move |bad| (blocks, bad))) {
+            for levels in [None, Some(2), Some(3)] {
+                let set = PlowConfig { levels, ..settings(record, record, Durability::EverySync) };
+                let mut marked = chip(page, pages, blocks);
+                (0..bad).for_each(|block| marked.mark_bad(Pbn(block)).unwrap());
+                let what = alloc::format!("{bad} of {blocks} blocks bad, pages of {page}, {levels:?} levels");
+                match Plow::format(marked, &set) {
+                    Ok(mut plow) => {
+                        taken += 1;
+                        let put = plow.insert(&key(1, record), &vec![0; usize::from(record)]);
+                        assert_eq!(put, Ok(false), "{what}");
+                        let plow = Plow::mount(plow.into_nand(), &set);
+                        assert!(plow.is_ok(), "{what}: {:?}", plow.err());
+                    }
+                    Err(IndexError::ChipTooSmall { needs, has, .. }) => {
+                        refused += 1;
+                        assert!(has < needs, "{what}: {has} of {needs}");
+                    }
+                    Err(other) => panic!("{what}: {other}"),
+                }
+            }
+        }
+    }
+    assert!(taken > 0 && refused > 0, "{taken} taken, {refused} refused");
 }
 
 #[test]

@@ -253,13 +253,11 @@ impl WorkloadFacts {
     }
 }
 
-impl Run {
-    /// Flash time of the mount after a power cut and of the first change then. Of a workload without changes,
-    /// of the mount.
-    pub fn mount_and_change_ns(&self) -> Option<u64> {
-        let change = self.first_change.map_or(0, |costs| costs.flash_time_ns);
-        self.mount.map(|mount| mount.flash_time_ns + change)
-    }
+/// Flash time of the mount after a power cut and of the first change then. Of a workload without changes, of
+/// the mount.
+pub fn mount_and_change_ns(run: &Run) -> Option<u64> {
+    let change = run.first_change.map_or(0, |costs| costs.flash_time_ns);
+    run.mount.map(|mount| mount.flash_time_ns + change)
 }
 
 impl Costs {

@@ -2,7 +2,7 @@
 
 use super::Want;
 use crate::latency::LatencyHistogram;
-use crate::results::{ChipFacts, Costs, Run};
+use crate::results::{ChipFacts, Costs, Run, mount_and_change_ns};
 use nandex::nand::Part;
 use serde::Serialize;
 
@@ -42,14 +42,22 @@ pub struct Figures {
     pub ram_bytes: f64,
     /// Size of the pages with live data at the end.
     pub space_bytes: f64,
-    /// Time of a mount at the end. Absent if none was tried or the index cannot mount.
+    /// Times of a mount at the end and of what follows.
+    #[serde(flatten)]
+    pub boot: Boot,
+    /// Share of reads among the operations, 0 to 1.
+    pub read_share: f64,
+}
+
+/// Times of a mount after a power cut at the end. Absent if none was tried or the index cannot mount.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Boot {
+    /// Time of the mount.
     pub mount_ns: Option<f64>,
     /// Time of that mount and of the first change then.
     pub mount_and_change_ns: Option<f64>,
     /// Time of the slowest of the first thousand operations after that mount.
     pub session_worst_ns: Option<f64>,
-    /// Share of reads among the operations, 0 to 1.
-    pub read_share: f64,
 }
 
 /// Kinds of operations that change nothing.
@@ -91,9 +99,11 @@ impl Figures {
             wear_max_over_mean: wear(&run.wear_erases),
             ram_bytes: run.ram_bytes as f64,
             space_bytes: run.live_pages as f64 * f64::from(part.geometry.page_bytes),
-            mount_ns: run.mount.map(|costs| costs.flash_time_ns as f64),
-            mount_and_change_ns: run.mount_and_change_ns().map(|ns| ns as f64),
-            session_worst_ns: run.session.map(|costs| costs.flash_time_max_ns as f64),
+            boot: Boot {
+                mount_ns: run.mount.map(|costs| costs.flash_time_ns as f64),
+                mount_and_change_ns: mount_and_change_ns(run).map(|ns| ns as f64),
+                session_worst_ns: run.session.map(|costs| costs.flash_time_max_ns as f64),
+            },
             read_share: each(reads.operations),
         }
     }
@@ -120,9 +130,11 @@ impl Figures {
             wear_max_over_mean: some(|f| f.wear_max_over_mean),
             ram_bytes: all.iter().map(|f| f.ram_bytes).fold(0.0, f64::max),
             space_bytes: all.iter().map(|f| f.space_bytes).fold(0.0, f64::max),
-            mount_ns: some(|f| f.mount_ns),
-            mount_and_change_ns: some(|f| f.mount_and_change_ns),
-            session_worst_ns: some(|f| f.session_worst_ns),
+            boot: Boot {
+                mount_ns: some(|f| f.boot.mount_ns),
+                mount_and_change_ns: some(|f| f.boot.mount_and_change_ns),
+                session_worst_ns: some(|f| f.boot.session_worst_ns),
+            },
             read_share: of(|f| f.read_share),
         }
     }
@@ -156,7 +168,7 @@ impl Figures {
             Want::Lifetime => self.erases_in_the_long_run(part) * self.wear_max_over_mean.unwrap_or(1.0),
             Want::Space => self.space_bytes,
             Want::Tail => self.p999_ns,
-            Want::Boot => self.mount_and_change_ns.unwrap_or(f64::INFINITY),
+            Want::Boot => self.boot.mount_and_change_ns.unwrap_or(f64::INFINITY),
         }
     }
 

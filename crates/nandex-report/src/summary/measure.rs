@@ -6,7 +6,7 @@
 
 use super::scale::Quantity;
 pub use nandex_lab::results::KINDS;
-use nandex_lab::results::Run;
+use nandex_lab::results::{Run, mount_and_change_ns};
 use nandex_lab::totals::{Totals, ratio};
 
 /// The reported percentiles in thousandths: the median and the tail.
@@ -148,7 +148,7 @@ impl Measure {
             Measure::SpaceAmplification => (run.records > 0).then_some(run.space_amplification),
             Measure::Height => Some(f64::from(run.height)),
             Measure::WearSpread => wear_spread(&run.wear_erases),
-            Measure::MountAndChange => run.mount_and_change_ns().map(|ns| ns as f64),
+            Measure::MountAndChange => mount_and_change_ns(run).map(|ns| ns as f64),
             Measure::MountClosed => run.mount_closed.map(|costs| costs.flash_time_ns as f64),
             Measure::SessionSlowest => run.session.map(|costs| costs.flash_time_max_ns as f64),
             Measure::RamNeeded => run.ram_needed_bytes.map(|bytes| bytes as f64),

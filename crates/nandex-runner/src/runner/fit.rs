@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn an_index_takes_an_ftl_that_fits_where_none_is_named_and_its_row_says_so() {
         let roomy = run_in(640 << 10, None);
-        assert_eq!((roomy.storage.as_str(), roomy.error), ("page-map+lru", None));
+        assert_eq!((roomy.storage.as_str(), &roomy.error), ("page-map+lru", &None));
         assert!(roomy.mount.is_some_and(|costs| costs.page_reads > 0));
         let closed = roomy.mount_closed.map(|costs| costs.page_reads);
         assert!(closed > Some(0) && closed <= roomy.mount.map(|costs| costs.page_reads), "{closed:?}");
@@ -73,7 +73,7 @@ mod tests {
         assert!(
             session.flash_time_max_ns >= first.flash_time_ns && session.flash_time_ns > first.flash_time_ns
         );
-        let booted = roomy.mount_and_change_ns().unwrap();
+        let booted = crate::results::mount_and_change_ns(&roomy).unwrap();
         assert_eq!(booted - first.flash_time_ns, roomy.mount.unwrap().flash_time_ns);
         assert!(roomy.ram_needed_bytes.is_some_and(|needed| needed > 4096 && needed <= roomy.ram_bytes));
         let tight = run_in(40 << 10, None);

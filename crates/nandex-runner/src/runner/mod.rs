@@ -126,7 +126,8 @@ pub struct RunOptions {
     /// counted, so the writes that wait in a cache are paid for like the rest.
     pub sync_at_end: bool,
     /// Whether to mount the index at the end, after a power cut and after a close, to go on for a session
-    /// after the cut, and to count the costs of each separately. The smallest RAM with which the index starts is then found too.
+    /// after the cut, and to count the costs of each separately. The smallest RAM with which the index starts
+    /// is then found too.
     pub mount: bool,
 }
 

@@ -185,7 +185,7 @@ impl Life<'_> {
         let keys = self.some(FIRST);
         self.put_all("changes at Full", &keys)?;
         self.mount(true)?;
-        for _ in 0..sized(2, 20) {
+        for _ in 0..sized(1, 20) {
             let keys = self.some(self.records.len());
             self.put_all("changes for long", &keys)?;
         }

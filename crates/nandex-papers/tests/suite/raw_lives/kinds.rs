@@ -41,7 +41,7 @@ pub(crate) enum Below {
 /// The options that a tree is given; none unless said.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told {
-    write_pages: Option<usize>,
+    pub(super) write_pages: Option<usize>,
     read_pages: Option<usize>,
     write_part: WritePartLimit,
     journal: usize,

@@ -222,3 +222,31 @@ impl<N: Nand> Pages<N> {
         self.sequence
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rng::Rng;
+
+    #[test]
+    fn as_many_pages_are_free_as_are_counted() {
+        let mut rng = Rng::new(4);
+        for _ in 0..2_000 {
+            let geometry = Geometry::new(256, 16, 1 + rng.below(9) as u32, 1 + rng.below(20) as u32);
+            let mut space = Space::new(geometry, (0..geometry.blocks).map(|_| rng.below(6) == 0).collect());
+            (0..geometry.pages()).filter(|_| rng.below(5) == 0).for_each(|ppn| space.set_live(ppn));
+            let block = rng.below(geometry.blocks.into()) as u32;
+            space.resume(block, rng.below(geometry.pages_per_block.into()) as u32);
+            space.turn = rng.below(geometry.blocks.into()) as u32;
+            if rng.below(3) == 0 {
+                space.fail(rng.below(geometry.blocks.into()) as u32);
+            }
+            let free = space.free_pages();
+            for pages in 0..=geometry.pages() + 1 {
+                assert_eq!(space.has_free(pages), free >= pages, "{pages} of {free}: {space:?}");
+            }
+            let emptiest = space.victim().map(|block| space.live_of(block));
+            assert!(emptiest.is_none_or(|live| 0 < live && live < geometry.pages_per_block));
+        }
+    }
+}

@@ -24,6 +24,7 @@
 mod chip;
 pub mod damaged;
 mod history;
+pub mod levelled;
 mod model;
 pub mod pages;
 pub mod schemes;

@@ -32,7 +32,7 @@ impl Default for FlashConfig {
         FlashConfig {
             over_provisioning_ppm: 125_000,
             bad_blocks_ppm: 20_000,
-            wear_levelling: WearLevelling::Relative,
+            wear_levelling: WearLevelling::None,
         }
     }
 }

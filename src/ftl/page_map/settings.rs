@@ -91,7 +91,7 @@ impl Default for FtlConfig {
             victim: VictimPolicy::Greedy,
             checkpoint_blocks: None,
             separation: Separation::TwoFrontiers,
-            wear_levelling: WearLevelling::Relative,
+            wear_levelling: WearLevelling::None,
         }
     }
 }

@@ -32,8 +32,8 @@ const BAD_BLOCKS: Percent = Percent::new(
 const WEAR_GAP: Number<u32> = Number::new(
     option(
         "wear_gap",
-        "a quarter of the erases of a worn block, and by the price of the move",
-        "erases by which a cold block may lag before it is moved; off: it stays",
+        "off",
+        "erases by which a cold block may lag before it is moved; relative: a quarter of those of a worn block, and by the price of the move",
     ),
     (1, 1 << 30),
 );
@@ -199,12 +199,14 @@ fn separation(options: &Options) -> Result<Separation, OptionError> {
 
 fn wear_levelling(options: &Options) -> Result<WearLevelling, OptionError> {
     let levelling = LEVELLING.of(options)?;
-    if options.text(WEAR_GAP.info.name) == Some("off") {
-        return Ok(WearLevelling::None);
+    match options.text(WEAR_GAP.info.name) {
+        Some("off") => return Ok(WearLevelling::None),
+        Some("relative") => return Ok(WearLevelling::Relative),
+        _ => {}
     }
     match WEAR_GAP.of(options)? {
         Some(gap) => Ok(levelling(gap)),
-        None if matches!(levelling(0), WearLevelling::Threshold { .. }) => Ok(WearLevelling::Relative),
+        None if matches!(levelling(0), WearLevelling::Threshold { .. }) => Ok(WearLevelling::None),
         None => Err(OptionError::because(LEVELLING.info.name, "it also takes a wear_gap")),
     }
 }

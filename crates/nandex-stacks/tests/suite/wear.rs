@@ -74,10 +74,14 @@ impl Trial {
         u64::from(page_bytes / 32 * pages_per_block * blocks) * self.cold_percent / 100
     }
 
-    /// Settings with levelling as by default, or off.
+    /// Settings with levelling or without.
     fn settings(&self, settings: Settings, known: &[OptionInfo]) -> Settings {
-        let own = ["wear", "wear_gap"].into_iter().filter(|name| known.iter().any(|o| o.name == *name));
-        own.filter(|_| !self.levels).fold(settings, |settings, name| settings.with(name, "off"))
+        let own = [("wear", "level"), ("wear_gap", "relative")];
+        own.into_iter()
+            .filter(|(name, _)| known.iter().any(|o| o.name == *name))
+            .fold(settings, |settings, (name, value)| {
+                settings.with(name, if self.levels { value } else { "off" })
+            })
     }
 }
 

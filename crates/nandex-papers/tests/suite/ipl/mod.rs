@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod harm;
+mod levelled;
 mod mounts;
 mod ram;
 

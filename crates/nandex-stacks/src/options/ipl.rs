@@ -1,8 +1,9 @@
 //! The two forms of in-page logging: IPL and dIPL.
 
-use super::raw::{BENEATH, PLACES, WEAR};
+use super::raw::{BENEATH, PLACES};
 use super::{Choice, Number, Settings};
 use crate::names::{OptionInfo, option};
+use nandex::blocks::wear::WearLevelling;
 use nandex::index::most;
 use nandex::log::Placement;
 use nandex::{Geometry, IndexError};
@@ -48,6 +49,12 @@ const NODES_MAX: Number<u32> = Number::new(
 const REWRITE_UNITS: Number<u32> = Number::new(
     option("rewrite_units", "4", "log units after which a node is written anew in its block; 0: never"),
     (0, u32::MAX),
+);
+
+const WEAR: Choice<WearLevelling> = Choice::new(
+    "wear",
+    "level: a block that lags a quarter behind a worn one is merged, and by the price of that; off: it stays",
+    &[("off", WearLevelling::None), ("level", WearLevelling::Relative)],
 );
 
 pub(crate) const IPL: [OptionInfo; 9] = [

@@ -96,7 +96,7 @@ impl IplConfig {
             log_bytes: None,
             checkpoint_blocks: None,
             placement: Placement::OutOfPlace,
-            wear_levelling: WearLevelling::Relative,
+            wear_levelling: WearLevelling::None,
         }
     }
 }

@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod harm;
-mod levelled;
 mod mounts;
 mod ram;
 

@@ -36,10 +36,14 @@ fn key(number: u32) -> [u8; 4] {
     (split_mix(number.into()) as u32).to_be_bytes()
 }
 
+fn must<T, E: core::fmt::Display>(done: Result<T, E>) -> T {
+    done.unwrap_or_else(|error| panic!("{error}"))
+}
+
 /// Value of the hot key.
 fn hot(tree: &mut Tree) -> u32 {
     let mut value = [0; 4];
-    assert!(tree.get(&key(HOT), &mut value).unwrap());
+    assert!(must(tree.get(&key(HOT), &mut value)));
     u32::from_be_bytes(value)
 }
 
@@ -55,16 +59,16 @@ fn run(tree: &mut Tree, from: u32) -> u32 {
 fn nearly_levelled(open: Open, geometry: Geometry) -> (SimChip, u32) {
     let mut part = mlc_64m();
     part.geometry = geometry;
-    let chip = Shared::new(SimChip::new(&part).unwrap());
-    let mut tree = open(chip.clone(), true).unwrap();
+    let chip = Shared::new(must(SimChip::new(&part)));
+    let mut tree = must(open(chip.clone(), true));
     for number in 0..COLD {
-        tree.insert(&key(number), &number.to_be_bytes()).unwrap();
+        must(tree.insert(&key(number), &number.to_be_bytes()));
     }
     for changes in (0..BEFORE_MAX).step_by(OPERATIONS as usize) {
         assert_eq!(run(&mut tree, changes), OPERATIONS);
         let start = chip.lock().clone();
         let next = Shared::new(start.clone());
-        let mut mounted = open(next.clone(), false).unwrap();
+        let mut mounted = must(open(next.clone(), false));
         let (_, moves) = done(&next);
         run(&mut mounted, changes + OPERATIONS);
         let (_, moves_then) = done(&next);
@@ -111,21 +115,21 @@ pub fn require_cuts_lose_nothing(open: Open) {
         let geometry = Geometry::new(page_bytes, 64, pages, blocks);
         let (start, before) = nearly_levelled(open, geometry);
         let chip = Shared::new(start.clone());
-        let mut tree = open(chip.clone(), false).unwrap();
+        let mut tree = must(open(chip.clone(), false));
         let (began, _) = done(&chip);
         assert_eq!(run(&mut tree, before), OPERATIONS);
         let (ended, _) = done(&chip);
         for at in (0..ended - began).step_by(stride(3)) {
             let torn = TornModel::ALL[at as usize % 4];
             let chip = Shared::new(start.clone());
-            let mut tree = open(chip.clone(), false).unwrap();
+            let mut tree = must(open(chip.clone(), false));
             let at_operation = began + at;
             let cut = PowerCut { at_operation, when: CutWhen::Inside, torn, seed: at };
             chip.lock().plan_power_cut(cut);
             let changes = run(&mut tree, before);
             drop(tree);
             chip.lock().power_on();
-            let mut tree = open(chip.clone(), false).unwrap();
+            let mut tree = must(open(chip.clone(), false));
             let whole = is_whole(&mut tree, before + changes - 1);
             assert_eq!(whole, Ok(()), "{geometry:?}, cut at {at} {torn:?}");
             assert_eq!(run(&mut tree, before), OPERATIONS, "{geometry:?}, after a cut at {at} {torn:?}");

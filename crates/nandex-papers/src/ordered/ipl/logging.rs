@@ -178,6 +178,10 @@ impl<N: Nand> Store<N> {
             if self.room(pbn) == 0 && self.medium.form.is_placed() {
                 return self.mark_by_image();
             } else if self.room(pbn) == 0 {
+                // A commit would free blocks, and this is one.
+                if self.space.table.free_count() == 0 {
+                    return Err(IndexError::NO_BLOCK);
+                }
                 self.merge_for_room(pbn, 0)?;
             } else if self.flush(pbn, true)? {
                 return Ok(());

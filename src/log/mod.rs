@@ -24,10 +24,10 @@
 //!
 //! | part | owns | file |
 //! |---|---|---|
-//! | [`Log`] | the parts of the cache, and the tape | `mod.rs`, `collect.rs` |
+//! | [`Log`] | the parts of the cache, and the tape | `mod.rs`, `collect.rs`, `settle.rs`, `level.rs` |
 //! | `ReadPart`, `WritePart` | pages in RAM, and those waiting to be programmed | `cached.rs`, `parts.rs`, `flush.rs` |
 //! | `Tape` | the parts below: the log without a cache | `tape.rs` |
-//! | `Medium` | chip, page buffer, weak pages | `medium.rs`, `ahead.rs` |
+//! | `Medium` | chip, page buffer, weak pages, the block that is levelled | `medium.rs`, `ahead.rs` |
 //! | `Addresses` | which block answers to an address, and which addresses are held or given up | `addresses.rs`, `held.rs` |
 //! | `Head` | open block, numbers, root | `head.rs` |
 //! | `Capacity` | numbers of blocks, to know how much must stay free | `room.rs` |

@@ -105,7 +105,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     ) -> Result<(), IndexFault> {
         let made = self.make_room_for(changes, have_inserts);
         // The chip may have refused a move of a node half-way.
-        if self.nodes.log.tape.half_done && matches!(&made, Err(error) if error.is_refusal()) {
+        if self.nodes.is_half_done() && matches!(&made, Err(error) if error.is_refusal()) {
             self.undo()?;
         }
         made
@@ -129,7 +129,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     pub(in crate::ordered) fn apply_batch(&mut self, changes: &[Change<'_>]) -> Result<(), IndexFault> {
         debug_assert!(changes.is_sorted_by(|a, b| a.key < b.key), "the keys of a batch do not ascend");
         let applied = self.apply_changes(changes);
-        if self.nodes.log.tape.half_done && matches!(&applied, Err(error) if error.is_refusal()) {
+        if self.nodes.is_half_done() && matches!(&applied, Err(error) if error.is_refusal()) {
             self.undo()?;
         }
         applied

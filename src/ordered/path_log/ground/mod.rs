@@ -129,8 +129,13 @@ pub const fn spare_bytes_needed(geometry: &Geometry) -> u32 {
 }
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
+    /// True if an operation was begun and not ended: only a mount, or an undo, tells what is on the chip.
+    pub(crate) fn is_half_done(&self) -> bool {
+        self.log.tape.half_done
+    }
+
     pub(crate) fn usable(&self) -> Result<(), IndexFault> {
-        if self.log.tape.half_done { Err(IndexError::Interrupted.into()) } else { Ok(()) }
+        if self.is_half_done() { Err(IndexError::Interrupted.into()) } else { Ok(()) }
     }
 }
 
@@ -493,7 +498,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
     fn close(&mut self) -> Result<(), IndexError> {
         self.nodes.usable()?;
         let closed = self.commit_and_close();
-        if self.nodes.log.tape.half_done && matches!(&closed, Err(error) if error.is_refusal()) {
+        if self.nodes.is_half_done() && matches!(&closed, Err(error) if error.is_refusal()) {
             self.undo()?;
         }
         Ok(closed?)

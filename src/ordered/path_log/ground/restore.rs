@@ -107,11 +107,11 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         value: Option<&[u8]>,
     ) -> Result<bool, IndexFault> {
         let error = match outcome {
-            Err(error) if self.nodes.log.tape.half_done && error.is_refusal() => error,
+            Err(error) if self.nodes.is_half_done() && error.is_refusal() => error,
             other => return other,
         };
         self.undo()?;
-        if self.nodes.log.tape.half_done {
+        if self.nodes.is_half_done() {
             return Err(error);
         }
         let existed = self.existed;

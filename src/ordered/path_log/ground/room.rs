@@ -217,7 +217,7 @@ pub(super) fn make_room_to_put<N: Nand, S: RawScheme>(
     tree: &mut RawTree<N, S>,
 ) -> Result<Option<IndexFault>, IndexFault> {
     match tree.make_room_for_update(true) {
-        Err(refused) if refused.is_refusal() && !tree.nodes.log.tape.half_done => {
+        Err(refused) if refused.is_refusal() && !tree.nodes.is_half_done() => {
             tree.make_room_for_update(false)?;
             Ok(Some(refused))
         }

@@ -99,7 +99,7 @@ fn are_there<'a, N: Nand, S: RawScheme>(
     error: &IndexFault,
     changes: impl Iterator<Item = Change<'a>>,
 ) -> Result<bool, IndexFault> {
-    if !error.is_refusal() || nodes.log.tape.half_done {
+    if !error.is_refusal() || nodes.is_half_done() {
         return Ok(false);
     }
     for Change { key, .. } in changes.filter(|change| change.value.is_some()) {
@@ -129,12 +129,12 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         let done = room.and_then(|()| self.write_paths(changes(), last));
         self.nodes.log.set_goes_on(false);
         let error = match done {
-            Err(error) if self.nodes.log.tape.half_done && error.is_refusal() => error,
+            Err(error) if self.nodes.is_half_done() && error.is_refusal() => error,
             other => return other,
         };
         self.undo_batch()?;
         for change in changes() {
-            if self.nodes.log.tape.half_done || !holds_change(self, (change.key, change.value))? {
+            if self.nodes.is_half_done() || !holds_change(self, (change.key, change.value))? {
                 return Err(error);
             }
         }
@@ -198,7 +198,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         self.nodes.usable()?;
         match work(self) {
             Err(error) if error.is_refusal() => {
-                if self.nodes.log.tape.half_done {
+                if self.nodes.is_half_done() {
                     self.undo()?;
                 }
                 Ok(0)

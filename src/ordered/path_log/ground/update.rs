@@ -292,7 +292,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
             return Ok(());
         }
         match self.checkpoint() {
-            Err(error) if error.is_refusal() && !self.nodes.log.tape.half_done => Ok(()),
+            Err(error) if error.is_refusal() && !self.nodes.is_half_done() => Ok(()),
             other => other,
         }
     }

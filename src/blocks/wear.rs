@@ -5,7 +5,7 @@
 //! blocks. It does no I/O: an FTL asks [`WearLeveller::next_move`] about once per block it opens, and empties
 //! the block it is told.
 //!
-//! - *Relative*: the block that lags furthest moves once it lags by a quarter of the erases of a worn one, and
+//! - *Relative*: the block that lags furthest moves once it lags by a quarter of the erases of a worn one and
 //!   by what makes up for the move ([`WearLevelling::laggard`]). Logs and IPL ask this rule themselves.
 //! - *Threshold*: the least worn full block moves once it lags behind the most worn block by more than a gap.
 //! - *Dual pool* (Chang, SAC 2007): every block belongs to the hot or to the cold pool. `EC` are its erases,

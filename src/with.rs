@@ -50,9 +50,9 @@ with! { const Geometry {
     spare_bytes: u32 => with_spare_bytes,
     pages_per_block: u32 => with_pages_per_block,
     blocks: u32 => with_blocks,
-    programs_per_page_max: u32 => with_programs_per_page_max,
     random_order: bool => with_random_order,
     channels: u32 => with_channels,
+    append_bytes: u32 => with_append_bytes,
 } }
 
 with! { const Timing {

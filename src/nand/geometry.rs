@@ -31,6 +31,11 @@ pub struct Geometry {
     /// several chips is shown as one chip. A block of the array is a row: one block of each chip. Page i of a
     /// block lies on channel i modulo `channels`.
     pub channels: u32,
+    /// Bytes of a word that may be programmed, once between two erases, into a page that is programmed
+    /// already, at a place that is still erased (an *append*). 0: the chip takes no appends. Words are counted
+    /// from the first byte of the data area; the spare area follows the data. A chip that overwrites takes
+    /// appends.
+    pub append_bytes: u32,
 }
 
 /// Error: the description of a chip is impossible. Names the field and the reason.
@@ -83,7 +88,20 @@ impl Geometry {
             programs_per_page_max: 1,
             random_order: false,
             channels: 1,
+            append_bytes: 0,
         }
+    }
+
+    /// This with another number of programs of a page between two erases.
+    /// [`ANY_PROGRAMS`](Geometry::ANY_PROGRAMS) makes a chip that overwrites, which takes appends of a byte
+    /// unless it has larger words.
+    #[must_use]
+    pub const fn with_programs_per_page_max(mut self, value: u32) -> Geometry {
+        self.programs_per_page_max = value;
+        if self.overwrites() && self.append_bytes == 0 {
+            self.append_bytes = 1;
+        }
+        self
     }
 
     /// Returns an error if no chip can have this geometry. A part must satisfy more: see
@@ -127,6 +145,18 @@ impl Geometry {
             let reason = "1 to 64 channels, and each has the same number of a block's pages";
             return fail("channels", self.channels, reason);
         }
+        if self.overwrites() && !self.appends() {
+            return fail(
+                "append_bytes",
+                0,
+                "a chip whose pages are overwritten takes appends of 1 byte or more",
+            );
+        }
+        let raw_bytes = self.page_bytes + self.spare_bytes;
+        if self.appends() && !raw_bytes.is_multiple_of(self.append_bytes) {
+            let reason = "a page with its spare area is whole words; 0 for a chip without appends";
+            return fail("append_bytes", self.append_bytes, reason);
+        }
         Ok(())
     }
 
@@ -135,6 +165,19 @@ impl Geometry {
     #[inline]
     pub const fn overwrites(&self) -> bool {
         self.programs_per_page_max == Geometry::ANY_PROGRAMS
+    }
+
+    /// Returns true if a programmed page takes further words where it is still erased. Such a program has 0xFF
+    /// in all places but erased words; a byte 0xFF leaves a byte as it is.
+    ///
+    /// ```
+    /// # use nandex::Geometry;
+    /// let internal_flash = Geometry::new(448, 64, 8, 64).with_append_bytes(8);
+    /// assert!(internal_flash.appends() && !internal_flash.overwrites());
+    /// ```
+    #[inline]
+    pub const fn appends(&self) -> bool {
+        self.append_bytes > 0
     }
 
     /// Bytes of a page, spare area included: the bytes that a program moves over the bus.
@@ -208,5 +251,20 @@ mod tests {
         let array = |channels| Geometry { channels, ..Geometry::new(2048, 64, 96, 64) }.validate();
         assert!(array(8).is_ok() && array(1).is_ok());
         assert_eq!([0, 5, 96].map(|n| array(n).unwrap_err().field), ["channels"; 3]);
+    }
+
+    #[test]
+    fn words_divide_a_page_and_a_chip_that_overwrites_has_some() {
+        let words = |bytes| Geometry::new(448, 64, 8, 64).with_append_bytes(bytes);
+        assert!([0, 1, 4, 8, 32, 512].into_iter().all(|bytes| words(bytes).validate().is_ok()));
+        assert_eq!(
+            [3, 24, 1024, u32::MAX].map(|n| words(n).validate().unwrap_err().field),
+            ["append_bytes"; 4]
+        );
+        let nor = words(0).with_programs_per_page_max(Geometry::ANY_PROGRAMS);
+        assert_eq!((nor.append_bytes, nor.appends(), nor.validate()), (1, true, Ok(())));
+        assert_eq!(nor.with_append_bytes(0).validate().unwrap_err().field, "append_bytes");
+        assert_eq!(words(4).with_programs_per_page_max(Geometry::ANY_PROGRAMS).append_bytes, 4);
+        assert_eq!(words(0).with_programs_per_page_max(4).append_bytes, 0);
     }
 }

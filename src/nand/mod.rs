@@ -131,7 +131,8 @@ pub trait Nand: MaybeSend {
     fn geometry(&self) -> Geometry;
 
     /// Reads a page. An erased page reads as 0xFF. A driver that does not know what the ECC corrected returns
-    /// [`ReadOutcome::CLEAN`].
+    /// [`ReadOutcome::CLEAN`]. On a chip that appends ([`Geometry::appends`]) a torn word fails the reads that
+    /// cover it, and no other.
     fn read(
         &mut self,
         ppn: Ppn,
@@ -161,7 +162,9 @@ pub trait Nand: MaybeSend {
     }
 
     /// Programs an erased page. A chip that overwrites ([`Geometry::overwrites`]) takes any page, and clears
-    /// bits. After [`NandError::ProgramFailed`] the page counts as programmed with unknown contents.
+    /// bits. A chip that appends ([`Geometry::appends`]) takes further words of a programmed page, in any page
+    /// of the block: the program has 0xFF in all places but erased words. After [`NandError::ProgramFailed`]
+    /// the page counts as programmed with unknown contents.
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError>;
 
     /// Erases a block. All its pages then read as 0xFF and may be programmed again.
@@ -235,12 +238,13 @@ pub enum NandError {
     BufferTooLong(Ppn),
     /// Page programmed since the erase of its block, on a part that allows no further partial program.
     NotErased(Ppn),
-    /// Program that would set bits that are clear, on a part whose pages may be overwritten. Only an erase
-    /// sets bits.
+    /// Program that would set bits that are clear, on a part whose pages may be overwritten, or that meets a
+    /// programmed word, on a part that programs each once ([`Geometry::append_bytes`]). Only an erase sets
+    /// bits.
     SetsBits {
         /// Page of the program.
         page: Ppn,
-        /// First byte of the page with such a bit. The bytes of the spare area follow those of the data.
+        /// First byte of the page that is refused. The bytes of the spare area follow those of the data.
         byte: u32,
     },
     /// A later page of the block is programmed, and the part requires ascending order.
@@ -303,7 +307,7 @@ impl fmt::Display for NandError {
             NandError::BufferTooLong(p) => write!(f, "the buffer for {p} is longer than the page"),
             NandError::NotErased(p) => write!(f, "{p} is programmed already and must be erased first"),
             NandError::SetsBits { page, byte } => {
-                write!(f, "programming {page} would have to set bits of its byte {byte} that are clear")
+                write!(f, "programming {page} needs an erase first: bits at its byte {byte} are clear")
             }
             NandError::OutOfOrder(p) => {
                 write!(f, "{p} precedes a page of its block that is programmed already")

@@ -416,7 +416,7 @@ impl IndexEntry {
     /// reports the refusal.
     pub fn suited(&self, mut part: Part) -> Part {
         if self.needs.contains(&Need::Overwriting) {
-            part.geometry.programs_per_page_max = Geometry::ANY_PROGRAMS;
+            part.geometry = part.geometry.with_programs_per_page_max(Geometry::ANY_PROGRAMS);
             part.geometry.random_order = true;
         }
         part

@@ -78,7 +78,7 @@ pub fn nor_2m() -> Part {
 
 const fn part(name: &'static str, numbers: Numbers, notes: &'static [Note; 9]) -> Part {
     let mut geometry = Geometry::new(numbers.page.0, numbers.page.1, numbers.pages_per_block, numbers.blocks);
-    geometry.programs_per_page_max = numbers.nop;
+    geometry = geometry.with_programs_per_page_max(numbers.nop);
     geometry.random_order = numbers.random_order;
     let (read_ns, program_ns, erase_ns) = numbers.latencies_ns;
     Part {

@@ -7,6 +7,7 @@
 //! Invariants: B1 a page with a slot has `slot < bytes.len() / page`; B2 no two pages share a slot; B3 an
 //! erased page has no slot; B4 every page at or beyond `next` is erased, unless the block is half-erased.
 
+use super::append::{TornWord, has_words, prefix_of_words};
 use super::faults::TornModel;
 use super::record::Torn;
 use crate::nand::Geometry;
@@ -59,6 +60,8 @@ pub(super) struct Block {
     pub(super) next: u32,
     /// True after an erase that was cut: the block takes no program until it is erased.
     pub(super) half_erased: bool,
+    /// Words that cannot be read, on a part that programs each once.
+    pub(super) torn: Vec<TornWord>,
     block_bytes: usize,
 }
 
@@ -67,7 +70,7 @@ impl Clone for Block {
     fn clone(&self) -> Block {
         let mut bytes = Vec::with_capacity(self.block_bytes);
         bytes.extend_from_slice(&self.bytes);
-        Block { bytes, pages: self.pages.clone(), ..*self }
+        Block { bytes, pages: self.pages.clone(), torn: self.torn.clone(), ..*self }
     }
 }
 
@@ -79,6 +82,7 @@ impl Block {
             pages: vec![PageState::ERASED; geometry.pages_per_block as usize].into_boxed_slice(),
             next: 0,
             half_erased: false,
+            torn: Vec::new(),
             block_bytes: geometry.block_bytes() as usize,
         }
     }
@@ -103,7 +107,7 @@ impl Block {
             clear_bits(data, payload.data);
             clear_bits(spare, payload.spare);
         }
-        self.note_program(page);
+        self.note_program(geometry, page);
         debug_assert!(self.is_consistent(geometry, page), "page {page} after a program");
     }
 
@@ -134,7 +138,8 @@ impl Block {
     }
 
     /// Programs a page in part. NOR has no ECC of its own that could make a page unreadable, so `Unreadable`
-    /// becomes `RandomBits`; and it takes a program on top of a torn one.
+    /// becomes `RandomBits`; and it takes a program on top of a torn one. A part that programs each word once
+    /// has an unreadable word.
     pub(super) fn program_torn(
         &mut self,
         geometry: &Geometry,
@@ -143,16 +148,23 @@ impl Block {
         torn: Torn,
     ) {
         let mut rng = Rng::new(torn.seed);
+        let is_programmed = self.pages[page].programs > 0;
         match torn.model {
             TornModel::Unreadable if geometry.overwrites() => {
                 let torn = Torn { model: TornModel::RandomBits, ..torn };
                 self.program_torn(geometry, page, payload, torn);
             }
+            TornModel::Unreadable if has_words(geometry) => {
+                self.tear_word(geometry, page, payload, &mut rng);
+            }
             TornModel::LooksErased if geometry.overwrites() => {
                 self.program(geometry, page, Payload { data: &[], spare: &[] });
             }
+            TornModel::LooksErased if has_words(geometry) && is_programmed => {}
             TornModel::Prefix => {
-                let (data, spare) = prefix(payload, &mut rng);
+                let is_append = geometry.appends() && is_programmed;
+                let part = if is_append { prefix_of_words } else { prefix };
+                let (data, spare) = part(payload, &mut rng);
                 self.program(geometry, page, Payload { data, spare });
             }
             TornModel::RandomBits => {
@@ -160,11 +172,11 @@ impl Block {
                 self.program(geometry, page, Payload { data: &data, spare: &spare });
             }
             TornModel::Unreadable => {
-                self.note_program(page);
+                self.note_program(geometry, page);
                 self.pages[page].health = Health::Unreadable;
             }
             TornModel::LooksErased => {
-                self.note_program(page);
+                self.note_program(geometry, page);
                 self.pages[page].programs = SEALED;
             }
         }
@@ -207,7 +219,10 @@ impl Block {
             };
             match fate {
                 TornErase::Old => {}
-                TornErase::Erased => self.pages[page] = PageState::ERASED,
+                TornErase::Erased => {
+                    self.pages[page] = PageState::ERASED;
+                    self.forget_torn_words(page);
+                }
                 TornErase::Unreadable => self.pages[page].health = Health::Unreadable,
                 TornErase::Blurred if self.pages[page].slot == NO_SLOT => {}
                 TornErase::Blurred => {
@@ -233,10 +248,12 @@ impl Block {
         self.pages[page].slot = slot as u16;
     }
 
-    fn note_program(&mut self, page: usize) {
+    fn note_program(&mut self, geometry: &Geometry, page: usize) {
         assert!(page < self.pages.len(), "page {page} is beyond the block");
         let state = &mut self.pages[page];
-        state.programs = state.programs.saturating_add(1);
+        // A page takes any number of appends, none of which seals it.
+        let most = if has_words(geometry) { SEALED - 1 } else { SEALED };
+        state.programs = state.programs.saturating_add(1).min(most);
         self.next = self.next.max(page as u32 + 1);
     }
 
@@ -251,6 +268,7 @@ impl Block {
         self.pages.fill(PageState::ERASED);
         self.next = 0;
         self.half_erased = false;
+        self.torn.clear();
         debug_assert!(self.pages.iter().all(|page| *page == PageState::ERASED), "an erase left a page");
     }
 }
@@ -276,7 +294,7 @@ fn clear_bits(stored: &mut [u8], new: &[u8]) {
 }
 
 /// Returns a random part of the bytes to be programmed: the first bytes of each area.
-fn prefix<'a>(payload: Payload<'a>, rng: &mut Rng) -> (&'a [u8], &'a [u8]) {
+pub(super) fn prefix<'a>(payload: Payload<'a>, rng: &mut Rng) -> (&'a [u8], &'a [u8]) {
     let mut part = |bytes: &'a [u8]| {
         let kept = if bytes.is_empty() { 0 } else { rng.below(bytes.len() as u64) as usize };
         &bytes[..kept]
@@ -291,7 +309,7 @@ fn prefix<'a>(payload: Payload<'a>, rng: &mut Rng) -> (&'a [u8], &'a [u8]) {
 }
 
 /// Returns the bytes with some of the cleared bits still set: half of them, a quarter or an eighth.
-fn blur(bytes: &[u8], rng: &mut Rng) -> Vec<u8> {
+pub(super) fn blur(bytes: &[u8], rng: &mut Rng) -> Vec<u8> {
     let thinning = rng.below(3);
     let mut blurred = bytes.to_vec();
     for chunk in blurred.chunks_mut(8) {

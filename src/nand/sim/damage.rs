@@ -15,7 +15,9 @@ impl SimChip {
         assert!(ppn.0 < geometry.pages(), "{ppn} is beyond the end of the chip");
         let block = self.blocks[geometry.block_of(ppn).index()].as_deref()?;
         let state = block.pages[geometry.page_in_block(ppn) as usize];
-        if state.programs == 0 || state.health == Health::Unreadable {
+        let page = geometry.page_in_block(ppn) as usize;
+        let is_torn = block.torn_words(page).next().is_some();
+        if state.programs == 0 || state.health == Health::Unreadable || is_torn {
             return None;
         }
         let stored = block.stored(geometry, state).map(<[u8]>::to_vec);
@@ -58,6 +60,7 @@ impl Block {
         let start = usize::from(self.pages[page].slot) * size;
         self.bytes[start..start + size].copy_from_slice(bytes);
         self.pages[page].health = Health::Good;
+        self.forget_torn_words(page);
     }
 }
 

@@ -4,22 +4,26 @@
 //! Numbers are little-endian. An erased page takes no room.
 //!
 //! ```text
-//! header  magic "NANDEXCH", version u32: 2; of version 1, which is read too, each row of counters lacks its last
+//! header  magic "NANDEXCH", version u32: 3; 1 and 2 are read too
 //!         page_bytes, spare_bytes, pages_per_block, blocks, programs_per_page_max                    5 x u32
 //!         random_order 0 or 1, plus 65,536 for each channel beyond the first                          u32
+//!         append_bytes; not in versions 1 and 2, where it is 1 for a part that overwrites, else 0     u32
 //!         read_ns, program_ns, erase_ns, transfer_ps_per_byte                                        4 x u64
 //!         voltage_mv, read_ma, program_ma, erase_ma, transfer_ma, endurance_erases                   6 x u32
-//!         page reads, page programs, block erases by cause, then time_ns, energy_pj, operations     30 x u64
+//!         page reads, page programs, block erases by cause, then time_ns, energy_pj, operations     30 x u64;
+//!         in version 1 each row of counters lacks its last
 //!         length of the name u32, the name in UTF-8, CRC-32 of the header so far
 //! block   wear u32, flags u32 (1 bad, 2 half-erased), pages listed u32
 //!         per page that is not erased, ascending: number u16, programs u8, kind u8 (0 the page's bytes follow,
-//!         1 it reads as erased, 2 it is uncorrectable); programs 255 means that it takes no more, or of NOR 255 and more
+//!         1 it reads as erased, 2 it is uncorrectable, 3 the number of its torn words u16, the first byte of
+//!         each u32, and the page's bytes); programs 255 means that it takes no more, or of NOR 255 and more
 //!         CRC-32 of the block's record
 //! ```
 //!
 //! A loaded chip is powered and never fails until faults are set. [`SimChip::from_image`] takes any bytes: an
 //! error names its place, and memory is taken only for pages that the image holds.
 
+use super::append::{TornWord, has_words};
 use super::block::{Block, Health, NO_SLOT, PageState, SEALED};
 use super::{Counters, SimChip};
 use crate::codec::{crc32, get_u16, get_u32, get_u64};
@@ -32,7 +36,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 const MAGIC: &[u8; 8] = b"NANDEXCH";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Number of causes that an image of version 1 counts; scrubbing came with version 2.
 const CAUSES_BEFORE: usize = 8;
 /// Bytes of the shortest record of a block: wear, flags, number of pages, checksum.
@@ -46,6 +50,7 @@ const HALF_ERASED: u32 = 2;
 const KIND_BYTES: u8 = 0;
 const KIND_LOOKS_ERASED: u8 = 1;
 const KIND_UNREADABLE: u8 = 2;
+const KIND_TORN_WORDS: u8 = 3;
 
 /// Error: the bytes are no image of a chip.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,6 +152,7 @@ impl SimChip {
                 geometry.blocks,
                 geometry.programs_per_page_max,
                 u32::from(geometry.random_order) + ((geometry.channels - 1) << 16),
+                geometry.append_bytes,
             ],
         );
         put_u64s(out, &[timing.read_ns, timing.program_ns, timing.erase_ns, timing.transfer_ps_per_byte]);
@@ -178,13 +184,19 @@ impl SimChip {
         put_u32s(out, &[self.wear[pbn], flags, listed().count() as u32]);
         for (page, state) in listed() {
             let stored = block.and_then(|block| block.stored(&self.part.geometry, *state));
+            let torn: Vec<TornWord> = block.iter().flat_map(|block| block.torn_words(page)).collect();
             let (kind, bytes) = match (state.health, stored) {
                 (Health::Unreadable, _) => (KIND_UNREADABLE, &[][..]),
                 (Health::Good, None) => (KIND_LOOKS_ERASED, &[][..]),
+                (Health::Good, Some(bytes)) if !torn.is_empty() => (KIND_TORN_WORDS, bytes),
                 (Health::Good, Some(bytes)) => (KIND_BYTES, bytes),
             };
             out.extend_from_slice(&(page as u16).to_le_bytes());
             out.extend_from_slice(&[state.programs, kind]);
+            if kind == KIND_TORN_WORDS {
+                out.extend_from_slice(&(torn.len() as u16).to_le_bytes());
+                torn.iter().for_each(|word| put_u32s(out, &[word.byte]));
+            }
             out.extend_from_slice(bytes);
         }
         let checksum = crc32(&[&out[start..]]);
@@ -261,10 +273,10 @@ fn read_header(reader: &mut Reader<'_>) -> Result<SimChip, ImageError> {
     let version = reader.u32()?;
     let causes = match version {
         1 => CAUSES_BEFORE,
-        VERSION => Cause::COUNTED.len(),
+        2 | VERSION => Cause::COUNTED.len(),
         _ => return Err(ImageError::UnknownVersion(version)),
     };
-    let mut part = read_part(reader)?;
+    let mut part = read_part(reader, version)?;
     let counters = Counters {
         page_reads: reader.counts(causes)?,
         page_programs: reader.counts(causes)?,
@@ -288,9 +300,9 @@ fn read_header(reader: &mut Reader<'_>) -> Result<SimChip, ImageError> {
     Ok(chip)
 }
 
-fn read_part(reader: &mut Reader<'_>) -> Result<Part, ImageError> {
-    let mut geometry = Geometry::new(reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?);
-    geometry.programs_per_page_max = reader.u32()?;
+fn read_part(reader: &mut Reader<'_>, version: u32) -> Result<Part, ImageError> {
+    let geometry = Geometry::new(reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?);
+    let mut geometry = geometry.with_programs_per_page_max(reader.u32()?);
     let order_and_channels = reader.u32()?;
     geometry.channels = (order_and_channels >> 16) + 1;
     geometry.random_order = match order_and_channels & 0xffff {
@@ -298,6 +310,9 @@ fn read_part(reader: &mut Reader<'_>) -> Result<Part, ImageError> {
         1 => true,
         _ => return Err(reader.corrupted("random_order is neither 0 nor 1")),
     };
+    if version >= 3 {
+        geometry.append_bytes = reader.u32()?;
+    }
     let timing = Timing {
         read_ns: reader.u64()?,
         program_ns: reader.u64()?,
@@ -345,12 +360,16 @@ fn read_page(reader: &mut Reader<'_>, geometry: &Geometry, block: &mut Block) ->
     if page < block.next || page >= geometry.pages_per_block {
         return Err(reader.corrupted("a page out of place"));
     }
-    if programs == 0 || (u32::from(programs) > geometry.programs_per_page_max && programs != SEALED) {
+    let is_counted = !has_words(geometry) && programs != SEALED;
+    if programs == 0 || (u32::from(programs) > geometry.programs_per_page_max && is_counted) {
         return Err(reader.corrupted("an impossible number of programs"));
     }
     let raw_bytes = geometry.raw_page_bytes();
     let (health, slot) = match kind {
-        KIND_BYTES => {
+        KIND_BYTES | KIND_TORN_WORDS => {
+            if kind == KIND_TORN_WORDS {
+                read_torn_words(reader, geometry, (block, page))?;
+            }
             let slot = block.bytes.len() / raw_bytes;
             block.bytes.extend_from_slice(reader.take(raw_bytes)?);
             (Health::Good, slot as u16)
@@ -361,6 +380,25 @@ fn read_page(reader: &mut Reader<'_>, geometry: &Geometry, block: &mut Block) ->
     };
     block.pages[page as usize] = PageState { programs, health, slot };
     block.next = page + 1;
+    Ok(())
+}
+
+fn read_torn_words(
+    reader: &mut Reader<'_>,
+    geometry: &Geometry,
+    (block, page): (&mut Block, u32),
+) -> Result<(), ImageError> {
+    let words = get_u16(reader.take(2)?, 0);
+    let mut from = 0;
+    for _ in 0..words {
+        let byte = reader.u32()?;
+        let is_word = has_words(geometry) && byte.is_multiple_of(geometry.append_bytes);
+        if !is_word || byte < from || byte as usize >= geometry.raw_page_bytes() {
+            return Err(reader.corrupted("a torn word out of place"));
+        }
+        block.torn.push(TornWord { page: page as u16, byte });
+        from = byte + geometry.append_bytes;
+    }
     Ok(())
 }
 
@@ -392,29 +430,73 @@ mod tests {
         chip
     }
 
-    #[test]
-    fn an_image_of_the_version_before_has_no_counts_of_scrubbing() {
-        let mut chip = eventful();
-        let new = chip.to_image();
-        let rows = 8 + 7 * 4 + 4 * 8 + 6 * 4;
-        let mut old = new[..rows].to_vec();
-        old[8] = 1;
-        (0..3).for_each(|row| old.extend_from_slice(&new[rows + row * 72..rows + row * 72 + 64]));
-        let name_end = rows + 27 * 8 + 24 + 4 + chip.part().name.len();
-        old.extend_from_slice(&new[rows + 27 * 8..name_end]);
+    /// Bytes of a header before the rows of counters.
+    const ROWS: usize = WORDS + 4 + 4 * 8 + 6 * 4;
+    /// Place of the bytes of a word to append.
+    const WORDS: usize = 8 + 7 * 4;
+
+    /// The image as an earlier version wrote it.
+    fn as_version(version: u8, new: &[u8]) -> Vec<u8> {
+        let row_bytes = if version == 1 { 64 } else { 72 };
+        let mut old = [&new[..WORDS], &new[WORDS + 4..ROWS]].concat();
+        old[8] = version;
+        (0..3).for_each(|row| old.extend_from_slice(&new[ROWS + row * 72..ROWS + row * 72 + row_bytes]));
+        let name = ROWS + 27 * 8 + 24;
+        let name_end = name + 4 + get_u32(new, name) as usize;
+        old.extend_from_slice(&new[ROWS + 27 * 8..name_end]);
         let checksum = crc32(&[&old]);
         put_u32s(&mut old, &[checksum]);
-        old.extend_from_slice(&new[name_end + 4..]);
-        assert_eq!(SimChip::from_image(&old).unwrap().to_image(), new);
+        [&old, &new[name_end + 4..]].concat()
+    }
+
+    #[test]
+    fn images_of_earlier_versions_are_read() {
+        let mut chip = eventful();
+        let new = chip.to_image();
+        for version in [1, 2] {
+            let old = as_version(version, &new);
+            assert_eq!(SimChip::from_image(&old).unwrap().to_image(), new, "{version}");
+        }
         let before = chip.counters();
         let _ = chip.read(Ppn(0), Cause::Scrubbing, &mut [0], &mut []);
         assert_ne!(chip.counters(), before);
         assert_eq!(SimChip::from_image(&chip.to_image()).unwrap().counters(), chip.counters());
     }
 
+    /// A chip of words that are programmed once, one of them torn in each of two pages.
+    fn with_torn_words() -> SimChip {
+        let geometry = Geometry::new(64, 8, 4, 6).with_append_bytes(8);
+        let timing = eventful().part().timing;
+        let mut chip = SimChip::new(&Part::new("small", geometry, timing)).unwrap();
+        let op = |ppn, from: usize| {
+            let data: Vec<u8> = (0..64).map(|byte| if byte < from { 0xff } else { 2 }).collect();
+            PhysicalOp::Program { ppn: Ppn(ppn), data: data.into(), spare: [].into() }
+        };
+        for ppn in [0, 4] {
+            chip.program(Ppn(ppn), Cause::Host, &[1; 16], &[]).unwrap();
+            chip.apply_torn(&op(ppn, 16), TornModel::Unreadable, 6).unwrap();
+        }
+        chip.apply_torn(&op(1, 0), TornModel::Unreadable, 2).unwrap();
+        chip.program(Ppn(5), Cause::Host, &[1; 16], &[]).unwrap();
+        chip
+    }
+
+    #[test]
+    fn an_image_of_a_part_that_overwrites_takes_appends_in_every_version() {
+        let geometry = Geometry::new(64, 8, 4, 6).with_programs_per_page_max(Geometry::ANY_PROGRAMS);
+        let chip = SimChip::new(&Part::new("nor", geometry, eventful().part().timing)).unwrap();
+        let old = SimChip::from_image(&as_version(2, &chip.to_image())).unwrap();
+        assert_eq!(old.geometry(), geometry);
+    }
+
     #[test]
     fn an_image_brings_everything_back() {
-        let chip = eventful();
+        for chip in [eventful(), with_torn_words()] {
+            is_brought_back(chip);
+        }
+    }
+
+    fn is_brought_back(chip: SimChip) {
         let image = chip.to_image();
         let mut back = SimChip::from_image(&image).unwrap();
         assert_eq!(back.to_image(), image);
@@ -480,10 +562,13 @@ mod tests {
 
     #[test]
     fn every_changed_byte_is_noticed() {
-        let image = eventful().to_image();
+        [eventful(), with_torn_words()].iter().for_each(|chip| assert_noticed(&chip.to_image()));
+    }
+
+    fn assert_noticed(image: &[u8]) {
         for at in 0..image.len() {
             for change in [0x01, 0x80, 0xff] {
-                let mut wrong = image.clone();
+                let mut wrong = image.to_vec();
                 wrong[at] ^= change;
                 let error = SimChip::from_image(&wrong).unwrap_err();
                 assert!(!alloc::format!("{error}").is_empty());
@@ -506,12 +591,15 @@ mod tests {
     /// Damaged images with recomputed checksums must neither make the loader panic nor take much memory.
     #[test]
     fn every_changed_byte_under_a_right_checksum_is_refused_or_loads() {
-        let image = eventful().to_image();
+        [eventful(), with_torn_words()].iter().for_each(|chip| assert_refused_or_loads(&chip.to_image()));
+    }
+
+    fn assert_refused_or_loads(image: &[u8]) {
         let name = "small".len();
-        let header = 8 + 7 * 4 + 4 * 8 + 6 * 4 + 27 * 8 + 4 + name;
+        let header = ROWS + 27 * 8 + 4 + name;
         for at in 0..header {
             for change in [0x01, 0x10, 0x80, 0xff] {
-                let mut wrong = image.clone();
+                let mut wrong = image.to_vec();
                 wrong[at] ^= change;
                 let checksum = crc32(&[&wrong[..header]]);
                 wrong[header..header + 4].copy_from_slice(&checksum.to_le_bytes());
@@ -519,10 +607,10 @@ mod tests {
             }
         }
         let first = header + 4;
-        let record = SimChip::from_image(&image).unwrap().record_bytes(0);
+        let record = SimChip::from_image(image).unwrap().record_bytes(0);
         for at in first..first + record - 4 {
             for change in [0x01, 0x02, 0x04, 0x80, 0xff] {
-                let mut wrong = image.clone();
+                let mut wrong = image.to_vec();
                 wrong[at] ^= change;
                 let checksum = crc32(&[&wrong[first..first + record - 4]]);
                 wrong[first + record - 4..first + record].copy_from_slice(&checksum.to_le_bytes());
@@ -558,7 +646,7 @@ mod tests {
         assert_eq!(text(b"PK"), "no image of a chip: it does not begin with NANDEXCH");
         let mut wrong = image.clone();
         wrong[8] = 9;
-        assert_eq!(text(&wrong), "an image of version 9; this program reads version 2");
+        assert_eq!(text(&wrong), "an image of version 9; this program reads version 3");
         let mut wrong = image.clone();
         let last = wrong.len() - 1;
         wrong[last] ^= 1;

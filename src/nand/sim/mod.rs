@@ -15,6 +15,7 @@
 //! A clone shares the blocks with its original. Either side copies a block before it changes the block, so a
 //! chip can be cloned at every operation.
 
+mod append;
 mod block;
 mod counters;
 mod damage;
@@ -46,6 +47,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use append::Covered;
 use block::{Block, Health, PageState, Payload};
 use counters::count;
 use faults::{Fate, FaultState};
@@ -317,16 +319,21 @@ impl SimChip {
         let pbn = self.check_page(ppn, payload.data.len(), payload.spare.len())?;
         let page = geometry.page_in_block(ppn);
         if let Some(block) = &self.blocks[pbn.index()] {
-            let programs = u32::from(block.pages[page as usize].programs);
-            if programs >= geometry.programs_per_page_max || block.half_erased {
+            let state = block.pages[page as usize];
+            let is_spent = u32::from(state.programs) >= geometry.programs_per_page_max;
+            if block.half_erased || is_spent && !append::is_open(geometry, state) {
                 return Err(NandError::NotErased(ppn));
             }
-            if geometry.overwrites()
-                && let Some(byte) = block.byte_set(geometry, page as usize, payload)
-            {
+            let refused = match geometry.overwrites() {
+                true => block.byte_set(geometry, page as usize, payload),
+                false if is_spent => block.byte_again(geometry, page as usize, payload),
+                false => None,
+            };
+            if let Some(byte) = refused {
                 return Err(NandError::SetsBits { page: ppn, byte: byte as u32 });
             }
-            if !geometry.random_order && page + 1 < block.next {
+            let is_append = geometry.appends() && state.programs > 0;
+            if !geometry.random_order && !is_append && page + 1 < block.next {
                 return Err(NandError::OutOfOrder(ppn));
             }
         }
@@ -358,7 +365,9 @@ impl SimChip {
         let page = geometry.page_in_block(ppn) as usize;
         let block = self.blocks[pbn.index()].as_deref();
         let state = block.map_or(PageState::ERASED, |block| block.pages[page]);
-        if state.health == Health::Unreadable {
+        let covered = Covered { from, data: data.len(), spare: spare.len() };
+        let is_torn = block.is_some_and(|block| block.covers_torn_word(geometry, page, covered));
+        if state.health == Health::Unreadable || is_torn {
             return Err(NandError::Uncorrectable(ppn));
         }
         match block.and_then(|block| block.stored(geometry, state)) {

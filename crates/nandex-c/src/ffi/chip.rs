@@ -85,7 +85,7 @@ impl CallbackChip {
         }
         let mut geometry =
             Geometry::new(chip.page_bytes, chip.spare_bytes, chip.pages_per_block, chip.blocks);
-        geometry.programs_per_page_max = chip.programs_per_page.max(1);
+        geometry = geometry.with_programs_per_page_max(chip.programs_per_page.max(1));
         geometry.random_order = chip.flags & NANDEX_CHIP_RANDOM_ORDER != 0;
         if geometry.validate().is_err() {
             return Err(refused(

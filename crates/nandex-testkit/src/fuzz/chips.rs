@@ -30,7 +30,7 @@ fn chip_of(bytes: &[u8]) -> Option<SimChip> {
     let (page_bytes, pages_per_block, blocks) = CHIPS[usize::from(*first) % CHIPS.len()];
     let mut part = part(page_bytes, pages_per_block, blocks);
     if first & 2 != 0 {
-        part.geometry.programs_per_page_max = Geometry::ANY_PROGRAMS;
+        part.geometry = part.geometry.with_programs_per_page_max(Geometry::ANY_PROGRAMS);
     }
     part.geometry.random_order = first & 4 != 0;
     let mut chip = SimChip::new(&part).ok()?;

@@ -1,5 +1,6 @@
 //! The rules of physics and every fault, one test each.
 
+mod append;
 mod nor;
 
 use super::*;

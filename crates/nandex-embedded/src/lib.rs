@@ -12,7 +12,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let flash = RamFlash::<4, 4096>::new(64 * 4096);
-//! let shape = Shape { page_bytes: 448, spare_bytes: 64 };  // eight pages in an erase unit of 4 KiB
+//! let shape = Shape::new(448, 64);  // eight pages in an erase unit of 4 KiB
 //! let chip = NorChip::new(flash, shape)?;                  // any driver of a NOR part
 //! let mut tree = MuTree::format(chip, &RawConfig::new(RecordFormat::new(4, 4)))?;
 //! tree.insert(b"key1", b"1234")?;

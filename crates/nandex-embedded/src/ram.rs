@@ -1,5 +1,5 @@
-//! For tests: a NOR part in memory that keeps to the rules, each word written once between two erases, and
-//! whose power can be cut in the middle of a word or of an erase.
+//! For tests: a NOR part in memory that keeps to the rules, and whose power can be cut in the middle of a word
+//! or of an erase. A word is written once between two erases, or its bits are cleared at any time.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -38,7 +38,7 @@ pub enum RamFault {
     Bus,
     /// A word whose errors the ECC cannot correct.
     Ecc,
-    /// A word was written since it was erased.
+    /// A word was written since it was erased, or a write would set bits of one that may be overwritten.
     Written,
     /// The place is not aligned, or beyond the part.
     Place(NorFlashErrorKind),
@@ -70,6 +70,7 @@ enum Word {
 struct Part {
     cells: Vec<u8>,
     words: Vec<Word>,
+    overwrites: bool,
     is_gone: bool,
     steps: u64,
     cut: Option<RamCut>,
@@ -119,8 +120,16 @@ impl<const WRITE: usize, const ERASE: usize> RamFlash<WRITE, ERASE> {
     pub fn new(bytes: usize) -> RamFlash<WRITE, ERASE> {
         let words = vec![Word::Erased; bytes.div_ceil(WRITE)];
         let (cells, dead) = (vec![0xff; bytes], Vec::new());
-        let part = Part { cells, words, is_gone: false, steps: 0, cut: None, reads: 0, dead };
+        let overwrites = false;
+        let part = Part { cells, words, overwrites, is_gone: false, steps: 0, cut: None, reads: 0, dead };
         RamFlash { part: Shared::new(part) }
+    }
+
+    /// This as a part without an ECC, whose written words lose further bits.
+    #[must_use]
+    pub fn overwriting(self) -> RamFlash<WRITE, ERASE> {
+        self.part.lock().overwrites = true;
+        self
     }
 
     /// The bus answers no more.
@@ -222,15 +231,18 @@ impl<const WRITE: usize, const ERASE: usize> NorFlash for RamFlash<WRITE, ERASE>
         let mut part = self.part.lock();
         for (word, new) in (offset as usize / WRITE..).zip(bytes.chunks(WRITE)) {
             part.answer()?;
-            if part.words[word] != Word::Erased || part.dead.contains(&word) {
+            let bytes = word * WRITE..(word + 1) * WRITE;
+            let sets = part.cells[bytes.clone()].iter().zip(new).any(|(old, new)| new & !old != 0);
+            let is_refused = if part.overwrites { sets } else { part.words[word] != Word::Erased };
+            if is_refused || part.dead.contains(&word) {
                 return Err(RamFault::Written);
             }
             let cut = part.step();
             part.words[word] = cut.map_or(Word::Written, |cut| Word::Torn(cut.torn));
-            let cells = &mut part.cells[word * WRITE..(word + 1) * WRITE];
-            cells.copy_from_slice(new);
-            if let Some(cut) = cut {
-                or_with(cells, mixed(cut.seed));
+            for (cell, new) in part.cells[bytes].iter_mut().zip(new) {
+                // Some of the bits to clear are still set.
+                let left = cut.map_or(0, |cut| mixed(cut.seed ^ u64::from(*new)) as u8);
+                *cell &= new | left;
             }
         }
         part.answer()

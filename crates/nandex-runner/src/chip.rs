@@ -104,6 +104,7 @@ struct ChipFile {
     nop: Option<u32>,
     random_order: Option<bool>,
     channels: Option<u32>,
+    append_bytes: Option<u32>,
     pairing: Option<String>,
     read_us: Option<f64>,
     read_ns: Option<u64>,
@@ -172,8 +173,10 @@ fn geometry(file: &ChipFile, like: Option<Geometry>) -> Result<Geometry, String>
         need("pages_per_block", file.pages_per_block, like.map(|g| g.pages_per_block))?,
         need("blocks", file.blocks, like.map(|g| g.blocks))?,
     );
-    geometry.programs_per_page_max =
-        file.nop.or(like.map(|g| g.programs_per_page_max)).unwrap_or(geometry.programs_per_page_max);
+    let words = file.append_bytes.or(like.map(|g| g.append_bytes));
+    geometry.append_bytes = words.unwrap_or(geometry.append_bytes);
+    let nop = file.nop.or(like.map(|g| g.programs_per_page_max)).unwrap_or(geometry.programs_per_page_max);
+    geometry = geometry.with_programs_per_page_max(nop);
     geometry.random_order =
         file.random_order.or(like.map(|g| g.random_order)).unwrap_or(geometry.random_order);
     geometry.channels = file.channels.or(like.map(|g| g.channels)).unwrap_or(geometry.channels);
@@ -246,7 +249,12 @@ mod tests {
         let part = parse(&format!("{more}{WHOLE}"), "mine").unwrap();
         assert_eq!((part.name.as_ref(), part.endurance_erases), ("x", 7));
         assert!(part.geometry.random_order && part.geometry.programs_per_page_max == 4);
-        assert_eq!(part.pairing, Pairing::None);
+        assert_eq!((part.pairing, part.geometry.append_bytes), (Pairing::None, 0));
+        let words = parse(&format!("append_bytes = 8\n{WHOLE}"), "mine").unwrap();
+        assert_eq!(words.geometry, Geometry::new(2048, 64, 64, 128).with_append_bytes(8));
+        let nor = parse(&format!("nop = 4294967295\n{WHOLE}"), "mine").unwrap();
+        assert!(nor.geometry.overwrites() && nor.geometry.append_bytes == 1);
+        assert!(refused(&format!("append_bytes = 7\n{WHOLE}")).starts_with("append_bytes = 7: "));
         let paired = parse(&format!("pairing = \"dist3\"\n{WHOLE}"), "mine").unwrap();
         assert_eq!(paired.pairing, Pairing::Three);
         assert_eq!(

@@ -32,9 +32,9 @@ pub struct Geometry {
     /// block lies on channel i modulo `channels`.
     pub channels: u32,
     /// Bytes of a word that may be programmed, once between two erases, into a page that is programmed
-    /// already, at a place that is still erased (an *append*). 0: the chip takes no appends. Words are counted
-    /// from the first byte of the data area; the spare area follows the data. A chip that overwrites takes
-    /// appends.
+    /// already, at a place that is still erased (an *append*). 0: the chip takes no appends. Words are
+    /// counted from the first byte of the data area; the spare area follows the data. A chip that overwrites
+    /// takes appends.
     pub append_bytes: u32,
 }
 
@@ -167,8 +167,8 @@ impl Geometry {
         self.programs_per_page_max == Geometry::ANY_PROGRAMS
     }
 
-    /// Returns true if a programmed page takes further words where it is still erased. Such a program has 0xFF
-    /// in all places but erased words; a byte 0xFF leaves a byte as it is.
+    /// Returns true if a programmed page takes further words where it is still erased. Such a program has
+    /// 0xFF in all places but erased words; a byte 0xFF leaves a byte as it is.
     ///
     /// ```
     /// # use nandex::Geometry;

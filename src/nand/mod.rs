@@ -131,8 +131,8 @@ pub trait Nand: MaybeSend {
     fn geometry(&self) -> Geometry;
 
     /// Reads a page. An erased page reads as 0xFF. A driver that does not know what the ECC corrected returns
-    /// [`ReadOutcome::CLEAN`]. On a chip that appends ([`Geometry::appends`]) a torn word fails the reads that
-    /// cover it, and no other.
+    /// [`ReadOutcome::CLEAN`]. On a chip that appends ([`Geometry::appends`]) a torn word fails the reads
+    /// that cover it, and no other.
     fn read(
         &mut self,
         ppn: Ppn,
@@ -162,9 +162,9 @@ pub trait Nand: MaybeSend {
     }
 
     /// Programs an erased page. A chip that overwrites ([`Geometry::overwrites`]) takes any page, and clears
-    /// bits. A chip that appends ([`Geometry::appends`]) takes further words of a programmed page, in any page
-    /// of the block: the program has 0xFF in all places but erased words. After [`NandError::ProgramFailed`]
-    /// the page counts as programmed with unknown contents.
+    /// bits. A chip that appends ([`Geometry::appends`]) takes further words of a programmed page, in any
+    /// page of the block: the program has 0xFF in all places but erased words. After
+    /// [`NandError::ProgramFailed`] the page counts as programmed with unknown contents.
     fn program(&mut self, ppn: Ppn, cause: Cause, data: &[u8], spare: &[u8]) -> Result<(), NandError>;
 
     /// Erases a block. All its pages then read as 0xFF and may be programmed again.

@@ -1,5 +1,5 @@
-//! For tests: a NOR part in memory that keeps to the rules, and whose power can be cut in the middle of a word
-//! or of an erase. A word is written once between two erases, or its bits are cleared at any time.
+//! For tests: a NOR part in memory that keeps to the rules, and whose power can be cut in the middle of a
+//! word or of an erase. A word is written once between two erases, or its bits are cleared at any time.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -98,8 +98,8 @@ impl Block {
     }
 }
 
-/// Returns a random part of the words to be programmed into a page that is programmed: the first bytes of what
-/// is not 0xFF, never all of them.
+/// Returns a random part of the words to be programmed into a page that is programmed: the first bytes of
+/// what is not 0xFF, never all of them.
 pub(super) fn prefix_of_words<'a>(payload: Payload<'a>, rng: &mut Rng) -> (&'a [u8], &'a [u8]) {
     let (data, spare) = (written(payload.data), written(payload.spare));
     let asked = Payload { data: &payload.data[data.clone()], spare: &payload.spare[spare.clone()] };

@@ -3,10 +3,10 @@
 //! NOR has no spare areas, so a page and its spare area lie one behind the other, and as many of them as fit
 //! make a block of one erase unit or more. The mark of a bad block is byte 0 of the first page's spare area.
 //!
-//! Pages of a block are programmed in ascending order, as on NAND. A programmed page takes further words where
-//! it is still erased ([`Geometry::appends`]); each word is written once between two erases, which parts with
-//! an ECC of their own demand. A part that clears bits of a written word any number of times says so
-//! ([`Shape::overwrites`]).
+//! Pages of a block are programmed in ascending order, as on NAND. A programmed page takes further words
+//! where it is still erased ([`Geometry::appends`]); each word is written once between two erases, which
+//! parts with an ECC of their own demand. A part that clears bits of a written word any number of times says
+//! so ([`Shape::overwrites`]).
 //!
 //! **Words with an ECC.** In the flash of many microcontrollers a word that the power cut in the middle of a
 //! program or an erase reads as an error. What a driver answers is told apart so:

@@ -55,7 +55,7 @@ pub struct NorChip<F: ErrorType> {
 }
 
 impl<F: NorFlash> NorChip<F> {
-    /// A chip of all whole erase units of the part. Bytes of a unit beyond its last page stay unused.
+    /// A chip of all whole blocks of the part. Bytes of a block beyond its last page stay unused.
     pub fn new(flash: F, shape: Shape) -> Result<NorChip<F>, PartError> {
         let wrong = |field, reason, value: u32| PartError::new(field, reason, value.into());
         let (unit, write) = (F::ERASE_SIZE as u32, F::WRITE_SIZE as u32);
@@ -66,9 +66,9 @@ impl<F: NorFlash> NorChip<F> {
         if shape.spare_bytes == 0 {
             return Err(wrong("spare_bytes", "a page has a spare byte at least, for the mark", 0));
         }
-        // A block has two pages at least. What lies beyond 32 bits cannot be addressed.
+        // What lies beyond 32 bits cannot be addressed.
         let capacity = u32::try_from(flash.capacity()).unwrap_or(u32::MAX);
-        let units = (2 * u64::from(whole)).div_ceil(u64::from(unit.max(1))).max(1);
+        let units = shape.units(unit.max(1), capacity)?;
         let block_bytes = u32::try_from(units * u64::from(unit)).unwrap_or(u32::MAX);
         let pages = block_bytes / whole;
         let blocks = capacity / block_bytes.max(1);

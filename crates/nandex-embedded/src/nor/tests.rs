@@ -318,3 +318,48 @@ fn a_tree_that_overwrites_is_refused_where_words_are_written_once() {
     let refused = OverwriteTree::format(chip, &OverwriteConfig::new(RecordFormat::new(4, 4)));
     assert!(matches!(refused.err(), Some(IndexError::Unsupported(_))));
 }
+
+#[test]
+fn a_block_is_as_many_units_as_make_512_blocks_or_as_are_asked_for() {
+    let shape = |units: usize, shape: Shape| {
+        let chip = NorChip::new(RamFlash::<4, 4096>::new(units << 12), shape)?;
+        Ok((chip.geometry().pages_per_block, chip.geometry().blocks))
+    };
+    for (units, expected) in [(8, (8, 8)), (512, (8, 512)), (513, (16, 256)), (4096, (64, 512))] {
+        assert_eq!(shape(units, SHAPE), Ok(expected), "{units} units");
+    }
+    assert_eq!(shape(1024, SHAPE.with_units_per_block(1)), Ok((8, 1024)));
+    assert_eq!(shape(70, SHAPE.with_units_per_block(16)), Ok((128, 4)), "six units are left over");
+    let refused = |units, asked| shape(units, asked).map_err(|error: PartError| error.field);
+    assert_eq!(refused(64, SHAPE.with_units_per_block(0)), Err("units_per_block"));
+    assert_eq!(refused(64, Shape::new(4096, 64).with_units_per_block(2)), Err("units_per_block"));
+    assert_eq!(refused(64, SHAPE.with_units_per_block(u32::MAX)), Err("blocks"));
+    assert_eq!(refused(64, SHAPE.with_units_per_block(32)), Err("blocks"));
+}
+
+#[test]
+fn a_block_of_several_units_is_erased_whole_and_again_after_a_cut_between_them() {
+    // A page of 448 bytes is 56 words; the block has two units.
+    for cut_unit in 0..3 {
+        let chip = RamFlash::<8, 4096>::new(8 << 12);
+        let mut chip = NorChip::new(chip, SHAPE.with_units_per_block(2)).unwrap();
+        let (first, last) = (Ppn(16), Ppn(31));
+        for page in [first, last] {
+            chip.program(page, Cause::Host, &[7; 448], &[]).unwrap();
+        }
+        let at_step = chip.flash.steps() + cut_unit;
+        chip.flash.plan(RamCut { at_step, torn: TornWord::Error, seed: cut_unit });
+        assert_eq!(chip.erase(Pbn(1), Cause::Host).is_err(), cut_unit < 2);
+        chip.flash.power_on();
+        let mut data = [0; 448];
+        if cut_unit < 2 {
+            assert!(chip.program(last, Cause::Host, &[1; 448], &[]).is_err());
+            chip.erase(Pbn(1), Cause::Host).unwrap();
+        }
+        for page in [first, last] {
+            chip.read(page, Cause::Host, &mut data, &mut []).unwrap();
+            assert_eq!(data, [0xff; 448]);
+            chip.program(page, Cause::Host, &[1; 448], &[]).unwrap();
+        }
+    }
+}

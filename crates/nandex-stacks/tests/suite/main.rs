@@ -16,6 +16,7 @@ mod read_only;
 mod room;
 #[path = "../../../../src/sizes.rs"]
 mod sizes;
+mod small_nor;
 mod unfit;
 mod value_logs;
 mod wear;

@@ -29,34 +29,12 @@ trait Part {
     fn is_on(&self) -> bool;
 }
 
-impl<const WRITE: usize, const ERASE: usize> Part for RamFlash<WRITE, ERASE> {
+/// A part, and how its pages are cut.
+struct Cut<const WRITE: usize, const ERASE: usize>(RamFlash<WRITE, ERASE>, Shape);
+
+impl<const WRITE: usize, const ERASE: usize> Part for Cut<WRITE, ERASE> {
     fn chip(&self) -> Box<dyn Nand> {
-        Box::new(NorChip::new(self.clone(), PAGE).unwrap())
-    }
-
-    fn steps(&self) -> u64 {
-        RamFlash::steps(self)
-    }
-
-    fn plan(&self, cut: RamCut) {
-        RamFlash::plan(self, cut);
-    }
-
-    fn power_on(&self) {
-        RamFlash::power_on(self);
-    }
-
-    fn is_on(&self) -> bool {
-        RamFlash::is_on(self)
-    }
-}
-
-/// A part whose written words lose further bits.
-struct Serial<const WRITE: usize>(RamFlash<WRITE, 4096>);
-
-impl<const WRITE: usize> Part for Serial<WRITE> {
-    fn chip(&self) -> Box<dyn Nand> {
-        Box::new(NorChip::new(self.0.clone(), PAGE.with_overwrites(true)).unwrap())
+        Box::new(NorChip::new(self.0.clone(), self.1).unwrap())
     }
 
     fn steps(&self) -> u64 {
@@ -64,7 +42,8 @@ impl<const WRITE: usize> Part for Serial<WRITE> {
     }
 
     fn plan(&self, cut: RamCut) {
-        self.0.plan(RamCut { torn: TornWord::Wrong, ..cut });
+        let torn = if self.1.overwrites { TornWord::Wrong } else { cut.torn };
+        self.0.plan(RamCut { torn, ..cut });
     }
 
     fn power_on(&self) {
@@ -76,16 +55,23 @@ impl<const WRITE: usize> Part for Serial<WRITE> {
     }
 }
 
-fn serial<const WRITE: usize, const BYTES: usize>() -> Box<dyn Part> {
-    Box::new(Serial::<WRITE>(RamFlash::new(BYTES).overwriting()))
-}
-
 fn part<const WRITE: usize, const ERASE: usize, const BYTES: usize>() -> Box<dyn Part> {
-    Box::new(RamFlash::<WRITE, ERASE>::new(BYTES))
+    Box::new(Cut(RamFlash::<WRITE, ERASE>::new(BYTES), PAGE))
 }
 
-/// Words of 1 to 32 bytes, erase units of 4, 8 and 32 pages.
-const PARTS: [fn() -> Box<dyn Part>; 7] = [
+/// A part of which several erase units make a block of 16 pages.
+fn grouped<const WRITE: usize, const ERASE: usize, const BYTES: usize>() -> Box<dyn Part> {
+    let shape = PAGE.with_units_per_block((16 * 512 / ERASE) as u32);
+    Box::new(Cut(RamFlash::<WRITE, ERASE>::new(BYTES), shape))
+}
+
+/// A part whose written words lose further bits.
+fn serial<const WRITE: usize, const BYTES: usize>() -> Box<dyn Part> {
+    Box::new(Cut(RamFlash::<WRITE, 4096>::new(BYTES).overwriting(), PAGE.with_overwrites(true)))
+}
+
+/// Words of 1 to 32 bytes, blocks of 4, 8 and 32 pages, and of 16 in two and four erase units.
+const PARTS: [fn() -> Box<dyn Part>; 9] = [
     part::<8, 4096, { 48 << 12 }>,
     part::<1, 4096, { 48 << 12 }>,
     part::<32, 2048, { 96 << 11 }>,
@@ -93,6 +79,8 @@ const PARTS: [fn() -> Box<dyn Part>; 7] = [
     part::<4, 16384, { 40 << 14 }>,
     part::<8, 2048, { 110 << 11 }>,
     part::<32, 16384, { 32 << 14 }>,
+    grouped::<8, 4096, { 96 << 12 }>,
+    grouped::<4, 2048, { 144 << 11 }>,
 ];
 
 /// Parts that overwrite.

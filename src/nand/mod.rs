@@ -16,6 +16,7 @@ mod range;
 pub mod sim;
 mod unfit;
 mod until_lost;
+mod words;
 
 pub(crate) use again::read_again_at;
 #[cfg(feature = "unstable")]
@@ -31,6 +32,7 @@ pub use range::BlockRange;
 pub use unfit::unfit;
 pub use unfit::{Differs, Unfit, is_blank};
 pub(crate) use until_lost::UntilLost;
+pub use words::WordTiming;
 
 use crate::shared::{MaybeSend, Shared};
 use crate::units::{Pbn, Ppn};

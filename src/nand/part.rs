@@ -2,6 +2,7 @@
 
 use super::geometry::{Geometry, PartError};
 use super::pairing::Pairing;
+use super::words::WordTiming;
 use alloc::borrow::Cow;
 
 /// A chip as its data sheet describes it.
@@ -26,6 +27,9 @@ pub struct Part {
     pub raw_spare_bytes: Option<u32>,
     /// Duration of each operation.
     pub timing: Timing,
+    /// Duration of programs by the words that change, on NOR; `None` where a program takes a whole page's
+    /// time.
+    pub words: Option<WordTiming>,
     /// Voltage, and the current of each operation.
     pub supply: Supply,
     /// Erases that a block is specified for.
@@ -49,7 +53,8 @@ pub struct Part {
 pub struct Timing {
     /// Array time of a page read (tR), in ns.
     pub read_ns: u64,
-    /// Array time of a page program (tPROG), in ns.
+    /// Array time of a page program (tPROG), in ns; of a part with [`Part::words`], that of a page whose
+    /// words all change.
     pub program_ns: u64,
     /// Time of a block erase (tBERS), in ns.
     pub erase_ns: u64,
@@ -170,6 +175,7 @@ impl Part {
             geometry,
             raw_spare_bytes: None,
             timing,
+            words: None,
             supply: Supply::flat(3300, 25),
             endurance_erases: 100_000,
             pairing: Pairing::None,
@@ -190,14 +196,27 @@ impl Part {
         self
     }
 
+    /// Returns this part with programs that take the time of the words which change. The geometry has
+    /// appends.
+    pub const fn with_words(mut self, words: WordTiming) -> Part {
+        self.timing.program_ns = words.whole_page_ns(&self.geometry);
+        self.words = Some(words);
+        self
+    }
+
     /// Time of a read of a whole page with its spare area, in ns.
     pub const fn page_read_ns(&self) -> u64 {
         self.timing.page_read_ns(self.geometry.raw_page_bytes())
     }
 
-    /// Time of a program in ns. A program always transfers the whole page with its spare area.
+    /// Time of a program of a whole page with its spare area, in ns. A part without [`Part::words`] always
+    /// transfers and programs it whole.
     pub const fn page_program_ns(&self) -> u64 {
-        self.timing.page_program_ns(self.geometry.raw_page_bytes())
+        let bytes = self.geometry.raw_page_bytes();
+        match &self.words {
+            Some(words) => words.whole_page_ns(&self.geometry) + self.timing.transfer_ns(bytes),
+            None => self.timing.page_program_ns(bytes),
+        }
     }
 
     /// Source of the number of a field; `None` if there is no note.
@@ -217,6 +236,9 @@ impl Part {
         if self.pairing != Pairing::None && (pages < 4 || !pages.is_multiple_of(2)) {
             let reason = "blocks of paired pages have an even number of them, 4 at least";
             return Err(PartError { field: "pages_per_block", reason, value: u64::from(pages) });
+        }
+        if let Some(words) = &self.words {
+            words.validate(&self.geometry)?;
         }
         let within = |field, value: u64, most: u64, reason| {
             if value <= most { Ok(()) } else { Err(PartError { field, reason, value }) }

@@ -14,7 +14,7 @@ use crate::input;
 use crate::machine;
 use crate::results::ChipFacts;
 use nandex::nand::sim::SimChip;
-use nandex::nand::{Geometry, Pairing, Part, PartError, Supply, Timing, catalogue};
+use nandex::nand::{Geometry, Pairing, Part, PartError, Supply, Timing, WordTiming, catalogue};
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::fs;
@@ -110,6 +110,10 @@ struct ChipFile {
     read_ns: Option<u64>,
     program_us: Option<f64>,
     program_ns: Option<u64>,
+    first_word_us: Option<f64>,
+    next_word_us: Option<f64>,
+    program_page_bytes: Option<u32>,
+    program_page_us: Option<f64>,
     erase_us: Option<f64>,
     erase_ns: Option<u64>,
     transfer_ns_per_byte: Option<f64>,
@@ -128,6 +132,9 @@ pub fn parse(text: &str, file_name: &str) -> Result<Part, String> {
     let geometry = geometry(&file, like.map(|part| part.geometry))?;
     let timing = timing(&file, like.map(|part| part.timing))?;
     let mut part = Part::new("", geometry, timing);
+    if let Some(words) = words(&file, like)? {
+        part = part.with_words(words);
+    }
     part.supply = supply(&file, like.map_or(part.supply, |part| part.supply));
     part.endurance_erases =
         file.endurance.unwrap_or(like.map_or(part.endurance_erases, |part| part.endurance_erases));
@@ -192,10 +199,35 @@ fn timing(file: &ChipFile, like: Option<Timing>) -> Result<Timing, String> {
     let transfer = file.transfer_ns_per_byte.map(|ns| thousandths("transfer_ns_per_byte", ns)).transpose()?;
     Ok(Timing {
         read_ns: latency("read", file.read_us, file.read_ns, like.map(|t| t.read_ns))?,
-        program_ns: latency("program", file.program_us, file.program_ns, like.map(|t| t.program_ns))?,
+        program_ns: latency("program", file.program_us, file.program_ns, program_like(file, like))?,
         erase_ns: latency("erase", file.erase_us, file.erase_ns, like.map(|t| t.erase_ns))?,
         transfer_ps_per_byte: need("transfer_ns_per_byte", transfer, like.map(|t| t.transfer_ps_per_byte))?,
     })
+}
+
+/// The time of a page where none is given: that of another part. Where single words take their time, a page
+/// takes theirs.
+fn program_like(file: &ChipFile, like: Option<Timing>) -> Option<u64> {
+    like.map(|timing| timing.program_ns).or(file.first_word_us.map(|_| 0))
+}
+
+/// The time of single words; `None` if neither the file nor the part that it is like has any.
+fn words(file: &ChipFile, like: Option<&Part>) -> Result<Option<WordTiming>, String> {
+    let like = like.and_then(|part| part.words);
+    let is_given = file.first_word_us.is_some() || file.next_word_us.is_some();
+    if !is_given && like.is_none() {
+        return Ok(None);
+    }
+    let time = |name: &str, us: Option<f64>, like: Option<u64>| {
+        let ns = us.map(|us| thousandths(name, us)).transpose()?;
+        need(name, ns, like)
+    };
+    Ok(Some(WordTiming::new(
+        time("first_word_us", file.first_word_us, like.map(|words| words.first_ns))?,
+        time("next_word_us", file.next_word_us, like.map(|words| words.next_ns))?,
+        need("program_page_bytes", file.program_page_bytes, like.map(|words| words.page_bytes))?,
+        time("program_page_us", file.program_page_us, like.map(|words| words.page_ns))?,
+    )))
 }
 
 /// Converts a time to the unit a thousand times smaller, rounded.
@@ -254,6 +286,19 @@ mod tests {
         assert_eq!(words.geometry, Geometry::new(2048, 64, 64, 128).with_append_bytes(8));
         let nor = parse(&format!("nop = 4294967295\n{WHOLE}"), "mine").unwrap();
         assert!(nor.geometry.overwrites() && nor.geometry.append_bytes == 1);
+        let timed = "append_bytes = 1\nfirst_word_us = 30\nnext_word_us = 2.5\nprogram_page_bytes = 256\n\
+                     program_page_us = 400\n";
+        let words = parse(&format!("{timed}{WHOLE}"), "mine").unwrap();
+        assert_eq!(words.words, Some(WordTiming::new(30_000, 2_500, 256, 400_000)));
+        assert_eq!(words.timing.program_ns, 8 * 400_000 + 30_000 + 63 * 2_500);
+        assert!(refused(&format!("first_word_us = 30\n{WHOLE}")).starts_with("next_word_us is missing"));
+        assert!(
+            refused(&format!("{timed}{WHOLE}").replace("= 1\n", "= 0\n")).starts_with("append_bytes = 0: ")
+        );
+        assert!(
+            refused(&format!("{timed}{WHOLE}").replace("256", "0")).starts_with("program_page_bytes = 0: ")
+        );
+        assert!(refused(&format!("{timed}{WHOLE}").replace("2.5", "1e300")).starts_with("next_word_ns = "));
         assert!(refused(&format!("append_bytes = 7\n{WHOLE}")).starts_with("append_bytes = 7: "));
         let paired = parse(&format!("pairing = \"dist3\"\n{WHOLE}"), "mine").unwrap();
         assert_eq!(paired.pairing, Pairing::Three);

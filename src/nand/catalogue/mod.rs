@@ -86,6 +86,7 @@ const fn part(name: &'static str, numbers: Numbers, notes: &'static [Note; 9]) -
         geometry,
         raw_spare_bytes: None,
         timing: Timing { read_ns, program_ns, erase_ns, transfer_ps_per_byte: numbers.transfer_ps },
+        words: None,
         supply: Supply::flat(numbers.supply.0, numbers.supply.1),
         endurance_erases: numbers.endurance,
         pairing: Pairing::None,

@@ -4,7 +4,7 @@
 //! is erased exactly if its bytes are 0xFF and it is not torn.
 
 use super::block::{Block, Health, PageState, Payload, SEALED, blur, prefix};
-use crate::nand::Geometry;
+use crate::nand::{Geometry, WordTiming};
 use crate::rng::Rng;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -96,6 +96,37 @@ impl Block {
         let (data, spare) = raw.split_at(geometry.page_bytes as usize);
         self.program(geometry, page, Payload { data, spare });
     }
+}
+
+/// Returns the time of the words that a program changes in a page that is stored so or erased, in ns, and
+/// their bytes.
+pub(super) fn work(
+    geometry: &Geometry,
+    words: &WordTiming,
+    stored: Option<&[u8]>,
+    payload: Payload<'_>,
+) -> (u64, usize) {
+    let word_bytes = geometry.append_bytes as usize;
+    let changes = |at: usize, new: u8| stored.map_or(0xff, |stored| stored[at]) & !new != 0;
+    let spare_from = geometry.page_bytes as usize;
+    let data = payload.data.iter().enumerate();
+    let spare = payload.spare.iter().enumerate().map(|(at, new)| (spare_from + at, new));
+    let (mut ns, mut count, mut in_page) = (0, 0, 0);
+    let (mut last_word, mut last_page) = (usize::MAX, 0);
+    for at in data.chain(spare).filter(|(at, new)| changes(*at, **new)).map(|(at, _)| at) {
+        if at / word_bytes == last_word {
+            continue;
+        }
+        last_word = at / word_bytes;
+        let page = last_word * word_bytes / words.page_bytes as usize;
+        if page != last_page {
+            ns += words.program_ns(in_page);
+            (last_page, in_page) = (page, 0);
+        }
+        in_page += 1;
+        count += 1;
+    }
+    (ns + words.program_ns(in_page), count * word_bytes)
 }
 
 /// Returns a random part of the words to be programmed into a page that is programmed: the first bytes of

@@ -9,6 +9,7 @@
 //!         random_order 0 or 1, plus 65,536 for each channel beyond the first                          u32
 //!         append_bytes; not in versions 1 and 2, where it is 1 for a part that overwrites, else 0     u32
 //!         read_ns, program_ns, erase_ns, transfer_ps_per_byte                                        4 x u64
+//!         first_ns, next_ns, page_bytes and page_ns of words, or 0; not in versions 1 and 2            4 x u64
 //!         voltage_mv, read_ma, program_ma, erase_ma, transfer_ma, endurance_erases                   6 x u32
 //!         page reads, page programs, block erases by cause, then time_ns, energy_pj, operations     30 x u64;
 //!         in version 1 each row of counters lacks its last
@@ -27,7 +28,7 @@ use super::append::{TornWord, has_words};
 use super::block::{Block, Health, NO_SLOT, PageState, SEALED};
 use super::{Counters, SimChip};
 use crate::codec::{crc32, get_u16, get_u32, get_u64};
-use crate::nand::{ByCause, Cause, Geometry, Part, PartError, Supply, Timing};
+use crate::nand::{ByCause, Cause, Geometry, Part, PartError, Supply, Timing, WordTiming};
 use crate::units::{Nanos, Pbn};
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -156,6 +157,8 @@ impl SimChip {
             ],
         );
         put_u64s(out, &[timing.read_ns, timing.program_ns, timing.erase_ns, timing.transfer_ps_per_byte]);
+        let words = self.part.words.unwrap_or(WordTiming::new(0, 0, 0, 0));
+        put_u64s(out, &[words.first_ns, words.next_ns, words.page_bytes.into(), words.page_ns]);
         put_u32s(
             out,
             &[supply.voltage_mv, supply.read_ma, supply.program_ma, supply.erase_ma, supply.transfer_ma],
@@ -319,6 +322,7 @@ fn read_part(reader: &mut Reader<'_>, version: u32) -> Result<Part, ImageError> 
         erase_ns: reader.u64()?,
         transfer_ps_per_byte: reader.u64()?,
     };
+    let words = if version >= 3 { read_words(reader)? } else { None };
     let supply = Supply {
         voltage_mv: reader.u32()?,
         read_ma: reader.u32()?,
@@ -327,7 +331,16 @@ fn read_part(reader: &mut Reader<'_>, version: u32) -> Result<Part, ImageError> 
         transfer_ma: reader.u32()?,
     };
     let endurance_erases = reader.u32()?;
-    Ok(Part { supply, endurance_erases, ..Part::new("", geometry, timing) })
+    Ok(Part { words, supply, endurance_erases, ..Part::new("", geometry, timing) })
+}
+
+fn read_words(reader: &mut Reader<'_>) -> Result<Option<WordTiming>, ImageError> {
+    let [first_ns, next_ns, page_bytes, page_ns] =
+        [reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?];
+    let Ok(page_bytes) = u32::try_from(page_bytes) else {
+        return Err(reader.corrupted("a program page is too long"));
+    };
+    Ok((page_bytes > 0).then_some(WordTiming::new(first_ns, next_ns, page_bytes, page_ns)))
 }
 
 fn read_block(reader: &mut Reader<'_>, chip: &mut SimChip, pbn: usize) -> Result<(), ImageError> {
@@ -431,14 +444,15 @@ mod tests {
     }
 
     /// Bytes of a header before the rows of counters.
-    const ROWS: usize = WORDS + 4 + 4 * 8 + 6 * 4;
+    const ROWS: usize = WORDS + 4 + 8 * 8 + 6 * 4;
     /// Place of the bytes of a word to append.
     const WORDS: usize = 8 + 7 * 4;
 
     /// The image as an earlier version wrote it.
     fn as_version(version: u8, new: &[u8]) -> Vec<u8> {
         let row_bytes = if version == 1 { 64 } else { 72 };
-        let mut old = [&new[..WORDS], &new[WORDS + 4..ROWS]].concat();
+        let timing = WORDS + 4..WORDS + 4 + 4 * 8;
+        let mut old = [&new[..WORDS], &new[timing.clone()], &new[timing.end + 4 * 8..ROWS]].concat();
         old[8] = version;
         (0..3).for_each(|row| old.extend_from_slice(&new[ROWS + row * 72..ROWS + row * 72 + row_bytes]));
         let name = ROWS + 27 * 8 + 24;
@@ -467,7 +481,8 @@ mod tests {
     fn with_torn_words() -> SimChip {
         let geometry = Geometry::new(64, 8, 4, 6).with_append_bytes(8);
         let timing = eventful().part().timing;
-        let mut chip = SimChip::new(&Part::new("small", geometry, timing)).unwrap();
+        let part = Part::new("small", geometry, timing).with_words(WordTiming::each(5));
+        let mut chip = SimChip::new(&part).unwrap();
         let op = |ppn, from: usize| {
             let data: Vec<u8> = (0..64).map(|byte| if byte < from { 0xff } else { 2 }).collect();
             PhysicalOp::Program { ppn: Ppn(ppn), data: data.into(), spare: [].into() }

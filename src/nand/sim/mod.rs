@@ -6,7 +6,8 @@
 //! costs nothing.
 //!
 //! Time is the sum of latencies; nothing overlaps. A read takes its array time and the transfer of the bytes
-//! asked for, a program always transfers the whole page, an erase transfers nothing. [`Cause::Check`] is
+//! asked for, a program always transfers the whole page (a part with [`Part::words`] programs and transfers
+//! the words that change), an erase transfers nothing. [`Cause::Check`] is
 //! neither counted nor timed, and no fault strikes it; but a page that is torn already reads as torn.
 //!
 //! The channels of an array work at the same time only in a batch. The batch takes as long as its busiest
@@ -349,6 +350,17 @@ impl SimChip {
         if self.bad[pbn.index()] { Err(NandError::BadBlock(pbn)) } else { Ok(()) }
     }
 
+    /// Returns the array time of a program in ns, and the bytes that it transfers.
+    fn program_work(&self, ppn: Ppn, page: usize, payload: Payload<'_>) -> (u64, usize) {
+        let geometry = &self.part.geometry;
+        let Some(words) = &self.part.words else {
+            return (self.part.timing.program_ns, geometry.raw_page_bytes());
+        };
+        let block = self.blocks[geometry.block_of(ppn).index()].as_deref();
+        let stored = block.and_then(|block| block.stored(geometry, block.pages[page]));
+        append::work(geometry, words, stored, payload)
+    }
+
     /// Reads some columns of a page.
     fn read_columns(
         &mut self,
@@ -493,14 +505,14 @@ impl Nand for SimChip {
         let fate = self.fate(Some(cause), |state| state.faults.program_failures_ppm);
         if fate != Fate::LostBefore {
             let torn = torn_by(fate);
+            let (ns, bytes) = self.program_work(ppn, page, Payload { data, spare });
             self.change_page(ppn, page, Payload { data, spare }, torn);
             if let Fate::LostInside { seed, .. } = fate {
                 self.destroy_partner(ppn, seed);
             }
             self.operations += 1;
             count(&mut self.counters.page_programs, cause);
-            let bytes = self.part.geometry.raw_page_bytes();
-            let program = Work { ma: self.part.supply.program_ma, ns: self.part.timing.program_ns };
+            let program = Work { ma: self.part.supply.program_ma, ns };
             self.charge(cause, Some(ppn), program, bytes);
             let op = || PhysicalOp::Program { ppn, data: data.into(), spare: spare.into() };
             self.diary.note(Some(cause), torn, op);

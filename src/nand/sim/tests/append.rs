@@ -2,6 +2,7 @@
 
 use super::super::*;
 use crate::nand::catalogue::{mlc_with, nor_2m};
+use crate::nand::{Supply, WordTiming};
 use proptest::prelude::*;
 
 const CAUSE: Cause = Cause::Host;
@@ -125,6 +126,43 @@ fn more_appends_than_a_counter_of_programs_holds_seal_no_page() {
     let mut data = [1; 512];
     chip.read(Ppn(0), CAUSE, &mut data, &mut []).unwrap();
     assert_eq!(data, [0; 512]);
+}
+
+#[test]
+fn a_program_takes_the_time_of_the_words_that_change() {
+    // 30 us for a word, 2 us for each further one of 32 bytes, 40 ns a byte on the bus.
+    let words = WordTiming::new(30_000, 2_000, 32, 33_000);
+    for made in [chip(8), nor()] {
+        let mut part = made.part().clone().with_words(words);
+        part.timing.transfer_ps_per_byte = 40_000;
+        part.supply = Supply::flat(1000, 1);
+        let mut chip = SimChip::new(&part).unwrap();
+        let word_bytes = part.geometry.append_bytes as usize;
+        let mut takes = |data: &[u8], spare: &[u8]| {
+            let (time, energy) = (chip.time(), chip.energy_pj());
+            chip.program(Ppn(0), CAUSE, data, spare).unwrap();
+            assert_eq!(chip.energy_pj() - energy, chip.time().0 - time.0, "1 V and 1 mA");
+            chip.time().0 - time.0
+        };
+        assert_eq!(takes(&at(8..8 + word_bytes, 1), &[]), 30_000 + 40 * word_bytes as u64);
+        assert_eq!(takes(&at(48..48 + 2 * word_bytes, 1), &[]), 32_000 + 80 * word_bytes as u64);
+        // Words of two program pages, and of a third one: the spare area.
+        let both = takes(&at(32 - word_bytes..32 + word_bytes, 1), &[0xff, 3]);
+        assert_eq!(both, 90_000 + 120 * word_bytes as u64);
+        assert_eq!(takes(&[0xff; PAGE], &[0xff; SPARE]), 0);
+        assert_eq!(chip.counters().page_programs_total(), 4, "it is a program all the same");
+        if part.geometry.overwrites() {
+            let before = chip.time();
+            chip.program(Ppn(0), CAUSE, &at(8..9, 1), &[]).unwrap();
+            assert_eq!(chip.time(), before, "bits that are clear already");
+            chip.program(Ppn(1), CAUSE, &[0; 32], &[]).unwrap();
+            assert_eq!(chip.time().0 - before.0, 33_000 + 32 * 40, "the most of a program page");
+        }
+    }
+    let plain = chip(8).part().clone();
+    let mut chip = SimChip::new(&plain).unwrap();
+    chip.program(Ppn(0), CAUSE, &[1], &[]).unwrap();
+    assert_eq!(chip.time().0, plain.page_program_ns());
 }
 
 /// Pages after an append of the bytes 16 to 40 over 16 bytes that are there, torn by this model.

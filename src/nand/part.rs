@@ -227,11 +227,6 @@ impl Part {
     /// Returns an error if no chip can have these numbers. The error names the field and the reason.
     pub fn validate(&self) -> Result<(), PartError> {
         self.geometry.validate()?;
-        let page_bytes = self.geometry.page_bytes;
-        if !page_bytes.is_power_of_two() {
-            let reason = "the data area of a page is a power of two";
-            return Err(PartError { field: "page_bytes", reason, value: u64::from(page_bytes) });
-        }
         let pages = self.geometry.pages_per_block;
         if self.pairing != Pairing::None && (pages < 4 || !pages.is_multiple_of(2)) {
             let reason = "blocks of paired pages have an even number of them, 4 at least";
@@ -328,7 +323,7 @@ mod tests {
         assert_eq!(field_of(|p| p.supply.voltage_mv = 230_000), "voltage_mv");
         assert_eq!(field_of(|p| p.supply.erase_ma = 16_000), "erase_ma");
         assert_eq!(field_of(|p| p.endurance_erases = 0), "endurance");
-        assert_eq!(field_of(|p| p.geometry.page_bytes = 3000), "page_bytes");
+        assert_eq!(field_of(|p| p.geometry.page_bytes = 30), "page_bytes");
         assert!(part().with_blocks(4).validate().is_ok());
     }
 }

@@ -17,6 +17,9 @@ stands beside the catalogue; the test `chip_docs` writes both pages from it.
   blocks whose tables, 32 bytes a page, fit the free memory.
 - **NOP** is the programs a page takes between two erases; *any* is NOR flash, whose pages are overwritten, each program clearing
   bits only: VMTree-OW needs that, and the indexes on an FTL run on it too.
+- **Words**: a program of such a part takes the time of the bytes or words that change, of a W25Q at most 0.4 ms for 256 bytes
+  ([model](model.md#words)). *Words of 8 B* are programmed once between two erases, into a programmed page too. Pages, spare areas
+  and blocks of NOR are [our cut](porting.md#a-nor-part-and-crates-that-expect-bytes).
 - **`2048+17 of 64`**: the part's ECC leaves 16 of 64 spare bytes to its user, besides the place of the bad-block mark. A tree on
   raw NAND needs more (45 with 64 pages a block; IPL 49, an FTL 16). Opened by name it is lent the end of the data area
   (`nandex::nand::LentSpare`), here 28 bytes of 2,048: nodes are 1.4 % smaller, and a page of RAM is held for it. On a parallel
@@ -52,7 +55,20 @@ fn row(part: &Part) -> String {
     let order =
         if geometry.channels > 1 { format!("{order}, {} channels", geometry.channels) } else { order };
     let programs = geometry.programs_per_page_max;
-    let programs = if geometry.overwrites() { "any".to_string() } else { programs.to_string() };
+    let programs = match (geometry.overwrites(), geometry.append_bytes) {
+        (true, _) => "any".to_string(),
+        (false, 0) => programs.to_string(),
+        (false, word) => format!("{programs}, words of {word} B"),
+    };
+    let program = match &part.words {
+        None => us(timing.program_ns),
+        Some(words) => format!(
+            "{} and {} for each {} B more",
+            us(words.first_ns),
+            us(words.next_ns),
+            geometry.append_bytes
+        ),
+    };
     let marked = |value: String, field| format!("{value} {}", mark(part, field));
     let spare = match part.raw_spare_bytes {
         None => geometry.spare_bytes.to_string(),
@@ -67,7 +83,7 @@ fn row(part: &Part) -> String {
         marked(geometry.blocks.to_string(), "blocks"),
         marked(programs, "nop"),
         marked(us(timing.read_ns), "read"),
-        marked(us(timing.program_ns), "program"),
+        marked(program, "program"),
         marked(us(timing.erase_ns), "erase"),
         marked(us(timing.transfer_ps_per_byte), "transfer"),
         us(part.page_read_ns()),

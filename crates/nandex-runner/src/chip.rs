@@ -282,6 +282,8 @@ mod tests {
         assert_eq!((part.name.as_ref(), part.endurance_erases), ("x", 7));
         assert!(part.geometry.random_order && part.geometry.programs_per_page_max == 4);
         assert_eq!((part.pairing, part.geometry.append_bytes), (Pairing::None, 0));
+        let odd = parse(&WHOLE.replace("2048", "2000"), "mine").unwrap();
+        assert_eq!(odd.geometry, Geometry::new(2000, 64, 64, 128));
         let words = parse(&format!("append_bytes = 8\n{WHOLE}"), "mine").unwrap();
         assert_eq!(words.geometry, Geometry::new(2048, 64, 64, 128).with_append_bytes(8));
         let nor = parse(&format!("nop = 4294967295\n{WHOLE}"), "mine").unwrap();
@@ -330,7 +332,7 @@ mod tests {
         assert!(refused(&WHOLE.replace("read_us", "raed_us")).contains("unknown field `raed_us`"));
         assert!(refused(&WHOLE.replace("128", "\"many\"")).contains("invalid type"));
         assert!(refused(&format!("{WHOLE}read_ns = 5")).contains("give read_us or read_ns, not both"));
-        assert!(refused(&WHOLE.replace("2048", "3000")).starts_with("page_bytes = 3000: "));
+        assert!(refused(&WHOLE.replace("2048", "60")).starts_with("page_bytes = 60: "));
         assert!(
             refused(&WHOLE.replace("1500.5", "-1.0")).starts_with("erase_us = -1: a time is not negative")
         );
@@ -347,9 +349,9 @@ mod tests {
         assert!(missing.starts_with("no/such/chip.toml: "), "{missing}");
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("odd.toml");
-        fs::write(&path, WHOLE.replace("2048", "3000")).unwrap();
+        fs::write(&path, WHOLE.replace("2048", "60")).unwrap();
         let error = load(&path).unwrap_err().to_string();
-        assert!(error.contains("odd.toml: page_bytes = 3000: "), "{error}");
+        assert!(error.contains("odd.toml: page_bytes = 60: "), "{error}");
     }
 
     #[test]

@@ -5,9 +5,9 @@
 //! - `calibrated`: the numbers that published simulators use for a part.
 //! - `arrays`: several chips on channels.
 //! - `spi`: serial NAND.
-//! - `nor`: serial NOR, whose pages may be overwritten. Only parts that program whole pages from a buffer are
-//!   here (DataFlash). A program is charged as a page however few bits it clears; parts that program single
-//!   bytes do this cheaper.
+//! - `nor`: serial NOR, whose pages may be overwritten, and the flash inside of microcontrollers. DataFlash
+//!   programs whole pages from a buffer, and a program is charged as a page however few bits it clears; of
+//!   parts that program single words those are charged that change.
 //! - `presets`: the defaults of simulators that name no part.
 //!
 //! Serial NAND corrects errors itself and keeps spare bytes for the code. The spare bytes of such a part here

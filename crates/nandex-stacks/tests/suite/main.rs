@@ -8,6 +8,7 @@ mod kept;
 mod less_ram;
 mod loads;
 mod nor;
+mod odd_pages;
 mod opened;
 mod options;
 mod options_docs;

@@ -2,6 +2,7 @@
 
 use super::Core;
 use super::carry::bytes_kept;
+use super::commit::SEALS;
 use super::memtable::Before;
 use super::space::Need;
 use crate::fault::IndexFault;
@@ -66,7 +67,8 @@ impl<N: Nand> Core<N> {
         self.count(0, 1);
         self.note(key, false);
         let kept = bytes_kept(self.medium.record, self.medium.output.len());
-        self.stock.commits.begin_change(key, value, kept > 0);
+        let carries = kept > 0 && !self.stock.commits.tail.appends();
+        self.stock.commits.begin_change(key, value, carries);
         let worked = self.work();
         self.stock.commits.under_way.clear();
         worked?;
@@ -79,13 +81,18 @@ impl<N: Nand> Core<N> {
         }
         let was_dirty = core::mem::replace(&mut self.stock.commits.dirty, true);
         if self.stock.commits.is_durable()
-            && let Err(error) = self.commit(false)
+            && let Err(error) = self.make_durable(key, value, before.is_none())
         {
             self.stock.memtable.restore(key, &before);
             self.stock.commits.dirty = was_dirty;
             return Err(error);
         }
         Ok(())
+    }
+
+    /// Makes the change of a key durable, which is the only one in the memtable that is not.
+    fn make_durable(&mut self, key: &[u8], value: Option<&[u8]>, is_new: bool) -> Result<(), IndexFault> {
+        if SEALS && self.append(key, value, is_new)? { Ok(()) } else { self.commit(false) }
     }
 
     /// Applies a batch. Room for all its changes is made first, so that nothing is written between them: the

@@ -7,6 +7,7 @@
 //! one round at most, and is never written again.
 
 use super::Core;
+use super::append::Tail;
 use super::coder::{Builder, Expected};
 use super::io::Target;
 use super::memtable::Memtable;
@@ -98,6 +99,8 @@ pub(super) struct Commits {
     pub(super) blocks: Vec<Pbn>,
     /// Sealed pages that may be needed, the oldest first.
     pub(super) sealed: VecDeque<Sealed>,
+    /// Where changes are appended behind the newest commit page.
+    pub(super) tail: Tail,
     /// Program number of the newest commit page.
     pub(super) sequence: u64,
     /// Block of the newest commit page.
@@ -117,9 +120,10 @@ pub(super) struct Commits {
 }
 
 impl Commits {
-    pub(super) fn none(durability: Durability, record: RecordFormat) -> Commits {
+    pub(super) fn none(durability: Durability, record: RecordFormat, geometry: Geometry) -> Commits {
         Commits {
             durability,
+            tail: Tail::of(geometry, durability == Durability::EveryOperation),
             open: None,
             open_sealed: None,
             blocks: Vec::new(),
@@ -182,6 +186,7 @@ impl<N: Nand> Core<N> {
             // A sealed page may hold changes that are taken back now.
             self.stock.commits.forget_sealed();
             self.stock.memtable.unseal_all();
+            self.stock.commits.tail.restart(None);
         }
         let before = self.stock.commits.newest;
         self.stock.commits.newest = Some(self.stock.geometry.block_of(written?));
@@ -191,6 +196,7 @@ impl<N: Nand> Core<N> {
         self.stock.commits.leave_blocks(&mut self.stock.space, geometry, before.filter(|_| clean));
         self.stock.space.blocks.settle(&mut self.medium.nand)?;
         (self.stock.commits.dirty, self.stock.commits.clean) = (false, clean);
+        self.stock.commits.tail.restart((!clean).then_some(self.stock.memtable.len()));
         self.counters.commits += 1;
         Ok(())
     }
@@ -240,11 +246,8 @@ impl<N: Nand> Core<N> {
         let stand = self.stock.levels.stand();
         let body = &mut self.medium.output[HEADER_BYTES..];
         let mut writer = Writer::new(body);
-        writer.number(stand.round.into());
-        writer.key(&stand.cursor);
         let before = self.stock.commits.sealed.back();
-        writer.number(before.map_or(0, |before| u64::from(before.ppn.0) + 1));
-        writer.number(before.map_or(0, |before| before.sequence));
+        writer.sealed_fields(&stand, before.map(|before| (before.ppn, before.sequence)));
         let at = writer.at();
         let Some((count, _)) = self.stock.memtable.pack(&mut body[at..], 1) else {
             return Err(IndexError::NO_BLOCK.into());
@@ -259,12 +262,16 @@ impl<N: Nand> Core<N> {
         // A mount takes the records from there, whatever was sunk above them.
         let last = self.stock.memtable.key(last).to_vec();
         self.stock.levels.note_top(&last);
-        let (geometry, capacity) = (self.stock.geometry, self.stock.memtable.capacity());
-        self.stock
-            .commits
-            .make_room_for_sealed(sealed_listed(self.medium.record, geometry, capacity), geometry);
-        self.stock.commits.sealed.push_back(Sealed { ppn, sequence: self.medium.sequence, stand, pages: 1 });
+        self.list_sealed(Sealed { ppn, sequence: self.medium.sequence, stand, pages: 1 });
         Ok(())
+    }
+
+    /// Lists a sealed page that was written now.
+    pub(super) fn list_sealed(&mut self, sealed: Sealed) {
+        let (geometry, capacity) = (self.stock.geometry, self.stock.memtable.capacity());
+        let most = sealed_listed(self.medium.record, geometry, capacity);
+        self.stock.commits.make_room_for_sealed(most, geometry);
+        self.stock.commits.sealed.push_back(sealed);
     }
 }
 
@@ -372,7 +379,8 @@ mod tests {
     #[cfg(feature = "full")]
     fn only_the_first_page_behind_a_commit_page_carries() {
         for (class, carries) in [(Durability::EveryOperation, true), (Durability::EverySync, false)] {
-            let mut commits = Commits::none(class, RecordFormat::new(4, 4));
+            let geometry = Geometry::new(512, 16, 8, 8);
+            let mut commits = Commits::none(class, RecordFormat::new(4, 4), geometry);
             (commits.sequence, commits.levels) = (7, 2);
             assert!(!commits.may_carry(7, 2), "nothing is under way");
             commits.begin_change(&[1; 4], Some(&[2; 4]), true);
@@ -386,7 +394,7 @@ mod tests {
     fn blocks_are_left_once_nothing_in_them_is_needed() {
         let geometry = Geometry::new(512, 16, 8, 8);
         let mut space = Space::new(geometry, false);
-        let mut commits = Commits::none(Durability::EverySync, RecordFormat::new(4, 4));
+        let mut commits = Commits::none(Durability::EverySync, RecordFormat::new(4, 4), geometry);
         for block in [0, 1, 2, 3, 3].map(Pbn) {
             space.blocks.set(block, State::Used);
             commits.list_block(block);

@@ -154,7 +154,9 @@ impl<N: Nand> Medium<N> {
             Ok(Reading::Broken) => return Ok(Found::Broken),
             Err(NandError::Uncorrectable(_)) => {
                 self.input.fill(0);
-                return Ok(Found::Broken);
+                if !self.read_words(ppn)? {
+                    return Ok(Found::Broken);
+                }
             }
             Ok(_) => {}
             Err(error) => return Err(error.into()),
@@ -163,6 +165,23 @@ impl<N: Nand> Medium<N> {
             return Ok(Found::Blank);
         }
         Ok(Header::decode(&self.input, ppn).map_or(Found::Broken, Found::Whole))
+    }
+
+    /// Reads a page that cannot be read as a whole word by word, as far as the chip appends words: one of them
+    /// was being programmed when the power failed. Such a word counts as zeros.
+    fn read_words(&mut self, ppn: Ppn) -> Result<bool, IndexFault> {
+        let word = self.nand.geometry().append_bytes as usize;
+        if word == 0 {
+            return Ok(false);
+        }
+        for (i, bytes) in self.input.chunks_mut(word).enumerate() {
+            match self.nand.read_at(ppn, Cause::Recovery, (i * word) as u32, bytes) {
+                Ok(_) => {}
+                Err(NandError::Uncorrectable(_)) => bytes.fill(0),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
     }
 
     /// Moves the page that was examined, a run page, to the output buffer.

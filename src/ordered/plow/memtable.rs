@@ -24,6 +24,13 @@ pub(super) struct Before {
     record: Option<(Box<[u8]>, u8)>,
 }
 
+impl Before {
+    /// True if the key had no entry.
+    pub(super) fn is_none(&self) -> bool {
+        self.record.is_none()
+    }
+}
+
 /// Sorted records: keys with values, and their flags.
 #[derive(Debug)]
 pub(super) struct Memtable {

@@ -66,6 +66,7 @@
 //! code of the core exists once for all chips.
 
 mod above;
+mod append;
 mod behind;
 mod bits;
 mod blocks;
@@ -168,6 +169,7 @@ struct Counters {
     steps: [u64; cost::LEVELS_MAX],
     commits: u64,
     carried: u64,
+    appended: u64,
     filtered: u64,
     level_lookups: u64,
     sweeps: u32,
@@ -188,7 +190,7 @@ impl<N: Nand> Core<N> {
             space: Space::new(geometry, shares.maps),
             levels: Levels::none(geometry.pages_per_block, shares.filter),
             memtable: Memtable::new(record, shares.memtable),
-            commits: Commits::none(config.durability, record),
+            commits: Commits::none(config.durability, record, geometry),
         };
         Ok(Core {
             stock,
@@ -381,6 +383,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             ("steps_level_2", counters.steps[2]),
             ("commit_pages", counters.commits),
             ("commits_carried", counters.carried),
+            ("changes_appended", counters.appended),
             ("sealed_pages", commits.sealed_pages() as u64),
             ("level_lookups", counters.level_lookups),
             ("level_lookups_filtered", counters.filtered),

@@ -116,11 +116,11 @@ impl<N: Nand> Core<N> {
 pub(super) struct Taking<'a, N> {
     pub(super) chip: Survey<'a, N>,
     pub(super) levels: &'a mut Levels,
-    memtable: &'a mut Memtable,
+    pub(super) memtable: &'a mut Memtable,
     commits: &'a mut Commits,
     pub(super) map: Option<&'a mut Map>,
     shares: &'a Shares,
-    record: RecordFormat,
+    pub(super) record: RecordFormat,
     /// Number of pages that share the bytes of the filters, until the first plan is made.
     filtered: usize,
     /// Lower bound of the positions of the level's pages still to come.
@@ -141,10 +141,7 @@ impl<N: Nand> Taking<'_, N> {
             Err(Wrong::Newer(version)) => {
                 return Err(IndexError::NotFormatted(Unfit::Newer { version }).into());
             }
-            Err(Wrong::Mapped) => {
-                let what = words("the root's extents lie in map pages: this build lacks \"full\"");
-                return Err(IndexError::Unsupported(what.into()).into());
-            }
+            Err(Wrong::Lacks(what)) => return Err(IndexError::Unsupported(what.into()).into()),
             Err(Wrong::Broken) => return Err(broken()),
         };
         let at = HEADER_BYTES + reader.at();
@@ -160,6 +157,9 @@ impl<N: Nand> Taking<'_, N> {
         let stand = Stand { round: root.levels[0].round, cursor: root.levels[0].cursor.clone() };
         self.records(at, &header, None)?;
         self.sealed(&root, &stand)?;
+        if SEALS && root.appended {
+            self.changes_behind(ppn, sequence)?;
+        }
         self.levels.page_records = root.page_records;
         self.chip.blocks.touch(Pbn(root.worn.touched.saturating_sub(1)));
         self.map(&root)?;
@@ -209,19 +209,49 @@ impl<N: Nand> Taking<'_, N> {
             view.value(i, &mut value);
             let is_passed = since.is_some_and(|(then, now)| then.has_passed(&key, now));
             if !is_passed && self.memtable.find(&key).is_err() {
-                if !self.memtable.takes(1) {
-                    let most = self.memtable.capacity();
-                    let what = message!(
-                        "the memtable on the chip is larger than the {most} records that the RAM leaves room for"
-                    );
-                    return Err(IndexError::Unsupported(what.into()).into());
-                }
                 let value = (!view.is_tombstone(i)).then_some(&value[..]);
-                self.memtable.put(&key, value, since.is_some());
+                self.enter(&key, value, since.is_some())?;
             }
         }
         self.chip.medium.input = input;
         Ok(())
+    }
+
+    /// Enters a record into the memtable.
+    pub(super) fn enter(
+        &mut self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        is_sealed: bool,
+    ) -> Result<(), IndexFault> {
+        if !self.memtable.takes(1) && self.memtable.find(key).is_err() {
+            let most = self.memtable.capacity();
+            let what = message!(
+                "the memtable on the chip is larger than the {most} records that the RAM leaves room for"
+            );
+            return Err(IndexError::Unsupported(what.into()).into());
+        }
+        self.memtable.put(key, value, is_sealed);
+        Ok(())
+    }
+
+    /// The fields with which a sealed page begins: where the sweep stood, and page + 1 and program of the
+    /// sealed page before it.
+    pub(super) fn sealed_fields(&self, reader: &mut Reader<'_>) -> Option<(Stand, u32, u64)> {
+        let round = reader.short()?;
+        let cursor = reader.key(self.record.key_bytes)?;
+        let before = reader.below(self.chip.geometry.pages() + 1)?;
+        Some((Stand { round, cursor }, before, reader.number()?))
+    }
+
+    /// Lists a sealed page as the newest, or as the oldest.
+    pub(super) fn note_sealed(&mut self, sealed: Sealed, is_newest: bool) {
+        let geometry = self.chip.geometry;
+        self.block(geometry.block_of(sealed.ppn));
+        let most = sealed_listed(self.record, geometry, self.memtable.capacity());
+        self.commits.make_room_for_sealed(most, geometry);
+        let listed = &mut self.commits.sealed;
+        if is_newest { listed.push_back(sealed) } else { listed.push_front(sealed) }
     }
 
     /// Enters the records of the sealed pages, the newest page first.
@@ -230,30 +260,29 @@ impl<N: Nand> Taking<'_, N> {
             let what = words("the newest changes lie in sealed pages: this build lacks \"full\"");
             return Err(IndexError::Unsupported(what.into()).into());
         }
-        let geometry = self.chip.geometry;
-        let most = sealed_listed(self.record, geometry, self.memtable.capacity());
         let mut next = root.newest_sealed;
         let sealed = if SEALS { root.sealed } else { 0 };
         for _ in 0..sealed {
             let missing = |ppn: Ppn| IndexFault::broken(Invariant::I5, "a sealed page is missing", ppn.0);
             let Some((ppn, sequence)) = next else { return Err(missing(Ppn(0))) };
             let header = match self.chip.medium.examine(ppn)? {
-                Found::Whole(header) if header.kind == Kind::Sealed && header.sequence == sequence => header,
+                Found::Whole(header)
+                    if matches!(header.kind, Kind::Sealed | Kind::Changes) && header.sequence == sequence =>
+                {
+                    header
+                }
                 _ => return Err(missing(ppn)),
             };
             let mut reader = Reader::new(&self.chip.medium.input[HEADER_BYTES..]);
-            let mut read = || {
-                let round = reader.short()?;
-                let cursor = reader.key(self.record.key_bytes)?;
-                let before = reader.below(self.chip.geometry.pages() + 1)?;
-                Some((Stand { round, cursor }, before, reader.number()?))
-            };
-            let Some((stand, before, of)) = read() else { return Err(missing(ppn)) };
+            let Some((stand, before, of)) = self.sealed_fields(&mut reader) else { return Err(missing(ppn)) };
             let at = HEADER_BYTES + reader.at();
-            self.records(at, &header, Some((&stand, now)))?;
-            self.block(self.chip.geometry.block_of(ppn));
-            self.commits.make_room_for_sealed(most, geometry);
-            self.commits.sealed.push_front(Sealed { ppn, sequence, stand, pages: 1 });
+            let stand = if header.kind == Kind::Changes {
+                self.sealed_changes(ppn, &header, now)?
+            } else {
+                self.records(at, &header, Some((&stand, now)))?;
+                stand
+            };
+            self.note_sealed(Sealed { ppn, sequence, stand, pages: 1 }, false);
             next = before.checked_sub(1).map(|page| (Ppn(page), of));
         }
         Ok(())

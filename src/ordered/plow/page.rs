@@ -4,15 +4,17 @@
 //! at  bytes  field
 //!  0    4    CRC-32 of the page's number and of every other byte of the data area
 //!  4    1    0x9E
-//!  5    1    kind: 1 run page, 2 commit page, 3 sealed page, 4 summary, 5 map page
+//!  5    1    kind: 1 run page, 2 commit page, 3 sealed page, 4 summary, 5 map page, 6 page of changes
 //!  6    1    flags: 1 = with tombstones; 2 = written by a close; 4 = a run page that commits;
 //!                  8 = a commit page that changes of the class *none* follow
 //!  7    1    bits 40 to 47 of the number of the program, inverted
-//!  8    2    records, of a summary groups, of a map page extents
+//!  8    2    records, of a summary groups, of a map page extents, of a page of changes the place of the first
 //! 10    2    erases of the block
 //! 12    5    number of the program, without those bits
 //! 17    5    number of the newest commit page's program, this one's for a commit page: its lowest 40 bits
 //! ```
+//!
+//! The checksum of a page of changes (`append`) ends before the first change.
 //!
 //! The number of the page is part of the checksum, so that a page in a wrong place is no page. The erase
 //! count tells the page from an older one in an earlier life of its block. The spare area is not used.
@@ -22,6 +24,7 @@ use crate::units::Ppn;
 
 pub(super) const HEADER_BYTES: usize = 22;
 const MAGIC: u8 = 0x9e;
+const CHANGES: u8 = 6;
 /// Mask of the low 40 bits of a program number. They identify a page that is less than 2^40 programs older.
 const LOW: u64 = (1 << 40) - 1;
 
@@ -47,6 +50,8 @@ pub(super) enum Kind {
     Summary,
     /// A map page: extents for roots.
     Map,
+    /// A page of changes.
+    Changes,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +92,7 @@ impl Header {
             Kind::Sealed => 3,
             Kind::Summary => 4,
             Kind::Map => 5,
+            Kind::Changes => CHANGES,
         };
         page[6] = u8::from(self.tombstones)
             | u8::from(self.after == After::Nothing) << 1
@@ -97,7 +103,7 @@ impl Header {
         put_u16(page, 10, self.erases);
         put_u40(page, 12, low(self.sequence));
         put_u40(page, 17, low(self.commit));
-        let crc = crc32(&[&ppn.0.to_le_bytes(), &page[4..]]);
+        let crc = crc32(&[&ppn.0.to_le_bytes(), covered(page)]);
         put_u32(page, 0, crc);
     }
 
@@ -112,9 +118,10 @@ impl Header {
             3 => Kind::Sealed,
             4 => Kind::Summary,
             5 => Kind::Map,
+            CHANGES => Kind::Changes,
             _ => return None,
         };
-        if get_u32(page, 0) != crc32(&[&ppn.0.to_le_bytes(), &page[4..]]) {
+        if get_u32(page, 0) != crc32(&[&ppn.0.to_le_bytes(), covered(page)]) {
             return None;
         }
         let sequence = get_u40(page, 12) | u64::from(!page[7]) << 40;
@@ -135,13 +142,19 @@ impl Header {
     }
 }
 
+/// The bytes of a page that its checksum covers.
+fn covered(page: &[u8]) -> &[u8] {
+    let end = usize::from(get_u16(page, 8));
+    if page[5] == CHANGES && (HEADER_BYTES..page.len()).contains(&end) { &page[4..end] } else { &page[4..] }
+}
+
 /// The header of a whole page that belongs in another place of a chip of `pages` pages. No power cut leaves
 /// such a page.
 pub(super) fn displaced(page: &[u8], pages: u32) -> Option<Header> {
     if page[4] != MAGIC {
         return None;
     }
-    let home = crc32_before(get_u32(page, 0), &[&page[4..]]);
+    let home = crc32_before(get_u32(page, 0), &[covered(page)]);
     if home < pages { Header::decode(page, Ppn(home)) } else { None }
 }
 

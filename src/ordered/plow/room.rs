@@ -207,7 +207,7 @@ impl<N: Nand> Core<N> {
     pub(super) fn work(&mut self) -> Result<(), IndexFault> {
         let mut stepped = false;
         while self.stock.is_memtable_full()
-            || !stepped && self.stock.memtable.is_nearly_full(self.to_be_lent())
+            || !stepped && self.stock.memtable.is_nearly_full(self.to_be_lent() + self.stock.kept_free())
         {
             if !self.sink()? {
                 self.pass_idle_pages()?;

@@ -20,7 +20,9 @@ use super::blocks::Blocks;
 use super::cost::LEVELS_MAX;
 use super::fences::Run;
 use super::level::Level;
+use super::commit::{SEALS, Stand};
 use super::map::{MAPS, Map};
+use crate::check::words;
 use crate::nand::{Differs, Geometry};
 use crate::ordered::RecordFormat;
 use crate::units::{Pbn, Ppn};
@@ -31,6 +33,8 @@ use core::ops::Range;
 const VERSION: u32 = 4;
 /// Version of a root on a chip with maps.
 const VERSION_MAPPED: u32 = 5;
+/// Added to these versions where pages of changes may follow the commit page.
+const APPENDED: u32 = 2;
 /// Version before: no page of a step commits.
 const VERSION_BEFORE: u32 = 3;
 
@@ -74,9 +78,22 @@ impl<'a> Writer<'a> {
         number.to_le_bytes()[..bytes].iter().for_each(|&byte| self.byte(byte));
     }
 
+    /// Writes the fields with which a sealed page begins: where the first sweep stands, and page and program of
+    /// the sealed page before.
+    pub(super) fn sealed_fields(&mut self, stand: &Stand, before: Option<(Ppn, u64)>) {
+        self.number(stand.round.into());
+        self.key(&stand.cursor);
+        self.number(before.map_or(0, |(ppn, _)| u64::from(ppn.0) + 1));
+        self.number(before.map_or(0, |(_, program)| program));
+    }
+
     pub(super) fn key(&mut self, key: &[u8]) {
         self.byte(u8::from(!key.is_empty()));
-        key.iter().for_each(|&byte| self.byte(byte));
+        self.bytes(key);
+    }
+
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.byte(byte));
     }
 }
 
@@ -146,9 +163,13 @@ impl<'a> Reader<'a> {
         if self.byte()? == 0 {
             return Some(Box::default());
         }
-        let key = self.bytes.get(self.at..self.at + usize::from(bytes))?;
-        self.at += key.len();
-        Some(key.into())
+        Some(self.bytes(bytes.into())?.into())
+    }
+
+    pub(super) fn bytes(&mut self, bytes: usize) -> Option<&'a [u8]> {
+        let found = self.bytes.get(self.at..self.at + bytes)?;
+        self.at += bytes;
+        Some(found)
     }
 }
 
@@ -226,6 +247,8 @@ pub(super) struct Root {
     pub(super) newest_sealed: Option<(Ppn, u64)>,
     /// Number of extents that the map lists, and page and program number of its last page.
     pub(super) map: Option<(u32, (Ppn, u64))>,
+    /// True if pages of changes may follow the commit page.
+    pub(super) appended: bool,
     /// Records of a full page of the last level.
     pub(super) page_records: u64,
     pub(super) worn: Worn,
@@ -299,6 +322,8 @@ pub(super) struct Kept<'a> {
     pub(super) sealed: usize,
     /// The newest of these pages, and its program number.
     pub(super) newest: Option<(Ppn, u64)>,
+    /// True if pages of changes may follow the commit page.
+    pub(super) appended: bool,
     /// Records of a full page.
     pub(super) page_records: u64,
 }
@@ -307,6 +332,7 @@ pub(super) fn write(writer: &mut Writer<'_>, kept: &Kept<'_>) {
     let Kept { geometry, record, levels, blocks, sealed, newest, page_records, .. } = *kept;
     let map = kept.map.filter(|_| MAPS);
     let version = if map.is_some() { VERSION_MAPPED } else { VERSION };
+    let version = version + if kept.appended { APPENDED } else { 0 };
     for number in shape(version, geometry, record) {
         writer.number(number.into());
     }
@@ -354,8 +380,8 @@ pub(super) enum Wrong {
     Other(Differs),
     /// The root has a later version than this build reads.
     Newer(u32),
-    /// The root needs maps, which this build leaves out.
-    Mapped,
+    /// The root needs something that this build leaves out.
+    Lacks(&'static str),
     /// The root contradicts itself.
     Broken,
 }
@@ -431,7 +457,7 @@ fn read_rest(reader: &mut Reader<'_>, form: Form) -> Option<Root> {
     }
     let page_records = reader.number()?.max(1);
     let worn = read_worn(reader, geometry)?;
-    Some(Root { levels, sealed, newest_sealed, map, page_records, worn })
+    Some(Root { levels, sealed, newest_sealed, map, appended: false, page_records, worn })
 }
 
 fn read_worn(reader: &mut Reader<'_>, geometry: Geometry) -> Option<Worn> {
@@ -445,8 +471,12 @@ fn read_worn(reader: &mut Reader<'_>, geometry: Geometry) -> Option<Worn> {
 
 pub(super) fn read(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat) -> Result<Root, Wrong> {
     let version = reader.short().ok_or(Wrong::Broken)?;
-    if ![VERSION, VERSION_BEFORE, VERSION_MAPPED].contains(&version) {
+    let appended = (VERSION + APPENDED..=VERSION_MAPPED + APPENDED).contains(&version);
+    if !(VERSION_BEFORE..=VERSION_MAPPED).contains(&version) && !appended {
         return Err(if version > VERSION_MAPPED { Wrong::Newer(version) } else { Wrong::Broken });
+    }
+    if appended && !SEALS {
+        return Err(Wrong::Lacks(words("the newest changes lie behind a commit page: this build lacks \"full\"")));
     }
     let differs = [Differs::Geometry, Differs::Geometry, Differs::Record, Differs::Record];
     for (&expected, differs) in shape(version, geometry, record)[1..].iter().zip(differs) {
@@ -455,11 +485,12 @@ pub(super) fn read(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFo
             return Err(Wrong::Other(differs));
         }
     }
-    let (is_mapped, is_possible) = (version == VERSION_MAPPED, super::map::is_kept(geometry, record));
-    if is_mapped && !is_possible {
-        return Err(Wrong::Mapped);
+    let is_mapped = [VERSION_MAPPED, VERSION_MAPPED + APPENDED].contains(&version);
+    if is_mapped && !super::map::is_kept(geometry, record) {
+        return Err(Wrong::Lacks(words("the root's extents lie in map pages: this build lacks \"full\"")));
     }
-    read_rest(reader, (geometry, record, is_mapped)).ok_or(Wrong::Broken)
+    let root = read_rest(reader, (geometry, record, is_mapped)).ok_or(Wrong::Broken)?;
+    Ok(Root { appended, ..root })
 }
 
 #[cfg(test)]
@@ -501,6 +532,7 @@ mod tests {
             map: None,
             sealed: 2,
             newest: Some((Ppn(9), 1 << 35)),
+            appended: false,
             page_records: 700,
         };
         write(&mut writer, &kept);

@@ -311,7 +311,7 @@ mod tests {
             row.add();
             row[0].open = is_open.then_some((Pbn(blocks - 1 - level as u32), 1));
         }
-        let commits = Commits::none(Durability::EverySync, RECORD);
+        let commits = Commits::none(Durability::EverySync, RECORD, geometry);
         let memtable = Memtable::new(RECORD, 40);
         let stock = Stock { geometry, space, levels: row, commits, memtable };
         let needs = [

@@ -6,7 +6,7 @@ use crate::nand::sim::{CutWhen, PowerCut, TornModel};
 use crate::nand::{LowerPages, Pairing};
 use crate::testing::History;
 
-type Chip = LowerPages<SimChip>;
+pub(super) type Chip = LowerPages<SimChip>;
 
 /// Result of a run: the chip, and the history of changes.
 struct Run {
@@ -57,7 +57,7 @@ fn paired(pairing: Pairing, (pages_per_block, blocks): (u32, u32)) -> Chip {
     LowerPages::new(SimChip::new(&part).unwrap(), pairing)
 }
 
-fn cut_everywhere(set: &PlowConfig, chip: Chip, steps: u32) {
+pub(super) fn cut_everywhere(set: &PlowConfig, chip: Chip, steps: u32) {
     cut_from(set, Plow::format(chip, set).unwrap().into_nand(), steps);
 }
 

@@ -17,7 +17,7 @@
 //! 1 byte: 0x58, + 1 if the key was removed, + 2 if the first sweep has moved since the change before
 //! round and cursor of the first sweep, if it has moved
 //! the key; its value if it was put
-//! 3 bytes of a CRC-32 of the page's number, its program, the place in the page, and the bytes before
+//! 3 bytes of a CRC-32 of the page's number, the commit page's program, the place in the page, and the bytes before
 //! ```
 //!
 //! A mount takes the root and the records of the newest commit page, and then all changes behind it. Steps
@@ -27,18 +27,20 @@
 //! failed: nothing lies behind it.
 
 use super::Core;
-use super::commit::{SEALS, Sealed, Stand};
+use super::commit::{Commits, SEALS, Sealed, Stand};
 use super::io::Target;
-use super::mount::Taking;
 use super::medium::Found;
+use super::mount::Taking;
 use super::page::{HEADER_BYTES, Header, Kind, low};
 use super::root::{Reader, Writer};
+use super::space::Stock;
 use crate::check::Invariant;
 use crate::codec::{crc32, is_blank};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Geometry, Nand, is_done};
-use crate::ordered::RecordFormat;
+use crate::ordered::{Durability, RecordFormat};
 use crate::units::Ppn;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 const TAG: u8 = 0x58;
@@ -52,8 +54,10 @@ const SHARE: usize = 8;
 /// Where the next change is appended.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
-    /// Bytes of a word; 0 if the chip appends nothing.
+    /// Bytes of a word.
     word: usize,
+    /// Number of changes appended since the mount.
+    pub(super) appended: u64,
     /// The page of changes that is being filled, and its next free byte.
     page: Option<(Ppn, usize)>,
     /// Most records that a mount would find in the memtable. `None` if nothing may lie behind the newest
@@ -62,25 +66,28 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub(super) fn of(geometry: Geometry, is_durable: bool) -> Tail {
-        let appends = SEALS && is_durable && geometry.appends();
-        Tail { word: if appends { geometry.append_bytes as usize } else { 0 }, ..Tail::default() }
+    /// `None` if no changes are appended on this chip in this class.
+    pub(super) fn of(geometry: Geometry, class: Durability) -> Option<Box<Tail>> {
+        let appends = SEALS && class == Durability::EveryOperation && geometry.appends();
+        appends.then(|| Box::new(Tail { word: geometry.append_bytes as usize, ..Tail::default() }))
     }
+}
 
-    /// True if changes are appended on this chip in this class.
-    pub(super) fn appends(&self) -> bool {
-        SEALS && self.word > 0
-    }
-
+impl Commits {
     /// Notes that a commit page was written with `records` records in the memtable, or that nothing may be
     /// appended until there is one.
-    pub(super) fn restart(&mut self, records: Option<usize>) {
-        (self.page, self.held) = (None, records.filter(|_| self.appends()));
+    pub(super) fn restart_tail(&mut self, records: Option<usize>) {
+        if let Some(tail) = &mut self.tail {
+            (tail.page, tail.held) = (None, records);
+        }
     }
+}
 
-    /// Records of a memtable with room for `capacity` that steps keep free.
-    pub(super) fn kept_free(&self, capacity: usize) -> usize {
-        if self.appends() { capacity / SHARE } else { 0 }
+impl Stock {
+    /// Records of the memtable that steps keep free for a mount, which takes what is appended behind a commit
+    /// page.
+    pub(super) fn kept_free(&self) -> usize {
+        if SEALS && self.commits.tail.is_some() { self.memtable.capacity() / SHARE } else { 0 }
     }
 }
 
@@ -96,14 +103,15 @@ struct Change<'a> {
 #[derive(Clone, Copy)]
 struct Place {
     ppn: Ppn,
-    sequence: u64,
+    /// Program of the commit page.
+    commit: u64,
     word: usize,
 }
 
 impl Place {
     fn check(&self, at: usize, bytes: &[u8]) -> [u8; CHECK_BYTES] {
         let place = (at as u32).to_le_bytes();
-        let crc = crc32(&[&self.ppn.0.to_le_bytes(), &low(self.sequence).to_le_bytes(), &place, bytes]);
+        let crc = crc32(&[&self.ppn.0.to_le_bytes(), &low(self.commit).to_le_bytes(), &place, bytes]);
         let [a, b, c, _] = crc.to_le_bytes();
         [a, b, c]
     }
@@ -121,7 +129,8 @@ impl Place {
         writer.bytes(change.key);
         writer.bytes(change.value.unwrap_or(&[]));
         let end = at + writer.at();
-        if let Some((bytes, check)) = page.get_mut(at..end + CHECK_BYTES).map(|all| all.split_at_mut(end - at))
+        if let Some((bytes, check)) =
+            page.get_mut(at..end + CHECK_BYTES).map(|all| all.split_at_mut(end - at))
         {
             check.copy_from_slice(&self.check(at, bytes));
         }
@@ -146,7 +155,12 @@ impl Place {
         };
         let end = at + reader.at();
         let check = page.get(end..end + CHECK_BYTES)?;
-        (check == self.check(at, &page[at..end])).then_some(Change { moved, key, value, end: end + CHECK_BYTES })
+        (check == self.check(at, &page[at..end])).then_some(Change {
+            moved,
+            key,
+            value,
+            end: end + CHECK_BYTES,
+        })
     }
 
     /// Upper bound of the bytes from the start of a change to the start of the next one.
@@ -159,10 +173,17 @@ impl Place {
 impl<N: Nand> Core<N> {
     /// Appends the change of a key, which is in the memtable, behind the newest commit page. `is_new` tells
     /// that the key was not in the memtable before. False if a commit page has to be written instead.
-    pub(super) fn append(&mut self, key: &[u8], value: Option<&[u8]>, is_new: bool) -> Result<bool, IndexFault> {
-        let capacity = self.stock.memtable.capacity();
-        let held = self.stock.commits.tail.held.map(|held| held + usize::from(is_new));
-        let Some(held) = held.filter(|&held| held <= capacity) else { return Ok(false) };
+    pub(super) fn append(
+        &mut self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        is_new: bool,
+    ) -> Result<bool, IndexFault> {
+        let held = self.stock.commits.tail.as_ref().and_then(|tail| tail.held);
+        let held = held.map(|held| held + usize::from(is_new));
+        if held.is_none_or(|held| held > self.stock.memtable.capacity()) {
+            return Ok(false);
+        }
         let mut change = Change { moved: self.moved(), key, value, end: 0 };
         if !self.has_place_for(&change) {
             if !self.begin_changes()? {
@@ -174,12 +195,12 @@ impl<N: Nand> Core<N> {
             }
         }
         let done = self.program_change(&change)?;
-        let super::space::Stock { commits, memtable, levels, .. } = &mut self.stock;
+        let Stock { commits, memtable, levels, .. } = &mut self.stock;
         if !done {
             // What the page held may be lost.
             commits.forget_sealed();
             memtable.unseal_all();
-            commits.tail.restart(None);
+            commits.restart_tail(None);
             return Ok(false);
         }
         if let Some((newest, stand)) = commits.sealed.back_mut().zip(change.moved) {
@@ -189,9 +210,10 @@ impl<N: Nand> Core<N> {
             memtable.seal(i);
         }
         levels.note_top(key);
-        commits.tail.held = Some(held);
+        if let Some(tail) = &mut commits.tail {
+            (tail.held, tail.appended) = (held, tail.appended + 1);
+        }
         (commits.dirty, commits.clean) = (false, false);
-        self.counters.appended += 1;
         Ok(true)
     }
 
@@ -203,13 +225,14 @@ impl<N: Nand> Core<N> {
     }
 
     fn open_page(&self) -> Option<(Place, usize)> {
-        let (sealed, tail) = (self.stock.commits.sealed.back()?, &self.stock.commits.tail);
-        let (ppn, at) = tail.page.filter(|page| page.0 == sealed.ppn)?;
-        Some((Place { ppn, sequence: sealed.sequence, word: tail.word }, at))
+        let tail = self.stock.commits.tail.as_ref()?;
+        let (ppn, at) = tail.page?;
+        Some((Place { ppn, commit: self.stock.commits.sequence, word: tail.word }, at))
     }
 
     fn has_place_for(&self, change: &Change<'_>) -> bool {
-        self.open_page().is_some_and(|(place, at)| place.write(&mut [], at, change) <= self.medium.output.len())
+        self.open_page()
+            .is_some_and(|(place, at)| place.write(&mut [], at, change) <= self.medium.output.len())
     }
 
     /// Programs the words of a change. False if the program failed.
@@ -221,7 +244,9 @@ impl<N: Nand> Core<N> {
         self.medium.credit.note_program();
         let done = is_done(self.medium.nand.program(place.ppn, Cause::Host, &output[..end], &[]))?;
         let commits = &mut self.stock.commits;
-        commits.tail.page = Some((place.ppn, end.next_multiple_of(place.word)));
+        if let Some(tail) = &mut commits.tail {
+            tail.page = Some((place.ppn, end.next_multiple_of(place.word)));
+        }
         if !done {
             let block = self.stock.geometry.block_of(place.ppn);
             commits.open = commits.open.filter(|open| open.0 != block);
@@ -234,10 +259,11 @@ impl<N: Nand> Core<N> {
     /// program failed.
     fn begin_changes(&mut self) -> Result<bool, IndexFault> {
         let commits = &self.stock.commits;
-        if commits.open.is_none() || commits.open.map(|open| open.0) != commits.newest {
+        let is_behind = commits.open.is_some() && commits.open.map(|open| open.0) == commits.newest;
+        let Some(word) = commits.tail.as_ref().filter(|_| is_behind).map(|tail| tail.word) else {
             return Ok(false);
-        }
-        let (stand, word) = (self.stock.levels.stand(), commits.tail.word);
+        };
+        let stand = self.stock.levels.stand();
         let before = commits.sealed.back().map(|before| (before.ppn, before.sequence));
         let output = &mut self.medium.output;
         output.fill(0xff);
@@ -251,7 +277,9 @@ impl<N: Nand> Core<N> {
         let header = Header { kind: Kind::Changes, ..Header::run(first, true) };
         let Some(ppn) = self.program_once(Target::Commits, header, false)? else { return Ok(false) };
         self.list_sealed(Sealed { ppn, sequence: self.medium.sequence, stand, pages: 1 });
-        self.stock.commits.tail.page = Some((ppn, first));
+        if let Some(tail) = &mut self.stock.commits.tail {
+            tail.page = Some((ppn, first));
+        }
         Ok(true)
     }
 }
@@ -269,7 +297,7 @@ impl<N: Nand> Taking<'_, N> {
                 Found::Whole(header) if header.kind == Kind::Changes && header.commit == sequence => {
                     self.changes(page, &header)?;
                 }
-                Found::Broken if self.is_damaged() => return Err(not_whole(page)),
+                Found::Broken if self.is_damaged(page, sequence) => return Err(not_whole(page)),
                 found => {
                     let is_hidden = found != Found::Blank || page.0 + 1 < end;
                     return if is_hidden { self.require_end(page, end, sequence) } else { Ok(()) };
@@ -291,13 +319,11 @@ impl<N: Nand> Taking<'_, N> {
         Ok(())
     }
 
-    /// True if the page in the input buffer, which is not whole, held changes: more of it was programmed than
-    /// what it begins with.
-    fn is_damaged(&self) -> bool {
+    /// True if the page in the input buffer, which is not whole, holds a change behind that commit page.
+    fn is_damaged(&self, ppn: Ppn, commit: u64) -> bool {
         let page = &self.chip.medium.input;
-        let begun = HEADER_BYTES + 40 + usize::from(self.record.key_bytes);
-        let rest = &page[begun.next_multiple_of(64).min(page.len())..];
-        !is_blank(rest) && page.iter().any(|&byte| byte != 0)
+        let place = Place { ppn, commit, word: 1 };
+        (HEADER_BYTES..page.len()).any(|at| place.read(page, at, self.record).is_some())
     }
 
     /// Enters the changes of the page in the input buffer: they are newer than all before.
@@ -352,14 +378,18 @@ impl<N: Nand> Taking<'_, N> {
         let mut read = || {
             let fields = self.sealed_fields(&mut reader)?;
             let word = reader.short().filter(|&word| word > 0)? as usize;
-            Some((Place { ppn, sequence: header.sequence, word }, fields.0, fields.1))
+            Some((Place { ppn, commit: header.commit, word }, fields.0, fields.1))
         };
         read().ok_or_else(|| IndexFault::broken(Invariant::I5, "a page of changes makes no sense", ppn.0))
     }
 
     /// Lists the changes of the page in the input buffer, and where the sweep stood at the last one. Fails if
     /// something lies behind a change that is not whole.
-    fn listed(&self, (place, header): (Place, &Header), begun: Stand) -> Result<(Vec<Listed>, Stand), IndexFault> {
+    fn listed(
+        &self,
+        (place, header): (Place, &Header),
+        begun: Stand,
+    ) -> Result<(Vec<Listed>, Stand), IndexFault> {
         let page = &self.chip.medium.input[..];
         let (mut listed, mut stand, mut at, mut of) = (Vec::new(), begun, usize::from(header.count), 0);
         while let Some(change) = place.read(page, at, self.record) {

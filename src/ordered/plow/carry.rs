@@ -61,7 +61,7 @@ impl Commits {
             && !self.under_way.is_empty()
             && !self.dirty
             && newest == self.sequence
-            && levels == self.levels
+            && levels == usize::from(self.levels)
     }
 
     /// Writes what a step did and the change under way into the free bytes between the ends of a page. False

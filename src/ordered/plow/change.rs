@@ -67,7 +67,7 @@ impl<N: Nand> Core<N> {
         self.count(0, 1);
         self.note(key, false);
         let kept = bytes_kept(self.medium.record, self.medium.output.len());
-        let carries = kept > 0 && !self.stock.commits.tail.appends();
+        let carries = kept > 0 && self.stock.commits.tail.is_none();
         self.stock.commits.begin_change(key, value, carries);
         let worked = self.work();
         self.stock.commits.under_way.clear();

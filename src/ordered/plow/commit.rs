@@ -99,14 +99,14 @@ pub(super) struct Commits {
     pub(super) blocks: Vec<Pbn>,
     /// Sealed pages that may be needed, the oldest first.
     pub(super) sealed: VecDeque<Sealed>,
-    /// Where changes are appended behind the newest commit page.
-    pub(super) tail: Tail,
+    /// Where changes are appended behind the newest commit page, if they are.
+    pub(super) tail: Option<Box<Tail>>,
     /// Program number of the newest commit page.
     pub(super) sequence: u64,
     /// Block of the newest commit page.
     pub(super) newest: Option<Pbn>,
     /// Number of levels in the newest commit page.
-    pub(super) levels: usize,
+    pub(super) levels: u8,
     /// True if the newest page of all is the page of a step that commits.
     pub(super) carried: bool,
     /// True if the newest commit page says that changes of the class *none* follow.
@@ -123,7 +123,7 @@ impl Commits {
     pub(super) fn none(durability: Durability, record: RecordFormat, geometry: Geometry) -> Commits {
         Commits {
             durability,
-            tail: Tail::of(geometry, durability == Durability::EveryOperation),
+            tail: Tail::of(geometry, durability),
             open: None,
             open_sealed: None,
             blocks: Vec::new(),
@@ -168,7 +168,11 @@ impl Commits {
 
     pub(super) fn ram_bytes(&self) -> usize {
         let cursors: usize = self.sealed.iter().map(|sealed| sealed.stand.cursor.len()).sum();
-        self.blocks.capacity() * size_of::<Pbn>() + self.sealed.capacity() * size_of::<Sealed>() + cursors
+        let tail = self.tail.as_ref().map_or(0, |_| size_of::<Tail>());
+        self.blocks.capacity() * size_of::<Pbn>()
+            + self.sealed.capacity() * size_of::<Sealed>()
+            + cursors
+            + tail
     }
 }
 
@@ -186,17 +190,17 @@ impl<N: Nand> Core<N> {
             // A sealed page may hold changes that are taken back now.
             self.stock.commits.forget_sealed();
             self.stock.memtable.unseal_all();
-            self.stock.commits.tail.restart(None);
+            self.stock.commits.restart_tail(None);
         }
         let before = self.stock.commits.newest;
         self.stock.commits.newest = Some(self.stock.geometry.block_of(written?));
         (self.stock.commits.sequence, self.stock.commits.levels) =
-            (self.medium.sequence, self.stock.levels.len());
+            (self.medium.sequence, self.stock.levels.len() as u8);
         let geometry = self.stock.geometry;
         self.stock.commits.leave_blocks(&mut self.stock.space, geometry, before.filter(|_| clean));
         self.stock.space.blocks.settle(&mut self.medium.nand)?;
         (self.stock.commits.dirty, self.stock.commits.clean) = (false, clean);
-        self.stock.commits.tail.restart((!clean).then_some(self.stock.memtable.len()));
+        self.stock.commits.restart_tail((!clean).then_some(self.stock.memtable.len()));
         self.counters.commits += 1;
         Ok(())
     }

@@ -19,7 +19,7 @@ impl Stock {
             map: self.space.map(),
             sealed: self.commits.sealed_pages(),
             newest: newest.map(|sealed| (sealed.ppn, sealed.sequence)),
-            appended: self.commits.tail.appends(),
+            appended: self.commits.tail.is_some(),
             page_records: self.levels.page_records,
         };
         write(writer, &kept);
@@ -109,12 +109,6 @@ impl Stock {
         let more = self.memtable.len() + 1;
         self.memtable.is_full()
             || !SEALS && !self.fits_beside(more, self.root_bytes_max()) && !self.fits_beside_root(more)
-    }
-
-    /// Records of the memtable that steps keep free for a mount, which takes what is appended behind a commit
-    /// page.
-    pub(super) fn kept_free(&self) -> usize {
-        self.commits.tail.kept_free(self.memtable.capacity())
     }
 
     /// Pages that `records` records take.

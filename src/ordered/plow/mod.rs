@@ -169,7 +169,6 @@ struct Counters {
     steps: [u64; cost::LEVELS_MAX],
     commits: u64,
     carried: u64,
-    appended: u64,
     filtered: u64,
     level_lookups: u64,
     sweeps: u32,
@@ -183,14 +182,15 @@ struct Counters {
 impl<N: Nand> Core<N> {
     fn new(nand: N, config: &PlowConfig) -> Result<Core<N>, IndexFault> {
         let (geometry, record) = (nand.geometry(), config.record);
-        let own = size_of::<Plow<N>>() - size_of::<N>() + 3 * size_of::<Level>();
+        let commits = Commits::none(config.durability, record, geometry);
+        let own = size_of::<Plow<N>>() - size_of::<N>() + 3 * size_of::<Level>() + commits.ram_bytes();
         let shares = Shares::new(config, geometry, own)?;
         let stock = Stock {
             geometry,
             space: Space::new(geometry, shares.maps),
             levels: Levels::none(geometry.pages_per_block, shares.filter),
             memtable: Memtable::new(record, shares.memtable),
-            commits: Commits::none(config.durability, record, geometry),
+            commits,
         };
         Ok(Core {
             stock,
@@ -383,7 +383,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             ("steps_level_2", counters.steps[2]),
             ("commit_pages", counters.commits),
             ("commits_carried", counters.carried),
-            ("changes_appended", counters.appended),
+            ("changes_appended", commits.tail.as_ref().map_or(0, |tail| tail.appended)),
             ("sealed_pages", commits.sealed_pages() as u64),
             ("level_lookups", counters.level_lookups),
             ("level_lookups_filtered", counters.filtered),

@@ -17,10 +17,10 @@
 //! key.
 
 use super::blocks::Blocks;
+use super::commit::{SEALS, Stand};
 use super::cost::LEVELS_MAX;
 use super::fences::Run;
 use super::level::Level;
-use super::commit::{SEALS, Stand};
 use super::map::{MAPS, Map};
 use crate::check::words;
 use crate::nand::{Differs, Geometry};
@@ -476,7 +476,9 @@ pub(super) fn read(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFo
         return Err(if version > VERSION_MAPPED { Wrong::Newer(version) } else { Wrong::Broken });
     }
     if appended && !SEALS {
-        return Err(Wrong::Lacks(words("the newest changes lie behind a commit page: this build lacks \"full\"")));
+        return Err(Wrong::Lacks(words(
+            "the newest changes lie behind a commit page: this build lacks \"full\"",
+        )));
     }
     let differs = [Differs::Geometry, Differs::Geometry, Differs::Record, Differs::Record];
     for (&expected, differs) in shape(version, geometry, record)[1..].iter().zip(differs) {

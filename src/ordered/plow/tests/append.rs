@@ -2,12 +2,12 @@
 
 use super::cuts::{Chip, cut_everywhere};
 use super::*;
+use crate::Cause;
+use crate::nand::ReadOutcome;
 use crate::nand::sim::Faults;
 use crate::nand::{LowerPages, Nand, Pairing};
 use crate::ordered::plow::page::{HEADER_BYTES, Header, Kind};
 use crate::units::Ppn;
-use crate::nand::ReadOutcome;
-use crate::Cause;
 
 /// A chip whose pages take words of `word` bytes; `once` if each word takes one program.
 fn nor(page: u32, pages_per_block: u32, blocks: u32, word: u32, once: bool) -> SimChip {
@@ -23,7 +23,7 @@ fn durable(key: u8, value: u8, memtable: usize) -> PlowConfig {
 }
 
 fn appended(plow: &Plow<SimChip>) -> u64 {
-    plow.core.counters.appended
+    plow.core.stock.commits.tail.as_ref().unwrap().appended
 }
 
 #[test]

@@ -33,7 +33,7 @@ use super::medium::Found;
 use super::mount::Taking;
 use super::page::{HEADER_BYTES, Header, Kind, low};
 use super::root::{Reader, Writer};
-use super::space::Stock;
+use super::space::{Need, Stock};
 use crate::check::Invariant;
 use crate::codec::{crc32, is_blank};
 use crate::fault::IndexFault;
@@ -50,6 +50,8 @@ const CHECK_BYTES: usize = 3;
 /// Share of the memtable that is left free where changes are appended: as many changes lie behind a commit
 /// page at most.
 const SHARE: usize = 8;
+/// Blocks that a round of the first sweep takes, at most, before others are free.
+const ROUND_BLOCKS: usize = 2;
 
 /// Where the next change is appended.
 #[derive(Debug, Default)]
@@ -88,6 +90,12 @@ impl Stock {
     /// page.
     pub(super) fn kept_free(&self) -> usize {
         if SEALS && self.commits.tail.is_some() { self.memtable.capacity() / SHARE } else { 0 }
+    }
+
+    /// True if sealed pages should be given back now: a round of the first sweep still fits the blocks.
+    pub(super) fn is_nearly_short(&self) -> bool {
+        let round = self.levels[0].pages().div_ceil(self.geometry.pages_per_block as usize);
+        self.space.available() < self.blocks_for(Need::Insert { records: 1 }) + 1 + round.min(ROUND_BLOCKS)
     }
 }
 

@@ -13,7 +13,7 @@ use super::io::Target;
 use super::memtable::Memtable;
 use super::page::{After, HEADER_BYTES, Header, Kind};
 use super::root::Writer;
-use super::space::Space;
+use super::space::{Space, Stock};
 use crate::check::{IndexError, Limit};
 use crate::fault::IndexFault;
 use crate::nand::{Geometry, Nand};
@@ -179,12 +179,7 @@ impl Commits {
 impl<N: Nand> Core<N> {
     /// Makes all acknowledged changes durable.
     pub(super) fn commit(&mut self, clean: bool) -> Result<(), IndexFault> {
-        if self.stock.commits.sealed_pages() > 0 {
-            let now = self.stock.levels.stand();
-            while self.stock.commits.sealed.front().is_some_and(|oldest| oldest.stand.has_passed_all(&now)) {
-                self.stock.commits.sealed.pop_front();
-            }
-        }
+        self.stock.forget_passed();
         let written = self.map_if_due().and_then(|()| self.write_commit(clean));
         if written.is_err() {
             // A sealed page may hold changes that are taken back now.
@@ -279,17 +274,41 @@ impl<N: Nand> Core<N> {
     }
 }
 
+impl Stock {
+    /// Forgets the sealed pages whose records the sweep has passed.
+    pub(super) fn forget_passed(&mut self) {
+        if self.commits.sealed_pages() == 0 {
+            return;
+        }
+        let now = self.levels.stand();
+        while self.commits.sealed.front().is_some_and(|oldest| oldest.stand.has_passed_all(&now)) {
+            self.commits.sealed.pop_front();
+        }
+    }
+
+    /// True if a commit page would give back a block of commit pages or sealed pages.
+    pub(super) fn is_any_left_by_commit(&self) -> bool {
+        let blocks = &self.commits.blocks;
+        self.space.blocks.left() > 0
+            || blocks.iter().any(|&block| !self.commits.needs(block, &self.space, self.geometry))
+    }
+}
+
 impl Commits {
+    /// True if a block holds pages that a mount would need, or is being filled.
+    fn needs(&self, block: Pbn, space: &Space, geometry: Geometry) -> bool {
+        let is_there = |ppn: Ppn| geometry.block_of(ppn) == block;
+        Some(block) == self.newest
+            || [self.open, self.open_sealed].iter().flatten().any(|open| open.0 == block)
+            || SEALS && self.sealed.iter().any(|sealed| is_there(sealed.ppn))
+            || space.map().is_some_and(|map| map.pages.iter().any(|&ppn| is_there(ppn)))
+    }
+
     /// Gives back the blocks whose pages no mount would need.
     fn leave_blocks(&mut self, space: &mut Space, geometry: Geometry, kept: Option<Pbn>) {
         let mut listed = core::mem::take(&mut self.blocks);
         listed.retain(|&block| {
-            let is_there = |ppn: Ppn| geometry.block_of(ppn) == block;
-            let stays = Some(block) == self.newest
-                || Some(block) == kept
-                || [self.open, self.open_sealed].iter().flatten().any(|open| open.0 == block)
-                || SEALS && self.sealed.iter().any(|sealed| is_there(sealed.ppn))
-                || space.map().is_some_and(|map| map.pages.iter().any(|&ppn| is_there(ppn)));
+            let stays = Some(block) == kept || self.needs(block, space, geometry);
             if !stays {
                 space.blocks.leave(block);
             }

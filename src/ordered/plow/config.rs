@@ -197,9 +197,10 @@ fn memtable_max(record: RecordFormat, geometry: Geometry) -> usize {
         return commit_room_of(page).saturating_sub(root) / entry;
     }
     let of_a_page = ((page - HEADER_BYTES) / entry).max(1);
-    let blocks = (geometry.blocks as usize / 4).saturating_sub(1);
+    let (eighths, of) = if geometry.appends() { (3, 4) } else { (2, 5) };
+    let blocks = (geometry.blocks as usize * eighths / 8).saturating_sub(1);
     let pages = (blocks * geometry.pages_per_block as usize).saturating_sub(4);
-    (page * 5 / 8 / entry).max(pages * of_a_page / 5).max(MEMTABLE_MIN)
+    (page * 5 / 8 / entry).max(pages * of_a_page / of).max(MEMTABLE_MIN)
 }
 
 /// Refuses records and chips if a page would hold too little.

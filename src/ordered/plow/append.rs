@@ -334,22 +334,21 @@ impl<N: Nand> Taking<'_, N> {
         (HEADER_BYTES..page.len()).any(|at| place.read(page, at, self.record).is_some())
     }
 
-    /// Enters the changes of the page in the input buffer: they are newer than all before.
+    /// Enters the changes of the page in the input buffer: they are newer than all before. The next commit page
+    /// repeats them: the sweep goes back to where the commit page left it, and the last change may be a torn
+    /// one that looks whole now, and later does not.
     fn changes(&mut self, ppn: Ppn, header: &Header) -> Result<(), IndexFault> {
-        let (place, stand, _) = self.fields(ppn, header)?;
-        let (listed, stand) = self.listed((place, header), stand)?;
+        let (place, begun) = self.fields(ppn, header)?;
+        let (listed, _) = self.listed((place, header), begun)?;
         let input = core::mem::take(&mut self.chip.medium.input);
         let mut taken = Ok(());
-        for (i, &(at, _)) in listed.iter().enumerate() {
-            let Some(change) = place.read(&input, at.into(), self.record) else { continue };
-            // The last one may be a torn one that looks whole now, and later does not.
-            let is_sealed = i + 1 < listed.len();
-            taken = taken.and_then(|()| self.enter(change.key, change.value, is_sealed));
+        for &(at, _) in &listed {
+            if let Some(change) = place.read(&input, at.into(), self.record) {
+                taken = taken.and_then(|()| self.enter(change.key, change.value, false));
+            }
         }
         self.chip.medium.input = input;
-        taken?;
-        self.note_sealed(Sealed { ppn, sequence: header.sequence, stand, pages: 1 }, true);
-        Ok(())
+        taken
     }
 
     /// Enters the changes of the sealed page in the input buffer, the newest first, unless newer ones are
@@ -360,7 +359,7 @@ impl<N: Nand> Taking<'_, N> {
         header: &Header,
         now: &Stand,
     ) -> Result<Stand, IndexFault> {
-        let (place, begun, _) = self.fields(ppn, header)?;
+        let (place, begun) = self.fields(ppn, header)?;
         let (listed, last) = self.listed((place, header), begun.clone())?;
         let input = core::mem::take(&mut self.chip.medium.input);
         let mut taken = Ok(());
@@ -379,14 +378,13 @@ impl<N: Nand> Taking<'_, N> {
         taken.map(|()| last)
     }
 
-    /// The fields of the page of changes in the input buffer: its place, where the sweep stood, and the
-    /// sealed page before it.
-    fn fields(&self, ppn: Ppn, header: &Header) -> Result<(Place, Stand, u32), IndexFault> {
+    /// The fields of the page of changes in the input buffer: its place, and where the sweep stood.
+    fn fields(&self, ppn: Ppn, header: &Header) -> Result<(Place, Stand), IndexFault> {
         let mut reader = Reader::new(&self.chip.medium.input[HEADER_BYTES..]);
         let mut read = || {
             let fields = self.sealed_fields(&mut reader)?;
             let word = reader.short().filter(|&word| word > 0)? as usize;
-            Some((Place { ppn, commit: header.commit, word }, fields.0, fields.1))
+            Some((Place { ppn, commit: header.commit, word }, fields.0))
         };
         read().ok_or_else(|| IndexFault::broken(Invariant::I5, "a page of changes makes no sense", ppn.0))
     }

@@ -244,22 +244,14 @@ impl<N: Nand> Taking<'_, N> {
         Some((Stand { round, cursor }, before, reader.number()?))
     }
 
-    /// Lists a sealed page as the newest, or as the oldest.
-    pub(super) fn note_sealed(&mut self, sealed: Sealed, is_newest: bool) {
-        let geometry = self.chip.geometry;
-        self.block(geometry.block_of(sealed.ppn));
-        let most = sealed_listed(self.record, geometry, self.memtable.capacity());
-        self.commits.make_room_for_sealed(most, geometry);
-        let listed = &mut self.commits.sealed;
-        if is_newest { listed.push_back(sealed) } else { listed.push_front(sealed) }
-    }
-
     /// Enters the records of the sealed pages, the newest page first.
     fn sealed(&mut self, root: &Root, now: &Stand) -> Result<(), IndexFault> {
         if !SEALS && root.sealed > 0 {
             let what = words("the newest changes lie in sealed pages: this build lacks \"full\"");
             return Err(IndexError::Unsupported(what.into()).into());
         }
+        let geometry = self.chip.geometry;
+        let most = sealed_listed(self.record, geometry, self.memtable.capacity());
         let mut next = root.newest_sealed;
         let sealed = if SEALS { root.sealed } else { 0 };
         for _ in 0..sealed {
@@ -282,7 +274,9 @@ impl<N: Nand> Taking<'_, N> {
                 self.records(at, &header, Some((&stand, now)))?;
                 stand
             };
-            self.note_sealed(Sealed { ppn, sequence, stand, pages: 1 }, false);
+            self.block(self.chip.geometry.block_of(ppn));
+            self.commits.make_room_for_sealed(most, geometry);
+            self.commits.sealed.push_front(Sealed { ppn, sequence, stand, pages: 1 });
             next = before.checked_sub(1).map(|page| (Ppn(page), of));
         }
         Ok(())

@@ -4,9 +4,10 @@ use super::cuts::{Chip, cut_everywhere};
 use super::*;
 use crate::Cause;
 use crate::nand::ReadOutcome;
-use crate::nand::sim::Faults;
+use crate::nand::sim::{CutWhen, Faults, PowerCut, TornModel};
 use crate::nand::{LowerPages, Nand, Pairing};
 use crate::ordered::plow::page::{HEADER_BYTES, Header, Kind};
+use crate::testing::History;
 use crate::units::Ppn;
 
 /// A chip whose pages take words of `word` bytes; `once` if each word takes one program.
@@ -56,6 +57,56 @@ fn few_changes_cost_a_page() {
     assert!(pages < 400, "{pages} pages of commits and steps");
     let mut plow = Plow::mount(plow.into_nand(), &durable(8, 8, 120)).unwrap();
     assert_holds(&mut plow, &model);
+}
+
+/// Lives of drawn chips and settings in which the power fails again and again, in mounts too. Nothing that was
+/// acknowledged is lost, and after each mount every key is looked up.
+#[test]
+fn lives_with_cuts_lose_nothing() {
+    inputs::cases(150, |seed| {
+        let rng = &mut Rng::new(seed);
+        let (page, of_block, blocks) =
+            [(256, 16, 16), (512, 8, 16), (512, 8, 40), (1024, 4, 24), (2048, 2, 40), (256, 64, 12)]
+                [rng.below(6) as usize];
+        let (key, value) = [(4, 4), (8, 8), (2, 0), (12, 3), (1, 1), (8, 37)][rng.below(6) as usize];
+        let (word, once) = [(1, false), (4, false), (8, true), (32, true)][rng.below(4) as usize];
+        let levels = [None, Some(1), Some(2)][rng.below(3) as usize];
+        let memtable = [None, Some(4 + rng.below(12) as usize), Some(20)][rng.below(3) as usize];
+        let ram = [None, Some(16 << 10)][rng.below(2) as usize].filter(|_| memtable.is_none());
+        let set = PlowConfig { levels, memtable, ram_bytes: ram, ..durable(key, value, 4) };
+        let mut chip = match Plow::format(nor(page, of_block, blocks, word, once), &set) {
+            Ok(plow) => plow.into_nand(),
+            // The chip is too small for such a memtable.
+            Err(IndexError::Unsupported(_) | IndexError::ChipTooSmall { .. }) => return,
+            Err(error) => panic!("{error}"),
+        };
+        let (keys, mut model) = ([20, 100, 400][rng.below(3) as usize], Model::new());
+        for _ in 0..8 {
+            let cut = chip.operations() + rng.below(300);
+            let (when, torn) = (CutWhen::Inside, TornModel::ALL[rng.below(4) as usize]);
+            chip.plan_power_cut(PowerCut { at_operation: cut, when, torn, seed: cut });
+            let mut plow = Plow::mount(chip, &set).unwrap();
+            assert_holds(&mut plow, &model);
+            let mut history = History::new(model);
+            let mix = Mix::updates(keys, [5, 1], 0);
+            for _ in 0..1_000 {
+                let done = history.apply(&mut plow, &mix.draw(rng, set.record));
+                if done.is_err_and(|error| !error.is_refusal()) {
+                    break;
+                }
+            }
+            chip = plow.into_nand();
+            chip.power_on();
+            let mut plow = Plow::mount(chip, &set).unwrap();
+            model = everything(&mut plow);
+            assert!(history.had(&model, history.acknowledged()), "{} records", model.len());
+            assert_holds(&mut plow, &model);
+            if rng.chance(1, 3) {
+                plow.close().unwrap();
+            }
+            chip = plow.into_nand();
+        }
+    });
 }
 
 /// Random changes on a chip that appends, with closed mounts and others, in changing classes.

@@ -16,8 +16,8 @@
 //!
 //! * **Change**: does at most one step, if the memtable or a level is full. Then the record is added to the
 //!   memtable. In the class *every operation* a commit page follows, or the page of the step carries the
-//!   change (`carry`). With `answers = exact` the key is looked up first; with `pool` the answer is that of
-//!   the memtable.
+//!   change (`carry`), or the change is appended behind the newest commit page (`append`). With `answers =
+//!   exact` the key is looked up first; with `pool` the answer is that of the memtable.
 //! * **Look-up**: in the memtable, then on each level in the one page that the fences give (`fences`).
 //!   Filters exclude most pages of level 0.
 //! * **Sync**: writes a *commit page* (`commit`) with the root and the memtable. The newest commit page is
@@ -30,8 +30,8 @@
 //!   If blocks are short, steps are made earlier than needed (`room`).
 //! * **Scrubbing**: if a page could not be read at once, the sweep of its level goes on until it has passed
 //!   the page.
-//! * **Mount**: reads the newest commit page, and then the pages of all levels, from which fences and filters
-//!   are built.
+//! * **Mount**: reads the newest commit page, the changes behind it, and then the pages of all levels, from
+//!   which fences and filters are built.
 //!
 //! Invariants (`check`, and tests with power cuts):
 //!
@@ -41,8 +41,8 @@
 //!   block.
 //! * I4: of all versions of a key on the levels the one in the smallest level is the newest. A version in the
 //!   memtable is newer still.
-//! * I5: memtable and levels of a commit page are the history up to it.
-//! * I6: pages programmed after the newest commit page do not count.
+//! * I5: memtable and levels of a commit page are the history up to it, with the changes behind it all.
+//! * I6: other pages programmed after the newest commit page do not count.
 //! * I7: after a mount no page is programmed in a block that was open before it, and a block is erased before
 //!   use.
 //! * I8: program numbers grow and are never used twice.
@@ -309,9 +309,9 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     /// An older version of a page is told: each page names its number, and zeros that end a record are left
-    /// out.
+    /// out. But a page of changes has one number, however many changes it holds.
     fn tells_older(&self) -> bool {
-        true
+        self.core.stock.commits.tail.is_none()
     }
 
     fn apply(&mut self, batch: &[Change<'_>]) -> Result<(), IndexError> {

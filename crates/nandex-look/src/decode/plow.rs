@@ -1,18 +1,19 @@
-//! Pages of plow: header, root, packed records, summaries, maps.
+//! Pages of plow: header, root, packed records, summaries, maps, changes.
 
 use super::packed::unpack;
 use super::sheet::{Area, Sheet, number_text};
 use super::{Decoder, Node, Page, Role};
 use nandex::codec::crc32;
-use nandex::{Geometry, Ppn};
+use nandex::{Geometry, Ppn, RecordFormat};
 use serde::Serialize;
 
 pub(super) const HEADER_BYTES: usize = 22;
 
 /// The versions of the root that can be decoded.
-const VERSIONS: core::ops::RangeInclusive<u64> = 3..=5;
-/// The first version whose extents may lie in map pages.
-const VERSION_MAPPED: u64 = 5;
+const VERSIONS: core::ops::RangeInclusive<u64> = 3..=7;
+/// The versions whose extents may lie in map pages.
+const VERSIONS_MAPPED: [u64; 2] = [5, 7];
+const CHANGES: u64 = 6;
 
 /// A level of plow, from the newest commit page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -134,7 +135,7 @@ fn listed(count: u64, last: u32, geometry: &Geometry, data_of: DataOf<'_>) -> Ve
 pub(super) fn root(body: &[u8], geometry: &Geometry, data_of: DataOf<'_>) -> Option<(PlowRoot, usize)> {
     let mut reader = Reader { bytes: body, at: 0 };
     let version = reader.number().filter(|version| VERSIONS.contains(version))?;
-    let is_mapped = version == VERSION_MAPPED;
+    let is_mapped = VERSIONS_MAPPED.contains(&version);
     reader.number()?;
     reader.number()?;
     let record = (reader.number()?, reader.number()?);
@@ -201,21 +202,26 @@ pub(super) fn decode(decoder: &Decoder, ppn: Ppn, mut sheet: Sheet<'_>) -> Page 
     if data.len() < HEADER_BYTES || sheet.peek(Area::Data, 4, 1) != 0x9e {
         return Page::torn(sheet, "Byte 4 is not 0x9E, as in every page of plow.");
     }
-    let right = crc32(&[&ppn.0.to_le_bytes(), &data[4..]]) == sheet.peek(Area::Data, 0, 4) as u32;
+    let end = match sheet.peek(Area::Data, 5, 1) {
+        CHANGES => (sheet.peek(Area::Data, 8, 2) as usize).clamp(HEADER_BYTES, data.len()),
+        _ => data.len(),
+    };
+    let right = crc32(&[&ppn.0.to_le_bytes(), &data[4..end]]) == sheet.peek(Area::Data, 0, 4) as u32;
     sheet.checksum(Area::Data, 0, right);
     sheet.note(Area::Data, (4, 1), "page of plow", "0x9e".into());
-    let kind = sheet.data_number(5, 1, "kind: 1 level, 2 commit, 3 sealed, 4 summary, 5 map");
+    let kind = sheet.data_number(5, 1, "kind: 1 level, 2 commit, 3 sealed, 4 summary, 5 map, 6 changes");
     let flags = sheet.data_number(6, 1, "flags: 1 tombstones, 2 closed, 4 commits, 8 open");
     let high = sheet.data_number(7, 1, "bits 40 to 47 of the number of the program, inverted");
     let counted = match kind {
         4 => "groups",
         5 => "extents",
+        CHANGES => "place of the first change",
         _ => "records",
     };
     let count = sheet.data_number(8, 2, counted) as usize;
     sheet.data_number(10, 2, "erases of the block");
     let low = sheet.data_number(12, 5, "number of the program, lowest 40 bits");
-    sheet.data_number(17, 5, "newest commit page's program, lowest 40 bits");
+    let commit = sheet.data_number(17, 5, "newest commit page's program, lowest 40 bits");
     let program = (0xff - high) << 40 | low;
     if !right {
         return Page::torn(sheet, "Its checksum does not match.");
@@ -226,6 +232,10 @@ pub(super) fn decode(decoder: &Decoder, ppn: Ppn, mut sheet: Sheet<'_>) -> Page 
         2 => (Role::Commit, format!("a commit page: the root, and {count} records of the memtable")),
         3 => (Role::Commit, format!("a sealed page of the memtable, {count} records")),
         5 => (Role::Commit, format!("a page of the map, {count} extents")),
+        CHANGES => {
+            let made = changes(&mut sheet, (ppn, commit), count, decoder.record);
+            (Role::Commit, format!("changes behind a commit page, {made} of them"))
+        }
         _ => (Role::Summary, format!("a summary of {count} groups")),
     };
     let mut note = String::new();
@@ -300,4 +310,43 @@ fn node(sheet: &mut Sheet<'_>, at: usize, records: &super::packed::Unpacked, tom
         links: Vec::new(),
         values: records.iter().map(|record| record.1.clone().unwrap_or_default()).collect(),
     }
+}
+
+/// Notes the changes of a page, from the first one on, and returns their number. The commit page's program is
+/// part of their checksums.
+fn changes(sheet: &mut Sheet<'_>, (ppn, commit): (Ppn, u64), first: usize, record: RecordFormat) -> usize {
+    let (key_bytes, value_bytes) = (usize::from(record.key_bytes), usize::from(record.value_bytes));
+    let data = sheet.data;
+    let mut fields = Reader { bytes: data, at: HEADER_BYTES };
+    let mut word = || {
+        fields.number()?;
+        fields.at += if fields.byte()? == 0 { 0 } else { key_bytes };
+        fields.number()?;
+        fields.number()?;
+        fields.number()
+    };
+    let word = word().map_or(1, |word| word.max(1) as usize);
+    let (mut at, mut made) = (first, 0);
+    while let Some(tag) = data.get(at).copied().filter(|tag| tag & 0xfc == 0x58) {
+        let mut reader = Reader { bytes: data, at: at + 1 };
+        if tag & 2 != 0 {
+            let moved = reader.number().and_then(|_| reader.byte());
+            reader.at += if moved == Some(0) { 0 } else { key_bytes };
+        }
+        let (key, value) = (reader.at, reader.at + key_bytes);
+        let end = value + if tag & 1 == 0 { value_bytes } else { 0 };
+        let Some(check) = data.get(end..end + 3) else { break };
+        let (page, program) = (ppn.0.to_le_bytes(), commit.to_le_bytes());
+        let crc = crc32(&[&page, &program, &(at as u32).to_le_bytes(), &data[at..end]]);
+        if crc.to_le_bytes()[..3] != *check {
+            break;
+        }
+        let text = match tag & 1 {
+            0 => format!("{} = {}", number_text(&data[key..value]), number_text(&data[value..end])),
+            _ => format!("{} removed", number_text(&data[key..value])),
+        };
+        sheet.note(Area::Data, (at, end + 3 - at), "change", text);
+        (at, made) = ((end + 3).next_multiple_of(word), made + 1);
+    }
+    made
 }

@@ -49,6 +49,28 @@ fn extents_that_the_map_of_plow_lists_are_found() {
     assert!(scan.tree.is_complete && below as u64 >= told && told > 5_000, "{below} of {told}");
 }
 
+/// Where the chip takes words of a programmed page, the changes behind the newest commit page are told.
+#[test]
+fn changes_appended_by_plow_are_told() {
+    let mut part = catalogue::mlc_with(512, 8, 40);
+    part.geometry = part.geometry.with_append_bytes(4);
+    let (record, chip) = (RecordFormat::new(4, 4), Shared::new(SimChip::new(&part).unwrap()));
+    let entry = INDEXES.iter().find(|entry| entry.name == "plow").unwrap();
+    let mut index = (entry.format)(Box::new(chip.clone()), &Settings::new(record)).unwrap();
+    (0..20u32).for_each(|i| index.put(&i.to_be_bytes(), &[7; 4]).unwrap());
+    index.remove(&3u32.to_be_bytes()).unwrap();
+    let mut chip = chip.lock().clone();
+    let decoder = Decoder::new(Family::Plow, record, chip.geometry());
+    let (mut data, mut told) = (vec![0; 512], Vec::new());
+    for ppn in (0..chip.geometry().pages()).map(Ppn) {
+        chip.read(ppn, Cause::Check, &mut data, &mut []).unwrap();
+        let page = decoder.page(ppn, &data, &[]);
+        told.extend(page.fields.into_iter().filter(|field| field.name == "change"));
+    }
+    let last = told.last().map(|field| field.value.as_str());
+    assert!(told.len() >= 20 && last == Some("3 removed"), "{} changes, {last:?}", told.len());
+}
+
 /// Records that end with zeros are decoded with their contents, not only counted.
 #[test]
 fn records_of_which_zeros_are_left_out_are_found() {

@@ -92,10 +92,21 @@ impl Stock {
         if SEALS && self.commits.tail.is_some() { self.memtable.capacity() / SHARE } else { 0 }
     }
 
-    /// True if sealed pages should be given back now: a round of the first sweep still fits the blocks.
+    /// True if sealed pages in blocks behind should be given back now: a round of the first sweep still fits the
+    /// blocks.
     pub(super) fn is_nearly_short(&self) -> bool {
         let round = self.levels[0].pages().div_ceil(self.geometry.pages_per_block as usize);
+        let is_behind = |sealed: &Sealed| Some(self.geometry.block_of(sealed.ppn)) != self.commits.newest;
         self.space.available() < self.blocks_for(Need::Insert { records: 1 }) + 1 + round.min(ROUND_BLOCKS)
+            && (self.commits.sealed.front().is_some_and(is_behind) || self.is_any_left_by_commit())
+    }
+
+    /// True if the next insertion still has room where a page of changes is begun: a memtable with sealed pages
+    /// needs more.
+    fn bears_sealed(&self) -> bool {
+        let need = Need::Insert { records: 1 };
+        let more = self.dissolved_if_sealed(1) - self.dissolved(1);
+        self.space.available() >= self.blocks_for(need) + more
     }
 }
 
@@ -267,7 +278,9 @@ impl<N: Nand> Core<N> {
     /// program failed.
     fn begin_changes(&mut self) -> Result<bool, IndexFault> {
         let commits = &self.stock.commits;
-        let is_behind = commits.open.is_some() && commits.open.map(|open| open.0) == commits.newest;
+        let is_behind = self.stock.bears_sealed()
+            && commits.open.is_some()
+            && commits.open.map(|open| open.0) == commits.newest;
         let Some(word) = commits.tail.as_ref().filter(|_| is_behind).map(|tail| tail.word) else {
             return Ok(false);
         };

@@ -134,11 +134,13 @@ impl Stock {
     /// Blocks that the pages of the first level may take if a memtable too large for a commit page goes
     /// there, after `more` records were added. 0 if the memtable fits.
     pub(super) fn dissolved(&self, more: usize) -> usize {
-        let records = self.memtable.len() + more;
-        if self.commits.sealed_pages() == 0 && self.fits_for_good(records) {
-            return 0;
-        }
-        1 + self.pages_of(records).div_ceil(self.geometry.pages_per_block as usize)
+        let is_small = self.commits.sealed_pages() == 0 && self.fits_for_good(self.memtable.len() + more);
+        if is_small { 0 } else { self.dissolved_if_sealed(more) }
+    }
+
+    /// The same if there is a sealed page.
+    pub(super) fn dissolved_if_sealed(&self, more: usize) -> usize {
+        1 + self.pages_of(self.memtable.len() + more).div_ceil(self.geometry.pages_per_block as usize)
     }
 
     /// True if there are too many sealed pages, so that the first sweep must advance.

@@ -281,7 +281,7 @@ impl<N: Nand> Core<N> {
                 self.commit(false)?;
                 return Ok(true);
             }
-            is_much = self.stock.is_much_sealed() || is_short && self.stock.commits.sealed_pages() > 0;
+            is_much = self.stock.is_much_sealed() || is_short;
         }
         if is_much {
             self.step(0)?;

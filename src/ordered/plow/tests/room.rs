@@ -11,6 +11,8 @@ struct Shape {
     set: PlowConfig,
     /// Number of changes from one mount to the next, on average.
     mounts: u64,
+    /// Bytes of a word where changes are appended, else 0.
+    word: u32,
 }
 
 impl Shape {
@@ -27,7 +29,15 @@ impl Shape {
             ..settings(record.0, record.1, class)
         };
         let mounts = one_of(&[3, 20, 100, 1000]).into();
-        Shape { seed, chip: (512, pages, blocks), record, set, mounts }
+        Shape { seed, chip: (512, pages, blocks), record, set, mounts, word: 0 }
+    }
+
+    /// A small chip where changes are appended.
+    fn appending(seed: u64) -> Shape {
+        let shape = Shape::new(seed);
+        let set = PlowConfig { durability: Durability::EveryOperation, ..shape.set };
+        let chip = (512, 8, 12 + (seed % 3) as u32);
+        Shape { word: [1, 4, 32][seed as usize % 3], chip, set, ..shape }
     }
 }
 
@@ -41,7 +51,11 @@ struct Life {
 impl Life {
     fn new(shape: Shape) -> Life {
         let (page, pages, blocks) = shape.chip;
-        let plow = Plow::format(chip(page, pages, blocks), &shape.set).unwrap();
+        let nand = match shape.word {
+            0 => chip(page, pages, blocks),
+            word => append::nor(page, pages, blocks, word, shape.seed % 2 == 0),
+        };
+        let plow = Plow::format(nand, &shape.set).unwrap();
         let rng = Rng::new(shape.seed);
         Life { shape, plow: Some(plow), model: Model::new(), rng }
     }
@@ -93,25 +107,36 @@ impl Life {
 fn a_full_chip_takes_removals_after_any_mounts() {
     // Of 146 shapes the six on which removals were refused while open blocks counted as room, and two more.
     for seed in [17, 33, 43, 109, 116, 121, 141, 149].into_iter().step_by(stride(4)) {
-        let mut life = Life::new(Shape::new(seed));
-        for (refusals, part) in [(1, 2), (30, 1)] {
-            life.fill(refusals);
-            for key in life.model.keys().step_by(part).cloned().collect::<Vec<_>>() {
-                life.remove(&key);
-            }
-            life.plow().sync().unwrap();
-            let model = core::mem::take(&mut life.model);
-            assert_holds(life.plow(), &model);
-            life.model = model;
+        fill_and_empty(Shape::new(seed));
+    }
+}
+
+#[test]
+fn a_full_chip_takes_removals_where_changes_are_appended() {
+    inputs::cases(60, |seed| fill_and_empty(Shape::appending(seed)));
+}
+
+fn fill_and_empty(shape: Shape) {
+    let mut life = Life::new(shape);
+    for (refusals, part) in [(1, 2), (30, 1)] {
+        life.fill(refusals);
+        for key in life.model.keys().step_by(part).cloned().collect::<Vec<_>>() {
+            life.remove(&key);
         }
+        life.plow().sync().unwrap();
+        let model = core::mem::take(&mut life.model);
+        assert_holds(life.plow(), &model);
+        life.model = model;
     }
 }
 
 #[test]
 fn a_batch_finds_room_where_its_changes_do() {
     let set = PlowConfig { memtable: Some(12), ..settings(8, 79, Durability::EverySync) };
-    let (mut life, mut rng) =
-        (Life::new(Shape { seed: 1, chip: (1024, 32, 8), record: (8, 79), set, mounts: 50 }), Rng::new(2));
+    let (mut life, mut rng) = (
+        Life::new(Shape { seed: 1, chip: (1024, 32, 8), record: (8, 79), set, mounts: 50, word: 0 }),
+        Rng::new(2),
+    );
     for round in 0..6 {
         let value = [round; 79];
         life.fill(1);

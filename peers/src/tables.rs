@@ -177,8 +177,7 @@ fn choice(csv: &str) -> String {
 
 /// The first of these cases, for the README.
 fn readme(csv: &str) -> String {
-    let mut out =
-        String::from("| 200 settings in 64 KiB of NOR | us an update | KiB of RAM |\n|---|---|---|\n");
+    let mut out = String::from("| 200 settings in 64 KiB | us an update | KiB of RAM |\n|---|---|---|\n");
     let rows = rows(csv);
     for row in pair(&rows, "nor-200", "sequential-storage with key cache").into_iter().flatten() {
         let name = row.store().split(' ').next().unwrap_or_default();
@@ -189,7 +188,7 @@ fn readme(csv: &str) -> String {
 }
 
 /// A page with what the rows and the lock file say between its marks, such as `<!-- peers: tables -->`.
-pub fn page(page: &str, csv: &str, lock: &str) -> String {
+pub(crate) fn page(page: &str, csv: &str, lock: &str) -> String {
     let parts = [
         ("tables", tables(csv)),
         ("settings", settings(csv)),
@@ -206,4 +205,4 @@ pub fn page(page: &str, csv: &str, lock: &str) -> String {
 }
 
 /// Pages that have such marks.
-pub const PAGES: [&str; 3] = ["docs/peers.md", "docs/indexes.md", "README.md"];
+pub(crate) const PAGES: [&str; 3] = ["docs/peers.md", "docs/indexes.md", "README.md"];

@@ -14,8 +14,7 @@ const SMALL_STORE: u64 = 128 << 10;
 /// The note for a chip and an amount of RAM.
 pub(super) fn peer(part: &Part, ram_bytes: u64) -> Option<&'static str> {
     let geometry = part.geometry;
-    let is_theirs =
-        geometry.overwrites() || geometry.data_bytes() <= SMALL_STORE || ram_bytes < LITTLE_RAM;
+    let is_theirs = geometry.overwrites() || geometry.data_bytes() <= SMALL_STORE || ram_bytes < LITTLE_RAM;
     is_theirs.then_some(NOTE)
 }
 

@@ -1,6 +1,6 @@
 # Everything runs from here; `make help` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-tiers test-adding nightly time campaigns miri test-look tools lint doc book bench repro fuzz soak test-mtd test-py test-beside demo-sqlite sqlite-extension sqlite-speedtest sqlite-suite c c-arm firmware firmware-keep firmware-if-there
+.PHONY: help run test test-tiers test-adding nightly time campaigns miri test-look tools lint doc book bench repro fuzz soak test-mtd test-py test-beside peers demo-sqlite sqlite-extension sqlite-speedtest sqlite-suite c c-arm firmware firmware-keep firmware-if-there
 
 CARGO ?= cargo
 
@@ -50,6 +50,12 @@ test-py: ## the package for Python: its wheel, all its tests with Dask, pandas a
 
 test-beside: ## nandex-sqlite in one program with the newest rusqlite, diesel and sqlx (from the registry)
 	tests/beside/run.sh
+
+# The crate stands apart: nobody who builds Nandex builds the peers, nor does the gate.
+peers: ## other stores and Nandex on the same simulated chips: results/peers.csv, docs/peers.md (QUICK=1: a minute)
+	for what in test build; do $(CARGO) $$what --release --locked --manifest-path peers/Cargo.toml \
+		--target-dir $${CARGO_TARGET_DIR:-target}/peers || exit 1; done
+	QUICK=$(QUICK) $${CARGO_TARGET_DIR:-target}/peers/release/nandex-peers $(ONLY)
 
 test-look: ## the page of `nandex serve` in headless Chromium: plays, steps back, cuts the power; skipped where that is missing
 	@if sh tests/look/run.sh ready; then $(CARGO) build --release --locked -p nandex-cli && \

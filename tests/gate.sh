@@ -101,6 +101,7 @@ nightly() {
     part "pages on adding, applied" make --no-print-directory test-adding
     part "campaigns" make --no-print-directory campaigns
     part "Linux devices, if QEMU is there" linux_devices
+    part "beside other stores" make --no-print-directory peers
     if "$cargo" +nightly miri --version > /dev/null 2>&1; then part "miri" make --no-print-directory miri; else
         echo "== miri: skipped, no nightly compiler is here (rustup toolchain install nightly --component miri)"
     fi

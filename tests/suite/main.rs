@@ -10,6 +10,7 @@ mod look_ups;
 mod mu_star;
 mod opened;
 mod page_map_damage;
+mod peers_docs;
 mod plow;
 mod plow_room;
 mod quoted;

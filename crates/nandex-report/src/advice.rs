@@ -17,7 +17,8 @@ const LISTED: usize = 8;
 pub fn render(advice: &Advice, width: usize) -> String {
     let mut out = wrap(&question(advice), width);
     let Some(answer) = &advice.answer else {
-        return out + "\n" + &wrap(&nothing(advice), width);
+        let peer = advice.peer.map(|peer| format!("\n{peer}")).unwrap_or_default();
+        return out + "\n" + &wrap(&(nothing(advice) + &peer), width);
     };
     out += "\n";
     out += &wrap(&headline(advice, answer), width);
@@ -225,6 +226,9 @@ fn turns(advice: &Advice) -> String {
     if !points.is_empty() {
         let _ = write!(out, "\nBy RAM: {}.", points.join("; "));
     }
+    if let Some(peer) = advice.peer {
+        let _ = write!(out, "\n{peer}");
+    }
     out
 }
 
@@ -257,9 +261,13 @@ mod tests {
         );
         advice.others[0].is_equivalent = false;
         assert!(headline(&advice, &answer).contains("is next"), "{}", headline(&advice, &answer));
+        assert!(!text.contains("littlefs"), "a chip and RAM of ours: {text}");
+        advice.peer = Some("littlefs may fit better");
+        assert!(render(&advice, 100).contains("\nlittlefs may fit better\n"));
         let none =
             Advice { answer: None, refused: [("mu".to_string(), "no RAM".to_string())].into(), ..advice };
         let text = render(&none, 100);
+        assert!(text.contains("littlefs may fit better"), "{text}");
         assert!(text.contains("Nothing runs so") && text.contains("! mu: no RAM"), "{text}");
     }
 

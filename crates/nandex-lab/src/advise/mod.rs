@@ -11,6 +11,7 @@ mod answer;
 mod config;
 mod figures;
 pub mod halving;
+mod peer;
 mod search;
 mod space;
 mod trial;
@@ -209,6 +210,9 @@ pub struct Advice {
     pub turns: Vec<Turn>,
     /// The answers with other amounts of RAM.
     pub by_ram: Vec<AtRam>,
+    /// A note where a store of others may fit better; `None` where none does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer: Option<&'static str>,
     /// Indexes that cannot run under the conditions at all, with the reason.
     pub refused: BTreeMap<String, String>,
     /// The configuration as TOML; empty without an answer.

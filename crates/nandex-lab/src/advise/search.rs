@@ -2,6 +2,7 @@
 
 use super::answer::{Ranked, choose, contender, ranked, turns_of_chip, turns_of_load};
 use super::halving::{Plan, halve};
+use super::peer::peer;
 use super::space::{Candidate, candidates};
 use super::trial::{Bench, Parts, Tried};
 use super::{ADVICE_SCHEMA, Advice, AtRam, Request, Turn, Want, config};
@@ -289,6 +290,7 @@ impl Search<'_> {
             rust: String::new(),
             c: None,
             by_ram,
+            peer: peer(self.part(), ram),
         };
         let Some(place) = choose(ranked, self.want(), self.part()) else { return advice };
         let (best, chosen) = (&ranked[0], &ranked[place]);

@@ -172,13 +172,23 @@ const fn ours(name: &'static str, settings: &'static str, way: Way) -> Contestan
 const ON_NOR: &[Contestant] = &[
     ours(
         "plow",
-        "64 KiB of RAM; pages of 240 + 16 (long records: 496 + 16); blocks of a sector",
-        Way::new("plow", 64),
+        "64 KiB of RAM; pages of 496 + 16 (long records: 1008 + 16); blocks of a sector",
+        Way::new("plow", 64).in_large_pages(),
     ),
     ours(
         "plow in blocks of 64 KiB",
         "64 KiB of RAM; the same pages; blocks of 64 KiB",
-        Way::new("plow", 64).in_blocks(),
+        Way::new("plow", 64).in_large_pages().in_blocks(),
+    ),
+    ours(
+        "plow with 8 KiB",
+        "8 KiB of RAM; the same pages; blocks of a sector",
+        Way::new("plow", 8).in_large_pages(),
+    ),
+    ours(
+        "vmtree-ow",
+        "64 KiB of RAM; pages of 240 + 16 (long records: 496 + 16); blocks of a sector",
+        Way::new("vmtree-ow", 64),
     ),
     ours(
         "vmtree",

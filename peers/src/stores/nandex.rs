@@ -20,17 +20,29 @@ pub struct Way {
     pub options: &'static [(&'static str, &'static str)],
     /// Whether blocks of NOR are erase blocks of 64 KiB and not sectors.
     pub in_blocks: bool,
+    /// Pages of NOR with their spare areas, for short records and for long ones.
+    pub pages: [(u32, u32); 2],
 }
+
+/// 16 pages in a sector, or 8 for records of which these would not take some.
+const SMALL: [(u32, u32); 2] = [(240, 16), (496, 16)];
+/// 8 pages in a sector, or 4.
+const LARGE: [(u32, u32); 2] = [(496, 16), (1008, 16)];
 
 impl Way {
     /// An index with so much RAM and default options.
     pub const fn new(index: &'static str, ram_kib: usize) -> Way {
-        Way { index, ram_kib, options: &[], in_blocks: false }
+        Way { index, ram_kib, options: &[], in_blocks: false, pages: SMALL }
     }
 
     /// The same in erase blocks of 64 KiB.
     pub const fn in_blocks(self) -> Way {
         Way { in_blocks: true, ..self }
+    }
+
+    /// The same with larger pages on NOR.
+    pub const fn in_large_pages(self) -> Way {
+        Way { pages: LARGE, ..self }
     }
 
     fn settings(&self, load: &Load) -> Settings {
@@ -40,9 +52,8 @@ impl Way {
     }
 
     fn chip(&self, medium: &Medium, load: &Load) -> Result<Box<dyn Nand>, Trouble> {
-        // 16 pages in a sector, or 8 for records of which these would not take some.
-        let (page_bytes, spare_bytes) = if load.value_bytes > 24 { (496, 16) } else { (240, 16) };
-        let shape = Shape { page_bytes, spare_bytes };
+        let (page_bytes, spare_bytes) = self.pages[usize::from(load.value_bytes > 24)];
+        let shape = Shape::new(page_bytes, spare_bytes).with_overwrites(true).with_units_per_block(1);
         Ok(match medium {
             Medium::Nand(chip) => Box::new(chip.clone()),
             Medium::Nor(part) if self.in_blocks => {

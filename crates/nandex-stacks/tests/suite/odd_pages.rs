@@ -28,7 +28,7 @@ fn lives(entry: &IndexEntry, (page, spare): (u32, u32)) -> Result<u64, IndexErro
     while records < RECORDS {
         match tree.put(&key(records).to_be_bytes(), &(records * 3).to_be_bytes()) {
             Err(error) if error.is_full() => break,
-            put => drop(put.unwrap()),
+            put => put.unwrap(),
         }
         records += 1;
     }

@@ -39,7 +39,7 @@ fn lives(entry: &IndexEntry, units: usize, shape: Shape) -> Result<(), String> {
     for (round, number) in (0..ROUNDS).flat_map(|round| (0..KEYS).map(move |number| (round, number))) {
         match tree.put(&key(round, number).to_be_bytes(), &round.to_be_bytes()) {
             Err(error) if !entry.takes_any_key() && error.is_full() => break,
-            put => put.map(drop).map_err(|error| error.to_string())?,
+            put => put.map_err(|error| error.to_string())?,
         }
     }
     tree.close().map_err(|error| error.to_string())?;

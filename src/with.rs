@@ -52,7 +52,7 @@ with! { const Geometry {
     blocks: u32 => with_blocks,
     random_order: bool => with_random_order,
     channels: u32 => with_channels,
-    append_bytes: u32 => with_append_bytes,
+    append_bytes: u16 => with_append_bytes,
 } }
 
 with! { const Timing {

@@ -35,7 +35,7 @@ pub struct Geometry {
     /// already, at a place that is still erased (an *append*). 0: the chip takes no appends. Words are
     /// counted from the first byte of the data area; the spare area follows the data. A chip that overwrites
     /// takes appends.
-    pub append_bytes: u32,
+    pub append_bytes: u16,
 }
 
 /// Error: the description of a chip is impossible. Names the field and the reason.
@@ -153,9 +153,9 @@ impl Geometry {
             );
         }
         let raw_bytes = self.page_bytes + self.spare_bytes;
-        if self.appends() && !raw_bytes.is_multiple_of(self.append_bytes) {
+        if self.appends() && !raw_bytes.is_multiple_of(self.append_bytes.into()) {
             let reason = "a page with its spare area is whole words; 0 for a chip without appends";
-            return fail("append_bytes", self.append_bytes, reason);
+            return fail("append_bytes", self.append_bytes.into(), reason);
         }
         Ok(())
     }
@@ -258,7 +258,7 @@ mod tests {
         let words = |bytes| Geometry::new(448, 64, 8, 64).with_append_bytes(bytes);
         assert!([0, 1, 4, 8, 32, 512].into_iter().all(|bytes| words(bytes).validate().is_ok()));
         assert_eq!(
-            [3, 24, 1024, u32::MAX].map(|n| words(n).validate().unwrap_err().field),
+            [3, 24, 1024, u16::MAX].map(|n| words(n).validate().unwrap_err().field),
             ["append_bytes"; 4]
         );
         let nor = words(0).with_programs_per_page_max(Geometry::ANY_PROGRAMS);

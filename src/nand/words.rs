@@ -70,7 +70,7 @@ impl WordTiming {
             return fail("append_bytes", "a chip that programs single words takes appends", 0);
         }
         let page = self.page_bytes;
-        if !(1..=1 << 16).contains(&page) || !page.is_multiple_of(geometry.append_bytes) {
+        if !(1..=1 << 16).contains(&page) || !page.is_multiple_of(geometry.append_bytes.into()) {
             let reason = "a program page has whole words, 65,536 bytes at most";
             return fail("program_page_bytes", reason, page.into());
         }

@@ -104,7 +104,7 @@ struct ChipFile {
     nop: Option<u32>,
     random_order: Option<bool>,
     channels: Option<u32>,
-    append_bytes: Option<u32>,
+    append_bytes: Option<u16>,
     pairing: Option<String>,
     read_us: Option<f64>,
     read_ns: Option<u64>,

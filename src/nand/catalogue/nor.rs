@@ -14,7 +14,7 @@ use crate::nand::{Geometry, Note, Part, WordTiming};
 const fn nor(
     name: &'static str,
     numbers: Numbers,
-    append_bytes: u32,
+    append_bytes: u16,
     words: WordTiming,
     notes: &'static [Note; 9],
 ) -> Part {

@@ -54,7 +54,7 @@ impl Block {
     /// Returns true if a read of these columns covers a torn word.
     pub(super) fn covers_torn_word(&self, geometry: &Geometry, page: usize, covered: Covered) -> bool {
         let meets = |torn: TornWord, from: usize, bytes: usize| {
-            let word = torn.byte as usize..(torn.byte + geometry.append_bytes) as usize;
+            let word = torn.byte as usize..(torn.byte + u32::from(geometry.append_bytes)) as usize;
             bytes > 0 && word.start < from + bytes && from < word.end
         };
         self.torn_words(page).any(|torn| {

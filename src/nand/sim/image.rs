@@ -153,7 +153,7 @@ impl SimChip {
                 geometry.blocks,
                 geometry.programs_per_page_max,
                 u32::from(geometry.random_order) + ((geometry.channels - 1) << 16),
-                geometry.append_bytes,
+                geometry.append_bytes.into(),
             ],
         );
         put_u64s(out, &[timing.read_ns, timing.program_ns, timing.erase_ns, timing.transfer_ps_per_byte]);
@@ -314,7 +314,9 @@ fn read_part(reader: &mut Reader<'_>, version: u32) -> Result<Part, ImageError> 
         _ => return Err(reader.corrupted("random_order is neither 0 nor 1")),
     };
     if version >= 3 {
-        geometry.append_bytes = reader.u32()?;
+        let word = reader.u32()?;
+        geometry.append_bytes =
+            u16::try_from(word).map_err(|_| reader.corrupted("append_bytes is above 65,535"))?;
     }
     let timing = Timing {
         read_ns: reader.u64()?,
@@ -405,12 +407,12 @@ fn read_torn_words(
     let mut from = 0;
     for _ in 0..words {
         let byte = reader.u32()?;
-        let is_word = has_words(geometry) && byte.is_multiple_of(geometry.append_bytes);
+        let is_word = has_words(geometry) && byte.is_multiple_of(geometry.append_bytes.into());
         if !is_word || byte < from || byte as usize >= geometry.raw_page_bytes() {
             return Err(reader.corrupted("a torn word out of place"));
         }
         block.torn.push(TornWord { page: page as u16, byte });
-        from = byte + geometry.append_bytes;
+        from = byte + u32::from(geometry.append_bytes);
     }
     Ok(())
 }

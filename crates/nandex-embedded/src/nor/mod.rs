@@ -73,7 +73,7 @@ impl<F: NorFlash> NorChip<F> {
         let pages = block_bytes / whole;
         let blocks = capacity / block_bytes.max(1);
         let mut geometry = Geometry::new(shape.page_bytes, shape.spare_bytes, pages.min(4096), blocks)
-            .with_append_bytes(write);
+            .with_append_bytes(u16::try_from(write).unwrap_or(0));
         if shape.overwrites {
             geometry = geometry.with_programs_per_page_max(Geometry::ANY_PROGRAMS).with_random_order(true);
         }

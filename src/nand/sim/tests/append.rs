@@ -11,7 +11,7 @@ const SPARE: usize = 16;
 const WHOLE: usize = PAGE + SPARE;
 
 /// A chip of words that are programmed once.
-fn chip(append_bytes: u32) -> SimChip {
+fn chip(append_bytes: u16) -> SimChip {
     let mut part = mlc_with(PAGE as u32, 4, 4);
     part.geometry.spare_bytes = SPARE as u32;
     part.geometry = part.geometry.with_append_bytes(append_bytes);
@@ -261,7 +261,7 @@ proptest! {
         ops in prop::collection::vec((0u32..16, 0usize..WHOLE, 1usize..24, any::<u8>()), 1..120),
         word_bytes in prop::sample::select(vec![1usize, 2, 8, 16]),
     ) {
-        let mut chip = chip(word_bytes as u32);
+        let mut chip = chip(word_bytes as u16);
         let mut model = vec![vec![0xff; WHOLE]; 16];
         let mut next = [0; 4];
         for (ppn, from, bytes, value) in ops {

@@ -11,7 +11,7 @@ use crate::testing::History;
 use crate::units::Ppn;
 
 /// A chip whose pages take words of `word` bytes; `once` if each word takes one program.
-pub(super) fn nor(page: u32, pages_per_block: u32, blocks: u32, word: u32, once: bool) -> SimChip {
+pub(super) fn nor(page: u32, pages_per_block: u32, blocks: u32, word: u16, once: bool) -> SimChip {
     let programs = if once { 1 } else { Geometry::ANY_PROGRAMS };
     let geometry = Geometry::new(page, 64, pages_per_block, blocks)
         .with_append_bytes(word)

@@ -12,7 +12,7 @@ struct Shape {
     /// Number of changes from one mount to the next, on average.
     mounts: u64,
     /// Bytes of a word where changes are appended, else 0.
-    word: u32,
+    word: u16,
 }
 
 impl Shape {

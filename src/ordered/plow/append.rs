@@ -17,7 +17,7 @@
 //! 1 byte: 0x58, + 1 if the key was removed, + 2 if the first sweep has moved since the change before
 //! round and cursor of the first sweep, if it has moved
 //! the key; its value if it was put
-//! 3 bytes of a CRC-32 of the page's number, the commit page's program, the place in the page, and the bytes before
+//! 3 bytes of a CRC-32 of the page's number, the commit page's program, the place in the page, these bytes
 //! ```
 //!
 //! A mount takes the root and the records of the newest commit page, and then all changes behind it. Steps
@@ -26,10 +26,8 @@
 //! blocks are to be freed. A change that is not whole ends a page. It was being written when the power
 //! failed: nothing lies behind it.
 
-use super::Core;
 use super::commit::{Commits, SEALS, Sealed, Stand};
-use super::io::Target;
-use super::medium::Found;
+use super::medium::{Found, Medium};
 use super::mount::Taking;
 use super::page::{HEADER_BYTES, Header, Kind, low};
 use super::root::{Reader, Writer};
@@ -39,7 +37,7 @@ use crate::codec::{crc32, is_blank};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Geometry, Nand, is_done};
 use crate::ordered::{Durability, RecordFormat};
-use crate::units::Ppn;
+use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -92,8 +90,8 @@ impl Stock {
         if SEALS && self.commits.tail.is_some() { self.memtable.capacity() / SHARE } else { 0 }
     }
 
-    /// True if sealed pages in blocks behind should be given back now: a round of the first sweep still fits the
-    /// blocks.
+    /// True if sealed pages in blocks behind should be given back now: a round of the first sweep still fits
+    /// the blocks.
     pub(super) fn is_nearly_short(&self) -> bool {
         let round = self.levels[0].pages().div_ceil(self.geometry.pages_per_block as usize);
         let is_behind = |sealed: &Sealed| Some(self.geometry.block_of(sealed.ppn)) != self.commits.newest;
@@ -101,8 +99,8 @@ impl Stock {
             && (self.commits.sealed.front().is_some_and(is_behind) || self.is_any_left_by_commit())
     }
 
-    /// True if the next insertion still has room where a page of changes is begun: a memtable with sealed pages
-    /// needs more.
+    /// True if the next insertion still has room where a page of changes is begun: a memtable with sealed
+    /// pages needs more.
     fn bears_sealed(&self) -> bool {
         let need = Need::Insert { records: 1 };
         let more = self.dissolved_if_sealed(1) - self.dissolved(1);
@@ -189,7 +187,13 @@ impl Place {
     }
 }
 
-impl<N: Nand> Core<N> {
+/// What an append changes.
+pub(super) struct Appending<'a, N> {
+    pub(super) stock: &'a mut Stock,
+    pub(super) medium: &'a mut Medium<N>,
+}
+
+impl<N: Nand> Appending<'_, N> {
     /// Appends the change of a key, which is in the memtable, behind the newest commit page. `is_new` tells
     /// that the key was not in the memtable before. False if a commit page has to be written instead.
     pub(super) fn append(
@@ -205,7 +209,7 @@ impl<N: Nand> Core<N> {
         }
         let mut change = Change { moved: self.moved(), key, value, end: 0 };
         if !self.has_place_for(&change) {
-            if !self.begin_changes()? {
+            if !self.begin_page()? {
                 return Ok(false);
             }
             change.moved = None;
@@ -213,8 +217,8 @@ impl<N: Nand> Core<N> {
                 return Ok(false);
             }
         }
-        let done = self.program_change(&change)?;
-        let Stock { commits, memtable, levels, .. } = &mut self.stock;
+        let done = self.program(&change)?;
+        let Stock { commits, memtable, levels, .. } = &mut *self.stock;
         if !done {
             // What the page held may be lost.
             commits.forget_sealed();
@@ -250,40 +254,48 @@ impl<N: Nand> Core<N> {
     }
 
     fn has_place_for(&self, change: &Change<'_>) -> bool {
-        self.open_page()
-            .is_some_and(|(place, at)| place.write(&mut [], at, change) <= self.medium.output.len())
+        let end = self.open_page().map(|(place, at)| place.write(&mut [], at, change));
+        end.is_some_and(|end| end <= self.medium.output.len())
+    }
+
+    fn set_page(&mut self, ppn: Ppn, at: usize) {
+        if let Some(tail) = &mut self.stock.commits.tail {
+            tail.page = Some((ppn, at));
+        }
     }
 
     /// Programs the words of a change. False if the program failed.
-    fn program_change(&mut self, change: &Change<'_>) -> Result<bool, IndexFault> {
+    fn program(&mut self, change: &Change<'_>) -> Result<bool, IndexFault> {
         let Some((place, at)) = self.open_page() else { return Ok(false) };
         let output = &mut self.medium.output;
         output.fill(0xff);
         let end = place.write(output, at, change);
         self.medium.credit.note_program();
         let done = is_done(self.medium.nand.program(place.ppn, Cause::Host, &output[..end], &[]))?;
-        let commits = &mut self.stock.commits;
-        if let Some(tail) = &mut commits.tail {
-            tail.page = Some((place.ppn, end.next_multiple_of(place.word)));
-        }
+        self.set_page(place.ppn, end.next_multiple_of(place.word));
         if !done {
-            let block = self.stock.geometry.block_of(place.ppn);
-            commits.open = commits.open.filter(|open| open.0 != block);
-            self.stock.space.blocks.fail(block);
+            self.fail(self.stock.geometry.block_of(place.ppn));
         }
         Ok(done)
     }
 
+    fn fail(&mut self, block: Pbn) {
+        let Stock { commits, space, .. } = &mut *self.stock;
+        commits.open = commits.open.filter(|open| open.0 != block);
+        space.blocks.fail(block);
+    }
+
     /// Begins a page of changes behind the newest commit page. False if the block has no page left, or the
     /// program failed.
-    fn begin_changes(&mut self) -> Result<bool, IndexFault> {
+    fn begin_page(&mut self) -> Result<bool, IndexFault> {
         let commits = &self.stock.commits;
-        let is_behind = self.stock.bears_sealed()
-            && commits.open.is_some()
-            && commits.open.map(|open| open.0) == commits.newest;
-        let Some(word) = commits.tail.as_ref().filter(|_| is_behind).map(|tail| tail.word) else {
+        let behind = commits.open.filter(|open| Some(open.0) == commits.newest);
+        let Some(((block, page), tail)) = behind.zip(commits.tail.as_ref()) else { return Ok(false) };
+        let word = tail.word;
+        if !self.stock.bears_sealed() {
             return Ok(false);
-        };
+        }
+        self.medium.require_number()?;
         let stand = self.stock.levels.stand();
         let before = commits.sealed.back().map(|before| (before.ppn, before.sequence));
         let output = &mut self.medium.output;
@@ -295,12 +307,17 @@ impl<N: Nand> Core<N> {
         if first >= output.len() {
             return Ok(false);
         }
-        let header = Header { kind: Kind::Changes, ..Header::run(first, true) };
-        let Some(ppn) = self.program_once(Target::Commits, header, false)? else { return Ok(false) };
-        self.list_sealed(Sealed { ppn, sequence: self.medium.sequence, stand, pages: 1 });
-        if let Some(tail) = &mut self.stock.commits.tail {
-            tail.page = Some((ppn, first));
+        let (ppn, erases) = (self.stock.geometry.page_at(block, page), self.stock.space.blocks.erases(block));
+        let commit = self.stock.commits.sequence;
+        let header = Header { kind: Kind::Changes, erases, commit, ..Header::run(first, true) };
+        if !self.medium.program(ppn, Cause::Host, header)? {
+            self.fail(block);
+            return Ok(false);
         }
+        let next = page + 1;
+        self.stock.commits.open = (next < self.stock.geometry.pages_per_block).then_some((block, next));
+        self.stock.list_sealed(Sealed { ppn, sequence: self.medium.sequence, stand, pages: 1 });
+        self.set_page(ppn, first);
         Ok(true)
     }
 }
@@ -347,9 +364,9 @@ impl<N: Nand> Taking<'_, N> {
         (HEADER_BYTES..page.len()).any(|at| place.read(page, at, self.record).is_some())
     }
 
-    /// Enters the changes of the page in the input buffer: they are newer than all before. The next commit page
-    /// repeats them: the sweep goes back to where the commit page left it, and the last change may be a torn
-    /// one that looks whole now, and later does not.
+    /// Enters the changes of the page in the input buffer: they are newer than all before. The next commit
+    /// page repeats them: the sweep goes back to where the commit page left it, and the last change may be a
+    /// torn one that looks whole now, and later does not.
     fn changes(&mut self, ppn: Ppn, header: &Header) -> Result<(), IndexFault> {
         let (place, begun) = self.fields(ppn, header)?;
         let (listed, _) = self.listed((place, header), begun)?;

@@ -261,16 +261,8 @@ impl<N: Nand> Core<N> {
         // A mount takes the records from there, whatever was sunk above them.
         let last = self.stock.memtable.key(last).to_vec();
         self.stock.levels.note_top(&last);
-        self.list_sealed(Sealed { ppn, sequence: self.medium.sequence, stand, pages: 1 });
+        self.stock.list_sealed(Sealed { ppn, sequence: self.medium.sequence, stand, pages: 1 });
         Ok(())
-    }
-
-    /// Lists a sealed page that was written now.
-    pub(super) fn list_sealed(&mut self, sealed: Sealed) {
-        let (geometry, capacity) = (self.stock.geometry, self.stock.memtable.capacity());
-        let most = sealed_listed(self.medium.record, geometry, capacity);
-        self.stock.commits.make_room_for_sealed(most, geometry);
-        self.stock.commits.sealed.push_back(sealed);
     }
 }
 
@@ -284,6 +276,13 @@ impl Stock {
         while self.commits.sealed.front().is_some_and(|oldest| oldest.stand.has_passed_all(&now)) {
             self.commits.sealed.pop_front();
         }
+    }
+
+    /// Lists a sealed page that was written now.
+    pub(super) fn list_sealed(&mut self, sealed: Sealed) {
+        let most = sealed_listed(self.memtable.record, self.geometry, self.memtable.capacity());
+        self.commits.make_room_for_sealed(most, self.geometry);
+        self.commits.sealed.push_back(sealed);
     }
 
     /// True if a commit page would give back a block of commit pages or sealed pages.

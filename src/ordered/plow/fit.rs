@@ -138,7 +138,7 @@ impl Stock {
         if is_small { 0 } else { self.dissolved_if_sealed(more) }
     }
 
-    /// The same if there is a sealed page.
+    /// Blocks that the pages of the first level may take then, if there is a sealed page.
     pub(super) fn dissolved_if_sealed(&self, more: usize) -> usize {
         1 + self.pages_of(self.memtable.len() + more).div_ceil(self.geometry.pages_per_block as usize)
     }

@@ -167,8 +167,8 @@ impl<N: Nand> Medium<N> {
         Ok(Header::decode(&self.input, ppn).map_or(Found::Broken, Found::Whole))
     }
 
-    /// Reads a page that cannot be read as a whole word by word, as far as the chip appends words: one of them
-    /// was being programmed when the power failed. Such a word counts as zeros.
+    /// Reads a page that cannot be read as a whole word by word, if the chip appends words: one of them was
+    /// being programmed when the power failed. Such a word counts as zeros.
     fn read_words(&mut self, ppn: Ppn) -> Result<bool, IndexFault> {
         let word = self.nand.geometry().append_bytes as usize;
         if word == 0 {

@@ -8,7 +8,7 @@
 //!  6    1    flags: 1 = with tombstones; 2 = written by a close; 4 = a run page that commits;
 //!                  8 = a commit page that changes of the class *none* follow
 //!  7    1    bits 40 to 47 of the number of the program, inverted
-//!  8    2    records, of a summary groups, of a map page extents, of a page of changes the place of the first
+//!  8    2    records, of a summary groups, of a map page extents, of a page of changes where they begin
 //! 10    2    erases of the block
 //! 12    5    number of the program, without those bits
 //! 17    5    number of the newest commit page's program, this one's for a commit page: its lowest 40 bits

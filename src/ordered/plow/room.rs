@@ -270,28 +270,9 @@ impl<N: Nand> Core<N> {
         }
     }
 
-    /// Makes a step of the first level if there are many sealed pages. Where changes are appended, also if
-    /// blocks are about to run short; or a commit page, if that gives back blocks. True if one was made.
-    fn give_back_sealed(&mut self) -> Result<bool, IndexFault> {
-        let mut is_much = self.stock.is_much_sealed();
-        if SEALS && self.stock.commits.tail.is_some() {
-            self.stock.forget_passed();
-            let is_short = self.stock.is_nearly_short();
-            if is_short && self.stock.is_any_left_by_commit() {
-                self.commit(false)?;
-                return Ok(true);
-            }
-            is_much = self.stock.is_much_sealed() || is_short;
-        }
-        if is_much {
-            self.step(0)?;
-        }
-        Ok(is_much)
-    }
-
     /// Makes a step if a level is full, is being removed, or holds weak pages. True if a step was made.
     pub(super) fn work_below(&mut self) -> Result<bool, IndexFault> {
-        if self.give_back_sealed()? {
+        if give_back_sealed(self)? {
             return Ok(true);
         }
         let full =
@@ -330,4 +311,23 @@ impl<N: Nand> Core<N> {
         self.medium.cause = before;
         stepped.map(|()| true)
     }
+}
+
+/// Makes a step of the first level if there are many sealed pages. Where changes are appended, also if
+/// blocks are about to run short; or a commit page, if that gives back blocks. True if one was made.
+fn give_back_sealed<N: Nand>(core: &mut Core<N>) -> Result<bool, IndexFault> {
+    let mut is_much = core.stock.is_much_sealed();
+    if SEALS && core.stock.commits.tail.is_some() {
+        core.stock.forget_passed();
+        let is_short = core.stock.is_nearly_short();
+        if is_short && core.stock.is_any_left_by_commit() {
+            core.commit(false)?;
+            return Ok(true);
+        }
+        is_much = core.stock.is_much_sealed() || is_short;
+    }
+    if is_much {
+        core.step(0)?;
+    }
+    Ok(is_much)
 }

@@ -78,8 +78,8 @@ impl<'a> Writer<'a> {
         number.to_le_bytes()[..bytes].iter().for_each(|&byte| self.byte(byte));
     }
 
-    /// Writes the fields with which a sealed page begins: where the first sweep stands, and page and program of
-    /// the sealed page before.
+    /// Writes the fields with which a sealed page begins: where the first sweep stands, and page and program
+    /// of the sealed page before.
     pub(super) fn sealed_fields(&mut self, stand: &Stand, before: Option<(Ppn, u64)>) {
         self.number(stand.round.into());
         self.key(&stand.cursor);

@@ -59,8 +59,8 @@ fn few_changes_cost_a_page() {
     assert_holds(&mut plow, &model);
 }
 
-/// Lives of drawn chips and settings in which the power fails again and again, in mounts too. Nothing that was
-/// acknowledged is lost, and after each mount every key is looked up.
+/// Lives of drawn chips and settings in which the power fails again and again. Nothing that was acknowledged
+/// is lost, and after each mount every key is looked up.
 #[test]
 fn lives_with_cuts_lose_nothing() {
     inputs::cases(150, |seed| {

@@ -187,7 +187,7 @@ impl Place {
     }
 }
 
-/// What an append changes.
+/// The parts that an append changes.
 pub(super) struct Appending<'a, N> {
     pub(super) stock: &'a mut Stock,
     pub(super) medium: &'a mut Medium<N>,

@@ -53,7 +53,7 @@ impl Life {
         let (page, pages, blocks) = shape.chip;
         let nand = match shape.word {
             0 => chip(page, pages, blocks),
-            word => append::nor(page, pages, blocks, word, shape.seed % 2 == 0),
+            word => append::nor(page, pages, blocks, word, shape.seed.is_multiple_of(2)),
         };
         let plow = Plow::format(nand, &shape.set).unwrap();
         let rng = Rng::new(shape.seed);

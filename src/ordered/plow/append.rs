@@ -27,7 +27,8 @@
 //! failed: nothing lies behind it.
 
 use super::commit::{Commits, SEALS, Sealed, Stand};
-use super::medium::{Found, Medium};
+use super::io::{Programs, Target};
+use super::medium::Found;
 use super::mount::Taking;
 use super::page::{HEADER_BYTES, Header, Kind, low};
 use super::root::{Reader, Writer};
@@ -37,7 +38,7 @@ use crate::codec::{crc32, is_blank};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Geometry, Nand, is_done};
 use crate::ordered::{Durability, RecordFormat};
-use crate::units::{Pbn, Ppn};
+use crate::units::Ppn;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
@@ -187,13 +188,7 @@ impl Place {
     }
 }
 
-/// The parts that an append changes.
-pub(super) struct Appending<'a, N> {
-    pub(super) stock: &'a mut Stock,
-    pub(super) medium: &'a mut Medium<N>,
-}
-
-impl<N: Nand> Appending<'_, N> {
+impl<N: Nand> Programs<'_, N> {
     /// Appends the change of a key, which is in the memtable, behind the newest commit page. `is_new` tells
     /// that the key was not in the memtable before. False if a commit page has to be written instead.
     pub(super) fn append(
@@ -217,7 +212,7 @@ impl<N: Nand> Appending<'_, N> {
                 return Ok(false);
             }
         }
-        let done = self.program(&change)?;
+        let done = self.program_change(&change)?;
         let Stock { commits, memtable, levels, .. } = &mut *self.stock;
         if !done {
             // What the page held may be lost.
@@ -265,7 +260,7 @@ impl<N: Nand> Appending<'_, N> {
     }
 
     /// Programs the words of a change. False if the program failed.
-    fn program(&mut self, change: &Change<'_>) -> Result<bool, IndexFault> {
+    fn program_change(&mut self, change: &Change<'_>) -> Result<bool, IndexFault> {
         let Some((place, at)) = self.open_page() else { return Ok(false) };
         let output = &mut self.medium.output;
         output.fill(0xff);
@@ -274,28 +269,22 @@ impl<N: Nand> Appending<'_, N> {
         let done = is_done(self.medium.nand.program(place.ppn, Cause::Host, &output[..end], &[]))?;
         self.set_page(place.ppn, end.next_multiple_of(place.word));
         if !done {
-            self.fail(self.stock.geometry.block_of(place.ppn));
+            let block = self.stock.geometry.block_of(place.ppn);
+            self.stock.commits.open = self.stock.commits.open.filter(|open| open.0 != block);
+            self.stock.space.blocks.fail(block);
         }
         Ok(done)
-    }
-
-    fn fail(&mut self, block: Pbn) {
-        let Stock { commits, space, .. } = &mut *self.stock;
-        commits.open = commits.open.filter(|open| open.0 != block);
-        space.blocks.fail(block);
     }
 
     /// Begins a page of changes behind the newest commit page. False if the block has no page left, or the
     /// program failed.
     fn begin_page(&mut self) -> Result<bool, IndexFault> {
         let commits = &self.stock.commits;
-        let behind = commits.open.filter(|open| Some(open.0) == commits.newest);
-        let Some(((block, page), tail)) = behind.zip(commits.tail.as_ref()) else { return Ok(false) };
-        let word = tail.word;
-        if !self.stock.bears_sealed() {
+        let is_behind = commits.open.is_some_and(|open| Some(open.0) == commits.newest);
+        let Some(word) = commits.tail.as_ref().map(|tail| tail.word) else { return Ok(false) };
+        if !is_behind || !self.stock.bears_sealed() {
             return Ok(false);
         }
-        self.medium.require_number()?;
         let stand = self.stock.levels.stand();
         let before = commits.sealed.back().map(|before| (before.ppn, before.sequence));
         let output = &mut self.medium.output;
@@ -307,15 +296,8 @@ impl<N: Nand> Appending<'_, N> {
         if first >= output.len() {
             return Ok(false);
         }
-        let (ppn, erases) = (self.stock.geometry.page_at(block, page), self.stock.space.blocks.erases(block));
-        let commit = self.stock.commits.sequence;
-        let header = Header { kind: Kind::Changes, erases, commit, ..Header::run(first, true) };
-        if !self.medium.program(ppn, Cause::Host, header)? {
-            self.fail(block);
-            return Ok(false);
-        }
-        let next = page + 1;
-        self.stock.commits.open = (next < self.stock.geometry.pages_per_block).then_some((block, next));
+        let header = Header { kind: Kind::Changes, ..Header::run(first, true) };
+        let Some(ppn) = self.program_once(Target::Commits, header, false)? else { return Ok(false) };
         self.stock.list_sealed(Sealed { ppn, sequence: self.medium.sequence, stand, pages: 1 });
         self.set_page(ppn, first);
         Ok(true)
@@ -336,10 +318,7 @@ impl<N: Nand> Taking<'_, N> {
                     self.changes(page, &header)?;
                 }
                 Found::Broken if self.is_damaged(page, sequence) => return Err(not_whole(page)),
-                found => {
-                    let is_hidden = found != Found::Blank || page.0 + 1 < end;
-                    return if is_hidden { self.require_end(page, end, sequence) } else { Ok(()) };
-                }
+                _ => return self.require_end(page, end, sequence),
             }
         }
         Ok(())

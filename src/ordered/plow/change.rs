@@ -1,7 +1,6 @@
 //! Look-ups, changes, batches, and work ahead of time.
 
 use super::Core;
-use super::append::Appending;
 use super::carry::bytes_kept;
 use super::commit::SEALS;
 use super::memtable::Before;
@@ -82,13 +81,18 @@ impl<N: Nand> Core<N> {
         }
         let was_dirty = core::mem::replace(&mut self.stock.commits.dirty, true);
         if self.stock.commits.is_durable()
-            && let Err(error) = make_durable(self, key, value, before.is_none())
+            && let Err(error) = self.make_durable(key, value, before.is_none())
         {
             self.stock.memtable.restore(key, &before);
             self.stock.commits.dirty = was_dirty;
             return Err(error);
         }
         Ok(())
+    }
+
+    /// Makes the change of a key durable, which is the only one in the memtable that is not.
+    fn make_durable(&mut self, key: &[u8], value: Option<&[u8]>, is_new: bool) -> Result<(), IndexFault> {
+        if SEALS && self.programs().append(key, value, is_new)? { Ok(()) } else { self.commit(false) }
     }
 
     /// Applies a batch. Room for all its changes is made first, so that nothing is written between them: the
@@ -186,15 +190,4 @@ impl<N: Nand> Core<N> {
         }
         Ok(pages - self.medium.scrubbed)
     }
-}
-
-/// Makes the change of a key durable, which is the only one in the memtable that is not.
-fn make_durable<N: Nand>(
-    core: &mut Core<N>,
-    key: &[u8],
-    value: Option<&[u8]>,
-    is_new: bool,
-) -> Result<(), IndexFault> {
-    let mut appending = Appending { stock: &mut core.stock, medium: &mut core.medium };
-    if SEALS && appending.append(key, value, is_new)? { Ok(()) } else { core.commit(false) }
 }

@@ -189,7 +189,8 @@ fn lists_bytes(record: RecordFormat, geometry: Geometry) -> usize {
 
 /// Most records of a memtable. Without sealed pages: the records that fit beside any root of the chip. With
 /// them: the records that fit into a commit page beside the root, or those whose sealed pages (three for each
-/// page of records, and a few more) take a quarter of the chip.
+/// page of records, and a few more) take a quarter of the chip. Where changes are appended, sealed pages are
+/// given back in time (`Stock::is_nearly_short`), and may take three eighths.
 fn memtable_max(record: RecordFormat, geometry: Geometry) -> usize {
     let (page, entry) = (geometry.page_bytes as usize, record.entry_bytes() + 1);
     if !SEALS {
@@ -197,10 +198,10 @@ fn memtable_max(record: RecordFormat, geometry: Geometry) -> usize {
         return commit_room_of(page).saturating_sub(root) / entry;
     }
     let of_a_page = ((page - HEADER_BYTES) / entry).max(1);
-    let (eighths, of) = if geometry.appends() { (3, 4) } else { (2, 5) };
+    let (eighths, sealed_each) = if geometry.appends() { (3, 4) } else { (2, 5) };
     let blocks = (geometry.blocks as usize * eighths / 8).saturating_sub(1);
     let pages = (blocks * geometry.pages_per_block as usize).saturating_sub(4);
-    (page * 5 / 8 / entry).max(pages * of_a_page / of).max(MEMTABLE_MIN)
+    (page * 5 / 8 / entry).max(pages * of_a_page / sealed_each).max(MEMTABLE_MIN)
 }
 
 /// Refuses records and chips if a page would hold too little.

@@ -3,7 +3,9 @@
 use super::Core;
 use super::coder::View;
 use super::level::RunAt;
+use super::medium::Medium;
 use super::page::{HEADER_BYTES, Header};
+use super::space::Stock;
 use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
@@ -21,23 +23,18 @@ pub(super) enum Target {
     Sealed,
 }
 
-impl<N: Nand> Core<N> {
+/// Programs of pages. They change the block that a stream is filling.
+pub(super) struct Programs<'a, N> {
+    pub(super) stock: &'a mut Stock,
+    pub(super) medium: &'a mut Medium<N>,
+}
+
+impl<N: Nand> Programs<'_, N> {
     fn open_of(&mut self, target: Target) -> &mut Option<(Pbn, u32)> {
         match target {
             Target::Level(level) => &mut self.stock.levels[level].open,
             Target::Commits => &mut self.stock.commits.open,
             Target::Sealed => &mut self.stock.commits.open_sealed,
-        }
-    }
-
-    /// Programs the page in the output buffer. If the program fails, another block is tried.
-    pub(super) fn program(&mut self, target: Target, header: Header) -> Result<Ppn, IndexFault> {
-        let mut failed = false;
-        loop {
-            match self.program_once(target, header, failed)? {
-                Some(ppn) => return Ok(ppn),
-                None => failed = true,
-            }
         }
     }
 
@@ -92,6 +89,24 @@ impl<N: Nand> Core<N> {
             self.stock.space.leave_if_dead(block, &self.stock.levels);
         }
         Ok(None)
+    }
+}
+
+impl<N: Nand> Core<N> {
+    /// View of the parts that programs of pages change.
+    pub(super) fn programs(&mut self) -> Programs<'_, N> {
+        Programs { stock: &mut self.stock, medium: &mut self.medium }
+    }
+
+    /// Programs the page in the output buffer. If the program fails, another block is tried.
+    pub(super) fn program(&mut self, target: Target, header: Header) -> Result<Ppn, IndexFault> {
+        let mut failed = false;
+        loop {
+            match self.programs().program_once(target, header, failed)? {
+                Some(ppn) => return Ok(ppn),
+                None => failed = true,
+            }
+        }
     }
 
     /// Enters the page in the output buffer at the end of a level's new pages, or of its old pages.

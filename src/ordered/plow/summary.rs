@@ -181,7 +181,7 @@ impl<N: Nand> Core<N> {
         };
         let header = Header { kind: Kind::Summary, count, ..Header::run(0, false) };
         // In another block the summary would be of no use.
-        self.program_once(Target::Level(level), header, false).map(|_| ())
+        self.programs().program_once(Target::Level(level), header, false).map(|_| ())
     }
 }
 

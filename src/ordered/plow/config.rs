@@ -174,7 +174,7 @@ impl Shares {
     }
 }
 
-/// Bytes of the lists of blocks, of cursors, and of what vectors hold in reserve. With few pages to a block
+/// Bytes of the lists of blocks, of cursors, of what a walk needs, and of what vectors hold in reserve. With few pages to a block
 /// nearly each page has an extent, and a mount holds the rows of a root besides.
 fn lists_bytes(record: RecordFormat, geometry: Geometry) -> usize {
     let blocks = geometry.blocks as usize;
@@ -184,7 +184,7 @@ fn lists_bytes(record: RecordFormat, geometry: Geometry) -> usize {
         ROWS_BELOW.. => 0,
         pages => blocks * size_of::<Extent>() * 8 / pages.max(8) as usize,
     };
-    blocks * 3 + 96 + 8 * usize::from(record.key_bytes) + values + rows
+    blocks * 3 + 80 + 8 * usize::from(record.key_bytes) + values + rows
 }
 
 /// Most records of a memtable. Without sealed pages: the records that fit beside any root of the chip. With

@@ -10,6 +10,7 @@ use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, NandError, Reading, is_done, read_again};
 use crate::ordered::RecordFormat;
 use crate::units::Ppn;
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -33,6 +34,17 @@ pub(super) enum Found {
     Broken,
 }
 
+/// A page of a level that is in the output buffer during a walk.
+#[derive(Debug, Default)]
+pub(super) struct Beside {
+    loaded: Option<Loaded>,
+    known: Cell<Known>,
+}
+
+/// Records of the first of three levels that a walk copies at a time: about as many as that level has among
+/// a hundred.
+pub(super) const COPIES: usize = 6;
+
 /// A chip, with a buffer for the page read and one for the page written.
 #[derive(Debug)]
 pub(super) struct Medium<N> {
@@ -41,8 +53,10 @@ pub(super) struct Medium<N> {
     loaded: Option<Loaded>,
     /// Place of the record found last in the loaded page.
     known: Cell<Known>,
-    /// The page being written, or records gathered for a range.
+    /// The page being written, or in a walk the page of the level above the last.
     pub(super) output: Vec<u8>,
+    /// Four keys, a value and copies of records, for a walk.
+    pub(super) aside: Box<[u8]>,
     /// Number of the newest program.
     pub(super) sequence: u64,
     /// Cause to which reads are booked now.
@@ -54,6 +68,12 @@ pub(super) struct Medium<N> {
     /// Number of pages of the chip that this round of scrubbing has passed.
     pub(super) scrubbed: u32,
     pub(super) nand: N,
+}
+
+/// Bytes that a walk needs beside the pages.
+pub(super) fn aside_bytes(record: RecordFormat) -> usize {
+    let (key, value) = (usize::from(record.key_bytes), usize::from(record.value_bytes));
+    4 * key + value + COPIES * (key + value + 1)
 }
 
 fn view_of<'a>(
@@ -80,6 +100,7 @@ impl<N: Nand> Medium<N> {
             loaded: None,
             known: Cell::default(),
             output: vec![0xff; page],
+            aside: vec![0; aside_bytes(record)].into_boxed_slice(),
             sequence: super::numbers::none(),
             cause: Cause::Host,
             weak: None,
@@ -131,6 +152,18 @@ impl<N: Nand> Medium<N> {
 
     pub(super) fn view(&self) -> Result<View<'_>, IndexFault> {
         view_of(self.loaded, &self.input, self.record, &self.known)
+    }
+
+    /// Exchanges the buffers: what was in the input buffer is `beside` afterwards, and the reverse.
+    pub(super) fn exchange(&mut self, beside: &mut Beside) {
+        core::mem::swap(&mut self.input, &mut self.output);
+        core::mem::swap(&mut self.loaded, &mut beside.loaded);
+        self.known.swap(&beside.known);
+    }
+
+    /// The records of the page in the output buffer.
+    pub(super) fn view_beside<'a>(&'a self, beside: &'a Beside) -> Result<View<'a>, IndexFault> {
+        view_of(beside.loaded, &self.output, self.record, &beside.known)
     }
 
     /// The records of the page in the input buffer, and the output buffer.
@@ -215,7 +248,7 @@ impl<N: Nand> Medium<N> {
     }
 
     pub(super) fn ram_bytes(&self) -> usize {
-        self.input.capacity() + self.output.capacity()
+        self.input.capacity() + self.output.capacity() + self.aside.len()
     }
 }
 

@@ -1,25 +1,18 @@
-//! Walks over a range, in windows: the records of all levels but the last are gathered up to some key, then
-//! the last level's pages are read up to there, and all are merged with the memtable.
+//! Walks over a range: the memtable and a page of each level, merged.
 //!
-//! From each upper level a window takes the records of the range in one page, as far as the output buffer has
-//! room. So a window costs one read for each level, and reaches as far as the level that ends first. The last
-//! level's pages are read once each, and once more if a window begins within one.
+//! The page of the last level is in the input buffer, that of the level above in the output buffer, so a walk
+//! reads each of their pages once. Of the first of three levels a few records at a time are copied: of all
+//! levels it has the fewest records in a range. A copy costs its page and, once more, that of the last level.
 
 use super::level::{Part, Place};
+use super::medium::{Beside, COPIES};
 use super::merge::copy_record;
 use super::sight::Sight;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::ordered::{Bounds, Direction, Visit, within};
-use crate::sort;
-use alloc::vec;
-use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow, Range};
-
-/// Position of a walk: the next key, and whether that key itself is still to be visited. `None` at the end of
-/// the keys.
-type At = Option<(Vec<u8>, bool)>;
 
 /// Order of two keys in a walk of this direction.
 fn ahead(a: &[u8], b: &[u8], direction: Direction) -> Ordering {
@@ -29,21 +22,83 @@ fn ahead(a: &[u8], b: &[u8], direction: Direction) -> Ordering {
     }
 }
 
-/// Position in the last level within a window.
-struct Last {
-    place: Option<Place>,
-    /// Records of the page still to come. `None` before the page was read.
-    rest: Option<Range<usize>>,
-    key: Vec<u8>,
+/// Where a walk begins, and which way it goes.
+#[derive(Clone, Copy)]
+struct Way<'a> {
+    /// The first key, and whether it is still to be visited itself. `None`: at the end of the keys.
+    from: Option<(&'a [u8], bool)>,
+    direction: Direction,
 }
 
-/// The part of a walk for which the upper levels' records are gathered.
-struct Window<'a> {
-    at: &'a At,
-    edge: Option<&'a [u8]>,
-    /// Records in the output buffer.
-    gathered: usize,
+impl<'a> Way<'a> {
+    fn new(bounds: Bounds<'a>, direction: Direction) -> Way<'a> {
+        let from = match if direction == Direction::Ascending { bounds.0 } else { bounds.1 } {
+            Bound::Included(key) => Some((key, true)),
+            Bound::Excluded(key) => Some((key, false)),
+            Bound::Unbounded => None,
+        };
+        Way { from, direction }
+    }
+
+    /// Index of the next one of these records.
+    fn head(self, rest: &Range<usize>) -> Option<usize> {
+        match self.direction {
+            _ if rest.is_empty() => None,
+            Direction::Ascending => Some(rest.start),
+            Direction::Descending => Some(rest.end - 1),
+        }
+    }
+
+    fn step_on(self, rest: &mut Range<usize>) {
+        match self.direction {
+            Direction::Ascending => rest.start += 1,
+            Direction::Descending => rest.end -= 1,
+        }
+    }
+
+    /// The records of `all` still to be visited, if the first key is record `index` or belongs there.
+    fn rest(self, all: Range<usize>, (index, found): (usize, bool)) -> Range<usize> {
+        let inclusive = self.from.is_none_or(|(_, inclusive)| inclusive);
+        match self.direction {
+            Direction::Ascending => {
+                (index + usize::from(found && !inclusive)).clamp(all.start, all.end)..all.end
+            }
+            Direction::Descending => {
+                all.start..(index + usize::from(found && inclusive)).clamp(all.start, all.end)
+            }
+        }
+    }
 }
+
+/// A level in a walk.
+#[derive(Default)]
+struct Reader {
+    level: usize,
+    /// The page being read, and its records still to come.
+    here: Option<Place>,
+    rest: Range<usize>,
+    next: Option<Place>,
+}
+
+/// The levels of a walk. Any but the last may be missing, and has no records then.
+struct Readers<'a> {
+    last: Reader,
+    last_key: &'a mut [u8],
+    /// The level above the last.
+    upper: Reader,
+    upper_key: &'a mut [u8],
+    /// The page in the output buffer, which is of that level.
+    beside: Beside,
+    first: Reader,
+    /// Records of the first of three levels, and those still to come.
+    copies: &'a mut [u8],
+    copied: Range<usize>,
+    scratch: &'a mut [u8],
+}
+
+/// Number of sources: memtable, copies, the level above the last, and the last level. The earlier ones are
+/// newer.
+const SOURCES: usize = 4;
 
 impl<N: Nand> Sight<'_, N> {
     /// Visits the records within the bounds.
@@ -53,28 +108,78 @@ impl<N: Nand> Sight<'_, N> {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), IndexFault> {
-        let begin = if direction == Direction::Ascending { bounds.0 } else { bounds.1 };
-        let mut at: At = match begin {
-            Bound::Included(key) => Some((key.to_vec(), true)),
-            Bound::Excluded(key) => Some((key.to_vec(), false)),
-            Bound::Unbounded => None,
-        };
+        let mut aside = core::mem::take(&mut self.medium.aside);
+        let done = self.walk_with(&mut aside, (bounds, Way::new(bounds, direction)), visit);
+        self.medium.aside = aside;
+        done
+    }
+
+    fn walk_with(
+        &mut self,
+        aside: &mut [u8],
+        (bounds, way): (Bounds<'_>, Way<'_>),
+        visit: Visit<'_>,
+    ) -> Result<(), IndexFault> {
+        let key_bytes = usize::from(self.medium.record.key_bytes);
+        let (key, rest) = aside.split_at_mut(key_bytes);
+        let (last_key, rest) = rest.split_at_mut(key_bytes);
+        let (upper_key, rest) = rest.split_at_mut(key_bytes);
+        let (scratch, rest) = rest.split_at_mut(key_bytes);
+        let (value, copies) = rest.split_at_mut(self.medium.record.value_bytes.into());
+        let (last, upper, first) = (Reader::default(), Reader::default(), Reader::default());
+        let (beside, copied) = (Beside::default(), 0..0);
+        let mut levels = Readers { last, last_key, upper, upper_key, beside, first, copies, copied, scratch };
+        self.begin_all(&mut levels, way)?;
+        let pool = &self.stock.memtable;
+        let at = way.from.map(|(key, _)| pool.find(key).map_or_else(|at| (at, false), |at| (at, true)));
+        let mut pooled = at.map_or(0..pool.len(), |at| way.rest(0..pool.len(), at));
         loop {
-            let (gathered, edge) = self.gather(&at, direction)?;
-            let window = Window { at: &at, edge: edge.as_deref(), gathered };
-            let end = self.walk_window(&window, bounds, direction, visit)?;
-            // A window that ends at a key has shown all up to it.
-            match edge {
-                Some(edge) if end.is_continue() => at = Some((edge, false)),
-                _ => return Ok(()),
+            let heads = self.heads(&levels, &pooled, way);
+            let Some(next) = heads.into_iter().flatten().min_by(|a, b| ahead(a, b, way.direction)) else {
+                return Ok(());
+            };
+            key.copy_from_slice(next);
+            let is_next = heads.map(|head| head == Some(&key[..]));
+            let order = within(key, bounds);
+            let beyond =
+                if way.direction == Direction::Ascending { Ordering::Greater } else { Ordering::Less };
+            if order == beyond {
+                return Ok(());
+            }
+            let is_value = self.value(&mut levels, (is_next, &pooled), way, value)?;
+            if is_next[0] {
+                way.step_on(&mut pooled);
+            }
+            self.step_on(&mut levels, is_next, way)?;
+            if is_value && order == Ordering::Equal && visit(key, value) == ControlFlow::Break(()) {
+                return Ok(());
             }
         }
     }
 
-    /// The page of a level at which a walk continues.
-    fn begin_in(&mut self, level: usize, at: &At, direction: Direction) -> Result<Option<Place>, IndexFault> {
-        let Some((key, _)) = at else {
-            return Ok(match direction {
+    fn begin_all(&mut self, levels: &mut Readers<'_>, way: Way<'_>) -> Result<(), IndexFault> {
+        let count = self.stock.levels.len();
+        let reader = |sight: &mut Self, level| -> Result<Reader, IndexFault> {
+            Ok(Reader { level, next: sight.begin_in(level, way)?, ..Reader::default() })
+        };
+        if count > 2 {
+            levels.first = reader(self, 0)?;
+            self.copy_on(levels, way)?;
+        }
+        if count > 1 {
+            levels.upper = reader(self, count - 2)?;
+            self.settle(&mut levels.upper, way, levels.scratch)?;
+            self.medium.exchange(&mut levels.beside);
+            self.settle_upper(levels, way)?;
+        }
+        levels.last = reader(self, count - 1)?;
+        self.settle_last(levels, way)
+    }
+
+    /// The page of a level at which a walk begins.
+    fn begin_in(&mut self, level: usize, way: Way<'_>) -> Result<Option<Place>, IndexFault> {
+        let Some((key, _)) = way.from else {
+            return Ok(match way.direction {
                 Direction::Ascending => self.stock.levels[level].first(),
                 Direction::Descending => self.stock.levels[level].last(),
             });
@@ -84,7 +189,7 @@ impl<N: Nand> Sight<'_, N> {
         }
         // Every page of the key's part begins after it.
         let (part, of_level) = (self.stock.levels[level].part_of(key), &self.stock.levels[level]);
-        Ok(match (direction, part) {
+        Ok(match (way.direction, part) {
             (Direction::Ascending, Part::New) => of_level.first(),
             (Direction::Ascending, Part::Old) => Some((Part::Old, 0)).filter(|&p| of_level.page(p).is_some()),
             (Direction::Descending, Part::New) => None,
@@ -94,221 +199,169 @@ impl<N: Nand> Sight<'_, N> {
         })
     }
 
-    fn onward(&self, level: usize, place: Place, direction: Direction) -> Option<Place> {
-        match direction {
-            Direction::Ascending => self.stock.levels[level].next(place),
-            Direction::Descending => self.stock.levels[level].previous(place),
+    /// Reads pages into the input buffer until one has a record still to come, or none is left.
+    fn settle(&mut self, reader: &mut Reader, way: Way<'_>, scratch: &mut [u8]) -> Result<(), IndexFault> {
+        while reader.rest.is_empty()
+            && let Some(here) = reader.next
+        {
+            self.load_place(reader.level, here)?;
+            reader.rest = self.rest_of((reader.level, here), way, scratch)?;
+            reader.here = Some(here);
+            reader.next = match way.direction {
+                Direction::Ascending => self.stock.levels[reader.level].next(here),
+                Direction::Descending => self.stock.levels[reader.level].previous(here),
+            };
+        }
+        Ok(())
+    }
+
+    fn settle_last(&mut self, levels: &mut Readers<'_>, way: Way<'_>) -> Result<(), IndexFault> {
+        self.settle(&mut levels.last, way, levels.scratch)?;
+        if let Some(i) = way.head(&levels.last.rest) {
+            self.load_again(&levels.last)?;
+            self.medium.view()?.key(i, levels.last_key);
+        }
+        Ok(())
+    }
+
+    fn settle_upper(&mut self, levels: &mut Readers<'_>, way: Way<'_>) -> Result<(), IndexFault> {
+        if levels.upper.rest.is_empty() && levels.upper.next.is_some() {
+            self.medium.exchange(&mut levels.beside);
+            let settled = self.settle(&mut levels.upper, way, levels.scratch);
+            self.medium.exchange(&mut levels.beside);
+            settled?;
+        }
+        if let Some(i) = way.head(&levels.upper.rest) {
+            self.medium.view_beside(&levels.beside)?.key(i, levels.upper_key);
+        }
+        Ok(())
+    }
+
+    /// Reads the page of a reader into the input buffer, unless it is there.
+    fn load_again(&mut self, reader: &Reader) -> Result<(), IndexFault> {
+        match reader.here {
+            Some(here) => self.load_place(reader.level, here).map(drop),
+            None => Ok(()),
         }
     }
 
-    /// The live records of the page in the input buffer that the walk has still to visit.
+    /// Copies records of the first of three levels, once the copies have been visited.
+    fn copy_on(&mut self, levels: &mut Readers<'_>, way: Way<'_>) -> Result<(), IndexFault> {
+        if !levels.copied.is_empty() {
+            return Ok(());
+        }
+        self.settle(&mut levels.first, way, levels.scratch)?;
+        let rest = levels.first.rest.clone();
+        if rest.is_empty() {
+            return Ok(());
+        }
+        self.load_again(&levels.first)?;
+        let taken = rest.len().min(COPIES);
+        let (from, left) = match way.direction {
+            Direction::Ascending => (rest.start, rest.start + taken..rest.end),
+            Direction::Descending => (rest.end - taken, rest.start..rest.end - taken),
+        };
+        let (view, key_bytes) = (self.medium.view()?, usize::from(self.medium.record.key_bytes));
+        for (i, copy) in (from..from + taken).zip(levels.copies.chunks_exact_mut(self.medium.stride())) {
+            copy_record(&view, i, copy, key_bytes);
+        }
+        (levels.first.rest, levels.copied) = (left, 0..taken);
+        Ok(())
+    }
+
+    /// The live records of the page in the input buffer that a walk has still to visit.
     fn rest_of(
         &self,
-        level: usize,
-        place: Place,
-        at: &At,
-        direction: Direction,
+        (level, place): (usize, Place),
+        way: Way<'_>,
+        scratch: &mut [u8],
     ) -> Result<Range<usize>, IndexFault> {
         let view = self.medium.view()?;
-        let mut scratch = vec![0; self.medium.record.key_bytes.into()];
         let count = view.count();
         let mut first = match place {
-            (Part::Old, 0) => view.search(&self.stock.levels[level].cursor, &mut scratch).0,
+            (Part::Old, 0) => view.search(&self.stock.levels[level].cursor, scratch).0,
             _ => 0,
         };
         if let Some(below) = self.stock.levels.get(level + 1) {
-            let taken = view.search(&below.cursor, &mut scratch).0;
+            let taken = view.search(&below.cursor, scratch).0;
             // A page that ends before that cursor is not the one around it.
             if taken < count {
                 first = first.max(taken);
             }
         }
-        Ok(match (at, direction) {
-            (None, _) => first..count,
-            (Some((key, inclusive)), Direction::Ascending) => {
-                let (index, found) = view.search(key, &mut scratch);
-                (index + usize::from(found && !inclusive)).clamp(first, count)..count
-            }
-            (Some((key, inclusive)), Direction::Descending) => {
-                let (index, found) = view.search(key, &mut scratch);
-                first..(index + usize::from(found && *inclusive)).clamp(first, count)
-            }
-        })
+        let Some((key, _)) = way.from else { return Ok(first..count) };
+        Ok(way.rest(first..count, view.search(key, scratch)))
     }
 
-    /// Gathers records of all levels but the last in the output buffer. Returns their number, and the key up
-    /// to which they are complete.
-    fn gather(&mut self, at: &At, direction: Direction) -> Result<(usize, Option<Vec<u8>>), IndexFault> {
-        let uppers = self.stock.levels.len() - 1;
+    /// The next key of each source.
+    fn heads<'a>(
+        &'a self,
+        levels: &'a Readers<'_>,
+        pooled: &Range<usize>,
+        way: Way<'_>,
+    ) -> [Option<&'a [u8]>; SOURCES] {
         let (stride, key_bytes) = (self.medium.stride(), usize::from(self.medium.record.key_bytes));
-        let quota = self.medium.output.len() / stride / uppers.max(1);
-        let (mut gathered, mut edge) = (0, None::<Vec<u8>>);
-        for level in 0..uppers {
-            let mut place = self.begin_in(level, at, direction)?;
-            while let Some(here) = place {
-                self.load_place(level, here)?;
-                let rest = self.rest_of(level, here, at, direction)?;
-                place = self.onward(level, here, direction);
-                if rest.is_empty() {
-                    continue;
-                }
-                let (view, output) = self.medium.view_and_output()?;
-                let is_cut = rest.len() > quota;
-                let taken = match direction {
-                    _ if !is_cut => rest.clone(),
-                    Direction::Ascending => rest.start..rest.start + quota,
-                    Direction::Descending => rest.end - quota..rest.end,
-                };
-                let mut record = vec![0; stride];
-                for i in taken.clone() {
-                    copy_record(&view, i, &mut record, key_bytes);
-                    gathered = insert(output, gathered, &record, key_bytes);
-                }
-                let outermost = match direction {
-                    Direction::Ascending => view.key_owned(taken.end - 1),
-                    Direction::Descending => view.key_owned(taken.start),
-                };
-                if is_cut || place.is_some() {
-                    let is_nearer =
-                        edge.as_ref().is_none_or(|edge| ahead(&outermost, edge, direction) == Ordering::Less);
-                    edge = if is_nearer { Some(outermost) } else { edge };
-                }
-                break;
-            }
-        }
-        Ok((gathered, edge))
+        [
+            way.head(pooled).map(|i| self.stock.memtable.key(i)),
+            way.head(&levels.copied).map(|i| &levels.copies[i * stride..i * stride + key_bytes]),
+            (!levels.upper.rest.is_empty()).then_some(&*levels.upper_key),
+            (!levels.last.rest.is_empty()).then_some(&*levels.last_key),
+        ]
     }
 
-    /// Visits the records up to the edge. Breaks if the walk is over.
-    fn walk_window(
+    /// Copies the value of the newest of the next records. False for a tombstone.
+    fn value(
         &mut self,
-        &Window { at, edge, gathered }: &Window<'_>,
-        bounds: Bounds<'_>,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> Result<ControlFlow<()>, IndexFault> {
-        let key_bytes = usize::from(self.medium.record.key_bytes);
-        let stride = self.medium.record.entry_bytes() + 1;
-        let mut gathered = 0..gathered;
-        let mut pooled = self.pooled_ahead(at, direction);
-        let last_level = self.stock.levels.len() - 1;
-        let place = self.begin_in(last_level, at, direction)?;
-        let mut last = Last { place, rest: None, key: vec![0; key_bytes] };
-        self.load_last(&mut last, at, direction)?;
-        let mut key = vec![0; key_bytes];
-        let mut value = vec![0; self.medium.record.value_bytes.into()];
-        loop {
-            let heads = [
-                head(&pooled, direction).map(|i| self.stock.memtable.key(i)),
-                head(&gathered, direction).map(|i| &self.medium.output[i * stride..i * stride + key_bytes]),
-                last.place.is_some().then_some(&last.key[..]),
-            ];
-            let Some(next) = heads.into_iter().flatten().min_by(|a, b| ahead(a, b, direction)) else {
-                return Ok(ControlFlow::Continue(()));
-            };
-            if edge.is_some_and(|edge| ahead(next, edge, direction) == Ordering::Greater) {
-                return Ok(ControlFlow::Continue(()));
-            }
-            key.copy_from_slice(next);
-            let is_beyond = match within(&key, bounds) {
-                Ordering::Less => direction == Direction::Descending,
-                Ordering::Greater => direction == Direction::Ascending,
-                Ordering::Equal => false,
-            };
-            if is_beyond {
-                return Ok(ControlFlow::Break(()));
-            }
-            let mut found = None;
-            let [in_pool, in_gathered, in_last] = heads.map(|head| head == Some(&key[..]));
-            if in_last {
-                let view = self.medium.view()?;
-                if let Some(i) = last.rest.as_ref().and_then(|rest| head(rest, direction)) {
-                    view.value(i, &mut value);
-                    found = Some(!view.is_tombstone(i));
-                }
-            }
-            if let (true, Some(i)) = (in_gathered, head(&gathered, direction)) {
-                let record = &self.medium.output[i * stride..(i + 1) * stride];
-                value.copy_from_slice(&record[key_bytes..stride - 1]);
-                found = Some(record[stride - 1] == 0);
-                step_on(&mut gathered, direction);
-            }
-            if let (true, Some(i)) = (in_pool, head(&pooled, direction)) {
-                found = Some(self.stock.memtable.copy_value(i, &mut value));
-                step_on(&mut pooled, direction);
-            }
-            if in_last {
-                last.rest.iter_mut().for_each(|rest| step_on(rest, direction));
-                self.load_last(&mut last, &None, direction)?;
-            }
-            if found == Some(true)
-                && within(&key, bounds) == Ordering::Equal
-                && visit(&key, &value) == ControlFlow::Break(())
-            {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-    }
-
-    /// The records of the memtable that the walk has still to visit.
-    fn pooled_ahead(&self, at: &At, direction: Direction) -> Range<usize> {
-        let all = 0..self.stock.memtable.len();
-        let Some((key, inclusive)) = at else { return all };
-        let (index, found) = match self.stock.memtable.find(key) {
-            Ok(index) => (index, true),
-            Err(index) => (index, false),
+        levels: &mut Readers<'_>,
+        (is_next, pooled): ([bool; SOURCES], &Range<usize>),
+        way: Way<'_>,
+        value: &mut [u8],
+    ) -> Result<bool, IndexFault> {
+        let newest = is_next.iter().position(|&is_next| is_next);
+        let rest = [pooled, &levels.copied, &levels.upper.rest, &levels.last.rest];
+        let Some((source, i)) = newest.and_then(|source| Some((source, way.head(rest[source])?))) else {
+            return Ok(false);
         };
-        match direction {
-            Direction::Ascending => index + usize::from(found && !inclusive)..all.end,
-            Direction::Descending => 0..index + usize::from(found && *inclusive),
+        if source == 0 {
+            return Ok(self.stock.memtable.copy_value(i, value));
         }
+        if source == 1 {
+            let stride = self.medium.stride();
+            let record = &levels.copies[i * stride..(i + 1) * stride];
+            value.copy_from_slice(&record[stride - 1 - value.len()..stride - 1]);
+            return Ok(record[stride - 1] == 0);
+        }
+        if source == 3 {
+            self.load_again(&levels.last)?;
+        }
+        let view = if source == 2 { self.medium.view_beside(&levels.beside) } else { self.medium.view() }?;
+        let is_value = !view.is_tombstone(i);
+        if is_value {
+            view.value(i, value);
+        }
+        Ok(is_value)
     }
 
-    /// Reads pages of the last level until one has a record or none is left.
-    fn load_last(&mut self, last: &mut Last, at: &At, direction: Direction) -> Result<(), IndexFault> {
-        let level = self.stock.levels.len() - 1;
-        while let Some(place) = last.place {
-            let rest = match last.rest.take() {
-                Some(rest) => rest,
-                None => {
-                    self.load_place(level, place)?;
-                    self.rest_of(level, place, at, direction)?
-                }
-            };
-            if let Some(i) = head(&rest, direction) {
-                self.medium.view()?.key(i, &mut last.key);
-                last.rest = Some(rest);
-                return Ok(());
-            }
-            last.place = self.onward(level, place, direction);
+    /// Goes on behind the next records of the levels.
+    fn step_on(
+        &mut self,
+        levels: &mut Readers<'_>,
+        is_next: [bool; SOURCES],
+        way: Way<'_>,
+    ) -> Result<(), IndexFault> {
+        let [_, in_copies, in_upper, in_last] = is_next;
+        if in_last {
+            way.step_on(&mut levels.last.rest);
+            self.settle_last(levels, way)?;
+        }
+        if in_upper {
+            way.step_on(&mut levels.upper.rest);
+            self.settle_upper(levels, way)?;
+        }
+        if in_copies {
+            way.step_on(&mut levels.copied);
+            self.copy_on(levels, way)?;
         }
         Ok(())
     }
-}
-
-/// Index of the next record in the direction of the walk.
-fn head(rest: &Range<usize>, direction: Direction) -> Option<usize> {
-    match direction {
-        _ if rest.is_empty() => None,
-        Direction::Ascending => Some(rest.start),
-        Direction::Descending => Some(rest.end - 1),
-    }
-}
-
-fn step_on(rest: &mut Range<usize>, direction: Direction) {
-    match direction {
-        Direction::Ascending => rest.start += 1,
-        Direction::Descending => rest.end -= 1,
-    }
-}
-
-/// Inserts a record among sorted ones, unless its key is present: the present one is newer. Returns the
-/// number of records.
-fn insert(records: &mut [u8], count: usize, record: &[u8], key_bytes: usize) -> usize {
-    let stride = record.len();
-    let key = |i: usize| &records[i * stride..i * stride + key_bytes];
-    let Err(low) = sort::search(0..count, |i| key(i).cmp(&record[..key_bytes])) else { return count };
-    records.copy_within(low * stride..count * stride, (low + 1) * stride);
-    records[low * stride..(low + 1) * stride].copy_from_slice(record);
-    count + 1
 }

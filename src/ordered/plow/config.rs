@@ -174,8 +174,8 @@ impl Shares {
     }
 }
 
-/// Bytes of the lists of blocks, of cursors, of what a walk needs, and of what vectors hold in reserve. With few pages to a block
-/// nearly each page has an extent, and a mount holds the rows of a root besides.
+/// Bytes of the lists of blocks, of cursors, of the keys and copies of a walk, and of reserves of vectors.
+/// With few pages to a block nearly each page has an extent, and a mount holds the rows of a root besides.
 fn lists_bytes(record: RecordFormat, geometry: Geometry) -> usize {
     let blocks = geometry.blocks as usize;
     let values = 8 * usize::from(record.value_bytes.saturating_sub(8))

@@ -100,6 +100,12 @@ struct Readers<'a> {
 /// newer.
 const SOURCES: usize = 4;
 
+/// The newest source whose next record has the next key, and the index of that record.
+fn newest(is_next: [bool; SOURCES], rests: [&Range<usize>; SOURCES], way: Way<'_>) -> Option<(usize, usize)> {
+    let source = is_next.iter().position(|&is_next| is_next)?;
+    Some((source, way.head(rests[source])?))
+}
+
 impl<N: Nand> Sight<'_, N> {
     /// Visits the records within the bounds.
     pub(super) fn walk(
@@ -146,7 +152,15 @@ impl<N: Nand> Sight<'_, N> {
             if order == beyond {
                 return Ok(());
             }
-            let is_value = self.value(&mut levels, (is_next, &pooled), way, value)?;
+            let is_value = match newest(
+                is_next,
+                [&pooled, &levels.copied, &levels.upper.rest, &levels.last.rest],
+                way,
+            ) {
+                Some((0, i)) => self.stock.memtable.copy_value(i, value),
+                Some(at) => self.value(&mut levels, at, value)?,
+                None => false,
+            };
             if is_next[0] {
                 way.step_on(&mut pooled);
             }
@@ -309,22 +323,13 @@ impl<N: Nand> Sight<'_, N> {
         ]
     }
 
-    /// Copies the value of the newest of the next records. False for a tombstone.
+    /// Copies the value of record `i` of a source on flash. False for a tombstone.
     fn value(
         &mut self,
         levels: &mut Readers<'_>,
-        (is_next, pooled): ([bool; SOURCES], &Range<usize>),
-        way: Way<'_>,
+        (source, i): (usize, usize),
         value: &mut [u8],
     ) -> Result<bool, IndexFault> {
-        let newest = is_next.iter().position(|&is_next| is_next);
-        let rest = [pooled, &levels.copied, &levels.upper.rest, &levels.last.rest];
-        let Some((source, i)) = newest.and_then(|source| Some((source, way.head(rest[source])?))) else {
-            return Ok(false);
-        };
-        if source == 0 {
-            return Ok(self.stock.memtable.copy_value(i, value));
-        }
         if source == 1 {
             let stride = self.medium.stride();
             let record = &levels.copies[i * stride..(i + 1) * stride];

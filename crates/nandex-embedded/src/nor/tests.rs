@@ -43,6 +43,32 @@ fn an_ftl_lives_on_it() {
     assert_eq!(tree.check().unwrap().records, 500);
 }
 
+/// A fresh part is formatted without erases, but for a block that holds something anywhere.
+#[test]
+fn blank_blocks_are_not_erased_if_so_wished() {
+    let config = RawConfig::new(RecordFormat::new(4, 4));
+    let steps = |is_fresh: bool, skips: bool| {
+        let mut chip = chip();
+        if !is_fresh {
+            let last = Ppn(chip.geometry().page_at(Pbn(6), 0).0 - 1);
+            chip.program(last, Cause::Host, &[7], &[]).unwrap();
+        }
+        let (flash, before) = (chip.flash.clone(), chip.flash.steps());
+        let chip = if skips { chip.skipping_blank() } else { chip };
+        let mut tree = MuTree::format(chip, &config).unwrap();
+        let steps = flash.steps() - before;
+        for i in 0..900u32 {
+            tree.put(&(i % 300).to_be_bytes(), &i.to_be_bytes()).unwrap();
+        }
+        let mut tree = MuTree::mount(NorChip::new(flash, SHAPE).unwrap(), &config).unwrap();
+        assert_eq!(tree.check().unwrap().records, 300);
+        steps
+    };
+    let (all, none) = (steps(true, false), steps(true, true));
+    assert!((80..90).contains(&(all - none)), "{all} steps with erases, {none} without");
+    assert_eq!((steps(false, false), steps(false, true)), (all, none + 1));
+}
+
 #[test]
 fn marks_stay_and_what_is_wrong_is_named() {
     let mut chip = chip();

@@ -1,5 +1,5 @@
-//! What a range of long records reads: each page of the last two levels once, and the first of three levels
-//! a few records at a time.
+//! Reads of ranges of long records: each page of the last two levels once, and of the first of three levels a
+//! few records at a time.
 
 use super::*;
 use crate::ordered::Direction;

@@ -8,6 +8,8 @@ pub mod change;
 pub mod cursor;
 mod forward;
 mod in_place;
+#[doc(hidden)]
+pub mod key;
 mod look_ups;
 #[cfg(not(feature = "unstable"))]
 pub(crate) mod node;

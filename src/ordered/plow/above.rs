@@ -9,17 +9,17 @@ use super::coder::{Builder, FIXED};
 use super::level::{Part, Place};
 use super::merge::{Step, copy_record};
 use super::page::HEADER_BYTES;
+use super::scratch::Held;
 use super::sight::Sight;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::units::Ppn;
-use alloc::vec;
 use alloc::vec::Vec;
 use core::ops::Range;
 
 /// Records of the level above: those of the memtable, or copies of a level's records in the output page.
-#[derive(Debug, Default)]
-pub(super) struct Above {
+#[derive(Debug)]
+pub(super) struct Above<'b> {
     /// Index of the memtable's next record.
     pub(super) at: usize,
     /// Number of copies that are not merged yet. `from` is the place of the first one in the page's body.
@@ -30,15 +30,34 @@ pub(super) struct Above {
     copied: Option<(Place, usize, bool)>,
     /// Page and record at which copying continues.
     pub(super) next: Option<(Place, usize)>,
-    /// Pages whose records were all copied, each with its last key.
-    pub(super) passed: Vec<(Part, Ppn, Vec<u8>)>,
+    /// Pages whose records were all copied.
+    pub(super) passed: &'b mut Vec<(Part, Ppn)>,
     /// The next record, if it was taken out of the output page (`is_kept`).
-    pub(super) record: Vec<u8>,
+    pub(super) record: Held<'b>,
     /// True if the next record is in `record` and no longer in the page: the last copy gives way too.
     pub(super) is_kept: bool,
 }
 
-impl Above {
+impl<'b> Above<'b> {
+    /// No records yet, with a buffer for one, and a list of pages.
+    pub(super) fn of(record: Held<'b>, passed: &'b mut Vec<(Part, Ppn)>) -> Above<'b> {
+        Above { at: 0, held: 0, from: 0, copied: None, next: None, passed, record, is_kept: false }
+    }
+
+    pub(super) fn restart(&mut self) {
+        (self.at, self.held, self.from, self.is_kept) = (0, 0, 0, false);
+        (self.copied, self.next) = (None, None);
+        self.passed.clear();
+        self.record.clear();
+    }
+
+    /// Pages all of whose records were merged. The records of the last page copied may still be there.
+    pub(super) fn passed(&self) -> &[(Part, Ppn)] {
+        let is_last_whole = self.copied.is_some_and(|(.., is_whole)| is_whole);
+        let waits = is_last_whole && (self.held > 0 || self.is_kept);
+        &self.passed[..self.passed.len() - usize::from(waits)]
+    }
+
     /// Bytes of the body that the copies take.
     pub(super) fn hole(&self, stride: usize) -> Range<usize> {
         self.from..self.from + self.held * stride
@@ -71,8 +90,10 @@ impl Above {
         if self.held != 1 {
             return false;
         }
-        self.record.clear();
-        self.record.extend_from_slice(&body[self.hole(stride)]);
+        // A copy in hand has left `record`, and the last one in the page is the same.
+        if self.record.is_there() {
+            self.record.set(&body[self.hole(stride)]);
+        }
         self.drop_first(body, stride);
         self.is_kept = true;
         true
@@ -95,7 +116,7 @@ impl Above {
 impl<N: Nand> Sight<'_, N> {
     /// Copies the next records of a page of the level above, from the beginning of the step on. False if the
     /// page being written has no room for any.
-    pub(super) fn copy_above(&mut self, step: &mut Step, upper: usize) -> Result<bool, IndexFault> {
+    pub(super) fn copy_above(&mut self, step: &mut Step<'_>, upper: usize) -> Result<bool, IndexFault> {
         let stride = self.medium.stride();
         let Some((place, index)) = step.above.next else { return Ok(true) };
         let body = self.medium.output.len() - HEADER_BYTES;
@@ -109,20 +130,19 @@ impl<N: Nand> Sight<'_, N> {
         let is_there = self.medium.holds(self.stock.levels[upper].page(place));
         let ppn = self.load_place(upper, place)?;
         step.reads += usize::from(!is_there);
-        let mut scratch = vec![0; key_bytes];
         let (view, output) = self.medium.view_and_output()?;
         let count = view.count();
         // Records below the level's own cursor in its first old page are dead.
-        let own = if place.0 == Part::Old { &self.stock.levels[upper].cursor } else { &step.out.from };
-        let start = index.max(view.search(own.max(&step.out.from), &mut scratch).0);
-        let end = count.min(start + step.slice.min(room));
+        let from = &self.stock.levels[step.level].cursor;
+        let own = if place.0 == Part::Old { &self.stock.levels[upper].cursor } else { from };
+        let start = index.max(view.find(own.max(from)).0);
+        let end = count.min(start + step.bounds.slice.min(room));
         let above = &mut step.above;
         (above.from, above.held) = (used.0, end.saturating_sub(start));
         let at = HEADER_BYTES + above.from;
         for (i, copy) in (start..end).zip(output[at..].chunks_mut(stride)) {
             copy_record(&view, i, copy, key_bytes);
         }
-        let last = view.key_owned(count - 1);
         above.move_away(&mut output[HEADER_BYTES..], used, stride);
         let is_whole = end >= count;
         above.copied = Some((place, end, is_whole));
@@ -131,7 +151,7 @@ impl<N: Nand> Sight<'_, N> {
             if above.held > 0 {
                 // Pages passed are few, mostly one.
                 above.passed.reserve_exact(1);
-                above.passed.push((place.0, ppn, last));
+                above.passed.push((place.0, ppn));
             }
             above.next = self.stock.levels[upper].next(place).map(|place| (place, 0));
         }
@@ -139,7 +159,7 @@ impl<N: Nand> Sight<'_, N> {
     }
 
     /// True if the level above must be read to know which record is next.
-    pub(super) fn needs_above(&self, step: &Step, upper: usize) -> bool {
+    pub(super) fn needs_above(&self, step: &Step<'_>, upper: usize) -> bool {
         let (above, below) = (&step.above, &step.below);
         if above.held > 0 || above.is_kept {
             return false;
@@ -158,33 +178,32 @@ impl<N: Nand> Sight<'_, N> {
         }
     }
 
-    pub(super) fn above_key<'a>(&'a self, step: &'a Step) -> Option<&'a [u8]> {
-        match step.out.level {
+    pub(super) fn above_key<'a>(&'a self, step: &'a Step<'_>) -> Option<&'a [u8]> {
+        match step.level {
             0 => (step.above.at < self.stock.memtable.len()).then(|| self.stock.memtable.key(step.above.at)),
             _ if step.above.is_kept => Some(&step.above.record[..self.medium.record.key_bytes.into()]),
             _ => (step.above.held > 0).then(|| self.copied_key(&self.medium.output, &step.above, 0)),
         }
     }
 
-    pub(super) fn copied_key<'a>(&self, page: &'a [u8], above: &Above, i: usize) -> &'a [u8] {
+    pub(super) fn copied_key<'a>(&self, page: &'a [u8], above: &Above<'_>, i: usize) -> &'a [u8] {
         let at = HEADER_BYTES + above.from + i * self.medium.stride();
         &page[at..at + usize::from(self.medium.record.key_bytes)]
     }
 
     /// Moves the first copy from the page to `record`, so that the page can be written to while the copy is
     /// read.
-    pub(super) fn take_copy(&self, page: &[u8], above: &mut Above) {
+    pub(super) fn take_copy(&self, page: &[u8], above: &mut Above<'_>) {
         if above.is_kept {
             return;
         }
         let at = HEADER_BYTES + above.from;
-        above.record.clear();
-        above.record.extend_from_slice(&page[at..at + self.medium.stride()]);
+        above.record.set(&page[at..at + self.medium.stride()]);
     }
 
-    pub(super) fn advance_above(&mut self, step: &mut Step) {
+    pub(super) fn advance_above(&mut self, step: &mut Step<'_>) {
         let stride = self.medium.stride();
-        match step.out.level {
+        match step.level {
             0 => step.above.at += 1,
             _ if step.above.is_kept => step.above.is_kept = false,
             _ => step.above.drop_first(&mut self.medium.output[HEADER_BYTES..], stride),

@@ -28,6 +28,7 @@ use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::ordered::RecordFormat;
 use crate::units::Ppn;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 /// Bytes carried in addition to cursor, key and value: numbers for three pages of the level above, and the
@@ -66,17 +67,17 @@ impl Commits {
 
     /// Writes what a step did and the change under way into the free bytes between the ends of a page. False
     /// if they do not fit.
-    pub(super) fn carry(&self, gap: &mut [u8], outcome: &Outcome, key_bytes: u8) -> bool {
+    pub(super) fn carry(&self, gap: &mut [u8], outcome: &Outcome<'_>, key_bytes: u8) -> bool {
         let (key, value) = self.under_way.split_at(key_bytes.into());
         let mut writer = Writer::new(gap);
         for number in [outcome.level, outcome.used, outcome.taken[0], outcome.taken[1], outcome.passed.len()]
         {
             writer.number(number as u64);
         }
-        for &(part, page, _) in &outcome.passed {
+        for &(part, page) in outcome.passed {
             writer.number(u64::from(page.0) * 2 + u64::from(part == Part::Old));
         }
-        writer.key(outcome.stop.as_deref().unwrap_or(&[]));
+        writer.key(outcome.stop.unwrap_or(&[]));
         writer.number(value.is_empty().into());
         writer.key(key);
         writer.key(value);
@@ -104,45 +105,56 @@ impl<N: Nand> Core<N> {
         let at = view.ok_or_else(broken)?.front();
         let mut reader = Reader::new(&body[at..]);
         let carried = self.stock.levels.read_carried(&mut reader, count, self.medium.record);
-        let (outcome, key, value) = carried.ok_or_else(broken)?;
-        self.take_over(outcome, Some(ppn));
+        let Carried { outcome, passed, stop, key, value } = carried.ok_or_else(broken)?;
+        let outcome = Outcome { passed: &passed, stop: stop.as_deref(), ..outcome };
+        self.take_over(&outcome, Some(ppn));
         self.stock.memtable.put(&key, value.as_deref(), false);
         self.stock.commits.clean = false;
         Ok(())
     }
 }
 
+/// What a page carries: what its step did, besides pages passed and the new cursor, those, and a change.
+struct Carried {
+    outcome: Outcome<'static>,
+    passed: Vec<(Part, Ppn)>,
+    stop: Option<Box<[u8]>>,
+    key: Box<[u8]>,
+    value: Option<Box<[u8]>>,
+}
+
 impl Levels {
-    fn read_carried(
-        &self,
-        reader: &mut Reader<'_>,
-        count: usize,
-        record: RecordFormat,
-    ) -> Option<(Outcome, Vec<u8>, Option<Vec<u8>>)> {
+    fn read_carried(&self, reader: &mut Reader<'_>, count: usize, record: RecordFormat) -> Option<Carried> {
         let RecordFormat { key_bytes, value_bytes } = record;
         let mut number = || usize::try_from(reader.number()?).ok();
         let (level, used, taken, passed) = (number()?, number()?, [number()?, number()?], number()?);
         let of_level = self.get(level).filter(|level| used <= level.old.pages())?;
-        let from = of_level.cursor.clone();
-        let mut outcome = Outcome { level, count, used, taken, from, ..Outcome::default() };
+        let outcome = Outcome { level, count, used, taken, passed: &[], stop: None };
+        let mut pages = Vec::new();
         for _ in 0..passed {
             let page = reader.short()?;
             let part = if page & 1 == 1 { Part::Old } else { Part::New };
             let upper = self.get(level.checked_sub(1)?)?;
             upper.run(part).uses(Ppn(page / 2), Ppn(page / 2 + 1)).then_some(())?;
-            outcome.passed.push((part, Ppn(page / 2), Vec::new()));
+            pages.push((part, Ppn(page / 2)));
         }
-        outcome.stop = Some(reader.key(key_bytes)?.into_vec()).filter(|stop| !stop.is_empty());
+        let stop = Some(reader.key(key_bytes)?).filter(|stop| !stop.is_empty());
         // A round ends when all its old pages are used up. Otherwise the new cursor is not below the old one.
-        let makes_sense = match &outcome.stop {
-            Some(stop) => stop[..] >= outcome.from[..],
+        let makes_sense = match &stop {
+            Some(stop) => *stop >= of_level.cursor,
             None => used == of_level.old.pages(),
         };
         let is_removed = reader.number()? == 1;
-        let key = reader.key(key_bytes)?.into_vec();
-        let value = reader.key(if is_removed { 0 } else { value_bytes })?.into_vec();
+        let key = reader.key(key_bytes)?;
+        let value = reader.key(if is_removed { 0 } else { value_bytes })?;
         let value = Some(value).filter(|_| !is_removed);
         let is_right = value.as_ref().is_none_or(|value| value.len() == usize::from(value_bytes));
-        (makes_sense && is_right && key.len() == usize::from(key_bytes)).then_some((outcome, key, value))
+        (makes_sense && is_right && key.len() == usize::from(key_bytes)).then_some(Carried {
+            outcome,
+            passed: pages,
+            stop,
+            key,
+            value,
+        })
     }
 }

@@ -3,7 +3,7 @@
 use super::Core;
 use super::carry::bytes_kept;
 use super::commit::SEALS;
-use super::memtable::Before;
+use super::memtable::before_bytes;
 use super::space::Need;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
@@ -18,7 +18,7 @@ const READY_AHEAD: usize = 4;
 
 impl<N: Nand> Core<N> {
     /// Looks a key up on the levels; true if it has a value.
-    fn look_up(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexFault> {
+    fn look_up(&mut self, key: &[u8], value: Option<&mut [u8]>) -> Result<bool, IndexFault> {
         let looked = self.sight().look_up(key, value)?;
         self.counters.level_lookups += u64::from(looked.read);
         self.counters.filtered += u64::from(looked.filtered);
@@ -28,10 +28,10 @@ impl<N: Nand> Core<N> {
 
     /// Reads the value of a key that is not in the memtable.
     pub(super) fn get(&mut self, key: &[u8], value: &mut [u8]) -> Result<bool, IndexFault> {
-        if self.clean_value(key, value) {
+        if self.clean_value(key, Some(value)) {
             return Ok(true);
         }
-        let found = self.look_up(key, value)?;
+        let found = self.look_up(key, Some(value))?;
         self.drain_when_paid()?;
         if found {
             self.stock.memtable.keep_clean(key, value);
@@ -46,12 +46,11 @@ impl<N: Nand> Core<N> {
             (Some(known), _) => Ok(known),
             (None, Answers::Pool) => Ok(false),
             (None, Answers::Exact) => {
-                let mut value = vec![0; self.medium.record.value_bytes.into()];
-                if self.clean_value(key, &mut value) {
+                if self.clean_value(key, None) {
                     return Ok(true);
                 }
                 self.planner.mix.count(1, 0);
-                let found = self.look_up(key, &mut value)?;
+                let found = self.look_up(key, None)?;
                 if found {
                     self.note(key, true);
                 }
@@ -70,9 +69,20 @@ impl<N: Nand> Core<N> {
         let carries = kept > 0 && self.stock.commits.tail.is_none();
         self.stock.commits.begin_change(key, value, carries);
         let worked = self.work();
-        self.stock.commits.under_way.clear();
-        worked?;
-        let before = self.stock.memtable.put(key, value, false);
+        // What was under way has room for the entry that the change replaces: it has a key's bytes more.
+        let mut before = core::mem::take(&mut self.stock.commits.under_way);
+        let changed = worked.and_then(|()| self.enter(key, value, &mut before));
+        before.clear();
+        self.stock.commits.under_way = before;
+        changed
+    }
+
+    /// Enters a change in the memtable and makes it durable, if it is to be. `before` takes the entry that it
+    /// replaces.
+    fn enter(&mut self, key: &[u8], value: Option<&[u8]>, before: &mut Vec<u8>) -> Result<(), IndexFault> {
+        before.clear();
+        before.resize(before_bytes(self.medium.record), 0);
+        let is_new = !self.stock.memtable.change(key, value, before);
         self.stock.space.changes += 1;
         if cfg!(feature = "full") && self.stock.commits.carried {
             (self.stock.commits.dirty, self.stock.commits.clean) = (false, false);
@@ -80,19 +90,17 @@ impl<N: Nand> Core<N> {
             return Ok(());
         }
         let was_dirty = core::mem::replace(&mut self.stock.commits.dirty, true);
-        if self.stock.commits.is_durable()
-            && let Err(error) = self.make_durable(key, value, before.is_none())
-        {
-            self.stock.memtable.restore(key, &before);
-            self.stock.commits.dirty = was_dirty;
-            return Err(error);
+        if !self.stock.commits.is_durable() {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    /// Makes the change of a key durable, which is the only one in the memtable that is not.
-    fn make_durable(&mut self, key: &[u8], value: Option<&[u8]>, is_new: bool) -> Result<(), IndexFault> {
-        if SEALS && self.programs().append(key, value, is_new)? { Ok(()) } else { self.commit(false) }
+        // It is the only one in the memtable that is not durable.
+        let appended = if SEALS { self.programs().append(key, value, is_new) } else { Ok(false) };
+        let done = appended.and_then(|appended| if appended { Ok(()) } else { self.commit(false) });
+        if done.is_err() {
+            self.stock.memtable.restore(key, before);
+            self.stock.commits.dirty = was_dirty;
+        }
+        done
     }
 
     /// Applies a batch. Room for all its changes is made first, so that nothing is written between them: the
@@ -122,8 +130,11 @@ impl<N: Nand> Core<N> {
             self.make_room(inserts, batch.len())?;
         }
         let was_dirty = core::mem::replace(&mut self.stock.commits.dirty, true);
-        let put = |change: &Change<'_>| self.stock.memtable.put(change.key, change.value, false);
-        let before: Vec<Before> = batch.iter().map(put).collect();
+        let each = before_bytes(self.medium.record);
+        let mut before = vec![0; batch.len() * each];
+        for (change, before) in batch.iter().zip(before.chunks_mut(each)) {
+            self.stock.memtable.change(change.key, change.value, before);
+        }
         self.stock.space.changes += batch.len() as u64;
         let done = match self.stock.has(Need::Insert { records: 0 }) {
             false if inserts => Err(self.stock.no_room()),
@@ -131,7 +142,7 @@ impl<N: Nand> Core<N> {
             _ => Ok(()),
         };
         if done.is_err() {
-            let changes = batch.iter().zip(&before).rev();
+            let changes = batch.iter().zip(before.chunks(each)).rev();
             changes.for_each(|(change, before)| self.stock.memtable.restore(change.key, before));
             self.stock.commits.dirty = was_dirty;
         }

@@ -54,7 +54,8 @@ impl<N: Nand> Sight<'_, N> {
     ) -> Result<(), IndexFault> {
         let mut found = alloc::vec![0; self.medium.record.value_bytes.into()];
         for (i, (key, value)) in clean.into_iter().enumerate() {
-            let is_there = self.stock.memtable.find(&key).is_err() && self.look_up(&key, &mut found)?.found;
+            let is_there =
+                self.stock.memtable.find(&key).is_err() && self.look_up(&key, Some(&mut found))?.found;
             if !is_there || found != value {
                 let found = message!("clean record {i} is not what is on flash");
                 report.violation(Invariant::I10, i as u64, found);

@@ -22,7 +22,9 @@
 mod trim;
 
 use super::bits::{get_bits, put_bits};
+use super::filter::Keys;
 use crate::ordered::RecordFormat;
+use crate::ordered::key::Key;
 use alloc::vec::Vec;
 use core::cell::Cell;
 use core::cmp::Ordering;
@@ -246,6 +248,19 @@ fn get_bytes(body: &[u8], mut at: usize, bytes: &mut [u8]) {
     }
 }
 
+/// Compares a field with bytes.
+fn compare_bytes(body: &[u8], at: usize, bytes: &[u8]) -> Ordering {
+    let mut at = at;
+    for chunk in bytes.chunks(8) {
+        let word = get_bits(body, at, 8 * chunk.len() as u32).to_le_bytes();
+        match word[..chunk.len()].cmp(chunk) {
+            Ordering::Equal => at += 8 * chunk.len(),
+            order => return order,
+        }
+    }
+    Ordering::Equal
+}
+
 /// Reads a field of which only the first `kept` bytes are stored; the others are zeros.
 fn get_kept(body: &[u8], at: usize, kept: usize, bytes: &mut [u8]) {
     let (there, left_out) = bytes.split_at_mut(kept.min(bytes.len()));
@@ -383,8 +398,55 @@ impl<'a> View<'a> {
         self.write_key(i, (self.select(i) - i) as u64, key);
     }
 
+    /// Compares the key of record `i` with `key`, without a copy of it.
+    pub(super) fn order(&self, i: usize, key: &[u8]) -> Ordering {
+        self.compare(i, (self.select(i) - i) as u64, key)
+    }
+
+    /// Compares the key of record `i`, whose high part is `high`, with `key`.
+    fn compare(&self, i: usize, high: u64, key: &[u8]) -> Ordering {
+        let (form, at) = (self.form, self.record_at(i));
+        // An empty key stands before all keys.
+        if key.is_empty() {
+            return Ordering::Greater;
+        }
+        let low = get_bits(self.body, at + usize::from(form.tombstones), form.width);
+        let number = form.base.wrapping_add(high.wrapping_shl(form.width) | low);
+        let (key_prefix, rest) = key.split_at(form.prefix);
+        let (key_number, rest) = rest.split_at(form.window());
+        // On a page that makes no sense the number may have more bytes than the key has for it.
+        let number = number & (u64::MAX >> (64 - 8 * form.window()));
+        let order = self.body[FIXED..FIXED + form.prefix].cmp(key_prefix);
+        order.then(number.cmp(&big_endian(key_number))).then_with(|| match rest {
+            [] => Ordering::Equal,
+            _ => self.compare_rest(at, rest),
+        })
+    }
+
+    /// Compares the bytes of a key behind its number.
+    fn compare_rest(&self, at: usize, rest: &[u8]) -> Ordering {
+        if !TRIMS {
+            return compare_bytes(self.body, at + self.form.head_bits(), rest);
+        }
+        let (at, kept) = self.form.bytes_of(self.body, at);
+        let (middle, tail) = rest.split_at(self.form.middle());
+        let (there, left_out) = middle.split_at(kept.middle.min(middle.len()));
+        let order = compare_bytes(self.body, at, there);
+        let order = order.then_with(|| {
+            if left_out.iter().any(|&byte| byte != 0) { Ordering::Less } else { Ordering::Equal }
+        });
+        order.then_with(|| compare_bytes(self.body, at + 8 * kept.middle, tail))
+    }
+
     pub(super) fn key_owned(&self, i: usize) -> Vec<u8> {
         let mut key = alloc::vec![0; self.form.key];
+        self.key(i, &mut key);
+        key
+    }
+
+    /// Copies a key to the stack.
+    pub(super) fn key_at(&self, i: usize) -> Key {
+        let mut key = Key::zeros(self.form.key);
         self.key(i, &mut key);
         key
     }
@@ -404,7 +466,7 @@ impl<'a> View<'a> {
     }
 
     /// Index of the first record whose key is not below `key`, and whether that key is `key`.
-    pub(super) fn search(&self, key: &[u8], found: &mut [u8]) -> (usize, bool) {
+    pub(super) fn find(&self, key: &[u8]) -> (usize, bool) {
         let form = self.form;
         // An empty key stands before all keys.
         if key.is_empty() {
@@ -418,8 +480,7 @@ impl<'a> View<'a> {
         let Some(number) = form.number(key).checked_sub(form.base) else { return (0, false) };
         let mut walk = self.walk_from_high(number >> form.width);
         while walk.index < self.count {
-            self.write_key(walk.index, walk.high, found);
-            match (*found).cmp(key) {
+            match self.compare(walk.index, walk.high, key) {
                 Ordering::Less => walk.advance(self),
                 order => return (walk.index, order == Ordering::Equal),
             }
@@ -446,6 +507,20 @@ impl<'a> View<'a> {
             walk.advance(self);
         }
         walk
+    }
+}
+
+impl Keys for View<'_> {
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn tell(&self, see: &mut dyn FnMut(&[u8])) {
+        let mut key = Key::zeros(self.form.key);
+        for i in 0..self.count {
+            self.key(i, &mut key);
+            see(&key);
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use super::Core;
 use super::append::Tail;
 use super::coder::{Builder, Expected};
 use super::io::Target;
+use super::level::Level;
 use super::memtable::Memtable;
 use super::page::{After, HEADER_BYTES, Header, Kind};
 use super::root::Writer;
@@ -65,8 +66,8 @@ impl Stand {
         }
     }
 
-    /// True if the sweep passed every key on its way from here to `now`.
-    fn has_passed_all(&self, now: &Stand) -> bool {
+    /// True if the sweep of a level passed every key on its way from here to where it is now.
+    fn has_passed_all(&self, now: &Level) -> bool {
         match now.round.wrapping_sub(self.round) {
             0 => false,
             1 => now.cursor >= self.cursor,
@@ -259,8 +260,7 @@ impl<N: Nand> Core<N> {
             last = i;
         }
         // A mount takes the records from there, whatever was sunk above them.
-        let last = self.stock.memtable.key(last).to_vec();
-        self.stock.levels.note_top(&last);
+        self.stock.levels.note_top(self.stock.memtable.key(last));
         self.stock.list_sealed(Sealed { ppn, sequence: self.medium.sequence, stand, pages: 1 });
         Ok(())
     }
@@ -272,8 +272,8 @@ impl Stock {
         if self.commits.sealed_pages() == 0 {
             return;
         }
-        let now = self.levels.stand();
-        while self.commits.sealed.front().is_some_and(|oldest| oldest.stand.has_passed_all(&now)) {
+        let now = &self.levels[0];
+        while self.commits.sealed.front().is_some_and(|oldest| oldest.stand.has_passed_all(now)) {
             self.commits.sealed.pop_front();
         }
     }
@@ -394,7 +394,8 @@ mod tests {
         assert!(!from.has_passed(&[2], &stand(7, &[9])) && from.has_passed(&[2], &stand(8, &[3])));
         assert!(from.has_passed(&[8], &stand(8, &[])) && !from.has_passed(&[4], &stand(8, &[3])));
         assert!(from.has_passed(&[4], &stand(9, &[])));
-        assert!(!from.has_passed_all(&stand(8, &[4])) && from.has_passed_all(&stand(8, &[5])));
+        let level = |round, cursor: &[u8]| Level { round, cursor: cursor.into(), ..Level::default() };
+        assert!(!from.has_passed_all(&level(8, &[4])) && from.has_passed_all(&level(8, &[5])));
     }
 
     #[test]

@@ -32,6 +32,14 @@ pub(super) const FILTERS: bool = cfg!(feature = "full");
 /// each key, and the length of the bits in bytes.
 pub(super) const FILTER_BYTES: usize = 4 + 8 + 1 + 3;
 
+/// The keys of a page, for its filter.
+pub(super) trait Keys {
+    fn count(&self) -> usize;
+
+    /// Calls `see` with each key, in order.
+    fn tell(&self, see: &mut dyn FnMut(&[u8]));
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Filter<'a> {
     page: Ppn,
@@ -78,18 +86,14 @@ impl Filters {
         self.bytes.capacity().saturating_sub(pages * FILTER_BYTES) * keys / of.max(1)
     }
 
-    /// Adds a filter of `bytes` bytes for the keys of a page, `count` of them, ascending, if the budget
-    /// allows. Keys are made one at a time. An older filter of the page is removed.
-    pub(super) fn insert(
-        &mut self,
-        page: Ppn,
-        bytes: usize,
-        (count, key): (usize, &dyn Fn(usize) -> Vec<u8>),
-    ) {
+    /// Adds a filter of `bytes` bytes for the keys of a page, if the budget allows. An older filter of the
+    /// page is removed.
+    pub(super) fn insert(&mut self, page: Ppn, bytes: usize, keys: &dyn Keys) {
         if !FILTERS {
             return;
         }
         self.remove(page);
+        let count = keys.count();
         let left = (self.bytes.capacity() - self.bytes.len()).saturating_sub(FILTER_BYTES);
         let bytes = bytes.min(left).min(0xff_ffff);
         // Below one bit a key the filter would hardly ever say no.
@@ -101,14 +105,17 @@ impl Filters {
         // The best number of probes is ln 2 times the bits a key has.
         let probes = (bytes * 8 * 7 / (10 * count)).clamp(1, 8) as u8;
         self.bytes.extend_from_slice(&page.0.to_le_bytes());
-        self.bytes.extend_from_slice(&position(&key(0)).to_le_bytes());
+        self.bytes.extend_from_slice(&[0; 8]);
         self.bytes.extend_from_slice(&((bytes as u32) << 8 | u32::from(probes)).to_le_bytes());
         let at = self.bytes.len();
         self.bytes.resize(at + bytes, 0);
-        let bits = &mut self.bytes[at..];
-        for i in 0..count {
-            places(&key(i), probes, bytes * 8).for_each(|bit| bits[bit / 8] |= 1 << (bit % 8));
-        }
+        let (head, bits) = self.bytes.split_at_mut(at);
+        let mut low = None;
+        keys.tell(&mut |key| {
+            low.get_or_insert_with(|| position(key));
+            places(key, probes, bytes * 8).for_each(|bit| bits[bit / 8] |= 1 << (bit % 8));
+        });
+        head[at - 12..at - 4].copy_from_slice(&low.unwrap_or_default().to_le_bytes());
     }
 
     /// Offset of the filter of a page, and the filter.
@@ -158,15 +165,28 @@ impl Filters {
 mod tests {
     use super::*;
 
-    fn nth_key(i: usize) -> Vec<u8> {
-        ((100 + i as u32) * 3).to_be_bytes().to_vec()
+    fn nth_key(i: usize) -> [u8; 4] {
+        ((100 + i as u32) * 3).to_be_bytes()
+    }
+
+    /// So many keys.
+    struct Nth(usize);
+
+    impl Keys for Nth {
+        fn count(&self) -> usize {
+            self.0
+        }
+
+        fn tell(&self, see: &mut dyn FnMut(&[u8])) {
+            (0..self.0).for_each(|i| see(&nth_key(i)));
+        }
     }
 
     #[test]
     fn a_filter_says_no_to_most_keys_that_are_not_there_and_to_none_that_is() {
         for (bytes, wrong_max) in [(160, 60), (400, 22), (1000, 3)] {
             let mut filters = Filters::new(10_000);
-            filters.insert(Ppn(5), bytes, (400, &nth_key));
+            filters.insert(Ppn(5), bytes, &Nth(400));
             assert!((0..400).all(|i| filters.ask(Ppn(5), &nth_key(i)) == Some(Answer::Maybe)));
             let others = (0..1000u32).map(|i| (301 + i * 3).to_be_bytes());
             let wrong = others.filter(|key| filters.ask(Ppn(5), key) == Some(Answer::Maybe)).count();
@@ -179,11 +199,11 @@ mod tests {
     #[test]
     fn the_budget_is_kept() {
         let mut filters = Filters::new(1000);
-        (0..20).for_each(|page| filters.insert(Ppn(page), 150, (300, &nth_key)));
+        (0..20).for_each(|page| filters.insert(Ppn(page), 150, &Nth(300)));
         assert!(filters.ram_bytes() <= 1000 && filters.ask(Ppn(0), &[0; 4]).is_some());
         assert_eq!(filters.ask(Ppn(19), &[0; 4]), None);
         filters.remove(Ppn(0));
-        filters.insert(Ppn(19), 150, (300, &nth_key));
+        filters.insert(Ppn(19), 150, &Nth(300));
         assert!(filters.ask(Ppn(19), &[0; 4]).is_some() && filters.ask(Ppn(0), &[0; 4]).is_none());
     }
 }

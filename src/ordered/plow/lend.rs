@@ -135,8 +135,8 @@ fn more_steps(given: Given, levels: &Levels, memtable: &Memtable, eighths: u32) 
 }
 
 impl<N: Nand> Core<N> {
-    /// Copies the value of a clean record. Returns false if there is none of this key.
-    pub(super) fn clean_value(&mut self, key: &[u8], value: &mut [u8]) -> bool {
+    /// Copies the value of a clean record, if it is asked for. Returns false if there is none of this key.
+    pub(super) fn clean_value(&mut self, key: &[u8], value: Option<&mut [u8]>) -> bool {
         if !LENDS || !self.stock.memtable.clean_value(key, value) {
             return false;
         }

@@ -100,6 +100,15 @@ impl Level {
         self.old.uses(from, to) || self.new.uses(from, to)
     }
 
+    /// Moves the cursor to a key.
+    pub(super) fn move_to(&mut self, key: &[u8]) {
+        if self.cursor.len() == key.len() {
+            self.cursor.copy_from_slice(key);
+        } else {
+            self.cursor = key.into();
+        }
+    }
+
     /// Begins the next round: the new pages become the old ones.
     pub(super) fn wrap(&mut self) {
         debug_assert!(self.old.is_empty(), "I3: a round ends with pages that it did not write anew");

@@ -222,8 +222,7 @@ impl Levels {
     /// that the first level is to have.
     pub(super) fn adopt(&mut self, (level, part): RunAt, ppn: Ppn, view: &View<'_>, planned: u64) {
         let count = view.count();
-        let first = view.key_owned(0);
-        let end = cfg!(feature = "full").then(|| view.key_owned(count - 1));
+        let first = view.key_at(0);
         if level == 0 {
             // A single level grows; if all its filters became too small for that, they would be of no use.
             let pages = match self.row.len() {
@@ -232,7 +231,7 @@ impl Levels {
             };
             // The pages around two cursors are half dead.
             let bytes = self.filters.share(count, (pages + 1) * self.page_records as usize, pages + 3);
-            self.filters.insert(ppn, bytes, (count, &|i| view.key_owned(i)));
+            self.filters.insert(ppn, bytes, view);
         }
         if level + 1 == self.row.len() {
             // While a level is being removed, pages end at its cursor and are short.
@@ -244,13 +243,10 @@ impl Levels {
         // split.
         let joins = self.row.get(level + 1).is_none_or(|below| below.cursor[..] != first[..])
             && !ppn.0.is_multiple_of(self.pages_per_block);
-        let low = position(&first);
-        // The list of extents may be copied when it grows: no key is held meanwhile.
-        drop(first);
-        if let Some(end) = end {
-            self.note_top(&end);
+        if cfg!(feature = "full") {
+            self.note_top(&view.key_at(count - 1));
         }
-        self.row[level].run_mut(part).push(ppn, low, joins);
+        self.row[level].run_mut(part).push(ppn, position(&first), joins);
     }
 
     /// Removes a page of a level, and its filter.

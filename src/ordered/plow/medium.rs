@@ -2,6 +2,7 @@
 //! for a read.
 
 use super::coder::{Known, TRIMS, View, is_trimmed_page};
+use super::level::Part;
 use super::page::{HEADER_BYTES, Header, Kind};
 use crate::blocks::weak::Credit;
 use crate::check::{IndexError, Invariant, words};
@@ -55,8 +56,10 @@ pub(super) struct Medium<N> {
     known: Cell<Known>,
     /// The page being written, or in a walk the page of the level above the last.
     pub(super) output: Vec<u8>,
-    /// Four keys, a value and copies of records, for a walk.
+    /// Keys, a value and copies of records, for a walk or a step.
     pub(super) aside: Box<[u8]>,
+    /// Pages that a step has passed.
+    pub(super) passed: Vec<(Part, Ppn)>,
     /// Number of the newest program.
     pub(super) sequence: u64,
     /// Cause to which reads are booked now.
@@ -70,7 +73,7 @@ pub(super) struct Medium<N> {
     pub(super) nand: N,
 }
 
-/// Bytes that a walk needs beside the pages.
+/// Bytes that a walk needs beside the pages. A step needs fewer.
 pub(super) fn aside_bytes(record: RecordFormat) -> usize {
     let (key, value) = (usize::from(record.key_bytes), usize::from(record.value_bytes));
     4 * key + value + COPIES * (key + value + 1)
@@ -101,6 +104,7 @@ impl<N: Nand> Medium<N> {
             known: Cell::default(),
             output: vec![0xff; page],
             aside: vec![0; aside_bytes(record)].into_boxed_slice(),
+            passed: Vec::new(),
             sequence: super::numbers::none(),
             cause: Cause::Host,
             weak: None,
@@ -176,7 +180,7 @@ impl<N: Nand> Medium<N> {
     /// its last key is below `key`.
     pub(super) fn spans(&self, key: &[u8]) -> Result<(bool, bool), IndexFault> {
         let view = self.view()?;
-        Ok((&view.key_owned(0)[..] <= key, &view.key_owned(view.count() - 1)[..] < key))
+        Ok((view.order(0, key).is_le(), view.order(view.count() - 1, key).is_lt()))
     }
 
     /// Reads any page into the input buffer, for a mount.
@@ -248,7 +252,8 @@ impl<N: Nand> Medium<N> {
     }
 
     pub(super) fn ram_bytes(&self) -> usize {
-        self.input.capacity() + self.output.capacity() + self.aside.len()
+        let passed = self.passed.capacity() * size_of::<(Part, Ppn)>();
+        self.input.capacity() + self.output.capacity() + self.aside.len() + passed
     }
 }
 

@@ -17,18 +17,12 @@ pub(super) const LENDS: bool = cfg!(feature = "full");
 /// A memtable lends only if it has this many records: an eighth of fewer would be next to nothing.
 const LENDER_MIN: u32 = 64;
 
-/// Entry of a key before a change, to take the change back.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Before {
-    /// The value of the key and its flags; `None` if it had no entry.
-    record: Option<(Box<[u8]>, u8)>,
-}
+/// Flags of an entry that was not there.
+const NO_ENTRY: u8 = u8::MAX;
 
-impl Before {
-    /// True if the key had no entry.
-    pub(super) fn is_none(&self) -> bool {
-        self.record.is_none()
-    }
+/// Bytes that take note of the entry of a key before a change: its value, and behind it its flags.
+pub(super) fn before_bytes(record: RecordFormat) -> usize {
+    usize::from(record.value_bytes) + 1
 }
 
 /// Sorted records: keys with values, and their flags.
@@ -157,13 +151,13 @@ impl Memtable {
         Clean { key_bytes: self.record.key_bytes.into(), stride, bytes: &mut self.row.bytes[from..] }
     }
 
-    pub(super) fn clean_value(&mut self, key: &[u8], value: &mut [u8]) -> bool {
+    pub(super) fn clean_value(&mut self, key: &[u8], value: Option<&mut [u8]>) -> bool {
         if self.lent() == 0 {
             return false;
         }
         let mut clean = self.clean();
         let found = clean.get(key);
-        if let Some(found) = found {
+        if let (Some(found), Some(value)) = (found, value) {
             value.copy_from_slice(found);
         }
         found.is_some()
@@ -314,17 +308,35 @@ impl Memtable {
         if at < self.len() && self.key(at) == key { Ok(at) } else { Err(at) }
     }
 
-    /// Gives a key a value, or a tombstone. Returns the earlier state of the key, to undo this.
-    pub(super) fn put(&mut self, key: &[u8], value: Option<&[u8]>, is_sealed: bool) -> Before {
+    /// Gives a key a value, or a tombstone.
+    pub(super) fn put(&mut self, key: &[u8], value: Option<&[u8]>, is_sealed: bool) {
         let found = self.find(key);
+        self.put_at(found, key, (value, is_sealed));
+    }
+
+    /// Does as `put`, and notes the entry before in `before` ([`before_bytes`] long), to undo this. Returns
+    /// false if there was none.
+    pub(super) fn change(&mut self, key: &[u8], value: Option<&[u8]>, before: &mut [u8]) -> bool {
+        let found = self.find(key);
+        if let Some((flags, of_value)) = before.split_last_mut() {
+            *flags = NO_ENTRY;
+            if let Ok(i) = found {
+                let held = self.value_or_none(i);
+                of_value[..held.len()].copy_from_slice(held);
+                of_value[held.len()..].fill(0);
+                *flags = self.flags(i);
+            }
+        }
+        self.put_at(found, key, (value, false));
+        found.is_ok()
+    }
+
+    fn put_at(&mut self, found: Result<usize, usize>, key: &[u8], (value, is_sealed): (Option<&[u8]>, bool)) {
         if self.lent() > 0 {
             self.clean().forget(key);
         }
-        let (i, record) = match found {
-            Ok(i) => (i, Some((self.value_or_none(i).into(), self.flags(i)))),
-            Err(i) => (i, None),
-        };
-        let is_new = record.is_none();
+        let is_new = found.is_err();
+        let i = found.unwrap_or_else(|above| above);
         if is_new {
             self.row.insert(i);
         }
@@ -342,25 +354,24 @@ impl Memtable {
         }
         let is_tombstone = if value.is_none() { TOMBSTONE } else { 0 };
         self.row.set_flags(i, is_tombstone | if is_sealed { 0 } else { UNSEALED });
-        Before { record }
     }
 
     /// Undoes the change of a key, unless its record was moved to a level since.
-    pub(super) fn restore(&mut self, key: &[u8], before: &Before) {
-        let Ok(i) = self.find(key) else { return };
-        match &before.record {
-            Some((value, flags)) => {
-                match self.narrow_mut() {
-                    Some(narrow) => narrow.replace(i, value),
-                    None => self.row.entry_mut(i)[key.len()..].copy_from_slice(value),
-                }
-                self.row.set_flags(i, *flags);
-            }
-            None => self.drain(i, i + 1),
+    pub(super) fn restore(&mut self, key: &[u8], before: &[u8]) {
+        let (Ok(i), Some((&flags, value))) = (self.find(key), before.split_last()) else { return };
+        if flags == NO_ENTRY {
+            self.drain(i, i + 1);
+            return;
         }
+        match self.narrow_mut() {
+            Some(narrow) => narrow.replace(i, value),
+            None => self.row.entry_mut(i)[key.len()..].copy_from_slice(value),
+        }
+        self.row.set_flags(i, flags);
     }
 
-    fn drain(&mut self, low: usize, high: usize) {
+    /// Removes records by their numbers.
+    pub(super) fn drain(&mut self, low: usize, high: usize) {
         self.row.remove(low..high);
         if let Some(narrow) = self.narrow_mut() {
             narrow.remove(low..high);
@@ -405,9 +416,10 @@ mod tests {
         for round in 0..4000u32 {
             let key = (rng.below(300) as u16).to_be_bytes();
             let value = rng.chance(3, 4).then_some(round as u8);
-            let before = table.put(&key, value.as_ref().map(core::slice::from_ref), false);
+            let before = &mut [0; 2];
+            table.change(&key, value.as_ref().map(core::slice::from_ref), before);
             if rng.chance(1, 5) {
-                table.restore(&key, &before);
+                table.restore(&key, before);
             } else {
                 model.insert(key, value);
             }

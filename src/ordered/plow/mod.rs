@@ -103,6 +103,7 @@ mod planner;
 mod room;
 mod root;
 mod row;
+mod scratch;
 mod sight;
 mod sink;
 mod space;
@@ -121,6 +122,8 @@ use crate::ordered::change::load_one_by_one;
 use crate::ordered::{
     Change, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,
 };
+use crate::units::Ppn;
+use alloc::vec::Vec;
 use commit::Commits;
 pub use config::PlowConfig;
 use config::Shares;
@@ -183,7 +186,9 @@ impl<N: Nand> Core<N> {
     fn new(nand: N, config: &PlowConfig) -> Result<Core<N>, IndexFault> {
         let (geometry, record) = (nand.geometry(), config.record);
         let commits = Commits::none(config.durability, record, geometry);
-        let own = size_of::<Plow<N>>() - size_of::<N>() + 3 * size_of::<Level>() + commits.ram_bytes();
+        // The list of pages that a step has passed is among the others.
+        let own = size_of::<Plow<N>>() - size_of::<N>() - size_of::<Vec<(level::Part, Ppn)>>();
+        let own = own + 3 * size_of::<Level>() + commits.ram_bytes();
         let shares = Shares::new(config, geometry, own)?;
         let stock = Stock {
             geometry,

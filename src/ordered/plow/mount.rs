@@ -378,10 +378,10 @@ impl<N: Nand> Taking<'_, N> {
         let Some(view) = view.filter(|view| view.count() > 0).map(|view| view.noting(&known)) else {
             return Err(IndexFault::broken(Invariant::I3, "the records of a page make no sense", ppn.0));
         };
-        let (first, end) = (position(&view.key_owned(0)), position(&view.key_owned(view.count() - 1)));
+        let (first, end) = (position(&view.key_at(0)), position(&view.key_at(view.count() - 1)));
         if level == 0 && self.filtered > 0 {
             let bytes = self.levels.filters.share(1, self.filtered + 1, self.filtered);
-            self.levels.filters.insert(ppn, bytes, (view.count(), &|i| view.key_owned(i)));
+            self.levels.filters.insert(ppn, bytes, &view);
         }
         self.floor = self.floor.max(Some(end.saturating_add((self.record.key_bytes <= 8).into())));
         Ok(first)

@@ -25,7 +25,7 @@ use super::space::Need;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::ordered::RecordFormat;
-use alloc::boxed::Box;
+use crate::ordered::key::Key;
 
 /// Fewer pages than this are not passed: the step that writes the rest of a page passes as many.
 const PAGES_MIN: usize = 2;
@@ -52,14 +52,15 @@ impl<N: Nand> Core<N> {
             let cursor = &self.stock.levels[0].cursor;
             let (at, old) = (self.stock.memtable.lower_bound(cursor), self.stock.levels[0].old.pages());
             if at < self.stock.memtable.len() {
-                let key = self.stock.memtable.key(at).to_vec();
+                let key = Key::of(self.stock.memtable.key(at));
                 if let Some((Part::Old, page)) = self.sight().seek(0, &key)?.filter(|place| place.1 > 0) {
-                    let begin = self.medium.view()?.key_owned(0);
-                    self.pass(page, begin.into());
+                    let begin = self.medium.view()?.key_at(0);
+                    self.pass(page);
+                    self.stock.levels[0].move_to(&begin);
                 }
                 break;
             }
-            self.pass(old, Box::default());
+            self.pass(old);
             self.stock.levels[0].wrap();
         }
         Ok(())
@@ -69,22 +70,22 @@ impl<N: Nand> Core<N> {
     /// False if it does not stand there afterwards.
     fn begin_page(&mut self) -> Result<bool, IndexFault> {
         self.sight().load_place(0, (Part::Old, 0))?;
-        if self.medium.view()?.key_owned(0)[..] >= self.stock.levels[0].cursor[..] {
+        if self.medium.view()?.order(0, &self.stock.levels[0].cursor).is_ge() {
             return Ok(true);
         }
         self.sight().load_place(0, (Part::Old, 1))?;
-        let end: Box<[u8]> = self.medium.view()?.key_owned(0).into();
+        let end = self.medium.view()?.key_at(0);
         if !self.can_step(0)? {
             return Ok(false);
         }
         let cause = self.medium.begin_merging();
-        let done = self.step_once(0, Some(end.clone()));
+        let done = self.step_once(0, Some(&end));
         self.medium.cause = cause;
-        done.map(|_| self.stock.levels[0].cursor == end)
+        done.map(|_| self.stock.levels[0].cursor[..] == *end)
     }
 
-    /// Makes the first `pages` old pages of the first level pages of this round, and moves its cursor.
-    fn pass(&mut self, pages: usize, cursor: Box<[u8]>) {
+    /// Makes the first `pages` old pages of the first level pages of this round. Its cursor must then move.
+    fn pass(&mut self, pages: usize) {
         let pages_per_block = self.stock.geometry.pages_per_block;
         let level = &mut self.stock.levels[0];
         for _ in 0..pages {
@@ -92,7 +93,6 @@ impl<N: Nand> Core<N> {
             level.old.remove(page);
             level.new.push(page, low, !page.0.is_multiple_of(pages_per_block));
         }
-        level.cursor = cursor;
         self.counters.passed = self.counters.passed.wrapping_add(pages as u32);
         self.stock.commits.dirty = true;
         self.stock.levels.keep_short(&self.planner.shares);
@@ -127,7 +127,7 @@ impl<N: Nand> Sight<'_, N> {
         if !is_far {
             return Ok(false);
         }
-        let key = key.to_vec();
+        let key = Key::of(key);
         Ok(self.seek(0, &key)?.is_some_and(|place| place.0 == Part::Old && place.1 >= PAGES_MIN))
     }
 }

@@ -10,7 +10,7 @@ use crate::nand::Nand;
 use crate::units::Ppn;
 
 pub(super) struct Looked {
-    /// True if the key has a value; it was copied.
+    /// True if the key has a value.
     pub(super) found: bool,
     /// Number of levels of which a page was read. `filtered` is the number of levels that their filters ruled
     /// out.
@@ -81,12 +81,12 @@ impl<N: Nand> Sight<'_, N> {
             return Ok(false);
         }
         let view = self.medium.view()?;
-        Ok(&view.key_owned(view.count() - 1)[..] >= cursor)
+        Ok(view.order(view.count() - 1, cursor).is_ge())
     }
 
-    /// Looks a key up on the levels, from the first level down.
-    pub(super) fn look_up(&mut self, key: &[u8], value: &mut [u8]) -> Result<Looked, IndexFault> {
-        let mut scratch = alloc::vec![0; key.len()];
+    /// Looks a key up on the levels, from the first level down, and copies its value to `value`, if that is
+    /// asked for.
+    pub(super) fn look_up(&mut self, key: &[u8], value: Option<&mut [u8]>) -> Result<Looked, IndexFault> {
         let mut looked = Looked { found: false, read: 0, filtered: 0 };
         for level in 0..self.stock.levels.len() {
             if self.stock.levels.is_filtered(level, key) {
@@ -97,13 +97,13 @@ impl<N: Nand> Sight<'_, N> {
             if self.seek(level, key)?.is_none() {
                 continue;
             }
-            let (at, is_there) = self.medium.view()?.search(key, &mut scratch);
+            let (at, is_there) = self.medium.view()?.find(key);
             if !is_there || self.is_taken(level, key)? {
                 continue;
             }
             let view = self.medium.view()?;
             looked.found = !view.is_tombstone(at);
-            if looked.found {
+            if let Some(value) = value.filter(|_| looked.found) {
                 view.value(at, value);
             }
             break;

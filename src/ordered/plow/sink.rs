@@ -13,6 +13,7 @@ use super::page::{HEADER_BYTES, Header};
 use super::sight::Sight;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
+use crate::ordered::key::Key;
 use alloc::vec::Vec;
 
 impl<N: Nand> Core<N> {
@@ -27,7 +28,11 @@ impl<N: Nand> Core<N> {
             if let Some(place) = self.stock.levels[level].last() {
                 self.sight().load_place(level, place)?;
                 let view = self.medium.view()?;
-                top = view.key_owned(view.count() - 1).max(top);
+                let last = view.key_at(view.count() - 1);
+                if *last > top[..] {
+                    top.clear();
+                    top.extend_from_slice(&last);
+                }
             }
         }
         self.stock.levels.top = Some(top);
@@ -98,9 +103,7 @@ impl<N: Nand> Core<N> {
         self.counters.sunk += 1;
         self.counters.steps[level] += 1;
         self.stock.commits.dirty = true;
-        let first = self.stock.memtable.key(from).to_vec();
-        let end = is_full.then(|| self.stock.memtable.key(from + taken).to_vec());
-        self.stock.memtable.remove_range(&first, end.as_deref());
+        self.stock.memtable.drain(from, from + taken);
         self.stock.levels.keep_short(&self.planner.shares);
         Ok(true)
     }
@@ -117,24 +120,24 @@ impl<N: Nand> Sight<'_, N> {
     ) -> Result<Option<(usize, usize, usize)>, IndexFault> {
         let record = self.medium.record;
         let wanted = self.stock.memtable.len() - from;
-        let mut key = alloc::vec![0; record.key_bytes.into()];
-        let mut value = alloc::vec![0; record.value_bytes.into()];
+        let (mut key, mut value) =
+            (Key::zeros(record.key_bytes.into()), Key::zeros(record.value_bytes.into()));
         let (view, body) = match has_tail {
             true => self.medium.view_and_output().map(|(view, output)| (Some(view), output))?,
             false => (None, &mut self.medium.output[..]),
         };
         let body = &mut body[HEADER_BYTES..];
         // Records below a cursor are dead.
-        let cursor = self.stock.levels[0].cursor.clone().max(self.stock.levels[1].cursor.clone());
+        let cursor = (&self.stock.levels[0].cursor).max(&self.stock.levels[1].cursor);
         let (live, count) = match view {
-            Some(view) => (view.search(&cursor, &mut key).0, view.count()),
+            Some(view) => (view.find(cursor).0, view.count()),
             None => (0, 0),
         };
         match view.filter(|_| live < count) {
             Some(view) => view.key(live, &mut key),
             None => key.copy_from_slice(self.stock.memtable.key(from)),
         }
-        let (first, last) = (key.clone(), self.stock.memtable.key(self.stock.memtable.len() - 1));
+        let (first, last) = (key, self.stock.memtable.key(self.stock.memtable.len() - 1));
         let expected =
             Expected { first: &first, low: &first, last, count: count - live + wanted, tombstones: true };
         let mut builder = Builder::begin(body, record, expected);

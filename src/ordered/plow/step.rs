@@ -12,14 +12,11 @@ use super::space::Need;
 use crate::fault::IndexFault;
 use crate::nand::Nand;
 use crate::units::Ppn;
-use alloc::boxed::Box;
-use alloc::vec::Vec;
+use core::mem;
 
-/// Most attempts to build a page, if its code was chosen for other gaps between keys than those met.
-const TRIES: usize = 3;
-
-#[derive(Debug, Default)]
-pub(super) struct Outcome {
+/// What a step did.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outcome<'a> {
     pub(super) level: usize,
     /// Number of records of its page.
     pub(super) count: usize,
@@ -27,11 +24,10 @@ pub(super) struct Outcome {
     pub(super) used: usize,
     /// Number of records taken from the level above, and from the old pages.
     pub(super) taken: [usize; 2],
-    /// Pages of the level above that are used up, each with its last key.
-    pub(super) passed: Vec<(Part, Ppn, Vec<u8>)>,
-    pub(super) from: Box<[u8]>,
+    /// Pages of the level above that are used up.
+    pub(super) passed: &'a [(Part, Ppn)],
     /// The new cursor, which is the first key not merged. `None` at the end of all keys.
-    pub(super) stop: Option<Vec<u8>>,
+    pub(super) stop: Option<&'a [u8]>,
 }
 
 impl<N: Nand> Core<N> {
@@ -65,60 +61,45 @@ impl<N: Nand> Core<N> {
 
     /// Makes one step, whose page ends before the key `end`. True if its page ended at the next level's
     /// cursor, or there, less than half full.
-    pub(super) fn step_once(&mut self, level: usize, end: Option<Box<[u8]>>) -> Result<bool, IndexFault> {
+    pub(super) fn step_once(&mut self, level: usize, end: Option<&[u8]>) -> Result<bool, IndexFault> {
         let may_carry =
             end.is_none() && self.stock.commits.may_carry(self.medium.sequence, self.stock.levels.len());
         let kept = if may_carry { bytes_kept(self.medium.record, self.medium.output.len()) } else { 0 };
-        let mut bounds = Bounds { slice: self.planner.shares.slice, kept, end, surprise: None };
-        for _ in 1..TRIES {
-            let surprise = bounds.surprise.take();
-            let tried = Bounds { end: bounds.end.clone(), surprise, ..bounds };
-            let step = self.sight().merged(level, tried)?;
-            let count = step.builder.map_or(0, |builder| builder.count());
-            match &step.out.stop {
-                Some(stop) if step.is_surprised => bounds.surprise = Some((stop.clone(), count)),
-                _ => return self.finish(step),
-            }
-        }
-        let step = self.sight().merged(level, bounds)?;
-        self.finish(step)
+        let bounds = Bounds { slice: self.planner.shares.slice, kept, end };
+        let (mut aside, mut passed) = (mem::take(&mut self.medium.aside), mem::take(&mut self.medium.passed));
+        let step = self.sight().merged(level, bounds, (&mut aside, &mut passed));
+        let done = step.and_then(|step| self.finish(&step));
+        (self.medium.aside, self.medium.passed) = (aside, passed);
+        done
     }
 
     /// Programs the page and removes its records from their old places.
-    fn finish(&mut self, step: Step) -> Result<bool, IndexFault> {
-        let level = step.out.level;
-        let count = step.builder.map_or(0, |builder| builder.count());
+    fn finish(&mut self, step: &Step<'_>) -> Result<bool, IndexFault> {
+        let (level, count) = (step.level, step.count());
         let is_short = step.is_limited && (count as u64) < self.stock.levels.page_records / 2;
         // Records that were copied but not merged are no part of the page.
         let copies = step.above.hole(self.medium.stride());
-        let mut outcome = step.out;
-        (outcome.count, outcome.used, outcome.passed) = (count, step.below.used, step.above.passed);
-        if let Some(stop) = &outcome.stop {
-            outcome.passed.retain(|passed| passed.2 < *stop);
-        }
-        // The lists of extents and commits may be copied when they grow: no record is held meanwhile.
-        drop((step.below, step.surprise));
+        let stop = Some(&step.stop[..]).filter(|stop| !stop.is_empty());
+        let (used, passed) = (step.below.used, step.above.passed());
+        let outcome = Outcome { level, count, used, taken: step.taken, passed, stop };
         let mut written = None;
         if let Some(builder) = step.builder.filter(|_| count > 0) {
             self.medium.output[HEADER_BYTES..][copies].fill(0);
             // The change that the page carries must find room without another step.
+            let from = &self.stock.levels[level].cursor;
             let takes = || match level {
-                0 => self.stock.memtable.takes_without(
-                    &outcome.from,
-                    outcome.stop.as_deref(),
-                    outcome.taken[0],
-                ),
+                0 => self.stock.memtable.takes_without(from, stop, step.taken[0]),
                 _ => self.stock.memtable.takes(2),
             };
             let ((front, back), key_bytes) = (builder.used(), self.medium.record.key_bytes);
             let gap = HEADER_BYTES + front..self.medium.output.len() - back;
-            let may_carry = cfg!(feature = "full") && !is_short && step.kept > 0 && takes();
+            let may_carry = cfg!(feature = "full") && !is_short && step.bounds.kept > 0 && takes();
             let gap = self.medium.output.get_mut(gap).filter(|_| may_carry);
             let commits = gap.is_some_and(|gap| self.stock.commits.carry(gap, &outcome, key_bytes));
             let header = Header::run(count, level + 1 < self.stock.levels.len());
             written = Some(self.program(Target::Level(level), Header { commits, ..header })?);
         }
-        self.take_over(outcome, written);
+        self.take_over(&outcome, written);
         if written.is_some() {
             self.summarise_full(level)?;
         }
@@ -129,8 +110,8 @@ impl<N: Nand> Core<N> {
 
     /// Enters the page of a step (in the output buffer, if it has one) and removes its records from their old
     /// places.
-    pub(super) fn take_over(&mut self, outcome: Outcome, written: Option<Ppn>) {
-        let Outcome { level, count, .. } = outcome;
+    pub(super) fn take_over(&mut self, outcome: &Outcome<'_>, written: Option<Ppn>) {
+        let &Outcome { level, count, .. } = outcome;
         if let Some(ppn) = written {
             // The filter of the new page may use the bytes of the old pages' filters.
             for used in 0..if level == 0 { outcome.used } else { 0 } {
@@ -143,11 +124,11 @@ impl<N: Nand> Core<N> {
         let held = &mut self.stock.levels[level].records;
         *held = (*held + count).saturating_sub(outcome.taken[1]);
         match level.checked_sub(1) {
-            None => self.stock.memtable.remove_range(&outcome.from, outcome.stop.as_deref()),
+            None => self.stock.memtable.remove_range(&self.stock.levels[level].cursor, outcome.stop),
             Some(upper) => {
                 let held = &mut self.stock.levels[upper].records;
                 *held = held.saturating_sub(outcome.taken[0]);
-                for (part, ppn, _) in outcome.passed {
+                for &(part, ppn) in outcome.passed {
                     self.drop_page(upper, part, ppn);
                 }
             }
@@ -158,7 +139,7 @@ impl<N: Nand> Core<N> {
             }
         }
         match outcome.stop {
-            Some(stop) => self.stock.levels[level].cursor = stop.into(),
+            Some(stop) => self.stock.levels[level].move_to(stop),
             None => self.stock.levels[level].wrap(),
         }
     }

@@ -93,7 +93,6 @@ struct Readers<'a> {
     /// Records of the first of three levels, and those still to come.
     copies: &'a mut [u8],
     copied: Range<usize>,
-    scratch: &'a mut [u8],
 }
 
 /// Number of sources: memtable, copies, the level above the last, and the last level. The earlier ones are
@@ -130,11 +129,10 @@ impl<N: Nand> Sight<'_, N> {
         let (key, rest) = aside.split_at_mut(key_bytes);
         let (last_key, rest) = rest.split_at_mut(key_bytes);
         let (upper_key, rest) = rest.split_at_mut(key_bytes);
-        let (scratch, rest) = rest.split_at_mut(key_bytes);
         let (value, copies) = rest.split_at_mut(self.medium.record.value_bytes.into());
         let (last, upper, first) = (Reader::default(), Reader::default(), Reader::default());
         let (beside, copied) = (Beside::default(), 0..0);
-        let mut levels = Readers { last, last_key, upper, upper_key, beside, first, copies, copied, scratch };
+        let mut levels = Readers { last, last_key, upper, upper_key, beside, first, copies, copied };
         self.begin_all(&mut levels, way)?;
         let pool = &self.stock.memtable;
         let at = way.from.map(|(key, _)| pool.find(key).map_or_else(|at| (at, false), |at| (at, true)));
@@ -182,7 +180,7 @@ impl<N: Nand> Sight<'_, N> {
         }
         if count > 1 {
             levels.upper = reader(self, count - 2)?;
-            self.settle(&mut levels.upper, way, levels.scratch)?;
+            self.settle(&mut levels.upper, way)?;
             self.medium.exchange(&mut levels.beside);
             self.settle_upper(levels, way)?;
         }
@@ -214,12 +212,12 @@ impl<N: Nand> Sight<'_, N> {
     }
 
     /// Reads pages into the input buffer until one has a record still to come, or none is left.
-    fn settle(&mut self, reader: &mut Reader, way: Way<'_>, scratch: &mut [u8]) -> Result<(), IndexFault> {
+    fn settle(&mut self, reader: &mut Reader, way: Way<'_>) -> Result<(), IndexFault> {
         while reader.rest.is_empty()
             && let Some(here) = reader.next
         {
             self.load_place(reader.level, here)?;
-            reader.rest = self.rest_of((reader.level, here), way, scratch)?;
+            reader.rest = self.rest_of((reader.level, here), way)?;
             reader.here = Some(here);
             reader.next = match way.direction {
                 Direction::Ascending => self.stock.levels[reader.level].next(here),
@@ -230,7 +228,7 @@ impl<N: Nand> Sight<'_, N> {
     }
 
     fn settle_last(&mut self, levels: &mut Readers<'_>, way: Way<'_>) -> Result<(), IndexFault> {
-        self.settle(&mut levels.last, way, levels.scratch)?;
+        self.settle(&mut levels.last, way)?;
         if let Some(i) = way.head(&levels.last.rest) {
             self.load_again(&levels.last)?;
             self.medium.view()?.key(i, levels.last_key);
@@ -241,7 +239,7 @@ impl<N: Nand> Sight<'_, N> {
     fn settle_upper(&mut self, levels: &mut Readers<'_>, way: Way<'_>) -> Result<(), IndexFault> {
         if levels.upper.rest.is_empty() && levels.upper.next.is_some() {
             self.medium.exchange(&mut levels.beside);
-            let settled = self.settle(&mut levels.upper, way, levels.scratch);
+            let settled = self.settle(&mut levels.upper, way);
             self.medium.exchange(&mut levels.beside);
             settled?;
         }
@@ -264,7 +262,7 @@ impl<N: Nand> Sight<'_, N> {
         if !levels.copied.is_empty() {
             return Ok(());
         }
-        self.settle(&mut levels.first, way, levels.scratch)?;
+        self.settle(&mut levels.first, way)?;
         let rest = levels.first.rest.clone();
         if rest.is_empty() {
             return Ok(());
@@ -284,27 +282,22 @@ impl<N: Nand> Sight<'_, N> {
     }
 
     /// The live records of the page in the input buffer that a walk has still to visit.
-    fn rest_of(
-        &self,
-        (level, place): (usize, Place),
-        way: Way<'_>,
-        scratch: &mut [u8],
-    ) -> Result<Range<usize>, IndexFault> {
+    fn rest_of(&self, (level, place): (usize, Place), way: Way<'_>) -> Result<Range<usize>, IndexFault> {
         let view = self.medium.view()?;
         let count = view.count();
         let mut first = match place {
-            (Part::Old, 0) => view.search(&self.stock.levels[level].cursor, scratch).0,
+            (Part::Old, 0) => view.find(&self.stock.levels[level].cursor).0,
             _ => 0,
         };
         if let Some(below) = self.stock.levels.get(level + 1) {
-            let taken = view.search(&below.cursor, scratch).0;
+            let taken = view.find(&below.cursor).0;
             // A page that ends before that cursor is not the one around it.
             if taken < count {
                 first = first.max(taken);
             }
         }
         let Some((key, _)) = way.from else { return Ok(first..count) };
-        Ok(way.rest(first..count, view.search(key, scratch)))
+        Ok(way.rest(first..count, view.find(key)))
     }
 
     /// The next key of each source.

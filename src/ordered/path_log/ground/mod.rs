@@ -64,6 +64,7 @@ use crate::log::tag::Tag;
 use crate::log::{Log, LogConfig, Note, Placement, left_out};
 use crate::nand::{Cause, Differs, Geometry, Nand, Unfit};
 use crate::ordered::change::change_one;
+pub(crate) use crate::ordered::key::Key;
 use crate::ordered::{
     Change as RecordChange, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room,
     Visit,
@@ -75,7 +76,7 @@ use core::ops::Bound;
 use journal::Journal;
 use moves::Moves;
 use path::Path;
-pub(crate) use path::{Key, Sibling, Step};
+pub(crate) use path::{Sibling, Step};
 pub(crate) use scheme::{Change, Layouts, Leaf, LeafUse, MovedNodes};
 pub(crate) use scheme::{RawScheme, Shapes};
 

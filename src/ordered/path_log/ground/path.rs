@@ -8,12 +8,13 @@ use crate::fault::IndexFault;
 use crate::log::tag::{LEVELS_MAX, Tag};
 use crate::log::{Page, SamePage};
 use crate::nand::{Cause, Nand};
+use crate::ordered::key::Key;
 use crate::ordered::node::NodeShape;
 use crate::units::Ppn;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Ordering;
-use core::ops::{Deref, Range};
+use core::ops::Range;
 
 /// Path from the root with its nodes copied, and the layout of nodes in a tree of this height.
 pub(crate) struct Path<S> {
@@ -51,30 +52,6 @@ pub(crate) struct Step {
     /// Greatest width below the nodes of the path up to this one, not counting the path's own leaf. Computed
     /// for insertions only.
     pub width_beside: u8,
-}
-
-/// A key in a fixed array: keeping one for the length of an update allocates no memory.
-#[derive(Clone, Copy, Debug)]
-pub struct Key {
-    bytes: [u8; u8::MAX as usize],
-    len: u8,
-}
-
-impl Key {
-    /// Copies a key, which has at most 255 bytes.
-    pub(crate) fn of(key: &[u8]) -> Key {
-        let mut bytes = [0; u8::MAX as usize];
-        bytes[..key.len()].copy_from_slice(key);
-        Key { bytes, len: key.len() as u8 }
-    }
-}
-
-impl Deref for Key {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.bytes[..usize::from(self.len)]
-    }
 }
 
 /// Half that left the path and waits for its entry in the parent.

@@ -1,13 +1,13 @@
 //! Walk over all pages to which a tree refers, by its inner nodes; leaves are not read. The walk finds the
 //! valid pages, for a log that counts them or is in doubt (`crate::log::settle`).
 
-use super::path::Key;
 use super::{Nodes, RawScheme};
 use crate::check::IndexError;
 use crate::fault::IndexFault;
 use crate::log::Log;
 use crate::log::collect::Visit;
 use crate::nand::{Cause, Nand, NandError};
+use crate::ordered::key::Key;
 use crate::store::StoreError;
 use crate::units::Ppn;
 

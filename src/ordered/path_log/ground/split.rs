@@ -1,10 +1,11 @@
 //! Adding entries to the nodes of a path, and splitting full nodes.
 
-use super::path::{Key, Path};
+use super::path::Path;
 use super::{Nodes, RawScheme, Sibling, child_value};
 use crate::fault::IndexFault;
 use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};
+use crate::ordered::key::Key;
 use crate::ordered::node::NodeShape;
 use crate::units::Ppn;
 

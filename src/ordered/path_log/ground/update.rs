@@ -1,6 +1,5 @@
 //! Insertion, removal and relocation, as far as they are the same for every scheme: edits of the copied path.
 
-use super::path::Key;
 use super::room::make_room_to_put;
 use super::{Change, Leaf, LeafUse, Nodes, Path, RawScheme, RawTree};
 use crate::check::{IndexError, Limit};
@@ -9,6 +8,7 @@ use crate::log::SamePage;
 use crate::log::collect::{Lent, MoveCost, Relocate, Visit};
 use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};
+use crate::ordered::key::Key;
 use crate::units::Ppn;
 
 impl<S: RawScheme> Path<S> {

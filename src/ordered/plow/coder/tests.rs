@@ -32,12 +32,15 @@ fn assert_same(body: &[u8], record: RecordFormat, records: &Records, count: usiz
             view.value(i, &mut value);
             assert_eq!(&value, content);
         }
-        assert_eq!(view.search(expected, &mut key), (i, true));
-        let (mut near, mut found) = (expected.clone(), vec![0; key.len()]);
+        assert_eq!(view.find(expected), (i, true));
+        let mut near = expected.clone();
         *near.last_mut().unwrap() ^= 1;
         let place = records.keys().take(count).position(|other| *other >= near).unwrap_or(count);
         let there = records.keys().take(count).any(|other| *other == near);
-        assert_eq!(view.search(&near, &mut found), (place, there));
+        assert_eq!(view.find(&near), (place, there));
+        for other in [&near, expected, records.keys().next().unwrap(), &Vec::new()] {
+            assert_eq!(view.order(i, other), expected.cmp(other), "{expected:?} and {other:?}");
+        }
     }
 }
 
@@ -122,7 +125,8 @@ proptest! {
             for i in 0..count {
                 view.key(i, &mut key);
                 view.value(i, &mut value);
-                view.search(&key.clone(), &mut key);
+                assert!(view.order(i, &key).is_eq());
+                view.find(&key);
             }
         }
     }

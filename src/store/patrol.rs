@@ -1,9 +1,8 @@
 //! Patrol reads: logical pages are read to find those that became hard to read, before anyone asks for them.
 
 use super::{PageStore, StoreError};
-use crate::nand::{Cause, NandError};
+use crate::nand::NandError;
 use crate::units::Lpn;
-use alloc::vec::Vec;
 
 /// Pages of a weak block that a scrub looks at after each of its reads.
 pub(crate) const LOOKS_OF_SCRUB: u32 = 8;
@@ -17,16 +16,13 @@ pub(crate) trait Patrol: PageStore {
     /// that needed a correction. Returns the number of pages of the block that are left.
     fn move_weak(&mut self, budget: u32) -> Result<u32, StoreError>;
 
-    /// Reads a logical page, into `page` or into a buffer of the store.
-    fn look_at(&mut self, lpn: Lpn, page: &mut Vec<u8>) -> Result<(), StoreError> {
-        page.resize(self.page_bytes(), 0);
-        self.read(lpn, Cause::Scrubbing, page)
-    }
+    /// Reads a logical page into a buffer of the store.
+    fn look_at(&mut self, lpn: Lpn) -> Result<(), StoreError>;
 
     /// Reads up to `budget` logical pages, and moves pages of the blocks of those that are hard to read.
     /// Returns the number of pages left of the round; 0 at its end.
     fn look_on(&mut self, budget: u32) -> Result<u32, StoreError> {
-        let (mut page, pages) = (Vec::new(), self.page_count());
+        let pages = self.page_count();
         for _ in 0..budget {
             let lpn = Lpn(*self.at());
             if lpn.0 >= pages {
@@ -34,7 +30,7 @@ pub(crate) trait Patrol: PageStore {
                 return self.move_weak(budget);
             }
             *self.at() += 1;
-            match self.look_at(lpn, &mut page) {
+            match self.look_at(lpn) {
                 // A page that is lost already is reported to whoever asks for it.
                 Ok(())
                 | Err(StoreError::Corrupted { .. } | StoreError::Nand(NandError::Uncorrectable(_))) => {}

@@ -364,7 +364,7 @@ impl<N: Nand, S: Scheme> Patrol for SchemeFtl<N, S> {
         &mut self.scrubbed
     }
 
-    fn look_at(&mut self, lpn: Lpn, _: &mut Vec<u8>) -> Result<(), StoreError> {
+    fn look_at(&mut self, lpn: Lpn) -> Result<(), StoreError> {
         let place = self.scheme.locate(&mut self.flash, lpn.0, Cause::Scrubbing)?;
         match place.filter(|_| !self.flash.is_lost(lpn.0)) {
             Some(ppn) => Ok(Flash::read_here(&mut self.flash, ppn, lpn.0, Cause::Scrubbing)?),

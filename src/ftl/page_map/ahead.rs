@@ -5,8 +5,8 @@ use super::{PageMapFtl, Work, note};
 use crate::check::message;
 use crate::fault::StoreFault;
 use crate::nand::{Cause, Nand};
-use crate::store::StoreError;
 use crate::store::patrol::Patrol;
+use crate::store::{PageStore, StoreError};
 use crate::units::Lpn;
 
 /// Blocks to have free beyond the number at which a write would begin to collect.
@@ -80,6 +80,13 @@ impl<N: Nand + ?Sized> Work<'_, N> {
 impl<N: Nand> Patrol for PageMapFtl<N> {
     fn at(&mut self) -> &mut u32 {
         &mut self.core.scrubbed
+    }
+
+    fn look_at(&mut self, lpn: Lpn) -> Result<(), StoreError> {
+        let mut page = core::mem::take(&mut self.core.page);
+        let read = self.read(lpn, Cause::Scrubbing, &mut page);
+        self.core.page = page;
+        read
     }
 
     fn move_weak(&mut self, budget: u32) -> Result<u32, StoreError> {

@@ -8,7 +8,7 @@ use crate::blocks::checkpoint::CheckpointArea;
 use crate::fault::StoreFault;
 use crate::nand::{Geometry, Nand};
 use crate::units::{Lpn, Pbn};
-use alloc::vec;
+use alloc::vec::Vec;
 
 /// Records: their place, the changes since the last one, and when the next one must come.
 pub(super) struct Records {
@@ -23,6 +23,16 @@ pub(super) struct Records {
     pub(super) stale: bool,
     /// True if a checkpoint should come before the next write.
     due: bool,
+    /// Buffer for a record, made by the first one. The store's other buffer may hold a page that is to be
+    /// moved.
+    page: Vec<u8>,
+}
+
+fn zeros(page: &mut Vec<u8>, bytes: usize) -> &mut [u8] {
+    page.clear();
+    page.reserve_exact(bytes);
+    page.resize(bytes, 0);
+    page
 }
 
 impl Records {
@@ -35,6 +45,7 @@ impl Records {
             holds_blocks: false,
             stale: false,
             due: false,
+            page: Vec::new(),
         }
     }
 
@@ -108,9 +119,8 @@ impl Records {
             first_crc: &state.first_crc,
             map: &state.map,
         };
-        // A buffer of its own: the other one may hold a page that is to be moved.
-        let mut page = vec![0; geometry.page_bytes as usize];
-        if let Err(error) = self.area.write(nand, &mut state.blocks, &contents, &mut page) {
+        let page = zeros(&mut self.page, geometry.page_bytes as usize);
+        if let Err(error) = self.area.write(nand, &mut state.blocks, &contents, page) {
             (state.next_version, state.committed) = versions;
             // The checkpoint may be complete nevertheless: nothing gets its version.
             self.due |= self.area.is_torn() || !error.is_full();
@@ -138,8 +148,8 @@ impl Records {
             map: &state.map,
             changes: &self.changes,
         };
-        let mut page = vec![0; geometry.page_bytes as usize];
-        let written = self.area.write_note(nand, &state.blocks, &note, &mut page);
+        let page = zeros(&mut self.page, geometry.page_bytes as usize);
+        let written = self.area.write_note(nand, &state.blocks, &note, page);
         match written {
             Ok(true) => self.changes.clear(),
             // A note that failed may be complete nevertheless: nothing gets its version.

@@ -8,6 +8,7 @@ use crate::check::{IndexError, Invariant};
 use crate::codec::is_blank;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
+use crate::ordered::key::Key;
 use alloc::vec::Vec;
 
 /// The root, and the nodes that the last operation went down through.
@@ -113,19 +114,19 @@ impl NodePath {
     }
 
     /// Bound of the leaf on the path; `None` if it is the last leaf.
-    pub(super) fn leaf_bound(&self, inner: &Shape) -> Option<Vec<u8>> {
-        let bound = if self.height > 1 { self.bound(inner, 2).to_vec() } else { return None };
-        if is_blank(&bound) { None } else { Some(bound) }
+    pub(super) fn leaf_bound(&self, inner: &Shape) -> Option<Key> {
+        let bound = if self.height > 1 { self.bound(inner, 2) } else { return None };
+        (!is_blank(bound)).then(|| Key::of(bound))
     }
 
     /// Bound of the leaf before the one on the path; `None` if the latter is the first leaf.
-    pub(super) fn bound_before(&self, inner: &Shape) -> Option<Vec<u8>> {
+    pub(super) fn bound_before(&self, inner: &Shape) -> Option<Key> {
         (2..=self.height).find_map(|level| {
             let node = self.node(level);
             let own = inner.key(&node.bytes, node.slot);
             let live = (0..node.used).filter(|&slot| inner.is_live(&node.bytes, slot));
             let bounds = live.map(|slot| inner.key(&node.bytes, slot));
-            bounds.filter(|&bound| bound < own).max().map(<[u8]>::to_vec)
+            bounds.filter(|&bound| bound < own).max().map(Key::of)
         })
     }
 

@@ -66,6 +66,9 @@ impl<N: Nand> InPlace<N> {
     }
 }
 
+/// Bytes of the largest record.
+const ENTRY_MAX: usize = 2 * u8::MAX as usize;
+
 struct Walk {
     report: CheckReport,
     pages: Vec<u32>,
@@ -100,7 +103,13 @@ impl<N: Nand> InPlace<N> {
         *existed = Some(old.is_some());
         self.pages.interrupted = true;
         match value {
-            Some(value) => self.put(&[key, value].concat(), old)?,
+            Some(value) => {
+                let mut entry = [0; ENTRY_MAX];
+                let (of_key, rest) = entry.split_at_mut(key.len());
+                of_key.copy_from_slice(key);
+                rest[..value.len()].copy_from_slice(value);
+                self.put(&entry[..key.len() + value.len()], old)?;
+            }
             None => self.change_leaf(&[], old.as_slice())?,
         }
         self.free_replaced();
@@ -158,10 +167,10 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
         self.pages.usable()?;
-        let ones = vec![0xff; self.pages.shapes.leaf.key_bytes];
+        let ones = [0xff; u8::MAX as usize];
         let (from, end) = match direction {
             Direction::Ascending => (low, &[][..]),
-            Direction::Descending => (high, &ones[..]),
+            Direction::Descending => (high, &ones[..self.pages.shapes.leaf.key_bytes]),
         };
         let start = match from {
             Bound::Included(key) | Bound::Excluded(key) => key,

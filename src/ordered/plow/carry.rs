@@ -114,7 +114,8 @@ impl<N: Nand> Core<N> {
     }
 }
 
-/// What a page carries: what its step did, besides pages passed and the new cursor, those, and a change.
+/// Contents of a page that carries a change: the outcome of its step, with the lists that it refers to, and
+/// the change.
 struct Carried {
     outcome: Outcome<'static>,
     passed: Vec<(Part, Ppn)>,

@@ -169,7 +169,7 @@ mod tests {
         ((100 + i as u32) * 3).to_be_bytes()
     }
 
-    /// So many keys.
+    /// A page of so many keys.
     struct Nth(usize);
 
     impl Keys for Nth {

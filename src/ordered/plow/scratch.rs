@@ -1,5 +1,5 @@
-//! What steps hold: a few keys, values and records, in bytes that are there once. So a step asks the heap for
-//! nothing.
+//! The bytes of a step: a few keys, values and records, in bytes that are there once. So a step asks the heap
+//! for nothing.
 
 use super::above::Above;
 use super::level::Part;

@@ -14,7 +14,7 @@ use crate::nand::Nand;
 use crate::units::Ppn;
 use core::mem;
 
-/// What a step did.
+/// Outcome of a step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outcome<'a> {
     pub(super) level: usize,

@@ -3,12 +3,12 @@
 //! Each subject is filled, closed and mounted, and works until it is in a steady state. Then the requests of
 //! each kind of operation are counted, garbage collection, merges and checkpoints among them. A row of
 //! `asks.csv` says how often a hundred operations may ask in a class of durability; an operation without a
-//! row may not ask. `check` and `stats` are no such operations: they make a report. `first`, `last` and `seek`
-//! are those of a cursor, which has room for the records of a walk.
+//! row may not ask. `check` and `stats` are no such operations: they make a report. `first`, `last` and
+//! `seek` are those of a cursor, which asks for the records of a walk.
 //!
 //! The gate counts what a product links in its strongest class; the nightly run counts everything, and finds
-//! rows that are larger than they need be. `NANDEX_BLESS=1 NANDEX_NIGHTLY=1 cargo test -p nandex-testkit --test
-//! suite steady::` makes those smaller. It makes no row larger, and adds none.
+//! rows that are larger than they need be. `NANDEX_BLESS=1 NANDEX_NIGHTLY=1 cargo test -p nandex-testkit
+//! --test suite steady::` makes those smaller. It makes no row larger, and adds none.
 
 #![allow(clippy::unwrap_used)]
 
@@ -35,7 +35,7 @@ const RECORD: RecordFormat = RecordFormat::new(4, 12);
 const RAM_MORE: usize = 8 << 10;
 /// Rounds before those that are counted, and those.
 const ROUNDS: (u64, u64) = (1_500, 1_000);
-/// What firmware links: these are counted in the gate.
+/// Subjects that firmware links; these are counted in the gate.
 const PRODUCT: [&str; 10] = [
     "mu",
     "wandering",
@@ -50,6 +50,7 @@ const PRODUCT: [&str; 10] = [
 ];
 const CLASSES: [Durability; 3] = [Durability::EveryOperation, Durability::EverySync, Durability::None];
 const ROWS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/steady/asks.csv");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/firmware.md");
 const HEAD: &str = "subject,class,operation,requests of a hundred";
 
 /// Subject, class and operation.
@@ -203,7 +204,7 @@ fn an_operation_asks_for_no_more_than_is_listed() {
 /// The table of `docs/firmware.md`, of the strongest class, says what is listed.
 #[test]
 fn the_firmware_page_says_what_is_listed() {
-    let page = include_str!("../../../../../docs/firmware.md");
+    let page = fs::read_to_string(PAGE).unwrap();
     let table = page.split("<!-- asks -->").nth(1).unwrap().split("<!-- end -->").next().unwrap();
     let listed = listed();
     let most = |name: &str, operations: &[&str]| {

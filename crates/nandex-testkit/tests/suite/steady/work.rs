@@ -40,7 +40,7 @@ fn slot_of(key: [u8; 4]) -> u64 {
     u32::from_be_bytes(key).into()
 }
 
-/// What is there of all slots.
+/// All slots: whether each is there.
 struct Slots {
     there: Vec<bool>,
     rng: Rng,

@@ -24,11 +24,11 @@ use crate::ordered::RecordFormat;
 /// The lists get RAM once fewer extents than this find room.
 pub(super) const AHEAD: usize = 8;
 /// Extents that sweeps may add when no record is taken any more.
-pub(super) const KEPT: usize = 16;
+pub(super) const KEPT: usize = 12;
 /// The lists always have RAM for so many extents.
-pub(super) const EXTENTS_LEAST: usize = 24;
+pub(super) const EXTENTS_LEAST: usize = 20;
 /// Extents for which the lists get RAM at a time, at least.
-const PORTION: usize = 32;
+const PORTION: usize = 16;
 /// Bytes of fences that each extent has at least.
 const FENCES_LEAST: usize = 2;
 /// Records of a memtable, or all, that it does not give, and a quarter of more.

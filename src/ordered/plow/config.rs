@@ -167,7 +167,7 @@ impl Shares {
 }
 
 /// Bytes that vectors hold in reserve.
-const RESERVE_BYTES: usize = 72;
+const RESERVE_BYTES: usize = 64;
 
 /// Bytes of the lists of blocks, of cursors, of the keys and copies of a walk, and of reserves of vectors.
 /// With few pages to a block nearly each page has an extent, and a mount holds the rows of a root besides.

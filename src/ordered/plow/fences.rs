@@ -200,7 +200,8 @@ impl Run {
             let tail = fences.fold(last.low, |at, fence| behind(at, fence, last.shift()));
             // No key of the page lies below the fence before, whatever a damaged page may say.
             let step = low.saturating_sub(tail);
-            if groups == 1 {
+            // Where all pages began at one position, as a summary with thin fences tells, any unit does.
+            if tail == last.low {
                 changed.mark(last.eaten(), unit(step));
             }
             let Some(fence) = encode(step, changed.shift()) else { return false };
@@ -306,9 +307,14 @@ impl Run {
         at + 1
     }
 
+    /// True if the number of fences can be halved.
+    pub(super) fn can_thin(&self) -> bool {
+        self.group < GROUP_MAX
+    }
+
     /// Halves the number of fences: groups become twice as long. False if they are as long as may be.
     pub(super) fn thin(&mut self) -> bool {
-        if self.group >= GROUP_MAX {
+        if !self.can_thin() {
             return false;
         }
         let mut extents = core::mem::take(&mut self.extents);

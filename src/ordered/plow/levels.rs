@@ -209,7 +209,7 @@ impl Levels {
         self.keep_spare(shares, 0);
     }
 
-    /// Halves the fences of the longest run until all runs and `besides` bytes fit their share of the RAM.
+    /// Halves the fences of the longest run that has some until all runs and `besides` bytes fit their share of the RAM.
     /// False if they are as short as may be.
     pub(super) fn keep_spare(&mut self, shares: &Shares, besides: usize) -> bool {
         let held =
@@ -217,7 +217,8 @@ impl Levels {
         while held(self) + besides > shares.fences {
             let runs = self.row.iter_mut().flat_map(|level| [&mut level.old, &mut level.new]);
             // If several are as long, the last one.
-            if !runs.max_by_key(|run| run.ram_bytes()).is_some_and(Run::thin) {
+            let longest = runs.filter(|run| run.can_thin()).max_by_key(|run| run.ram_bytes());
+            if !longest.is_some_and(Run::thin) {
                 return false;
             }
         }

@@ -240,6 +240,7 @@ impl<N: Nand> Taking<'_, N> {
             self.commits.sealed = VecDeque::new();
             // Nothing is there twice, not even for a moment.
             self.levels.filters = Filters::new(0);
+            self.levels.keep_short(self.shares);
             *self.memtable = Memtable::new(self.record, 0);
             self.levels.filters = Filters::new(self.shares.filter);
             *self.memtable = Memtable::new(self.record, self.shares.memtable);

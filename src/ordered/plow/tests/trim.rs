@@ -74,7 +74,7 @@ fn a_memtable_that_does_not_fit_is_refused_with_the_ram_it_needs() {
     (0..90).for_each(|i| plow.put(&key(i, 8), &[7; 40]).unwrap());
     plow.sync().unwrap();
     let chip = plow.into_nand();
-    let little = PlowConfig { ram_bytes: Some(8_000), ..set(60) };
+    let little = PlowConfig { ram_bytes: Some(10_700), ..set(60) };
     let needed = match Plow::mount(chip.clone(), &little).map(drop).unwrap_err() {
         IndexError::TooLittleRam { needed, .. } => needed,
         other => panic!("{other}"),

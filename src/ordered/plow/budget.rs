@@ -113,11 +113,8 @@ impl Shares {
             let (mut low, mut high) = (0, geometry.pages() as usize + 1);
             while high - low > 1 {
                 let middle = low.midpoint(high);
-                if self.needed(form, middle, self.least as usize) <= self.ram {
-                    low = middle
-                } else {
-                    high = middle
-                }
+                let fits = self.needed(form, middle, self.least as usize) <= self.ram;
+                (low, high) = if fits { (middle, high) } else { (low, middle) };
             }
             self.extents_max = low as u32;
         }
@@ -205,7 +202,7 @@ impl Shares {
         let (mut low, mut high) = (MEMTABLE_MIN, left / form.0.entry_bytes().max(1) + 1);
         while high > low + 1 {
             let middle = low.midpoint(high);
-            if held(form, middle) <= left { low = middle } else { high = middle }
+            (low, high) = if held(form, middle) <= left { (middle, high) } else { (low, middle) };
         }
         (self.memtable, self.filter) = (low, 0);
     }

@@ -350,14 +350,13 @@ impl<N: Nand> Taking<'_, N> {
         let (place, begun) = self.fields(ppn, header)?;
         let (listed, _) = self.listed((place, header), begun)?;
         let input = core::mem::take(&mut self.chip.medium.input);
-        let mut taken = Ok(());
         for &(at, _) in &listed {
             if let Some(change) = place.read(&input, at.into(), self.record) {
-                taken = taken.and_then(|()| self.enter(change.key, change.value, false));
+                self.enter(change.key, change.value, false);
             }
         }
         self.chip.medium.input = input;
-        taken
+        Ok(())
     }
 
     /// Enters the changes of the sealed page in the input buffer, the newest first, unless newer ones are
@@ -371,7 +370,6 @@ impl<N: Nand> Taking<'_, N> {
         let (place, begun) = self.fields(ppn, header)?;
         let (listed, last) = self.listed((place, header), begun.clone())?;
         let input = core::mem::take(&mut self.chip.medium.input);
-        let mut taken = Ok(());
         for &(at, of) in listed.iter().rev() {
             let Some(change) = place.read(&input, at.into(), self.record) else { continue };
             let then = match of {
@@ -380,11 +378,11 @@ impl<N: Nand> Taking<'_, N> {
             };
             let is_passed = then.as_ref().unwrap_or(&begun).has_passed(change.key, now);
             if !is_passed && self.memtable.find(change.key).is_err() {
-                taken = taken.and_then(|()| self.enter(change.key, change.value, true));
+                self.enter(change.key, change.value, true);
             }
         }
         self.chip.medium.input = input;
-        taken.map(|()| last)
+        Ok(last)
     }
 
     /// The fields of the page of changes in the input buffer: its place, and where the sweep stood.

@@ -62,7 +62,8 @@ impl<N: Nand> Core<N> {
     /// Puts a value, or a tombstone if there is none.
     pub(super) fn change(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<(), IndexFault> {
         self.admit_change()?;
-        self.make_room(value.is_some(), 1)?;
+        let adds = value.is_some() && !(self.stock.lacks_ram_only() && is_there(self, key)?);
+        self.make_room(adds, 1)?;
         self.count(0, 1);
         self.note(key, false);
         let kept = bytes_kept(self.medium.record, self.medium.output.len());
@@ -106,7 +107,8 @@ impl<N: Nand> Core<N> {
     /// Applies a batch. Room for all its changes is made first, so that nothing is written between them: the
     /// work of each change, then steps until the memtable takes all of them.
     pub(super) fn apply_all(&mut self, batch: &[Change<'_>]) -> Result<(), IndexFault> {
-        check_batch(self.medium.record, batch, self.stock.memtable.changes_max())?;
+        let most = self.planner.shares.changes_max(self.stock.memtable.capacity());
+        check_batch(self.medium.record, batch, most)?;
         let inserts = match batch {
             [] => return Ok(()),
             [one] => return self.change(one.key, one.value),
@@ -200,5 +202,13 @@ impl<N: Nand> Core<N> {
             }
         }
         Ok(pages - self.medium.scrubbed)
+    }
+}
+
+/// True if a key exists, whatever answers are asked for.
+fn is_there<N: Nand>(core: &mut Core<N>, key: &[u8]) -> Result<bool, IndexFault> {
+    match core.stock.memtable.pooled(key) {
+        Some(known) => Ok(known),
+        None => core.look_up(key, None),
     }
 }

@@ -1,11 +1,11 @@
 //! Configuration of the index, and how it shares out the RAM.
 
-use super::commit::{SEALS, commit_room_of, root_bytes_of, sealed_listed};
+use super::budget::{EXTENTS_LEAST, Form};
+use super::commit::{SEALS, commit_room_of, root_bytes_of};
 use super::cost::LEVELS_MAX;
 use super::fences::Extent;
-use super::filter::{FILTER_BYTES, FILTERS};
+use super::filter::FILTERS;
 use super::map;
-use super::memtable::Memtable;
 use super::page::HEADER_BYTES;
 use crate::check::{IndexError, message, words};
 use crate::fault::IndexFault;
@@ -14,10 +14,8 @@ use crate::nand::Geometry;
 use crate::ordered::buffered::Answers;
 use crate::ordered::{Durability, RecordFormat};
 
-/// Bytes of RAM for a sealed page, without its cursor.
-const SEALED_BYTES: usize = size_of::<super::commit::Sealed>();
 /// A memtable has at least this many records.
-const MEMTABLE_MIN: usize = 4;
+pub(super) const MEMTABLE_MIN: usize = 4;
 /// A step copies at most this many records at a time: more are seldom used.
 const SLICE_MAX: usize = 192;
 
@@ -91,16 +89,19 @@ pub(super) struct Shares {
     pub(super) levels: usize,
     pub(super) fixed: bool,
     pub(super) maps: bool,
-    /// True if the fences' share of RAM has room for a list twice, as is needed while the list grows.
-    pub(super) lists_twice: bool,
+    /// Number of extents for which `fences` has room, and the most for which it can have room.
+    pub(super) extents: u32,
+    pub(super) extents_max: u32,
+    /// Least records of the memtable, and whether they are what the configuration asks for.
+    pub(super) least: u32,
+    pub(super) is_wanted: bool,
+    /// The RAM given; what of it is not shared out: the index itself, pages, blocks.
+    pub(super) ram: usize,
+    pub(super) besides: usize,
 }
 
 /// With fewer pages to a block than this, a chip has about as many extents as blocks.
 const ROWS_BELOW: u32 = 64;
-/// With fewer blocks than this, the RAM is too small for a growing list to be there twice.
-const BLOCKS_FEW: u32 = 64;
-/// Lists have room for at least this many extents, however few blocks there are.
-const EXTENTS_LEAST: usize = 32;
 
 impl Shares {
     /// Divides the RAM. `own` bytes of it are the index itself.
@@ -133,46 +134,40 @@ impl Shares {
             levels: levels.unwrap_or(levels_max),
             fixed: levels.is_some(),
             maps: map::is_kept(geometry, record),
-            lists_twice: geometry.blocks < BLOCKS_FEW,
+            extents: u32::MAX,
+            extents_max: u32::MAX,
+            least: wanted.unwrap_or(MEMTABLE_MIN) as u32,
+            is_wanted: wanted.is_some(),
+            ram: config.ram_bytes.unwrap_or(usize::MAX),
+            besides: own + 2 * page + lists_bytes(record, geometry),
         };
-        let Some(ram) = config.ram_bytes else { return Ok(shares) };
-        let mut fixed = own + 2 * page + lists_bytes(record, geometry);
-        let extents = (blocks * size_of::<Extent>() + blocks).max(EXTENTS_LEAST * size_of::<Extent>());
-        let needed = fixed + extents + Memtable::bytes_of(record, wanted.unwrap_or(0).max(MEMTABLE_MIN));
-        if ram < needed {
+        if config.ram_bytes.is_some() {
+            shares.share_out((record, geometry))?;
+        }
+        Ok(shares)
+    }
+
+    fn share_out(&mut self, form: Form) -> Result<(), IndexFault> {
+        let (record, geometry) = form;
+        let maps = core::mem::take(&mut self.maps);
+        let needed = self.needed(form, EXTENTS_LEAST, 0);
+        if self.ram < needed {
             return Err(IndexError::TooLittleRam {
                 what: "two pages, the blocks and the memtable",
-                given: ram,
+                given: self.ram,
                 needed,
             }
             .into());
         }
         // Without RAM for maps, a chip of many blocks is full early.
-        let maps = map::ram_bytes(geometry, record);
-        shares.maps = maps > 0 && ram >= needed + maps;
-        fixed += if shares.maps { maps } else { 0 };
-        shares.fences = extents.max((ram - fixed) / 4).min(blocks * (geometry.pages_per_block as usize + 32));
-        let left = ram - fixed - shares.fences;
-        // A memtable of more than a page has sealed pages: at most three for each page of records.
-        let sealed = |records: usize| match records * entry * 2 / page {
-            _ if !SEALS => 0,
-            0 | 1 => 0,
-            _ => sealed_listed(record, geometry, records) * (SEALED_BYTES + usize::from(record.key_bytes)),
-        };
-        let held = |records: usize| Memtable::bytes_of(record, records) + sealed(records);
-        let pooled = if FILTERS { left * 11 / 16 } else { left };
-        let mut memtable = wanted.unwrap_or((pooled * 4 / (4 * record.entry_bytes() + 1)).min(most));
-        memtable = memtable.max(MEMTABLE_MIN);
-        while memtable > MEMTABLE_MIN && held(memtable) > left {
-            memtable -= memtable.div_ceil(16).min(memtable - MEMTABLE_MIN);
-        }
-        shares.memtable = memtable;
-        // Filters have no use for more than sixteen bits for each key.
-        let filters_max = geometry.pages() as usize * (FILTER_BYTES + page / 2);
-        shares.filter = if FILTERS { left.saturating_sub(held(memtable)).min(filters_max) } else { 0 };
-        Ok(shares)
+        self.maps = maps && self.ram >= needed + map::ram_bytes(geometry, record);
+        self.divide_first(form);
+        Ok(())
     }
 }
+
+/// Bytes that vectors hold in reserve.
+const RESERVE_BYTES: usize = 64;
 
 /// Bytes of the lists of blocks, of cursors, of the keys and copies of a walk, and of reserves of vectors.
 /// With few pages to a block nearly each page has an extent, and a mount holds the rows of a root besides.
@@ -184,14 +179,14 @@ fn lists_bytes(record: RecordFormat, geometry: Geometry) -> usize {
         ROWS_BELOW.. => 0,
         pages => blocks * size_of::<Extent>() * 8 / pages.max(8) as usize,
     };
-    blocks * 3 + 80 + 8 * usize::from(record.key_bytes) + values + rows
+    blocks * 3 + RESERVE_BYTES + 8 * usize::from(record.key_bytes) + values + rows
 }
 
 /// Most records of a memtable. Without sealed pages: the records that fit beside any root of the chip. With
 /// them: the records that fit into a commit page beside the root, or those whose sealed pages (three for each
 /// page of records, and a few more) take a quarter of the chip. Where changes are appended, sealed pages are
 /// given back in time (`Stock::is_nearly_short`), and may take three eighths.
-fn memtable_max(record: RecordFormat, geometry: Geometry) -> usize {
+pub(super) fn memtable_max(record: RecordFormat, geometry: Geometry) -> usize {
     let (page, entry) = (geometry.page_bytes as usize, record.entry_bytes() + 1);
     if !SEALS {
         let root = root_bytes_of(geometry.blocks as usize);

@@ -7,6 +7,7 @@
 //! of exponent, five of mantissa, in units of the extent. Each step is reckoned from the positions that the
 //! bytes before give, and rounded down, so errors do not add up: a group never begins before its fence.
 
+use super::chunks::Chunks;
 use crate::units::Ppn;
 use alloc::vec::Vec;
 
@@ -31,8 +32,17 @@ pub(super) struct Extent {
 const LISTED: u16 = 0x8000;
 /// Largest group, as a power of two: with a larger one `marks` would have no bits for the unit.
 const GROUP_MAX: u8 = 9;
-/// The list of fences grows by this many, which take no more bytes than an extent.
+/// Extents, and fences, by which the lists of a run grow.
+const EXTENTS_MORE: usize = 4;
 const FENCES_MORE: usize = 16;
+/// Most bytes that the lists of a run hold and do not use.
+pub(super) const SPARE_BYTES: usize =
+    (EXTENTS_MORE - 1) * size_of::<Extent>() + FENCES_MORE - 1 + 4 * size_of::<usize>();
+/// Bytes of a run for the lengths of its lists.
+pub(super) const HEAD_BYTES: usize = size_of::<Run>() - 2 * size_of::<Vec<Extent>>() - size_of::<usize>();
+/// Most bytes that a list holds for each extent: itself, its part of the pointer to its chunk, and that again
+/// while the list of pointers grows.
+pub(super) const EXTENT_BYTES: usize = size_of::<Extent>() + 2 * size_of::<usize>() / EXTENTS_MORE;
 /// Pages of the largest group.
 const GROUP_PAGES_MAX: usize = 1 << GROUP_MAX;
 
@@ -101,8 +111,8 @@ fn behind(at: u64, fence: u8, shift: u8) -> u64 {
 /// Pages in key order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Run {
-    extents: Vec<Extent>,
-    fences: Vec<u8>,
+    extents: Chunks<Extent, EXTENTS_MORE>,
+    fences: Chunks<u8, FENCES_MORE>,
     /// Pages of a group, as a power of two.
     group: u8,
 }
@@ -113,16 +123,21 @@ impl Run {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.extents.is_empty()
+        self.extents.len() == 0
     }
 
-    pub(super) fn extents(&self) -> &[Extent] {
-        &self.extents
+    pub(super) fn extents(&self) -> impl Iterator<Item = &Extent> + Clone {
+        self.extents.iter()
+    }
+
+    /// Number of extents.
+    pub(super) fn count(&self) -> usize {
+        self.extents.len()
     }
 
     /// Marks the extents that a map lists, and unmarks all others.
     pub(super) fn list(&mut self, is_listed: &mut dyn FnMut(&Extent) -> bool) {
-        for extent in &mut self.extents {
+        for extent in self.extents.iter_mut() {
             let mark = if is_listed(extent) { LISTED } else { 0 };
             extent.marks = extent.marks & !LISTED | mark;
         }
@@ -144,7 +159,7 @@ impl Run {
 
     /// Page number `index` of the run.
     pub(super) fn page(&self, mut index: usize) -> Option<Ppn> {
-        for extent in &self.extents {
+        for extent in self.extents.iter() {
             if index < extent.pages() {
                 return Some(Ppn(extent.first.0 + index as u32));
             }
@@ -155,7 +170,7 @@ impl Run {
 
     /// First page of the run, and a lower bound of its position.
     pub(super) fn first(&self) -> Option<(Ppn, u64)> {
-        self.extents.first().map(|extent| (extent.first, extent.low))
+        self.extents.iter().next().map(|extent| (extent.first, extent.low))
     }
 
     fn group_pages(&self) -> usize {
@@ -169,33 +184,27 @@ impl Run {
     /// Appends a page that begins at position `low`, in a new extent if it must not join the last one.
     pub(super) fn push(&mut self, page: Ppn, low: u64, joins: bool) {
         if !(joins && self.join(page, low)) {
-            if self.extents.len() == self.extents.capacity() {
-                // The list is copied when it grows, so by no more than must be.
-                self.extents.reserve_exact(1);
-            }
             self.extents.push(Extent { low, first: page, pages: 1, marks: 0 });
         }
     }
 
     fn join(&mut self, page: Ppn, low: u64) -> bool {
-        let Some(last) = self.extents.last().copied() else { return false };
+        let Some(last) = self.extents.last() else { return false };
         if last.first.0 + u32::from(last.pages) != page.0 || last.pages == u16::MAX {
             return false;
         }
         let mut changed = Extent { pages: last.pages + 1, marks: last.marks & !LISTED, ..last };
         let groups = self.groups(&last);
         if self.groups(&changed) > groups {
-            let fences = &self.fences[self.fences.len() - (groups - 1)..];
-            let tail = fences.iter().fold(last.low, |at, &fence| behind(at, fence, last.shift()));
+            let fences = self.fences.range(self.fences.len() - (groups - 1)..self.fences.len());
+            let tail = fences.fold(last.low, |at, fence| behind(at, fence, last.shift()));
             // No key of the page lies below the fence before, whatever a damaged page may say.
             let step = low.saturating_sub(tail);
-            if groups == 1 {
+            // Where all pages began at one position, as a summary with thin fences tells, any unit does.
+            if tail == last.low {
                 changed.mark(last.eaten(), unit(step));
             }
             let Some(fence) = encode(step, changed.shift()) else { return false };
-            if self.fences.len() == self.fences.capacity() {
-                self.fences.reserve_exact(FENCES_MORE);
-            }
             self.fences.push(fence);
         }
         if let Some(last) = self.extents.last_mut() {
@@ -208,7 +217,7 @@ impl Run {
     /// groups begin after it.
     pub(super) fn find(&self, position: u64) -> Option<(usize, usize)> {
         let (mut page, mut fence, mut found) = (0, 0, None);
-        for extent in &self.extents {
+        for extent in self.extents.iter() {
             if extent.low > position {
                 break;
             }
@@ -218,7 +227,7 @@ impl Run {
         }
         let (page, fence, extent) = found?;
         let (mut at, mut group) = (extent.low, 0);
-        for &step in &self.fences[fence..fence + self.groups(extent) - 1] {
+        for step in self.fences.range(fence..fence + self.groups(extent) - 1) {
             let next = behind(at, step, extent.shift());
             if next > position {
                 break;
@@ -234,12 +243,12 @@ impl Run {
     /// position.
     pub(super) fn for_groups(&self, from: Ppn, to: Ppn, tell: &mut dyn FnMut(Ppn, u64)) {
         let mut fence = 0;
-        for extent in &self.extents {
+        for extent in self.extents.iter() {
             let groups = self.groups(extent);
             let mut low = extent.low;
             for group in 0..groups {
                 if group > 0 {
-                    low = behind(low, self.fences[fence + group - 1], extent.shift());
+                    low = behind(low, self.fences.get(fence + group - 1), extent.shift());
                 }
                 let page = (group * self.group_pages()).saturating_sub(extent.eaten());
                 let page = Ppn(extent.first.0 + page as u32);
@@ -253,70 +262,67 @@ impl Run {
 
     pub(super) fn remove(&mut self, page: Ppn) {
         let Some(at) = self.extents.iter().position(|extent| extent.holds(page)) else { return };
-        let place = page.0 - self.extents[at].first.0;
+        let place = page.0 - self.extents.get(at).first.0;
         let at = if place > 0 { self.split(at, place as usize) } else { at };
         let fence = self.fences_before(at);
-        let mut extent = self.extents[at];
+        let mut extent = self.extents.get(at);
         if extent.pages == 1 {
             self.extents.remove(at);
-            self.extents.shrink_to(self.extents.len() + 4);
             return;
         }
         extent.first.0 += 1;
         extent.pages -= 1;
-        if self.fences.capacity() > self.fences.len() + 64 {
-            self.fences.shrink_to(self.fences.len() + 16);
-        }
         let mut eaten = extent.eaten() + 1;
         if eaten == self.group_pages() {
-            extent.low = behind(extent.low, self.fences[fence], extent.shift());
+            extent.low = behind(extent.low, self.fences.get(fence), extent.shift());
             eaten = 0;
             self.fences.remove(fence);
         }
         extent.mark(eaten, extent.shift());
-        self.extents[at] = extent;
+        self.extents.set(at, extent);
     }
 
     fn fences_before(&self, extent: usize) -> usize {
-        self.extents[..extent].iter().map(|extent| self.groups(extent) - 1).sum()
+        self.extents.iter().take(extent).map(|extent| self.groups(extent) - 1).sum()
     }
 
     /// Splits an extent before one of its pages. Returns the index of the second part.
     fn split(&mut self, at: usize, place: usize) -> usize {
         let fence = self.fences_before(at);
-        let whole = self.extents[at];
+        let whole = self.extents.get(at);
         let (group, within) = {
             let place = place + whole.eaten();
             (place >> self.group, place % self.group_pages())
         };
-        let steps = &self.fences[fence..fence + group];
-        let low = steps.iter().fold(whole.low, |at, &step| behind(at, step, whole.shift()));
+        let steps = self.fences.range(fence..fence + group);
+        let low = steps.fold(whole.low, |at, step| behind(at, step, whole.shift()));
         if within == 0 {
             self.fences.remove(fence + group - 1);
         }
-        self.extents[at].pages = place as u16;
-        self.extents[at].marks &= !LISTED;
+        self.extents.set(at, Extent { pages: place as u16, marks: whole.marks & !LISTED, ..whole });
         let first = Ppn(whole.first.0 + place as u32);
         let mut second = Extent { low, first, pages: whole.pages - place as u16, ..whole };
         second.mark(within, whole.shift());
-        if self.extents.len() == self.extents.capacity() {
-            self.extents.reserve_exact(1);
-        }
         self.extents.insert(at + 1, second);
         at + 1
     }
 
+    /// True if the number of fences can be halved.
+    pub(super) fn can_thin(&self) -> bool {
+        self.group < GROUP_MAX
+    }
+
     /// Halves the number of fences: groups become twice as long. False if they are as long as may be.
     pub(super) fn thin(&mut self) -> bool {
-        if self.group >= GROUP_MAX {
+        if !self.can_thin() {
             return false;
         }
         let mut extents = core::mem::take(&mut self.extents);
         let (mut from, mut kept) = (0, 0);
-        for extent in &mut extents {
+        for extent in extents.iter_mut() {
             let end = from + self.groups(extent) - 1;
             let (mut at, mut last, mut widest) = (0u64, 0, 0);
-            for (i, &step) in self.fences[from..end].iter().enumerate() {
+            for (i, step) in self.fences.range(from..end).enumerate() {
                 at = behind(at, step, extent.shift());
                 if i % 2 == 1 {
                     (widest, last) = (widest.max(at - last), at);
@@ -325,11 +331,11 @@ impl Run {
             let shift = unit(widest).saturating_sub(2);
             (at, last) = (0, 0);
             for i in 0..end - from {
-                at = behind(at, self.fences[from + i], extent.shift());
+                at = behind(at, self.fences.get(from + i), extent.shift());
                 if i % 2 == 1 {
                     let code = encode(at.saturating_sub(last), shift).unwrap_or(u8::MAX);
                     last = behind(last, code, shift);
-                    self.fences[kept] = code;
+                    self.fences.set(kept, code);
                     kept += 1;
                 }
             }
@@ -338,18 +344,12 @@ impl Run {
         }
         self.extents = extents;
         self.fences.truncate(kept);
-        self.fences.shrink_to_fit();
         self.group += 1;
         true
     }
 
-    /// Bytes of the longer list after it has grown: while it grows it is in RAM twice.
-    pub(super) fn copied_bytes(&self) -> usize {
-        (self.extents.capacity() * size_of::<Extent>()).max(self.fences.capacity()) + FENCES_MORE
-    }
-
     pub(super) fn ram_bytes(&self) -> usize {
-        self.extents.capacity() * size_of::<Extent>() + self.fences.capacity()
+        self.extents.ram_bytes() + self.fences.ram_bytes()
     }
 }
 
@@ -469,7 +469,7 @@ mod tests {
         for _ in 0..4 {
             let before = run.fences.len();
             assert!(run.thin());
-            assert!(run.fences.len() <= before / 2 && run.fences.capacity() <= before / 2 + 1);
+            assert!(run.fences.len() <= before / 2 && run.fences.ram_bytes() <= before / 2 * 2 + 128);
             assert_finds(&run, &list, &mut rng);
         }
     }

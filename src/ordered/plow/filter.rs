@@ -137,6 +137,13 @@ impl Filters {
         }
     }
 
+    /// The buffer, all of it, for other bytes.
+    pub(super) fn into_buffer(self) -> Vec<u8> {
+        let Filters { mut bytes } = self;
+        bytes.resize(bytes.capacity(), 0);
+        bytes
+    }
+
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
     }

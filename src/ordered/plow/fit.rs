@@ -39,22 +39,29 @@ impl Stock {
         if self.space.map().is_some() { room / 2 } else { room * 3 / 4 }
     }
 
-    /// Number of blocks that the root may still name. With a map it can name any number.
+    /// Number of blocks that root and RAM may still name. With a map the root can name any number.
     pub(super) fn blocks_nameable(&self) -> usize {
-        match self.space.map() {
+        let by_root = match self.space.map() {
             Some(_) => usize::MAX,
             None => self.root_max().saturating_sub(self.root_bytes()) / ROOT_BLOCK_BYTES,
-        }
+        };
+        by_root.min(self.levels.extents_left())
     }
 
     /// Most records of random keys and values on this chip: on all blocks but those of the sweeps, as far as
-    /// a root can name them. Of a key, pages leave out what it shares with its neighbours.
+    /// root and RAM can name them. Of a key, pages leave out what it shares with its neighbours.
     pub(super) fn records_max(&self) -> u64 {
         let named = match self.space.map() {
             Some(_) => usize::MAX,
             None => self.root_max().saturating_sub(ROOT_FIXED_BYTES) / ROOT_BLOCK_BYTES,
         };
-        let blocks = self.space.blocks.good().saturating_sub(SWEEP_BLOCKS).min(named);
+        let blocks = self
+            .space
+            .blocks
+            .good()
+            .saturating_sub(SWEEP_BLOCKS)
+            .min(named)
+            .min(self.levels.extents_of_records());
         let body = self.geometry.page_bytes as usize - HEADER_BYTES;
         let bits = 8 * (blocks * body) as u64 * u64::from(self.geometry.pages_per_block);
         let record = self.memtable.record;

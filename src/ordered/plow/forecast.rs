@@ -11,6 +11,9 @@ use crate::check::IndexError;
 use crate::nand::Geometry;
 use crate::ordered::RecordFormat;
 
+/// Extents besides those of the last level's full blocks.
+const FORECAST_EXTENTS: usize = 16;
+
 /// Expected costs of a plow with a number of records. Costs are in millionths of a page operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(feature = "unstable"), non_exhaustive)]
@@ -69,10 +72,12 @@ impl Forecast {
         records: u64,
         (changes, operations): (u64, u64),
     ) -> Result<Forecast, IndexError> {
-        let own = size_of::<Plow<()>>() + 3 * size_of::<super::level::Level>();
-        let shares = Shares::new(config, geometry, own)?;
+        let own = size_of::<Plow<()>>() + super::level::BYTES;
+        let mut shares = Shares::new(config, geometry, own)?;
         let page_bits = 8 * u64::from(geometry.page_bytes).saturating_sub(HEADER_BYTES as u64 + 10);
         let page_records = (page_bits * ONE / record_bits(config.record, records)).max(1);
+        let blocks = records.div_ceil(page_records).div_ceil(geometry.pages_per_block.into());
+        shares.divide((config.record, geometry), usize::try_from(blocks).unwrap_or(0) + FORECAST_EXTENTS);
         let share = |of: u64| (of.saturating_mul(2048) / operations.max(1)) as u32;
         let given = Given {
             pages: records.div_ceil(page_records).max(1),

@@ -5,7 +5,8 @@
 //! the cursor of the next level the records below that cursor are dead too, because a step of the next level
 //! took them. No other page has dead records, since a step ends its page at the cursors below.
 
-use super::fences::Run;
+use super::cost::LEVELS_MAX;
+use super::fences::{HEAD_BYTES, Run};
 use crate::bits;
 use crate::units::{Pbn, Ppn};
 use alloc::boxed::Box;
@@ -40,6 +41,9 @@ pub(super) struct Level {
     /// Block being filled, and its next page.
     pub(super) open: Option<(Pbn, u32)>,
 }
+
+/// Bytes of all levels, without those that count to their lists.
+pub(super) const BYTES: usize = LEVELS_MAX * (size_of::<Level>() - 2 * HEAD_BYTES);
 
 impl Level {
     pub(super) fn pages(&self) -> usize {
@@ -117,28 +121,23 @@ impl Level {
         self.round = self.round.wrapping_add(1);
     }
 
-    /// Blocks with pages of the level, each once.
-    pub(super) fn blocks(&self, pages_per_block: u32) -> Vec<Pbn> {
-        let (mut blocks, mut noted) = (Vec::new(), Vec::new());
+    /// Number of blocks with pages of the level, or of which it fills one.
+    pub(super) fn blocks(&self, pages_per_block: u32) -> usize {
+        let (mut count, mut noted) = (0, Vec::new());
         let mut note = |block: Pbn| {
             let (word, bit) = bits::place(block.index());
             if word >= noted.len() {
                 noted.resize(word + 1, 0);
             }
-            if noted[word] & bit == 0 {
-                noted[word] |= bit;
-                blocks.push(block);
-            }
+            count += usize::from(noted[word] & bit == 0);
+            noted[word] |= bit;
         };
-        for run in &[&self.old, &self.new] {
-            for extent in run.extents() {
-                note(Pbn(extent.first().0 / pages_per_block));
-            }
-        }
+        let extents = self.old.extents().chain(self.new.extents());
+        extents.for_each(|extent| note(Pbn(extent.first().0 / pages_per_block)));
         if let Some((block, _)) = self.open {
             note(block);
         }
-        blocks
+        count
     }
 
     pub(super) fn ram_bytes(&self) -> usize {

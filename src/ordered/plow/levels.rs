@@ -1,10 +1,12 @@
 //! The levels, their filters, and facts that concern all levels.
 
+use super::budget::KEPT;
 use super::coder::View;
 use super::commit::Stand;
 use super::config::Shares;
+use super::cost::LEVELS_MAX;
 use super::drain::Drain;
-use super::fences::{Run, position};
+use super::fences::{HEAD_BYTES, Run, position};
 use super::filter::{Answer, FILTERS, Filters};
 use super::level::{Level, Part, Place, RunAt};
 use crate::units::{Pbn, Ppn};
@@ -20,6 +22,8 @@ const SHARED_BLOCKS: usize = 4;
 pub(super) struct Levels {
     row: Vec<Level>,
     pub(super) pages_per_block: u32,
+    /// Extents for which there can be RAM.
+    extents_max: u32,
     pub(super) filters: Filters,
     /// Records of a full page of the last level.
     pub(super) page_records: u64,
@@ -46,12 +50,13 @@ impl DerefMut for Levels {
 }
 
 impl Levels {
-    /// No level yet. The filters get `filter_bytes` bytes.
-    pub(super) fn none(pages_per_block: u32, filter_bytes: usize) -> Levels {
+    /// No level yet, and no filters.
+    pub(super) fn none(pages_per_block: u32, extents_max: u32) -> Levels {
         Levels {
-            row: Vec::with_capacity(super::cost::LEVELS_MAX),
+            row: Vec::with_capacity(LEVELS_MAX),
             pages_per_block,
-            filters: Filters::new(filter_bytes),
+            extents_max,
+            filters: Filters::new(0),
             page_records: 1,
             top: None,
             tail: None,
@@ -100,7 +105,24 @@ impl Levels {
     }
 
     pub(super) fn extents(&self) -> usize {
-        self.runs().map(|run| run.extents().len()).sum()
+        self.runs().map(Run::count).sum()
+    }
+
+    /// Number of extents more that records may bring. What sweeps need is kept.
+    pub(super) fn extents_left(&self) -> usize {
+        match self.extents_max {
+            u32::MAX => usize::MAX,
+            most => (most as usize).saturating_sub(self.extents() + KEPT),
+        }
+    }
+
+    /// Most extents of records.
+    pub(super) fn extents_of_records(&self) -> usize {
+        if self.extents_max == u32::MAX {
+            usize::MAX
+        } else {
+            (self.extents_max as usize).saturating_sub(KEPT)
+        }
     }
 
     /// Position of the first level's sweep.
@@ -164,7 +186,7 @@ impl Levels {
     pub(super) fn with_holes(&self) -> Option<usize> {
         let pages_per_block = self.pages_per_block as usize;
         let has_holes = |level: &Level| {
-            let blocks = level.blocks(self.pages_per_block).len();
+            let blocks = level.blocks(self.pages_per_block);
             let spare = (blocks * pages_per_block).saturating_sub(level.pages());
             level.pages() > 0 && blocks > 1 && spare >= pages_per_block
         };
@@ -187,17 +209,16 @@ impl Levels {
         self.keep_spare(shares, 0);
     }
 
-    /// Halves the fences of the longest run until all runs and `besides` bytes fit their share of the RAM.
+    /// Halves the fences of the longest run that has some until all runs and `besides` bytes fit their share of the RAM.
     /// False if they are as short as may be.
     pub(super) fn keep_spare(&mut self, shares: &Shares, besides: usize) -> bool {
-        let held = |levels: &Levels| -> usize {
-            let copied = levels.runs().map(Run::copied_bytes).max().filter(|_| shares.lists_twice);
-            levels.runs().map(Run::ram_bytes).sum::<usize>() + copied.unwrap_or(0)
-        };
+        let held =
+            |levels: &Levels| 2 * LEVELS_MAX * HEAD_BYTES + levels.runs().map(Run::ram_bytes).sum::<usize>();
         while held(self) + besides > shares.fences {
             let runs = self.row.iter_mut().flat_map(|level| [&mut level.old, &mut level.new]);
             // If several are as long, the last one.
-            if !runs.max_by_key(|run| run.ram_bytes()).is_some_and(Run::thin) {
+            let longest = runs.filter(|run| run.can_thin()).max_by_key(|run| run.ram_bytes());
+            if !longest.is_some_and(Run::thin) {
                 return false;
             }
         }
@@ -276,7 +297,7 @@ mod tests {
 
     /// An empty level above one of ten pages from the middle of a block on.
     fn levels() -> Levels {
-        let mut levels = Levels::none(8, 0);
+        let mut levels = Levels::none(8, u32::MAX);
         (0..2).for_each(|_| levels.add());
         (4..14).for_each(|page: u32| levels[1].new.push(Ppn(page), page.into(), !page.is_multiple_of(8)));
         levels[1].open = Some((Pbn(1), 6));

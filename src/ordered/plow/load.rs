@@ -2,7 +2,7 @@
 
 use super::Core;
 use super::coder::{Builder, Expected};
-use super::fences::Run;
+use super::give::give;
 use super::io::Target;
 use super::level::Part;
 use super::medium::Medium;
@@ -46,10 +46,11 @@ impl<N: Nand> Core<N> {
     /// Drops the pages of a load that failed: no commit page names them.
     fn forget_pages(&mut self) {
         let last = self.stock.levels.len() - 1;
-        let blocks = self.stock.levels[last].blocks(self.stock.levels.pages_per_block);
-        self.stock.levels[last].new = Run::default();
-        (self.stock.levels[last].open, self.stock.levels[last].records) = (None, 0);
-        blocks.into_iter().for_each(|block| self.stock.space.blocks.leave(block));
+        let dropped = core::mem::take(&mut self.stock.levels[last].new);
+        let open = self.stock.levels[last].open.take().map(|(block, _)| block);
+        self.stock.levels[last].records = 0;
+        let of_extents = dropped.extents().map(|extent| self.stock.geometry.block_of(extent.first()));
+        of_extents.chain(open).for_each(|block| self.stock.space.blocks.leave(block));
     }
 
     fn load_pages(&mut self, records: Records<'_, '_>) -> Result<u64, IndexFault> {
@@ -84,7 +85,8 @@ impl<N: Nand> Core<N> {
     }
 
     fn write_loaded(&mut self, count: usize) -> Result<(), IndexFault> {
-        if self.stock.space.blocks.free() <= self.stock.sweeps() {
+        give(self)?;
+        if self.stock.space.blocks.free() <= self.stock.sweeps() || self.stock.levels.extents_left() == 0 {
             return Err(self.stock.no_room());
         }
         let last = self.stock.levels.len() - 1;

@@ -27,7 +27,7 @@ use super::page::{HEADER_BYTES, Header, Kind, low, widened};
 use super::root::{Root, Row};
 use super::space::{Need, Stock};
 use crate::bits::{self, Word};
-use crate::check::{IndexError, Invariant, words};
+use crate::check::Invariant;
 use crate::codec::{get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use crate::fault::IndexFault;
 use crate::nand::{Geometry, Nand};
@@ -46,7 +46,7 @@ const BLOCK_BYTES: usize = 6;
 
 #[derive(Debug, Default)]
 pub(super) struct Map {
-    /// For each block: the place of its extent in the map + 1, or 0.
+    /// For each block: the place of its extent in the map + 1, or 0. Empty until it gets RAM.
     places: Vec<u16>,
     /// Pages of the map, in order.
     pub(super) pages: Vec<Ppn>,
@@ -126,10 +126,16 @@ impl Listing {
 }
 
 impl Map {
-    /// An empty map if the chip may need one (`is_kept`).
-    pub(super) fn none(geometry: Geometry, is_kept: bool) -> Option<Box<Map>> {
-        let places = || vec![0; geometry.blocks as usize];
-        is_kept.then(|| Box::new(Map { places: places(), ..Map::default() }))
+    /// An empty map, without RAM yet, if the chip may need one (`is_kept`).
+    pub(super) fn none(is_kept: bool) -> Option<Box<Map>> {
+        is_kept.then(Box::default)
+    }
+
+    /// Makes the list of places of all blocks.
+    pub(super) fn make_places(&mut self, blocks: u32) {
+        if self.places.is_empty() {
+            self.places = vec![0; blocks as usize];
+        }
     }
 
     /// Last page of the map, and its program number.
@@ -175,10 +181,10 @@ impl Stock {
         }
     }
 
-    /// True if the root is long and a new map would make it much shorter.
+    /// True if the root is long, a new map would make it much shorter, and the map has RAM.
     pub(super) fn is_map_due(&self) -> bool {
         let room = self.geometry.page_bytes as usize - HEADER_BYTES;
-        if self.space.map().is_none() || self.root_bytes() * 8 <= room * 3 {
+        if self.space.map().is_none_or(|map| map.places.is_empty()) || self.root_bytes() * 8 <= room * 3 {
             return false;
         }
         let mut listing = self.levels.listing(self.geometry.blocks);
@@ -265,10 +271,6 @@ impl<N: Nand> Taking<'_, N> {
     /// Finds the pages of the map, and marks the blocks of the extents that the root names as used.
     pub(super) fn map(&mut self, root: &Root) -> Result<(), IndexFault> {
         let Some((extents, newest)) = root.map.filter(|_| MAPS) else { return Ok(()) };
-        if self.map.is_none() {
-            let what = words("the root's extents lie in map pages, for which this RAM is too little");
-            return Err(IndexError::Unsupported(what.into()).into());
-        }
         let geometry = self.chip.geometry;
         let of_page = per_page(geometry);
         let count = (extents as usize).div_ceil(of_page);

@@ -12,6 +12,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 const TOMBSTONE: u8 = 1;
+/// Bytes before each record while the memtable is made anew.
+const POURED_BYTES: usize = 2;
 /// True if this build lends RAM to clean records.
 pub(super) const LENDS: bool = cfg!(feature = "full");
 /// A memtable lends only if it has this many records: an eighth of fewer would be next to nothing.
@@ -370,6 +372,43 @@ impl Memtable {
         self.row.set_flags(i, flags);
     }
 
+    /// True if all records fit into a buffer of so many bytes (`pour`).
+    pub(super) fn fits_poured(&self, bytes: usize) -> bool {
+        let of_records = match self.narrow() {
+            Some(narrow) => narrow.bytes(),
+            None => self.len() * self.stride(),
+        };
+        self.len() * POURED_BYTES + of_records <= bytes
+    }
+
+    /// Copies all records into a buffer, which must have room: flags, bytes of the value, key, value.
+    pub(super) fn pour(&self, to: &mut [u8]) {
+        let mut at = 0;
+        for i in 0..self.len() {
+            let (key, value) = (self.key(i), self.value_or_none(i));
+            to[at] = self.flags(i);
+            to[at + 1] = value.len() as u8;
+            at += POURED_BYTES;
+            for bytes in [key, value] {
+                to[at..at + bytes.len()].copy_from_slice(bytes);
+                at += bytes.len();
+            }
+        }
+    }
+
+    /// Takes `records` records from such a buffer into an empty memtable.
+    pub(super) fn fill(&mut self, from: &[u8], records: usize) {
+        let (mut at, key_bytes) = (0, usize::from(self.record.key_bytes));
+        for _ in 0..records {
+            let (flags, length) = (from[at], usize::from(from[at + 1]));
+            let key = at + POURED_BYTES;
+            let value = key + key_bytes;
+            at = value + length;
+            let is_value = flags & TOMBSTONE == 0;
+            self.put(&from[key..value], is_value.then_some(&from[value..at]), flags & UNSEALED == 0);
+        }
+    }
+
     /// Removes records by their numbers.
     pub(super) fn drain(&mut self, low: usize, high: usize) {
         self.row.remove(low..high);
@@ -388,11 +427,6 @@ impl Memtable {
     pub(super) fn ram_bytes(&self) -> usize {
         let narrow = self.narrow().map_or(0, |narrow| narrow.ram_bytes() + size_of::<Narrow>());
         self.row.ram_bytes() + narrow
-    }
-
-    /// Most changes of a batch: half of the memtable, since it must hold them together beside others.
-    pub(super) fn changes_max(&self) -> usize {
-        (self.capacity() / 2).max(1)
     }
 
     /// State of a key in the memtable: `None` if it has no entry, else whether the entry is a value.

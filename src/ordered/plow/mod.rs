@@ -70,9 +70,11 @@ mod append;
 mod behind;
 mod bits;
 mod blocks;
+mod budget;
 mod carry;
 mod change;
 mod check;
+mod chunks;
 mod clean;
 mod coder;
 mod commit;
@@ -85,6 +87,7 @@ mod filter;
 mod first;
 mod fit;
 mod forecast;
+mod give;
 mod io;
 mod lend;
 mod level;
@@ -129,7 +132,6 @@ pub use config::PlowConfig;
 use config::Shares;
 use core::ops::Bound;
 pub use forecast::Forecast;
-use level::Level;
 use levels::Levels;
 use medium::Medium;
 use memtable::Memtable;
@@ -188,13 +190,13 @@ impl<N: Nand> Core<N> {
         let commits = Commits::none(config.durability, record, geometry);
         // The list of pages that a step has passed is among the others.
         let own = size_of::<Plow<N>>() - size_of::<N>() - size_of::<Vec<(level::Part, Ppn)>>();
-        let own = own + 3 * size_of::<Level>() + commits.ram_bytes();
+        let own = own + level::BYTES + commits.ram_bytes();
         let shares = Shares::new(config, geometry, own)?;
         let stock = Stock {
             geometry,
             space: Space::new(geometry, shares.maps),
-            levels: Levels::none(geometry.pages_per_block, shares.filter),
-            memtable: Memtable::new(record, shares.memtable),
+            levels: Levels::none(geometry.pages_per_block, shares.extents_max),
+            memtable: Memtable::new(record, 0),
             commits,
         };
         Ok(Core {
@@ -306,11 +308,11 @@ impl<N: Nand> OrderedIndex for Plow<N> {
     }
 
     fn batch_max(&self) -> usize {
-        self.core.stock.memtable.changes_max()
+        self.core.planner.shares.changes_max(self.core.stock.memtable.capacity())
     }
 
     fn takes_batch(&self, changes: usize) -> Option<bool> {
-        Some(changes <= self.core.stock.memtable.changes_max() && self.core.fits(changes))
+        Some(changes <= self.batch_max() && self.core.fits(changes))
     }
 
     /// An older version of a page is told: each page names its number, and zeros that end a record are left

@@ -4,9 +4,10 @@ use super::Core;
 use super::blocks::State;
 use super::coder::View;
 use super::commit::{Commits, SEALS, Sealed, Stand, sealed_listed};
-use super::config::Shares;
+use super::config::{MEMTABLE_MIN, Shares};
 use super::fences::position;
-use super::filter::FILTERS;
+use super::filter::{FILTERS, Filters};
+use super::give::give_first;
 use super::level::{Level, Part};
 use super::levels::Levels;
 use super::map::Map;
@@ -17,11 +18,12 @@ use super::root::{Item, LevelRoot, Reader, Root, Row, Wrong, read};
 use super::space::Stock;
 use super::summary::{Groups, places};
 use super::survey::{Seen, Survey};
-use crate::check::{IndexError, Invariant, message, words};
+use crate::check::{IndexError, Invariant, words};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand, Unfit, unfit};
 use crate::ordered::{Durability, RecordFormat};
 use crate::units::{Pbn, Ppn};
+use alloc::collections::VecDeque;
 use core::cell::Cell;
 
 /// Returns the error for a root that contradicts itself (I1).
@@ -30,9 +32,16 @@ pub(super) fn broken_root(page: u32) -> IndexFault {
     IndexFault::broken(Invariant::I1, "the root makes no sense", page)
 }
 
+/// Returns the error for a sealed page that is not there (I5).
+#[cold]
+fn no_sealed(ppn: Ppn) -> IndexFault {
+    IndexFault::broken(Invariant::I5, "a sealed page is missing", ppn.0)
+}
+
 impl<N: Nand> Core<N> {
     #[inline(never)]
     pub(super) fn set_up(&mut self) -> Result<(), IndexFault> {
+        give_first(self);
         self.stock.space.blocks.note_bad(&mut self.medium.nand)?;
         for _ in 0..self.stock.space.blocks.free() {
             self.stock.space.blocks.prepare(&mut self.medium.nand, Cause::Checkpoint)?;
@@ -58,8 +67,10 @@ impl<N: Nand> Core<N> {
             return Err(IndexError::NotFormatted(found).into());
         };
         let map = space.map.as_deref_mut();
-        let (shares, filtered, floor) = (&planner.shares, 0, None);
-        let mut taking = Taking { chip, levels, memtable, commits, map, shares, record, filtered, floor };
+        let shares = &mut planner.shares;
+        let (filtered, floor, lacking) = (0, None, 0);
+        let mut taking =
+            Taking { chip, levels, memtable, commits, map, shares, record, filtered, floor, lacking };
         taking.root(ppn, sequence)?;
         let (filtered, seen) = (taking.filtered, taking.chip.seen);
         self.planner.planned_for = filtered;
@@ -119,12 +130,29 @@ pub(super) struct Taking<'a, N> {
     pub(super) memtable: &'a mut Memtable,
     commits: &'a mut Commits,
     pub(super) map: Option<&'a mut Map>,
-    shares: &'a Shares,
+    shares: &'a mut Shares,
     pub(super) record: RecordFormat,
     /// Number of pages that share the bytes of the filters, until the first plan is made.
     filtered: usize,
     /// Lower bound of the positions of the level's pages still to come.
     floor: Option<u64>,
+    /// Number of records for which the memtable had no room.
+    lacking: usize,
+}
+
+/// Where the records that wait are: behind the root in the commit page, in sealed pages, and in changes
+/// behind the commit page.
+struct Waiting {
+    ppn: Ppn,
+    /// Program number of the commit page.
+    sequence: u64,
+    /// Offset of the records in the commit page.
+    at: usize,
+    /// Where the first sweep stood.
+    stand: Stand,
+    sealed: u32,
+    newest_sealed: Option<(Ppn, u64)>,
+    appended: bool,
 }
 
 impl<N: Nand> Taking<'_, N> {
@@ -154,18 +182,34 @@ impl<N: Nand> Taking<'_, N> {
         self.block(block);
         self.commits.clean = header.after == After::Nothing;
         self.commits.followed = header.after == After::Changes;
+        let extents = root.levels.iter().map(LevelRoot::extents).sum();
         let stand = Stand { round: root.levels[0].round, cursor: root.levels[0].cursor.clone() };
-        self.records(at, &header, None)?;
-        self.sealed(&root, &stand)?;
-        if SEALS && root.appended {
-            self.changes_behind(ppn, sequence)?;
+        let Root { sealed, newest_sealed, appended, .. } = root;
+        let waiting = Waiting { ppn, sequence, at, stand, sealed, newest_sealed, appended };
+        let form = (self.record, self.chip.geometry);
+        let is_mapped = root.map.is_some();
+        let extents = self.shares.counted(form.1, (extents, is_mapped));
+        if !self.shares.divide_mounted(form, (extents, is_mapped)) {
+            drop(root);
+            return self.refuse_ram(&waiting, extents);
+        }
+        self.levels.filters = Filters::new(self.shares.filter);
+        if let Some(map) = self.map.as_mut().filter(|_| self.shares.has_map_bytes(form)) {
+            map.make_places(form.1.blocks);
+        }
+        // Where RAM is short, the list of the root's items must go before the memtable comes.
+        let is_late = self.shares.grows();
+        if is_late {
+            self.mark_sealed(&waiting)?;
+        } else {
+            self.waiting(&waiting, Some(header), extents)?;
         }
         self.levels.page_records = root.page_records;
         self.chip.blocks.touch(Pbn(root.worn.touched.saturating_sub(1)));
         self.map(&root)?;
         let all_rows = root.levels.iter().flat_map(|level| level.rows.iter().flatten());
         for item in all_rows {
-            if let Item::Row(row) = item {
+            if let Some(row) = item.row() {
                 self.chip.blocks.set(self.chip.geometry.block_of(row.first), State::Used);
             }
         }
@@ -174,6 +218,63 @@ impl<N: Nand> Taking<'_, N> {
         let is_filtered = FILTERS && root.levels.len() > 1;
         for (number, level) in root.levels.iter().enumerate() {
             self.level(level, is_filtered && number == 0)?;
+        }
+        drop(root);
+        if is_late { self.waiting(&waiting, None, extents) } else { Ok(()) }
+    }
+
+    /// Takes the records that wait into the memtable. `header` is that of the commit page, if the page is in
+    /// the input buffer. If they are too many, the memtable gets all RAM that the lists leave.
+    fn waiting(
+        &mut self,
+        waiting: &Waiting,
+        header: Option<Header>,
+        extents: usize,
+    ) -> Result<(), IndexFault> {
+        let form = (self.record, self.chip.geometry);
+        *self.memtable = Memtable::new(self.record, self.shares.memtable);
+        self.take_waiting(waiting, header)?;
+        if self.lacking > 0 {
+            let records = self.memtable.capacity() + self.lacking;
+            self.shares.divide_for_records(form, extents, records);
+            self.commits.sealed = VecDeque::new();
+            // Nothing is there twice, not even for a moment.
+            self.levels.filters = Filters::new(0);
+            self.levels.keep_short(self.shares);
+            *self.memtable = Memtable::new(self.record, 0);
+            self.levels.filters = Filters::new(self.shares.filter);
+            *self.memtable = Memtable::new(self.record, self.shares.memtable);
+            self.take_waiting(waiting, None)?;
+        }
+        if self.lacking > 0 {
+            let records = self.memtable.capacity() + self.lacking;
+            return Err(self.shares.too_little(form, extents, records));
+        }
+        Ok(())
+    }
+
+    /// Refuses a mount for which there is too little RAM, and counts the records that wait to name how much it
+    /// needs.
+    fn refuse_ram(&mut self, waiting: &Waiting, extents: usize) -> Result<(), IndexFault> {
+        *self.memtable = Memtable::new(self.record, MEMTABLE_MIN);
+        self.take_waiting(waiting, None)?;
+        let records = self.memtable.capacity() + self.lacking;
+        Err(self.shares.too_little((self.record, self.chip.geometry), extents, records))
+    }
+
+    fn take_waiting(&mut self, waiting: &Waiting, header: Option<Header>) -> Result<(), IndexFault> {
+        self.lacking = 0;
+        let header = match header {
+            Some(header) => header,
+            None => match self.chip.medium.examine(waiting.ppn)? {
+                Found::Whole(header) => header,
+                _ => return Err(broken_root(waiting.ppn.0)),
+            },
+        };
+        self.records(waiting.at, &header, None)?;
+        self.sealed(waiting)?;
+        if SEALS && waiting.appended {
+            self.changes_behind(waiting.ppn, waiting.sequence)?;
         }
         Ok(())
     }
@@ -210,29 +311,20 @@ impl<N: Nand> Taking<'_, N> {
             let is_passed = since.is_some_and(|(then, now)| then.has_passed(&key, now));
             if !is_passed && self.memtable.find(&key).is_err() {
                 let value = (!view.is_tombstone(i)).then_some(&value[..]);
-                self.enter(&key, value, since.is_some())?;
+                self.enter(&key, value, since.is_some());
             }
         }
         self.chip.medium.input = input;
         Ok(())
     }
 
-    /// Enters a record into the memtable.
-    pub(super) fn enter(
-        &mut self,
-        key: &[u8],
-        value: Option<&[u8]>,
-        is_sealed: bool,
-    ) -> Result<(), IndexFault> {
+    /// Enters a record into the memtable, or counts it if there is no room.
+    pub(super) fn enter(&mut self, key: &[u8], value: Option<&[u8]>, is_sealed: bool) {
         if !self.memtable.takes(1) && self.memtable.find(key).is_err() {
-            let most = self.memtable.capacity();
-            let what = message!(
-                "the memtable on the chip is larger than the {most} records that the RAM leaves room for"
-            );
-            return Err(IndexError::Unsupported(what.into()).into());
+            self.lacking += 1;
+            return;
         }
         self.memtable.put(key, value, is_sealed);
-        Ok(())
     }
 
     /// The fields with which a sealed page begins: where the sweep stood, and page + 1 and program of the
@@ -244,29 +336,47 @@ impl<N: Nand> Taking<'_, N> {
         Some((Stand { round, cursor }, before, reader.number()?))
     }
 
+    /// Reads the sealed page to which `next` leads into the input buffer. Returns its header and where it lies.
+    fn sealed_page(&mut self, next: Option<(Ppn, u64)>) -> Result<(Header, Ppn, u64), IndexFault> {
+        let Some((ppn, sequence)) = next else { return Err(no_sealed(Ppn(0))) };
+        match self.chip.medium.examine(ppn)? {
+            Found::Whole(header)
+                if matches!(header.kind, Kind::Sealed | Kind::Changes) && header.sequence == sequence =>
+            {
+                Ok((header, ppn, sequence))
+            }
+            _ => Err(no_sealed(ppn)),
+        }
+    }
+
+    /// Marks the blocks of the sealed pages.
+    fn mark_sealed(&mut self, waiting: &Waiting) -> Result<(), IndexFault> {
+        let mut next = waiting.newest_sealed;
+        for _ in 0..if SEALS { waiting.sealed } else { 0 } {
+            let (_, ppn, _) = self.sealed_page(next)?;
+            let mut reader = Reader::new(&self.chip.medium.input[HEADER_BYTES..]);
+            let Some((_, before, of)) = self.sealed_fields(&mut reader) else { return Err(no_sealed(ppn)) };
+            self.block(self.chip.geometry.block_of(ppn));
+            next = before.checked_sub(1).map(|page| (Ppn(page), of));
+        }
+        Ok(())
+    }
+
     /// Enters the records of the sealed pages, the newest page first.
-    fn sealed(&mut self, root: &Root, now: &Stand) -> Result<(), IndexFault> {
-        if !SEALS && root.sealed > 0 {
+    fn sealed(&mut self, waiting: &Waiting) -> Result<(), IndexFault> {
+        if !SEALS && waiting.sealed > 0 {
             let what = words("the newest changes lie in sealed pages: this build lacks \"full\"");
             return Err(IndexError::Unsupported(what.into()).into());
         }
-        let geometry = self.chip.geometry;
+        let (geometry, now) = (self.chip.geometry, &waiting.stand);
         let most = sealed_listed(self.record, geometry, self.memtable.capacity());
-        let mut next = root.newest_sealed;
-        let sealed = if SEALS { root.sealed } else { 0 };
-        for _ in 0..sealed {
-            let missing = |ppn: Ppn| IndexFault::broken(Invariant::I5, "a sealed page is missing", ppn.0);
-            let Some((ppn, sequence)) = next else { return Err(missing(Ppn(0))) };
-            let header = match self.chip.medium.examine(ppn)? {
-                Found::Whole(header)
-                    if matches!(header.kind, Kind::Sealed | Kind::Changes) && header.sequence == sequence =>
-                {
-                    header
-                }
-                _ => return Err(missing(ppn)),
-            };
+        let mut next = waiting.newest_sealed;
+        for _ in 0..if SEALS { waiting.sealed } else { 0 } {
+            let (header, ppn, sequence) = self.sealed_page(next)?;
             let mut reader = Reader::new(&self.chip.medium.input[HEADER_BYTES..]);
-            let Some((stand, before, of)) = self.sealed_fields(&mut reader) else { return Err(missing(ppn)) };
+            let Some((stand, before, of)) = self.sealed_fields(&mut reader) else {
+                return Err(no_sealed(ppn));
+            };
             let at = HEADER_BYTES + reader.at();
             let stand = if header.kind == Kind::Changes {
                 self.sealed_changes(ppn, &header, now)?
@@ -318,10 +428,7 @@ impl<N: Nand> Taking<'_, N> {
 
     /// Row that an item of a root stands for.
     fn row_of(&mut self, item: &Item, place: usize) -> Result<Row, IndexFault> {
-        match *item {
-            Item::Row(row) => Ok(row),
-            Item::Listed(..) => self.listed_row(place),
-        }
+        item.row().map_or_else(|| self.listed_row(place), Ok)
     }
 
     /// Takes over the pages of a row of the level: adds them to the fences, from the summary of their block

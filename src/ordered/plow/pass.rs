@@ -8,8 +8,8 @@
 //! The records below the cursor are dead in the page around it, so that page does not stay: a step writes
 //! its rest, up to the next page. An operation then makes two steps, one of which gives room.
 //!
-//! For a moment the pages are in two lists, and a few keys are held. RAM for that is at most a third of the
-//! share of the fences, or nothing is passed.
+//! A few keys are held for a moment, and the extents in which the two lists part. RAM for that is at most a
+//! third of the share of the fences, or nothing is passed.
 //!
 //! Pages that stay part the extents of the level. If the root grows too long by that, or blocks are short,
 //! the sweep goes through every page again.
@@ -17,7 +17,7 @@
 use super::Core;
 use super::config::Shares;
 use super::drain::Drain;
-use super::fences::position;
+use super::fences::{SPARE_BYTES, position};
 use super::level::Part;
 use super::levels::Levels;
 use super::sight::Sight;
@@ -100,10 +100,10 @@ impl<N: Nand> Core<N> {
 }
 
 impl Levels {
-    /// True if there is RAM for a second list of the first level's old pages, and for keys.
+    /// True if there is RAM for a few extents more, and for keys.
     fn have_ram_to_pass(&mut self, shares: &Shares, record: RecordFormat) -> bool {
         let of_keys = KEYS * (usize::from(record.key_bytes) + ALLOCATION_BYTES);
-        let besides = self[0].old.ram_bytes() + of_keys;
+        let besides = 2 * SPARE_BYTES + of_keys;
         besides * PART <= shares.fences && self.keep_spare(shares, besides)
     }
 }

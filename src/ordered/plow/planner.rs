@@ -158,7 +158,7 @@ mod tests {
     fn a_level_is_full_by_its_records_or_its_pages() {
         let config = PlowConfig::new(RecordFormat::new(4, 4));
         let shares = Shares::new(&config, Geometry::new(512, 16, 8, 64), 0).unwrap();
-        let (mut planner, mut levels) = (Planner::new(shares), Levels::none(8, 0));
+        let (mut planner, mut levels) = (Planner::new(shares), Levels::none(8, u32::MAX));
         (0..2).for_each(|_| levels.add());
         (planner.plan.pages_max[0], levels.page_records) = (3, 10);
         for (records, pages, is_full, is_far) in [

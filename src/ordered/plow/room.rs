@@ -4,6 +4,7 @@
 use super::Core;
 use super::commit::SEALS;
 use super::drain::Drain;
+use super::give::{are_lists_short, give};
 use super::level::Level;
 use super::map;
 use super::space::Need;
@@ -39,6 +40,7 @@ impl<N: Nand> Core<N> {
     /// Makes room for changes. Insertions are refused if they would take the last blocks; removals are not.
     pub(super) fn make_room(&mut self, inserts: bool, changes: usize) -> Result<(), IndexFault> {
         self.medium.require_numbers()?;
+        give(self)?;
         if !self.fits(changes) {
             self.find_room(inserts, changes)?;
         }
@@ -51,6 +53,9 @@ impl<N: Nand> Core<N> {
 
     /// Makes room by every means, the cheapest first.
     fn find_room(&mut self, inserts: bool, changes: usize) -> Result<(), IndexFault> {
+        if !inserts && self.stock.lacks_ram_only() {
+            return Ok(());
+        }
         if self.stock.commits.clean || self.stock.is_map_due() {
             // A close left its commit page in two blocks, of which one can go; or a map makes a long root
             // short.
@@ -209,6 +214,7 @@ impl<N: Nand> Core<N> {
         let mut stepped = false;
         while self.stock.is_memtable_full()
             || !stepped && self.stock.memtable.is_nearly_full(self.to_be_lent() + self.stock.kept_free())
+            || !stepped && self.stock.memtable.len() > 0 && are_lists_short(self)
         {
             if !self.sink()? {
                 self.pass_idle_pages()?;

@@ -199,21 +199,38 @@ pub(super) struct LevelRoot {
     pub(super) rows: [Vec<Item>; 2],
 }
 
-/// A row of pages, or rows of the map, as a root tells them.
+/// A row of pages, or rows of the map, as a root tells them. A mount holds all of them, so each is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Item {
-    Row(Row),
-    /// Rows of the map: the first place, and the number of rows.
-    Listed(u32, u32),
+pub(super) struct Item {
+    /// First page of the row, or the first place in the map.
+    first: u32,
+    /// Pages of the row; 0 if the map has the rows.
+    pages: u16,
+    /// Erase count of the row's block, or the number of the map's rows.
+    number: u16,
 }
 
+/// Bytes that a mount holds for each item of a root.
+pub(super) const ITEM_BYTES: usize = size_of::<Item>();
+
 impl Item {
+    fn of_row(first: Ppn, pages: u32, erases: u16) -> Option<Item> {
+        Some(Item { first: first.0, pages: u16::try_from(pages).ok()?, number: erases })
+    }
+
+    fn of_map(from: u32, count: u32) -> Option<Item> {
+        Some(Item { first: from, pages: 0, number: u16::try_from(count).ok()? })
+    }
+
+    /// The row that the root names itself.
+    pub(super) fn row(&self) -> Option<Row> {
+        let row = Row { first: Ppn(self.first), pages: self.pages.into(), erases: self.number };
+        (self.pages > 0).then_some(row)
+    }
+
     /// First place and number of the rows of the map, if the item is such.
     pub(super) fn listed(&self) -> Option<(u32, u32)> {
-        match *self {
-            Item::Listed(from, count) if MAPS => Some((from, count)),
-            _ => None,
-        }
+        (MAPS && self.pages == 0).then_some((self.first, self.number.into()))
     }
 
     /// Places of the item's rows in the map. A row that the root tells itself counts as one place.
@@ -224,11 +241,16 @@ impl Item {
 }
 
 impl LevelRoot {
+    /// Number of extents.
+    pub(super) fn extents(&self) -> usize {
+        self.rows.iter().flatten().map(|item| item.places().len()).sum()
+    }
+
     /// The last page that the level has in the block of a row, as far as the root itself tells.
     pub(super) fn last_beside(&self, row: Row, geometry: Geometry) -> Ppn {
         let (block, mut last) = (geometry.block_of(row.first), row.last());
         for item in self.rows.iter().flatten() {
-            if let Item::Row(row) = item
+            if let Some(row) = item.row()
                 && geometry.block_of(row.first) == block
             {
                 last = last.max(row.last());
@@ -280,7 +302,7 @@ fn write_run(
         *listed = 0..0;
     };
     if map.is_none() {
-        writer.number(run.extents().len() as u64);
+        writer.number(run.count() as u64);
     }
     for extent in run.extents() {
         let first = extent.first().0;
@@ -386,15 +408,31 @@ pub(super) enum Wrong {
     Broken,
 }
 
+/// Number of items up to the 0 that ends them.
+fn count_mapped(mut reader: Reader<'_>) -> Option<usize> {
+    for count in 0.. {
+        let numbers = match reader.short()? {
+            0 => return Some(count),
+            block if block & 1 == 1 => 1,
+            _ => 3,
+        };
+        for _ in 0..numbers {
+            reader.short()?;
+        }
+    }
+    None
+}
+
 fn read_run(reader: &mut Reader<'_>, geometry: Geometry, is_mapped: bool) -> Option<Vec<Item>> {
     let (is_mapped, mut rows) = (is_mapped && MAPS, Vec::new());
     let mut left = if is_mapped { u32::MAX } else { reader.below(geometry.pages() + 1)? };
+    // Rows take at least four bytes each: a root that claims more rows than its page can hold gets no RAM for
+    // them. A list that grows would be in RAM twice for a moment.
+    rows.reserve_exact(match is_mapped {
+        true => count_mapped(reader.clone())?,
+        false => (left as usize).min(reader.left() / 4 + 1),
+    });
     while left > 0 {
-        if rows.len() == rows.capacity() {
-            // Rows take at least four bytes each: a root that claims more rows than its page can hold gets no
-            // RAM for them.
-            rows.reserve_exact(if is_mapped { 4 } else { (left as usize).min(reader.left() / 4 + 1) });
-        }
         left -= 1;
         let mut block = reader.short()?;
         if is_mapped {
@@ -402,7 +440,7 @@ fn read_run(reader: &mut Reader<'_>, geometry: Geometry, is_mapped: bool) -> Opt
                 break;
             }
             if block & 1 == 1 {
-                rows.push(Item::Listed(block / 2, reader.short()?));
+                rows.push(Item::of_map(block / 2, reader.short()?)?);
                 continue;
             }
             block = block / 2 - 1;
@@ -413,7 +451,7 @@ fn read_run(reader: &mut Reader<'_>, geometry: Geometry, is_mapped: bool) -> Opt
         let first = reader.below(geometry.pages_per_block)?;
         let pages = reader.below(geometry.pages_per_block - first + 1).filter(|&pages| pages > 0)?;
         let first = geometry.page_at(Pbn(block), first);
-        rows.push(Item::Row(Row { first, pages, erases: reader.erases()? }));
+        rows.push(Item::of_row(first, pages, reader.erases()?)?);
     }
     Some(rows)
 }
@@ -547,10 +585,8 @@ mod tests {
         assert_eq!(root.worn, Worn { touched: 10, most: 40_000, erased: vec![(Pbn(3), 12)] });
         let level = &root.levels[1];
         assert_eq!((level.round, &level.cursor[..], level.open), (300, &[1, 2, 3, 4][..], Some((Pbn(7), 3))));
-        let rows = [
-            vec![Item::Row(Row { first: Ppn(40), pages: 4, erases: 40_000 })],
-            vec![Item::Row(Row { first: Ppn(112), pages: 3, erases: 0 })],
-        ];
+        let rows =
+            [vec![Item::of_row(Ppn(40), 4, 40_000).unwrap()], vec![Item::of_row(Ppn(112), 3, 0).unwrap()]];
         assert_eq!(level.rows, rows);
         for cut in 0..end {
             assert!(read(&mut Reader::new(&bytes[..cut]), geometry, RECORD).is_err(), "{cut} of {end} bytes");

@@ -7,7 +7,7 @@
 //! Remove         S        D(1)        0       0
 //! Sweep          S        D(1)        1       0          nothing if the level has a block to write to
 //! Dissolve       S        0           1       0          the same of the first level
-//! Insert(n)      S        D(n)        b       0          and if the root leaves room for what is dissolved
+//! Insert(n)      S        D(n)        b       0          and if root and RAM leave room for what is dissolved
 //! Ahead          S        D(1)        b    C + 1 - D(1)  the same, of one record
 //! Commit                C = 1 + blocks of the sealed pages and of the map that come before it
 //!
@@ -78,7 +78,7 @@ impl Space {
     pub(super) fn new(geometry: Geometry, has_maps: bool) -> Space {
         Space {
             blocks: Blocks::new(geometry.blocks),
-            map: Map::none(geometry, has_maps),
+            map: Map::none(has_maps),
             changes: 0,
             relieved_in_vain: u64::MAX,
             sweeping: false,
@@ -145,12 +145,23 @@ impl Stock {
 
     pub(super) fn has(&self, need: Need) -> bool {
         let terms = self.terms(need);
-        let is_root_short = || match need {
-            Need::Insert { .. } | Need::Ahead => !self.is_root_long(terms[1]),
+        let are_lists_short = || match need {
+            Need::Insert { .. } | Need::Ahead => {
+                !self.is_root_long(terms[1]) && terms[1] < self.levels.extents_left()
+            }
             _ => true,
         };
         let found = if need == Need::Commit { self.space.blocks.free() } else { self.space.available() };
-        found >= terms.into_iter().sum() && is_root_short()
+        found >= terms.into_iter().sum() && are_lists_short()
+    }
+
+    /// True if a record more finds no room, but only since there is no RAM for its extents. Then whatever adds
+    /// no record is taken.
+    pub(super) fn lacks_ram_only(&self) -> bool {
+        let terms = self.terms(Need::Insert { records: 1 });
+        terms[1] >= self.levels.extents_left()
+            && self.space.available() >= terms.into_iter().sum()
+            && !self.is_root_long(terms[1])
     }
 
     /// Refuses a chip on which an empty index has no room for a record.
@@ -227,8 +238,12 @@ impl Stock {
         let blocks = &self.space.blocks;
         let is_worn = blocks.is_any_bad() && blocks.good() <= SWEEP_BLOCKS + 3 * self.levels.len() + 1;
         let has_blocks = self.space.available() >= self.blocks_for(Need::Insert { records: 1 });
-        // Blocks are there, so the root is what lacks room.
-        let limit = if has_blocks { Limit::Root } else { Limit::Blocks };
+        let limit = match has_blocks {
+            false => Limit::Blocks,
+            true if self.lacks_ram_only() => Limit::Ram,
+            // Blocks and RAM are there, so the root is what lacks room.
+            true => Limit::Root,
+        };
         if is_worn { IndexError::WornOut.into() } else { IndexError::Full(limit).into() }
     }
 
@@ -274,8 +289,7 @@ impl Stock {
         let of_level = &self.levels[level];
         let free = self.space.available().saturating_sub(self.blocks_for(Need::Commit));
         self.levels.uppers_share()
-            && of_level.blocks(self.geometry.pages_per_block).len()
-                > of_level.pages().div_ceil(pages_per_block) + 1
+            && of_level.blocks(self.geometry.pages_per_block) > of_level.pages().div_ceil(pages_per_block) + 1
             && self.levels.pages_of_next_block(level) < free * pages_per_block
     }
 
@@ -306,7 +320,7 @@ mod tests {
         let geometry = Geometry::new(2048, 64, 8, blocks);
         let mut space = Space::new(geometry, false);
         (free..blocks).for_each(|block| space.blocks.set(Pbn(block), State::Used));
-        let mut row = Levels::none(geometry.pages_per_block, 0);
+        let mut row = Levels::none(geometry.pages_per_block, u32::MAX);
         for level in 0..levels {
             row.add();
             row[0].open = is_open.then_some((Pbn(blocks - 1 - level as u32), 1));

@@ -109,7 +109,7 @@ impl Levels {
     /// Pages before them may have a summary already.
     fn unsummarised(&self, level: usize, block: Pbn, next: u32) -> u32 {
         let end = block.0 * self.pages_per_block + next;
-        let extents = self[level].new.extents().iter().chain(self[level].old.extents());
+        let extents = self[level].new.extents().chain(self[level].old.extents());
         extents
             .filter(|extent| extent.first().0 + extent.pages() as u32 == end)
             .map(|extent| extent.pages() as u32)

@@ -8,6 +8,10 @@ use crate::nand::{Geometry, Nand};
 use crate::units::{Pbn, Ppn};
 use alloc::vec::Vec;
 
+/// Number of blocks with commit pages that are remembered. Commit pages go to one block at a time, so the
+/// newest is in the newest of these blocks, or it was met where all pages of a block were looked at.
+const COMMIT_BLOCKS: usize = 8;
+
 /// Findings of the survey.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
@@ -17,7 +21,8 @@ pub(super) struct Seen {
     pub(super) named: (u64, u32),
     /// Program number and place of the newest commit page.
     pub(super) commit: Option<(u64, Ppn)>,
-    /// Blocks with commit pages, each with the first program number found there.
+    /// The newest blocks with commit pages, each with the first program number found there. On a chip in use
+    /// nearly every block may hold old ones.
     commit_blocks: Vec<(u64, Pbn)>,
     /// Program number and place of the newest run page that commits.
     pub(super) carried: Option<(u64, Ppn)>,
@@ -28,6 +33,20 @@ pub(super) struct Seen {
     pub(super) damaged: Vec<Ppn>,
     /// Program number of the newest whole page that was found at a wrong place, and that place.
     pub(super) displaced: (u64, u32),
+}
+
+impl Seen {
+    fn note_commit_block(&mut self, first: u64, block: Pbn) {
+        let blocks = &mut self.commit_blocks;
+        if blocks.len() < COMMIT_BLOCKS {
+            blocks.reserve_exact(COMMIT_BLOCKS - blocks.len());
+            blocks.push((first, block));
+            return;
+        }
+        if let Some(oldest) = blocks.iter_mut().min().filter(|oldest| oldest.0 < first) {
+            *oldest = (first, block);
+        }
+    }
 }
 
 /// Survey of a chip. It changes only the erase counts and states of blocks.
@@ -136,8 +155,8 @@ impl<'a, N: Nand> Survey<'a, N> {
         if header.commits && self.seen.carried.is_none_or(|(newest, _)| header.sequence > newest) {
             self.seen.carried = Some((header.sequence, ppn));
         }
-        if header.kind == Kind::Commit && self.seen.commit_blocks.last().is_none_or(|last| last.1 != block) {
-            self.seen.commit_blocks.push((header.sequence, block));
+        if header.kind == Kind::Commit && self.seen.commit_blocks.iter().all(|noted| noted.1 != block) {
+            self.seen.note_commit_block(header.sequence, block);
         }
         if header.kind == Kind::Commit && self.seen.commit.is_none_or(|(newest, _)| header.sequence > newest)
         {

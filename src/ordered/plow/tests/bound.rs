@@ -44,7 +44,7 @@ fn local_keys_make_few_steps_of_the_first_level() {
     let cases = [
         (12, (512, 128), 20_000, 3_000, EveryOperation),
         (16, (1024, 256), 60_000, 3_000, EverySync),
-        (32, (1024, 256), 60_000, 100_000, EveryOperation),
+        (24, (1024, 256), 60_000, 100_000, EveryOperation),
     ];
     for (kib, (page, blocks), keys, width, class) in cases.into_iter().step_by(inputs::stride(2)) {
         let (ram_bytes, answers) = (Some(kib * 1024), Answers::Pool);
@@ -79,7 +79,7 @@ fn local_keys_make_few_steps_of_the_first_level() {
             }
         }
         assert!(steps_most <= 3, "{kib} KiB, pages of {page} bytes: {steps_most} steps");
-        assert!(passed > 20, "{kib} KiB, pages of {page} bytes: {passed} pages passed");
+        assert!(passed > 10, "{kib} KiB, pages of {page} bytes: {passed} pages passed");
     }
 }
 

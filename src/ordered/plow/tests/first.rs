@@ -15,7 +15,7 @@ fn a_mount_looks_twice_at_a_blank_block_and_once_at_others() {
             model.insert(key, value);
         }
         plow.close().unwrap();
-        let used: usize = plow.core.stock.levels.iter().map(|level| level.blocks(8).len()).sum();
+        let used: usize = plow.core.stock.levels.iter().map(|level| level.blocks(8)).sum();
         let pages: u64 = plow.core.stock.levels.iter().map(|level| level.pages() as u64).sum();
         let chip = plow.into_nand();
         let before = chip.counters().page_reads_total();

@@ -28,7 +28,7 @@ fn live_lending(set: &PlowConfig, keys: u64, seed: u64) -> u32 {
             }
             75..85 => drop(take(&mut plow, &mut model, &key).unwrap()),
             85..90 => {
-                let count = 1 + rng.below(plow.core.stock.memtable.changes_max() as u64);
+                let count = 1 + rng.below(plow.batch_max() as u64);
                 let mut batch = Model::new();
                 for _ in 0..count {
                     rng.fill(&mut value);

@@ -23,6 +23,8 @@ mod life;
 #[cfg(feature = "full")]
 mod maps;
 #[cfg(feature = "full")]
+mod ram;
+#[cfg(feature = "full")]
 mod ranges;
 #[cfg(feature = "full")]
 mod room;

@@ -63,7 +63,7 @@ fn short_values_leave_room_for_more() {
 }
 
 #[test]
-fn a_memtable_that_does_not_fit_is_refused() {
+fn a_memtable_that_does_not_fit_is_refused_with_the_ram_it_needs() {
     // With one level nothing sinks.
     let set = |memtable| PlowConfig {
         memtable: Some(memtable),
@@ -74,7 +74,13 @@ fn a_memtable_that_does_not_fit_is_refused() {
     (0..90).for_each(|i| plow.put(&key(i, 8), &[7; 40]).unwrap());
     plow.sync().unwrap();
     let chip = plow.into_nand();
-    let error = Plow::mount(chip.clone(), &set(60)).map(drop).unwrap_err();
-    assert!(alloc::format!("{error}").contains("than the 60 records"), "{error}");
-    assert_eq!(everything(&mut Plow::mount(chip, &set(100)).unwrap()).len(), 90);
+    let little = PlowConfig { ram_bytes: Some(10_700), ..set(60) };
+    let needed = match Plow::mount(chip.clone(), &little).map(drop).unwrap_err() {
+        IndexError::TooLittleRam { needed, .. } => needed,
+        other => panic!("{other}"),
+    };
+    // Without a bound the memtable is as large as it must be.
+    for set in [PlowConfig { ram_bytes: Some(needed), ..little }, set(60), set(100)] {
+        assert_eq!(everything(&mut Plow::mount(chip.clone(), &set).unwrap()).len(), 90);
+    }
 }

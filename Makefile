@@ -1,6 +1,6 @@
 # Everything runs from here; `make help` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-tiers test-adding nightly time campaigns miri test-look tools lint doc book bench repro fuzz soak test-mtd test-py test-beside peers demo-sqlite sqlite-extension sqlite-speedtest sqlite-suite c c-arm firmware firmware-keep firmware-if-there
+.PHONY: help run test test-tiers test-adding nightly time campaigns miri test-look tools lint doc book bench repro fuzz soak test-mtd test-py test-beside peers field demo-sqlite sqlite-extension sqlite-speedtest sqlite-suite c c-arm firmware firmware-keep firmware-if-there
 
 CARGO ?= cargo
 
@@ -56,6 +56,20 @@ peers: ## other stores and Nandex on the same simulated chips: results/peers.csv
 	for what in test build; do $(CARGO) $$what --release --locked --manifest-path peers/Cargo.toml \
 		--target-dir $${CARGO_TARGET_DIR:-target}/peers || exit 1; done
 	QUICK=$(QUICK) $${CARGO_TARGET_DIR:-target}/peers/release/nandex-peers $(ONLY)
+
+FIELD = "$(RELEASE)/nandex" compare --index all --record 8/8 --threads 2
+LOCAL = --workload local --set records=3000 --set range_percent=1 --set stay=60000 --set get=0 --set insert=0 --set update=100
+
+field: tools ## what a device meets after its first day, all indexes: results/field.csv and the pages that show it
+	$(CARGO) build --release --locked -p nandex-cli
+	rm -rf target/field && mkdir -p target/field
+	for workload in uniform local; do \
+		$(FIELD) --workload $$workload --set records=50000 --ops 30000 --ram 640KiB --durability every-sync --sync-every 100 \
+			--json target/field/$$workload.json; test $$? -le 1 || exit 1; done
+	$(FIELD) --chip results/field-chip.toml $(LOCAL) --ops 60000 --ram 128KiB --durability every-operation \
+		--json target/field/hot.json; test $$? -le 1
+	"$(RELEASE)/nandex" list indexes --chip mlc-64m --record 8/8 --json >target/field/needs.json
+	NANDEX_BLESS=1 NANDEX_FIELD="$$PWD/target/field" $(CARGO) test --locked -p nandex-lab --test suite field_docs::
 
 test-look: ## the page of `nandex serve` in headless Chromium: plays, steps back, cuts the power; skipped where that is missing
 	@if sh tests/look/run.sh ready; then $(CARGO) build --release --locked -p nandex-cli && \

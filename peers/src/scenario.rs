@@ -254,6 +254,12 @@ const ON_NAND: &[Contestant] = &[
         maker: Maker::Theirs(sqlite::open),
     },
     Contestant {
+        name: "littlefs",
+        settings: "a file a key; 25 files a directory where there is room; prog and read size and caches a page; lookahead 64; block_cycles 500; no bad blocks or ECC",
+        most_updates: u32::MAX,
+        maker: Maker::Theirs(littlefs::open),
+    },
+    Contestant {
         name: "redb",
         settings: "StorageBackend on StoreBytes on page mapping; cache 256 KiB; immediate durability",
         most_updates: u32::MAX,

@@ -2,8 +2,11 @@
 #include "lfs.h"
 #include <stdlib.h>
 
-#define SECTOR 4096
-#define WORD 1
+// What is programmed and erased at a time, and the bytes of the caches, as in Rust.
+struct shape {
+    uint32_t unit, block, blocks, cache, lookahead;
+    int32_t cycles;
+};
 
 // The part, in Rust; 0 or a negative error.
 extern int peers_flash_read(void *part, uint32_t at, uint8_t *into, uint32_t count);
@@ -20,15 +23,15 @@ struct files {
 static int of(int error) { return error == 0 ? 0 : LFS_ERR_IO; }
 
 static int read(const struct lfs_config *c, lfs_block_t block, lfs_off_t offset, void *into, lfs_size_t count) {
-    return of(peers_flash_read(c->context, block * SECTOR + offset, into, count));
+    return of(peers_flash_read(c->context, block * c->block_size + offset, into, count));
 }
 
 static int prog(const struct lfs_config *c, lfs_block_t block, lfs_off_t offset, const void *bytes, lfs_size_t count) {
-    return of(peers_flash_program(c->context, block * SECTOR + offset, bytes, count));
+    return of(peers_flash_program(c->context, block * c->block_size + offset, bytes, count));
 }
 
 static int erase(const struct lfs_config *c, lfs_block_t block) {
-    return of(peers_flash_erase(c->context, block * SECTOR, (block + 1) * SECTOR));
+    return of(peers_flash_erase(c->context, block * c->block_size, (block + 1) * c->block_size));
 }
 
 static int sync(const struct lfs_config *c) {
@@ -45,16 +48,16 @@ void peers_lfs_free(struct files *f) {
     free(f);
 }
 
-struct files *peers_lfs_new(void *part, uint32_t blocks, uint32_t cache, uint32_t lookahead, int32_t cycles) {
+struct files *peers_lfs_new(void *part, struct shape s) {
     struct files *f = calloc(1, sizeof *f);
     if (f == NULL) return NULL;
     f->config = (struct lfs_config){
         .context = part, .read = read, .prog = prog, .erase = erase, .sync = sync,
-        .read_size = WORD, .prog_size = WORD, .block_size = SECTOR, .block_count = blocks, .block_cycles = cycles,
-        .cache_size = cache, .lookahead_size = lookahead,
-        .read_buffer = malloc(cache), .prog_buffer = malloc(cache), .lookahead_buffer = malloc(lookahead),
+        .read_size = s.unit, .prog_size = s.unit, .block_size = s.block, .block_count = s.blocks, .block_cycles = s.cycles,
+        .cache_size = s.cache, .lookahead_size = s.lookahead,
+        .read_buffer = malloc(s.cache), .prog_buffer = malloc(s.cache), .lookahead_buffer = malloc(s.lookahead),
     };
-    f->open.buffer = malloc(cache);
+    f->open.buffer = malloc(s.cache);
     if (f->config.read_buffer && f->config.prog_buffer && f->config.lookahead_buffer && f->open.buffer) return f;
     peers_lfs_free(f);
     return NULL;

@@ -1,14 +1,16 @@
 //! littlefs: a file for each key, in directories that are as many as there is room for.
 
-use crate::nor::{Nor, SECTOR};
+use crate::nor::SECTOR;
 use crate::store::{Load, Medium, Opened, Records, Store, Trouble};
+use nandex::nand::sim::SimChip;
+use nandex::{Cause, Nand, Pbn, Ppn, Shared};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::fmt::Write;
 
-/// Files of a directory where there is room: fewer make none faster. A directory is two sectors.
+/// Files of a directory where there is room: fewer make none faster. A directory is two blocks.
 const IN_A_DIRECTORY: u32 = 25;
 
-/// Bytes of each of the caches: for reads, programs and the open file.
+/// Bytes of each of the caches on NOR: for reads, programs and the open file. On NAND they are a page.
 const CACHE: u32 = 256;
 const LOOKAHEAD: u32 = 64;
 /// Erases after which metadata moves on.
@@ -17,6 +19,81 @@ const CYCLES: i32 = 500;
 const NO_ENTRY: c_int = -2;
 const NO_SPACE: c_int = -28;
 
+/// What is programmed and erased at a time, and the bytes of the caches.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Shape {
+    unit: u32,
+    block: u32,
+    blocks: u32,
+    cache: u32,
+    lookahead: u32,
+    cycles: i32,
+}
+
+impl Shape {
+    fn of(medium: &Medium) -> Shape {
+        let (lookahead, cycles) = (LOOKAHEAD, CYCLES);
+        match medium {
+            Medium::Nor(part) => {
+                let (block, blocks) = (SECTOR as u32, (part.bytes() / SECTOR) as u32);
+                Shape { unit: 1, block, blocks, cache: CACHE, lookahead, cycles }
+            }
+            Medium::Nand(chip) => {
+                let of = chip.lock().part().geometry;
+                let (unit, block) = (of.page_bytes, of.page_bytes * of.pages_per_block);
+                Shape { unit, block, blocks: of.blocks, cache: unit, lookahead, cycles }
+            }
+        }
+    }
+}
+
+fn read(medium: &Medium, at: u32, into: &mut [u8]) -> Option<()> {
+    match medium {
+        Medium::Nor(part) => part.read(at as usize, into).ok(),
+        Medium::Nand(chip) => pages(chip, at, into.len(), |chip, ppn, bytes| {
+            chip.read(ppn, Cause::Host, &mut into[bytes], &mut []).is_ok()
+        }),
+    }
+}
+
+fn program(medium: &Medium, at: u32, bytes: &[u8]) -> Option<()> {
+    match medium {
+        Medium::Nor(part) => part.program(at as usize, bytes).ok(),
+        Medium::Nand(chip) => pages(chip, at, bytes.len(), |chip, ppn, of| {
+            chip.program(ppn, Cause::Host, &bytes[of], &[]).is_ok()
+        }),
+    }
+}
+
+fn erase(medium: &Medium, from: u32, to: u32) -> Option<()> {
+    match medium {
+        Medium::Nor(part) => part.erase(from as usize, to as usize).ok(),
+        Medium::Nand(chip) => {
+            let block = Shape::of(medium).block;
+            let mut chip = chip.clone();
+            (from / block..to / block).try_for_each(|pbn| chip.erase(Pbn(pbn), Cause::Host).ok())
+        }
+    }
+}
+
+/// Goes over the pages of so many bytes, which are whole pages.
+fn pages(
+    chip: &Shared<SimChip>,
+    at: u32,
+    count: usize,
+    mut each: impl FnMut(&mut Shared<SimChip>, Ppn, std::ops::Range<usize>) -> bool,
+) -> Option<()> {
+    let mut chip = chip.clone();
+    let page = chip.geometry().page_bytes;
+    let is_whole = at.is_multiple_of(page) && count.is_multiple_of(page as usize);
+    let all = (0..count as u32 / page).all(|i| {
+        let from = (i * page) as usize;
+        each(&mut chip, Ppn(at / page + i), from..from + page as usize)
+    });
+    (is_whole && all).then_some(())
+}
+
 /// The structures of the C side.
 #[repr(C)]
 struct Lfs {
@@ -24,7 +101,7 @@ struct Lfs {
 }
 
 unsafe extern "C" {
-    fn peers_lfs_new(part: *mut c_void, blocks: u32, cache: u32, lookahead: u32, cycles: i32) -> *mut Lfs;
+    fn peers_lfs_new(part: *mut c_void, shape: Shape) -> *mut Lfs;
     fn peers_lfs_free(files: *mut Lfs);
     fn peers_lfs_format(files: *mut Lfs) -> c_int;
     fn peers_lfs_mount(files: *mut Lfs) -> c_int;
@@ -41,8 +118,8 @@ unsafe extern "C" {
 unsafe extern "C" fn peers_flash_read(part: *mut c_void, at: u32, into: *mut u8, count: u32) -> c_int {
     // SAFETY: as the caller promises.
     let (part, into) =
-        unsafe { (&*part.cast::<Nor>(), std::slice::from_raw_parts_mut(into, count as usize)) };
-    part.read(at as usize, into).map_or(-1, |()| 0)
+        unsafe { (&*part.cast::<Medium>(), std::slice::from_raw_parts_mut(into, count as usize)) };
+    read(part, at, into).map_or(-1, |()| 0)
 }
 
 /// # Safety
@@ -51,8 +128,9 @@ unsafe extern "C" fn peers_flash_read(part: *mut c_void, at: u32, into: *mut u8,
 #[unsafe(no_mangle)]
 unsafe extern "C" fn peers_flash_program(part: *mut c_void, at: u32, bytes: *const u8, count: u32) -> c_int {
     // SAFETY: as the caller promises.
-    let (part, bytes) = unsafe { (&*part.cast::<Nor>(), std::slice::from_raw_parts(bytes, count as usize)) };
-    part.program(at as usize, bytes).map_or(-1, |()| 0)
+    let (part, bytes) =
+        unsafe { (&*part.cast::<Medium>(), std::slice::from_raw_parts(bytes, count as usize)) };
+    program(part, at, bytes).map_or(-1, |()| 0)
 }
 
 /// # Safety
@@ -61,14 +139,14 @@ unsafe extern "C" fn peers_flash_program(part: *mut c_void, at: u32, bytes: *con
 #[unsafe(no_mangle)]
 unsafe extern "C" fn peers_flash_erase(part: *mut c_void, from: u32, to: u32) -> c_int {
     // SAFETY: as the caller promises.
-    let part = unsafe { &*part.cast::<Nor>() };
-    part.erase(from as usize, to as usize).map_or(-1, |()| 0)
+    let part = unsafe { &*part.cast::<Medium>() };
+    erase(part, from, to).map_or(-1, |()| 0)
 }
 
 struct Files {
     lfs: *mut Lfs,
     /// The C side holds its address.
-    part: Box<Nor>,
+    part: Box<Medium>,
     directories: u32,
 }
 
@@ -88,10 +166,9 @@ fn done(answer: c_int) -> Result<u32, Trouble> {
 
 /// Makes the file system and its directories.
 pub fn open(medium: &Medium, load: &Load) -> Opened {
-    let part = medium.nor()?;
-    // A quarter of the sectors stays free for directories that move.
-    let most = (part.bytes() / SECTOR * 3 / 8) as u32;
-    let files = Files::new(part, load.keys.div_ceil(IN_A_DIRECTORY).min(most))?;
+    // A quarter of the blocks stays free for directories that move.
+    let most = Shape::of(medium).blocks * 3 / 8;
+    let files = Files::new(medium.clone(), load.keys.div_ceil(IN_A_DIRECTORY).min(most))?;
     // SAFETY: the structures are those of `peers_lfs_new`.
     done(unsafe { peers_lfs_format(files.lfs) })?;
     // SAFETY: the same.
@@ -109,12 +186,11 @@ fn in_c(text: &str) -> Result<CString, Trouble> {
 }
 
 impl Files {
-    fn new(part: Nor, directories: u32) -> Result<Files, Trouble> {
-        let mut part = Box::new(part);
-        let blocks = (part.bytes() / SECTOR) as u32;
-        let place: *mut Nor = &raw mut *part;
+    fn new(part: Medium, directories: u32) -> Result<Files, Trouble> {
+        let (shape, mut part) = (Shape::of(&part), Box::new(part));
+        let place: *mut Medium = &raw mut *part;
         // SAFETY: the part lives as long as the structures do.
-        let lfs = unsafe { peers_lfs_new(place.cast(), blocks, CACHE, LOOKAHEAD, CYCLES) };
+        let lfs = unsafe { peers_lfs_new(place.cast(), shape) };
         if lfs.is_null() {
             return Err(Trouble::Failed("no memory".into()));
         }

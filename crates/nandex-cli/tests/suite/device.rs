@@ -40,6 +40,21 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
+/// Pages of 448 bytes end the height of a mu-Tree soon; plow has no height.
+#[test]
+fn a_format_tells_how_many_records_there_may_be() {
+    let folder = folder();
+    let at = folder.path();
+    let format = |rest: &str| printed(at, &format!("format --device pages --overwrite {rest}"));
+    let little = format("--page 512 --index mu --record 16/16");
+    assert!(
+        little.starts_with("pages: an empty mu, for ") && little.contains("% of its bytes\nother"),
+        "{little}"
+    );
+    let much = format("--page 512 --index plow --record 16/16");
+    assert!(much.contains("records at most: ") && much.ends_with("% of its bytes\n"), "{much}");
+}
+
 const DUMP: &str = "--geometry 2048+64x16 --spare 2+38";
 
 #[test]

@@ -7,6 +7,7 @@ mod counts;
 mod damage;
 mod damage_cases;
 mod experiment_schema;
+mod field_docs;
 mod full_after_cut;
 mod geometry;
 mod golden;

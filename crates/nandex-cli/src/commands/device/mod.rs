@@ -25,6 +25,9 @@ use std::ops::{Bound, ControlFlow};
 use std::path::Path;
 use std::time::Instant;
 
+/// Share of a device's bytes below which an index that can hold no more is told to hold little.
+const LITTLE: f64 = 0.1;
+
 pub(crate) fn run(action: &Action) -> Result<Status> {
     match action {
         Action::Info(info) => chips::info(&info.place),
@@ -106,11 +109,26 @@ fn format(args: &Format) -> Result<Status> {
         let why = "something is there; allow it with --overwrite";
         return Err(LabError::bad_option("--device", &device.name, why).into());
     }
+    let geometry = device.nand()?.geometry();
+    let bytes = u64::from(geometry.page_bytes) * u64::from(geometry.pages());
     let session = Session::open(device, &change.look.index, Open::Format)?;
-    let text = format!("{}: an empty {}\n", session.device.name, change.look.index.index.name);
+    let mut text = format!("{}: an empty {}", session.device.name, change.look.index.index.name);
+    let entry_bytes = session.index.record().entry_bytes() as u64;
+    if let Some(most) = session.index.records_max() {
+        text += &for_at_most(most, most.saturating_mul(entry_bytes) as f64 / bytes as f64);
+    }
     session.close()?;
-    output::print(&text)?;
+    output::print(&(text + "\n"))?;
     Ok(Status::Done)
+}
+
+/// The most records that an index can ever hold, and what to do where they are little of the device.
+fn for_at_most(records: u64, share: f64) -> String {
+    let text = format!(", for {records} records at most: {:.1} % of its bytes", share * 100.0);
+    if share >= LITTLE {
+        return text;
+    }
+    text + "\nother indexes, larger pages or smaller records use more of it: nandex list indexes --chip"
 }
 
 fn mount(args: &Change) -> Result<Status> {

@@ -1,6 +1,6 @@
 //! Room that is told: by every index, never more than what then goes in, and never more than the index can
-//! hold at all, on drawn chips, with records of several sizes. A nearly empty index tells much of what goes in.
-//! A refusal names the limit that was met.
+//! hold at all, on drawn chips, with records of several sizes. A nearly empty index tells much of what goes
+//! in. A refusal names the limit that was met.
 #![allow(clippy::unwrap_used)]
 
 use crate::sizes::{sized, stride};

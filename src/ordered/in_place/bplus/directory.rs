@@ -86,13 +86,6 @@ impl<S: PageStore> BPlusTree<S> {
         self.core.pages.room(&self.core.nodes, withheld)
     }
 
-    /// Pages that may become leaves which this directory names, without those of its own new nodes.
-    pub fn pages_for_leaves(&self) -> u64 {
-        let pages = u64::from(self.core.pages.space.free_pages());
-        let half = self.core.nodes.layout.half(1).max(3) as u64;
-        pages.saturating_sub(pages / (half - 1) + 2)
-    }
-
     /// Pages of the tree, to take pages for leaves. They are given back unless the next
     /// [`BPlusTree::change_names`] succeeds, and pages given up are free once it does.
     pub fn pages_mut(&mut self) -> &mut Pages {

@@ -394,7 +394,7 @@ impl<N: Nand> OrderedIndex for IplTree<N> {
     }
 
     fn free(&self) -> Option<Room> {
-        Some(self.room_left())
+        Some(room::left(&self.store, self.ram_wanted(usize::from(self.height) + 1)))
     }
 
     fn records_max(&self) -> Option<u64> {

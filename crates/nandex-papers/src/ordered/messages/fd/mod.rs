@@ -390,7 +390,7 @@ impl MessageScheme for Fd {
         self.levels.is_empty() && self.head.len() == 0
     }
 
-    /// Those with which the run of all records and another one with a full head merged in fit on all units.
+    /// Records with which the run of all, and another one with a full head merged in, fit on all units.
     fn records_left(&self, free: u64, used: u64) -> u64 {
         let fits = |puts: u64| self.plan.fits(puts + puts / 64, free + used);
         let (mut low, mut high) = (self.puts, (free + used) * u64::from(self.plan.page_entries));

@@ -3,7 +3,7 @@
 
 use super::corrupted;
 use super::page::{LeafLayout, PAGES_MAX, Rates};
-use crate::ordered::pooled::leaves::{LeafTree, Leaves, leaf_index, least_key};
+use crate::ordered::pooled::leaves::{LeafTree, Leaves, leaf_index, least_key, pages_for_leaves};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec;
@@ -471,7 +471,7 @@ impl<S: PageStore> OrderedIndex for WideTree<S> {
 
     /// Each free page may hold the half of a leaf page's entries, except for the nodes that name the leaves.
     fn free(&self) -> Option<Room> {
-        let (leaves, used) = (self.directory.pages_for_leaves(), self.directory.space().used_pages());
+        let (leaves, used) = (pages_for_leaves(&self.directory), self.directory.space().used_pages());
         let half = self.layout.shape(0).capacity as u64 / 2;
         let records = Room::records_of(leaves, used.into(), half);
         Some(Room::new(self.directory.space().free_pages().into(), records, 0))

@@ -3,7 +3,7 @@
 
 use super::corrupted;
 use super::page::LeafLayout;
-use crate::ordered::pooled::leaves::{LeafTree, leaf_index};
+use crate::ordered::pooled::leaves::{LeafTree, leaf_index, pages_for_leaves};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec;
@@ -459,7 +459,7 @@ impl<S: PageStore> OrderedIndex for SegmentTree<S> {
 
     /// A new leaf has half of the records of a full one at first.
     fn free(&self) -> Option<Room> {
-        let leaves = self.directory.pages_for_leaves() / self.layout.segments as u64;
+        let leaves = pages_for_leaves(&self.directory) / self.layout.segments as u64;
         let records = Room::records_of(leaves, self.leaves.into(), self.layout.capacity() as u64 / 2);
         Some(Room::new(self.directory.space().free_pages().into(), records, 0))
     }

@@ -84,7 +84,7 @@ pub struct Room {
     /// in. Ascending keys, and room in existing nodes, allow more.
     pub records: u64,
     /// Number of records that certainly find room, whatever their keys. It is lower than `records` if the
-    /// tree has its greatest height and new keys could split its root.
+    /// tree has its greatest height and new keys could split its root, and 0 if no such bound is known.
     pub surely: u64,
 }
 
@@ -103,10 +103,19 @@ impl Room {
 
     /// Records that so many new leaves take beside `used` nodes, if a half-full leaf holds `half`. Under
     /// random keys leaves fill, and are divided, at about the same time. So many leaves together take half of
-    /// their capacity each, but the last ones may be gone three times as fast.
-    pub(crate) fn records_of(leaves: u64, used: u64, half: u64) -> u64 {
-        let (halves, used) = (leaves * half, used.max(1));
-        halves / 3 + halves * leaves.min(used) / used * 2 / 3
+    /// their capacity each, but the last ones may be gone three times as fast; of large leaves, which differ
+    /// less in what they hold, as fast as a root tells.
+    #[doc(hidden)]
+    pub fn records_of(leaves: u64, used: u64, half: u64) -> u64 {
+        let used = used.max(1);
+        if leaves >= used {
+            return leaves * half;
+        }
+        let (third, together) = (half / 3, (6 * half).isqrt());
+        if together >= third {
+            return leaves * half / 3 + leaves * half * leaves / used * 2 / 3;
+        }
+        leaves * together + 2 * leaves * together * leaves / used * leaves / used
     }
 
     /// Room that is left after `waiting` records that are not entered yet.

@@ -95,6 +95,19 @@ impl Blocks {
         (blocks * self.geometry.pages_per_block as usize) as u64
     }
 
+    /// Full pages that go in before a block is refused or the oldest one is dropped. That happens at the
+    /// page after the first one of the last block taken.
+    pub(super) fn pages_left(&self) -> u64 {
+        let per_block = u64::from(self.geometry.pages_per_block);
+        let of_newest = self.pages().next_multiple_of(per_block) - self.pages();
+        let blocks = (self.free.len() + 1).saturating_sub(FREE_MIN + usize::from(self.aside.is_none()));
+        match blocks as u64 {
+            0 if self.free.len() < FREE_MIN => 0,
+            0 => of_newest,
+            blocks => of_newest + (blocks - 1) * per_block + 1,
+        }
+    }
+
     /// Number of the first page that is kept.
     pub(super) fn first_page(&self) -> u64 {
         u64::from(self.oldest) * u64::from(self.geometry.pages_per_block)

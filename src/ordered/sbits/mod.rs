@@ -63,7 +63,7 @@ use crate::fault::IndexFault;
 use crate::index::require_ram;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::{
-    Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, show_within,
+    Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room, Visit, show_within,
 };
 use alloc::vec;
 use alloc::vec::Vec;
@@ -509,6 +509,12 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
                 _ => return Ok(()),
             }
         }
+    }
+
+    fn free(&self) -> Option<Room> {
+        let pages = self.blocks.pages_left();
+        let records = (pages * self.capacity as u64).saturating_sub(self.filling.count as u64);
+        Some(Room { pages, records, surely: records })
     }
 
     fn records_max(&self) -> Option<u64> {

@@ -16,6 +16,7 @@ use crate::check::Invariant;
 use crate::codec::get_u32;
 use crate::fault::IndexFault;
 use crate::nand::Cause;
+use crate::ordered::Room;
 use crate::store::space::Space;
 use crate::store::{PageStore, batch};
 use crate::units::Lpn;
@@ -78,6 +79,11 @@ impl<S: PageStore> BPlusTree<S> {
     /// Map of the used and the free pages.
     pub fn space(&self) -> &Space {
         &self.core.pages.space
+    }
+
+    /// Room for more records if the store keeps `withheld` pages for itself.
+    pub fn room_without(&self, withheld: u32) -> Room {
+        self.core.pages.room(&self.core.nodes, withheld)
     }
 
     /// Pages of the tree, to take pages for leaves. They are given back unless the next

@@ -534,7 +534,7 @@ impl<S: PageStore> OrderedIndex for BPlusTree<S> {
     }
 
     fn free(&self) -> Option<Room> {
-        Some(self.core.pages.room(&self.core.nodes))
+        Some(self.core.pages.room(&self.core.nodes, 0))
     }
 
     fn records_max(&self) -> Option<u64> {

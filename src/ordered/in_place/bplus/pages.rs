@@ -140,10 +140,11 @@ impl Pages {
         Ok(())
     }
 
-    /// Room for more records: each free page may become a leaf, except for the parents that these need.
-    pub(super) fn room(&self, nodes: &Nodes) -> Room {
+    /// Room for more records: each free page may become a leaf, except for the parents that these need. The
+    /// store keeps `withheld` pages for itself.
+    pub(super) fn room(&self, nodes: &Nodes, withheld: u32) -> Room {
         let layout = &nodes.layout;
-        let pages = u64::from(self.space.free_pages());
+        let pages = u64::from(self.space.free_pages().saturating_sub(withheld));
         let used = u64::from(layout.page_count).saturating_sub(pages);
         let parents = pages / layout.half(2).max(1) as u64 + 2;
         let records = Room::records_of(pages.saturating_sub(parents), used, layout.half(1) as u64);

@@ -92,6 +92,7 @@ mod path;
 mod placed;
 mod places;
 mod recovery;
+mod room;
 mod scan;
 mod slots;
 mod space;
@@ -117,7 +118,7 @@ use nandex::codec::first_number;
 use nandex::log::Placement;
 use nandex::nand::{Cause, Differs, Geometry, Nand};
 use nandex::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, outcome_of_undone,
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room, Visit, outcome_of_undone,
 };
 use nandex::units::Pbn;
 use path::{Descent, Path};
@@ -390,6 +391,10 @@ impl<N: Nand> OrderedIndex for IplTree<N> {
 
     fn durability(&self) -> Durability {
         self.store.config.durability
+    }
+
+    fn free(&self) -> Option<Room> {
+        Some(room::left(&self.store, self.ram_wanted(usize::from(self.height) + 1)))
     }
 
     fn records_max(&self) -> Option<u64> {

@@ -251,7 +251,7 @@ impl<S: PageStore> Buffered<S> for LayeredTree<S> {
 }
 
 impl<S: PageStore> OrderedIndex for LayeredTree<S> {
-    nandex::forward_index!(tree: record, get, insert, remove, load, range, sync, close, maintain, scrub, records_max, ram_bytes);
+    nandex::forward_index!(tree: record, get, insert, remove, load, range, sync, close, maintain, scrub, free, records_max, ram_bytes);
 
     fn durability(&self) -> Durability {
         Durability::None

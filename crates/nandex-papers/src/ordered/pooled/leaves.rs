@@ -164,6 +164,13 @@ macro_rules! leaf_index {
 }
 pub(super) use leaf_index;
 
+/// Pages that may become leaves which a directory names, without those of its own new nodes.
+pub(super) fn pages_for_leaves<S: PageStore>(directory: &BPlusTree<S>) -> u64 {
+    let pages = u64::from(directory.space().free_pages());
+    let half = (directory.leaf_fill().1 / 2).max(3) as u64;
+    pages.saturating_sub(pages / (half - 1) + 2)
+}
+
 pub(super) fn least_key(record: RecordFormat) -> Box<[u8]> {
     vec![0; usize::from(record.key_bytes)].into()
 }

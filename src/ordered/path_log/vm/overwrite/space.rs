@@ -112,6 +112,12 @@ impl Space {
         blocks * self.geometry.pages_per_block + open
     }
 
+    /// Pages of the blocks that may hold nodes.
+    pub(super) fn usable_pages(&self) -> u64 {
+        let blocks = (0..self.geometry.blocks).filter(|&block| self.is_usable(block)).count() as u64;
+        blocks * u64::from(self.geometry.pages_per_block)
+    }
+
     /// True if at least `pages` pages are free. Stops counting there.
     pub(super) fn has_free(&self, pages: u32) -> bool {
         let per_block = self.geometry.pages_per_block;

@@ -6,7 +6,7 @@ use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Visit, outcome_of_undone,
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room, Visit, outcome_of_undone,
 };
 use crate::sort;
 use alloc::vec;
@@ -129,6 +129,17 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
 
     fn takes_batch(&self, changes: usize) -> Option<bool> {
         Some(self.has_free_for_batch(changes))
+    }
+
+    /// Each page that may still be live may be a leaf, without those above it.
+    fn free(&self) -> Option<Room> {
+        let (space, shapes) = (&self.pages.space, &self.pages.shapes);
+        let live = space.live_pages();
+        let kept = self.wanted_for(0) + space.geometry.pages_per_block;
+        let pages = space.usable_pages().saturating_sub(live + u64::from(kept));
+        let leaves = pages.saturating_sub(pages / (shapes.inner.capacity as u64 / 2) + 1);
+        let records = Room::records_of(leaves, live, shapes.leaf.capacity as u64 / 2);
+        Some(Room { pages, records, surely: 0 })
     }
 
     fn records_max(&self) -> Option<u64> {

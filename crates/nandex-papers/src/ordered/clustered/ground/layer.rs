@@ -137,6 +137,11 @@ impl<S: PageStore> Layer<S> {
         }
     }
 
+    /// Pages that never hold nodes of the tree: each is free while others are written anew.
+    pub(super) fn withheld_pages(&self) -> u32 {
+        self.page_count().saturating_sub(self.plan.nodes_max)
+    }
+
     /// Frees the nodes that the tree does not use. Called after a mount.
     pub(super) fn adopt(&mut self, is_used: &dyn Fn(Lpn) -> bool) -> Result<(), IndexError> {
         if self.plan.is_append() {

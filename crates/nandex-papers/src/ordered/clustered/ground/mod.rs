@@ -72,7 +72,7 @@ use nandex::nand::Cause;
 use nandex::ordered::bplus::ground::is_marked_clean;
 use nandex::ordered::bplus::{BPlusConfig, BPlusTree};
 use nandex::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit,
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,
 };
 use nandex::store::PageStore;
 use nandex::units::Lpn;
@@ -261,4 +261,8 @@ impl<S: PageStore> OrderedIndex for ClusteredTree<S> {
     }
 
     nandex::forward_index!(tree: maintain, scrub, records_max, record, ram_bytes);
+
+    fn free(&self) -> Option<Room> {
+        Some(self.tree.room_without(self.layer().withheld_pages()))
+    }
 }

@@ -469,6 +469,12 @@ impl MessageScheme for BEpsilon {
         self.root.level == 1 && self.root.records.is_empty()
     }
 
+    fn records_left(&self, free: u64, used: u64) -> u64 {
+        // What a flush below a root one level higher takes, and a drain leaves free (`make_room_to_put`).
+        let kept = u64::from(self.flush_units_at(self.root.level + 1)) + (free + used) / 64 + 2;
+        self.layout.records_on(free.saturating_sub(kept + u64::from(self.root.level)), &self.tally)
+    }
+
     fn height(&self) -> u32 {
         self.root.level.into()
     }

@@ -53,8 +53,7 @@ impl Fd {
 
     /// Whether a run of `puts` records leaves room for a second one with a full head merged in.
     pub(super) fn fits(&self, shadow: &Shadow<'_>, puts: u64) -> bool {
-        let more = puts + u64::from(self.plan.head_entries);
-        self.plan.pages_for(puts) + self.plan.pages_for(more) <= u64::from(shadow.units.for_tree())
+        self.plan.fits(puts, shadow.units.for_tree().into())
     }
 
     /// Empties the head by a merge with the first levels.

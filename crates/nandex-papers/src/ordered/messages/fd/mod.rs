@@ -390,6 +390,17 @@ impl MessageScheme for Fd {
         self.levels.is_empty() && self.head.len() == 0
     }
 
+    /// Records with which the run of all, and another one with a full head merged in, fit on all units.
+    fn records_left(&self, free: u64, used: u64) -> u64 {
+        let fits = |puts: u64| self.plan.fits(puts + puts / 64, free + used);
+        let (mut low, mut high) = (self.puts, (free + used) * u64::from(self.plan.page_entries));
+        while low < high {
+            let middle = low.midpoint(high) + 1;
+            (low, high) = if fits(middle) { (middle, high) } else { (low, middle - 1) };
+        }
+        low - self.puts
+    }
+
     fn height(&self) -> u32 {
         1 + self.levels.len() as u32
     }

@@ -103,6 +103,12 @@ impl FdSizes {
         (0..=level).fold(head, |pages, _| pages.saturating_mul(self.k.into()))
     }
 
+    /// Whether a run of `puts` records leaves room on so many pages for a second one with a full head merged
+    /// in.
+    pub(super) fn fits(&self, puts: u64, pages: u64) -> bool {
+        self.pages_for(puts) + self.pages_for(puts + u64::from(self.head_entries)) <= pages
+    }
+
     /// Largest number of pages of the first run, on a store of `units` units.
     pub(super) fn first_pages(&self, units: u32) -> usize {
         let most = self.level_pages(0).saturating_add(self.pages_for(self.head_entries.into()));

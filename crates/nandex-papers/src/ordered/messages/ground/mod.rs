@@ -53,7 +53,7 @@ use nandex::check::{CheckReport, IndexError, Invariant, message};
 use nandex::ordered::buffered::Answers;
 use nandex::ordered::change::{Change, holds_none, load_one_by_one};
 use nandex::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit,
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,
 };
 use nandex::store::PageStore;
 
@@ -170,6 +170,9 @@ pub trait MessageScheme: Sized + nandex::shared::MaybeSend {
 
     /// Whether the tree has no record at all, tombstones included.
     fn is_empty(&self) -> bool;
+
+    /// Records with random keys that this number of free units takes. So many others are in use.
+    fn records_left(&self, free: u64, used: u64) -> u64;
 
     /// Number of levels.
     fn height(&self) -> u32;
@@ -419,6 +422,13 @@ impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
 
     fn durability(&self) -> Durability {
         self.common.durability.min(Durability::EverySync)
+    }
+
+    fn free(&self) -> Option<Room> {
+        let (units, pages) = (&self.shadow.units, self.store().page_count());
+        let free = units.free_after_commit();
+        let records = self.scheme.records_left(free.into(), (units.for_tree() - free).into());
+        Some(Room::new(u64::from(free) * u64::from(pages / units.count().max(1)), records, 0))
     }
 
     fn records_max(&self) -> Option<u64> {

@@ -25,6 +25,7 @@ use core::ops::Range;
 use nandex::check::{IndexError, Invariant, message};
 use nandex::codec::{get_u16, put_u16};
 use nandex::nand::Cause;
+use nandex::ordered::Room;
 
 const HEAD_BYTES: usize = 16;
 const MORE_HEAD_BYTES: usize = 12;
@@ -220,6 +221,14 @@ impl Layout {
             false => (leaves * height).min(tally.inner + leaves / 2 + height + 1),
         };
         u32::try_from(leaves + inner).unwrap_or(u32::MAX)
+    }
+
+    /// Records with random keys for which so many units become leaves and the nodes above them. Those that
+    /// wait to be entered are among them.
+    pub(in crate::ordered) fn records_on(&self, units: u64, tally: &Tally) -> u64 {
+        let leaves = units.saturating_sub(units / (self.fanout as u64 / 2).max(2) + 1);
+        let (used, half) = (tally.leaves.max(0) as u64, self.leaf_records as u64 / 2);
+        Room::records_of(leaves, used, half).saturating_sub(tally.puts.max(0) as u64)
     }
 
     pub(in crate::ordered) const fn page_bytes(&self) -> usize {

@@ -446,6 +446,12 @@ impl MessageScheme for La {
         empty && self.root.level == 1 && self.root.records.is_empty()
     }
 
+    fn records_left(&self, free: u64, used: u64) -> u64 {
+        // What brings a record to its leaf, and what a drain leaves free (`make_room_to_put`).
+        let kept = self.portion_units(1) + (free + used) / 64 + u64::from(self.root.level) + 4;
+        self.layout.records_on(free.saturating_sub(kept), &self.tally)
+    }
+
     fn height(&self) -> u32 {
         self.root.level.into()
     }

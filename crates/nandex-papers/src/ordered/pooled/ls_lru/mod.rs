@@ -139,7 +139,7 @@ use nandex::check::{CheckReport, IndexError};
 use nandex::nand::Cause;
 use nandex::ordered::bplus::{BPlusTree, Fill};
 use nandex::ordered::change::Change;
-use nandex::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, Records, Visit};
+use nandex::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, Records, Room, Visit};
 use nandex::store::PageStore;
 use nandex::units::Lpn;
 use settings::REGROUPED_LEAVES;
@@ -537,6 +537,11 @@ impl<S: PageStore> OrderedIndex for LsLruTree<S> {
     }
 
     nandex::forward_index!(tree: maintain, scrub, records_max, record);
+
+    /// Free room, with every waiting entry counted as a new record.
+    fn free(&self) -> Option<Room> {
+        Some(self.tree.free()?.without(self.waiting_entries()))
+    }
 
     fn ram_bytes(&self) -> usize {
         let (_, [_, _, lent, _]) = self.buffer().slab_use();

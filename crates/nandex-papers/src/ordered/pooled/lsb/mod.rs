@@ -74,7 +74,7 @@ use nandex::ordered::bplus::ground::LeafSpan;
 use nandex::ordered::buffered::{Merge, Pending};
 use nandex::ordered::change::Change;
 use nandex::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit, within,
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit, within,
 };
 use nandex::store::PageStore;
 use nandex::store::slice::{Slice, divide};
@@ -494,6 +494,12 @@ impl<S: PageStore> OrderedIndex for LsbTree<S> {
     }
 
     nandex::forward_index!(tree: maintain, scrub, records_max, record);
+
+    /// Free room, without the pages that the splits of all logs take.
+    fn free(&self) -> Option<Room> {
+        let room = self.tree.room_without(self.splits_max() as u32);
+        Some(room.without(self.stranded.len() as u64))
+    }
 
     fn ram_bytes(&self) -> usize {
         let key_bytes = usize::from(self.record().key_bytes);

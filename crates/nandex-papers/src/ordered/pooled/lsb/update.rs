@@ -97,7 +97,7 @@ impl<S: PageStore> LsbTree<S> {
 
     /// Most splits that all logs can cause, including freed logs that a mount after a cut may find again.
     /// Such a log goes to the leaves that its leaf has become: it may fill one more leaf and split another.
-    fn splits_max(&self) -> u64 {
+    pub(super) fn splits_max(&self) -> u64 {
         let new = |node: &&LogNode| self.area.page_of(node.leaf).is_none();
         let logs = self.area.len() + self.open.iter().filter(new).count();
         logs as u64 + 2 * self.area.gone() as u64

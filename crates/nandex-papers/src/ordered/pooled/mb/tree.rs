@@ -3,7 +3,7 @@
 
 use super::corrupted;
 use super::page::{LeafLayout, PAGES_MAX, Rates};
-use crate::ordered::pooled::leaves::{LeafTree, Leaves, leaf_index, least_key};
+use crate::ordered::pooled::leaves::{LeafTree, Leaves, leaf_index, least_key, pages_for_leaves};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec;
@@ -16,7 +16,8 @@ use nandex::ordered::bplus::BPlusTree;
 use nandex::ordered::bplus::ground::{LeafSpan, Name, Walk};
 use nandex::ordered::node::NodeShape;
 use nandex::ordered::{
-    Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit, within,
+    Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,
+    within,
 };
 use nandex::store::PageStore;
 use nandex::units::Lpn;
@@ -466,6 +467,14 @@ impl<S: PageStore> OrderedIndex for WideTree<S> {
     fn records_max(&self) -> Option<u64> {
         let pages = u64::from(self.directory.store().page_count());
         Some(self.record.most_in(pages, self.layout.page_bytes))
+    }
+
+    /// Each free page may hold the half of a leaf page's entries, except for the nodes that name the leaves.
+    fn free(&self) -> Option<Room> {
+        let (leaves, used) = (pages_for_leaves(&self.directory), self.directory.space().used_pages());
+        let half = self.layout.shape(0).capacity as u64 / 2;
+        let records = Room::records_of(leaves, used.into(), half);
+        Some(Room::new(self.directory.space().free_pages().into(), records, 0))
     }
 
     leaf_index!();

@@ -3,7 +3,7 @@
 
 use super::corrupted;
 use super::page::LeafLayout;
-use crate::ordered::pooled::leaves::{LeafTree, leaf_index};
+use crate::ordered::pooled::leaves::{LeafTree, leaf_index, pages_for_leaves};
 use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec;
@@ -17,7 +17,8 @@ use nandex::ordered::bplus::ground::{LeafSpan, Name, Walk};
 use nandex::ordered::change::Change;
 use nandex::ordered::node::NodeShape;
 use nandex::ordered::{
-    Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit, within,
+    Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,
+    within,
 };
 use nandex::sort;
 use nandex::store::space::Space;
@@ -454,6 +455,13 @@ impl<S: PageStore> OrderedIndex for SegmentTree<S> {
 
     fn records_max(&self) -> Option<u64> {
         Some((self.segments.len() * self.layout.capacity()) as u64)
+    }
+
+    /// A new leaf has half of the records of a full one at first.
+    fn free(&self) -> Option<Room> {
+        let leaves = pages_for_leaves(&self.directory) / self.layout.segments as u64;
+        let records = Room::records_of(leaves, self.leaves.into(), self.layout.capacity() as u64 / 2);
+        Some(Room::new(self.directory.space().free_pages().into(), records, 0))
     }
 
     leaf_index!();

@@ -13,6 +13,7 @@ use super::cost::LEVELS_MAX;
 use super::fences::{EXTENT_BYTES, HEAD_BYTES, SPARE_BYTES};
 use super::filter::{FILTER_BYTES, FILTERS};
 use super::map;
+use super::medium::aside_bytes;
 use super::memtable::Memtable;
 use super::page::HEADER_BYTES;
 use super::root::ITEM_BYTES;
@@ -26,7 +27,7 @@ pub(super) const AHEAD: usize = 8;
 /// Extents that sweeps may add when no record is taken any more.
 pub(super) const KEPT: usize = 12;
 /// The lists always have RAM for so many extents.
-pub(super) const EXTENTS_LEAST: usize = 20;
+pub(super) const EXTENTS_LEAST: usize = 18;
 /// Extents for which the lists get RAM at a time, at least.
 const PORTION: usize = 16;
 /// Bytes of fences that each extent has at least.
@@ -172,7 +173,8 @@ impl Shares {
         }
         if !self.grows() {
             let maps = if self.maps { map::ram_bytes(geometry, record) } else { 0 };
-            let pool = self.pool() - maps;
+            // The lists have more than they need, and leave what a walk holds.
+            let pool = self.pool() + aside_bytes(record) - maps;
             self.extents = u32::MAX;
             self.fences = (pool / 4).min(blocks * (geometry.pages_per_block as usize + 32));
             self.divide_rest(form, pool - self.fences);

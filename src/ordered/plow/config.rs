@@ -6,6 +6,7 @@ use super::cost::LEVELS_MAX;
 use super::fences::Extent;
 use super::filter::FILTERS;
 use super::map;
+use super::medium::aside_bytes;
 use super::page::HEADER_BYTES;
 use crate::check::{IndexError, message, words};
 use crate::fault::IndexFault;
@@ -139,7 +140,7 @@ impl Shares {
             least: wanted.unwrap_or(MEMTABLE_MIN) as u32,
             is_wanted: wanted.is_some(),
             ram: config.ram_bytes.unwrap_or(usize::MAX),
-            besides: own + 2 * page + lists_bytes(record, geometry),
+            besides: own + 2 * page + lists_bytes(record, geometry) + aside_bytes(record),
         };
         if config.ram_bytes.is_some() {
             shares.share_out((record, geometry))?;
@@ -167,9 +168,9 @@ impl Shares {
 }
 
 /// Bytes that vectors hold in reserve.
-const RESERVE_BYTES: usize = 64;
+const RESERVE_BYTES: usize = 48;
 
-/// Bytes of the lists of blocks, of cursors, of the keys and copies of a walk, and of reserves of vectors.
+/// Bytes of the lists of blocks, of cursors, of some keys and values, and of reserves of vectors.
 /// With few pages to a block nearly each page has an extent, and a mount holds the rows of a root besides.
 fn lists_bytes(record: RecordFormat, geometry: Geometry) -> usize {
     let blocks = geometry.blocks as usize;

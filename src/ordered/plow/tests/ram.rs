@@ -95,7 +95,7 @@ fn in_the_least_ram_a_chip_is_filled_and_emptied() {
         let (mut model, mut rng) = (Model::new(), Rng::new(number as u64));
         assert_eq!(insert_until_full(&mut plow, &mut model, &mut rng), Limit::Ram, "{shape:?}");
         let most = plow.records_max().unwrap() as usize;
-        assert!(model.len() > 200 && model.len() <= most, "{} of {most} records", model.len());
+        assert!(model.len() > 100 && model.len() <= most, "{} of {most} records", model.len());
         plow.close().unwrap();
         plow = mounted(plow, &set);
         assert_looked_up(&mut plow, &model);

@@ -192,8 +192,8 @@ impl Shares {
         self.divide_rest(form, pool.saturating_sub(self.fences));
     }
 
-    /// Divides the RAM with as large a memtable as may be, or one for so many records if the RAM has no bound:
-    /// no filters, and lists of exactly so many extents.
+    /// Divides the RAM with as large a memtable as may be, or one for so many records if the RAM has no
+    /// bound: no filters, and lists of exactly so many extents.
     pub(super) fn divide_for_records(&mut self, form: Form, extents: usize, records: usize) {
         if self.ram == usize::MAX {
             self.memtable = records;

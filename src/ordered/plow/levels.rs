@@ -209,8 +209,8 @@ impl Levels {
         self.keep_spare(shares, 0);
     }
 
-    /// Halves the fences of the longest run that has some until all runs and `besides` bytes fit their share of the RAM.
-    /// False if they are as short as may be.
+    /// Halves the fences of the longest run that has some until all runs and `besides` bytes fit their share
+    /// of the RAM. False if they are as short as may be.
     pub(super) fn keep_spare(&mut self, shares: &Shares, besides: usize) -> bool {
         let held =
             |levels: &Levels| 2 * LEVELS_MAX * HEAD_BYTES + levels.runs().map(Run::ram_bytes).sum::<usize>();

@@ -253,8 +253,8 @@ impl<N: Nand> Taking<'_, N> {
         Ok(())
     }
 
-    /// Refuses a mount for which there is too little RAM, and counts the records that wait to name how much it
-    /// needs.
+    /// Refuses a mount for which there is too little RAM, and counts the records that wait to name how much
+    /// it needs.
     fn refuse_ram(&mut self, waiting: &Waiting, extents: usize) -> Result<(), IndexFault> {
         *self.memtable = Memtable::new(self.record, MEMTABLE_MIN);
         self.take_waiting(waiting, None)?;
@@ -336,7 +336,8 @@ impl<N: Nand> Taking<'_, N> {
         Some((Stand { round, cursor }, before, reader.number()?))
     }
 
-    /// Reads the sealed page to which `next` leads into the input buffer. Returns its header and where it lies.
+    /// Reads the sealed page to which `next` leads into the input buffer. Returns its header, place and
+    /// program.
     fn sealed_page(&mut self, next: Option<(Ppn, u64)>) -> Result<(Header, Ppn, u64), IndexFault> {
         let Some((ppn, sequence)) = next else { return Err(no_sealed(Ppn(0))) };
         match self.chip.medium.examine(ppn)? {

@@ -155,8 +155,8 @@ impl Stock {
         found >= terms.into_iter().sum() && are_lists_short()
     }
 
-    /// True if a record more finds no room, but only since there is no RAM for its extents. Then whatever adds
-    /// no record is taken.
+    /// True if a record more finds no room, but only since there is no RAM for its extents. Then whatever
+    /// adds no record is taken.
     pub(super) fn lacks_ram_only(&self) -> bool {
         let terms = self.terms(Need::Insert { records: 1 });
         terms[1] >= self.levels.extents_left()

@@ -26,8 +26,8 @@ use crate::ordered::RecordFormat;
 pub(super) const AHEAD: usize = 8;
 /// Extents that sweeps may add when no record is taken any more.
 pub(super) const KEPT: usize = 12;
-/// The lists always have RAM for so many extents.
-pub(super) const EXTENTS_LEAST: usize = 18;
+/// The lists can always have RAM for a quarter as many extents as blocks, within these bounds.
+const EXTENTS_LEAST: [usize; 2] = [18, 96];
 /// Extents for which the lists get RAM at a time, at least.
 const PORTION: usize = 16;
 /// Bytes of fences that each extent has at least.
@@ -36,6 +36,16 @@ const FENCES_LEAST: usize = 2;
 const MEMTABLE_KEPT: usize = 24;
 /// A root names an extent in at least so many bytes.
 const ITEM_ROOT_BYTES: usize = 5;
+
+/// Number of extents for which the lists can always have RAM.
+pub(super) fn extents_least(geometry: Geometry) -> usize {
+    (geometry.blocks as usize / 4).clamp(EXTENTS_LEAST[0], EXTENTS_LEAST[1])
+}
+
+/// Bytes that operations hold besides: what a walk needs, and keys of a step.
+pub(super) fn passing_bytes(record: RecordFormat) -> usize {
+    aside_bytes(record) + 160 + 8 * usize::from(record.key_bytes)
+}
 
 /// Records and chip: what shares follow from, besides the RAM.
 pub(super) type Form = (RecordFormat, Geometry);
@@ -128,7 +138,7 @@ impl Shares {
     /// The number of extents, mostly in whole portions, for which the lists have room if there are `extents`.
     fn portions(&self, geometry: Geometry, extents: usize) -> usize {
         let portion = PORTION.max(geometry.blocks as usize / 16);
-        let portions = extents.max(EXTENTS_LEAST).next_multiple_of(portion);
+        let portions = extents.max(EXTENTS_LEAST[0]).next_multiple_of(portion);
         portions.min(self.extents_max as usize).max(extents)
     }
 
@@ -173,8 +183,8 @@ impl Shares {
         }
         if !self.grows() {
             let maps = if self.maps { map::ram_bytes(geometry, record) } else { 0 };
-            // The lists have more than they need, and leave what a walk holds.
-            let pool = self.pool() + aside_bytes(record) - maps;
+            // The lists have more than they need, and leave what operations hold.
+            let pool = self.pool() + passing_bytes(record) - maps;
             self.extents = u32::MAX;
             self.fences = (pool / 4).min(blocks * (geometry.pages_per_block as usize + 32));
             self.divide_rest(form, pool - self.fences);

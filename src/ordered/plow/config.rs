@@ -1,12 +1,11 @@
 //! Configuration of the index, and how it shares out the RAM.
 
-use super::budget::{EXTENTS_LEAST, Form};
+use super::budget::{Form, extents_least, passing_bytes};
 use super::commit::{SEALS, commit_room_of, root_bytes_of};
 use super::cost::LEVELS_MAX;
 use super::fences::Extent;
 use super::filter::FILTERS;
 use super::map;
-use super::medium::aside_bytes;
 use super::page::HEADER_BYTES;
 use crate::check::{IndexError, message, words};
 use crate::fault::IndexFault;
@@ -140,7 +139,7 @@ impl Shares {
             least: wanted.unwrap_or(MEMTABLE_MIN) as u32,
             is_wanted: wanted.is_some(),
             ram: config.ram_bytes.unwrap_or(usize::MAX),
-            besides: own + 2 * page + lists_bytes(record, geometry) + aside_bytes(record),
+            besides: own + 2 * page + lists_bytes(record, geometry) + passing_bytes(record),
         };
         if config.ram_bytes.is_some() {
             shares.share_out((record, geometry))?;
@@ -151,7 +150,7 @@ impl Shares {
     fn share_out(&mut self, form: Form) -> Result<(), IndexFault> {
         let (record, geometry) = form;
         let maps = core::mem::take(&mut self.maps);
-        let needed = self.needed(form, EXTENTS_LEAST, 0);
+        let needed = self.needed(form, extents_least(geometry), 0);
         if self.ram < needed {
             return Err(IndexError::TooLittleRam {
                 what: "two pages, the blocks and the memtable",

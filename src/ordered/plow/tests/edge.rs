@@ -150,7 +150,7 @@ fn little_ram_is_kept_and_less_is_refused() {
         let set = PlowConfig { ram_bytes: Some(ram), ..settings(4, 4, Durability::EverySync) };
         (Plow::format(chip(page, 16, 64), &set), set)
     };
-    for (page, least) in [(512, 4500), (2048, 8000), (4096, 12_300)] {
+    for (page, least) in [(512, 4700), (2048, 8000), (4096, 12_300)] {
         let mut started = 0;
         for ram in [least, least * 5 / 4, least * 2, least * 5] {
             let (plow, set) = at(ram, page);

@@ -29,7 +29,7 @@ fn least(set: &PlowConfig, (page, pages, blocks): (u32, u32, u32)) -> usize {
 fn the_least_ram_goes_by_what_is_held() {
     let set = settings(8, 8, Durability::EveryOperation);
     for (shape, most) in [
-        ((2048, 64, 512), 10 << 10),
+        ((2048, 64, 512), 12 << 10),
         ((2048, 64, 1024), 16 << 10),
         ((2048, 64, 4096), 33 << 10),
         ((4096, 128, 128), 12 << 10),
@@ -57,7 +57,7 @@ fn the_memtable_has_the_ram_that_few_extents_leave() {
             assert!(besides + shares.fences + shares.memtable * 16 + shares.filter <= ram);
             before = shares.memtable;
         }
-        assert!(shares.extents_max > 2 * blocks / 5, "{shares:?}");
+        assert!(shares.extents_max > blocks / 3, "{shares:?}");
     }
 }
 
@@ -95,7 +95,7 @@ fn in_the_least_ram_a_chip_is_filled_and_emptied() {
         let (mut model, mut rng) = (Model::new(), Rng::new(number as u64));
         assert_eq!(insert_until_full(&mut plow, &mut model, &mut rng), Limit::Ram, "{shape:?}");
         let most = plow.records_max().unwrap() as usize;
-        assert!(model.len() > 100 && model.len() <= most, "{} of {most} records", model.len());
+        assert!(model.len() > 500 && model.len() <= most, "{} of {most} records", model.len());
         plow.close().unwrap();
         plow = mounted(plow, &set);
         assert_looked_up(&mut plow, &model);

@@ -1,10 +1,10 @@
 //! RAM that the memtable gives to the lists of extents (`budget`).
 //!
 //! A smaller memtable is made in place of the old one, with the same records. Both together would be more
-//! than the RAM, so for a moment the records lie in the buffer of the filters, or in that of a page: between two
-//! operations neither holds anything that is needed. Filters come back as the first sweep writes its pages
-//! anew. If the records are too many for that, each operation makes a step until they are few enough; if the
-//! lists can wait no longer, as many steps as it takes.
+//! than the RAM, so for a moment the records lie in the buffer of the filters, or in that of a page: between
+//! two operations neither holds anything that is needed. Filters come back as the first sweep writes its
+//! pages anew. If the records are too many for that, each operation makes a step until they are few enough;
+//! if the lists can wait no longer, as many steps as it takes.
 
 use super::Core;
 use super::budget::{AHEAD, Form};

@@ -192,7 +192,7 @@ impl Life<'_> {
         let keys = self.some(20 * BATCH);
         self.put_batches(&keys)?;
         self.mount(true)?;
-        for round in 0..sized(2, 6) {
+        for round in 0..sized(1, 6) {
             self.tenth()?;
             self.mount(round % 2 == 0)?;
         }

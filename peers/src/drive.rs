@@ -90,6 +90,7 @@ fn bytes(rng: &mut Rng, count: u8) -> Vec<u8> {
 fn words(trouble: &Trouble, when: &str) -> String {
     match trouble {
         Trouble::NoRoom => format!("no room when {when}"),
+        Trouble::NotRun(why) => format!("not run: {why}"),
         Trouble::Failed(why) => format!("refused when {when}: {}", why.replace([',', '\n', '|'], ";")),
     }
 }

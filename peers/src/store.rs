@@ -14,6 +14,8 @@ pub enum Trouble {
     NoRoom,
     /// It refused or failed.
     Failed(String),
+    /// Nobody waits for it.
+    NotRun(&'static str),
 }
 
 impl Trouble {

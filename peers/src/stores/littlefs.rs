@@ -13,6 +13,8 @@ const IN_A_DIRECTORY: u32 = 25;
 /// Bytes of each of the caches on NOR: for reads, programs and the open file. On NAND they are a page.
 const CACHE: u32 = 256;
 const LOOKAHEAD: u32 = 64;
+/// Files beyond which nobody waits for a run.
+const FILES_MOST: u32 = 20_000;
 /// Erases after which metadata moves on.
 const CYCLES: i32 = 500;
 
@@ -166,6 +168,9 @@ fn done(answer: c_int) -> Result<u32, Trouble> {
 
 /// Makes the file system and its directories.
 pub fn open(medium: &Medium, load: &Load) -> Opened {
+    if load.keys > FILES_MOST {
+        return Err(Trouble::NotRun("so many files take hours to make"));
+    }
     // A quarter of the blocks stays free for directories that move.
     let most = Shape::of(medium).blocks * 3 / 8;
     let files = Files::new(medium.clone(), load.keys.div_ceil(IN_A_DIRECTORY).min(most))?;

@@ -47,11 +47,10 @@ impl<N: Nand> Sight<'_, N> {
     /// in the input buffer.
     pub(super) fn seek(&mut self, level: usize, key: &[u8]) -> Result<Option<Place>, IndexFault> {
         let part = self.stock.levels[level].part_of(key);
-        let found = self.stock.levels[level].run(part).find(position(key));
-        let Some((mut low, mut high)) = found else { return Ok(None) };
+        let found = self.stock.levels[level].run(part).guess(position(key));
+        let Some((mut low, mut middle, mut high)) = found else { return Ok(None) };
         let mut back = 1;
         loop {
-            let middle = (low + high).div_ceil(2);
             self.load_place(level, (part, middle))?;
             let (begins, ends) = self.medium.spans(key)?;
             if begins {
@@ -69,6 +68,7 @@ impl<N: Nand> Sight<'_, N> {
                 low = low.saturating_sub(back);
                 back *= 2;
             }
+            middle = (low + high).div_ceil(2);
         }
     }
 

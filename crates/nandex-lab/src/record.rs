@@ -14,8 +14,9 @@ pub fn write_json(results: &Results, mut out: impl Write) -> io::Result<()> {
 }
 
 /// Writes the results as CSV. Each run and phase has a row per kind of operation and one of the kind
-/// "total". Columns about a whole phase are filled only in the row "total". A run that could not start has
-/// one row with its error.
+/// "total". Columns about a whole phase are filled only in the row "total". Mounts, the first change and the
+/// first session after one are phases that are not measured, with the row "total" alone. A run that could not
+/// start has one row with its error.
 pub fn write_csv(results: &Results, out: impl Write) -> io::Result<()> {
     write_csv_of(std::slice::from_ref(results), out)
 }
@@ -33,8 +34,30 @@ pub fn write_csv_of(all: &[Results], out: impl Write) -> io::Result<()> {
                 csv.write_record(row(results, run, Some(phase), kind))?;
             }
         }
+        for (name, costs) in after(run) {
+            csv.write_record(row_after(results, run, name, &costs))?;
+        }
     }
     csv.flush()
+}
+
+/// What was measured after the phases of a run, by the name of its field.
+fn after(run: &Run) -> impl Iterator<Item = (&'static str, Costs)> {
+    let all = [
+        ("mount_closed", run.mount_closed),
+        ("mount", run.mount),
+        ("first_change", run.first_change),
+        ("session", run.session),
+    ];
+    all.into_iter().filter_map(|(name, costs)| Some((name, costs?)))
+}
+
+fn row_after(results: &Results, run: &Run, name: &str, costs: &Costs) -> Vec<String> {
+    let mut cells = run_cells(results, run);
+    cells.extend([name, "false", "total"].map(String::from));
+    cells.extend(cost_cells(costs));
+    cells.resize(header().len(), String::new());
+    cells
 }
 
 /// Columns before those of the causes.
@@ -185,8 +208,14 @@ mod tests {
             cpu_ns: 77,
             ..Phase::default()
         };
-        let run =
-            Run { index: String::from("x"), wear_erases: vec![1, 2], phases: vec![phase], ..Run::default() };
+        let run = Run {
+            index: String::from("x"),
+            wear_erases: vec![1, 2],
+            phases: vec![phase],
+            mount: Some(Costs { page_reads: 3, ..costs }),
+            first_change: Some(Costs { operations: 1, page_reads: 5, ..costs }),
+            ..Run::default()
+        };
         let failed = Run { error: Some(String::from("no room")), ..Run::default() };
         Results {
             chip: ChipFacts::of(&catalogue::mlc_64m()),
@@ -206,12 +235,14 @@ mod tests {
     #[test]
     fn a_row_for_each_kind_and_the_total() {
         let rows = csv_of(&results());
-        assert_eq!(rows.len(), 4);
+        assert_eq!(rows.len(), 6);
         let cell = |row: usize, name: &str| {
             let column = rows[0].iter().position(|c| c == name).unwrap();
             rows[row][column].as_str()
         };
-        assert_eq!((cell(1, "kind"), cell(2, "kind"), cell(3, "error")), ("get", "total", "no room"));
+        assert_eq!((cell(1, "kind"), cell(2, "kind"), cell(5, "error")), ("get", "total", "no room"));
+        assert_eq!((cell(3, "phase"), cell(3, "page_reads"), cell(3, "measured")), ("mount", "3", "false"));
+        assert_eq!((cell(4, "phase"), cell(4, "page_reads"), cell(4, "cpu_ns")), ("first_change", "5", ""));
         assert_eq!((cell(1, "phase"), cell(1, "measured")), ("load, \"first\"", "false"));
         assert_eq!((cell(1, "page_reads"), cell(1, "flash_time_per_operation_ns")), ("10", "2.25"));
         assert_eq!((cell(1, "cpu_ns"), cell(2, "cpu_ns")), ("", "77"));

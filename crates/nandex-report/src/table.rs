@@ -55,12 +55,27 @@ pub fn render_sets(sets: &Sets, width: usize) -> String {
         out += "\n";
         out += &grid(&heads.map(String::from), &sides, &rows);
     }
+    for (index, reason) in never_finished(&sets.sets) {
+        out += &wrap(&format!("! {index}: {reason}"), width);
+    }
     out += &wrap(
         "\nThe leading five with each RAM; * best, = as good (within 2 %). Loads are handed over at once. Flash \
          time is simulated. --report shows all.",
         width,
     );
     out + &wrap(&format!("\n{}", sets.conclusion), width)
+}
+
+/// The indexes none of whose runs finished, each with the error of its last run.
+fn never_finished(sets: &[Results]) -> Vec<(&str, &str)> {
+    let mut failed: Vec<(&str, Option<&str>)> = Vec::new();
+    for run in sets.iter().flat_map(|results| &results.runs) {
+        match failed.iter_mut().find(|(index, _)| *index == run.index) {
+            Some((_, error)) => *error = error.and(run.error.as_deref()),
+            None => failed.push((&run.index, run.error.as_deref())),
+        }
+    }
+    failed.into_iter().filter_map(|(index, error)| Some((index, error?))).collect()
 }
 
 fn leading(results: &Results, durability: &str) -> Vec<Vec<String>> {
@@ -352,6 +367,19 @@ bplus-wandering  raw       3.67       2.67   0.0208   496.97     4.33     4.33  
         let told: Vec<&str> = text.lines().filter(|l| l.starts_with('!')).collect();
         let reason = "needs 128 KiB of RAM for its <journal> & cache, 64 KiB were given";
         assert_eq!(told, [format!("! jffs3 (raw), seeds 1 to 2, could not run: {reason}")]);
+    }
+
+    #[test]
+    fn over_several_workloads_only_what_never_finished_is_told() {
+        let told = |sets: Vec<Results>| -> Vec<String> {
+            let text = render_sets(&Sets::of(String::new(), sets), 200);
+            text.lines().filter(|l| l.starts_with('!')).map(String::from).collect()
+        };
+        let reason = "needs 128 KiB of RAM for its <journal> & cache, 64 KiB were given";
+        assert_eq!(told(vec![sample::results(); 2]), [format!("! jffs3: {reason}")]);
+        let mut roomy = sample::results();
+        roomy.runs.iter_mut().for_each(|run| run.error = None);
+        assert!(told(vec![sample::results(), roomy]).is_empty());
     }
 
     #[test]

@@ -114,13 +114,12 @@ impl Frontier {
     pub fn write(
         &mut self,
         flash: &mut Flash<'_>,
-        page: HostPage,
-        cause: Cause,
-        data: &[u8],
+        kind: PageKind,
+        page: HostPage<'_>,
     ) -> Result<Ppn, StoreFault> {
         loop {
             let ppn = self.slot(flash)?;
-            if flash.write(ppn, page, cause, data)? {
+            if flash.write(ppn, kind, page)? {
                 return Ok(ppn);
             }
         }
@@ -136,7 +135,7 @@ impl Frontier {
         let mut written = Vec::with_capacity(pages.len());
         for (i, (lpn, data)) in pages.iter().enumerate() {
             let kind = if i + 1 == pages.len() { PageKind::Host } else { PageKind::More };
-            match self.write(flash, HostPage { kind, lpn: lpn.0 }, cause, data) {
+            match self.write(flash, kind, HostPage { lpn: lpn.0, cause, data }) {
                 Ok(ppn) => written.push(ppn),
                 Err(error) => {
                     flash.abandon(&written);

@@ -240,17 +240,11 @@ impl Scheme for Dftl {
         }
     }
 
-    fn write(
-        &mut self,
-        flash: &mut Flash<'_>,
-        lpn: u32,
-        cause: Cause,
-        data: &[u8],
-    ) -> Result<(), StoreFault> {
+    fn write(&mut self, flash: &mut Flash<'_>, host: HostPage<'_>) -> Result<(), StoreFault> {
         self.make_room(flash)?;
-        let old = self.look_up(flash, lpn)?;
-        let ppn = self.data.write(flash, HostPage { kind: PageKind::Host, lpn }, cause, data)?;
-        self.remap(flash, lpn, old, Some(ppn));
+        let old = self.look_up(flash, host.lpn)?;
+        let ppn = self.data.write(flash, PageKind::Host, host)?;
+        self.remap(flash, host.lpn, old, Some(ppn));
         Ok(())
     }
 

@@ -10,13 +10,15 @@ use crate::nand::{Cause, Nand, NandError, Reading};
 use crate::store::StoreError;
 use crate::units::Ppn;
 
-/// Logical page to write, and the kind of its page on the chip.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostPage {
-    /// Kind of the page on the chip.
-    pub kind: PageKind,
+/// Logical page to write.
+#[derive(Clone, Copy, Debug)]
+pub struct HostPage<'a> {
     /// Number of the logical page.
     pub lpn: u32,
+    /// Cause of the write.
+    pub cause: Cause,
+    /// Contents of the page.
+    pub data: &'a [u8],
 }
 
 /// Way of a page to another place.
@@ -82,13 +84,8 @@ impl<N: Nand + ?Sized> Chip<N> {
     /// Writes a logical page, as a new version, to a page that can be programmed. False if the program
     /// failed: then the block takes no more pages, is retired once it is empty, and the write must go
     /// elsewhere.
-    pub fn write(
-        &mut self,
-        ppn: Ppn,
-        HostPage { kind, lpn }: HostPage,
-        cause: Cause,
-        data: &[u8],
-    ) -> Result<bool, StoreFault> {
+    pub fn write(&mut self, ppn: Ppn, kind: PageKind, page: HostPage<'_>) -> Result<bool, StoreFault> {
+        let HostPage { lpn, cause, data } = page;
         debug_assert!(lpn < self.state.page_count && kind != PageKind::Map, "logical page {lpn} as {kind:?}");
         let header = Header { kind, number: lpn, version: self.state.next_version, extra: 0 };
         if !self.program(ppn, header, cause, data)? {

@@ -1,7 +1,7 @@
 //! Mapping scheme, and the page store that a scheme and a chip make.
 
 use super::plan::Needs;
-use super::{Chip, ChipPlan, Flash, FlashConfig, FlashCounters, Mounted, Rules};
+use super::{Chip, ChipPlan, Flash, FlashConfig, FlashCounters, HostPage, Mounted, Rules};
 use crate::blocks::Validity;
 use crate::blocks::spare::PageKind;
 use crate::blocks::weak::LOOKS;
@@ -63,8 +63,7 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
     fn locate(&mut self, flash: &mut Flash<'_>, lpn: u32, cause: Cause) -> Result<Option<Ppn>, StoreFault>;
 
     /// Writes a logical page.
-    fn write(&mut self, flash: &mut Flash<'_>, lpn: u32, cause: Cause, data: &[u8])
-    -> Result<(), StoreFault>;
+    fn write(&mut self, flash: &mut Flash<'_>, host: HostPage<'_>) -> Result<(), StoreFault>;
 
     /// True if [`Scheme::renew`] moves a page through the buffer of the chip.
     const RENEWS: bool = false;
@@ -110,7 +109,7 @@ pub trait Scheme: Sized + crate::shared::MaybeSend {
         cause: Cause,
     ) -> Result<(), StoreFault> {
         for (lpn, data) in pages {
-            self.write(flash, lpn.0, cause, data)?;
+            self.write(flash, HostPage { lpn: lpn.0, cause, data })?;
         }
         Ok(())
     }
@@ -316,7 +315,10 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         } else {
             let mut page = vec![0; self.page_bytes()];
             match Flash::read(&mut self.flash, ppn, lpn, Cause::Scrubbing, &mut page) {
-                Ok(()) => self.scheme.write(&mut self.flash, lpn, Cause::Scrubbing, &page)?,
+                Ok(()) => {
+                    let page = HostPage { lpn, cause: Cause::Scrubbing, data: &page };
+                    self.scheme.write(&mut self.flash, page)?;
+                }
                 // The reader of the page is told.
                 Err(error) if error.is_corrupted() => return Ok(()),
                 Err(error) => return Err(error),
@@ -335,7 +337,7 @@ impl<N: Nand, S: Scheme> SchemeFtl<N, S> {
         self.flash.require_versions()?;
         self.begin()?;
         self.flash.note_last_written(None);
-        match self.scheme.write(&mut self.flash, lpn.0, cause, data) {
+        match self.scheme.write(&mut self.flash, HostPage { lpn: lpn.0, cause, data }) {
             // The page is on the chip; only freeing a block after it was not possible.
             Err(error) if error.is_refusal() && self.flash.last_written == Some(lpn.0) => Ok(()),
             done => done,

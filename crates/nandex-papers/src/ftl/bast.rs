@@ -176,20 +176,14 @@ impl Scheme for Bast {
         Ok(self.find(flash, lpn))
     }
 
-    fn write(
-        &mut self,
-        flash: &mut Flash<'_>,
-        lpn: u32,
-        cause: Cause,
-        data: &[u8],
-    ) -> Result<(), StoreFault> {
-        let old = self.find(flash, lpn);
-        if self.data.write_in_place(flash, lpn, cause, data)? {
+    fn write(&mut self, flash: &mut Flash<'_>, host: HostPage<'_>) -> Result<(), StoreFault> {
+        let old = self.find(flash, host.lpn);
+        if self.data.write_in_place(flash, host)? {
             old.into_iter().for_each(|ppn| flash.invalidate(ppn));
             return Ok(());
         }
         // A program that fails seals its block, which is merged in the next round.
-        while !self.append(flash, lpn, cause, data)? {}
+        while !self.append(flash, host)? {}
         Ok(())
     }
 
@@ -277,14 +271,8 @@ impl Bast {
     }
 
     /// Cases 2 to 4 of a write (see the module). Returns false if the program failed.
-    fn append(
-        &mut self,
-        flash: &mut Flash<'_>,
-        lpn: u32,
-        cause: Cause,
-        data: &[u8],
-    ) -> Result<bool, StoreFault> {
-        let (lbn, place) = flash.split(lpn);
+    fn append(&mut self, flash: &mut Flash<'_>, host: HostPage<'_>) -> Result<bool, StoreFault> {
+        let (lbn, place) = flash.split(host.lpn);
         let pages = flash.geometry().pages_per_block;
         if self.logs.get(&lbn).is_some_and(|log| flash.next_page(log.pbn) == pages) {
             self.merge(flash, lbn)?;
@@ -292,16 +280,11 @@ impl Bast {
         if !self.logs.contains_key(&lbn) {
             self.start_log(flash, lbn)?;
         }
-        let old = self.find(flash, lpn);
+        let old = self.find(flash, host.lpn);
         let Some(log) = self.logs.get_mut(&lbn) else { return Ok(false) };
         let page = flash.next_page(log.pbn);
         log.places.resize(page as usize, UNKNOWN);
-        if !flash.write(
-            flash.geometry().page_at(log.pbn, page),
-            HostPage { kind: PageKind::Log, lpn },
-            cause,
-            data,
-        )? {
+        if !flash.write(flash.geometry().page_at(log.pbn, page), PageKind::Log, host)? {
             return Ok(false);
         }
         log.places.push(place as u16);

@@ -59,15 +59,12 @@ impl BlockMap {
     pub(super) fn write_in_place(
         &mut self,
         flash: &mut Flash<'_>,
-        lpn: u32,
-        cause: Cause,
-        data: &[u8],
+        host: HostPage<'_>,
     ) -> Result<bool, StoreFault> {
-        let (lbn, page) = flash.split(lpn);
+        let (lbn, page) = flash.split(host.lpn);
         let pbn = self.get_or_take(flash, lbn)?;
         let ppn = flash.geometry().page_at(pbn, page);
-        Ok(flash.is_open(pbn, page)
-            && flash.write(ppn, HostPage { kind: PageKind::Data, lpn }, cause, data)?)
+        Ok(flash.is_open(pbn, page) && flash.write(ppn, PageKind::Data, host)?)
     }
 
     pub(super) fn find(&self, flash: &Flash<'_>, lpn: u32) -> Option<Ppn> {

@@ -37,7 +37,7 @@
 //! none.
 
 use crate::ftl::block_map::BlockMap;
-use crate::ftl::log_map::{Incoming, LogMap, log_blocks_of, sources};
+use crate::ftl::log_map::{LogMap, log_blocks_of, sources};
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use nandex::blocks::Wear;
@@ -143,42 +143,31 @@ impl Scheme for Fast {
         Ok(self.find(flash, lpn))
     }
 
-    fn write(
-        &mut self,
-        flash: &mut Flash<'_>,
-        lpn: u32,
-        cause: Cause,
-        data: &[u8],
-    ) -> Result<(), StoreFault> {
-        if self.write_in_place(flash, lpn, cause, data)? {
+    fn write(&mut self, flash: &mut Flash<'_>, host: HostPage<'_>) -> Result<(), StoreFault> {
+        if self.write_in_place(flash, host)? {
             return Ok(());
         }
-        let (lbn, page) = flash.split(lpn);
+        let (lbn, page) = flash.split(host.lpn);
         let sw = self.sw.filter(|sw| sw.owner == lbn);
         if page == 0 {
-            return self.start_sequence(flash, lpn, cause, data);
+            return self.start_sequence(flash, host);
         }
         match sw {
             Some(sw) if page == sw.fill && flash.is_open(sw.pbn, page) => {
-                let old = self.find(flash, lpn);
-                if flash.write(
-                    flash.geometry().page_at(sw.pbn, page),
-                    HostPage { kind: PageKind::Sequential, lpn },
-                    cause,
-                    data,
-                )? {
+                let old = self.find(flash, host.lpn);
+                if flash.write(flash.geometry().page_at(sw.pbn, page), PageKind::Sequential, host)? {
                     self.sw = Some(Sequential { fill: page + 1, ..sw });
-                    self.rw_map.drop_copy(flash, lpn, old);
+                    self.rw_map.drop_copy(flash, host.lpn, old);
                     return Ok(());
                 }
-                self.merge_owner(flash, Some(Incoming { lpn, cause, data }))
+                self.merge_owner(flash, Some(host))
             }
             Some(sw) if self.eager_switch && sw.fill == flash.geometry().pages_per_block => {
                 self.merge_owner(flash, None)?;
-                self.append(flash, lpn, cause, data)
+                self.append(flash, host)
             }
-            Some(_) => self.merge_owner(flash, Some(Incoming { lpn, cause, data })),
-            None => self.append(flash, lpn, cause, data),
+            Some(_) => self.merge_owner(flash, Some(host)),
+            None => self.append(flash, host),
         }
     }
 
@@ -299,46 +288,29 @@ impl Fast {
     }
 
     /// Case 1 of a write (see the module). Returns false if the case does not apply or the program failed.
-    fn write_in_place(
-        &mut self,
-        flash: &mut Flash<'_>,
-        lpn: u32,
-        cause: Cause,
-        data: &[u8],
-    ) -> Result<bool, StoreFault> {
-        if self.find(flash, lpn).is_some() {
+    fn write_in_place(&mut self, flash: &mut Flash<'_>, host: HostPage<'_>) -> Result<bool, StoreFault> {
+        if self.find(flash, host.lpn).is_some() {
             return Ok(false);
         }
-        let (lbn, page) = flash.split(lpn);
+        let (lbn, page) = flash.split(host.lpn);
         if self.sw.is_some_and(|sw| sw.owner == lbn && page < sw.fill) {
             return Ok(false);
         }
-        self.data.write_in_place(flash, lpn, cause, data)
+        self.data.write_in_place(flash, host)
     }
 
     /// Case 2 of a write: starts a new SW block.
-    fn start_sequence(
-        &mut self,
-        flash: &mut Flash<'_>,
-        lpn: u32,
-        cause: Cause,
-        data: &[u8],
-    ) -> Result<(), StoreFault> {
+    fn start_sequence(&mut self, flash: &mut Flash<'_>, host: HostPage<'_>) -> Result<(), StoreFault> {
         if self.sw.is_some() {
             self.merge_owner(flash, None)?;
         }
-        let (owner, _) = flash.split(lpn);
+        let (owner, _) = flash.split(host.lpn);
         loop {
             let pbn = flash.take(PageKind::Sequential, owner.0, Wear::Least)?;
-            let old = self.find(flash, lpn);
-            if flash.write(
-                flash.geometry().page_at(pbn, 0),
-                HostPage { kind: PageKind::Sequential, lpn },
-                cause,
-                data,
-            )? {
+            let old = self.find(flash, host.lpn);
+            if flash.write(flash.geometry().page_at(pbn, 0), PageKind::Sequential, host)? {
                 self.sw = Some(Sequential { pbn, owner, fill: 1 });
-                self.rw_map.drop_copy(flash, lpn, old);
+                self.rw_map.drop_copy(flash, host.lpn, old);
                 return Ok(());
             }
             flash.free(pbn, Cause::Merge, Vec::new)?;
@@ -350,7 +322,7 @@ impl Fast {
     fn merge_owner(
         &mut self,
         flash: &mut Flash<'_>,
-        incoming: Option<Incoming<'_>>,
+        incoming: Option<HostPage<'_>>,
     ) -> Result<(), StoreFault> {
         let Some(sw) = self.sw else { return Ok(()) };
         let (old, pages) = (self.data.get(sw.owner), flash.geometry().pages_per_block);
@@ -375,7 +347,7 @@ impl Fast {
         &mut self,
         flash: &mut Flash<'_>,
         sw: Sequential,
-        incoming: Option<Incoming<'_>>,
+        incoming: Option<HostPage<'_>>,
     ) -> Result<bool, StoreFault> {
         let sources = sources(flash, sw.owner, incoming, |lpn| self.find(flash, lpn));
         let old = incoming.and_then(|page| Some((page.lpn, self.find(flash, page.lpn)?)));
@@ -393,7 +365,7 @@ impl Fast {
         &mut self,
         flash: &mut Flash<'_>,
         sw: Sequential,
-        incoming: Option<Incoming<'_>>,
+        incoming: Option<HostPage<'_>>,
     ) -> Result<(), StoreFault> {
         self.merge_in_full(flash, sw.owner, incoming)?;
         self.counters.full_sw_merges += 1;
@@ -405,7 +377,7 @@ impl Fast {
         &mut self,
         flash: &mut Flash<'_>,
         lbn: Lbn,
-        incoming: Option<Incoming<'_>>,
+        incoming: Option<HostPage<'_>>,
     ) -> Result<(), StoreFault> {
         let sources = sources(flash, lbn, incoming, |lpn| self.find(flash, lpn));
         let old = incoming.and_then(|page| Some((page.lpn, self.find(flash, page.lpn)?)));
@@ -418,24 +390,18 @@ impl Fast {
     }
 
     /// Case 4 of a write: appends to the last RW block.
-    fn append(
-        &mut self,
-        flash: &mut Flash<'_>,
-        lpn: u32,
-        cause: Cause,
-        data: &[u8],
-    ) -> Result<(), StoreFault> {
+    fn append(&mut self, flash: &mut Flash<'_>, host: HostPage<'_>) -> Result<(), StoreFault> {
         loop {
             self.make_tail(flash)?;
             let Some(tail) = self.rw.back_mut() else { continue };
             let place = flash.next_page(tail.pbn);
             let ppn = flash.geometry().page_at(tail.pbn, place);
             tail.lpns.resize(place as usize, NOBODY);
-            tail.lpns.push(lpn);
-            let old = self.find(flash, lpn);
-            if flash.write(ppn, HostPage { kind: PageKind::Log, lpn }, cause, data)? {
-                self.rw_map.drop_copy(flash, lpn, old);
-                self.rw_map.insert(lpn, ppn);
+            tail.lpns.push(host.lpn);
+            let old = self.find(flash, host.lpn);
+            if flash.write(ppn, PageKind::Log, host)? {
+                self.rw_map.drop_copy(flash, host.lpn, old);
+                self.rw_map.insert(host.lpn, ppn);
                 return Ok(());
             }
         }

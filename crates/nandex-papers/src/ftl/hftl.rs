@@ -131,21 +131,15 @@ impl Scheme for Hftl {
         }
     }
 
-    fn write(
-        &mut self,
-        flash: &mut Flash<'_>,
-        lpn: u32,
-        cause: Cause,
-        data: &[u8],
-    ) -> Result<(), StoreFault> {
-        let (page, block) = (Lpn(lpn), Lpn(flash.split(lpn).0.0));
+    fn write(&mut self, flash: &mut Flash<'_>, host: HostPage<'_>) -> Result<(), StoreFault> {
+        let (page, block) = (Lpn(host.lpn), Lpn(flash.split(host.lpn).0.0));
         self.hot_pages.note_write(page);
         self.hot_lbns.note_write(block);
         let is_hot = self.hot_lbns.is_hot(block) && self.hot_pages.is_hot(page);
-        if is_hot && (self.hot_map.contains_key(&lpn) || self.has_room(flash)) {
-            self.write_hot(flash, lpn, cause, data)
+        if is_hot && (self.hot_map.contains_key(&host.lpn) || self.has_room(flash)) {
+            self.write_hot(flash, host)
         } else {
-            self.write_cold(flash, lpn, cause, data)
+            self.write_cold(flash, host)
         }
     }
 
@@ -213,39 +207,27 @@ impl Hftl {
         4 * self.hot_map.len() < 3 * places
     }
 
-    fn write_cold(
-        &mut self,
-        flash: &mut Flash<'_>,
-        lpn: u32,
-        cause: Cause,
-        data: &[u8],
-    ) -> Result<(), StoreFault> {
-        let old = self.hot_map.get(&lpn).copied();
+    fn write_cold(&mut self, flash: &mut Flash<'_>, host: HostPage<'_>) -> Result<(), StoreFault> {
+        let old = self.hot_map.get(&host.lpn).copied();
         flash.replaces(old);
-        let written = self.cold.write(flash, lpn, cause, data);
+        let written = self.cold.write(flash, host);
         flash.replaces(None);
         if old.is_some_and(|old| !flash.is_valid(old)) {
-            self.hot_map.remove(&lpn);
+            self.hot_map.remove(&host.lpn);
         }
         written
     }
 
-    fn write_hot(
-        &mut self,
-        flash: &mut Flash<'_>,
-        lpn: u32,
-        cause: Cause,
-        data: &[u8],
-    ) -> Result<(), StoreFault> {
+    fn write_hot(&mut self, flash: &mut Flash<'_>, host: HostPage<'_>) -> Result<(), StoreFault> {
         loop {
             let ppn = self.hot_place(flash)?;
-            let old = self.locate(flash, lpn, cause)?;
-            if !flash.write(ppn, HostPage { kind: PageKind::Host, lpn }, cause, data)? {
+            let old = self.locate(flash, host.lpn, host.cause)?;
+            if !flash.write(ppn, PageKind::Host, host)? {
                 continue;
             }
-            match (self.hot_map.insert(lpn, ppn), old) {
+            match (self.hot_map.insert(host.lpn, ppn), old) {
                 (Some(old), _) => flash.invalidate(old),
-                (None, Some(_)) => drop(self.cold.trim(flash, lpn)?),
+                (None, Some(_)) => drop(self.cold.trim(flash, host.lpn)?),
                 (None, None) => {}
             }
             return Ok(());
@@ -317,7 +299,7 @@ impl Hftl {
         }
         self.evicted_pages += 1;
         flash.counters.moved_pages += 1;
-        self.write_cold(flash, lpn, CAUSE, page)?;
+        self.write_cold(flash, HostPage { lpn, cause: CAUSE, data: page })?;
         // It was the FTL that wrote, not the host.
         flash.note_last_written(None);
         flash.counters.host_writes -= 1;

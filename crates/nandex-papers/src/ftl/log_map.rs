@@ -3,8 +3,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
-use nandex::ftl::mapping::{Flash, Source};
-use nandex::nand::Cause;
+use nandex::ftl::mapping::{Flash, HostPage, Source};
 use nandex::units::{Lbn, Pbn, Ppn};
 
 /// Number of log blocks by default: 3 % of the good blocks, at least 2.
@@ -12,19 +11,12 @@ pub(super) fn log_blocks_of(good_blocks: u32) -> u32 {
     (good_blocks * 3 / 100).max(2)
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Incoming<'a> {
-    pub(super) lpn: u32,
-    pub(super) cause: Cause,
-    pub(super) data: &'a [u8],
-}
-
 /// The sources of a merge. For each page of the logical block: the page that the host writes now, or the
 /// place of the newest copy.
 pub(super) fn sources<'a>(
     flash: &Flash<'_>,
     lbn: Lbn,
-    incoming: Option<Incoming<'a>>,
+    incoming: Option<HostPage<'a>>,
     find: impl Fn(u32) -> Option<Ppn>,
 ) -> Vec<Option<Source<'a>>> {
     let source = |page: u32| {

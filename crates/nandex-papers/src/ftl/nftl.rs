@@ -53,7 +53,7 @@
 //! end no block takes more pages, and the order of a chain is that of the block numbers; after a clean one it
 //! is kept in the base.
 
-use crate::ftl::log_map::{Incoming, sources};
+use crate::ftl::log_map::sources;
 use alloc::vec;
 use alloc::vec::Vec;
 use nandex::blocks::Wear;
@@ -171,20 +171,14 @@ impl Scheme for Nftl {
         Ok(self.find(flash, lpn))
     }
 
-    fn write(
-        &mut self,
-        flash: &mut Flash<'_>,
-        lpn: u32,
-        cause: Cause,
-        data: &[u8],
-    ) -> Result<(), StoreFault> {
-        let (unit, page) = flash.split(lpn);
+    fn write(&mut self, flash: &mut Flash<'_>, host: HostPage<'_>) -> Result<(), StoreFault> {
+        let (unit, page) = flash.split(host.lpn);
         // Blocks that failed came out of the reserve.
         while flash.blocks().free_count() < self.floor && self.fold_longest(flash)? {}
         loop {
             if let Some(pbn) = self.chain(unit).find(|&pbn| flash.is_open(pbn, page)) {
-                let (old, ppn) = (self.find(flash, lpn), flash.geometry().page_at(pbn, page));
-                if flash.write(ppn, HostPage { kind: PageKind::Data, lpn }, cause, data)? {
+                let (old, ppn) = (self.find(flash, host.lpn), flash.geometry().page_at(pbn, page));
+                if flash.write(ppn, PageKind::Data, host)? {
                     old.into_iter().for_each(|ppn| flash.invalidate(ppn));
                     return Ok(());
                 }
@@ -195,7 +189,7 @@ impl Scheme for Nftl {
             if self.chain(unit).count() >= self.chain_blocks_max as usize {
                 self.counters.folds_of_long_chains += 1;
                 if has_room {
-                    return self.fold_out(flash, unit, Some(Incoming { lpn, cause, data }));
+                    return self.fold_out(flash, unit, Some(host));
                 }
                 self.fold(flash, unit)?;
             } else if has_room {
@@ -363,7 +357,7 @@ impl Nftl {
         &mut self,
         flash: &mut Flash<'_>,
         unit: Lbn,
-        incoming: Option<Incoming<'_>>,
+        incoming: Option<HostPage<'_>>,
     ) -> Result<(), StoreFault> {
         let sources = sources(flash, unit, incoming, |lpn| self.find(flash, lpn));
         if sources.iter().all(Option::is_none) {

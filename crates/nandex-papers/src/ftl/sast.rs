@@ -182,20 +182,14 @@ impl Scheme for Sast {
         Ok(self.find(flash, lpn))
     }
 
-    fn write(
-        &mut self,
-        flash: &mut Flash<'_>,
-        lpn: u32,
-        cause: Cause,
-        data: &[u8],
-    ) -> Result<(), StoreFault> {
-        let old = self.find(flash, lpn);
-        if self.data.write_in_place(flash, lpn, cause, data)? {
-            self.log_map.drop_copy(flash, lpn, old);
+    fn write(&mut self, flash: &mut Flash<'_>, host: HostPage<'_>) -> Result<(), StoreFault> {
+        let old = self.find(flash, host.lpn);
+        if self.data.write_in_place(flash, host)? {
+            self.log_map.drop_copy(flash, host.lpn, old);
             return Ok(());
         }
         // A program that fails seals its log block, and the next one is tried.
-        while !self.append(flash, lpn, cause, data)? {}
+        while !self.append(flash, host)? {}
         Ok(())
     }
 
@@ -313,29 +307,23 @@ impl Sast {
     }
 
     /// Cases 2 and 3 of a write (see the module). Returns false if the program failed.
-    fn append(
-        &mut self,
-        flash: &mut Flash<'_>,
-        lpn: u32,
-        cause: Cause,
-        data: &[u8],
-    ) -> Result<bool, StoreFault> {
-        let number = self.group_of(flash.split(lpn).0);
+    fn append(&mut self, flash: &mut Flash<'_>, host: HostPage<'_>) -> Result<bool, StoreFault> {
+        let number = self.group_of(flash.split(host.lpn).0);
         self.make_room(flash, number)?;
-        let old = self.find(flash, lpn);
+        let old = self.find(flash, host.lpn);
         let Some(group) = self.groups.get_mut(&number) else { return Ok(false) };
         let Some(log) = group.logs.back_mut() else { return Ok(false) };
         let page = flash.next_page(log.pbn);
         let ppn = flash.geometry().page_at(log.pbn, page);
         log.lpns.resize(page as usize, NOBODY);
-        if !flash.write(ppn, HostPage { kind: PageKind::Log, lpn }, cause, data)? {
+        if !flash.write(ppn, PageKind::Log, host)? {
             return Ok(false);
         }
-        log.lpns.push(lpn);
+        log.lpns.push(host.lpn);
         group.written = self.clock;
         self.clock += 1;
-        self.log_map.drop_copy(flash, lpn, old);
-        self.log_map.insert(lpn, ppn);
+        self.log_map.drop_copy(flash, host.lpn, old);
+        self.log_map.insert(host.lpn, ppn);
         Ok(true)
     }
 

@@ -202,33 +202,27 @@ impl Scheme for Superblock {
         Ok(self.find(lpn))
     }
 
-    fn write(
-        &mut self,
-        flash: &mut Flash<'_>,
-        lpn: u32,
-        cause: Cause,
-        data: &[u8],
-    ) -> Result<(), StoreFault> {
-        let number = self.super_of(flash, lpn);
+    fn write(&mut self, flash: &mut Flash<'_>, host: HostPage<'_>) -> Result<(), StoreFault> {
+        let number = self.super_of(flash, host.lpn);
         // Blocks that failed came out of the reserve.
         while flash.blocks().free_count() < self.floor && self.reclaim_any(flash)? {}
         loop {
             let (mut update, ppn) = self.make_room(flash, number)?;
-            if !flash.write(ppn, HostPage { kind: PageKind::Log, lpn }, cause, data)? {
+            if !flash.write(ppn, PageKind::Log, host)? {
                 self.supers[number].update = None;
                 continue;
             }
-            let ((lbn, place), page) = (flash.split(lpn), flash.geometry().page_in_block(ppn));
+            let ((lbn, place), page) = (flash.split(host.lpn), flash.geometry().page_in_block(ppn));
             update.in_order = (place == page && (page == 0 || update.in_order == Some(lbn))).then_some(lbn);
-            match self.find(lpn) {
+            match self.find(host.lpn) {
                 Some(old) => {
                     flash.invalidate(old);
-                    self.set_hot(lpn, true);
+                    self.set_hot(host.lpn, true);
                     update.has_rewritten = true;
                 }
                 None => self.supers[number].live += 1,
             }
-            self.map[lpn as usize] = ppn.0;
+            self.map[host.lpn as usize] = ppn.0;
             self.supers[number].written = self.clock;
             self.clock += 1;
             self.end_update(flash, number, update);

@@ -201,20 +201,14 @@ impl Scheme for Cftl {
         Ok(ppn)
     }
 
-    fn write(
-        &mut self,
-        flash: &mut Flash<'_>,
-        lpn: u32,
-        cause: Cause,
-        data: &[u8],
-    ) -> Result<(), StoreFault> {
+    fn write(&mut self, flash: &mut Flash<'_>, host: HostPage<'_>) -> Result<(), StoreFault> {
         self.make_room(flash)?;
         self.convert_candidate(flash)?;
         self.reserve(flash, ENTRIES_PER_WRITE)?;
-        let old = self.look_up(flash, lpn)?;
-        let ppn = self.data.write(flash, HostPage { kind: PageKind::Host, lpn }, cause, data)?;
-        self.supersede(flash, lpn, old, Some(ppn));
-        self.hot.note_write(Lpn(lpn));
+        let old = self.look_up(flash, host.lpn)?;
+        let ppn = self.data.write(flash, PageKind::Host, host)?;
+        self.supersede(flash, host.lpn, old, Some(ppn));
+        self.hot.note_write(Lpn(host.lpn));
         Ok(())
     }
 

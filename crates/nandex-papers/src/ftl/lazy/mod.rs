@@ -236,16 +236,10 @@ impl Scheme for Lazy {
         }
     }
 
-    fn write(
-        &mut self,
-        flash: &mut Flash<'_>,
-        lpn: u32,
-        cause: Cause,
-        data: &[u8],
-    ) -> Result<(), StoreFault> {
+    fn write(&mut self, flash: &mut Flash<'_>, host: HostPage<'_>) -> Result<(), StoreFault> {
         self.make_room(flash, 1)?;
-        let ppn = self.update.write(flash, HostPage { kind: PageKind::Host, lpn }, cause, data)?;
-        self.supersede(flash, lpn, ppn);
+        let ppn = self.update.write(flash, PageKind::Host, host)?;
+        self.supersede(flash, host.lpn, ppn);
         Ok(())
     }
 

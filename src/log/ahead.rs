@@ -3,7 +3,7 @@
 use crate::blocks::weak::WeakBlock;
 use crate::fault::IndexFault;
 use crate::log::Log;
-use crate::log::collect::{Relocate, collect_one};
+use crate::log::collect::{Relocate, checkpoint, collect_one};
 use crate::log::level::Levelling;
 use crate::nand::{Cause, Geometry, Nand, Reading};
 use crate::units::Ppn;
@@ -58,7 +58,7 @@ pub fn collect_ahead<N: Nand, T: Relocate<N>>(tree: &mut T, budget: u32) -> Resu
     let tape = &tree.log().tape;
     let is_closed = tape.checkpoints.is_closed();
     if tape.needs_checkpoint() || (tape.is_short_of_blocks(BLOCKS_AHEAD) && is_closed) {
-        tree.checkpoint()?;
+        checkpoint(tree)?;
         let tape = &tree.log().tape;
         if tape.needs_checkpoint() || tape.checkpoints.is_closed() {
             return Ok(0);

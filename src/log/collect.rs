@@ -37,53 +37,6 @@ pub trait Relocate<N: Nand>: Sized {
     fn log(&mut self) -> &mut Log<N> {
         self.lend().log
     }
-
-    /// Writes a checkpoint. If its note does not hold what the tree has put off, that is written before.
-    fn checkpoint(&mut self) -> Result<(), IndexFault> {
-        if !is_mount_behind(self)? {
-            return Ok(());
-        }
-        if !self.log().config().holds {
-            self.write_owed()?;
-        }
-        let Lent { log, note, .. } = self.lend();
-        log.checkpoint(note)
-    }
-
-    /// Makes sure that a mount does not need a block that is about to be erased. Returns false if that is
-    /// impossible.
-    fn let_go(&mut self, victim: Pbn) -> Result<bool, IndexFault> {
-        let log = self.log();
-        // A tree whose moves are in the note does not rely on the order of pages, so a mount misses none.
-        if log.config().holds || !log.tape.is_needed(victim) {
-            return Ok(true);
-        }
-        if log.config().write_pages == 0 {
-            self.write_owed()?;
-        } else {
-            self.checkpoint()?;
-        }
-        Ok(!self.log().tape.is_needed(victim))
-    }
-
-    /// Invalidates pages that count as valid after a power cut and cannot be reached. False if nothing was in
-    /// doubt, or an earlier try failed.
-    fn settle_valid_bits(&mut self) -> Result<bool, IndexFault> {
-        if !core::mem::take(&mut self.log().tape.addresses.is_unsettled) {
-            return Ok(false);
-        }
-        if self.log().config().counts() {
-            self.log().begin_count();
-            let counted = note_pages(self);
-            self.log().end_count(counted.is_ok());
-            self.log().tape.addresses.is_unsettled = counted.is_err();
-            counted?;
-        } else {
-            drop_unreached(self)?;
-        }
-        self.log().tape.trust_bits();
-        Ok(true)
-    }
 }
 
 /// Log of a tree, and what it gets from the tree.
@@ -131,24 +84,71 @@ pub struct Need {
     pub live_max: Option<u32>,
 }
 
+/// Writes a checkpoint. If its note does not hold what the tree has put off, that is written before.
+pub fn checkpoint<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<(), IndexFault> {
+    if !is_mount_behind(tree)? {
+        return Ok(());
+    }
+    if !tree.log().config().holds {
+        tree.write_owed()?;
+    }
+    let Lent { log, note, .. } = tree.lend();
+    log.checkpoint(note)
+}
+
+/// Makes sure that a mount does not need a block that is about to be erased. Returns false if that is
+/// impossible.
+pub(super) fn let_go<N: Nand, T: Relocate<N>>(tree: &mut T, victim: Pbn) -> Result<bool, IndexFault> {
+    let log = tree.log();
+    // A tree whose moves are in the note does not rely on the order of pages, so a mount misses none.
+    if log.config().holds || !log.tape.is_needed(victim) {
+        return Ok(true);
+    }
+    if log.config().write_pages == 0 {
+        tree.write_owed()?;
+    } else {
+        checkpoint(tree)?;
+    }
+    Ok(!tree.log().tape.is_needed(victim))
+}
+
+/// Invalidates pages that count as valid after a power cut and cannot be reached. False if nothing was in
+/// doubt, or an earlier try failed.
+pub(crate) fn settle_valid_bits<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool, IndexFault> {
+    if !core::mem::take(&mut tree.log().tape.addresses.is_unsettled) {
+        return Ok(false);
+    }
+    if tree.log().config().counts() {
+        tree.log().begin_count();
+        let counted = note_pages(tree);
+        tree.log().end_count(counted.is_ok());
+        tree.log().tape.addresses.is_unsettled = counted.is_err();
+        counted?;
+    } else {
+        drop_unreached(tree)?;
+    }
+    tree.log().tape.trust_bits();
+    Ok(true)
+}
+
 /// Collects garbage until more blocks are free than the threshold, or nothing can be gained. `Full` or
 /// `WornOut` if even `need` is not met; then nothing is changed but the places of some pages.
 pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<(), IndexFault> {
     debug_assert!(need.pages <= need.wanted, "{} pages are needed, {} are wanted", need.pages, need.wanted);
     tree.log().tape.require_numbers()?;
     if tree.log().tape.needs_checkpoint() {
-        tree.checkpoint()?;
+        checkpoint(tree)?;
         if tree.log().tape.needs_checkpoint() {
             return Err(refusal(tree, need));
         }
     }
     // Collection spends blocks, and the last of them only if it knows what it gains.
     if tree.log().tape.is_tight() {
-        tree.settle_valid_bits()?;
+        settle_valid_bits(tree)?;
     }
     loop {
         if tree.log().tape.wants_collection() && tree.log().tape.checkpoints.is_closed() {
-            tree.checkpoint()?;
+            checkpoint(tree)?;
             if tree.log().tape.checkpoints.is_closed() {
                 return Err(refusal(tree, need));
             }
@@ -157,11 +157,11 @@ pub fn make_room<N: Nand, T: Relocate<N>>(tree: &mut T, need: Need) -> Result<()
         dig(tree, need.wanted)?;
         // Pages that only seem valid since a cut may be why collection ends before its aim.
         let is_short = tree.log().tape.wants_collection();
-        if is_met(tree, need) && !(is_short && tree.settle_valid_bits()?) {
+        if is_met(tree, need) && !(is_short && settle_valid_bits(tree)?) {
             level_wear(tree, need)?;
             return empty_weak(tree, need);
         }
-        let is_eased = tree.settle_valid_bits()? || tree.log().config().holds && tree.write_owed()?;
+        let is_eased = settle_valid_bits(tree)? || tree.log().config().holds && tree.write_owed()?;
         if !is_eased {
             return Err(refusal(tree, need));
         }
@@ -219,7 +219,7 @@ pub(super) fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<
     let (mut futile_rounds, mut most_free) = (0, tree.log().free_pages());
     while futile_rounds < 8 && !has_free(tree, wanted) {
         if tree.log().tape.checkpoints.is_closed() {
-            tree.checkpoint()?;
+            checkpoint(tree)?;
         }
         let MoveCost { programs: programs_per_move, owed, slack, .. } = tree.move_cost();
         let log = tree.log();
@@ -233,7 +233,7 @@ pub(super) fn dig<N: Nand, T: Relocate<N>>(tree: &mut T, wanted: u32) -> Result<
             return Ok(());
         }
         relocate_all(tree, victim)?;
-        if !tree.let_go(victim)? {
+        if !let_go(tree, victim)? {
             return Ok(());
         }
         tree.log().reclaim(victim)?;
@@ -267,7 +267,7 @@ pub(super) fn collect_one<N: Nand, T: Relocate<N>>(tree: &mut T) -> Result<bool,
         return Ok(false);
     }
     relocate_all(tree, victim)?;
-    if !tree.let_go(victim)? {
+    if !let_go(tree, victim)? {
         return Ok(false);
     }
     tree.log().reclaim(victim)?;

@@ -8,7 +8,7 @@
 //!
 //! [`WearLevelling::laggard`]: crate::blocks::wear::WearLevelling::laggard
 
-use super::collect::{MoveCost, Need, Relocate, dig, has_free};
+use super::collect::{MoveCost, Need, Relocate, dig, has_free, let_go};
 use super::counted::know_pages;
 use super::tape::Tape;
 use crate::blocks::BlockState;
@@ -93,5 +93,5 @@ fn move_pages<N: Nand, T: Relocate<N>>(tree: &mut T, cold: Pbn, free: u32) -> Re
     if tree.log().config().holds {
         tree.write_owed()?;
     }
-    if tree.let_go(cold)? { tree.log().reclaim(cold) } else { Ok(()) }
+    if let_go(tree, cold)? { tree.log().reclaim(cold) } else { Ok(()) }
 }

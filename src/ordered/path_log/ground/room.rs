@@ -4,7 +4,7 @@
 use super::{Nodes, RawScheme, RawTree};
 use crate::check::{IndexError, message};
 use crate::fault::IndexFault;
-use crate::log::collect::{Need, Relocate, make_room};
+use crate::log::collect::{Need, make_room, settle_valid_bits};
 use crate::log::settle::keep_pages;
 use crate::nand::{Cause, Nand};
 
@@ -199,7 +199,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
     ) -> Result<(), IndexFault> {
         let is_tight = self.nodes.log.tape.may_settle_bits() && !self.nodes.fits_when_higher(live_max);
         if is_tight && may_grow(&mut self.nodes, insertions)? {
-            self.settle_valid_bits()?;
+            settle_valid_bits(self)?;
         }
         Ok(())
     }

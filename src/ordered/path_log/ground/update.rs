@@ -5,7 +5,7 @@ use super::{Change, Leaf, LeafUse, Nodes, Path, RawScheme, RawTree};
 use crate::check::{IndexError, Limit};
 use crate::fault::IndexFault;
 use crate::log::SamePage;
-use crate::log::collect::{Lent, MoveCost, Relocate, Visit};
+use crate::log::collect::{Lent, MoveCost, Relocate, Visit, checkpoint};
 use crate::log::tag::Tag;
 use crate::nand::{Cause, Nand};
 use crate::ordered::key::Key;
@@ -291,7 +291,7 @@ impl<N: Nand, S: RawScheme> RawTree<N, S> {
         if !self.nodes.log.tape.wants_checkpoint() {
             return Ok(());
         }
-        match self.checkpoint() {
+        match checkpoint(self) {
             Err(error) if error.is_refusal() && !self.nodes.is_half_done() => Ok(()),
             other => other,
         }

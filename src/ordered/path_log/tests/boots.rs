@@ -2,7 +2,7 @@
 //! blocks.
 
 use crate::blocks::Validity;
-use crate::log::collect::Relocate;
+use crate::log::collect::settle_valid_bits;
 use crate::nand::Nand;
 use crate::nand::catalogue::mlc_64m;
 use crate::nand::sim::SimChip;
@@ -65,7 +65,7 @@ fn trust_of<S: RawScheme>(config: &RawConfig<S::Config>) {
             assert_eq!(trusts(&tree), since == 0, "{number}: {since} operations were cut off");
             tree = boot(tree, config, true);
             assert_eq!(trusts(&tree), since == 0, "{number}: a close settles nothing");
-            tree.settle_valid_bits().unwrap();
+            settle_valid_bits(&mut tree).unwrap();
             assert!(trusts(&tree), "{number}: the tree told which pages are valid");
         }
     }

@@ -18,6 +18,7 @@ pub mod node;
 mod path_log;
 pub mod plow;
 pub mod sbits;
+mod tour;
 pub mod typed;
 pub mod value_log;
 pub mod variable;
@@ -31,6 +32,8 @@ pub use buffered::Answers;
 pub use change::Change;
 pub use cursor::Cursor;
 pub use look_ups::check_with_look_ups;
+#[doc(hidden)]
+pub use tour::{Tour, entries_within};
 
 use crate::check::{CheckReport, IndexError};
 use alloc::vec;
@@ -158,28 +161,6 @@ pub fn within(key: &[u8], (low, high): (Bound<&[u8]>, Bound<&[u8]>)) -> Ordering
         (false, true) => Ordering::Greater,
         (false, false) => Ordering::Equal,
     }
-}
-
-/// Shows those of a node's `count` records that lie within the bounds. Breaks if the walk is over.
-#[doc(hidden)]
-pub fn show_within<'a>(
-    count: usize,
-    record: impl Fn(usize) -> (&'a [u8], &'a [u8]),
-    bounds: Bounds<'_>,
-    direction: Direction,
-    visit: Visit<'_>,
-) -> ControlFlow<()> {
-    for i in 0..count {
-        let (key, value) = record(if direction == Direction::Ascending { i } else { count - 1 - i });
-        match (within(key, bounds), direction) {
-            (Ordering::Equal, _) => visit(key, value)?,
-            (Ordering::Less, Direction::Descending) | (Ordering::Greater, Direction::Ascending) => {
-                return ControlFlow::Break(());
-            }
-            _ => {}
-        }
-    }
-    ControlFlow::Continue(())
 }
 
 /// Records in key order, each with key and value.

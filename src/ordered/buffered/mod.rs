@@ -3,7 +3,7 @@
 
 mod merged;
 #[doc(hidden)]
-pub use merged::{Merge, Pending};
+pub use merged::{Between, Merge, Pending};
 
 /// Meaning of the result of an insertion or a removal if updates wait in RAM.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -63,7 +63,7 @@ use crate::fault::IndexFault;
 use crate::index::require_ram;
 use crate::nand::{Cause, Geometry, Nand};
 use crate::ordered::{
-    Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room, Visit, show_within,
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room, Tour, Visit,
 };
 use alloc::vec;
 use alloc::vec::Vec;
@@ -330,20 +330,14 @@ impl<N: Nand> Sbits<N> {
     }
 
     /// Visits the records of page `number` within the bounds. Breaks if the walk is over.
-    fn show_page(
-        &mut self,
-        number: u64,
-        bounds: Bounds<'_>,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> Result<ControlFlow<()>, IndexFault> {
+    fn show_page(&mut self, number: u64, tour: &mut Tour<'_, '_>) -> Result<ControlFlow<()>, IndexFault> {
         let (page, count) = if number == self.blocks.full_pages {
             (&self.filling.page, self.filling.count)
         } else {
             self.read_page(number, Cause::Host)?;
             (&self.read.page, self.capacity)
         };
-        Ok(show_within(count, |i| entry(page, self.record, i), bounds, direction, visit))
+        Ok(tour.show(count, |i| entry(page, self.record, i)))
     }
 }
 
@@ -485,22 +479,15 @@ impl<N: Nand> OrderedIndex for Sbits<N> {
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
         self.usable()?;
-        for bound in [low, high] {
-            if let Bound::Included(key) | Bound::Excluded(key) = bound {
-                self.record.check_key(key)?;
-            }
-        }
-        let start = match (direction, low, high) {
-            (Direction::Ascending, Bound::Included(key) | Bound::Excluded(key), _)
-            | (Direction::Descending, _, Bound::Included(key) | Bound::Excluded(key)) => {
-                self.start_of(key)?
-            }
-            (Direction::Ascending, Bound::Unbounded, _) => self.blocks.first_page(),
-            (Direction::Descending, _, Bound::Unbounded) => self.blocks.full_pages,
+        let mut tour = Tour { bounds: (low, high), direction, visit };
+        tour.check(self.record)?;
+        let mut number = match (tour.start(), direction) {
+            (Bound::Included(key) | Bound::Excluded(key), _) => self.start_of(key)?,
+            (Bound::Unbounded, Direction::Ascending) => self.blocks.first_page(),
+            (Bound::Unbounded, Direction::Descending) => self.blocks.full_pages,
         };
-        let mut number = start;
         loop {
-            if self.show_page(number, (low, high), direction, visit)?.is_break() {
+            if self.show_page(number, &mut tour)?.is_break() {
                 return Ok(());
             }
             match direction {

@@ -7,7 +7,7 @@ use crate::check::Invariant;
 use crate::fault::IndexFault;
 use crate::nand::Cause;
 use crate::ordered::node::NodeShape;
-use crate::ordered::{Direction, Visit};
+use crate::ordered::{Direction, Visit, entries_within};
 use crate::store::PageStore;
 use crate::units::Lpn;
 use core::ops::{Bound, ControlFlow};
@@ -79,22 +79,6 @@ impl Span<'_> {
             _ => true,
         }
     }
-
-    /// Entries of a leaf that are in the walk's range of keys.
-    fn entries(&self, shape: &NodeShape, leaf: &Frame) -> core::ops::Range<usize> {
-        let search = |key| shape.search(leaf.area(), leaf.count(), key);
-        let from = match self.low {
-            Bound::Unbounded => 0,
-            Bound::Included(key) => search(key).unwrap_or_else(|i| i),
-            Bound::Excluded(key) => search(key).map_or_else(|i| i, |i| i + 1),
-        };
-        let to = match self.high {
-            Bound::Unbounded => leaf.count(),
-            Bound::Included(key) => search(key).map_or_else(|i| i, |i| i + 1),
-            Bound::Excluded(key) => search(key).unwrap_or_else(|i| i),
-        };
-        from..to
-    }
 }
 
 impl Nodes {
@@ -102,7 +86,9 @@ impl Nodes {
     fn walked(&self, span: &Span<'_>) -> WalkedLeaf<'_> {
         let (shape, frame) = (&self.layout.leaf, self.leaf());
         debug_assert_eq!(frame.level(), 1, "B5: the walk is not at a leaf");
-        WalkedLeaf { shape, frame, entries: span.entries(shape, frame) }
+        let search = |key: &[u8]| shape.search(frame.area(), frame.count(), key);
+        let entries = entries_within((span.low, span.high), frame.count(), search);
+        WalkedLeaf { shape, frame, entries }
     }
 }
 

@@ -67,7 +67,7 @@ use crate::ordered::change::change_one;
 pub(crate) use crate::ordered::key::Key;
 use crate::ordered::{
     Change as RecordChange, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room,
-    Visit,
+    Tour, Visit,
 };
 use crate::units::Ppn;
 use alloc::vec;
@@ -488,7 +488,7 @@ impl<N: Nand, S: RawScheme> OrderedIndex for RawTree<N, S> {
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
         self.nodes.usable()?;
-        Ok(self.nodes.walk_range((low, high), direction, visit)?)
+        Ok(self.nodes.walk_range(Tour { bounds: (low, high), direction, visit })?)
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {

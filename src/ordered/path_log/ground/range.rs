@@ -3,21 +3,13 @@
 use super::{Nodes, RawScheme};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
-use crate::ordered::{Direction, Visit, show_within};
+use crate::ordered::{Direction, Tour};
 use crate::units::Ppn;
 use core::ops::Bound;
 
 impl<N: Nand, S: RawScheme> Nodes<N, S> {
-    pub(super) fn walk_range(
-        &mut self,
-        (low, high): (Bound<&[u8]>, Bound<&[u8]>),
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> Result<(), IndexFault> {
-        let start = match direction {
-            Direction::Ascending => low,
-            Direction::Descending => high,
-        };
+    pub(super) fn walk_range(&mut self, mut tour: Tour<'_, '_>) -> Result<(), IndexFault> {
+        let (start, direction) = (tour.start(), tour.direction);
         if let Bound::Included(key) | Bound::Excluded(key) = start {
             self.record.check_key(key)?;
         }
@@ -26,7 +18,7 @@ impl<N: Nand, S: RawScheme> Nodes<N, S> {
         loop {
             let (shape, leaf, count) = (self.path.shape(1), self.path.node(1), self.path.count(1));
             let record = |i| (shape.key(leaf, i), shape.value(leaf, i));
-            if show_within(count, record, (low, high), direction, visit).is_break() {
+            if tour.show(count, record).is_break() {
                 return Ok(());
             }
             let Some((child, level)) = self.next_subtree(direction)? else { return Ok(()) };

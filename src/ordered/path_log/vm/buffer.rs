@@ -8,15 +8,14 @@
 
 use crate::check::{CheckReport, IndexError, message};
 use crate::fault::IndexFault;
-use crate::ordered::buffered::{Answers, Merge, Pending};
+use crate::ordered::buffered::{Answers, Between, Merge};
 use crate::ordered::change::{Change, change_one, check_batch, newest_by_key};
 use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room, Visit, within,
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room, Tour, Visit, entries_within,
 };
 use crate::sort;
 use alloc::vec::Vec;
-use core::cmp::Ordering;
-use core::ops::{Bound, ControlFlow};
+use core::ops::Bound;
 
 /// A tree that applies several changes as one operation. Without a log buffer every operation of it is
 /// durable.
@@ -320,22 +319,12 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
         if self.waiting.bytes.is_empty() {
             return self.tree.range(low, high, direction, visit);
         }
-        for bound in [low, high] {
-            if let Bound::Included(key) | Bound::Excluded(key) = bound {
-                self.record().check_key(key)?;
-            }
-        }
-        let pending = Within::new(&self.waiting, (low, high), direction);
-        let mut merge = Merge { pending, direction, visit };
-        let mut flow = ControlFlow::Continue(());
-        self.tree.range(low, high, direction, &mut |key, value| {
-            flow = merge.record(key, value);
-            flow
-        })?;
-        if flow.is_continue() {
-            let _ended = merge.rest();
-        }
-        Ok(())
+        let tour = Tour { bounds: (low, high), direction, visit };
+        tour.check(self.record())?;
+        let Logged { waiting, tree, .. } = self;
+        let left = entries_within(tour.bounds, waiting.len(), |key| waiting.search(key));
+        let pending = Between { left, direction, change: &|i| waiting.get(i) };
+        Merge::new(pending, tour).walk(|visit| tree.range(low, high, direction, visit))
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {
@@ -375,38 +364,5 @@ impl<T: TakesBatches> OrderedIndex for Logged<T> {
 
     fn ram_bytes(&self) -> usize {
         size_of::<Self>() - size_of::<T>() + self.waiting.ram_bytes() + self.tree.ram_bytes()
-    }
-}
-
-/// Changes between two bounds that were not visited yet.
-struct Within<'a> {
-    waiting: &'a Waiting,
-    direction: Direction,
-    /// Range of these changes, as first index and end.
-    left: (usize, usize),
-}
-
-impl<'a> Within<'a> {
-    fn new(waiting: &'a Waiting, bounds: (Bound<&[u8]>, Bound<&[u8]>), direction: Direction) -> Within<'a> {
-        let place = |i: &usize| within(waiting.get(*i).key, bounds);
-        let start = (0..waiting.len()).find(|i| place(i) != Ordering::Less).unwrap_or(waiting.len());
-        let inside = (start..waiting.len()).take_while(|i| place(i) == Ordering::Equal).count();
-        Within { waiting, direction, left: (start, start + inside) }
-    }
-}
-
-impl Pending for Within<'_> {
-    fn peek(&self) -> Option<Change<'_>> {
-        let (from, to) = self.left;
-        let next = if self.direction == Direction::Ascending { from } else { to.wrapping_sub(1) };
-        (from < to).then(|| self.waiting.get(next))
-    }
-
-    fn advance(&mut self) {
-        debug_assert!(self.left.0 < self.left.1, "nothing waits beyond");
-        match self.direction {
-            Direction::Ascending => self.left.0 += 1,
-            Direction::Descending => self.left.1 -= 1,
-        }
     }
 }

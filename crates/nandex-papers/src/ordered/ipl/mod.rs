@@ -118,7 +118,8 @@ use nandex::codec::first_number;
 use nandex::log::Placement;
 use nandex::nand::{Cause, Differs, Geometry, Nand};
 use nandex::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room, Visit, outcome_of_undone,
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room, Tour, Visit,
+    outcome_of_undone,
 };
 use nandex::units::Pbn;
 use path::{Descent, Path};
@@ -441,11 +442,11 @@ impl<N: Nand> OrderedIndex for IplTree<N> {
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
         self.usable()?;
-        let start = if direction == Direction::Ascending { low } else { high };
-        if let Bound::Included(key) | Bound::Excluded(key) = start {
+        let tour = Tour { bounds: (low, high), direction, visit };
+        if let Bound::Included(key) | Bound::Excluded(key) = tour.start() {
             self.record().check_key(key)?;
         }
-        let result = self.down().walk((low, high), direction, visit);
+        let result = self.down().walk(tour);
         self.shrink_to_ram();
         result
     }

@@ -7,9 +7,7 @@ use alloc::vec::Vec;
 use core::ops::{Bound, ControlFlow};
 use nandex::check::{IndexError, Invariant};
 use nandex::nand::{Cause, Nand};
-use nandex::ordered::{Direction, Visit, show_within};
-
-type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+use nandex::ordered::{Direction, Tour};
 
 /// A node of the path, and the place of the child below it.
 #[derive(Clone, Debug, Default)]
@@ -79,16 +77,11 @@ impl<N: Nand> Descent<'_, N> {
     }
 
     /// Shows the records of a range, in order.
-    pub(super) fn walk(
-        mut self,
-        (low, high): Bounds<'_>,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> Result<(), IndexError> {
-        let start = if direction == Direction::Ascending { low } else { high };
+    pub(super) fn walk(mut self, mut tour: Tour<'_, '_>) -> Result<(), IndexError> {
+        let (start, direction) = (tour.start(), tour.direction);
         self.start()?;
         self.go_down(self.path.steps.len() - 1, start, direction)?;
-        while self.visit_leaf((low, high), direction, visit).is_continue() && self.step_aside(direction)? {}
+        while self.visit_leaf(&mut tour).is_continue() && self.step_aside(direction)? {}
         Ok(())
     }
 
@@ -114,10 +107,10 @@ impl<N: Nand> Descent<'_, N> {
         Ok(())
     }
 
-    fn visit_leaf(&self, bounds: Bounds<'_>, direction: Direction, visit: Visit<'_>) -> ControlFlow<()> {
+    fn visit_leaf(&self, tour: &mut Tour<'_, '_>) -> ControlFlow<()> {
         let (shapes, leaf) = (self.store.shapes(), self.path.leaf());
         let record = |i| (leaf.key(&shapes, i), leaf.value(&shapes, i));
-        show_within(leaf.count, record, bounds, direction, visit)
+        tour.show(leaf.count, record)
     }
 
     /// Goes on to the next leaf; false at the end.

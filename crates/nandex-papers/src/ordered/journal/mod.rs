@@ -88,13 +88,13 @@ use writer::Guarded;
 
 use alloc::boxed::Box;
 use alloc::vec;
-use core::ops::{Bound, ControlFlow};
+use core::ops::Bound;
 use nandex::check::{CheckReport, IndexError, message};
 use nandex::nand::Differs;
 use nandex::ordered::buffered::Merge;
 use nandex::ordered::change::Change;
 use nandex::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Visit,
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Tour, Visit,
 };
 use nandex::record_log::{Layout, is_there, locate};
 use nandex::shared::{MaybeSend, Shared};
@@ -452,21 +452,10 @@ impl<S: PageStore + 'static, T: Buffered<Below>> OrderedIndex for Journaled<S, T
         if self.owed.is_empty() {
             return self.inner.range(low, high, direction, visit);
         }
-        for bound in [low, high] {
-            if let Bound::Included(key) | Bound::Excluded(key) = bound {
-                self.record().check_key(key)?;
-            }
-        }
-        let mut merge = Merge { pending: self.owed.within((low, high), direction), direction, visit };
-        let mut flow = ControlFlow::Continue(());
-        self.inner.range(low, high, direction, &mut |key, value| {
-            flow = merge.record(key, value);
-            flow
-        })?;
-        if flow.is_continue() {
-            let _ended = merge.rest();
-        }
-        Ok(())
+        let tour = Tour { bounds: (low, high), direction, visit };
+        tour.check(self.record())?;
+        let pending = self.owed.within(tour.bounds, direction);
+        Merge::new(pending, tour).walk(|visit| self.inner.range(low, high, direction, visit))
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {

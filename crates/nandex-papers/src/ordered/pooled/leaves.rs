@@ -11,7 +11,7 @@ use nandex::index::Fill;
 use nandex::nand::Cause;
 use nandex::ordered::bplus::BPlusTree;
 use nandex::ordered::bplus::ground::{Name, Walk};
-use nandex::ordered::{Bounds, Direction, Durability, OrderedIndex, RecordFormat, within};
+use nandex::ordered::{Direction, Durability, OrderedIndex, RecordFormat, Tour, within};
 use nandex::store::{PageStore, StoreError};
 use nandex::units::Lpn;
 
@@ -54,31 +54,21 @@ pub(super) trait LeafTree<S: PageStore>: OrderedIndex {
     }
 
     /// The leaf at which a walk starts.
-    fn first_leaf(&mut self, bounds: Bounds<'_>, direction: Direction) -> Result<Option<Name>, IndexError> {
+    fn first_leaf(&mut self, tour: &Tour<'_, '_>) -> Result<Option<Name>, IndexError> {
         let record = self.record();
-        for bound in [bounds.0, bounds.1] {
-            if let Bound::Included(key) | Bound::Excluded(key) = bound {
-                record.check_key(key)?;
-            }
-        }
-        let start: Box<[u8]> = match (direction, bounds.0, bounds.1) {
-            (Direction::Ascending, Bound::Included(key) | Bound::Excluded(key), _)
-            | (Direction::Descending, _, Bound::Included(key) | Bound::Excluded(key)) => key.into(),
-            (Direction::Ascending, ..) => least_key(record),
-            (Direction::Descending, ..) => vec![0xff; usize::from(record.key_bytes)].into(),
+        tour.check(record)?;
+        let start: Box<[u8]> = match (tour.start(), tour.direction) {
+            (Bound::Included(key) | Bound::Excluded(key), _) => key.into(),
+            (Bound::Unbounded, Direction::Ascending) => least_key(record),
+            (Bound::Unbounded, Direction::Descending) => vec![0xff; usize::from(record.key_bytes)].into(),
         };
         Ok(self.directory().name_of(&start, Cause::Host)?)
     }
 
     /// The leaf after one in a walk, if it may have keys between the bounds.
-    fn next_leaf(
-        &mut self,
-        name: &Name,
-        bounds: Bounds<'_>,
-        direction: Direction,
-    ) -> Result<Option<Name>, IndexError> {
-        let directory = self.directory();
-        match (direction, &name.span.high, &name.span.low) {
+    fn next_leaf(&mut self, name: &Name, tour: &Tour<'_, '_>) -> Result<Option<Name>, IndexError> {
+        let (directory, bounds) = (self.directory(), tour.bounds);
+        match (tour.direction, &name.span.high, &name.span.low) {
             (Direction::Ascending, Some(high), _) => {
                 if within(high, (Bound::Unbounded, bounds.1)) != Ordering::Equal {
                     return Ok(None);
@@ -151,7 +141,7 @@ macro_rules! leaf_index {
             visit: Visit<'_>,
         ) -> Result<(), IndexError> {
             self.directory.ready()?;
-            self.walk_range((low, high), direction, visit)
+            self.walk_range(nandex::ordered::Tour { bounds: (low, high), direction, visit })
         }
 
         fn check(&mut self) -> Result<CheckReport, IndexError> {

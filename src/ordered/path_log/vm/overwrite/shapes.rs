@@ -5,7 +5,7 @@ use super::{ADDRESS_BYTES, Node};
 use crate::check::{IndexError, message};
 use crate::codec::get_u32;
 use crate::fault::IndexFault;
-use crate::ordered::{Bounds, Direction, RecordFormat, Visit, show_within};
+use crate::ordered::{RecordFormat, Tour};
 use core::ops::ControlFlow;
 
 /// The shapes of leaves and of the nodes above them.
@@ -77,17 +77,11 @@ impl NodeShapes {
     }
 
     /// Shows the records of a leaf that lie within the bounds; breaks when the walk is over.
-    pub(super) fn show(
-        &self,
-        leaf: &Node,
-        bounds: Bounds<'_>,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> ControlFlow<()> {
+    pub(super) fn show(&self, leaf: &Node, tour: &mut Tour<'_, '_>) -> ControlFlow<()> {
         let entries = self.leaf.sorted(&leaf.bytes, leaf.used, &[]);
         let size = self.leaf.entry_bytes;
         let record = |i| entries[i * size..(i + 1) * size].split_at(self.leaf.key_bytes);
-        show_within(entries.len() / size, record, bounds, direction, visit)
+        tour.show(entries.len() / size, record)
     }
 
     /// Most pages that a batch writes in a tree with `inner_nodes` inner nodes, without its own pages.

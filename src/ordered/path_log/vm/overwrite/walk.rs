@@ -6,7 +6,8 @@ use crate::check::{CheckReport, IndexError, Invariant, message};
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Nand};
 use crate::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room, Visit, outcome_of_undone,
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Room, Tour, Visit,
+    outcome_of_undone,
 };
 use crate::sort;
 use alloc::vec;
@@ -179,16 +180,14 @@ impl<N: Nand> OrderedIndex for InPlace<N> {
     ) -> Result<(), IndexError> {
         self.pages.usable()?;
         let ones = [0xff; u8::MAX as usize];
-        let (from, end) = match direction {
-            Direction::Ascending => (low, &[][..]),
-            Direction::Descending => (high, &ones[..self.pages.shapes.leaf.key_bytes]),
-        };
-        let start = match from {
-            Bound::Included(key) | Bound::Excluded(key) => key,
-            Bound::Unbounded => end,
+        let mut tour = Tour { bounds: (low, high), direction, visit };
+        let start = match (tour.start(), direction) {
+            (Bound::Included(key) | Bound::Excluded(key), _) => key,
+            (Bound::Unbounded, Direction::Ascending) => &[],
+            (Bound::Unbounded, Direction::Descending) => &ones[..self.pages.shapes.leaf.key_bytes],
         };
         self.path.descend(&mut self.pages, start, false, 1)?;
-        while self.pages.shapes.show(self.path.node(1), (low, high), direction, &mut *visit).is_continue() {
+        while self.pages.shapes.show(self.path.node(1), &mut tour).is_continue() {
             let next = match direction {
                 Direction::Ascending => self.path.leaf_bound(&self.pages.shapes.inner),
                 Direction::Descending => self.path.bound_before(&self.pages.shapes.inner),

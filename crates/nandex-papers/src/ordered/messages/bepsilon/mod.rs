@@ -49,16 +49,16 @@
 //! deltas); nodes are copied on write; E3.
 
 use crate::ordered::messages::ground::{
-    Ascending, Bounds, CommittedState, Common, Identity, Layout, MessageScheme, MessageTree, Node, NodeAt,
-    PUT, Run, Shadow, ShadowOn, Shape, StorePages, Tally, Tour, Written, corrupted, make_room,
+    Ascending, CommittedState, Common, Identity, Layout, MessageScheme, MessageTree, Node, NodeAt, PUT, Run,
+    Shadow, ShadowOn, Shape, StorePages, Tally, Tour, Written, corrupted, make_room,
 };
 use alloc::vec;
 use alloc::vec::Vec;
 use nandex::check::{CheckReport, IndexError, Invariant, message};
 use nandex::codec::{get_u16, put_u32};
 use nandex::nand::Cause;
+use nandex::ordered::RecordFormat;
 use nandex::ordered::change::Change;
-use nandex::ordered::{Direction, RecordFormat, Visit};
 use nandex::units::Lpn;
 
 #[cfg(test)]
@@ -390,13 +390,7 @@ impl MessageScheme for BEpsilon {
         Ok(self.layout.room_in_leaf(shadow, &self.root, key)? > self.tally.puts)
     }
 
-    fn update(
-        &mut self,
-        shadow: &mut Shadow<'_>,
-        key: &[u8],
-        value: Option<&[u8]>,
-    ) -> Result<(), IndexError> {
-        let change = Change { key, value };
+    fn update(&mut self, shadow: &mut Shadow<'_>, change: Change<'_>) -> Result<(), IndexError> {
         // Draining, flushing and growing leave other messages, or none; a flush may leave a root that is a
         // leaf.
         loop {
@@ -420,23 +414,12 @@ impl MessageScheme for BEpsilon {
         Ok(())
     }
 
-    fn range(
-        &mut self,
-        shadow: &mut Shadow<'_>,
-        bounds: Bounds<'_>,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> Result<(), IndexError> {
+    fn range(&mut self, shadow: &mut Shadow<'_>, mut tour: Tour<'_, '_>) -> Result<(), IndexError> {
         let nothing = Run::new(self.layout.shape);
-        let mut tour = Tour { bounds, direction, visit };
-        tour.walk(&self.layout, shadow, &self.root, nothing.all()).map(drop)
+        self.layout.walk(shadow, &self.root, nothing.all(), &mut tour).map(drop)
     }
 
-    fn load(
-        &mut self,
-        shadow: &mut Shadow<'_>,
-        records: &mut Ascending<'_, '_, '_>,
-    ) -> Result<(), IndexError> {
+    fn load(&mut self, shadow: &mut Shadow<'_>, records: &mut Ascending<'_, '_>) -> Result<(), IndexError> {
         let (layout, mut tally) = (self.layout, self.tally);
         let root = shadow.attempt(|shadow| {
             let root = layout.build(shadow, &mut tally, records)?;

@@ -3,7 +3,7 @@
 use super::Fd;
 use super::run::{Cursor, EXTERNAL, INTERNAL, Level, Writer};
 use crate::ordered::messages::ground::{
-    Ascending, Bounds, NONE, PUT, REMOVE, Run, Shadow, commit, corrupted, make_room,
+    Ascending, Bounds, NONE, PUT, REMOVE, Run, Shadow, Tour, commit, corrupted, make_room,
 };
 use alloc::string::ToString;
 use alloc::vec;
@@ -13,7 +13,7 @@ use core::ops::Bound;
 use nandex::check::{CheckReport, IndexError, Invariant, message};
 use nandex::codec::get_u32;
 use nandex::nand::Cause;
-use nandex::ordered::{Direction, Visit, within};
+use nandex::ordered::{Direction, within};
 
 /// The sort key of an entry in a run. The fences of a key come before its record.
 fn place(entry: &[u8], key_bytes: usize) -> (&[u8], bool) {
@@ -231,13 +231,11 @@ impl Fd {
     pub(super) fn walk(
         &self,
         shadow: &mut Shadow<'_>,
-        (low, high): Bounds<'_>,
-        direction: Direction,
-        visit: Visit<'_>,
+        Tour { bounds, direction, visit }: Tour<'_, '_>,
     ) -> Result<(), IndexError> {
         let (key_bytes, value_bytes) = (self.plan.shape.key, self.value_bytes);
-        let mut runs = self.cursors(shadow, (low, high), direction)?;
-        let mut head = self.head_from((low, high), direction);
+        let mut runs = self.cursors(shadow, bounds, direction)?;
+        let mut head = self.head_from(bounds, direction);
         let end = if direction == Direction::Ascending { Ordering::Greater } else { Ordering::Less };
         loop {
             let all = core::iter::once(head).chain(runs.iter().map(Cursor::peek)).flatten();
@@ -246,7 +244,7 @@ impl Fd {
                 let order = if direction == Direction::Ascending { order } else { order.reverse() };
                 if order == Ordering::Less { entry } else { best }
             });
-            let Some(next) = next.filter(|entry| within(&entry[1..=key_bytes], (low, high)) != end) else {
+            let Some(next) = next.filter(|entry| within(&entry[1..=key_bytes], bounds) != end) else {
                 return Ok(());
             };
             let (key, value) = next[1..].split_at(key_bytes);
@@ -270,7 +268,7 @@ impl Fd {
     pub(super) fn build(
         &mut self,
         shadow: &mut Shadow<'_>,
-        records: &mut Ascending<'_, '_, '_>,
+        records: &mut Ascending<'_, '_>,
     ) -> Result<(), IndexError> {
         // As many levels as there can be; those that would have few fences go again.
         let levels = self.plan.levels;

@@ -65,7 +65,7 @@ mod tests;
 
 use crate::ordered::messages::ground::{
     Ascending, Bounds, CommittedState, Common, Identity, MessageScheme, MessageTree, PUT, REMOVE, Shadow,
-    ShadowOn, StorePages, corrupted,
+    ShadowOn, StorePages, Tour, corrupted,
 };
 use alloc::vec;
 use alloc::vec::Vec;
@@ -76,7 +76,8 @@ pub use model::best_ratio;
 use nandex::check::{CheckReport, IndexError, Invariant, message};
 use nandex::codec::{get_u32, get_u64, put_u32};
 use nandex::nand::Cause;
-use nandex::ordered::{Direction, Visit};
+use nandex::ordered::Direction;
+use nandex::ordered::change::Change;
 use nandex::units::Lpn;
 use run::{Cursor, EXTERNAL, Level, RunPage};
 pub use settings::FdConfig;
@@ -339,8 +340,7 @@ impl MessageScheme for Fd {
     fn update(
         &mut self,
         shadow: &mut Shadow<'_>,
-        key: &[u8],
-        value: Option<&[u8]>,
+        Change { key, value }: Change<'_>,
     ) -> Result<(), IndexError> {
         let found = self.head.find(key).map(|record| record[0]);
         if self.levels.is_empty() && value.is_none() {
@@ -364,21 +364,11 @@ impl MessageScheme for Fd {
         Ok(())
     }
 
-    fn range(
-        &mut self,
-        shadow: &mut Shadow<'_>,
-        bounds: Bounds<'_>,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> Result<(), IndexError> {
-        self.walk(shadow, bounds, direction, visit)
+    fn range(&mut self, shadow: &mut Shadow<'_>, tour: Tour<'_, '_>) -> Result<(), IndexError> {
+        self.walk(shadow, tour)
     }
 
-    fn load(
-        &mut self,
-        shadow: &mut Shadow<'_>,
-        records: &mut Ascending<'_, '_, '_>,
-    ) -> Result<(), IndexError> {
+    fn load(&mut self, shadow: &mut Shadow<'_>, records: &mut Ascending<'_, '_>) -> Result<(), IndexError> {
         self.build(shadow, records)
     }
 

@@ -38,12 +38,12 @@ mod sweep;
 pub(in crate::ordered) mod tests;
 mod walk;
 
+pub(in crate::ordered) use nandex::ordered::Tour;
 pub(in crate::ordered) use node::{Layout, Node, NodeAt, Tally, Written};
 pub(in crate::ordered) use record::{PUT, REMOVE, Records as Slice, Run, Shape};
 pub(crate) use shadow::{Identity, Shadow, ShadowOn};
 pub(in crate::ordered) use shadow::{NONE, corrupted};
 pub(in crate::ordered) use state::CommittedState;
-pub(in crate::ordered) use walk::Tour;
 
 use crate::ordered::journal::Buffered;
 use alloc::vec;
@@ -57,8 +57,7 @@ use nandex::ordered::{
 };
 use nandex::store::PageStore;
 
-/// The lower and the upper bound of a range.
-pub(crate) type Bounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+pub(crate) use nandex::ordered::Bounds;
 
 /// The settings that all trees of this kind have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,24 +145,13 @@ pub trait MessageScheme: Sized + nandex::shared::MaybeSend {
     }
 
     /// Enters an update: a value for a key, which was admitted, or `None` to remove the key.
-    fn update(&mut self, shadow: &mut Shadow<'_>, key: &[u8], value: Option<&[u8]>)
-    -> Result<(), IndexError>;
+    fn update(&mut self, shadow: &mut Shadow<'_>, change: Change<'_>) -> Result<(), IndexError>;
 
     /// Visits the records within bounds, in the order of keys.
-    fn range(
-        &mut self,
-        shadow: &mut Shadow<'_>,
-        bounds: Bounds<'_>,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> Result<(), IndexError>;
+    fn range(&mut self, shadow: &mut Shadow<'_>, tour: Tour<'_, '_>) -> Result<(), IndexError>;
 
     /// Fills the empty tree with sorted records. After an error it is still empty.
-    fn load(
-        &mut self,
-        shadow: &mut Shadow<'_>,
-        records: &mut Ascending<'_, '_, '_>,
-    ) -> Result<(), IndexError>;
+    fn load(&mut self, shadow: &mut Shadow<'_>, records: &mut Ascending<'_, '_>) -> Result<(), IndexError>;
 
     /// Checks the invariants of the scheme. Returns the number of units that it uses.
     fn check(&mut self, shadow: &mut Shadow<'_>, report: &mut CheckReport) -> Result<u32, IndexError>;
@@ -188,14 +176,14 @@ pub trait MessageScheme: Sized + nandex::shared::MaybeSend {
 }
 
 /// The sorted records of a load. They are counted and checked as they are read.
-pub struct Ascending<'a, 'b, 'r> {
+pub struct Ascending<'a, 'r> {
     records: Records<'a, 'r>,
     format: RecordFormat,
-    last: &'b mut Vec<u8>,
+    last: Vec<u8>,
     count: u64,
 }
 
-impl Ascending<'_, '_, '_> {
+impl Ascending<'_, '_> {
     /// Appends the next record to a run. Returns false at the end.
     pub(in crate::ordered) fn next_into(&mut self, run: &mut Run) -> Result<bool, IndexError> {
         let Some((key, value)) = self.records.next() else { return Ok(false) };
@@ -280,12 +268,14 @@ impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
             let found = message!("{used} units are in use, {} are kept from use", self.shadow.units.live());
             report.violation(Invariant::S3, 0, found);
         }
-        let unbounded = (Bound::Unbounded, Bound::Unbounded);
         let mut records = 0;
-        self.scheme.range(&mut self.shadow, unbounded, Direction::Ascending, &mut |_, _| {
+        let mut visit = |_: &[u8], _: &[u8]| {
             records += 1;
             ControlFlow::Continue(())
-        })?;
+        };
+        let bounds = (Bound::Unbounded, Bound::Unbounded);
+        let all = Tour { bounds, direction: Direction::Ascending, visit: &mut visit };
+        self.scheme.range(&mut self.shadow, all)?;
         report.records = records;
         Ok(report)
     }
@@ -313,7 +303,7 @@ impl<S: PageStore, T: MessageScheme> MessageTree<S, T> {
         if value.is_some() {
             self.admit(key)?;
         }
-        self.scheme.update(&mut self.shadow, key, value)?;
+        self.scheme.update(&mut self.shadow, Change { key, value })?;
         self.shadow.updated();
         Ok(())
     }
@@ -471,8 +461,7 @@ impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
             self.commit_all()?;
             return Ok(loaded);
         }
-        let mut last = Vec::new();
-        let mut records = Ascending { records, format: self.common.record, last: &mut last, count: 0 };
+        let mut records = Ascending { records, format: self.common.record, last: Vec::new(), count: 0 };
         self.scheme.load(&mut self.shadow, &mut records)?;
         let count = records.count;
         self.shadow.updated();
@@ -488,7 +477,7 @@ impl<S: PageStore, T: MessageScheme> OrderedIndex for MessageTree<S, T> {
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
         self.shadow.ready()?;
-        self.scheme.range(&mut self.shadow, (low, high), direction, visit)
+        self.scheme.range(&mut self.shadow, Tour { bounds: (low, high), direction, visit })
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {

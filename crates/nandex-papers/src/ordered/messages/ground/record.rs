@@ -6,9 +6,9 @@
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
-use core::ops::{Bound, Range};
+use core::ops::Range;
 use nandex::ordered::change::Change;
-use nandex::ordered::{Direction, RecordFormat};
+use nandex::ordered::{Bounds, Direction, RecordFormat, entries_within};
 
 /// The kind of a record that gives its key a value.
 pub(in crate::ordered) const PUT: u8 = 1;
@@ -90,19 +90,8 @@ impl<'a> Records<'a> {
         self.search(key).unwrap_or_else(|at| at)
     }
 
-    pub(in crate::ordered) fn within(&self, (low, high): (Bound<&[u8]>, Bound<&[u8]>)) -> Range<usize> {
-        let after = |key: &[u8]| self.search(key).map_or_else(|at| at, |at| at + 1);
-        let from = match low {
-            Bound::Included(key) => self.lower_bound(key),
-            Bound::Excluded(key) => after(key),
-            Bound::Unbounded => 0,
-        };
-        let to = match high {
-            Bound::Included(key) => after(key),
-            Bound::Excluded(key) => self.lower_bound(key),
-            Bound::Unbounded => self.len(),
-        };
-        from..to.max(from)
+    pub(in crate::ordered) fn within(&self, bounds: Bounds<'_>) -> Range<usize> {
+        entries_within(bounds, self.len(), |key| self.search(key))
     }
 
     pub(in crate::ordered) fn slice(&self, range: Range<usize>) -> Records<'a> {

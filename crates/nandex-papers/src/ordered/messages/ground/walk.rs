@@ -1,68 +1,59 @@
 //! Walks over nodes and their waiting records, claims of units at a mount, checks, and building a tree from
 //! sorted records.
 
+use super::Ascending;
 use super::children::Children;
 use super::node::{Layout, Node, Tally};
 use super::record::{PUT, Records, Run};
 use super::shadow::{NONE, Shadow};
-use super::{Ascending, Bounds};
 use alloc::string::ToString;
 use core::ops::{Bound, ControlFlow};
 use nandex::check::{CheckReport, IndexError, Invariant};
 use nandex::nand::Cause;
-use nandex::ordered::{Direction, Visit};
+use nandex::ordered::{Direction, Tour};
 
-/// The part of a tree to visit, the direction, and the visitor.
-pub(in crate::ordered) struct Tour<'a, 'v> {
-    pub(in crate::ordered) bounds: Bounds<'a>,
-    pub(in crate::ordered) direction: Direction,
-    pub(in crate::ordered) visit: Visit<'v>,
+/// Visits the values among records, in order. Newer records replace older ones of the same key.
+fn show(tour: &mut Tour<'_, '_>, newer: Records<'_>, older: Records<'_>) -> ControlFlow<()> {
+    let (newer, older) = (newer.slice(newer.within(tour.bounds)), older.slice(older.within(tour.bounds)));
+    let (mut flow, key) = (ControlFlow::Continue(()), newer.shape.key);
+    newer.merge(older, tour.direction, &mut |record| {
+        if record[0] == PUT {
+            flow = (tour.visit)(&record[1..=key], &record[1 + key..]);
+        }
+        flow.is_continue()
+    });
+    flow
 }
 
-impl Tour<'_, '_> {
-    /// Visits the values among records, in order. Newer records replace older ones of the same key.
-    fn show(&mut self, newer: Records<'_>, older: Records<'_>) -> ControlFlow<()> {
-        let (newer, older) = (newer.slice(newer.within(self.bounds)), older.slice(older.within(self.bounds)));
-        let (mut flow, key) = (ControlFlow::Continue(()), newer.shape.key);
-        newer.merge(older, self.direction, &mut |record| {
-            if record[0] == PUT {
-                flow = (self.visit)(&record[1..=key], &record[1 + key..]);
-            }
-            flow.is_continue()
-        });
-        flow
-    }
-
+impl Layout {
     /// Visits a node and everything below it. Newer records replace those found.
     pub(in crate::ordered) fn walk(
-        &mut self,
-        layout: &Layout,
+        &self,
         shadow: &mut Shadow<'_>,
         node: &Node,
         newer: Records<'_>,
+        tour: &mut Tour<'_, '_>,
     ) -> Result<ControlFlow<()>, IndexError> {
         if node.level == 1 {
-            return Ok(self.show(newer, node.records.all()));
+            return Ok(show(tour, newer, node.records.all()));
         }
         let all = node.records.under(newer, true);
         let slot = |bound: Bound<&[u8]>, otherwise| match bound {
             Bound::Included(key) | Bound::Excluded(key) => node.children.slot(key),
             Bound::Unbounded => otherwise,
         };
-        let (first, last) = (slot(self.bounds.0, 0), slot(self.bounds.1, node.children.len() - 1));
+        let (first, last) = (slot(tour.bounds.0, 0), slot(tour.bounds.1, node.children.len() - 1));
         for i in first..=last {
-            let at = if self.direction == Direction::Ascending { i } else { last - (i - first) };
+            let at = if tour.direction == Direction::Ascending { i } else { last - (i - first) };
             let waiting = all.all().slice(node.children.records_of(at, all.all()));
-            let child = layout.read(shadow, node.children.unit(at), node.level - 1, Cause::Host)?;
-            if self.walk(layout, shadow, &child, waiting)?.is_break() {
+            let child = self.read(shadow, node.children.unit(at), node.level - 1, Cause::Host)?;
+            if self.walk(shadow, &child, waiting, tour)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
     }
-}
 
-impl Layout {
     /// Claims and counts the nodes below one that is in RAM.
     pub(in crate::ordered) fn claim_below(
         &self,
@@ -123,7 +114,7 @@ impl Layout {
         &self,
         shadow: &mut Shadow<'_>,
         tally: &mut Tally,
-        records: &mut Ascending<'_, '_, '_>,
+        records: &mut Ascending<'_, '_>,
     ) -> Result<Node, IndexError> {
         let mut levels: alloc::vec::Vec<Children> = alloc::vec::Vec::new();
         let mut run = Run::new(self.shape);

@@ -342,7 +342,7 @@ impl La {
         newer: Slice<'_>,
     ) -> Result<ControlFlow<()>, IndexError> {
         let Some(below) = self.floors.get(floor) else {
-            return tour.walk(&self.layout, shadow, &self.root, newer);
+            return self.layout.walk(shadow, &self.root, newer, tour);
         };
         let slot = |bound: Bound<&[u8]>, otherwise| match bound {
             Bound::Included(key) | Bound::Excluded(key) => below.slot(key),

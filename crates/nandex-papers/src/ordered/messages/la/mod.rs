@@ -61,8 +61,8 @@ mod tests;
 pub use settings::LaConfig;
 
 use crate::ordered::messages::ground::{
-    Ascending, Bounds, CommittedState, Common, Identity, Layout, MessageScheme, MessageTree, Node, PUT, Run,
-    Shadow, ShadowOn, Slice, StorePages, Tally, Tour, corrupted,
+    Ascending, CommittedState, Common, Identity, Layout, MessageScheme, MessageTree, Node, PUT, Run, Shadow,
+    ShadowOn, Slice, StorePages, Tally, Tour, corrupted,
 };
 use alloc::string::ToString;
 use alloc::vec;
@@ -72,7 +72,6 @@ use nandex::check::{CheckReport, IndexError, Invariant, message};
 use nandex::codec::{get_u16, get_u32, put_u32};
 use nandex::nand::Cause;
 use nandex::ordered::change::Change;
-use nandex::ordered::{Direction, Visit};
 use nandex::units::Lpn;
 
 /// The LA-tree: subtrees share buffers on flash.
@@ -348,41 +347,25 @@ impl MessageScheme for La {
         Ok(self.layout.room_in_leaf(shadow, &self.root, key)? > self.tally.puts)
     }
 
-    fn update(
-        &mut self,
-        shadow: &mut Shadow<'_>,
-        key: &[u8],
-        value: Option<&[u8]>,
-    ) -> Result<(), IndexError> {
+    fn update(&mut self, shadow: &mut Shadow<'_>, change: Change<'_>) -> Result<(), IndexError> {
         let top = &self.floors[0].buffers[0];
-        if top.fragment.len() >= self.page_records && top.fragment.all().search(key).is_err() {
+        if top.fragment.len() >= self.page_records && top.fragment.all().search(change.key).is_err() {
             self.make_way(shadow)?;
         }
         let top = &mut self.floors[0].buffers[0].fragment;
-        let was = top.all().find(key).is_some_and(|(kind, _)| kind == PUT);
-        self.tally.puts += i64::from(value.is_some()) - i64::from(was);
-        top.put(Change { key, value });
+        let was = top.all().find(change.key).is_some_and(|(kind, _)| kind == PUT);
+        self.tally.puts += i64::from(change.value.is_some()) - i64::from(was);
+        top.put(change);
         self.is_drained = false;
         Ok(())
     }
 
-    fn range(
-        &mut self,
-        shadow: &mut Shadow<'_>,
-        bounds: Bounds<'_>,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> Result<(), IndexError> {
+    fn range(&mut self, shadow: &mut Shadow<'_>, mut tour: Tour<'_, '_>) -> Result<(), IndexError> {
         let nothing = Run::new(self.layout.shape);
-        let mut tour = Tour { bounds, direction, visit };
         self.walk(shadow, 0, &mut tour, nothing.all()).map(drop)
     }
 
-    fn load(
-        &mut self,
-        shadow: &mut Shadow<'_>,
-        records: &mut Ascending<'_, '_, '_>,
-    ) -> Result<(), IndexError> {
+    fn load(&mut self, shadow: &mut Shadow<'_>, records: &mut Ascending<'_, '_>) -> Result<(), IndexError> {
         let (layout, before) = (self.layout, self.tally);
         let built = shadow.attempt(|shadow| {
             self.root = layout.build(shadow, &mut self.tally, records)?;

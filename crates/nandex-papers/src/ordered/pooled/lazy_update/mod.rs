@@ -129,7 +129,7 @@ use nandex::ordered::bplus::ground::Lookup;
 use nandex::ordered::bplus::{BPlusTree, Fill};
 use nandex::ordered::change::Change;
 use nandex::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Tour, Visit,
 };
 use nandex::store::PageStore;
 
@@ -378,7 +378,7 @@ impl<T: GroupTree> OrderedIndex for Pooled<T> {
         direction: Direction,
         visit: Visit<'_>,
     ) -> Result<(), IndexError> {
-        range::merged(self, (low, high), direction, visit)
+        range::merged(self, Tour { bounds: (low, high), direction, visit })
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {

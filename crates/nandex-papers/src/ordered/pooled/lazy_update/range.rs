@@ -3,37 +3,20 @@
 use super::pool::Pool;
 use super::{GroupTree, Pooled};
 use core::cmp::Ordering;
-use core::ops::{Bound, ControlFlow};
+use core::ops::Bound;
 use nandex::check::IndexError;
 use nandex::ordered::buffered::{Merge, Pending};
 use nandex::ordered::change::Change;
-use nandex::ordered::{Direction, Visit, within};
+use nandex::ordered::{Direction, Tour, within};
 
 /// Visits the records between two bounds: those of the pool, and those of the tree that no request replaces
 /// or removes.
-pub(super) fn merged<T: GroupTree>(
-    index: &mut Pooled<T>,
-    bounds: (Bound<&[u8]>, Bound<&[u8]>),
-    direction: Direction,
-    visit: Visit<'_>,
-) -> Result<(), IndexError> {
+pub(super) fn merged<T: GroupTree>(index: &mut Pooled<T>, tour: Tour<'_, '_>) -> Result<(), IndexError> {
     let Pooled { tree, pool, .. } = index;
-    for bound in [bounds.0, bounds.1] {
-        if let Bound::Included(key) | Bound::Excluded(key) = bound {
-            tree.record().check_key(key)?;
-        }
-    }
+    tour.check(tree.record())?;
+    let Tour { bounds, direction, .. } = tour;
     let pending = Requests { pool, bounds, direction, next: first(pool, bounds, direction) };
-    let mut merge = Merge { pending, direction, visit };
-    let mut flow = ControlFlow::Continue(());
-    tree.range(bounds.0, bounds.1, direction, &mut |key, value| {
-        flow = merge.record(key, value);
-        flow
-    })?;
-    if flow.is_continue() {
-        let _ended = merge.rest();
-    }
-    Ok(())
+    Merge::new(pending, tour).walk(|visit| tree.range(bounds.0, bounds.1, direction, visit))
 }
 
 /// The request at which a walk begins.

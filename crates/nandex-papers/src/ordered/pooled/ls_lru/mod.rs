@@ -139,7 +139,7 @@ use nandex::check::{CheckReport, IndexError};
 use nandex::nand::Cause;
 use nandex::ordered::bplus::{BPlusTree, Fill};
 use nandex::ordered::change::Change;
-use nandex::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, Records, Room, Visit};
+use nandex::ordered::{Direction, Durability, IndexStats, Metric, OrderedIndex, Records, Room, Tour, Visit};
 use nandex::store::PageStore;
 use nandex::units::Lpn;
 use settings::REGROUPED_LEAVES;
@@ -508,7 +508,7 @@ impl<S: PageStore> OrderedIndex for LsLruTree<S> {
     ) -> Result<(), IndexError> {
         self.tree.ready()?;
         self.make_room()?;
-        range::merged(self, (low, high), direction, visit)
+        range::merged(self, Tour { bounds: (low, high), direction, visit })
     }
 
     fn sync(&mut self) -> Result<(), IndexError> {

@@ -8,15 +8,13 @@ use core::ops::{Bound, ControlFlow};
 use nandex::check::IndexError;
 use nandex::ordered::buffered::{Merge, Pending};
 use nandex::ordered::change::Change;
-use nandex::ordered::{Direction, Visit, within};
+use nandex::ordered::{Direction, Tour, within};
 use nandex::store::PageStore;
 
 /// Visits the records between two bounds: those of the leaves, as the dirty parts change them.
 pub(super) fn merged<S: PageStore>(
     index: &mut LsLruTree<S>,
-    bounds: (Bound<&[u8]>, Bound<&[u8]>),
-    direction: Direction,
-    visit: Visit<'_>,
+    Tour { bounds, direction, visit }: Tour<'_, '_>,
 ) -> Result<(), IndexError> {
     let LsLruTree { tree, cells, .. } = index;
     Ok(tree.walk_leaves(bounds, direction, &mut |buffer, leaf| {

@@ -64,22 +64,21 @@ use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 use area::LogArea;
-use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
 use nandex::check::{CheckReport, IndexError, Invariant};
 use nandex::nand::{Cause, Differs};
 use nandex::ordered::bplus::BPlusTree;
 use nandex::ordered::bplus::Fill;
 use nandex::ordered::bplus::ground::LeafSpan;
-use nandex::ordered::buffered::{Merge, Pending};
+use nandex::ordered::buffered::{Between, Merge};
 use nandex::ordered::change::Change;
 use nandex::ordered::{
-    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit, within,
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Tour, Visit,
+    entries_within,
 };
 use nandex::store::PageStore;
 use nandex::store::slice::{Slice, divide};
 use nandex::units::Lpn;
-use page::LogShape;
 use settings::LsbSizes;
 
 struct LogNode {
@@ -218,12 +217,7 @@ impl<S: PageStore> LsbTree<S> {
         Ok(found.map(|i| self.area.shape.change(&self.page, i).value))
     }
 
-    fn walk(
-        &mut self,
-        bounds: (Bound<&[u8]>, Bound<&[u8]>),
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> Result<(), IndexError> {
+    fn walk(&mut self, Tour { bounds, direction, visit }: Tour<'_, '_>) -> Result<(), IndexError> {
         let LsbTree { tree, area, open, page, .. } = self;
         let mut failed = Ok(());
         tree.walk_leaves(bounds, direction, &mut |_, leaf| {
@@ -238,7 +232,8 @@ impl<S: PageStore> LsbTree<S> {
                 },
             };
             let Some(log) = log else { return leaf.visit_records(direction, visit) };
-            let pending = Entries::new((area.shape, log), bounds, direction);
+            let left = entries_within(bounds, area.shape.count(log), |key| area.shape.search(log, key));
+            let pending = Between { left, direction, change: &|i| area.shape.change(log, i) };
             let mut merge = Merge { pending, direction, visit };
             let flow = leaf.visit_records(direction, &mut |key, value| merge.record(key, value));
             if flow.is_continue() { merge.rest() } else { ControlFlow::Break(()) }
@@ -305,57 +300,6 @@ fn parts<S: PageStore>(store: S, plan: &LsbSizes) -> Result<(Slice<S>, LogArea<S
         unreachable!("a store divided in two");
     };
     Ok((below, LogArea::closed(end, plan.shape)))
-}
-
-/// The entries of a log between two bounds that have not been shown yet.
-struct Entries<'a> {
-    log: (LogShape, &'a [u8]),
-    bounds: (Bound<&'a [u8]>, Bound<&'a [u8]>),
-    /// The range of entries left: from the first index up to but without the second.
-    left: (usize, usize),
-    direction: Direction,
-}
-
-impl<'a> Entries<'a> {
-    fn new(
-        log: (LogShape, &'a [u8]),
-        bounds: (Bound<&'a [u8]>, Bound<&'a [u8]>),
-        direction: Direction,
-    ) -> Entries<'a> {
-        let count = log.0.count(log.1);
-        // The first entry that is not below the bounds, and the first above them.
-        let from = match bounds.0 {
-            Bound::Unbounded => 0,
-            Bound::Included(key) => log.0.search(log.1, key).unwrap_or_else(|i| i),
-            Bound::Excluded(key) => log.0.search(log.1, key).map_or_else(|i| i, |i| i + 1),
-        };
-        let to = match bounds.1 {
-            Bound::Unbounded => count,
-            Bound::Included(key) => log.0.search(log.1, key).map_or_else(|i| i, |i| i + 1),
-            Bound::Excluded(key) => log.0.search(log.1, key).unwrap_or_else(|i| i),
-        };
-        Entries { log, bounds, left: (from, to.max(from)), direction }
-    }
-}
-
-impl Pending for Entries<'_> {
-    fn peek(&self) -> Option<Change<'_>> {
-        let (from, to) = self.left;
-        let at = if self.direction == Direction::Ascending { from } else { to.saturating_sub(1) };
-        let change = (from < to).then(|| self.log.0.change(self.log.1, at));
-        assert!(
-            change.is_none_or(|change| within(change.key, self.bounds) == Ordering::Equal),
-            "an entry that is shown lies within the bounds"
-        );
-        change
-    }
-
-    fn advance(&mut self) {
-        match self.direction {
-            Direction::Ascending => self.left.0 += 1,
-            Direction::Descending => self.left.1 -= 1,
-        }
-    }
 }
 
 /// Above a store with a journal: the entries of open log nodes wait in RAM, and the tree is never torn if
@@ -428,15 +372,9 @@ impl<S: PageStore> OrderedIndex for LsbTree<S> {
     ) -> Result<(), IndexError> {
         self.ready()?;
         let stranded = core::mem::take(&mut self.stranded);
-        let mut merge = Merge { pending: stranded.within((low, high), direction), direction, visit };
-        let mut flow = ControlFlow::Continue(());
-        let walked = self.walk((low, high), direction, &mut |key, value| {
-            flow = merge.record(key, value);
-            flow
-        });
-        if walked.is_ok() && flow.is_continue() {
-            let _ended = merge.rest();
-        }
+        let tour = Tour { bounds: (low, high), direction, visit };
+        let merge = Merge::new(stranded.within(tour.bounds, direction), tour);
+        let walked = merge.walk(|visit| self.walk(Tour { bounds: (low, high), direction, visit }));
         self.stranded = stranded;
         walked
     }

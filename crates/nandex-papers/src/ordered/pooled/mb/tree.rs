@@ -16,8 +16,8 @@ use nandex::ordered::bplus::BPlusTree;
 use nandex::ordered::bplus::ground::{LeafSpan, Name, Walk};
 use nandex::ordered::node::NodeShape;
 use nandex::ordered::{
-    Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,
-    within,
+    Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Tour,
+    Visit, within,
 };
 use nandex::store::PageStore;
 use nandex::units::Lpn;
@@ -182,22 +182,16 @@ impl<S: PageStore> WideTree<S> {
     }
 
     /// Shows the records of a leaf between two bounds. Returns false if no further leaf can have any.
-    fn show_leaf(
-        &mut self,
-        name: &Name,
-        bounds: Bounds<'_>,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> Result<ControlFlow<()>, IndexError> {
+    fn show_leaf(&mut self, name: &Name, tour: &mut Tour<'_, '_>) -> Result<ControlFlow<()>, IndexError> {
         self.load_header(0, name.page, Cause::Host)?;
         let pages = self.layout.pages(&self.frames[0].bytes);
         for i in 0..pages {
-            let place = if direction == Direction::Ascending { i } else { pages - 1 - i };
-            if self.lies_beside(place, pages, bounds) {
+            let place = if tour.direction == Direction::Ascending { i } else { pages - 1 - i };
+            if self.lies_beside(place, pages, tour.bounds) {
                 continue;
             }
             self.load_page(0, place, 1, Cause::Host)?;
-            if self.show_page(place, bounds, direction, visit).is_break() {
+            if self.show_page(place, tour).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -217,38 +211,20 @@ impl<S: PageStore> WideTree<S> {
         is_above || is_below
     }
 
-    fn show_page(
-        &self,
-        place: usize,
-        bounds: Bounds<'_>,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> ControlFlow<()> {
+    fn show_page(&self, place: usize, tour: &mut Tour<'_, '_>) -> ControlFlow<()> {
         let (shape, page) = (self.layout.shape(place), &self.frames[usize::from(place > 0)].bytes);
         let (area, entries) =
             (self.layout.area(place, page), self.layout.listed(&self.frames[0].bytes, place).1);
-        for i in 0..entries {
-            let at = if direction == Direction::Ascending { i } else { entries - 1 - i };
-            let key = shape.key(area, at);
-            if within(key, bounds) == Ordering::Equal {
-                visit(key, shape.value(area, at))?;
-            }
-        }
-        ControlFlow::Continue(())
+        tour.show(entries, |at| (shape.key(area, at), shape.value(area, at)))
     }
 
-    fn walk_range(
-        &mut self,
-        bounds: Bounds<'_>,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> Result<(), IndexError> {
-        let mut next = self.first_leaf(bounds, direction)?;
+    fn walk_range(&mut self, mut tour: Tour<'_, '_>) -> Result<(), IndexError> {
+        let mut next = self.first_leaf(&tour)?;
         while let Some(name) = next {
-            if self.show_leaf(&name, bounds, direction, visit)?.is_break() {
+            if self.show_leaf(&name, &mut tour)?.is_break() {
                 return Ok(());
             }
-            next = self.next_leaf(&name, bounds, direction)?;
+            next = self.next_leaf(&name, &tour)?;
         }
         Ok(())
     }

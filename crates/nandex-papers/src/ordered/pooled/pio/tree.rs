@@ -8,7 +8,6 @@ use alloc::boxed::Box;
 use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::cmp::Ordering;
 use core::ops::{Bound, ControlFlow};
 use nandex::check::{CheckReport, IndexError, Invariant};
 use nandex::nand::Cause;
@@ -17,8 +16,7 @@ use nandex::ordered::bplus::ground::{LeafSpan, Name, Walk};
 use nandex::ordered::change::Change;
 use nandex::ordered::node::NodeShape;
 use nandex::ordered::{
-    Bounds, Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Visit,
-    within,
+    Direction, Durability, IndexStats, Metric, OrderedIndex, RecordFormat, Records, Room, Tour, Visit,
 };
 use nandex::sort;
 use nandex::store::space::Space;
@@ -269,27 +267,22 @@ impl<S: PageStore> SegmentTree<S> {
     }
 
     /// prange: the leaves of the range are read several at a time, ever more as the walk goes on.
-    fn walk_range(
-        &mut self,
-        bounds: Bounds<'_>,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> Result<(), IndexError> {
-        let mut next = self.first_leaf(bounds, direction)?;
+    fn walk_range(&mut self, mut tour: Tour<'_, '_>) -> Result<(), IndexError> {
+        let mut next = self.first_leaf(&tour)?;
         let most = (self.requests_max / self.layout.segments).max(1);
         let mut together = 1;
         while next.is_some() {
             let mut leaves = Vec::new();
             while let Some(name) = next.take() {
                 leaves.push(name.page);
-                next = self.next_leaf(&name, bounds, direction)?;
+                next = self.next_leaf(&name, &tour)?;
                 if leaves.len() == together {
                     break;
                 }
             }
             let used = self.read_leaves(&leaves, Cause::Host)?;
             for (leaf, used) in used.into_iter().enumerate() {
-                if self.show_leaf((leaf * self.layout.segments, used), bounds, direction, visit).is_break() {
+                if self.show_leaf(leaf * self.layout.segments, used, &mut tour).is_break() {
                     return Ok(());
                 }
             }
@@ -298,22 +291,9 @@ impl<S: PageStore> SegmentTree<S> {
         Ok(())
     }
 
-    fn show_leaf(
-        &mut self,
-        (base, used): (usize, usize),
-        bounds: Bounds<'_>,
-        direction: Direction,
-        visit: Visit<'_>,
-    ) -> ControlFlow<()> {
-        let held = self.gather(base, used);
-        for i in 0..held {
-            let at = if direction == Direction::Ascending { i } else { held - 1 - i };
-            let key = self.flat_shape.key(&self.flat, at);
-            if within(key, bounds) == Ordering::Equal {
-                visit(key, self.flat_shape.value(&self.flat, at))?;
-            }
-        }
-        ControlFlow::Continue(())
+    fn show_leaf(&mut self, base: usize, used: usize, tour: &mut Tour<'_, '_>) -> ControlFlow<()> {
+        let (held, shape) = (self.gather(base, used), &self.flat_shape);
+        tour.show(held, |at| (shape.key(&self.flat, at), shape.value(&self.flat, at)))
     }
 
     fn check_all(&mut self) -> Result<CheckReport, IndexError> {

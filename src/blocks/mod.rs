@@ -37,6 +37,7 @@
 //!   if Full.
 //! - T2: Free, Unclean, Reserved and Bad blocks have no valid pages.
 
+pub mod behind;
 pub mod checkpoint;
 mod choose;
 pub mod hot;

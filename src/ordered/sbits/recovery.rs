@@ -3,6 +3,7 @@
 use super::blocks::{KeptBlock, read_sound};
 use super::page::{Header, entry, is_of_other_chip, newer_version};
 use super::{Sbits, SbitsConfig, project};
+use crate::blocks::behind::Behind;
 use crate::blocks::erase_all;
 use crate::check::{IndexError, Invariant, words};
 use crate::codec::is_blank;
@@ -191,8 +192,7 @@ impl<N: Nand> Sbits<N> {
         let pages_per_block = self.blocks.geometry.pages_per_block;
         let mut votes: Map<u32, (u32, u32, u64)> = Map::new();
         let (mut is_aside, mut is_erased, mut before, mut damage) = (false, true, 0, None);
-        // Page behind the last sound one of the block, on a chip on which no cut leaves such a page.
-        let (tears, mut broken) = (self.nand.tears(), None);
+        let mut behind = Behind::default();
         for at in 0..pages_per_block {
             let agreed = votes.len() == 1 && votes.values().all(|vote| vote.0 >= enough);
             if at >= enough && !is_aside && (agreed || (is_erased && enough == 2)) {
@@ -203,7 +203,7 @@ impl<N: Nand> Sbits<N> {
                 Ok(()) => is_erased &= is_blank(page),
                 Err(error) if error.is_uncorrectable() => {
                     is_erased = false;
-                    broken = broken.or(Some(("a page cannot be read", ppn)));
+                    behind.unsound(("a page cannot be read", ppn), false);
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -217,11 +217,11 @@ impl<N: Nand> Sbits<N> {
                 }
                 seen.is_of_other_chip |= is_of_other_chip(page);
                 if !is_blank(page) {
-                    broken = broken.or(Some(("a page's checksum does not match", ppn)));
+                    behind.unsound(("a page's checksum does not match", ppn), false);
                 }
                 continue;
             };
-            broken = None;
+            behind.sound();
             if seen.newest.is_none_or(|newest| header.sequence > newest.sequence) {
                 seen.newest = Some(header);
             }
@@ -246,7 +246,7 @@ impl<N: Nand> Sbits<N> {
                 *vote = (vote.0 + 1, at + 1, vote.2.max(header.sequence));
             }
         }
-        let damage = damage.or(broken.filter(|_| !tears));
+        let damage = damage.or(behind.damage(self.nand.tears()));
         seen.damage.extend(damage.map(|(what, ppn)| (what, ppn, !is_aside && votes.is_empty())));
         Ok(match votes.iter().max_by_key(|(_, vote)| vote.0) {
             Some((&number, &(_, pages, newest))) => Kind::Full(number, pages, newest),

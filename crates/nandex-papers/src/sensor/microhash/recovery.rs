@@ -7,6 +7,7 @@ use super::{Free, MicroHash, MicroHashConfig, Pending, Segment};
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
+use nandex::blocks::behind::Behind;
 use nandex::blocks::erase_all;
 use nandex::check::{IndexError, Invariant};
 use nandex::codec::is_blank;
@@ -240,40 +241,52 @@ impl<N: Nand> Ring<N> {
         page::is_of_elsewhere(page, self.spot(ppn), self.geometry.pages())
     }
 
+    /// Reads the pages of a block, and shows the sound ones that `fits` takes with their places. Ends at a
+    /// blank page if `ends_at_blank`.
+    fn each_sound(
+        &mut self,
+        block: Pbn,
+        ends_at_blank: bool,
+        fits: &dyn Fn(u32, &Header) -> bool,
+        show: &mut dyn FnMut(u32, Header, &[u8]),
+    ) -> Result<(), IndexError> {
+        let mut page = vec![0; self.geometry.page_bytes as usize];
+        let mut behind = Behind::default();
+        for at in 0..self.geometry.pages_per_block {
+            let ppn = self.geometry.page_at(block, at);
+            let is_read = self.look(ppn, &mut page)?;
+            let header = Header::decode(&page, self.spot(ppn)).filter(|header| is_read && fits(at, header));
+            if let Some(header) = header {
+                behind.sound();
+                show(at, header, &page);
+            } else if !is_read || !is_blank(&page) {
+                behind.unsound(ppn, is_read && self.is_stray(ppn, &page));
+            } else if ends_at_blank {
+                break;
+            }
+        }
+        behind.damage(self.nand.tears()).map_or(Ok(()), |ppn| Err(unsound(ppn)))
+    }
+
     /// Reads every page of a block of the log, and shows the sound ones.
     fn look_through(
         &mut self,
         block: Pbn,
         number: u64,
-        mut sound: impl FnMut(&mut Self, Header, &[u8]),
+        show: &mut dyn FnMut(Header, &[u8]),
     ) -> Result<Pages, IndexError> {
-        let mut page = vec![0; self.geometry.page_bytes as usize];
         let mut pages = Pages { count: 0, last: None, gap: false };
-        let (mut broken, mut is_stray): (Option<Ppn>, bool) = (None, false);
-        for at in 0..self.geometry.pages_per_block {
-            let ppn = self.geometry.page_at(block, at);
-            let is_read = self.look(ppn, &mut page)?;
-            let expected = number * self.pages_per_block() + u64::from(at);
-            let header = Header::decode(&page, self.spot(ppn))
-                .filter(|header| is_read && header.kind != Kind::Partial && header.number == expected);
-            let Some(header) = header else {
-                if !is_read || !is_blank(&page) {
-                    broken = broken.or(Some(ppn));
-                    is_stray |= is_read && self.is_stray(ppn, &page);
-                }
-                continue;
-            };
+        let first = number * self.pages_per_block();
+        let fits =
+            |at: u32, header: &Header| header.kind != Kind::Partial && header.number == first + u64::from(at);
+        self.each_sound(block, false, &fits, &mut |at, header, page| {
             // A directory says all that the pages before it did.
             pages.gap = (pages.gap || at > pages.count) && header.kind != Kind::Directory;
-            (broken, is_stray) = (None, false);
             pages.count = at + 1;
             pages.last = Some(header);
-            sound(self, header, &page);
-        }
-        match broken.filter(|_| is_stray || !self.nand.tears()) {
-            Some(ppn) => Err(unsound(ppn)),
-            None => Ok(pages),
-        }
+            show(header, page);
+        })?;
+        Ok(pages)
     }
 
     /// Reads the newest block of the log. Returns its pages, and the newest directory with the index pages
@@ -286,7 +299,7 @@ impl<N: Nand> Ring<N> {
     ) -> Result<(Pages, Option<Base>), IndexError> {
         let mut base: Option<Base> = None;
         let (mut oldest, mut is_lost) = (seen.oldest, false);
-        let pages = self.look_through(block, newest, |_, header, page| {
+        let pages = self.look_through(block, newest, &mut |header, page| {
             oldest = oldest.max(header.oldest);
             match header.kind {
                 Kind::Directory => {
@@ -310,35 +323,19 @@ impl<N: Nand> Ring<N> {
     fn newest_aside(&mut self, seen: &mut Seen) -> Result<Option<(Header, Ppn)>, IndexError> {
         let age = |header: &Header| (header.readings + u64::from(header.count), header.number);
         sort::unstable_by_key(&mut seen.aside, |(header, _)| core::cmp::Reverse(age(header)));
-        let mut page = vec![0; self.geometry.page_bytes as usize];
         let (mut newest, mut said): (Option<(Header, Ppn)>, u32) = (None, 0);
         let begun_last = seen.aside.get(1).or(seen.aside.first()).map(|(header, _)| age(header));
         let blocks = seen.aside.iter().take_while(|(header, _)| Some(age(header)) >= begun_last);
         for (number, &(_, block)) in blocks.enumerate() {
-            let (mut broken, mut is_stray) = (None, false);
             let (mut of_block, mut said_here): (Option<(Header, Ppn)>, u32) = (None, 0);
-            for at in 0..self.geometry.pages_per_block {
-                let ppn = self.geometry.page_at(block, at);
-                let is_read = self.look(ppn, &mut page)?;
-                let header = Header::decode(&page, self.spot(ppn))
-                    .filter(|header| is_read && header.kind == Kind::Partial);
-                let Some(header) = header else {
-                    if !is_read || !is_blank(&page) {
-                        broken = broken.or(Some(ppn));
-                    } else if number > 1 {
-                        break;
-                    }
-                    continue;
-                };
-                (broken, is_stray) = (None, false);
+            let geometry = self.geometry;
+            let fits = |_, header: &Header| header.kind == Kind::Partial;
+            self.each_sound(block, number > 1, &fits, &mut |at, header, _| {
                 said_here = said_here.max(header.oldest);
                 if of_block.is_none_or(|(other, _)| age(&header) > age(&other)) {
-                    of_block = Some((header, ppn));
+                    of_block = Some((header, geometry.page_at(block, at)));
                 }
-            }
-            if let Some(ppn) = broken.filter(|_| is_stray || !self.nand.tears()) {
-                return Err(unsound(ppn));
-            }
+            })?;
             let rank = |page: Option<(Header, Ppn)>, said| page.map(|(header, _)| (age(&header), said));
             if rank(of_block, said_here) > rank(newest, said) {
                 (newest, said) = (of_block, said_here);
@@ -387,7 +384,7 @@ impl<N: Nand> Ring<N> {
     /// the last sound page, or as a full block if the readings of the next block do not continue from that
     /// page.
     fn pages_before(&mut self, block: Pbn, number: u64, next: Option<Header>) -> Result<u32, IndexError> {
-        let pages = self.look_through(block, number, |_, _, _| {})?;
+        let pages = self.look_through(block, number, &mut |_, _| {})?;
         let readings = pages.last.map_or(0, |last| last.readings_up_to());
         let is_followed = next.is_none_or(|next| next.readings == readings);
         Ok(if is_followed { pages.count } else { self.geometry.pages_per_block })

@@ -75,8 +75,6 @@ use crate::check::CheckReport;
 use crate::fault::StoreFault;
 #[cfg(feature = "unstable")]
 pub use crate::ftl::cached::CacheCounters;
-#[cfg(not(feature = "unstable"))]
-pub(crate) use crate::ftl::cached::CacheCounters;
 use crate::ftl::cached::CachedTable;
 #[cfg(feature = "unstable")]
 pub use crate::ftl::cmt::ENTRY_BYTES;
@@ -356,24 +354,9 @@ impl Scheme for Dftl {
 }
 
 impl Dftl {
-    /// Counters of the cache since format or mount.
-    pub fn cache_counters(&self) -> CacheCounters {
-        self.cached.counters
-    }
-
-    /// Bytes of RAM that the cached entries take.
-    pub fn cache_bytes(&self) -> usize {
-        self.cached.cmt.ram_bytes()
-    }
-
-    /// Number of entries in the cache.
-    pub fn cached_entries(&self) -> usize {
-        self.cached.cmt.len()
-    }
-
-    /// Number of dirty entries that wait outside the cache.
-    pub fn untold_entries(&self) -> usize {
-        self.cached.untold.len()
+    /// Returns the table with its cache, for measurements.
+    pub fn cache(&self) -> &CachedTable {
+        &self.cached
     }
 
     /// Place of a logical page, looked up in the cache first.

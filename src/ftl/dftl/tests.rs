@@ -78,13 +78,13 @@ fn translation_pages_are_read_and_written_as_derived_by_hand() {
         assert_eq!(table_io(&ftl), *expected, "step {i}");
         assert!(ftl.check().unwrap().is_sound(), "step {i}");
     }
-    assert_eq!((ftl.scheme().cache_counters().hits, ftl.scheme().cache_counters().misses), (3, 10));
+    assert_eq!((ftl.scheme().cache().counters.hits, ftl.scheme().cache().counters.misses), (3, 10));
     for (lpn, byte) in [(0, 0), (1, 0), (2, 2), (40, 40), (41, 41), (42, 42), (70, 0)] {
         ftl.read(Lpn(lpn), Cause::Check, &mut data).unwrap();
         assert_eq!(data, [byte; 128]);
     }
     assert_eq!(table_io(&ftl), [9, 5], "looking on costs nothing");
-    assert_eq!((ftl.scheme().cache_counters().hits, ftl.scheme().cache_counters().misses), (3, 10));
+    assert_eq!((ftl.scheme().cache().counters.hits, ftl.scheme().cache().counters.misses), (3, 10));
 }
 
 /// A block of the logical pages 0, 1, 32 and 33 moves; the last two are cached. Their entries change in the
@@ -101,7 +101,7 @@ fn copying_is_lazy_and_updates_come_in_batches() {
     let pbn = flash.geometry().block_of(ppn);
     assert!(dftl.evacuate(flash, pbn).unwrap());
     assert_eq!(table_io(&ftl), [1, 2]);
-    assert_eq!(ftl.scheme().cache_counters().batch_updates, 1);
+    assert_eq!(ftl.scheme().cache().counters.batch_updates, 1);
     let counters = ftl.nand().counters();
     let levelling = [counters.page_reads, counters.page_programs, counters.block_erases];
     assert_eq!(levelling.map(|row| row[Cause::WearLevelling as usize]), [4, 4, 1]);
@@ -124,7 +124,7 @@ fn with_room_for_all_entries_it_is_page_mapping() {
         ideal.write(lpn, Cause::Host, &[i as u8; 512]).unwrap();
     }
     assert_eq!(table_io(&ftl), [0, 0]);
-    assert_eq!(ftl.scheme().cache_counters().misses, u64::from(pages));
+    assert_eq!(ftl.scheme().cache().counters.misses, u64::from(pages));
     let (moved, fewest) = (ftl.counters().moved_pages, ideal.counters().moved_pages);
     assert!(fewest > 5_000, "{fewest} pages moved by page mapping");
     assert!((fewest * 2 / 3..fewest * 3 / 2).contains(&moved), "{moved} pages moved, page mapping {fewest}");
@@ -150,15 +150,15 @@ fn the_cache_stays_within_its_budget() {
                 _ => ftl.write(lpn, Cause::Host, &data).unwrap(),
             }
             let dftl = ftl.scheme();
-            assert!(dftl.cached_entries() <= entries as usize && dftl.cache_bytes() <= budget);
-            assert!(dftl.untold_entries() <= 8, "those of a group at most");
+            assert!(dftl.cache().cmt.len() <= entries as usize && dftl.cache().cmt.ram_bytes() <= budget);
+            assert!(dftl.cache().untold.len() <= 8, "those of a group at most");
             if step % 1000 == 999 {
-                let counters = ftl.scheme().cache_counters();
+                let counters = ftl.scheme().cache().counters;
                 seen = [seen[0] + counters.table_victims, seen[1] + counters.batch_updates];
                 // After a cut there may be more of them, until the next write.
                 ftl = DftlFtl::mount(ftl.into_nand(), &settings).unwrap();
                 ftl.write(lpn, Cause::Host, &data).unwrap();
-                assert_eq!(ftl.scheme().untold_entries(), 0);
+                assert_eq!(ftl.scheme().cache().untold.len(), 0);
             }
         }
         assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
@@ -217,7 +217,7 @@ fn a_mount_after_a_cut_reads_what_lives_and_what_is_new() {
         let (blocks, since) = (u64::from(geometry.blocks), u64::from(record_interval(geometry)) + 2 * 8);
         let bound = 2 * live + 4 * blocks + since + 2 * u64::from(geometry.pages_per_block) * 8;
         assert!(reads <= bound, "round {round}: {reads} reads, {live} live pages");
-        assert!(ftl.scheme().untold_entries() <= 30 + 2 * 8, "{}", ftl.scheme().untold_entries());
+        assert!(ftl.scheme().cache().untold.len() <= 30 + 2 * 8, "{}", ftl.scheme().cache().untold.len());
         assert!(ftl.check().unwrap().is_sound(), "round {round}");
         for lpn in 0..pages as u32 {
             let mut data = [0; 128];

@@ -25,7 +25,7 @@ fn a_victim_is_asked_of_the_map_together_with_the_next_ones() {
         }
         assert!(ftl.check().unwrap().is_sound());
         assert_eq!(ftl.flash().state.is_counted(), validity == Validity::Counts);
-        let victims = ftl.counters().collections - ftl.scheme().cache_counters().table_victims;
+        let victims = ftl.counters().collections - ftl.scheme().cache().counters.table_victims;
         (table_io(&ftl), victims, ftl.counters().moved_pages, ftl.page_count().div_ceil(128))
     };
     let (bits, counted) = (work(Validity::Bits), work(Validity::Counts));
@@ -60,7 +60,7 @@ fn a_mount_reads_the_map_and_what_is_new() {
         let bound = 3 * table + 4 * 128 + since + 3 * 16 * 8;
         assert!(reads <= bound, "round {round}: {reads} reads, {bound} at most");
         assert!(ftl.check().unwrap().is_sound(), "round {round}");
-        assert!(ftl.scheme().untold_entries() <= 30 + 2 * 16, "{}", ftl.scheme().untold_entries());
+        assert!(ftl.scheme().cache().untold.len() <= 30 + 2 * 16, "{}", ftl.scheme().cache().untold.len());
     }
 }
 

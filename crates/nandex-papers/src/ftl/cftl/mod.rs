@@ -60,7 +60,7 @@ use nandex::blocks::victim::VictimPolicy;
 use nandex::blocks::{BlockState, Validity, Wear};
 use nandex::check::CheckReport;
 use nandex::fault::StoreFault;
-use nandex::ftl::cached::{CacheCounters, CachedTable};
+use nandex::ftl::cached::CachedTable;
 use nandex::ftl::cmt::Run;
 use nandex::ftl::collecting::{self, Collecting, Room};
 use nandex::ftl::mapping::{Flash, FlashConfig, HostPage, Mounted, Rules, Scheme, SchemeFtl};
@@ -103,7 +103,7 @@ impl Default for CftlConfig {
     }
 }
 
-/// Counters of CFTL besides [`nandex::ftl::mapping::FlashCounters`] and [`CacheCounters`].
+/// Counters of CFTL besides [`nandex::ftl::mapping::FlashCounters`] and those of its cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CftlCounters {
     /// Look-ups that the block map answered.
@@ -319,24 +319,9 @@ impl Scheme for Cftl {
 
 /// Methods that use the maps.
 impl Cftl {
-    /// Counters of the cache since format or mount.
-    pub fn cache_counters(&self) -> CacheCounters {
-        self.cached.counters
-    }
-
-    /// Bytes of RAM that the cached entries take now.
-    pub fn cache_bytes(&self) -> usize {
-        self.cached.cmt.ram_bytes()
-    }
-
-    /// Number of entries in the cache; each stands for a run of pages.
-    pub fn cached_entries(&self) -> usize {
-        self.cached.cmt.len()
-    }
-
-    /// Number of dirty entries that wait outside the cache.
-    pub fn untold_entries(&self) -> usize {
-        self.cached.untold.len()
+    /// The table with its cache, for measurements.
+    pub fn cache(&self) -> &CachedTable {
+        &self.cached
     }
 
     /// Number of logical blocks that have a data block.

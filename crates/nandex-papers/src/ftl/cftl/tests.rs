@@ -71,7 +71,7 @@ fn runs_are_cached_as_derived_by_hand() {
         write(&mut ftl, written);
         read(&mut ftl, wanted);
         assert_eq!(
-            (table_io(ftl.nand()), ftl.scheme().cached_entries()),
+            (table_io(ftl.nand()), ftl.scheme().cache().cmt.len()),
             (*expected, *entries),
             "step {step}"
         );
@@ -180,12 +180,12 @@ fn the_cache_stays_within_its_budget() {
                 _ => ftl.write(lpn, Cause::Host, &data).unwrap(),
             }
             let cftl = ftl.scheme();
-            assert!(cftl.cached_entries() <= entries as usize && cftl.cache_bytes() <= budget);
-            assert!(cftl.untold_entries() <= 64, "those of a group, and of a run that was divided");
+            assert!(cftl.cache().cmt.len() <= entries as usize && cftl.cache().cmt.ram_bytes() <= budget);
+            assert!(cftl.cache().untold.len() <= 64, "those of a group, and of a run that was divided");
             if step % 1000 == 999 {
                 ftl = CftlFtl::mount(ftl.into_nand(), &settings).unwrap();
                 ftl.write(lpn, Cause::Host, &data).unwrap();
-                assert_eq!(ftl.scheme().untold_entries(), 0);
+                assert_eq!(ftl.scheme().cache().untold.len(), 0);
             }
         }
     }

@@ -243,6 +243,7 @@ impl Run {
 mod tests {
     use super::*;
     use alloc::collections::BTreeMap;
+    use core::ops::Bound;
     use nandex::rng::Rng;
 
     const SHAPE: Shape = Shape { key: 2, value: 1 };

@@ -317,26 +317,22 @@ impl Fast {
         }
     }
 
-    /// Ends the sequential log block by the cheapest merge that is possible. `incoming` is a page of its
+    /// Ends the sequential log block by the cheapest merge that is possible. `host` is a page of its
     /// owner that the host writes now.
-    fn merge_owner(
-        &mut self,
-        flash: &mut Flash<'_>,
-        incoming: Option<HostPage<'_>>,
-    ) -> Result<(), StoreFault> {
+    fn merge_owner(&mut self, flash: &mut Flash<'_>, host: Option<HostPage<'_>>) -> Result<(), StoreFault> {
         let Some(sw) = self.sw else { return Ok(()) };
         let (old, pages) = (self.data.get(sw.owner), flash.geometry().pages_per_block);
-        let place = incoming.map_or(pages, |page| flash.split(page.lpn).1);
+        let place = host.map_or(pages, |page| flash.split(page.lpn).1);
         let is_open = sw.fill < pages && flash.is_open(sw.pbn, sw.fill);
         // After a mount the data block may hold the copy that counts of a page in SW.
         let below = |flash: &Flash<'_>, pbn: Pbn| {
             flash.blocks().next_valid(pbn, 0).is_some_and(|p| flash.geometry().page_in_block(p) < sw.fill)
         };
         let covers = !old.is_some_and(|pbn| below(flash, pbn));
-        if sw.fill == pages && incoming.is_none() && covers {
+        if sw.fill == pages && host.is_none() && covers {
             flash.counters.switch_merges += 1;
-        } else if !(is_open && place >= sw.fill && covers && self.complete(flash, sw, incoming)?) {
-            return self.merge_owner_in_full(flash, sw, incoming);
+        } else if !(is_open && place >= sw.fill && covers && self.complete(flash, sw, host)?) {
+            return self.merge_owner_in_full(flash, sw, host);
         }
         self.sw = None;
         self.data.switch(flash, sw.owner, sw.pbn)
@@ -347,10 +343,10 @@ impl Fast {
         &mut self,
         flash: &mut Flash<'_>,
         sw: Sequential,
-        incoming: Option<HostPage<'_>>,
+        host: Option<HostPage<'_>>,
     ) -> Result<bool, StoreFault> {
-        let sources = sources(flash, sw.owner, incoming, |lpn| self.find(flash, lpn));
-        let old = incoming.and_then(|page| Some((page.lpn, self.find(flash, page.lpn)?)));
+        let sources = sources(flash, sw.owner, host, |lpn| self.find(flash, lpn));
+        let old = host.and_then(|page| Some((page.lpn, self.find(flash, page.lpn)?)));
         if !flash.fill(sw.pbn, sw.owner, sw.fill, &sources[sw.fill as usize..])? {
             return Ok(false);
         }
@@ -365,9 +361,9 @@ impl Fast {
         &mut self,
         flash: &mut Flash<'_>,
         sw: Sequential,
-        incoming: Option<HostPage<'_>>,
+        host: Option<HostPage<'_>>,
     ) -> Result<(), StoreFault> {
-        self.merge_in_full(flash, sw.owner, incoming)?;
+        self.merge_in_full(flash, sw.owner, host)?;
         self.counters.full_sw_merges += 1;
         self.sw = None;
         flash.free(sw.pbn, Cause::Merge, Vec::new)
@@ -377,10 +373,10 @@ impl Fast {
         &mut self,
         flash: &mut Flash<'_>,
         lbn: Lbn,
-        incoming: Option<HostPage<'_>>,
+        host: Option<HostPage<'_>>,
     ) -> Result<(), StoreFault> {
-        let sources = sources(flash, lbn, incoming, |lpn| self.find(flash, lpn));
-        let old = incoming.and_then(|page| Some((page.lpn, self.find(flash, page.lpn)?)));
+        let sources = sources(flash, lbn, host, |lpn| self.find(flash, lpn));
+        let old = host.and_then(|page| Some((page.lpn, self.find(flash, page.lpn)?)));
         let pbn = flash.gather(lbn, &sources)?;
         if let Some((lpn, ppn)) = old {
             self.rw_map.drop_copy(flash, lpn, Some(ppn));

@@ -16,13 +16,13 @@ pub(super) fn log_blocks_of(good_blocks: u32) -> u32 {
 pub(super) fn sources<'a>(
     flash: &Flash<'_>,
     lbn: Lbn,
-    incoming: Option<HostPage<'a>>,
+    host: Option<HostPage<'a>>,
     find: impl Fn(u32) -> Option<Ppn>,
 ) -> Vec<Option<Source<'a>>> {
     let source = |page: u32| {
         let lpn = flash.lpn_at(lbn, page);
-        match incoming {
-            Some(incoming) if incoming.lpn == lpn => Some(Source::Host(incoming.data, incoming.cause)),
+        match host {
+            Some(host) if host.lpn == lpn => Some(Source::Host(host.data, host.cause)),
             _ => find(lpn).map(Source::Page),
         }
     };

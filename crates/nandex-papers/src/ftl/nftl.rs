@@ -352,18 +352,18 @@ impl Nftl {
         self.replace(flash, unit, Some(last))
     }
 
-    /// Folds out of place. `incoming` is a page of the unit that the host writes now.
+    /// Folds out of place. `host` is a page of the unit that the host writes now.
     fn fold_out(
         &mut self,
         flash: &mut Flash<'_>,
         unit: Lbn,
-        incoming: Option<HostPage<'_>>,
+        host: Option<HostPage<'_>>,
     ) -> Result<(), StoreFault> {
-        let sources = sources(flash, unit, incoming, |lpn| self.find(flash, lpn));
+        let sources = sources(flash, unit, host, |lpn| self.find(flash, lpn));
         if sources.iter().all(Option::is_none) {
             return self.replace(flash, unit, None);
         }
-        let old = incoming.and_then(|page| self.find(flash, page.lpn));
+        let old = host.and_then(|page| self.find(flash, page.lpn));
         let pbn = flash.gather(unit, &sources)?;
         drop(sources);
         old.into_iter().for_each(|ppn| flash.invalidate(ppn));

@@ -337,11 +337,8 @@ impl MessageScheme for Fd {
         Ok(())
     }
 
-    fn update(
-        &mut self,
-        shadow: &mut Shadow<'_>,
-        Change { key, value }: Change<'_>,
-    ) -> Result<(), IndexError> {
+    fn update(&mut self, shadow: &mut Shadow<'_>, change: Change<'_>) -> Result<(), IndexError> {
+        let Change { key, value } = change;
         let found = self.head.find(key).map(|record| record[0]);
         if self.levels.is_empty() && value.is_none() {
             self.puts -= u64::from(found == Some(PUT));

@@ -1,8 +1,8 @@
 //! Pages behind the newest one of a block, as a mount meets them.
 //!
-//! The pages of a block are programmed in order. An unsound page before a sound one is left over from a program
-//! that failed, after which the owner went on. One behind the newest sound page may have been the newest itself:
-//! on a chip whose programs a cut tears it was never acknowledged, on any other it is damaged.
+//! The pages of a block are programmed in order. An unsound page before a sound one is left over from a
+//! program that failed, after which the owner went on. One behind the newest sound page may have been the
+//! newest itself: on a chip whose programs a cut tears it was never acknowledged, on any other it is damaged.
 
 /// First unsound page behind the newest sound one of a block.
 #[derive(Clone, Copy, Debug)]

@@ -26,7 +26,7 @@ const BEYOND: [(&str, usize); 6] = [
     ("nandex", 10),
     ("nandex-lab", 2),
     ("nandex-look", 1),
-    ("nandex-papers", 17),
+    ("nandex-papers", 16),
     ("nandex-runner", 6),
     ("nandex-sqlite", 3),
 ];

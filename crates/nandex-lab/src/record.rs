@@ -41,7 +41,7 @@ pub fn write_csv_of(all: &[Results], out: impl Write) -> io::Result<()> {
     csv.flush()
 }
 
-/// What was measured after the phases of a run, by the name of its field.
+/// The costs measured after the phases of a run, by the names of their fields.
 fn after(run: &Run) -> impl Iterator<Item = (&'static str, Costs)> {
     let all = [
         ("mount_closed", run.mount_closed),

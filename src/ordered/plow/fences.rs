@@ -108,7 +108,7 @@ fn behind(at: u64, fence: u8, shift: u8) -> u64 {
     at.saturating_add(decode(fence, shift))
 }
 
-/// The part, of `parts` alike, in which a distance of at most `whole` lies. It does without a division of 64 bits.
+/// The part, of `parts` alike, in which a distance of at most `whole` lies. Nothing divides 64 bits.
 fn part(distance: u64, whole: u64, parts: usize) -> usize {
     // Parts are at most 2^GROUP_MAX, so the product has at most 32 bits.
     let shift = (64 - whole.leading_zeros()).saturating_sub(32 - u32::from(GROUP_MAX) - 1);
@@ -227,8 +227,8 @@ impl Run {
         self.guess(position).map(|(first, _, last)| (first, last))
     }
 
-    /// As `find`, and between the two the page in which the position lies if the keys of the group are
-    /// evenly spread.
+    /// Does the same as `find`, and tells between the two the page in which the position lies if the keys of
+    /// the group are evenly spread.
     pub(super) fn guess(&self, position: u64) -> Option<(usize, usize, usize)> {
         let (mut page, mut fence, mut found, mut end) = (0, 0, None, None);
         for extent in self.extents.iter() {

@@ -1,6 +1,7 @@
 //! Blocks in which the root names no page. A block begun after the newest commit page that a mount found
 //! holds pages newer than the root.
 
+use super::anchor::Anchor;
 use super::blocks::State;
 use super::medium::Found;
 use super::root::Worn;
@@ -17,6 +18,7 @@ impl<N: Nand> Survey<'_, N> {
         let mut least: Option<(u16, Pbn)> = None;
         for block in (0..self.geometry.blocks).map(Pbn) {
             if self.blocks.state(block) == State::Free
+                && self.is_in_question(block)
                 && self.look_behind(block, sequence, worn)?
                 && least.is_none_or(|least| self.blocks.erases(block) < least.0)
             {
@@ -29,11 +31,26 @@ impl<N: Nand> Survey<'_, N> {
         Ok(())
     }
 
+    /// True if the block may have been begun since the anchor, or if there is none.
+    fn is_in_question(&self, block: Pbn) -> bool {
+        self.anchor().is_none_or(|anchor| anchor.names(block))
+    }
+
+    /// The anchor by which the mount goes.
+    fn anchor(&self) -> Option<&Anchor> {
+        self.blocks.anchor.as_deref().filter(|anchor| anchor.in_force)
+    }
+
     /// Looks at a block in which the root names no page: it may have been begun after the newest commit page.
     /// True if the block holds only older pages, and was not erased when the root was written.
     fn look_behind(&mut self, block: Pbn, sequence: u64, worn: &Worn) -> Result<bool, IndexFault> {
         let first = self.geometry.page_at(block, 0);
-        let (begun, is_blank) = match self.medium.kept_first(block, self.seen.newest) {
+        let kept = match self.anchor() {
+            // Which program it was is of no matter: the root is newer.
+            Some(anchor) => anchor.is_old(block).map(|is_old| (u64::from(is_old), !is_old)),
+            None => self.medium.kept_first(block, self.seen.newest),
+        };
+        let (begun, is_blank) = match kept {
             Some(kept) => kept,
             None => match self.see(first)? {
                 Found::Whole(header) => (header.sequence, false),
@@ -57,6 +74,9 @@ impl<N: Nand> Survey<'_, N> {
         // other.
         let erases = match listed {
             Some(erases) => erases,
+            None if let Some(anchor) = self.anchor() => {
+                self.blocks.erases(block).saturating_add(u16::from(!anchor.was_erased(block)))
+            }
             None if is_blank && block.0 >= worn.touched => 1,
             None => worn.most.saturating_add(1),
         };

@@ -4,10 +4,12 @@
 //! the next commit page is written. The block erased least often is used first. A block in which a program
 //! failed takes no more pages, and is marked bad once its last page is dead.
 
+use super::anchor::Anchor;
 use crate::blocks::mark_bad;
 use crate::fault::IndexFault;
-use crate::nand::{Cause, Nand, NandError};
+use crate::nand::{Cause, Geometry, Nand, NandError};
 use crate::units::Pbn;
+use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -40,13 +42,15 @@ pub(super) struct Blocks {
     left: usize,
     /// Blocks from this number on were not used since the format.
     touched: u32,
-    pub(super) retired: u64,
+    pub(super) retired: u32,
     pub(super) erased: u64,
+    /// The newest anchor, on a chip that has anchors.
+    pub(super) anchor: Option<Box<Anchor>>,
 }
 
 impl Blocks {
-    pub(super) fn new(blocks: u32) -> Blocks {
-        let count = blocks as usize;
+    pub(super) fn new(geometry: Geometry) -> Blocks {
+        let count = geometry.blocks as usize;
         Blocks {
             states: vec![State::Free; count],
             erases: vec![0; count],
@@ -55,7 +59,12 @@ impl Blocks {
             touched: 0,
             retired: 0,
             erased: 0,
+            anchor: Anchor::none(geometry),
         }
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = Pbn> + use<> {
+        (0..self.states.len() as u32).map(Pbn)
     }
 
     pub(super) fn state(&self, block: Pbn) -> State {
@@ -105,7 +114,8 @@ impl Blocks {
     }
 
     pub(super) fn good(&self) -> usize {
-        self.states.iter().filter(|&&state| state != State::Bad).count()
+        let places = self.anchor.as_ref().map_or(0, |anchor| anchor.places.count_ones() as usize);
+        self.states.iter().filter(|&&state| state != State::Bad).count() - places
     }
 
     pub(super) fn is_any_bad(&self) -> bool {
@@ -131,11 +141,11 @@ impl Blocks {
     }
 
     pub(super) fn prepare(&mut self, nand: &mut impl Nand, cause: Cause) -> Result<(), IndexFault> {
-        while let Some(block) = self.least_worn(State::Free) {
+        self.make_void(nand)?;
+        while let Some(block) = self.next_of(State::Free) {
             match nand.erase(block, cause) {
                 Ok(()) => {
-                    self.erases[block.index()] = self.erases[block.index()].saturating_add(1);
-                    self.erased += 1;
+                    self.note_erased(block);
                     self.set(block, State::Erased);
                     return Ok(());
                 }
@@ -149,15 +159,74 @@ impl Blocks {
 
     /// Takes the next block, erased. `None` if no block is free.
     pub(super) fn take(&mut self, nand: &mut impl Nand) -> Result<Option<Pbn>, IndexFault> {
-        if self.ready() == 0 {
-            self.prepare(nand, Cause::GarbageCollection)?;
-        }
-        let block = self.least_worn(State::Erased);
+        let block = match self.take_announced(nand)? {
+            Some(block) => Some(block),
+            None => {
+                self.make_void(nand)?;
+                if self.ready() == 0 {
+                    self.prepare(nand, Cause::GarbageCollection)?;
+                }
+                self.least_worn(State::Erased)
+            }
+        };
         if let Some(block) = block {
             self.touch(block);
             self.set(block, State::Used);
         }
         Ok(block)
+    }
+
+    /// The next announced block, erased. If none is left, blocks are no longer chosen from the list.
+    fn take_announced(&mut self, nand: &mut impl Nand) -> Result<Option<Pbn>, IndexFault> {
+        while let Some(block) = self.anchor.as_ref().and_then(|anchor| anchor.left().next()) {
+            let state = self.state(block);
+            if state == State::Free {
+                self.prepare(nand, Cause::GarbageCollection)?;
+                continue;
+            }
+            if let Some(anchor) = &mut self.anchor {
+                anchor.pass_first();
+            }
+            if state == State::Erased {
+                return Ok(Some(block));
+            }
+        }
+        if let Some(anchor) = &mut self.anchor {
+            anchor.end();
+        }
+        Ok(None)
+    }
+
+    /// Makes sure that no anchor misleads a mount, where blocks are not taken from the list.
+    fn make_void(&mut self, nand: &mut impl Nand) -> Result<(), IndexFault> {
+        let Some(mut anchor) = self.anchor.take_if(|anchor| !anchor.in_force) else { return Ok(()) };
+        let done = anchor.make_void(self, nand);
+        self.anchor = Some(anchor);
+        done
+    }
+
+    /// The block in this state that is next: the first one announced, or the least worn.
+    fn next_of(&self, state: State) -> Option<Pbn> {
+        match self.anchor.as_ref().filter(|anchor| anchor.in_force) {
+            Some(anchor) => anchor.left().find(|&block| self.state(block) == state),
+            None => self.least_worn(state),
+        }
+    }
+
+    /// Number of free blocks that may be erased ahead, with those that are erased.
+    pub(super) fn erasable(&self) -> usize {
+        match self.anchor.as_ref().filter(|anchor| anchor.in_force) {
+            Some(anchor) => {
+                let free = anchor.left().filter(|&block| self.state(block) == State::Free).count();
+                free + self.ready()
+            }
+            None => self.free,
+        }
+    }
+
+    pub(super) fn note_erased(&mut self, block: Pbn) {
+        self.erases[block.index()] = self.erases[block.index()].saturating_add(1);
+        self.erased += 1;
     }
 
     pub(super) fn retire(&mut self, nand: &mut impl Nand, block: Pbn) -> Result<(), IndexFault> {
@@ -196,6 +265,7 @@ impl Blocks {
     }
 
     pub(super) fn ram_bytes(&self) -> usize {
-        self.states.capacity() * size_of::<State>() + self.erases.capacity() * size_of::<u16>()
+        let anchor = self.anchor.as_ref().map_or(0, |_| size_of::<Anchor>());
+        self.states.capacity() * size_of::<State>() + self.erases.capacity() * size_of::<u16>() + anchor
     }
 }

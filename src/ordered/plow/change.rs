@@ -159,15 +159,16 @@ impl<N: Nand> Core<N> {
         }
         let mut done = 0;
         while done < budget {
-            if self.stock.space.blocks.ready() < READY_AHEAD.min(self.stock.space.blocks.free()) {
+            if self.stock.space.blocks.ready() < READY_AHEAD.min(self.stock.space.blocks.erasable()) {
                 self.stock.space.blocks.prepare(&mut self.medium.nand, Cause::GarbageCollection)?;
             } else if !self.work_below()? {
                 break;
             }
             done += 1;
         }
-        let unready =
-            READY_AHEAD.min(self.stock.space.blocks.free()).saturating_sub(self.stock.space.blocks.ready());
+        let unready = READY_AHEAD
+            .min(self.stock.space.blocks.erasable())
+            .saturating_sub(self.stock.space.blocks.ready());
         Ok(unready as u32 + u32::from(self.medium.weak.is_some()))
     }
 

@@ -144,7 +144,8 @@ impl Stock {
                 report.violation(Invariant::I9, block.0.into(), found);
             }
             let is_open = self.levels.iter().any(|level| level.open.is_some_and(|open| open.0 == block));
-            if !is_free && !is_commit && !is_open && !is_owned {
+            let is_place = self.space.blocks.anchor.as_ref().is_some_and(|anchor| anchor.is_place(block));
+            if !is_free && !is_commit && !is_open && !is_owned && !is_place {
                 report.violation(Invariant::I9, block.0.into(), message!("{block} is in use for nothing"));
             }
         }

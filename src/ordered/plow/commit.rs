@@ -198,7 +198,7 @@ impl<N: Nand> Core<N> {
         (self.stock.commits.dirty, self.stock.commits.clean) = (false, clean);
         self.stock.commits.restart_tail((!clean).then_some(self.stock.memtable.len()));
         self.counters.commits += 1;
-        Ok(())
+        self.stock.renew_anchor(&mut self.medium)
     }
 
     /// Commits and notes that no change of the class *none* follows.

@@ -1,5 +1,6 @@
 //! Configuration of the index, and how it shares out the RAM.
 
+use super::anchor;
 use super::budget::{Form, extents_least, passing_bytes};
 use super::commit::{SEALS, commit_room_of, root_bytes_of};
 use super::cost::LEVELS_MAX;
@@ -139,7 +140,11 @@ impl Shares {
             least: wanted.unwrap_or(MEMTABLE_MIN) as u32,
             is_wanted: wanted.is_some(),
             ram: config.ram_bytes.unwrap_or(usize::MAX),
-            besides: own + 2 * page + lists_bytes(record, geometry) + passing_bytes(record),
+            besides: own
+                + 2 * page
+                + lists_bytes(record, geometry)
+                + passing_bytes(record)
+                + anchor::ram_bytes(geometry),
         };
         if config.ram_bytes.is_some() {
             shares.share_out((record, geometry))?;

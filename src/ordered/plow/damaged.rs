@@ -49,6 +49,11 @@ impl<N: Nand> Survey<'_, N> {
             return Err(IndexFault::broken(Invariant::I1, what, self.seen.displaced.1));
         }
         for damaged in core::mem::take(&mut self.seen.damaged) {
+            // Nobody needs an anchor.
+            let block = self.geometry.block_of(damaged);
+            if self.blocks.anchor.as_ref().is_some_and(|anchor| anchor.is_place(block)) {
+                continue;
+            }
             let pages = self.geometry.pages_per_block;
             let end = (self.geometry.block_of(damaged).0 + 1) * pages;
             let mut is_older = false;

@@ -84,7 +84,7 @@ impl<N: Nand> Core<N> {
         let is_wanted = self.stock.levels.drain != Drain::Off || is_to_be_lent;
         if is_wanted && self.planner.credit >= PAID && self.stock.has(Need::Ahead) {
             self.planner.credit -= PAID;
-            if self.stock.space.blocks.ready() < READY.min(self.stock.space.blocks.free()) {
+            if self.stock.space.blocks.ready() < READY.min(self.stock.space.blocks.erasable()) {
                 return self
                     .stock
                     .space

@@ -78,6 +78,11 @@ impl<N: Nand> Programs<'_, N> {
         };
         let header = Header { erases, commit: self.stock.commits.sequence, commits, ..header };
         if self.medium.program(ppn, cause, header)? {
+            if page == 0
+                && let Some(anchor) = &mut self.stock.space.blocks.anchor
+            {
+                anchor.note_begun(block);
+            }
             let next = page + 1;
             *self.open_of(target) = (next < self.stock.geometry.pages_per_block).then_some((block, next));
             self.stock.commits.carried = commits;

@@ -240,6 +240,17 @@ impl<N: Nand> Medium<N> {
         Ok(is_done(self.nand.program(ppn, cause, &self.output, &[]))?)
     }
 
+    /// Programs the page in the output buffer, whose contents are in place, as a page of an anchor: it has no
+    /// number of its own. False if the program fails.
+    pub(super) fn program_anchor(&mut self, ppn: Ppn, header: Header) -> Result<bool, IndexFault> {
+        header.encode(&mut self.output, ppn);
+        if self.holds(Some(ppn)) {
+            self.loaded = None;
+        }
+        self.credit.note_program();
+        Ok(is_done(self.nand.program(ppn, Cause::Checkpoint, &self.output, &[]))?)
+    }
+
     /// Bytes of a copied record: key, value, and a flag for a tombstone.
     pub(super) fn stride(&self) -> usize {
         self.record.entry_bytes() + 1

@@ -66,6 +66,7 @@
 //! code of the core exists once for all chips.
 
 mod above;
+mod anchor;
 mod append;
 mod behind;
 mod bits;
@@ -403,7 +404,7 @@ impl<N: Nand> OrderedIndex for Plow<N> {
             ("maps_written", space.map().map_or(0, |map| map.written)),
             ("steps_to_scrub", counters.scrubbed.into()),
             ("blocks_free", space.available() as u64),
-            ("blocks_retired", space.blocks.retired),
+            ("blocks_retired", space.blocks.retired.into()),
         ];
         IndexStats {
             height: levels.len() as u32,

@@ -43,6 +43,7 @@ impl<N: Nand> Core<N> {
     pub(super) fn set_up(&mut self) -> Result<(), IndexFault> {
         give_first(self);
         self.stock.space.blocks.note_bad(&mut self.medium.nand)?;
+        self.stock.space.blocks.choose_places();
         for _ in 0..self.stock.space.blocks.free() {
             self.stock.space.blocks.prepare(&mut self.medium.nand, Cause::Checkpoint)?;
         }
@@ -57,23 +58,14 @@ impl<N: Nand> Core<N> {
     pub(super) fn recover(&mut self) -> Result<(), IndexFault> {
         self.medium.cause = Cause::Recovery;
         self.stock.space.blocks.note_bad(&mut self.medium.nand)?;
-        let Core { medium, stock, planner, .. } = self;
-        let Stock { geometry, space, levels, memtable, commits } = stock;
-        let record = medium.record;
-        let mut chip = Survey::new(medium, *geometry, &mut space.blocks, Seen::default());
-        let Some((sequence, ppn)) = chip.look_at_all()? else {
-            chip.require_older(0)?;
+        let found = match take_over(self, true)? {
+            None => take_over(self, false)?,
+            found => found,
+        };
+        let Some((sequence, seen)) = found else {
             let found = unfit(&mut self.medium.nand, words("the chip holds no commit page of plow"))?;
             return Err(IndexError::NotFormatted(found).into());
         };
-        let map = space.map.as_deref_mut();
-        let shares = &mut planner.shares;
-        let (filtered, floor, lacking) = (0, None, 0);
-        let mut taking =
-            Taking { chip, levels, memtable, commits, map, shares, record, filtered, floor, lacking };
-        taking.root(ppn, sequence)?;
-        let (filtered, seen) = (taking.filtered, taking.chip.seen);
-        self.planner.planned_for = filtered;
         if self.stock.commits.followed && self.stock.commits.durability == Durability::None {
             return Err(IndexError::NotCleanlyClosed.into());
         }
@@ -123,6 +115,41 @@ impl<N: Nand> Core<N> {
     }
 }
 
+/// Finds the newest commit page, and takes over its root and all that the root names. Looks only where the
+/// newest anchor says (`is_anchored`), or everywhere. `None` if there is no commit page, or if the anchor is
+/// in doubt.
+fn take_over<N: Nand>(core: &mut Core<N>, is_anchored: bool) -> Result<Option<(u64, Seen)>, IndexFault> {
+    let Core { medium, stock, planner, .. } = core;
+    let Stock { geometry, space, levels, memtable, commits } = stock;
+    let record = medium.record;
+    if !is_anchored {
+        space.blocks.doubt_anchor();
+    }
+    let mut chip = Survey::new(medium, *geometry, &mut space.blocks, Seen::default());
+    let found = match is_anchored {
+        true if chip.find_anchor()? => chip.look_at_named()?,
+        true => None,
+        false => chip.look_at_all()?,
+    };
+    let Some((sequence, ppn)) = found else {
+        if !is_anchored {
+            chip.require_older(0)?;
+        }
+        return Ok(None);
+    };
+    let map = space.map.as_deref_mut();
+    let shares = &mut planner.shares;
+    let (filtered, floor, lacking) = (0, None, 0);
+    let mut taking =
+        Taking { chip, levels, memtable, commits, map, shares, record, filtered, floor, lacking };
+    if !taking.root(ppn, sequence)? {
+        return Ok(None);
+    }
+    let (filtered, seen) = (taking.filtered, taking.chip.seen);
+    planner.planned_for = filtered;
+    Ok(Some((sequence, seen)))
+}
+
 /// Mount after the newest commit page is found: takes over its root, and all that the root names.
 pub(super) struct Taking<'a, N> {
     pub(super) chip: Survey<'a, N>,
@@ -156,7 +183,8 @@ struct Waiting {
 }
 
 impl<N: Nand> Taking<'_, N> {
-    fn root(&mut self, ppn: Ppn, sequence: u64) -> Result<(), IndexFault> {
+    /// Takes over the root. False if it knows nothing of the anchor that led there.
+    fn root(&mut self, ppn: Ppn, sequence: u64) -> Result<bool, IndexFault> {
         let broken = || broken_root(ppn.0);
         let Found::Whole(header) = self.chip.medium.examine(ppn)? else { return Err(broken()) };
         let mut reader = Reader::new(&self.chip.medium.input[HEADER_BYTES..]);
@@ -176,6 +204,10 @@ impl<N: Nand> Taking<'_, N> {
         if root.levels.len() > super::cost::LEVELS_MAX {
             return Err(broken());
         }
+        if root.places.is_none() && self.chip.blocks.anchor.as_ref().is_some_and(|anchor| anchor.in_force) {
+            return Ok(false);
+        }
+        self.chip.blocks.take_places(root.places);
         self.commits.sequence = sequence;
         let block = self.chip.geometry.block_of(ppn);
         self.commits.newest = Some(block);
@@ -191,7 +223,7 @@ impl<N: Nand> Taking<'_, N> {
         let extents = self.shares.counted(form.1, (extents, is_mapped));
         if !self.shares.divide_mounted(form, (extents, is_mapped)) {
             drop(root);
-            return self.refuse_ram(&waiting, extents);
+            return self.refuse_ram(&waiting, extents).map(|()| true);
         }
         self.levels.filters = Filters::new(self.shares.filter);
         if let Some(map) = self.map.as_mut().filter(|_| self.shares.has_map_bytes(form)) {
@@ -220,7 +252,10 @@ impl<N: Nand> Taking<'_, N> {
             self.level(level, is_filtered && number == 0)?;
         }
         drop(root);
-        if is_late { self.waiting(&waiting, None, extents) } else { Ok(()) }
+        if is_late {
+            self.waiting(&waiting, None, extents)?;
+        }
+        Ok(true)
     }
 
     /// Takes the records that wait into the memtable. `header` is that of the commit page, if the page is in

@@ -4,8 +4,9 @@
 //! at  bytes  field
 //!  0    4    CRC-32 of the page's number and of every other byte of the data area
 //!  4    1    0x9E
-//!  5    1    kind: 1 run page, 2 commit page, 3 sealed page, 4 summary, 5 map page, 6 page of changes
-//!  6    1    flags: 1 = with tombstones; 2 = written by a close; 4 = a run page that commits;
+//!  5    1    kind: 1 run page, 2 commit page, 3 sealed page, 4 summary, 5 map page, 6 page of changes,
+//!                  7 anchor
+//!  6    1    flags: 1 = with tombstones, or an anchor's last page; 2 = written by a close; 4 = a run page that commits;
 //!                  8 = a commit page that changes of the class *none* follow
 //!  7    1    bits 40 to 47 of the number of the program, inverted
 //!  8    2    records, of a summary groups, of a map page extents, of a page of changes where they begin
@@ -19,6 +20,7 @@
 //! The number of the page is part of the checksum, so that a page in a wrong place is no page. The erase
 //! count tells the page from an older one in an earlier life of its block. The spare area is not used.
 
+use super::anchor::ANCHORS;
 use crate::codec::{crc32, crc32_before, get_u16, get_u32, get_u40, put_u16, put_u32, put_u40};
 use crate::units::Ppn;
 
@@ -52,6 +54,8 @@ pub(super) enum Kind {
     Map,
     /// A page of changes.
     Changes,
+    /// A page of an anchor.
+    Anchor,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +97,7 @@ impl Header {
             Kind::Summary => 4,
             Kind::Map => 5,
             Kind::Changes => CHANGES,
+            Kind::Anchor => 7,
         };
         page[6] = u8::from(self.tombstones)
             | u8::from(self.after == After::Nothing) << 1
@@ -119,6 +124,7 @@ impl Header {
             4 => Kind::Summary,
             5 => Kind::Map,
             CHANGES => Kind::Changes,
+            7 if ANCHORS => Kind::Anchor,
             _ => return None,
         };
         if get_u32(page, 0) != crc32(&[&ppn.0.to_le_bytes(), covered(page)]) {

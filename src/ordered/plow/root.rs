@@ -7,6 +7,7 @@
 //! sealed pages that are needed: how many, and the newest one's page and program
 //! version 5: extents that the map lists, and if any the page and the program of its last page
 //! records of a full page; blocks used since the format, the most erases of one; erased blocks: how many, and each with its erases
+//! versions 8 to 11: blocks of anchors, bit i for block i
 //! ```
 //!
 //! In version 5, where there are maps (`map`), the extents of a part are not counted but end with 0: twice
@@ -16,6 +17,7 @@
 //! Numbers have seven bits a byte, the lowest first. A cursor is a byte that says whether there is one, and a
 //! key.
 
+use super::anchor::ANCHORS;
 use super::blocks::Blocks;
 use super::commit::{SEALS, Stand};
 use super::cost::LEVELS_MAX;
@@ -35,6 +37,9 @@ const VERSION: u32 = 4;
 const VERSION_MAPPED: u32 = 5;
 /// Added to these versions where pages of changes may follow the commit page.
 const APPENDED: u32 = 2;
+/// Added where the chip has anchors (`anchor`).
+const ANCHORED: u32 = 4;
+const VERSION_LAST: u32 = VERSION_MAPPED + APPENDED + ANCHORED;
 /// Version before: no page of a step commits.
 const VERSION_BEFORE: u32 = 3;
 
@@ -274,6 +279,8 @@ pub(super) struct Root {
     /// Records of a full page of the last level.
     pub(super) page_records: u64,
     pub(super) worn: Worn,
+    /// The blocks of anchors, on a chip that has anchors.
+    pub(super) places: Option<u16>,
 }
 
 /// Erase counts of blocks that hold nothing.
@@ -355,6 +362,8 @@ pub(super) fn write(writer: &mut Writer<'_>, kept: &Kept<'_>) {
     let map = kept.map.filter(|_| MAPS);
     let version = if map.is_some() { VERSION_MAPPED } else { VERSION };
     let version = version + if kept.appended { APPENDED } else { 0 };
+    let anchor = blocks.anchor.as_ref().filter(|_| ANCHORS);
+    let version = version + if anchor.is_some() { ANCHORED } else { 0 };
     for number in shape(version, geometry, record) {
         writer.number(number.into());
     }
@@ -393,6 +402,9 @@ pub(super) fn write(writer: &mut Writer<'_>, kept: &Kept<'_>) {
     for block in blocks.erased_blocks() {
         writer.number(block.0.into());
         writer.number(blocks.erases(block).into());
+    }
+    if let Some(anchor) = anchor {
+        writer.number(anchor.places.into());
     }
 }
 
@@ -495,7 +507,7 @@ fn read_rest(reader: &mut Reader<'_>, form: Form) -> Option<Root> {
     }
     let page_records = reader.number()?.max(1);
     let worn = read_worn(reader, geometry)?;
-    Some(Root { levels, sealed, newest_sealed, map, appended: false, page_records, worn })
+    Some(Root { levels, sealed, newest_sealed, map, appended: false, page_records, worn, places: None })
 }
 
 fn read_worn(reader: &mut Reader<'_>, geometry: Geometry) -> Option<Worn> {
@@ -509,9 +521,13 @@ fn read_worn(reader: &mut Reader<'_>, geometry: Geometry) -> Option<Worn> {
 
 pub(super) fn read(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFormat) -> Result<Root, Wrong> {
     let version = reader.short().ok_or(Wrong::Broken)?;
-    let appended = (VERSION + APPENDED..=VERSION_MAPPED + APPENDED).contains(&version);
-    if !(VERSION_BEFORE..=VERSION_MAPPED).contains(&version) && !appended {
-        return Err(if version > VERSION_MAPPED { Wrong::Newer(version) } else { Wrong::Broken });
+    if !(VERSION_BEFORE..=VERSION_LAST).contains(&version) {
+        return Err(if version > VERSION_LAST { Wrong::Newer(version) } else { Wrong::Broken });
+    }
+    let flags = version.saturating_sub(VERSION);
+    let (is_mapped, appended, anchored) = (flags & 1 > 0, flags & APPENDED > 0, flags & ANCHORED > 0);
+    if anchored && !ANCHORS {
+        return Err(Wrong::Lacks(words("the chip has anchors: this build lacks \"full\"")));
     }
     if appended && !SEALS {
         return Err(Wrong::Lacks(words(
@@ -525,12 +541,15 @@ pub(super) fn read(reader: &mut Reader<'_>, geometry: Geometry, record: RecordFo
             return Err(Wrong::Other(differs));
         }
     }
-    let is_mapped = [VERSION_MAPPED, VERSION_MAPPED + APPENDED].contains(&version);
     if is_mapped && !super::map::is_kept(geometry, record) {
         return Err(Wrong::Lacks(words("the root's extents lie in map pages: this build lacks \"full\"")));
     }
     let root = read_rest(reader, (geometry, record, is_mapped)).ok_or(Wrong::Broken)?;
-    Ok(Root { appended, ..root })
+    let places = match anchored && ANCHORS {
+        true => Some(reader.below(1 << 16).ok_or(Wrong::Broken)? as u16),
+        false => None,
+    };
+    Ok(Root { appended, places, ..root })
 }
 
 #[cfg(test)]
@@ -542,7 +561,7 @@ mod tests {
     const RECORD: RecordFormat = RecordFormat::new(4, 4);
 
     fn blocks() -> Blocks {
-        let mut blocks = Blocks::new(32);
+        let mut blocks = Blocks::new(Geometry::new(512, 16, 16, 32));
         blocks.touch(Pbn(9));
         blocks.set(Pbn(3), State::Erased);
         blocks.set_erases(Pbn(3), 12);

@@ -77,7 +77,7 @@ pub(super) struct Space {
 impl Space {
     pub(super) fn new(geometry: Geometry, has_maps: bool) -> Space {
         Space {
-            blocks: Blocks::new(geometry.blocks),
+            blocks: Blocks::new(geometry),
             map: Map::none(has_maps),
             changes: 0,
             relieved_in_vain: u64::MAX,

@@ -72,7 +72,8 @@ impl<'a, N: Nand> Survey<'a, N> {
         self.medium.keep_none();
         for block in (0..self.geometry.blocks).map(Pbn) {
             if self.blocks.state(block) != State::Bad {
-                self.look_at(block)?;
+                let (found, _) = self.look_at(block)?;
+                self.medium.keep_first(block, found);
             }
         }
         self.find_commit()?;
@@ -80,7 +81,7 @@ impl<'a, N: Nand> Survey<'a, N> {
     }
 
     /// Looks for the newest commit page, from the newest block with commit pages on.
-    fn find_commit(&mut self) -> Result<(), IndexFault> {
+    pub(super) fn find_commit(&mut self) -> Result<(), IndexFault> {
         // They are few, so the largest is searched for each time instead of sorting them.
         let mut blocks = core::mem::take(&mut self.seen.commit_blocks);
         while let Some(newest) = (0..blocks.len()).max_by_key(|&i| blocks[i]) {
@@ -106,7 +107,7 @@ impl<'a, N: Nand> Survey<'a, N> {
 
     /// Number of pages of a block that were programmed: they are the first ones. A torn page may count or
     /// not.
-    fn programmed(&mut self, block: Pbn) -> Result<u32, IndexFault> {
+    pub(super) fn programmed(&mut self, block: Pbn) -> Result<u32, IndexFault> {
         let pages = self.geometry.pages_per_block;
         let (mut low, mut high) = (0, pages);
         while low < high {
@@ -164,19 +165,19 @@ impl<'a, N: Nand> Survey<'a, N> {
         }
     }
 
-    /// Looks at the first page of a block, and at all its pages if the first one tells nothing.
-    fn look_at(&mut self, block: Pbn) -> Result<(), IndexFault> {
+    /// Looks at the first page of a block, and at all its pages if the first one tells nothing. Returns what
+    /// the first page is, and whether pages follow it for certain.
+    pub(super) fn look_at(&mut self, block: Pbn) -> Result<(Found, bool), IndexFault> {
         let found = self.look_at_page(self.geometry.page_at(block, 0))?;
-        self.medium.keep_first(block, found);
         match found {
-            Found::Whole(_) => Ok(()),
+            Found::Whole(_) => Ok((found, false)),
             // A page that was being programmed, or is damaged, may read as erased.
-            _ if self.see(self.geometry.page_at(block, 1))? == Found::Blank => Ok(()),
+            _ if self.see(self.geometry.page_at(block, 1))? == Found::Blank => Ok((found, false)),
             _ => {
                 for page in 0..self.geometry.pages_per_block {
                     self.look_at_page(self.geometry.page_at(block, page))?;
                 }
-                Ok(())
+                Ok((found, true))
             }
         }
     }

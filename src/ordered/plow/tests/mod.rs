@@ -3,6 +3,8 @@
 mod cuts;
 // What plow has from this tier on, and chips whose roots leave no room for a memtable before.
 #[cfg(feature = "full")]
+mod anchors;
+#[cfg(feature = "full")]
 mod append;
 #[cfg(feature = "full")]
 mod bound;

@@ -61,7 +61,7 @@ pub(super) struct Anchor {
     announced: List<ANNOUNCED>,
     taken: usize,
     erased: u64,
-    /// Those of them whose first page a mount found whole, and older than the anchor.
+    /// Announced blocks whose first page a mount found whole, and older than the anchor.
     old: u64,
     /// Blocks being filled when the anchor was written.
     filled: List<OPEN>,
@@ -460,7 +460,7 @@ impl<N: Nand> Survey<'_, N> {
         }
     }
 
-    /// Looks at the blocks that the anchor names. Returns the newest commit page, unless anything is in doubt.
+    /// Looks at the blocks that the anchor names. Returns the newest commit page, if nothing is in doubt.
     pub(super) fn look_at_named(&mut self) -> Result<Option<(u64, Ppn)>, IndexFault> {
         let Some(mut anchor) = self.blocks.anchor.take() else { return Ok(None) };
         for block in anchor.filled.all() {

@@ -301,7 +301,16 @@ impl Stock {
         let pages = ((blocks * self.geometry.pages_per_block as usize) as u64).min(numbered);
         let body = self.geometry.page_bytes as usize - HEADER_BYTES;
         let records = pages * (body / (self.memtable.record.entry_bytes() + 1)) as u64 / 2;
-        Room { pages, records, surely: records }
+        Room { pages, records, surely: records.min(self.taken_surely()) }
+    }
+
+    /// Number of records for which the lists of extents surely have RAM: each may make two steps, and a step
+    /// divides one extent and begins another.
+    fn taken_surely(&self) -> u64 {
+        match self.levels.extents_left() {
+            usize::MAX => u64::MAX,
+            left => (left.saturating_sub(self.dissolved(1) + 1) / 4) as u64,
+        }
     }
 }
 

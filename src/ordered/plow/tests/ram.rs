@@ -61,13 +61,19 @@ fn the_memtable_has_the_ram_that_few_extents_leave() {
     }
 }
 
+/// Inserts random records until one is refused. None of those is that were surely to find room.
 fn insert_until_full(plow: &mut Plow<SimChip>, model: &mut Model, rng: &mut Rng) -> Limit {
+    let mut promised = 0;
     loop {
+        promised = plow.free().unwrap().surely.max(promised);
         let (key, mut value) = (key(rng.next_u64(), 8), vec![0x55; plow.record().value_bytes.into()]);
         value.iter_mut().for_each(|byte| *byte |= rng.below(256) as u8);
         match put(plow, model, &key, &value) {
-            Ok(_) => {}
-            Err(IndexError::Full(limit)) => return limit,
+            Ok(_) => promised = promised.saturating_sub(1),
+            Err(IndexError::Full(limit)) => {
+                assert_eq!(promised, 0, "{} records in, and more were surely to find room", model.len());
+                return limit;
+            }
             Err(error) => panic!("{error} with {} records", model.len()),
         }
     }

@@ -198,10 +198,8 @@ impl Anchor {
         if let Some(open) = self.open.filter(|open| open.1 + self.pages.max(1) <= last) {
             return Ok(Some(open));
         }
-        let from = self.open.map_or(PLACES - 1, |open| open.0.0);
-        for step in 1..=PLACES {
-            let block = Pbn((from + step) % PLACES);
-            if self.is_place(block) && self.erase(block, blocks, nand)? {
+        for block in self.others_first() {
+            if self.erase(block, blocks, nand)? {
                 self.open = Some((block, 0));
                 return Ok(self.open);
             }
@@ -230,22 +228,45 @@ impl Anchor {
         if nand.is_bad(block)? { Ok(()) } else { Err(IndexError::WornOut.into()) }
     }
 
-    /// Makes sure that no anchor on the chip misleads a mount.
+    /// Blocks of anchors, those behind the one being filled first: of them the newest anchor goes last.
+    fn others_first(&self) -> impl Iterator<Item = Pbn> + use<> {
+        let from = self.open.map_or(PLACES - 1, |open| open.0.0);
+        let places = self.places;
+        (1..=PLACES)
+            .map(move |step| Pbn((from + step) % PLACES))
+            .filter(move |block| places >> block.0 & 1 == 1)
+    }
+
+    /// Makes sure that no anchor on the chip misleads a mount. As long as one is left, the newest is.
     pub(super) fn make_void<N: Nand>(&mut self, blocks: &mut Blocks, nand: &mut N) -> Result<(), IndexFault> {
         if self.is_void {
             return Ok(());
         }
-        for block in (0..PLACES).map(Pbn) {
-            if self.is_place(block) {
-                self.erase(block, blocks, nand)?;
-            }
+        for block in self.others_first() {
+            self.erase(block, blocks, nand)?;
         }
         (self.open, self.is_void) = (None, true);
         Ok(())
     }
 
-    /// Writes the anchor. False if no block is left for anchors.
+    /// Writes the anchor. False if no block is left for anchors. A block that fails is marked bad last, since
+    /// it may hold the anchor before.
     fn write<N: Nand>(&mut self, blocks: &mut Blocks, medium: &mut Medium<N>) -> Result<bool, IndexFault> {
+        let before = self.places;
+        let written = self.write_whole(blocks, medium)?;
+        for block in (0..PLACES).map(Pbn) {
+            if (before & !self.places) >> block.0 & 1 == 1 && blocks.state(block) != State::Bad {
+                self.retire(block, blocks, &mut medium.nand)?;
+            }
+        }
+        Ok(written)
+    }
+
+    fn write_whole<N: Nand>(
+        &mut self,
+        blocks: &mut Blocks,
+        medium: &mut Medium<N>,
+    ) -> Result<bool, IndexFault> {
         let geometry = medium.nand.geometry();
         while let Some((block, first)) = self.place(blocks, &mut medium.nand)? {
             let mut told = 0;
@@ -257,7 +278,7 @@ impl Anchor {
                 let (sequence, commit) = (self.sequence, self.sequence);
                 let header = Header { sequence, commit, ..header };
                 if !medium.program_anchor(geometry.page_at(block, page), header)? {
-                    self.retire(block, blocks, &mut medium.nand)?;
+                    self.places &= !(1 << block.0);
                     break;
                 }
                 self.open = Some((block, page + 1));
@@ -334,7 +355,7 @@ impl Stock {
 
     /// Writes an anchor behind the commit page, if few announced blocks are left.
     pub(super) fn renew_anchor<N: Nand>(&mut self, medium: &mut Medium<N>) -> Result<(), IndexFault> {
-        let Some(mut anchor) = self.space.blocks.anchor.take() else { return Ok(()) };
+        let Some(mut anchor) = self.space.blocks.anchor.take().filter(|_| ANCHORS) else { return Ok(()) };
         if !self.is_anchor_due(&anchor) {
             self.space.blocks.anchor = Some(anchor);
             return Ok(());
@@ -351,14 +372,18 @@ impl Stock {
         if !matches!(written, Ok(false)) {
             self.space.blocks.anchor = Some(anchor);
         }
-        written.map(|_| ())
+        match written {
+            // The commit page is written. Whoever takes a block is refused then.
+            Err(error) if error.is_refusal() => Ok(()),
+            other => other.map(|_| ()),
+        }
     }
 }
 
 impl Blocks {
     /// Chooses the blocks of anchors, for a format.
     pub(super) fn choose_places(&mut self) {
-        let Some(mut anchor) = self.anchor.take() else { return };
+        let Some(mut anchor) = self.anchor.take().filter(|_| ANCHORS) else { return };
         let wanted = (self.all().count() as u32 / BLOCKS_MAX_WITHOUT).clamp(2, 8);
         for block in (0..PLACES).map(Pbn) {
             if self.state(block) != State::Bad && anchor.places.count_ones() < wanted {
@@ -385,17 +410,21 @@ impl Blocks {
     /// Forgets the anchor that a mount found: it is in doubt.
     pub(super) fn doubt_anchor(&mut self) {
         if let Some(anchor) = &mut self.anchor {
-            **anchor = Anchor::default();
+            **anchor = Anchor { open: anchor.open, ..Anchor::default() };
         }
-        let all = self.all();
-        all.for_each(|block| self.set_erases(block, 0));
+        for block in self.all() {
+            if self.state(block) != State::Bad {
+                self.set(block, State::Free);
+            }
+            self.set_erases(block, 0);
+        }
     }
 }
 
 impl<N: Nand> Survey<'_, N> {
     /// Finds the newest whole anchor and takes it over. False if there is none.
     pub(super) fn find_anchor(&mut self) -> Result<bool, IndexFault> {
-        let Some(mut anchor) = self.blocks.anchor.take() else { return Ok(false) };
+        let Some(mut anchor) = self.blocks.anchor.take().filter(|_| ANCHORS) else { return Ok(false) };
         let mut begun = [(0, Pbn(0)); PLACES as usize];
         for block in (0..PLACES).map(Pbn).filter(|&block| self.blocks.state(block) != State::Bad) {
             if let Found::Whole(header) = self.medium.examine(self.geometry.page_at(block, 0))?
@@ -405,6 +434,9 @@ impl<N: Nand> Survey<'_, N> {
             }
         }
         begun.sort_unstable();
+        // Nothing is programmed in a block that was open before a mount.
+        anchor.open =
+            begun.last().filter(|begun| begun.0 > 0).map(|begun| (begun.1, self.geometry.pages_per_block));
         let mut is_found = false;
         for &(_, block) in begun.iter().rev().filter(|begun| begun.0 > 0) {
             is_found = is_found || self.find_anchor_in(block, &mut anchor)?;
@@ -421,9 +453,7 @@ impl<N: Nand> Survey<'_, N> {
             let ppn = self.geometry.page_at(block, page);
             let Found::Whole(header) = self.medium.examine(ppn)? else { continue };
             if header.kind == Kind::Anchor && header.tombstones && self.read_anchor(anchor, ppn, &header)? {
-                // Nothing is programmed in a block that was open before a mount.
-                let next = self.geometry.pages_per_block;
-                (anchor.open, anchor.pages) = (Some((block, next)), header.count.into());
+                anchor.pages = header.count.into();
                 return Ok(true);
             }
         }
@@ -462,7 +492,7 @@ impl<N: Nand> Survey<'_, N> {
 
     /// Looks at the blocks that the anchor names. Returns the newest commit page, if nothing is in doubt.
     pub(super) fn look_at_named(&mut self) -> Result<Option<(u64, Ppn)>, IndexFault> {
-        let Some(mut anchor) = self.blocks.anchor.take() else { return Ok(None) };
+        let Some(mut anchor) = self.blocks.anchor.take().filter(|_| ANCHORS) else { return Ok(None) };
         for block in anchor.filled.all() {
             self.look_at_announced(block)?;
         }

@@ -4,7 +4,7 @@
 //! the next commit page is written. The block erased least often is used first. A block in which a program
 //! failed takes no more pages, and is marked bad once its last page is dead.
 
-use super::anchor::Anchor;
+use super::anchor::{ANCHORS, Anchor};
 use crate::blocks::mark_bad;
 use crate::fault::IndexFault;
 use crate::nand::{Cause, Geometry, Nand, NandError};
@@ -178,7 +178,7 @@ impl Blocks {
 
     /// The next announced block, erased. If none is left, blocks are no longer chosen from the list.
     fn take_announced(&mut self, nand: &mut impl Nand) -> Result<Option<Pbn>, IndexFault> {
-        while let Some(block) = self.anchor.as_ref().and_then(|anchor| anchor.left().next()) {
+        while ANCHORS && let Some(block) = self.anchor.as_ref().and_then(|anchor| anchor.left().next()) {
             let state = self.state(block);
             if state == State::Free {
                 self.prepare(nand, Cause::GarbageCollection)?;
@@ -199,7 +199,9 @@ impl Blocks {
 
     /// Makes sure that no anchor misleads a mount, where blocks are not taken from the list.
     fn make_void(&mut self, nand: &mut impl Nand) -> Result<(), IndexFault> {
-        let Some(mut anchor) = self.anchor.take_if(|anchor| !anchor.in_force) else { return Ok(()) };
+        let Some(mut anchor) = self.anchor.take_if(|anchor| ANCHORS && !anchor.in_force) else {
+            return Ok(());
+        };
         let done = anchor.make_void(self, nand);
         self.anchor = Some(anchor);
         done

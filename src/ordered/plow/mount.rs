@@ -58,9 +58,14 @@ impl<N: Nand> Core<N> {
     pub(super) fn recover(&mut self) -> Result<(), IndexFault> {
         self.medium.cause = Cause::Recovery;
         self.stock.space.blocks.note_bad(&mut self.medium.nand)?;
-        let found = match take_over(self, true)? {
-            None => take_over(self, false)?,
-            found => found,
+        let shares = self.planner.shares;
+        let found = match take_over(self, true) {
+            Ok(Some((sequence, seen))) if seen.named.0 <= sequence => Some((sequence, seen)),
+            _ => {
+                self.planner.shares = shares;
+                self.stock.forget(&shares);
+                take_over(self, false)?
+            }
         };
         let Some((sequence, seen)) = found else {
             let found = unfit(&mut self.medium.nand, words("the chip holds no commit page of plow"))?;
@@ -115,6 +120,18 @@ impl<N: Nand> Core<N> {
     }
 }
 
+impl Stock {
+    /// Forgets what a mount took over: the anchor that led it is in doubt.
+    fn forget(&mut self, shares: &Shares) {
+        let record = self.memtable.record;
+        self.levels = Levels::none(self.geometry.pages_per_block, shares.extents_max);
+        self.memtable = Memtable::new(record, 0);
+        self.commits = Commits::none(self.commits.durability, record, self.geometry);
+        self.space.map = Map::none(shares.maps);
+        self.space.blocks.doubt_anchor();
+    }
+}
+
 /// Finds the newest commit page, and takes over its root and all that the root names. Looks only where the
 /// newest anchor says (`is_anchored`), or everywhere. `None` if there is no commit page, or if the anchor is
 /// in doubt.
@@ -122,9 +139,6 @@ fn take_over<N: Nand>(core: &mut Core<N>, is_anchored: bool) -> Result<Option<(u
     let Core { medium, stock, planner, .. } = core;
     let Stock { geometry, space, levels, memtable, commits } = stock;
     let record = medium.record;
-    if !is_anchored {
-        space.blocks.doubt_anchor();
-    }
     let mut chip = Survey::new(medium, *geometry, &mut space.blocks, Seen::default());
     let found = match is_anchored {
         true if chip.find_anchor()? => chip.look_at_named()?,

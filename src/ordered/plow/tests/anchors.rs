@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::inputs::stride;
-use crate::nand::sim::{CutWhen, PowerCut, TornModel};
+use crate::nand::sim::{CutWhen, Faults, PowerCut, TornModel};
 use crate::ordered::plow::anchor::Anchor;
 use crate::testing::History;
 use crate::units::{Pbn, Ppn};
@@ -197,4 +197,30 @@ fn an_anchor_costs_little_and_wears_its_blocks_less_than_the_others() {
     let mean = wear.iter().sum::<u32>() / SMALL.2;
     assert!(of_anchors <= mean + 1, "{of_anchors} erases of a block of anchors, {mean} of the others");
     assert_holds(&mut plow, &model);
+}
+
+#[test]
+fn blocks_of_anchors_that_fail_are_left_one_after_the_other() {
+    let set = PlowConfig { memtable: Some(20), levels: Some(2), ..settings(8, 8, Durability::EverySync) };
+    let mut lost = 0;
+    for seed in 0..3 {
+        let (mut nand, mut model) = (small(), Model::new());
+        nand.set_faults(Faults {
+            seed,
+            program_failures_ppm: 4000,
+            erase_failures_ppm: 4000,
+            ..Faults::default()
+        });
+        let mut plow = Plow::format(nand, &set).unwrap();
+        let rng = &mut Rng::new(seed);
+        for _ in 0..12 {
+            churn(&mut plow, &mut model, 3000, 1500, rng);
+            plow.sync().unwrap();
+            plow = Plow::mount(plow.into_nand(), &set).unwrap();
+            assert_eq!(everything(&mut plow), model, "seed {seed}");
+        }
+        let anchor = plow.core.stock.space.blocks.anchor.as_ref();
+        lost += 2 - anchor.map_or(0, |anchor| anchor.places.count_ones());
+    }
+    assert!(lost > 0, "no block of anchors failed");
 }

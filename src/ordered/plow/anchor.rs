@@ -385,13 +385,18 @@ impl Blocks {
     pub(super) fn choose_places(&mut self) {
         let Some(mut anchor) = self.anchor.take().filter(|_| ANCHORS) else { return };
         let wanted = (self.all().count() as u32 / BLOCKS_MAX_WITHOUT).clamp(2, 8);
-        for block in (0..PLACES).map(Pbn) {
-            if self.state(block) != State::Bad && anchor.places.count_ones() < wanted {
+        for block in (0..PLACES).map(Pbn).filter(|&block| self.state(block) != State::Bad) {
+            if anchor.places.count_ones() < wanted {
                 anchor.places |= 1 << block.0;
-                self.set(block, State::Used);
             }
         }
-        self.anchor = Some(anchor).filter(|anchor| anchor.places.count_ones() >= 2);
+        if anchor.places.count_ones() < 2 {
+            return;
+        }
+        for block in (0..PLACES).map(Pbn).filter(|&block| anchor.is_place(block)) {
+            self.set(block, State::Used);
+        }
+        self.anchor = Some(anchor);
     }
 
     /// Takes over the blocks of anchors of which a root tells.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::inputs::stride;
+use crate::nand::Nand;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, TornModel};
 use crate::ordered::plow::anchor::Anchor;
 use crate::testing::History;
@@ -200,27 +201,44 @@ fn an_anchor_costs_little_and_wears_its_blocks_less_than_the_others() {
 }
 
 #[test]
-fn blocks_of_anchors_that_fail_are_left_one_after_the_other() {
-    let set = PlowConfig { memtable: Some(20), levels: Some(2), ..settings(8, 8, Durability::EverySync) };
-    let mut lost = 0;
-    for seed in 0..3 {
-        let (mut nand, mut model) = (small(), Model::new());
+fn blocks_of_anchors_that_fail_are_left_and_lose_nothing() {
+    let set =
+        PlowConfig { memtable: Some(20), levels: Some(2), ..settings(8, 8, Durability::EveryOperation) };
+    let (plow, model) = near_an_anchor(&set, 9);
+    let (nand, mut lost) = (plow.into_nand(), [0; 3]);
+    for seed in 0..8 {
+        let (mut nand, mut model, rng) = (nand.clone(), model.clone(), &mut Rng::new(seed));
         nand.set_faults(Faults {
             seed,
-            program_failures_ppm: 4000,
-            erase_failures_ppm: 4000,
+            program_failures_ppm: 300_000,
+            erase_failures_ppm: 100_000,
             ..Faults::default()
         });
-        let mut plow = Plow::format(nand, &set).unwrap();
-        let rng = &mut Rng::new(seed);
-        for _ in 0..12 {
-            churn(&mut plow, &mut model, 3000, 1500, rng);
-            plow.sync().unwrap();
-            plow = Plow::mount(plow.into_nand(), &set).unwrap();
-            assert_eq!(everything(&mut plow), model, "seed {seed}");
-        }
-        let anchor = plow.core.stock.space.blocks.anchor.as_ref();
-        lost += 2 - anchor.map_or(0, |anchor| anchor.places.count_ones());
+        let mut plow = Plow::mount(nand, &set).unwrap();
+        churn(&mut plow, &mut model, 3000, 60, rng);
+        let places = plow.core.stock.space.blocks.anchor.as_ref().map_or(0, |a| a.places.count_ones());
+        lost[2 - places as usize] += 1;
+        let mut nand = plow.into_nand();
+        nand.set_faults(Faults::default());
+        let mut plow = Plow::mount(nand, &set).unwrap();
+        assert_eq!(everything(&mut plow), model, "seed {seed}");
+        churn(&mut plow, &mut model, 3000, 30, rng);
+        let mut plow = Plow::mount(plow.into_nand(), &set).unwrap();
+        assert_eq!(everything(&mut plow), model, "seed {seed}, then 30 changes");
     }
-    assert!(lost > 0, "no block of anchors failed");
+    assert!(lost.iter().filter(|&&lives| lives > 0).count() >= 2, "{lost:?}");
+}
+
+#[test]
+fn a_format_erases_all_blocks_where_there_is_one_for_anchors_alone() {
+    let set = settings(8, 8, Durability::EverySync);
+    let mut plow = Plow::format(small(), &set).unwrap();
+    churn(&mut plow, &mut Model::new(), 3000, 8000, &mut Rng::new(1));
+    plow.close().unwrap();
+    let mut nand = plow.into_nand();
+    (0..15).for_each(|block| nand.mark_bad(Pbn(block)).unwrap());
+    let plow = Plow::format(nand, &set).unwrap();
+    assert!(plow.core.stock.space.blocks.anchor.is_none());
+    let mut plow = Plow::mount(plow.into_nand(), &set).unwrap();
+    assert_eq!(everything(&mut plow), Model::new());
 }

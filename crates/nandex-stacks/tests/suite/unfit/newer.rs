@@ -84,7 +84,7 @@ fn own(ppn: Ppn, data: &mut [u8], blocks: u32) {
     match data[0..4] {
         // plow: the version begins the root of a commit page.
         _ if data[4] == 0x9e && data[5] == 2 && crc_at(data, 0) == crc32(&[&place, &data[4..]]) => {
-            data[22] = 8;
+            data[22] = 12;
             let crc = crc32(&[&place, &data[4..]]);
             put_crc(data, 0, crc);
         }

@@ -1,6 +1,7 @@
 //! Formatting and mounting.
 
 use super::Core;
+use super::anchor::ANCHORS;
 use super::blocks::State;
 use super::coder::View;
 use super::commit::{Commits, SEALS, Sealed, Stand, sealed_listed};
@@ -25,6 +26,7 @@ use crate::ordered::{Durability, RecordFormat};
 use crate::units::{Pbn, Ppn};
 use alloc::collections::VecDeque;
 use core::cell::Cell;
+use core::ops::Range;
 
 /// Returns the error for a root that contradicts itself (I1).
 #[cold]
@@ -59,13 +61,15 @@ impl<N: Nand> Core<N> {
         self.medium.cause = Cause::Recovery;
         self.stock.space.blocks.note_bad(&mut self.medium.nand)?;
         let shares = self.planner.shares;
-        let found = match take_over(self, true) {
+        let anchored = if ANCHORS { take_over(self, true) } else { Ok(None) };
+        let found = match anchored {
             Ok(Some((sequence, seen))) if seen.named.0 <= sequence => Some((sequence, seen)),
-            _ => {
+            _ if ANCHORS => {
                 self.planner.shares = shares;
                 self.stock.forget(&shares);
                 take_over(self, false)?
             }
+            _ => take_over(self, false)?,
         };
         let Some((sequence, seen)) = found else {
             let found = unfit(&mut self.medium.nand, words("the chip holds no commit page of plow"))?;
@@ -484,47 +488,65 @@ impl<N: Nand> Taking<'_, N> {
     /// Takes over the pages of a row of the level: adds them to the fences, from the summary of their block
     /// if there is one, otherwise by reading them.
     fn row(&mut self, root: &LevelRoot, part: Part, row: Row, is_filtered: bool) -> Result<(), IndexFault> {
-        let level = self.levels.len() - 1;
         let block = self.chip.geometry.block_of(row.first);
         self.chip.blocks.set(block, State::Used);
         self.chip.blocks.set_erases(block, row.erases);
-        let is_open = root.open.is_some_and(|open| open.0 == block);
-        let summary = match cfg!(feature = "full") && !is_filtered {
-            true => {
-                let last = root.last_beside(row, self.chip.geometry);
-                self.chip.find_summary(places(self.chip.geometry, last, is_open), row.erases)?
+        let told = if cfg!(feature = "full") && !is_filtered { self.told(root, row)? } else { None };
+        let mut page = told.map_or(row.pages, |(_, first)| first);
+        self.read_pages(part, row, 0..page)?;
+        if let Some((groups, first)) = told {
+            if first > 0 {
+                self.told(root, row)?;
             }
-            false => None,
-        };
-        let start = row.first.0 % self.chip.geometry.pages_per_block;
-        let mut page = 0;
-        if let Some(header) = summary {
             let input = core::mem::take(&mut self.chip.medium.input);
-            let is_of_before = header.sequence < self.commits.sequence;
-            let groups = Groups::new(&input[HEADER_BYTES..], header.count);
-            for low in
-                groups.and_then(|groups| groups.of_row(start, row.pages, is_of_before)).into_iter().flatten()
-            {
-                self.levels[level].run_mut(part).push(Ppn(row.first.0 + page), low, page > 0);
+            let start = self.chip.geometry.page_in_block(row.first);
+            let told = Groups::new(&input[HEADER_BYTES..], groups);
+            let told = told.and_then(|groups| groups.of_row(start, row.pages));
+            for low in told.into_iter().flat_map(|(_, positions)| positions) {
+                self.push(part, Ppn(row.first.0 + page), low, page > 0);
                 (self.floor, page) = (self.floor.max(Some(low)), page + 1);
             }
             self.chip.medium.input = input;
         }
-        for page in page..row.pages {
+        self.read_pages(part, row, page..row.pages)?;
+        self.levels.keep_short(self.shares);
+        Ok(())
+    }
+
+    /// Reads the summary of a row's block into the input buffer. Returns the number of its groups, and the
+    /// first page of the row with which one begins. `None` if it tells of no page of the row.
+    fn told(&mut self, root: &LevelRoot, row: Row) -> Result<Option<(u16, u32)>, IndexFault> {
+        let geometry = self.chip.geometry;
+        let is_open = root.open.is_some_and(|open| open.0 == geometry.block_of(row.first));
+        let places = places(geometry, root.last_beside(row, geometry), is_open);
+        let Some(header) = self.chip.find_summary(places, row.erases)? else { return Ok(None) };
+        let groups = Groups::new(&self.chip.medium.input[HEADER_BYTES..], header.count);
+        let told = groups.and_then(|groups| groups.of_row(geometry.page_in_block(row.first), row.pages));
+        Ok(told.map(|(first, _)| (header.count, first)))
+    }
+
+    /// Takes over pages of a row by reading them.
+    fn read_pages(&mut self, part: Part, row: Row, pages: Range<u32>) -> Result<(), IndexFault> {
+        for page in pages {
             let ppn = Ppn(row.first.0 + page);
             let low = match self.chip.medium.examine(ppn)? {
                 Found::Whole(header) if header.kind == Kind::Run && header.erases == row.erases => {
                     self.chip.note(ppn, &header);
-                    self.learn(level, ppn, &header)?
+                    self.learn(self.levels.len() - 1, ppn, &header)?
                 }
                 // A page that cannot be read counts as beginning behind the page before it; whoever needs it
                 // is told.
                 _ => self.floor.unwrap_or(0),
             };
-            self.levels[level].run_mut(part).push(ppn, low, page > 0);
+            self.push(part, ppn, low, page > 0);
         }
-        self.levels.keep_short(self.shares);
         Ok(())
+    }
+
+    /// Adds a page to the newest level.
+    fn push(&mut self, part: Part, ppn: Ppn, low: u64, joins: bool) {
+        let level = self.levels.len() - 1;
+        self.levels[level].run_mut(part).push(ppn, low, joins);
     }
 
     /// Position of the first key of the page in the input buffer. Makes the page's filter, and notes that no

@@ -55,36 +55,32 @@ impl<'a> Groups<'a> {
         (told == usize::from(count) && all.reader.at() + GROUP_BYTES_MAX <= body.len()).then_some(groups)
     }
 
-    /// Positions of the pages of a row, from its first page on, as far as they are covered. `None` if the
-    /// summary does not tell of that page.
+    /// Positions of the pages of a row, from the first page on with which a group begins, as far as they are
+    /// covered. `None` if no group begins in the row.
     ///
-    /// A summary from before the root tells of all pages that the root names (`is_of_before`). A newer one
-    /// leaves out those that were dead by then, which a group of another row may seem to reach.
-    pub(super) fn of_row(
-        mut self,
-        start: u32,
-        pages: u32,
-        is_of_before: bool,
-    ) -> Option<impl Iterator<Item = u64> + use<'a>> {
-        let covered = self.covered;
-        // The search is for the group in which the row begins, and those behind it. Old pages are told first,
-        // then new ones, of which some may lie before the old.
+    /// A page before that may lie in a group that began in another row. The summary need not tell of it: its
+    /// steps may have been lost in a power cut, and pages that were dead for it live on. So it is read.
+    pub(super) fn of_row(mut self, start: u32, pages: u32) -> Option<(u32, impl Iterator<Item = u64>)> {
+        let end = self.covered.min(start + pages);
+        // Old pages are told first, then new ones, of which some may lie before the old.
         let mut begun: Option<((u32, u64), Groups<'a>)> = None;
         while let Some(group) = self.next() {
-            if group.0 <= start && begun.as_ref().is_none_or(|(before, _)| group.0 >= before.0) {
+            let is_first = begun.as_ref().is_none_or(|(first, _)| group.0 < first.0);
+            if (start..end).contains(&group.0) && is_first {
                 begun = Some((group, self.clone()));
             }
         }
-        let ((mut at, mut low), mut groups) = begun.filter(|(group, _)| is_of_before || group.0 == start)?;
-        let mut next = groups.next();
-        Some((start..covered.min(start + pages)).map(move |page| {
+        let ((first, mut low), mut groups) = begun?;
+        let (mut at, mut next) = (first, groups.next());
+        let positions = (first..end).map(move |page| {
             while let Some((group, begin)) = next
                 && (at..=page).contains(&group)
             {
                 (at, low, next) = (group, begin, groups.next());
             }
             low
-        }))
+        });
+        Some((first - start, positions))
     }
 }
 
@@ -200,5 +196,36 @@ pub(super) fn places(geometry: Geometry, last: Ppn, is_open: bool) -> [Option<Pp
         true if behind == end => [Some(end), None],
         true if is_open => [Some(behind), None],
         true => [Some(end), Some(behind)],
+    }
+}
+
+#[cfg(test)]
+#[cfg(feature = "full")]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    #[test]
+    fn a_row_is_told_of_from_the_first_group_that_begins_in_it() {
+        let mut body = [0; 80];
+        let mut writer = Writer::new(&mut body);
+        writer.number(31);
+        let (mut before, told) = (0u64, [(2, 531), (6, 1542), (11, 2029), (12, 2701), (28, 31), (29, 163)]);
+        for (page, low) in told {
+            writer.number(page);
+            writer.wide(u64::wrapping_sub(low, before));
+            before = low;
+        }
+        let of_row = |start, pages| {
+            let groups = Groups::new(&body, told.len() as u16).unwrap();
+            groups.of_row(start, pages).map(|(first, lows)| (first, lows.collect::<Vec<_>>()))
+        };
+        assert_eq!(of_row(2, 3), Some((0, [531; 3].to_vec())));
+        assert_eq!(of_row(11, 3), Some((0, [2029, 2701, 2701].to_vec())));
+        assert_eq!(of_row(28, 3), Some((0, [31, 163, 163].to_vec())), "the last page is covered no more");
+        // Page 10 was dead for the summary. It may live on, and is in no group then.
+        assert_eq!(of_row(10, 1), None);
+        assert_eq!(of_row(9, 4), Some((2, [2029, 2701].to_vec())));
+        assert_eq!((of_row(0, 2), of_row(31, 1)), (None, None));
     }
 }

@@ -44,6 +44,11 @@ impl Planner {
         }
     }
 
+    /// True if the plan was made for look-ups alone.
+    pub(super) fn is_for_reads(&self) -> bool {
+        self.planned_mix.only_reads()
+    }
+
     /// Books `pages` pages of levels that a look-up read without finding its key.
     pub(super) fn book_in_vain(&mut self, pages: u32) {
         // If nothing changes any more, a step saves reads for good.

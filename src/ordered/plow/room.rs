@@ -270,8 +270,10 @@ impl<N: Nand> Core<N> {
                     && !self.planner.is_above_far_too_full(&self.stock.levels, below)
             }
             None => {
-                self.stock.levels.drains_next(true) + 1 == self.stock.levels.len()
-                    && self.stock.has(Need::Ahead)
+                let last = self.stock.levels.len() - 1;
+                // Look-ups read no page of an empty level, and changes soon bring another plan.
+                let is_of_use = self.stock.levels[last - 1].pages() > 0 || !self.planner.is_for_reads();
+                is_of_use && self.stock.levels.drains_next(true) == last && self.stock.has(Need::Ahead)
             }
         }
     }

@@ -56,3 +56,40 @@ fn a_level_is_left_out_while_records_change() {
         assert_eq!(plow.core.stock.levels.len(), levels[1], "{keys} keys");
     }
 }
+
+#[test]
+fn changes_sweep_no_empty_level_after_look_ups() {
+    // Where the two sweeps stand when the first level is empty follows from the load.
+    for keys in [10_000u64, 10_700, 12_100] {
+        let set = settings(4, 4, Durability::EverySync);
+        let set = PlowConfig { ram_bytes: Some(24_000), answers: Answers::Pool, ..set };
+        let (mut plow, mut rng) = (Plow::format(chip(512, 32, 128), &set).unwrap(), Rng::new(keys));
+        let mut model = Model::new();
+        let mut put = |plow: &mut Plow<SimChip>, by: u32| {
+            let key = ((rng.below(keys) << 32) / keys) as u32;
+            plow.put(&key.to_be_bytes(), &(key + by).to_le_bytes()).unwrap();
+            model.insert(key.to_be_bytes().to_vec(), (key + by).to_le_bytes().to_vec());
+        };
+        (0..2 * keys).for_each(|_| put(&mut plow, 0));
+        plow.sync().unwrap();
+        let is_drained = |plow: &Plow<SimChip>| {
+            let levels = &plow.core.stock.levels;
+            levels.len() == 1 || levels[0].pages() == 0
+        };
+        assert!(!is_drained(&plow), "{keys} keys");
+        let (mut looked, mut value) = (0, [0; 4]);
+        while !is_drained(&plow) && looked < 100_000 {
+            let key = (((looked % keys) << 32) / keys) as u32;
+            plow.get(&key.to_be_bytes(), &mut value).unwrap();
+            looked += 1;
+        }
+        assert!(is_drained(&plow), "{keys} keys");
+        let steps = |plow: &Plow<SimChip>| plow.core.counters.steps.iter().sum::<u64>();
+        let before = steps(&plow);
+        (0..400).for_each(|_| put(&mut plow, 1));
+        let made = steps(&plow) - before;
+        assert!(made <= 8, "{keys} keys: {made} steps, though the memtable has room");
+        plow.sync().unwrap();
+        assert_holds(&mut Plow::mount(plow.into_nand(), &set).unwrap(), &model);
+    }
+}

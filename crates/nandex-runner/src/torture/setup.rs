@@ -117,6 +117,11 @@ impl Setup {
         if is_plow && rng.chance(1, 3) {
             part = mlc_with(1024, 8, 110 + rng.below(80) as u32);
         }
+        // Drawn aside, so that the lives on all other chips stay what they are.
+        let mut aside = Rng::new(rng.clone().next_u64());
+        if is_plow && aside.chance(1, 24) {
+            part = draw_many_blocks(&mut aside);
+        }
         let part = victim.target.suited(part);
         let mut record = draw_record(rng, &part);
         // Of larger records plow leaves zeros out.
@@ -164,6 +169,13 @@ fn draw_part(rng: &mut Rng, attempt: u64) -> Part {
     let most = largest / u64::from(page_bytes * pages_per_block);
     let blocks = (8 + rng.below(41)).min(most).max(8) + if attempt > 20 { 24 } else { 0 };
     mlc_with(page_bytes, pages_per_block, blocks as u32)
+}
+
+/// Draws a chip of more than 512 blocks, on which plow has anchors: small ones with room for two anchors
+/// in a block.
+fn draw_many_blocks(rng: &mut Rng) -> Part {
+    let (page_bytes, pages_per_block) = [(512, 16), (1024, 8), (2048, 4)][rng.below(3) as usize];
+    mlc_with(page_bytes, pages_per_block, 513 + rng.below(60) as u32)
 }
 
 /// Draws sizes of key and value with which a few thousand records fill the chip.

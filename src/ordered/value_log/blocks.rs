@@ -52,6 +52,10 @@ pub(super) struct Blocks {
     /// until then.
     turn: (u32, u32),
     live: u64,
+    /// Block being cleaned, and its next page.
+    pub(super) cleaning: Option<(Pbn, u32)>,
+    /// True if the block being filled is one that was half filled at the mount.
+    pub(super) is_resumed: bool,
     /// True if blocks may have to be emptied even though there is room.
     may_be_urgent: bool,
 }
@@ -72,6 +76,8 @@ impl Blocks {
             next: 0,
             turn: (0, TURN),
             live: 0,
+            cleaning: None,
+            is_resumed: false,
             may_be_urgent: false,
         }
     }
@@ -189,8 +195,35 @@ impl Blocks {
             .find(|block| self.is_empty(block.index()) && !self.blocks[block.index()].has(TOUCHED))?;
         self.next = found.0 + 1;
         self.fills += 1;
-        self.filled[found.index()] = (self.fills / u64::from(blocks) + 1).min(u16::MAX.into()) as u16;
+        self.is_resumed = false;
+        self.note_filled(found);
         Some(found)
+    }
+
+    fn note_filled(&mut self, block: Pbn) {
+        let round = self.fills / self.blocks.len() as u64 + 1;
+        self.filled[block.index()] = round.min(u16::MAX.into()) as u16;
+    }
+
+    /// Takes a block with live chunks that was not filled since the mount, so that pages at its end may be
+    /// erased. Each is taken once; those that are to be emptied come last.
+    pub(super) fn take_unfinished(&mut self) -> Option<Pbn> {
+        let may_be_unfinished = |block: &Pbn| {
+            let state = self.blocks[block.index()];
+            self.filled[block.index()] == 0 && state.live() > 0 && !state.has(FAILING)
+        };
+        let found = (0..self.blocks.len() as u32).map(Pbn).filter(may_be_unfinished).min_by_key(|block| {
+            let is_cleaned = self.cleaning.is_some_and(|(cleaned, _)| cleaned == *block);
+            is_cleaned || self.blocks[block.index()].has(WEAK | CLEANED)
+        })?;
+        self.note_filled(found);
+        Some(found)
+    }
+
+    /// Notes that a block is filled further.
+    pub(super) fn resume(&mut self, block: Pbn) {
+        self.is_resumed = true;
+        self.blocks[block.index()].0 &= !CLEANED;
     }
 
     fn may_be_cleaned(&self, block: Pbn) -> bool {

@@ -56,7 +56,8 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
     /// Number of pages to clean for `pages` written ones, so that as many are gained.
     fn pages_to_clean(&mut self, pages: u32) -> u32 {
         let block = u64::from(self.log.block_bytes());
-        let victim = self.cleaning.map(|(block, _)| block).or_else(|| self.log.blocks.victim(block as u32));
+        let victim =
+            self.log.blocks.cleaning.map(|(block, _)| block).or_else(|| self.log.blocks.victim(block as u32));
         let live = victim.map_or(0, |victim| u64::from(self.log.blocks.live_of(victim)));
         (u64::from(pages) * block).div_ceil((block - live.min(block - 1)).max(block / 32)) as u32
     }
@@ -67,7 +68,9 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             return Ok(false);
         }
         let block_bytes = self.log.block_bytes();
-        let next = match self.cleaning.take() {
+        // A block that is filled again is cleaned later.
+        let open = self.log.blocks.open;
+        let next = match self.log.blocks.cleaning.take().filter(|(block, _)| open != Some(*block)) {
             Some(next) => Some(next),
             None => self.log.blocks.victim(block_bytes).map(|block| (block, 0)),
         };
@@ -80,18 +83,35 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         if self.log.blocks.live_of(block) == 0 {
             return Ok(true);
         }
-        let is_last = !self.move_page(self.log.geometry.page_at(block, page))?
-            || page + 1 == self.log.geometry.pages_per_block;
-        if is_last {
+        let moved = self.move_page_from((block, page));
+        self.log.blocks.cleaning = None;
+        let next = moved?;
+        if self.log.blocks.open == Some(block) {
+            return Ok(true);
+        }
+        if next == self.log.geometry.pages_per_block {
             self.log.blocks.cleaned(block);
         } else {
-            self.cleaning = Some((block, page + 1));
+            self.log.blocks.cleaning = Some((block, next));
         }
         Ok(true)
     }
 
-    /// Moves the chunks of a page that the index still names. False if the page is erased: then no page
-    /// follows.
+    /// Moves the chunks of the next page that is not erased. Returns the number of the page behind it. Others
+    /// may follow an erased one, which was passed over.
+    fn move_page_from(&mut self, (block, mut page): (Pbn, u32)) -> Result<u32, IndexError> {
+        // The moved chunks must not go to the end of the same block.
+        self.log.blocks.cleaning = Some((block, page));
+        let pages = self.log.geometry.pages_per_block;
+        let mut is_moved = false;
+        while page < pages && !is_moved {
+            is_moved = self.move_page(self.log.geometry.page_at(block, page))?;
+            page += 1;
+        }
+        Ok(page)
+    }
+
+    /// Moves the chunks of a page that the index still names. False if the page is erased.
     fn move_page(&mut self, ppn: Ppn) -> Result<bool, IndexError> {
         let mut at = 0;
         loop {
@@ -158,7 +178,7 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
         let mut left = self.index.index_mut().maintain(budget)?;
         let half = self.log.block_bytes() / 2;
         for _ in 0..budget {
-            let is_worth_it = self.cleaning.is_some()
+            let is_worth_it = self.log.blocks.cleaning.is_some()
                 || self.log.blocks.is_urgent()
                 || self.log.blocks.emptiest().is_some_and(|live| live < half);
             if !is_worth_it || !self.clean_ahead()? {

@@ -14,6 +14,9 @@ use core::ops::Range;
 /// A value is cut at the end of a page, unless less than this part of the page is left: 1/16.
 pub(super) const CUT_SHARE: usize = 16;
 
+/// Part of a page that is compared at once, in bytes.
+const PART_BYTES: usize = 256;
+
 /// Function that makes the index durable.
 type Sync<'a> = &'a mut dyn FnMut() -> Result<(), IndexError>;
 
@@ -117,16 +120,21 @@ impl<N: Nand> Log<N> {
         loop {
             let (block, page) = match self.blocks.open {
                 Some(block) => (block, self.next),
-                None => (self.open_block(cause, sync)?, 0),
+                None => self.open_block(cause, sync)?,
             };
             let ppn = self.geometry.page_at(block, page);
             seal(&mut self.tail[..self.used], ppn);
             // Whatever fails, no page of this block is programmed again.
             self.blocks.open = None;
-            if is_done(self.nand.program(ppn, cause, &self.tail[..self.used], &[]))? {
+            let outcome = self.nand.program(ppn, cause, &self.tail[..self.used], &[]);
+            let was_torn = self.blocks.is_resumed && self.was_torn((ppn, cause), outcome)?;
+            if was_torn || is_done(outcome)? {
                 self.next = page + 1;
                 if self.next < self.geometry.pages_per_block {
                     self.blocks.open = Some(block);
+                }
+                if was_torn {
+                    continue;
                 }
                 self.used = 0;
                 return Ok(ppn);
@@ -146,9 +154,72 @@ impl<N: Nand> Log<N> {
         }
     }
 
-    /// Erases an empty block. If the index on the chip may name chunks in all of them, the index is synced
-    /// first.
-    fn open_block(&mut self, cause: Cause, sync: Sync<'_>) -> Result<Pbn, IndexError> {
+    /// True if a page read as erased after it was torn: it refuses a program, or is not what was programmed.
+    fn was_torn(
+        &mut self,
+        (ppn, cause): (Ppn, Cause),
+        outcome: Result<(), NandError>,
+    ) -> Result<bool, IndexError> {
+        match outcome {
+            Err(NandError::NotErased(_)) => Ok(true),
+            Ok(()) => Ok(!self.reads_as((ppn, cause), self.used)?),
+            Err(_) => Ok(false),
+        }
+    }
+
+    /// True if a page holds this many bytes of the page being filled, and is erased behind them. The buffer
+    /// of the page read last may be needed still.
+    fn reads_as(&mut self, (ppn, cause): (Ppn, Cause), bytes: usize) -> Result<bool, IndexError> {
+        let (expected, mut part) = (&self.tail[..bytes], [0; PART_BYTES]);
+        for at in (0..self.tail.len()).step_by(PART_BYTES) {
+            let part = &mut part[..PART_BYTES.min(self.tail.len() - at)];
+            let is_it = |read: &[u8]| {
+                let (written, erased) = read.split_at(bytes.saturating_sub(at).min(read.len()));
+                is_blank(erased) && expected.get(at..).is_none_or(|rest| rest.starts_with(written))
+            };
+            match read_again_at(&mut self.nand, (ppn, cause, at as u32), part, is_it) {
+                Ok(Reading::Broken) | Err(NandError::Uncorrectable(_)) => return Ok(false),
+                Ok(_) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Finds a block that was left half filled, and the page from which it is filled further. The first page
+    /// that reads as erased may be the one that was being programmed, and is passed over.
+    fn resumed(&mut self, cause: Cause) -> Result<Option<(Pbn, u32)>, IndexError> {
+        let pages = self.geometry.pages_per_block;
+        while let Some(block) = self.blocks.take_unfinished() {
+            let mut end = pages;
+            while end > 0 && self.reads_as((self.geometry.page_at(block, end - 1), cause), 0)? {
+                end -= 1;
+            }
+            if end + 1 < pages {
+                self.blocks.resume(block);
+                self.leave_buffer(block);
+                return Ok(Some((block, end + 1)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Forgets the page read last if its block is written to.
+    fn leave_buffer(&mut self, block: Pbn) {
+        if self.loaded.is_some_and(|page| self.geometry.block_of(page) == block) {
+            self.loaded = None;
+        }
+    }
+
+    /// Opens a block, and tells the page from which it is filled: an empty one, which is erased, or one that
+    /// was left half filled if there is no more than one empty block. If the index on the chip may name
+    /// chunks in all empty ones, the index is synced first.
+    fn open_block(&mut self, cause: Cause, sync: Sync<'_>) -> Result<(Pbn, u32), IndexError> {
+        if self.blocks.empty() <= 1
+            && let Some(resumed) = self.resumed(cause)?
+        {
+            return Ok(resumed);
+        }
         loop {
             let Some(block) = self.blocks.take_empty() else {
                 if self.blocks.empty() == 0 {
@@ -158,16 +229,14 @@ impl<N: Nand> Log<N> {
                 self.blocks.synced();
                 continue;
             };
-            if self.loaded.is_some_and(|page| self.geometry.block_of(page) == block) {
-                self.loaded = None;
-            }
+            self.leave_buffer(block);
             let erased = if self.blocks.is_failing(block) {
                 Err(NandError::EraseFailed(block))
             } else {
                 self.nand.erase(block, cause)
             };
             match erased {
-                Ok(()) => return Ok(block),
+                Ok(()) => return Ok((block, 0)),
                 Err(NandError::EraseFailed(_) | NandError::BadBlock(_)) => {
                     mark_bad(&mut self.nand, block)?;
                     self.blocks.bad(block);

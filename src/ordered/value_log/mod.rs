@@ -23,6 +23,10 @@
 //!   the chunks that the index still names are appended anew, and the index gets their new places. A cleaned
 //!   block is erased just before it is filled again, and never before the moves are durable. There is no
 //!   mark, table or checkpoint on the chip.
+//! * **Mounts**: a mount does not look where the log ended, and the next page begins a block. If power cuts
+//!   follow one another, each costs a block then, and cleaning may have used all that are kept for it. So
+//!   with no more than one empty block the log goes on at the end of one that was left half filled: then a
+//!   cut costs a page or two.
 //! * **Wear**: empty blocks are filled in turn. One victim of 33 is the block filled longest ago, so that
 //!   blocks of values that never change wear like the others.
 //!
@@ -56,7 +60,6 @@ use crate::check::{IndexError, message, words};
 use crate::nand::{Cause, Nand};
 use crate::ordered::variable::{VALUE_HEAD, Variable, require_fits};
 use crate::ordered::{Durability, OrderedIndex, RecordFormat};
-use crate::units::Pbn;
 use alloc::vec::Vec;
 use blocks::Blocks;
 use chunk::{HEAD_BYTES, MARKED_ONE, PLACE_BYTES, Place, UNMARKED_ONE};
@@ -113,8 +116,6 @@ pub struct ValueLog<I, N> {
     /// The index holds a mark of a value with at least this many chunks: the mark of a single chunk takes
     /// bytes.
     marked_from: usize,
-    /// Block being cleaned, and its next page.
-    cleaning: Option<(Pbn, u32)>,
     /// Buffer for an index value.
     held: Vec<u8>,
     /// Next page that scrubbing looks at.
@@ -179,7 +180,6 @@ impl<I: OrderedIndex, N: Nand> ValueLog<I, N> {
             max_value,
             short,
             marked_from: if takes_mark_of_one { 1 } else { 2 },
-            cleaning: None,
             held: Vec::new(),
             scrubbed: 0,
             moved: 0,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ftl::page_map::{FtlConfig, PageMapFtl};
+use crate::inputs::sized;
 use crate::nand::catalogue::mlc_64m;
 use crate::nand::sim::{CutWhen, Faults, PowerCut, SimChip, TornModel};
 use crate::nand::{BlockRange, Geometry, Part};
@@ -291,6 +292,53 @@ fn blocks_emptied_since_the_last_sync_are_kept() {
         }
         assert_sound(&mut values, &found);
     }
+}
+
+/// Cuts follow one another while blocks are cleaned, each before a block is empty: the mounts between them
+/// must not begin a block each, until there is none.
+#[test]
+fn cuts_in_a_row_take_no_room() {
+    let opened = |chip, is_new| {
+        let [log, keys] = BlockRange::divide(chip, 6);
+        let config = plow_config(Durability::EveryOperation);
+        let index = if is_new { Plow::format(keys, &config) } else { Plow::mount(keys, &config) };
+        ValueLog::new(index.unwrap(), log, MAX_VALUE).unwrap()
+    };
+    let mut resumed = 0;
+    for seed in 0..sized(8, 60) {
+        let mut rng = Rng::new(seed);
+        let mut values = opened(chip(), true);
+        let mut model = Model::new();
+        for i in 0..50u8 {
+            values.put(&[i], &[i; 300]).unwrap();
+            model.insert(vec![i], vec![i; 300]);
+        }
+        for round in 0..60u8 {
+            let mut chip = taken_apart(values);
+            let at_operation = chip.operations() + rng.below(16);
+            let torn = TornModel::ALL[rng.below(4) as usize];
+            chip.plan_power_cut(PowerCut { at_operation, when: CutWhen::Inside, torn, seed });
+            values = opened(chip, false);
+            let (key, error) = loop {
+                let key = vec![rng.below(50) as u8];
+                match values.put(&key, &[round; 300]) {
+                    Ok(()) => drop(model.insert(key, vec![round; 300])),
+                    Err(error) => break (key, error),
+                }
+            };
+            resumed += u32::from(values.log.blocks.is_resumed);
+            let mut chip = taken_apart(values);
+            assert!(!chip.is_powered(), "seed {seed}, round {round}: {error}");
+            chip.power_on();
+            values = opened(chip, false);
+            // The operation that was cut is done, or is not.
+            let found = values.get(&key).unwrap();
+            assert!(found == model.get(&key).cloned() || found == Some(vec![round; 300]));
+            found.into_iter().for_each(|value| drop(model.insert(key.clone(), value)));
+        }
+        assert_sound(&mut values, &model);
+    }
+    assert!(resumed > 0, "no block was filled further");
 }
 
 #[test]

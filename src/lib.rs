@@ -111,6 +111,7 @@ pub use nand::{Cause, Geometry, Nand, NandError};
 pub use open::{Unopened, format, open};
 #[doc(no_inline)]
 pub use ordered::bplus::{BPlusConfig, BPlusTree};
+pub use ordered::furrow::{Furrow, FurrowConfig};
 #[doc(no_inline)]
 pub use ordered::mu::{MuStarTree, MuTree};
 pub use ordered::plow::{Plow, PlowConfig};

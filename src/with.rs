@@ -37,6 +37,7 @@ use crate::index::Durability;
 use crate::log::{Placement, SamePage, WritePartLimit};
 use crate::nand::{Geometry, ReadOutcome, Timing};
 use crate::ordered::bplus::{BPlusConfig, Overflow, StructureWrites, TreeRam, Underflow};
+use crate::ordered::furrow::FurrowConfig;
 use crate::ordered::mu::{Costs, LayoutPolicy, MenuConfig};
 use crate::ordered::plow::PlowConfig;
 use crate::ordered::sbits::{SbitsConfig, WhenFull};
@@ -172,6 +173,14 @@ with! { const PlowConfig {
     memtable: Option<usize> => with_memtable,
     levels: Option<usize> => with_levels,
     answers: Answers => with_answers,
+} }
+
+with! { const FurrowConfig {
+    record: RecordFormat => with_record,
+    durability: Durability => with_durability,
+    ram_bytes: Option<usize> => with_ram_bytes,
+    records: Option<usize> => with_records,
+    prefix_bytes: Option<usize> => with_prefix_bytes,
 } }
 
 with! { const SbitsConfig {

@@ -124,8 +124,8 @@ impl Geometry {
                 "a block has at most 128 MiB with its spare areas",
             );
         }
-        if self.blocks < 4 {
-            return fail("blocks", self.blocks, "a chip that can collect garbage has at least 4 blocks");
+        if self.blocks < 2 {
+            return fail("blocks", self.blocks, "a chip that can collect garbage has at least 2 blocks");
         }
         if self.blocks > BLOCKS_MAX {
             return fail("blocks", self.blocks, "a chip has at most 4,194,304 blocks");
@@ -243,7 +243,7 @@ mod tests {
     fn an_absurd_geometry_is_named() {
         let small = Geometry::new(48, 16, 64, 1024).validate().unwrap_err();
         assert_eq!(small.field, "page_bytes");
-        assert_eq!(Geometry::new(2048, 64, 64, 3).validate().unwrap_err().field, "blocks");
+        assert_eq!(Geometry::new(2048, 64, 64, 1).validate().unwrap_err().field, "blocks");
         assert_eq!(Geometry::new(2048, 64, 1, 64).validate().unwrap_err().field, "pages_per_block");
         assert_eq!(Geometry::new(2048, 4096, 64, 64).validate().unwrap_err().field, "spare_bytes");
         assert!(Geometry::new(2048, 64, 64, 1024).validate().is_ok());

@@ -7,6 +7,7 @@ pub mod buffered;
 pub mod change;
 pub mod cursor;
 mod forward;
+pub mod furrow;
 mod in_place;
 #[doc(hidden)]
 pub mod key;

@@ -7,8 +7,8 @@ use nandex::nand::sim::{CutWhen, PowerCut, SimChip, TornModel};
 use nandex::nand::{Differs, Geometry, Unfit, catalogue};
 use nandex::testing::{Access, Chip};
 use nandex::{
-    BPlusConfig, BPlusTree, Cause, FtlConfig, IndexError, MuTree, Nand, NandError, OrderedIndex, PageMapFtl,
-    Plow, PlowConfig, Ppn, RawConfig, RecordFormat, Sbits, SbitsConfig,
+    BPlusConfig, BPlusTree, Cause, FtlConfig, Furrow, FurrowConfig, IndexError, MuTree, Nand, NandError,
+    OrderedIndex, PageMapFtl, Plow, PlowConfig, Ppn, RawConfig, RecordFormat, Sbits, SbitsConfig,
 };
 
 type Opened = Result<Box<dyn OrderedIndex>, (IndexError, Option<Chip>)>;
@@ -44,10 +44,11 @@ fn bplus(chip: Chip, record: RecordFormat) -> Opened {
     }
 }
 
-const WAYS: [(&str, Open); 4] = [
+const WAYS: [(&str, Open); 5] = [
     ("mu", raw!(MuTree, RawConfig)),
     ("plow", raw!(Plow, PlowConfig)),
     ("sbits", raw!(Sbits, SbitsConfig)),
+    ("furrow", raw!(Furrow, FurrowConfig)),
     ("bplus", bplus),
 ];
 

@@ -332,7 +332,7 @@ mod tests {
             opened.err().unwrap().to_string()
         };
         assert!(refused("2048+64x64", "2+38").contains("no whole number of blocks of 2048+64x64"));
-        assert!(refused("512+16x8", "0+4").contains("at least 4 blocks"));
+        assert!(refused("512+16x16", "0+4").contains("at least 2 blocks"));
         assert!(refused("512+16x4", "8+9").contains("beyond the out-of-band area"));
         assert!(refused("512+16x4", "0+8").contains("bad-block mark"));
         let missing = RawDump::open(&folder.path().join("none"), raw(), SpareLayout::after_mark(2));

@@ -19,6 +19,7 @@ use crate::stack::{
 pub use crate::stores::{STORES, store};
 use nandex::nand::{Geometry, Part};
 use nandex::ordered::Durability;
+use nandex::ordered::furrow::Furrow;
 use nandex::ordered::mu::{MuStarTree, MuTree};
 use nandex::ordered::plow::Plow;
 use nandex::ordered::sbits::Sbits;
@@ -169,6 +170,14 @@ pub(crate) const ENTRIES: &[IndexEntry] = &[
         basis: "our own: the design is the source",
         needs: &[],
         parts: &["memtable", "levels", "sweep"],
+    }),
+    raw_tree!(Furrow, options::embedded::furrow, spare::none, options::embedded::FURROW, {
+        name: "furrow",
+        summary: "furrow (our own): a log of changes and a directory in RAM, for small stores from two blocks on",
+        confidence: Confidence::High,
+        basis: "our own: the design is the source",
+        needs: &[],
+        parts: &["directory"],
     }),
     store_tree::<BPlus>(
         "bplus",

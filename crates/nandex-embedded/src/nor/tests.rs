@@ -360,7 +360,8 @@ fn a_block_is_as_many_units_as_make_512_blocks_or_as_are_asked_for() {
     assert_eq!(refused(64, SHAPE.with_units_per_block(0)), Err("units_per_block"));
     assert_eq!(refused(64, Shape::new(4096, 64).with_units_per_block(2)), Err("units_per_block"));
     assert_eq!(refused(64, SHAPE.with_units_per_block(u32::MAX)), Err("blocks"));
-    assert_eq!(refused(64, SHAPE.with_units_per_block(32)), Err("blocks"));
+    assert_eq!(refused(64, SHAPE.with_units_per_block(32)), Ok((256, 2)));
+    assert_eq!(refused(64, SHAPE.with_units_per_block(64)), Err("blocks"));
 }
 
 #[test]

@@ -19,8 +19,8 @@ fn chip() -> Mtd<Model> {
 fn the_geometry_is_the_free_bytes_and_the_mark() {
     let geometry = chip().geometry();
     assert_eq!((geometry.page_bytes, geometry.spare_bytes), (2048, 39));
-    let small = Mtd::with_io(Model::new("2048+64x16", "2+38", 3), "mtd7").err().unwrap().to_string();
-    assert!(small.contains("mtd7: blocks = 3"), "{small}");
+    let small = Mtd::with_io(Model::new("2048+64x16", "2+38", 1), "mtd7").err().unwrap().to_string();
+    assert!(small.contains("mtd7: blocks = 1"), "{small}");
     let marked = Mtd::with_io(Model::new("2048+64x16", "0+38", 8), "mtd7").err().unwrap().to_string();
     assert!(marked.contains("the bad-block mark"), "{marked}");
 }

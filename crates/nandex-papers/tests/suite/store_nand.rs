@@ -363,7 +363,7 @@ fn no_block_is_bad_or_becomes_so() {
 #[test]
 fn a_store_that_is_no_chip_is_refused() {
     for (page_bytes, pages, pages_per_block, spare) in
-        [(128, 64, 0, 63), (128, 64, 8, 200), (128, 24, 8, 63), (100, 64, 8, 63), (4096, 64, 1, 63)]
+        [(128, 64, 0, 63), (128, 64, 8, 200), (128, 8, 8, 63), (100, 64, 8, 63), (4096, 64, 1, 63)]
     {
         let refused = StoreNand::new(Store::new(page_bytes, pages), pages_per_block, spare);
         assert!(matches!(refused, Err(StoreError::Unsupported(_))), "{page_bytes} {pages}");

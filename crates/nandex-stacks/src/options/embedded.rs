@@ -1,4 +1,4 @@
-//! The indexes for small embedded systems on raw flash: VMTree, VMTree-OW, SBITS and plow.
+//! The indexes for small embedded systems on raw flash: VMTree, VMTree-OW, SBITS, plow and furrow.
 
 use super::ftl::VICTIM;
 use super::raw::{self, BENEATH, PAIRING};
@@ -7,6 +7,7 @@ use crate::names::{OptionInfo, option};
 use nandex::index::most;
 use nandex::ordered::RawConfig;
 use nandex::ordered::buffered::Answers;
+use nandex::ordered::furrow::FurrowConfig;
 use nandex::ordered::plow::PlowConfig;
 use nandex::ordered::sbits::{SbitsConfig, WhenFull};
 use nandex::ordered::vm::overwrite::{Marks, OverwriteConfig};
@@ -156,5 +157,32 @@ pub fn plow(settings: &Settings, _: Geometry) -> Result<PlowConfig, IndexError> 
         levels: LEVELS.of(options)?,
         answers: PLOW_ANSWERS.of(options)?,
         ..PlowConfig::new(settings.record)
+    })
+}
+
+const FURROW_RECORDS: Number<usize> = Number::new(
+    option(
+        "most_records",
+        "what the RAM holds, 16384 without a limit",
+        "most records, each with a place in RAM",
+    ),
+    (4, 1 << 24),
+);
+const PREFIX: Number<usize> = Number::new(
+    option("prefix_bytes", "8, or 0 on a chip that appends", "first bytes of each key that are kept in RAM"),
+    (0, 255),
+);
+
+pub(crate) const FURROW: [OptionInfo; 3] = [FURROW_RECORDS.info, PREFIX.info, BENEATH];
+
+/// The configuration of furrow.
+pub fn furrow(settings: &Settings, _: Geometry) -> Result<FurrowConfig, IndexError> {
+    let options = &settings.options;
+    Ok(FurrowConfig {
+        durability: settings.durability,
+        ram_bytes: settings.ram_bytes,
+        records: FURROW_RECORDS.of(options)?,
+        prefix_bytes: PREFIX.of(options)?,
+        ..FurrowConfig::new(settings.record)
     })
 }

@@ -83,6 +83,7 @@ fn options_of_trees_on_raw_nand_are_read_and_have_the_defaults_that_lists_say() 
     hold(&[&embedded::VM], |s| embedded::vm(s, chip()));
     hold(&[&embedded::OVERWRITE], |s| embedded::overwrite(s, chip()));
     hold(&[&embedded::SBITS], |s| embedded::sbits(s, chip()));
+    hold(&[&embedded::FURROW], |s| embedded::furrow(s, chip()));
     hold(&[&embedded::PLOW], |s| embedded::plow(s, chip()));
 }
 

@@ -198,7 +198,7 @@ pub const EXCEPTIONS: &[Exception] = &[
                  away (docs/indexes/ipl.md).",
     },
     Exception {
-        who: Who::Named(&["sbits", "plow"]),
+        who: Who::Named(&["sbits", "plow", "furrow"]),
         damages: &Kind::ALL,
         ends: Ends::NewestOfTwo(1),
         may: May::BeOlder(u64::MAX),

@@ -213,8 +213,8 @@ fn judge(
 }
 
 /// Indexes that give *every sync* instead of *none*: they may return to the last sync.
-const GIVE_MORE: [&str; 9] =
-    ["mu", "mu-star", "wandering", "vmtree", "sbits", "rbftl", "rftl", "fast-framework", "efind"];
+const GIVE_MORE: [&str; 10] =
+    ["mu", "mu-star", "wandering", "vmtree", "sbits", "furrow", "rbftl", "rftl", "fast-framework", "efind"];
 
 /// Faults of one stack; `None` if it cannot be opened.
 fn faults_of(name: &str, entry: Entry, settings: &Settings) -> Option<Vec<String>> {

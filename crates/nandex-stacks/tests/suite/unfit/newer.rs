@@ -96,6 +96,11 @@ fn own(ppn: Ppn, data: &mut [u8], blocks: u32) {
             let crc = crc32(&[&place, &data[..9], &data[10..12], &data[at..at + 5 * born]]);
             put_crc(data, 12, crc);
         }
+        [b'F', b'R', b'W', b'1'] => {
+            data[3] = b'2';
+            let crc = crc32(&[&place, &data[..28]]);
+            put_crc(data, 28, crc);
+        }
         [0xb6, ..] => {
             data[1] |= 8;
             let crc = crc32(&[&data[..20], &data[24..]]) ^ blocks;

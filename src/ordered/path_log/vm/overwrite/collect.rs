@@ -206,7 +206,8 @@ impl<N: Nand> InPlace<N> {
     fn require_blocks(&self) -> Result<(), IndexFault> {
         let geometry = self.pages.space.geometry;
         let pages = 2 + self.path.pages_per_operation() + geometry.pages_per_block;
-        let needs = pages.div_ceil(geometry.pages_per_block);
+        // Fewer than four were never tried by power cuts.
+        let needs = if geometry.blocks < 4 { 4 } else { pages.div_ceil(geometry.pages_per_block) };
         let has = (0..geometry.blocks).filter(|&block| !self.pages.space.is_bad(block)).count() as u32;
         if has >= needs {
             return Ok(());

@@ -49,11 +49,15 @@ pub fn detect(chip: &mut dyn Nand, guess: RecordFormat) -> Result<Option<Detecte
     Ok(None)
 }
 
-/// Detects the families whose pages identify themselves: plow, SBITS, VMTree-OW.
+/// Detects the families whose pages identify themselves: plow, SBITS, furrow, VMTree-OW.
 fn by_page(geometry: &Geometry, (ppn, data): (Ppn, &[u8]), guess: RecordFormat) -> Option<Detected> {
     let known = |family, record| Some(Detected::new(family, record, true));
     match data {
         [b'V', b'M', b'O', b'W', ..] => Some(Detected::new(Family::Overwrite, guess, false)),
+        [b'F', b'R', b'W', b'1', ..] => {
+            let page = Decoder::new(Family::Furrow, guess, *geometry).glance(ppn, data, &[]);
+            page.whole.then(|| known(Family::Furrow, RecordFormat::new(data[5], data[6]))).flatten()
+        }
         [0xb6, ..] => {
             let page = Decoder::new(Family::Sbits, guess, *geometry).glance(ppn, data, &[]);
             (page.whole && data[2] > 0)

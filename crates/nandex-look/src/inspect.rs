@@ -32,6 +32,7 @@ pub fn family_words(family: Family) -> String {
         Family::Overwrite => "VMTree-OW".into(),
         Family::Plow => "plow".into(),
         Family::Sbits => "SBITS".into(),
+        Family::Furrow => "furrow".into(),
         Family::Ipl => "IPL or dIPL".into(),
         Family::Ftl => "logical pages of an FTL".into(),
         Family::Tbm => "logical pages of an FTL behind buffer blocks (WPCB-tree)".into(),

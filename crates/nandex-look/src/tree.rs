@@ -125,6 +125,7 @@ pub(crate) fn build(decoder: &Decoder, pages: &[Page], current: &Current, plow: 
         Family::Ftl | Family::Tbm => store_tree(pages, current),
         Family::Plow => plow_levels(pages, plow),
         Family::Sbits => row(pages),
+        Family::Furrow => changes(decoder, pages),
         Family::Ipl => images(pages),
         Family::Overwrite => overwritten(pages),
     }
@@ -262,6 +263,19 @@ fn row(pages: &[Page]) -> Tree {
         tree.nodes.push(entry(i as u32, node.number.unwrap_or(0), node, None));
     }
     tree.note = "No tree: full pages in the order of their keys; a spline in RAM finds the page.".into();
+    tree
+}
+
+/// The pages of furrow, in the order in which they were written.
+fn changes(decoder: &Decoder, pages: &[Page]) -> Tree {
+    let per_block = decoder.geometry.pages_per_block as usize;
+    let mut written: Vec<usize> = (0..pages.len()).filter(|&i| !pages[i].nodes.is_empty()).collect();
+    written.sort_by_key(|&i| (pages[i].version, i % per_block));
+    let mut tree = Tree { is_complete: true, ..Tree::default() };
+    for i in written {
+        tree.nodes.push(entry(i as u32, i as u32, &pages[i].nodes[0], None));
+    }
+    tree.note = "No tree: changes in the order in which they were made; a directory in RAM finds the newest of each key.".into();
     tree
 }
 

@@ -6,6 +6,7 @@
 //! beyond the page is left out, and a page that fails its checksum is marked so.
 
 mod ftl;
+mod furrow;
 mod ipl;
 mod log;
 mod logical;
@@ -168,6 +169,8 @@ pub enum Family {
     Plow,
     /// Appended pages with ascending keys: SBITS.
     Sbits,
+    /// Changes in the order in which they were made: furrow.
+    Furrow,
     /// Nodes and log units in one block: IPL and dIPL.
     Ipl,
     /// Logical pages of an FTL, with any contents.
@@ -187,6 +190,7 @@ impl Family {
             "vmtree-ow" => Family::Overwrite,
             "plow" => Family::Plow,
             "sbits" => Family::Sbits,
+            "furrow" => Family::Furrow,
             "ipl" | "dipl" => Family::Ipl,
             "wpcb" => Family::Tbm,
             _ => Family::Ftl,
@@ -197,7 +201,7 @@ impl Family {
     pub fn spare_needed(self, chip: &Geometry) -> u32 {
         match self {
             Family::Log(_) => spare_bytes_needed(chip),
-            Family::Overwrite | Family::Plow | Family::Sbits => 0,
+            Family::Overwrite | Family::Plow | Family::Sbits | Family::Furrow => 0,
             Family::Ipl => IPL_SPARE as u32,
             Family::Ftl => nandex::blocks::spare::SPARE_BYTES as u32,
             Family::Tbm => nandex_papers::ftl::tbm::SPARE_BYTES as u32,
@@ -252,6 +256,7 @@ impl Decoder {
             Family::Log(kind) => log::decode(self, kind, ppn, sheet),
             Family::Plow => plow::decode(self, ppn, sheet),
             Family::Sbits => sbits::decode(sheet),
+            Family::Furrow => furrow::decode(&self.geometry, ppn, sheet),
             Family::Ipl => ipl::decode(self, ppn, sheet),
             Family::Overwrite => overwrite::decode(self.record, ppn, sheet),
             Family::Ftl | Family::Tbm => ftl::decode(self, ppn, sheet),
@@ -292,7 +297,8 @@ mod tests {
     #[test]
     fn bytes_of_any_kind_are_decoded_without_a_panic() {
         let geometry = Geometry::new(512, 64, 16, 8);
-        let families = ["mu", "mu-star", "wandering", "vmtree", "vmtree-ow", "plow", "sbits", "ipl", "wpcb"];
+        let families =
+            ["mu", "mu-star", "wandering", "vmtree", "vmtree-ow", "plow", "sbits", "furrow", "ipl", "wpcb"];
         let mut rng = Rng::new(5);
         for name in families {
             for record in [RecordFormat::new(4, 4), RecordFormat::new(255, 0), RecordFormat::new(1, 255)] {

@@ -171,6 +171,11 @@ const fn ours(name: &'static str, settings: &'static str, way: Way) -> Contestan
 
 const ON_NOR: &[Contestant] = &[
     ours(
+        "furrow",
+        "RAM as the records need; pages of 496 + 16 (long records: 1008 + 16); blocks of a sector",
+        Way::new("furrow", 0).in_large_pages(),
+    ),
+    ours(
         "plow",
         "64 KiB of RAM; pages of 496 + 16 (long records: 1008 + 16); blocks of a sector",
         Way::new("plow", 64).in_large_pages(),

@@ -14,7 +14,7 @@ use std::ops::{Bound, ControlFlow};
 pub struct Way {
     /// Name of the index.
     pub index: &'static str,
-    /// KiB of RAM.
+    /// KiB of RAM. 0: as much as the records need.
     pub ram_kib: usize,
     /// Options by name.
     pub options: &'static [(&'static str, &'static str)],
@@ -47,7 +47,7 @@ impl Way {
 
     fn settings(&self, load: &Load) -> Settings {
         let mut settings = Settings::new(RecordFormat::new(load.key_bytes, load.value_bytes));
-        settings.ram_bytes = Some(self.ram_kib << 10);
+        settings.ram_bytes = Some(self.ram_kib << 10).filter(|&bytes| bytes > 0);
         self.options.iter().fold(settings, |settings, (name, value)| settings.with(name, value))
     }
 

@@ -41,9 +41,9 @@ fn leaves_dead_pages(target: Target) -> bool {
     entry.takes_any_key() && entry.suited(small_chip()) == small_chip()
 }
 
-/// Whether it has no checkpoints: plow's commit pages hold all of its state.
+/// Whether it has no checkpoints: plow's commit pages and furrow's changes hold all of their state.
 fn keeps_no_checkpoints(target: Target) -> bool {
-    matches!(target, Target::Index(entry) if entry.name == "plow")
+    matches!(target, Target::Index(entry) if ["plow", "furrow"].contains(&entry.name))
 }
 
 /// The settings to be tested besides the durability classes: the journal, every FTL, and FTLs beneath trees
@@ -231,7 +231,7 @@ fn nothing_is_lost_at_sampled_cuts_of_a_long_run() {
                 continue;
             }
             assert!(
-                report.work.collection_operations > 40,
+                report.work.collection_operations > 30,
                 "{}: too little was collected",
                 report.setup.name
             );

@@ -10,7 +10,7 @@ use nandex::ordered::value_log::{self, ValueLog};
 use nandex::ordered::{Change, Durability, Metric, RecordFormat};
 use nandex::rng::Rng;
 use nandex::{
-    Cause, Geometry, IndexError, Lpn, Nand, OrderedIndex, PageStore, Pbn, Plow, PlowConfig, Shared,
+    Cause, Geometry, IndexError, Limit, Lpn, Nand, OrderedIndex, PageStore, Pbn, Plow, PlowConfig, Shared,
     StoreError, VictimPolicy,
 };
 use nandex_stacks::needed::ram_needed;
@@ -38,7 +38,11 @@ fn insert(index: &mut dyn OrderedIndex, entry: &IndexEntry) -> Result<(), IndexE
     let mut rng = Rng::new(1);
     for number in 0..4_000u64 {
         let key = if entry.takes_any_key() { rng.below(4_000) } else { number };
-        index.insert(&key.to_be_bytes(), &number.to_be_bytes())?;
+        match index.insert(&key.to_be_bytes(), &number.to_be_bytes()) {
+            // Each record has a place in RAM there.
+            Err(IndexError::Full(Limit::Ram)) if entry.name == "furrow" => break,
+            done => drop(done?),
+        }
         if number % 100 == 99 {
             index.sync()?;
         }

@@ -1,7 +1,7 @@
 //! Formatting and mounting.
 
 use super::page::{CLOSED, CONTINUED, Decoded, HEADER_BYTES, Header, JOINED, MARK, MORE, SALTS, WHOLE};
-use super::write::{Before, Redo, is_removal};
+use super::write::{Redo, is_removal};
 use super::{BLOCK_BITS, Furrow, FurrowConfig};
 use crate::blocks::erase_all;
 use crate::check::{IndexError, Invariant, words};
@@ -20,7 +20,7 @@ enum Page {
     Broken,
 }
 
-/// The changes of a page.
+/// The changes of a page that count.
 #[derive(Clone, Copy, Default)]
 struct Changes {
     /// Changes of whole groups.
@@ -195,7 +195,7 @@ impl<N: Nand> Furrow<N> {
             let Some(header) = self.header_of(ppn, number)? else { break };
             require_salt(newest.map_or(header.salt, |newest: Header| newest.salt), &header, ppn)?;
             newest = Some(header);
-            counts |= self.completes(ppn, &header)?;
+            counts = counts || self.completes(ppn, &header)?;
             pages += 1;
         }
         if let Some(header) = newest.filter(|_| counts) {
@@ -296,7 +296,7 @@ impl<N: Nand> Furrow<N> {
             let header = self
                 .header_of(first, number)?
                 .ok_or_else(|| damaged("a block of the log is missing", number))?;
-            left = at.saturating_sub(header.skipped.into());
+            left = at.saturating_sub(header.before.skipped.into());
             (left..at).for_each(|at| self.ring.set_empty(at));
         }
         Ok(())
@@ -317,21 +317,20 @@ impl<N: Nand> Furrow<N> {
             }
             None => None,
         };
-        let pages = next.map_or(newest.pages, |next| next.before_pages.into());
+        let pages = next.map_or(newest.pages, |next| next.before.pages.into());
         for page in 0..pages {
             let ppn = geometry.page_at(block, page);
-            let header = self.header_of(ppn, number)?.ok_or_else(|| damaged("a page is not whole", ppn.0))?;
-            require_salt(next.map_or(newest.header.salt, |next| next.before_salt), &header, ppn)?;
             let after = match (page + 1 < pages, next) {
                 (true, _) => self.header_of(Ppn(ppn.0 + 1), number)?,
                 (false, next) => next,
             };
-            let found = self.changes(ppn, number)?;
-            let whole = after.map_or(found.whole, |after| after.before_slots.into());
-            if found.whole < whole {
-                return Err(damaged("a change is not whole", ppn.0));
-            }
-            self.enter_changes((ppn, number), 0..whole)?;
+            let header = self.header_of(ppn, number)?.ok_or_else(|| damaged("a page is not whole", ppn.0))?;
+            require_salt(next.map_or(newest.header.salt, |next| next.before.salt), &header, ppn)?;
+            let found = match after {
+                Some(after) => Changes { whole: after.before_slots.into(), last: 0 },
+                None => self.changes(ppn, number)?,
+            };
+            self.enter_changes((ppn, number), 0..found.whole)?;
             if at + 1 == self.ring.used() {
                 self.note_last(&header, ppn, (found, after.is_none()))?;
             }
@@ -380,9 +379,8 @@ impl<N: Nand> Furrow<N> {
     ) -> Result<(), IndexFault> {
         let page = self.shape.geometry.page_in_block(ppn);
         if page == 0 {
-            (self.tail.pages, self.tail.slots, self.tail.salt) = (0, header.before_slots, header.salt);
-            self.tail.before =
-                Before { pages: header.before_pages, skipped: header.skipped, salt: header.before_salt };
+            (self.tail.before, self.tail.salt) = (header.before, header.salt);
+            (self.tail.pages, self.tail.slots) = (0, header.before_slots);
         }
         if is_last && header.flags & MARK > 0 {
             self.is_closed = header.flags & CLOSED > 0;

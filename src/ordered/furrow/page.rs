@@ -144,17 +144,22 @@ impl Shape {
     }
 }
 
+/// The block before one in the log, of which pages count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Before {
+    /// Pages that count.
+    pub(super) pages: u16,
+    /// Blocks between of which none counts.
+    pub(super) skipped: u16,
+    pub(super) salt: u8,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) flags: u8,
-    /// Pages that count of the block before.
-    pub(super) before_pages: u16,
-    /// Blocks between that one and this one, of which no page counts.
-    pub(super) skipped: u16,
+    pub(super) before: Before,
     /// Tells fillings of a block under the same number apart: a cut kept the former ones from counting.
     pub(super) salt: u8,
-    /// Salt of the block before.
-    pub(super) before_salt: u8,
     /// Changes that count in the page before.
     pub(super) before_slots: u16,
     pub(super) number: u32,
@@ -178,15 +183,15 @@ impl Header {
             self.flags,
             record.key_bytes,
             record.value_bytes,
-            self.salt | self.before_salt << 4,
+            self.salt | self.before.salt << 4,
         ]);
         put_u32(page, 8, shape.geometry.blocks);
         put_u16(page, 12, shape.geometry.pages_per_block as u16);
-        put_u16(page, 14, self.before_pages);
+        put_u16(page, 14, self.before.pages);
         put_u16(page, 16, self.before_slots);
         put_u32(page, 18, self.number);
         put_u32(page, 22, self.oldest);
-        put_u16(page, 26, self.skipped);
+        put_u16(page, 26, self.before.skipped);
         let crc = crc32(&[&ppn.0.to_le_bytes(), &page[..CRC_AT]]);
         put_u32(page, CRC_AT, crc);
     }
@@ -208,13 +213,11 @@ impl Header {
         }
         Some(Decoded::Ours(Header {
             flags: page[4],
-            before_pages: get_u16(page, 14),
+            before: Before { pages: get_u16(page, 14), skipped: get_u16(page, 26), salt: page[7] / SALTS },
             before_slots: get_u16(page, 16),
             number: get_u32(page, 18),
             oldest: get_u32(page, 22),
-            skipped: get_u16(page, 26),
             salt: page[7] % SALTS,
-            before_salt: page[7] / SALTS,
         }))
     }
 }

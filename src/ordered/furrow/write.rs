@@ -1,6 +1,6 @@
 //! Changes: gathered in the image of a page, programmed, and the blocks that they go to.
 
-use super::page::{CLOSED, CONTINUED, Header, JOINED, MARK, MORE, REMOVED, WHOLE};
+use super::page::{Before, CLOSED, CONTINUED, Header, JOINED, MARK, MORE, REMOVED, WHOLE};
 use super::ring::Ring;
 use super::{BLOCK_BITS, Furrow, ROUNDS};
 use crate::blocks::mark_bad;
@@ -25,22 +25,13 @@ pub(super) struct Tail {
     /// Pages of the newest block that count, and changes of the last one of all.
     pub(super) pages: u16,
     pub(super) slots: u16,
+    /// The block before the newest one.
     pub(super) before: Before,
     /// Salt of the newest block, and of the next one.
     pub(super) salt: u8,
     pub(super) next_salt: u8,
     /// The changes in the image are those that a mount found last.
     pub(super) redo: Option<Redo>,
-}
-
-/// The block before the newest one, of which pages count.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Before {
-    /// Pages that count.
-    pub(super) pages: u16,
-    /// Blocks between of which none counts.
-    pub(super) skipped: u16,
-    pub(super) salt: u8,
 }
 
 /// The last changes that a mount found: a torn program may read whole once. So they are written again.
@@ -95,10 +86,8 @@ impl Tail {
     fn header(&self, flags: u8, ring: &Ring) -> Header {
         Header {
             flags,
-            before_pages: self.before.pages,
-            skipped: self.before.skipped,
+            before: self.before,
             salt: self.salt,
-            before_salt: self.before.salt,
             before_slots: self.slots,
             number: ring.next_number() - 1,
             oldest: ring.oldest,
@@ -263,10 +252,8 @@ impl<N: Nand> Furrow<N> {
         let before = self.tail.before_next();
         let header = Header {
             flags: 0,
-            before_pages: before.pages,
-            skipped: before.skipped,
+            before,
             salt: self.tail.next_salt,
-            before_salt: before.salt,
             before_slots: self.tail.slots,
             number: self.ring.next_number(),
             oldest: self.ring.oldest + u32::from(moves),

@@ -230,8 +230,10 @@ fn nothing_is_lost_at_sampled_cuts_of_a_long_run() {
             if !leaves_dead_pages(target) {
                 continue;
             }
+            // Furrow gathers the changes between two syncs in pages, so it collects less.
+            let least = if report.setup.name == "furrow" { 30 } else { 40 };
             assert!(
-                report.work.collection_operations > 30,
+                report.work.collection_operations > least,
                 "{}: too little was collected",
                 report.setup.name
             );

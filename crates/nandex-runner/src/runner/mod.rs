@@ -255,7 +255,8 @@ impl Task for Job<'_> {
         self.index.check_options(&self.settings.options).map_err(|e| Failure::Refused(e.to_string()))?;
         let (device, nand) = medium::new_chip(self.part, &self.options)?;
         let chip = device.chip();
-        Ok((device, Records::open(self, nand, chip)?))
+        let records = Records::open(self, nand, chip)?;
+        records.too_many().map_or(Ok((device, records)), Err)
     }
 }
 

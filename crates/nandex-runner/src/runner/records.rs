@@ -15,6 +15,7 @@ use nandex::ordered::{Direction, Durability, IndexStats, OrderedIndex};
 use nandex::{CheckReport, IndexError, Shared};
 use nandex_stacks::lengths::Lengths;
 use nandex_stacks::options::wrappers::lengths;
+use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow, Range};
 
 pub(crate) struct Records<'a> {
@@ -152,6 +153,21 @@ impl Subject for Records<'_> {
 }
 
 impl<'a> Records<'a> {
+    /// The reason why the index cannot take the first phase, if that only inserts: it says itself that it
+    /// holds fewer records on this chip in this RAM.
+    pub(super) fn too_many(&self) -> Option<Failure> {
+        let most = self.index.records_max().filter(|_| self.job.index.holds == Holds::Records)?;
+        let prepared = self.job.prepared;
+        let (phase, slots) = (prepared.workload.phases.first()?, prepared.slots.first()?);
+        if phase.ops.iter().any(|op| !matches!(op.kind, OpKind::Insert | OpKind::Sync)) {
+            return None;
+        }
+        let inserted = phase.ops.iter().zip(slots).filter(|(op, _)| op.kind == OpKind::Insert);
+        let records = inserted.map(|(_, slot)| slot).collect::<BTreeSet<_>>().len() as u64;
+        let why = format!("it holds {most} records at most here, and phase {} inserts {records}", phase.name);
+        (records > most).then_some(Failure::Refused(why))
+    }
+
     pub(super) fn open(
         job: &'a Job<'a>,
         nand: Box<dyn Nand>,

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "full")]
 mod boots;
+#[cfg(feature = "full")]
+mod cuts_in_a_row;
 mod left_out;
 #[cfg(feature = "full")]
 mod levelled;

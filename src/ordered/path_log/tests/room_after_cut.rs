@@ -22,11 +22,11 @@ const OPERATIONS: u32 = 12;
 /// New keys, from which insertions draw when room is measured.
 const NEW: u32 = 1 << 30;
 
-type Chip = Shared<SimChip>;
-type Tree = Box<dyn OrderedIndex>;
+pub(super) type Chip = Shared<SimChip>;
+pub(super) type Tree = Box<dyn OrderedIndex>;
 
 /// Makes a tree on a chip if the flag is set, else mounts it.
-type Open = fn(Chip, bool) -> Result<Tree, IndexError>;
+pub(super) type Open = fn(Chip, bool) -> Result<Tree, IndexError>;
 
 macro_rules! opens {
     ($tree:ident, $config:expr) => {
@@ -47,6 +47,7 @@ const MU_STAR: Open = opens!(MuStarTree, {
 const WANDERING: Open = opens!(WanderingTree, RawConfig::new(RECORD));
 const JOURNAL: Open = opens!(WanderingTree, RawConfig { journal: 6, ..RawConfig::new(RECORD) });
 const VM: Open = opens!(VmTree, VmConfig::new(RECORD));
+pub(super) const OPENS: [Open; 5] = [MU, MU_STAR, WANDERING, JOURNAL, VM];
 
 fn geometries() -> [Geometry; 4] {
     let shapes = [(512, 16, 32), (1024, 8, 40), (512, 32, 16), (512, 4, 100)];
@@ -54,7 +55,7 @@ fn geometries() -> [Geometry; 4] {
 }
 
 /// The key of a number, all over the keys.
-fn key(number: u32) -> [u8; 4] {
+pub(super) fn key(number: u32) -> [u8; 4] {
     (split_mix(number.into()) as u32).to_be_bytes()
 }
 
@@ -68,7 +69,7 @@ fn step(tree: &mut Tree, number: u32) -> Result<bool, IndexError> {
 }
 
 /// A chip with a tree that was filled until it refused, and then lost a few whole leaves.
-fn nearly_full(open: Open, geometry: Geometry) -> SimChip {
+pub(super) fn nearly_full(open: Open, geometry: Geometry) -> SimChip {
     let mut part = mlc_64m();
     part.geometry = geometry;
     let chip = Shared::new(SimChip::new(&part).unwrap());

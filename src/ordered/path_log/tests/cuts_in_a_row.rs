@@ -1,5 +1,6 @@
-//! Cuts in a row on a chip with few free blocks, where a mount goes on in the block opened last: each cut may
-//! leave a page that looks erased and takes no program.
+//! Cuts in a row on a chip with few free blocks, where a mount goes on in the block opened last. Each cut may
+//! leave a page that looks erased and takes no program. The next mount passes over that page too, since the
+//! checkpoint that a session begins with names the page behind it.
 
 use super::room_after_cut::{Chip, OPENS, Open, Tree, key, nearly_full};
 use crate::inputs::cases;
@@ -58,14 +59,14 @@ fn nothing_is_lost(open: Open, geometry: Geometry, rng: &mut Rng) {
     let chip = Shared::new(nearly_full(open, geometry));
     let mut truth = Truth::default();
     for round in 0..12 {
-        let mut tree = open(chip.clone(), false)
-            .unwrap_or_else(|error| panic!("{geometry:?}, mount {round}: {error}"));
+        let mut tree =
+            open(chip.clone(), false).unwrap_or_else(|error| panic!("{geometry:?}, mount {round}: {error}"));
         truth.check(&mut tree);
-        let at_operation = {
-            let after = [0, 0, 1, 2, 5, 40][rng.below(6) as usize];
-            chip.lock().operations() + after
-        };
-        let torn = if rng.below(4) == 0 { TornModel::ALL[rng.below(4) as usize] } else { TornModel::LooksErased };
+        // At once, mostly: then the next cut may meet the same page.
+        let after = [0, 0, 1, 2, 5, 40][rng.below(6) as usize];
+        let at_operation = chip.lock().operations() + after;
+        let torn =
+            if rng.below(4) == 0 { TornModel::ALL[rng.below(4) as usize] } else { TornModel::LooksErased };
         chip.lock().plan_power_cut(PowerCut { at_operation, when: CutWhen::Inside, torn, seed: round });
         while truth.step(&mut tree, &chip, rng) {}
         drop(tree);
@@ -82,7 +83,7 @@ fn nothing_is_lost(open: Open, geometry: Geometry, rng: &mut Rng) {
 #[test]
 fn cuts_in_a_row_lose_nothing_where_blocks_are_scarce() {
     let shapes = [(512, 16, 32), (1024, 8, 40), (512, 32, 16), (512, 64, 12), (512, 4, 100)];
-    cases(240, |seed| {
+    cases(90, |seed| {
         let mut rng = Rng::new(seed);
         let open = OPENS[rng.below(OPENS.len() as u64) as usize];
         let (page_bytes, pages, blocks) = shapes[rng.below(shapes.len() as u64) as usize];

@@ -132,7 +132,8 @@ impl<N: Nand> Mount<'_, N> {
     /// Goes on in the block opened last if blocks are scarce: then a cut costs a page or two and not the rest
     /// of a block. The page that was being programmed is the last one touched, or the one behind it if that
     /// looks erased. Both are passed over, and also the addresses that the writer may have passed over
-    /// before. A block whose first page is whole was completely erased.
+    /// before. A block whose first page is whole was completely erased. A checkpoint comes before the next
+    /// page and names the page after which it comes, so cuts in a row find different pages.
     fn resume(&mut self, (home, written): (Pbn, Written)) {
         let pages = self.tape.medium.geometry.pages_per_block;
         debug_assert!(written.end <= pages, "a block of {} pages", written.end);

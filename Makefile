@@ -1,6 +1,6 @@
 # Everything runs from here; `make help` lists the targets.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-tiers test-adding nightly time campaigns miri test-look tools lint doc book bench repro fuzz soak test-mtd test-py test-beside peers field demo-sqlite sqlite-extension sqlite-speedtest sqlite-suite c c-arm firmware firmware-keep firmware-if-there
+.PHONY: help run test public test-tiers test-adding nightly time campaigns miri test-look tools lint doc book bench repro fuzz soak test-mtd test-py test-beside peers field demo-sqlite sqlite-extension sqlite-speedtest sqlite-suite c c-arm firmware firmware-keep firmware-if-there
 
 CARGO ?= cargo
 
@@ -79,7 +79,12 @@ lint: ## formatting and lints, warnings are errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --profile test --workspace --all-targets --locked --features nandex-py/python -- -D warnings
 
-doc: ## rustdoc, warnings are errors
+public: ## the items that nandex promises without its feature `unstable`: 150 at most
+	$(CARGO) doc --profile test -p nandex --lib --no-deps --locked --quiet
+	@items=$$(grep -o '<li><a href="[a-z]' $${CARGO_TARGET_DIR:-target}/doc/nandex/all.html | wc -l); \
+	echo "public items of nandex: $$items, 150 at most"; [ $$items -le 150 ]
+
+doc: public ## rustdoc, warnings are errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --profile test --workspace --no-deps --locked --quiet
 
 book: ## the pages of docs/ as a book with search, in target/book (installs mdbook where it is missing)

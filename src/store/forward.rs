@@ -7,6 +7,7 @@
 ///     forward_store!(self => self.store; page_bytes page_count sync checkpoint maintain scrub);
 /// ```
 #[macro_export]
+#[cfg_attr(not(feature = "unstable"), doc(hidden))]
 macro_rules! forward_store {
     ($self:ident => $store:expr) => {
         $crate::forward_store!($self => $store;

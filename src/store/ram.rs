@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 /// Number of accesses by cause, in the order of [`Cause::COUNTED`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive, doc(hidden))]
 pub struct RamCounters {
     /// Pages read, by cause.
     pub page_reads: ByCause,

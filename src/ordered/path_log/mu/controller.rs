@@ -43,7 +43,7 @@ pub struct Facts {
 
 /// Times of the chip's operations. Only their ratios matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "unstable"), non_exhaustive)]
+#[cfg_attr(not(feature = "unstable"), non_exhaustive, doc(hidden))]
 pub struct Costs {
     /// Time to read a page, in nanoseconds.
     pub read_ns: u32,
